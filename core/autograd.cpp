@@ -1,0 +1,153 @@
+// The tape's engine: record, and one walk backwards in order of sequence numbers.
+#include "gossamer/core/autograd.h"
+
+#include <algorithm>
+#include <atomic>
+#include <queue>
+#include <unordered_set>
+
+#include "gossamer/core/update.h"
+
+namespace gossamer {
+namespace {
+
+thread_local bool recording = true;
+std::atomic<i64> live_nodes{0};
+std::atomic<std::uint64_t> next_sequence{1};
+
+// Adds g to the slot, or overwrites it if nothing has come since it was marked stale.
+void gather(Slot& slot, const Tensor& g, const char* op) {
+  check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(), ", the input is ", slot.shape);
+  if (slot.stale) {
+    slot.stale = false;
+    // A leaf's window (flat parameters) is fixed, so the gradient is copied in. Results just keep the first one.
+    if (slot.leaf && slot.value.defined()) slot.value.copy_from(g);
+    else if (slot.leaf) slot.value = g.dtype() == slot.dtype ? g.clone() : g.to(slot.dtype);
+    else {
+      check<ShapeError>(g.dtype() == slot.dtype, op, ": gradient of an input is ", g.dtype(), ", the input is ", slot.dtype);
+      slot.value = g;
+    }
+    return;
+  }
+  if (slot.leaf) {
+    accumulate(slot.value, g);
+    return;
+  }
+  // The stored gradient may be shared with another consumer (add hands one tensor to both inputs): never write into it.
+  Tensor sum = slot.value.clone();
+  accumulate(sum, g);
+  slot.value = sum;
+}
+
+}  // namespace
+
+Node::Node() { live_nodes.fetch_add(1, std::memory_order_relaxed); }
+
+Node::~Node() {
+  live_nodes.fetch_sub(1, std::memory_order_relaxed);
+  // A chain of nodes is freed by this loop: each maker is taken over before its slot dies, so destructors do not nest.
+  std::vector<std::shared_ptr<Slot>> pending = std::move(inputs);
+  while (!pending.empty()) {
+    std::shared_ptr<Slot> slot = std::move(pending.back());
+    pending.pop_back();
+    if (slot.use_count() > 1 || !slot->maker) continue;
+    std::shared_ptr<Node> maker = std::move(slot->maker);
+    if (maker.use_count() > 1) continue;
+    std::ranges::move(maker->inputs, std::back_inserter(pending));
+    maker->inputs.clear();
+  }
+}
+
+i64 Node::live() { return live_nodes.load(std::memory_order_relaxed); }
+
+NoGrad::NoGrad() : before_(recording) { recording = false; }
+NoGrad::~NoGrad() { recording = before_; }
+
+bool wants_grad(const std::vector<Tensor>& inputs) {
+  return recording && std::ranges::any_of(inputs, [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, Back back) {
+  if (!wants_grad(inputs)) return;
+  auto node = std::make_shared<Node>();
+  node->name = name;
+  node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  for (const Tensor& in : inputs) node->inputs.push_back(in.defined() ? in.slot() : nullptr);
+  for (Tensor& t : saved) node->saved.push_back(t.defined() ? t.detach() : t);
+  node->back = std::move(back);
+  auto slot = std::make_shared<Slot>();
+  slot->shape = out.shape();
+  slot->dtype = out.dtype();
+  slot->leaf = false;
+  slot->maker = node;
+  node->out = slot;
+  out.set_slot(std::move(slot));
+}
+
+void backward(const Tensor& root) {
+  check<ShapeError>(root.numel() == 1, "backward: starts from one element, got ", root.shape(), "; reduce it first (mean, sum, cross_entropy)");
+  check<Error>(root.requires_grad() && root.slot() && !root.slot()->leaf,
+               "backward: nothing was recorded for this tensor: no input requires a gradient, NoGrad was alive, or backward already ran");
+  const NoGrad off;
+  // 1. Reachable nodes, and for each leaf how many gradients will still come (for on_ready).
+  std::vector<std::shared_ptr<Node>> order;
+  std::unordered_set<Node*> seen;
+  std::vector<std::shared_ptr<Node>> stack{root.slot()->maker};
+  while (!stack.empty()) {
+    std::shared_ptr<Node> node = std::move(stack.back());
+    stack.pop_back();
+    if (!node || !seen.insert(node.get()).second) continue;
+    for (const auto& slot : node->inputs) {
+      if (!slot) continue;
+      if (slot->leaf) ++slot->pending;
+      else stack.push_back(slot->maker);
+    }
+    order.push_back(std::move(node));
+  }
+  // 2. Newest first: every consumer of a tensor has a higher number than its maker.
+  std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
+  gather(*root.slot(), Tensor::full(root.shape(), 1.0f, root.dtype()), "backward");
+  while (!order.empty()) {
+    const std::shared_ptr<Node> node = std::move(order.back());
+    order.pop_back();
+    check<Error>(static_cast<bool>(node->back), node->name, ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
+    const auto out = node->out.lock();
+    Grads grads;
+    if (out && !out->stale) {
+      grads = node->back(out->value, node->saved);
+      check<Error>(grads.size() == node->inputs.size(), node->name, ": returned ", grads.size(), " gradients for ", node->inputs.size(), " inputs");
+      out->value = Tensor();
+    }
+    node->saved.clear();                     // activations are freed while we walk
+    node->back = nullptr;
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      const auto& slot = node->inputs[i];
+      if (!slot) continue;
+      if (i < grads.size() && grads[i].defined()) {
+        gather(*slot, grads[i], node->name);
+        grads[i] = Tensor();
+      }
+      if (slot->leaf && --slot->pending == 0 && slot->on_ready) slot->on_ready();
+    }
+  }
+}
+
+Tensor& Tensor::requires_grad(bool on) {
+  if (!on) {
+    set_slot(nullptr);
+    return *this;
+  }
+  check<ShapeError>(is_floating(dtype()), "requires_grad: only floating types have gradients, this tensor is ", dtype());
+  if (slot()) return *this;
+  auto fresh = std::make_shared<Slot>();
+  fresh->shape = shape();
+  fresh->dtype = dtype();
+  set_slot(std::move(fresh));
+  return *this;
+}
+
+bool Tensor::requires_grad() const { return slot() != nullptr; }
+Tensor Tensor::grad() const { return slot() && !slot()->stale ? slot()->value : Tensor(); }
+void Tensor::backward() const { gossamer::backward(*this); }
+
+}  // namespace gossamer

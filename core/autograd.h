@@ -1,0 +1,64 @@
+// The tape. An op computes its result, then records one Node: its inputs' gradient slots, the tensors it must keep, and a
+// closure from the gradient of the result to the gradients of the inputs. No double backward.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer {
+
+using Grads = std::vector<Tensor>;       // one per input, in order; an undefined entry means "no gradient"
+using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved)>;
+
+// One recorded op. It owns what is in `saved` and nothing else, so no cycle can arise.
+struct Node {
+  const char* name = "";
+  std::uint64_t sequence = 0;            // position on the tape: backward walks downwards
+  std::vector<std::shared_ptr<Slot>> inputs;
+  std::vector<Tensor> saved;             // detached by record()
+  Back back;
+  std::weak_ptr<Slot> out;               // where the gradient of the result is gathered
+  Node();
+  ~Node();                               // frees long chains in a loop, not by recursion
+  static i64 live();                     // nodes alive in the process (tests: 0 after backward)
+};
+
+// Where the gradient of one tensor is gathered.
+struct Slot {
+  Shape shape;
+  DType dtype = DType::f32;              // of the gradient: the tensor's own type, f32 for parameters
+  Tensor value;                          // the sum so far; for flat parameters a fixed window
+  bool stale = true;                     // the next gradient overwrites instead of adding
+  bool leaf = true;
+  std::shared_ptr<Node> maker;           // null for a leaf
+  std::function<void()> on_ready;        // leaf only: called when its last gradient of this backward pass is in
+  int pending = 0;                       // engine: consumers not yet walked
+};
+
+// Puts one step on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this thread.
+// `out` must not be on the tape yet. `saved` is detached; closures capture options only, never tensors that require gradients.
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, Back back);
+
+// True when record() would record: lets an op skip saving what only backward needs.
+bool wants_grad(const std::vector<Tensor>& inputs);
+
+// Walks the tape from `root` (one element, gradient 1). Frees saved tensors as it goes; a second call on the same tape throws.
+// Each gradient's shape and type are checked against its input; the error names the op.
+void backward(const Tensor& root);
+
+// While alive, nothing in this thread is recorded.
+class NoGrad {
+ public:
+  NoGrad();
+  ~NoGrad();
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+
+}  // namespace gossamer

@@ -1,0 +1,54 @@
+// The few calls for which a vendor's library is faster than plain loops. Everything else is one formula in op_*.cpp.
+// Backends: "reference" (plain loops, the oracle of the tests), "onednn" (CPU), "cuda" (cuBLASLt, cuDNN).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer {
+
+// x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k].
+struct ConvGeometry {
+  i64 n, h, w, c, k, r, s, ho, wo;
+  int stride, padding, dilation, groups;
+  bool operator==(const ConvGeometry&) const = default;
+};
+
+// x [n, h, w, c], y [n, ho, wo, c].
+struct PoolGeometry {
+  i64 n, h, w, c, ho, wo;
+  int kernel, stride, padding;
+  bool operator==(const PoolGeometry&) const = default;
+};
+
+// Types: x, y, w, dy, dx share one type (f32 or bf16); dw, scale, shift, mean and the like are f32. Sums are in f32.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;
+  // c = alpha op(a) op(b) + beta c.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb; c [m, n], f32 or the type of a.
+  virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) = 0;
+  virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;
+  virtual void conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx) = 0;
+  virtual void conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw) = 0;
+  // Batch norm over all but the last dimension; x, add, y [rows, c]. Train: batch mean and biased variance are computed,
+  //   y = relu?(scale (x - mean) inv_std + shift + add?);   mean, inv_std f32 [c] are outputs (inv_std = 1/sqrt(var + eps)).
+  virtual void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu,
+                                Tensor& y, Tensor& mean, Tensor& inv_std) = 0;
+  // Same formula with given statistics (mean and inv_std are inputs).
+  virtual void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu,
+                                const Tensor& mean, const Tensor& inv_std, Tensor& y) = 0;
+  // g = dy where y > 0 (relu) else dy;  d_shift = sum g;  d_scale = sum g xhat;
+  //   dx = scale inv_std (g - d_shift/rows - xhat d_scale/rows);  d_add = g if wanted (nullptr: not). y is needed with relu only.
+  virtual void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean,
+                               const Tensor& inv_std, bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) = 0;
+};
+
+Backend& backend(Device);                            // the one in use; CPU: "onednn" unless set otherwise
+Backend& backend(const std::string& name);           // DeviceError lists what this build has
+void use_cpu_backend(const std::string& name);       // "reference" or "onednn", for the whole process
+std::vector<std::string> backend_names();
+
+}  // namespace gossamer

@@ -1,0 +1,121 @@
+// FlatParams: lays the parameters out, copies them in, and re-points the model's tensors at the blocks.
+#include "gossamer/core/flat.h"
+
+#include <algorithm>
+#include <set>
+
+#include "gossamer/core/autograd.h"
+
+namespace gossamer {
+namespace {
+
+constexpr i64 kAlign = 32;      // f32 elements: 128 bytes, for vector loads and NCCL
+i64 aligned(i64 n) { return (n + kAlign - 1) / kAlign * kAlign; }
+
+}  // namespace
+
+FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers, FlatOptions options)
+    : options_(options), params_(std::move(params)) {
+  check<ShapeError>(options.compute == DType::f32 || options.compute == DType::bf16, "FlatParams: compute type ", options.compute,
+                    "; use f32 or bf16");
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : params_) {
+    check<ShapeError>(names.insert(name).second, "FlatParams: two parameters are called \"", name, "\"");
+    check<ShapeError>(tensor.dtype() == DType::f32, "FlatParams: parameter \"", name, "\" is ", tensor.dtype(), ", wanted f32");
+  }
+  std::ranges::reverse(params_);
+  std::ranges::stable_partition(params_, [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
+  i64 offset = 0;
+  for (const auto& [name, tensor] : params_) {
+    entries_.push_back({name, tensor.shape(), offset});
+    offset += aligned(tensor.numel());
+    if (tensor.rank() >= 2) decayed_ = offset;
+  }
+  const i64 size = offset;
+  values_ = Tensor::zeros({size});
+  grads_ = Tensor::zeros({size});
+  const bool half = options.compute == DType::bf16;
+  compute_f32_ = options.frozen ? Tensor::zeros({size}) : values_;
+  if (half) compute_bf16_ = Tensor::zeros({decayed_}, DType::bf16);
+
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    Tensor& tensor = params_[i].tensor;
+    const Entry& entry = entries_[i];
+    const auto window = [&](const Tensor& flat) { return flat.slice(entry.offset, entry.offset + tensor.numel()).reshape(tensor.shape()); };
+    window(values_).copy_from(tensor);
+    tensor.rebind(window(half && tensor.rank() >= 2 ? compute_bf16_ : compute_f32_));
+    auto slot = std::make_shared<Slot>();
+    slot->shape = tensor.shape();
+    slot->value = window(grads_);
+    tensor.set_slot(std::move(slot));
+  }
+  refresh();
+
+  offset = 0;
+  for (NamedTensor& buffer : buffers)
+    if (buffer.tensor.dtype() == DType::f32) {
+      buffer_entries_.push_back({buffer.name, buffer.tensor.shape(), offset});
+      offset += aligned(buffer.tensor.numel());
+      buffer_tensors_.push_back(std::move(buffer));
+    }
+  buffers_ = Tensor::zeros({offset});
+  for (std::size_t i = 0; i < buffer_tensors_.size(); ++i) {
+    Tensor& tensor = buffer_tensors_[i].tensor;
+    const Tensor window = buffers_.slice(buffer_entries_[i].offset, buffer_entries_[i].offset + tensor.numel()).reshape(tensor.shape());
+    Tensor(window).copy_from(tensor);
+    tensor.rebind(window);
+  }
+}
+
+i64 FlatParams::parameter_count() const {
+  i64 n = 0;
+  for (const Entry& e : entries_) n += e.shape.numel();
+  return n;
+}
+
+void FlatParams::zero_grad() {
+  for (NamedTensor& p : params_) p.tensor.slot()->stale = true;
+}
+
+void FlatParams::settle_grads() {
+  for (NamedTensor& p : params_)
+    if (Slot& slot = *p.tensor.slot(); slot.stale) {
+      slot.value.zero();
+      slot.stale = false;
+    }
+}
+
+bool FlatParams::aliased() const { return !options_.frozen; }
+
+void FlatParams::refresh() {
+  if (options_.compute == DType::bf16) {
+    compute_bf16_.copy_from(values_.slice(0, decayed_));
+    if (options_.frozen) compute_f32_.slice(decayed_, size()).copy_from(values_.slice(decayed_, size()));
+  } else if (options_.frozen) {
+    compute_f32_.copy_from(values_);
+  }
+}
+
+std::vector<NamedTensor> FlatParams::windows(const Tensor& flat, const std::string& prefix) const {
+  check<ShapeError>(flat.shape() == values_.shape(), "windows: block ", flat.shape(), " does not have this layout, ", values_.shape());
+  std::vector<NamedTensor> out;
+  for (const Entry& e : entries_) out.push_back({prefix + e.name, flat.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
+  return out;
+}
+
+std::vector<NamedTensor> FlatParams::buffer_windows() const {
+  std::vector<NamedTensor> out;
+  for (const Entry& e : buffer_entries_) out.push_back({e.name, buffers_.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
+  return out;
+}
+
+std::uint64_t FlatParams::fingerprint() const {
+  std::uint64_t hash = 0xcbf29ce484222325ull;      // FNV-1a
+  const auto add = [&](const std::string& text) {
+    for (const char ch : text) hash = (hash ^ static_cast<unsigned char>(ch)) * 0x100000001b3ull;
+  };
+  for (const Entry& e : entries_) add(e.name + e.shape.str() + ";");
+  return hash;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,63 @@
+// FlatParams: all parameters of a model in one block, their gradients in another, running statistics in a third.
+// Optimizer step, mixing, exchange, clipping and checkpoint are then one pass over a span. The model's tensors stay ordinary
+// tensors: they become windows, and no layer notices.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer {
+
+struct FlatOptions {
+  DType compute = DType::f32;     // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32 or bf16
+  bool frozen = false;            // f32: true gives layers a copy of their own, so values() may change during forward and backward
+};
+
+// Layout: parameters of rank >= 2 first (they take weight decay), then the rest; each part in reverse order of registration
+// (roughly the order in which gradients become ready); each entry starts on 128 bytes; padding is zero and stays zero.
+class FlatParams {
+ public:
+  // Copies the tensors in and re-points them: parameters at the compute copy, f32 buffers at buffers(). Integer buffers are left
+  // alone. The tensors must be f32 and stay alive; they can't be resized afterwards. ShapeError on a duplicate name.
+  explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {}, FlatOptions = {});
+  FlatParams(const FlatParams&) = delete;
+  FlatParams& operator=(const FlatParams&) = delete;
+
+  const Tensor& values() const { return values_; }        // f32 [size]: the master copy
+  const Tensor& grads() const { return grads_; }          // f32 [size]
+  const Tensor& buffers() const { return buffers_; }      // f32 [buffer size]: running means and variances
+  i64 size() const { return values_.numel(); }
+  i64 decayed() const { return decayed_; }                // values()[0, decayed()) have rank >= 2
+  i64 parameter_count() const;                            // without padding
+
+  // Gradients count as zero from here on: the first one of the next backward pass overwrites its window.
+  void zero_grad();
+  // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
+  void settle_grads();
+
+  // Compute copy. Aliases values() unless frozen or bf16. refresh: compute copy <- values().
+  const FlatOptions& options() const { return options_; }
+  bool aliased() const;
+  const Tensor& compute_f32() const { return compute_f32_; }     // f32 [size]; with bf16 only [decayed(), size) is used
+  const Tensor& compute_bf16() const { return compute_bf16_; }   // bf16 [decayed()], undefined for f32
+  void refresh();
+
+  struct Entry { std::string name; Shape shape; i64 offset; };   // offset in elements
+  const std::vector<Entry>& entries() const { return entries_; }
+  const std::vector<Entry>& buffer_entries() const { return buffer_entries_; }
+  // Windows on any flat block of this layout (values(), a momentum, a twin …), by name: for checkpoints.
+  std::vector<NamedTensor> windows(const Tensor& flat, const std::string& prefix = "") const;
+  std::vector<NamedTensor> buffer_windows() const;
+  std::uint64_t fingerprint() const;                             // of names and shapes: equal on all workers, or they can't exchange
+
+ private:
+  FlatOptions options_;
+  std::vector<NamedTensor> params_, buffer_tensors_;
+  std::vector<Entry> entries_, buffer_entries_;
+  Tensor values_, grads_, buffers_, compute_f32_, compute_bf16_;
+  i64 decayed_ = 0;
+};
+
+}  // namespace gossamer

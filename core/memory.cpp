@@ -1,0 +1,130 @@
+// The caching allocator of the CPU: sizes rounded, freed blocks kept by size and reused last in, first out, because the newest
+// is still in cache and its pages are already there.
+#include "gossamer/core/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer {
+namespace {
+
+constexpr std::size_t kHuge = std::size_t{2} << 20;
+
+// Small sizes are rounded to 512 bytes, larger ones to an eighth of their power of two: few distinct sizes, little waste.
+std::size_t rounded(std::size_t bytes) {
+  if (bytes <= 4096) return (bytes + 511) / 512 * 512;
+  std::size_t unit = 512;
+  while (unit * 16 < bytes) unit *= 2;
+  if (bytes >= kHuge && unit < kHuge / 8) unit = kHuge / 8;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+class CpuCache {
+ public:
+  static CpuCache& instance() {
+    static CpuCache* cache = new CpuCache;      // never destroyed: blocks of static tensors may outlive main()
+    return *cache;
+  }
+
+  void* take(std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    // Reuse a block up to a quarter too large; what is bigger stays for those who need it.
+    for (auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4; ++it) {
+      if (it->second.empty()) continue;
+      void* data = it->second.back();
+      it->second.pop_back();
+      stats_.cached -= it->first;
+      sizes_[data] = it->first;
+      count(it->first);
+      return data;
+    }
+    void* data = system(bytes);
+    sizes_[data] = bytes;
+    count(bytes);
+    return data;
+  }
+
+  void give(void* data) {
+    const std::scoped_lock lock(mutex_);
+    const auto it = sizes_.find(data);
+    const std::size_t bytes = it->second;
+    sizes_.erase(it);
+    stats_.in_use -= bytes;
+    stats_.cached += bytes;
+    free_[bytes].push_back(data);
+  }
+
+  MemoryStats stats() {
+    const std::scoped_lock lock(mutex_);
+    return stats_;
+  }
+  void reset_peak() {
+    const std::scoped_lock lock(mutex_);
+    stats_.peak = stats_.in_use;
+  }
+  void release() {
+    const std::scoped_lock lock(mutex_);
+    release_locked();
+  }
+
+ private:
+  void count(std::size_t bytes) {
+    stats_.in_use += bytes;
+    if (stats_.in_use > stats_.peak) stats_.peak = stats_.in_use;
+  }
+
+  void* system(std::size_t bytes) {
+    ++stats_.allocations;
+    const std::size_t align = bytes >= kHuge ? kHuge : 64;
+    void* data = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+    if (!data) {
+      release_locked();
+      data = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+    }
+    check<DeviceError>(data != nullptr, "out of memory on cpu: wanted ", bytes >> 20, " MiB, ", stats_.in_use >> 20,
+                       " MiB in use by tensors. Try a smaller batch.");
+    if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);   // fewer page faults and TLB misses; a hint, may be refused
+    return data;
+  }
+
+  void release_locked() {
+    for (auto& [bytes, blocks] : free_)
+      for (void* data : blocks) std::free(data);
+    free_.clear();
+    stats_.cached = 0;
+  }
+
+  std::mutex mutex_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::map<void*, std::size_t> sizes_;
+  MemoryStats stats_;
+};
+
+}  // namespace
+
+Block::~Block() {
+  if (release) release();
+  else if (data) CpuCache::instance().give(data);
+}
+
+std::shared_ptr<Block> allocate(std::size_t bytes, Device device) {
+  check<DeviceError>(device.is_cpu(), "allocate: no memory on ", device, " in this build; configure with -DGOSSAMER_CUDA=ON");
+  auto block = std::make_shared<Block>();
+  block->bytes = rounded(bytes ? bytes : 1);
+  block->device = device;
+  block->data = CpuCache::instance().take(block->bytes);
+  return block;
+}
+
+MemoryStats memory_stats(Device) { return CpuCache::instance().stats(); }
+void reset_peak(Device) { CpuCache::instance().reset_peak(); }
+void release_cached(Device) { CpuCache::instance().release(); }
+
+}  // namespace gossamer

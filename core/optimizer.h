@@ -1,0 +1,28 @@
+// What a decentralized method needs of an optimizer. The optimizers themselves are in nn; this face is in core because dist may
+// not see nn.
+#pragma once
+
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer {
+
+// A second copy of the parameters that takes every update too (A2CiD2's x~), mixed with the first in the same pass:
+//   (x, twin) <- (c x + s twin, s x + c twin), then both take the optimizer's update, computed at the mixed x.
+struct Twin {
+  Tensor values;             // f32, same layout as FlatParams::values()
+  float c = 1, s = 0;        // mixing coefficients, algorithms: c = (1 + e)/2, s = (1 - e)/2, e = exp(-2 eta dt)
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // One update of FlatParams::values() with its gradients, in one pass that also writes the compute copy.
+  // Gradients are multiplied by grad_scale first (clipping, averaging).
+  virtual void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) = 0;
+  virtual std::vector<NamedTensor> state() = 0;      // flat blocks, e.g. {"momentum", …}: for checkpoints
+  virtual const char* name() const = 0;
+};
+
+}  // namespace gossamer
