@@ -19,15 +19,15 @@ using i64 = std::int64_t;
 enum class DType : std::uint8_t { f32, bf16, f16, u8, i32, i64 };   // f16: GPU only
 
 // Upper half of an f32 (sign, 8 exponent bits, 7 of mantissa); conversion rounds to nearest even.
-struct bf16 {
+struct bf16 {   // the builtin, not std::bit_cast: nvcc accepts it in device code
   std::uint16_t bits = 0;
   bf16() = default;
   GOSSAMER_HD explicit bf16(float value) {
-    const auto u = std::bit_cast<std::uint32_t>(value);
+    const auto u = __builtin_bit_cast(std::uint32_t, value);
     const std::uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
     bits = static_cast<std::uint16_t>((u & 0x7fffffffu) > 0x7f800000u ? (u >> 16) | 0x40u : rounded);   // NaN stays NaN
   }
-  GOSSAMER_HD explicit operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  GOSSAMER_HD explicit operator float() const { return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16); }
 };
 
 std::size_t size_of(DType);              // bytes of one element

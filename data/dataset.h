@@ -1,0 +1,34 @@
+// Data sets: encoded images (or raw pixels) with labels, random access, thread-safe reads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::data {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual i64 size() const = 0;
+  virtual int label(i64 i) const = 0;
+  virtual std::string name(i64 i) const = 0;                      // "n01440764/n01440764_10026.JPEG", for messages and lists
+  // The bytes of sample i: a file's content, or raw pixels if raw(). Uses `buffer` when they aren't in memory. Thread-safe.
+  virtual std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const = 0;
+  struct Raw { int height = 0, width = 0; };                      // raw pixels: u8 [height, width, 3]
+  virtual Raw raw() const { return {}; }                          // height 0: encoded images (JPEG, PNG, …)
+  virtual const std::vector<std::string>& classes() const = 0;    // sorted; label = position
+};
+
+// What each path is, is found by looking: a folder of class folders, tar shards (class/name.jpg inside), CIFAR-10/100 binary files.
+// Several paths join into one set (the class lists are united). DataError names the path and says what was found there and what to do
+// (missing folder, flat folder, no images, unreadable tar, wrong CIFAR size).
+std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths);
+// DataError unless both have the same classes: names the first differences.
+void check_same_classes(const Dataset& train, const Dataset& val);
+
+}  // namespace gossamer::data

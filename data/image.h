@@ -1,0 +1,38 @@
+// Decoding and resizing of single images. Untrusted bytes: every return value is checked, sizes are capped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/random.h"
+#include "gossamer/core/tensor.h"
+
+namespace gossamer::data {
+
+struct Image {                        // u8 [height, width, 3], RGB
+  int height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;
+};
+struct Box { int x = 0, y = 0, width = 0, height = 0; };
+
+struct ImageSize { int width = 0, height = 0; };
+ImageSize probe(std::span<const std::byte>, const std::string& name);      // from the header only
+
+// Content decides, not the name: JPEG (gray and CMYK converted to RGB, EXIF orientation and ICC ignored as torchvision does), PNG,
+// others through stb_image. DataError names the image and the defect; a JPEG that ends early is a defect too.
+Image decode(std::span<const std::byte>, const std::string& name);
+// Only `box` of the image (JPEG: only those lines and columns are decoded; equals cropping the whole picture).
+Image decode_box(std::span<const std::byte>, const std::string& name, Box);
+
+// Separable antialiased triangle filter (Pillow's BILINEAR). dst: u8 [height, width, 3].
+void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst);
+
+// Inception-style crop: area in [min_area, 1] of the image, aspect in [3/4, 4/3]; ten tries, then the centre (torchvision).
+Box random_resized_crop(ImageSize, Rng&, float min_area = 0.08f);
+// One image for inference: shorter side to `resize`, centre crop: u8 [1, crop, crop, 3].
+Tensor read_image(const std::string& path, int resize, int crop);
+
+}  // namespace gossamer::data

@@ -1,0 +1,63 @@
+// Loader: from a data set to batches, on threads of its own, with bounded memory, resumable at any step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+#include "gossamer/data/dataset.h"
+
+namespace gossamer::data {
+
+enum class Augment { none, pad_crop_flip, resized_crop_flip };    // none: resize shorter side + centre crop (evaluation)
+
+struct LoaderOptions {
+  i64 batch = 128;
+  int size = 32;                       // images come out as size x size
+  int resize = 0;                      // evaluation: shorter side before the centre crop; 0: size (small images) or size * 256 / 224
+  Augment augment = Augment::none;
+  int pad = 4;                         // pad_crop_flip
+  float min_area = 0.08f;              // resized_crop_flip
+  int threads = 1;
+  int ahead = 4;                       // batches kept ready: the memory bound is (ahead + threads) batches
+  int rank = 0, world = 1;
+  bool shard = false;                  // false: every worker draws its own order of the whole set (A2CiD2); true: disjoint parts of one order
+  bool shuffle = true;
+  bool drop_last = true;
+  std::uint64_t seed = 0;
+  bool strict = false;                 // a damaged image stops the run (DataError) instead of being replaced
+  bool background = true;              // threads at low priority (SCHED_IDLE where allowed): computing goes first on a full machine
+};
+
+struct Batch { Tensor images, labels; };   // u8 [N, size, size, 3], i32 [N]; undefined images: the epoch is over
+
+struct LoaderStats {
+  i64 images = 0, damaged = 0;
+  double wait_s = 0;                   // time next() waited for data
+};
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Dataset>, LoaderOptions);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  i64 steps() const;                   // batches an epoch, for this rank
+  void seek(i64 epoch, i64 step = 0);  // the next batch is this one; order and augmentation follow (seed, epoch, rank, index) alone
+  i64 epoch() const;
+  Batch next();                        // waits for data; after the last batch of an epoch: an empty Batch once, then the next epoch begins
+  LoaderStats stats() const;
+  std::vector<std::string> damaged() const;   // "name: what is wrong", each once
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The order of one worker's epoch: pure function. Every index appears exactly once over an epoch (shard: over all ranks).
+std::vector<i64> epoch_order(i64 size, std::uint64_t seed, i64 epoch, int rank, int world, bool shard, bool shuffle);
+
+}  // namespace gossamer::data

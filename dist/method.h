@@ -1,0 +1,65 @@
+// Method: how workers train together. The user's loop computes gradients; the method decides what is exchanged and when.
+//   auto method = dist::make_method("a2cid2", params, optimizer, *group, dist::make_graph("ring", group->size()), options);
+//   while (!method->done()) { …; loss.backward(); method->step(schedule(method->samples_seen())); }
+//   method->finish();
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/flat.h"
+#include "gossamer/core/optimizer.h"
+#include "gossamer/dist/graph.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+struct MethodOptions {
+  double rate = 1;                     // exchanges per worker per own gradient (r); 0: never
+  i64 batch = 1;                       // samples of one gradient
+  double total_samples = 0;            // of all workers together: done() after that; 0: never
+  std::uint64_t seed = 0;
+  double exchange_timeout_s = 20;
+  double clip_norm = 0;                // 0: no clipping
+  double start_samples = 0;            // resume: samples seen so far by all
+  int min_workers = 1;                 // fewer alive: DistError
+  std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "exchange failed"
+};
+
+struct MethodStats {
+  i64 gradients = 0, exchanges = 0, failed = 0;       // of this worker
+  double consensus_distance = 0;       // running estimate of sqrt(mean |x_i - mean|^2) from exchanged differences; exact after finish()
+  double exposed_s = 0;                // time the training thread waited for communication
+  double transfer_s = 0;               // time spent in exchanges, beside the computation
+  double eta = 0;                      // in use now (rate tracking)
+  int alive = 1;
+};
+
+class Method {
+ public:
+  virtual ~Method() = default;
+  virtual void step(double learning_rate) = 0;         // a gradient event: FlatParams::grads() holds a fresh gradient
+  virtual double samples_seen() const = 0;             // of all workers together (estimate from the progress scalar; exact for allreduce)
+  virtual bool done() const = 0;
+  // Ends exchanges, waits until all living workers have stopped, makes values() their mean, merges batch-norm statistics
+  // (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy. Afterwards all workers hold the same model.
+  virtual void finish() = 0;
+  // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f between two events.
+  virtual void quiesce(const std::function<void()>& f) = 0;
+  virtual std::vector<NamedTensor> state() = 0;        // beyond parameters and optimizer: {"acid.tilde", …}
+  virtual MethodStats stats() const = 0;
+  virtual const char* name() const = 0;
+  virtual bool needs_frozen_compute() const = 0;       // FlatOptions::frozen must be set when exchanges run beside the computation
+};
+
+// name: a2cid2 | adpsgd | allreduce. Broadcasts the mean of the workers' initial values first, and checks that all have the same model
+// (fingerprint), method and graph: DistError names rank and difference. ConfigError lists the known names.
+std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions& = {});
+std::vector<std::string> method_names();
+
+// Batch-norm statistics of the members, merged in place (buffers "….running_mean", "….running_var").
+void merge_batch_norm(FlatParams&, Collectives&);
+
+}  // namespace gossamer::dist

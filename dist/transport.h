@@ -1,0 +1,97 @@
+// What a worker needs of the outside: messages (ControlLink), bulk exchanges (Payload) and collectives. Two implementations: between
+// processes (Asio and Gloo), and between threads of one process (tests, teaching).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gossamer::dist {
+
+using Seconds = std::chrono::duration<double>;
+
+// The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
+enum class MessageType : std::uint8_t { avail, propose, accept, commit, cancel, decline, heartbeat, stopped, bye };
+struct Message {
+  MessageType type = MessageType::heartbeat;
+  std::uint32_t epoch = 0;          // availability of the addressee or sender, see pairing.h
+  std::uint32_t nonce = 0;
+  double progress = 0;              // P5: the sender's q
+  double gradients = 0;             // own gradient events so far
+  double value = 0;                 // free for the method (e.g. event time)
+};
+
+struct Event {
+  enum class Kind : std::uint8_t { message, dead, woken, exchanged, none } kind = Kind::none;
+  int peer = -1;
+  Message message;
+  bool ok = false;                  // exchanged: the payload arrived whole on this side
+  std::string why;                  // dead: "connection closed", "no heartbeat for 2.0 s"
+};
+
+// Messages to and from neighbours, deaths included. One consumer thread calls next(); send, wake and post may be called by any.
+// Heartbeats and death detection run inside, on a thread of the link.
+class ControlLink {
+ public:
+  virtual ~ControlLink() = default;
+  virtual void send(int peer, const Message&) = 0;                 // never blocks; to a dead peer: dropped
+  virtual Event next(Seconds timeout) = 0;                         // Kind::none when nothing came
+  virtual void post(Event) = 0;                                    // queues an event for next() (completion of a payload, wake)
+  virtual bool alive(int peer) const = 0;
+  virtual void connect(const std::vector<int>& peers, Seconds deadline) = 0;   // opens links to new neighbours (healing); DistError names who is missing
+};
+
+// Full-duplex exchange of equal f32 spans with one neighbour: send ours, receive theirs. At most one at a time per worker.
+class Payload {
+ public:
+  virtual ~Payload() = default;
+  // Starts it and returns; later posts Event{exchanged, peer, ok} to the ControlLink. The spans must live until then.
+  // session: agreed by both sides (pairing nonce), guards against mixing up two exchanges. After `deadline` it fails.
+  virtual void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) = 0;
+  virtual void abort(int peer) = 0;                                // the peer is dead: a pending exchange with it ends with ok = false
+};
+
+// Operations of all living workers. Every call has the deadline given at construction; DistError names who is missing.
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+  virtual void all_reduce_sum(std::span<float>) = 0;
+  virtual void all_reduce_sum(std::span<double>) = 0;
+  virtual void broadcast(std::span<float>, int root) = 0;
+  virtual void barrier() = 0;
+  virtual int members() const = 0;                                 // how many take part now
+};
+
+// This process's (or thread's) place among the workers.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;                                    // at the start
+  virtual ControlLink& control() = 0;
+  virtual Payload& payload() = 0;
+  // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt when the set changes.
+  virtual Collectives& collectives() = 0;
+  virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch) = 0;
+  virtual std::vector<int> alive() const = 0;                      // ranks this worker believes to be alive, itself included
+};
+
+// n workers as threads of this process. Group i belongs to thread i. kill(i) makes worker i vanish as a dead process would.
+class LocalCluster {
+ public:
+  explicit LocalCluster(int n);
+  ~LocalCluster();
+  Group& group(int rank);
+  void kill(int rank);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,25 @@
+// ResNets: ImageNet form (He et al. 2015; "v1.5": stride on the 3x3 of a bottleneck) and CIFAR forms. torchvision's parameter names.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::models {
+
+struct ResNetOptions {
+  std::vector<int> blocks{2, 2, 2, 2};
+  std::vector<int> widths{64, 128, 256, 512};
+  bool bottleneck = false;              // 1x1, 3x3, 1x1 with expansion 4
+  bool imagenet_stem = true;            // 7x7/2 and max-pool; else 3x3/1
+  bool pad_shortcut = false;            // option A: subsample and zero-pad instead of 1x1 convolution (CIFAR 20/32/56)
+  i64 classes = 1000;
+  bool zero_init_residual = false;      // last batch norm of each block starts at 0 (Goyal et al. 2017)
+};
+
+// Image [N, H, W, 3] -> logits [N, classes].
+std::unique_ptr<nn::Module> resnet(const ResNetOptions&);
+
+}  // namespace gossamer::models

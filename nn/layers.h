@@ -1,0 +1,73 @@
+// Layers with parameters or state. Stateless functions (relu, pooling, cross_entropy) are ops: core/ops.h.
+#pragma once
+
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/nn/module.h"
+
+namespace gossamer::nn {
+
+struct Conv2dOptions { int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1; bool bias = false; };
+// weight [out, k, k, in/groups] (NHWC order; files hold torch's [out, in/groups, k, k], see checkpoint.h).
+// Initialised Kaiming normal, fan-out, gain sqrt(2) (torchvision's ResNets); bias 0.
+class Conv2d : public Module {
+ public:
+  Conv2d(i64 in, i64 out, Conv2dOptions = {});
+  Tensor forward(const Tensor& x) override;          // [N, H, W, in] -> [N, Ho, Wo, out]
+
+ private:
+  Conv2dOptions options_;
+  Tensor weight_, bias_;
+};
+
+struct BatchNormLayerOptions { float eps = 1e-5f, momentum = 0.1f; bool zero_scale = false; };
+// weight, bias [C]; running_mean, running_var f32 [C]; num_batches_tracked i64.
+class BatchNorm : public Module {
+ public:
+  explicit BatchNorm(i64 channels, BatchNormLayerOptions = {});
+  Tensor forward(const Tensor& x) override { return apply(x, false); }
+  Tensor apply(const Tensor& x, bool relu, const Tensor& add = {});      // fused: relu?(bn(x) + add?)
+  // Re-estimation of the statistics: reset() and then cumulative averages over the training-mode batches that follow.
+  void begin_estimate();
+  void end_estimate();
+
+ private:
+  BatchNormLayerOptions options_;
+  Tensor weight_, bias_, running_mean_, running_var_, batches_;
+  bool estimating_ = false;
+};
+
+struct LinearOptions { bool bias = true; };
+// weight [out, in], bias [out]; torch's default initialisation: uniform(-1/sqrt(in), 1/sqrt(in)).
+class Linear : public Module {
+ public:
+  Linear(i64 in, i64 out, LinearOptions = {});
+  Tensor forward(const Tensor& x) override;          // [N, in] -> [N, out]
+
+ private:
+  Tensor weight_, bias_;
+};
+
+struct MaxPool2d : Module { explicit MaxPool2d(PoolOptions o) : options(o) {} PoolOptions options; Tensor forward(const Tensor& x) override { return max_pool2d(x, options); } };
+struct AvgPool2d : Module { explicit AvgPool2d(PoolOptions o) : options(o) {} PoolOptions options; Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); } };
+
+// Identity in eval mode. Its masks follow (seed, number of calls), so a resumed run draws the same ones.
+class Dropout : public Module {
+ public:
+  explicit Dropout(float p, std::uint64_t seed = 0);
+  Tensor forward(const Tensor& x) override;
+
+ private:
+  float p_;
+  std::uint64_t seed_;
+  Tensor calls_;       // i64 buffer
+};
+
+// Layers draw their initial values from this generator of the calling thread; seed it before a model is built.
+void seed_initialisation(std::uint64_t seed);
+
+// Statistics of all batch norms below `root` are estimated afresh between begin and end (cumulative mean over batches).
+void begin_batch_norm_estimate(Module& root);
+void end_batch_norm_estimate(Module& root);
+
+}  // namespace gossamer::nn

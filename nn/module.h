@@ -1,0 +1,66 @@
+// Module: named parameters and buffers in a tree, torchvision's names ("layer1.0.conv1.weight").
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer::nn {
+
+// Movable, not copyable. Children are declared as references initialised with add(), so a layer can't be forgotten.
+class Module {
+ public:
+  Module() = default;
+  Module(Module&&) = default;
+  Module& operator=(Module&&) = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  virtual ~Module() = default;
+
+  virtual Tensor forward(const Tensor& x) = 0;
+  Tensor operator()(const Tensor& x) { return forward(x); }
+
+  std::vector<NamedTensor> parameters() const;       // in order of registration
+  std::vector<NamedTensor> buffers() const;          // running statistics, counters
+  std::vector<NamedTensor> state() const;            // both, in torch's state_dict order (a module's parameters, then its buffers, then children)
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+  std::vector<Module*> modules();                    // this and all below, depth first
+
+ protected:
+  template <class M> M& add(std::string name, M child) {
+    auto owned = std::make_unique<M>(std::move(child));
+    M& reference = *owned;
+    children_.emplace_back(std::move(name), std::move(owned));
+    return reference;
+  }
+  Tensor param(std::string name, Tensor init);       // trained
+  Tensor buffer(std::string name, Tensor init);      // kept, not trained
+
+ private:
+  void collect(const std::string& prefix, bool params, bool buffers, std::vector<NamedTensor>& out) const;
+  std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
+  std::vector<NamedTensor> params_, buffers_;
+  bool training_ = true;
+};
+
+// Runs its children in order; they are named "0", "1", … Empty: the identity.
+class Sequential : public Module {
+ public:
+  template <class M> Sequential& push(M child) {
+    list_.push_back(&add(std::to_string(list_.size()), std::move(child)));
+    return *this;
+  }
+  Tensor forward(const Tensor& x) override;
+  std::size_t size() const { return list_.size(); }
+  Module& operator[](std::size_t i) { return *list_[i]; }
+
+ private:
+  std::vector<Module*> list_;
+};
+
+}  // namespace gossamer::nn
