@@ -1,1 +1,4 @@
-int main() { return 2; }
+// The program `gossamer`: everything is in the library of apps/, so that tests can call it.
+#include "gossamer/apps/commands.h"
+
+int main(int argc, char** argv) { return gossamer::apps::command_line(argc, argv); }

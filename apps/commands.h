@@ -1,0 +1,73 @@
+// The commands of `gossamer`, one file each. Options come parsed from cli.cpp; each returns the exit code and throws core/error.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gossamer::apps {
+
+struct TrainCommand {
+  std::vector<std::string> arguments;   // at most one CONFIG.toml, then key=value
+  int workers = 1;
+  std::string resume;                   // a run's folder or one of its checkpoints
+  bool dry_run = false, strict_images = false, json = false;
+  bool worker = false;                  // started by our own launcher: the run's folder and configuration are ready
+};
+int train(const TrainCommand&);
+
+struct EvalCommand {
+  std::string model;                    // MODEL.safetensors
+  std::vector<std::string> arguments;   // [CONFIG.toml] key=value
+  bool json = false;
+};
+int eval(const EvalCommand&);
+
+struct ClassifyCommand {
+  std::string model;
+  std::vector<std::string> images;
+  int top = 5;
+  bool json = false;
+};
+int classify(const ClassifyCommand&);
+
+struct GraphCommand {
+  std::string name;
+  int workers = 0;
+  double rate = 1;
+  bool json = false;
+};
+int graph(const GraphCommand&);
+
+struct MakeShapesCommand {
+  std::string folder;
+  int train = 8192, val = 2048, size = 64, threads = 2;
+  unsigned long long seed = 0;
+  bool json = false;
+};
+int make_shapes(const MakeShapesCommand&);
+
+// Times whole training steps (forward, backward, optimizer) on synthetic images. --json prints images_per_s, ms_median, peak_bytes.
+struct BenchStepOptions {
+  std::string model = "resnet20-cifar";
+  int batch = 128;
+  int threads = 1;
+  std::string dtype = "f32";            // f32 | bf16
+  int steps = 30, warmup = 5;
+  int size = 0;                         // image side; 0: the model's own
+  std::string backend;                  // empty: the default one
+  bool json = false;
+};
+int bench_step(const BenchStepOptions&);
+
+struct DoctorCommand {
+  bool json = false;
+};
+int doctor(const DoctorCommand&);
+
+// Runs `arguments` of this program as a child and survives its death: for launchers that kill a job when one process dies.
+int run_wrapped(const std::vector<std::string>& arguments);
+
+// Parses the command line, runs the command, turns exceptions into one sentence and an exit code. Called by main().
+int command_line(int argc, char** argv);
+
+}  // namespace gossamer::apps
