@@ -1,0 +1,203 @@
+// Every call of the onednn backend against the reference backend, over many shapes, in f32 and bf16.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gossamer/core/backend.h"
+#include "gossamer/core/parallel.h"
+#include "gossamer/core/random.h"
+
+namespace gossamer {
+namespace {
+
+bool has_onednn() { return std::ranges::count(backend_names(), "onednn") > 0; }
+#define NEEDS_ONEDNN() \
+  if (!has_onednn()) GTEST_SKIP() << "this build has no oneDNN"
+
+Tensor random_tensor(Shape shape, DType type, std::uint64_t seed, float offset = 0) {
+  Rng rng(seed);
+  Tensor t = Tensor::empty(shape);
+  for (float& v : t.span<float>()) v = rng.normal() + offset;
+  return t.to(type);
+}
+
+// Each element within `relative` of the largest expected value; bf16 results may also differ by one rounding.
+void expect_close(const Tensor& got, const Tensor& want, float relative, const std::string& what) {
+  const Tensor a = got.to(DType::f32), b = want.to(DType::f32);
+  float largest = 0;
+  for (const float v : b.span<float>()) largest = std::max(largest, std::abs(v));
+  const float rounding = got.dtype() == DType::bf16 ? 0x1p-7f : 0.0f;
+  i64 bad = 0;
+  for (i64 i = 0; i < a.numel(); ++i) {
+    const float x = a.as<float>()[i], y = b.as<float>()[i];
+    if (!(std::abs(x - y) <= relative * largest + rounding * std::abs(y)) && bad++ == 0) {
+      ADD_FAILURE() << what << ": element " << i << " is " << x << ", expected " << y << " (largest " << largest << ")";
+    }
+  }
+  EXPECT_EQ(bad, 0) << what << ": of " << a.numel();
+}
+
+ConvGeometry geometry(i64 n, i64 h, i64 w, i64 c, i64 k, i64 r, i64 s, int stride, int padding, int dilation = 1, int groups = 1) {
+  const auto out = [&](i64 in, i64 taps) { return (in + 2 * padding - dilation * (taps - 1) - 1) / stride + 1; };
+  return {n, h, w, c, k, r, s, out(h, r), out(w, s), stride, padding, dilation, groups};
+}
+
+std::string text(const ConvGeometry& g, DType t) {
+  std::ostringstream s;
+  s << t << " x " << Shape{g.n, g.h, g.w, g.c} << " w " << Shape{g.k, g.r, g.s, g.c / g.groups} << " stride " << g.stride << " padding "
+    << g.padding << " dilation " << g.dilation << " groups " << g.groups;
+  return s.str();
+}
+
+void compare_convolutions(const ConvGeometry& g, DType type) {
+  Backend &fast = backend("onednn"), &slow = backend("reference");
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type, 1), w = random_tensor({g.k, g.r, g.s, g.c / g.groups}, type, 2);
+  const Tensor dy = random_tensor({g.n, g.ho, g.wo, g.k}, type, 3);
+  // Filled with junk: results must be written, not added to.
+  Tensor y1 = Tensor::full(dy.shape(), 7, type), y2 = Tensor::full(dy.shape(), 9, type);
+  Tensor dx1 = Tensor::full(x.shape(), 7, type), dx2 = Tensor::full(x.shape(), 9, type);
+  Tensor dw1 = Tensor::full(w.shape(), 7), dw2 = Tensor::full(w.shape(), 9);
+  fast.conv(g, x, w, y1);
+  slow.conv(g, x, w, y2);
+  expect_close(y1, y2, 2e-5f, "conv " + text(g, type));
+  fast.conv_dx(g, dy, w, dx1);
+  slow.conv_dx(g, dy, w, dx2);
+  expect_close(dx1, dx2, 2e-5f, "conv_dx " + text(g, type));
+  fast.conv_dw(g, x, dy, dw1);
+  slow.conv_dw(g, x, dy, dw2);
+  expect_close(dw1, dw2, 2e-5f, "conv_dw " + text(g, type));
+}
+
+class Parity : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override { NEEDS_ONEDNN(); }
+  void TearDown() override { set_compute_threads(threads_); }
+  int threads_ = compute_threads();
+};
+INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16), [](const auto& type) { return std::string(name_of(type.param)); });
+
+TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
+  for (const auto& g : {geometry(3, 8, 8, 16, 16, 3, 3, 1, 1), geometry(2, 16, 16, 32, 32, 3, 3, 1, 1), geometry(5, 8, 8, 64, 64, 3, 3, 1, 1),
+                        geometry(4, 4, 4, 128, 128, 3, 3, 1, 1), geometry(2, 7, 7, 64, 32, 3, 3, 1, 1), geometry(1, 14, 9, 32, 96, 3, 3, 1, 1),
+                        geometry(2, 5, 6, 48, 80, 3, 3, 1, 1), geometry(3, 2, 3, 16, 32, 3, 3, 1, 1), geometry(1, 1, 1, 16, 16, 3, 3, 1, 1)})
+    compare_convolutions(g, GetParam());
+}
+
+TEST_P(Parity, ManyTilesAreSplitOverThreadsWithoutSeams) {
+  for (const int threads : {1, 2, 3}) {
+    set_compute_threads(threads);
+    compare_convolutions(geometry(9, 12, 12, 16, 16, 3, 3, 1, 1), GetParam());
+    compare_convolutions(geometry(7, 6, 10, 32, 64, 3, 3, 1, 1), GetParam());
+  }
+}
+
+TEST_P(Parity, StridedConvolutions) {
+  for (const auto& g : {geometry(2, 8, 8, 16, 32, 3, 3, 2, 1), geometry(3, 9, 7, 32, 64, 3, 3, 2, 1), geometry(2, 8, 8, 64, 128, 1, 1, 2, 0),
+                        geometry(1, 32, 32, 3, 16, 7, 7, 2, 3), geometry(2, 11, 8, 16, 16, 5, 5, 3, 2)})
+    compare_convolutions(g, GetParam());
+}
+
+TEST_P(Parity, StemPointwiseAndOddConvolutions) {
+  for (const auto& g : {geometry(4, 16, 16, 3, 16, 3, 3, 1, 1), geometry(2, 9, 13, 3, 64, 3, 3, 1, 1), geometry(2, 7, 7, 64, 256, 1, 1, 1, 0),
+                        geometry(2, 6, 5, 1, 1, 3, 3, 1, 0), geometry(1, 6, 6, 5, 7, 3, 2, 1, 1), geometry(2, 8, 8, 20, 12, 3, 3, 1, 2),
+                        geometry(1, 10, 10, 16, 16, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2)})
+    compare_convolutions(g, GetParam());
+}
+
+TEST_P(Parity, DilatedAndGroupedConvolutions) {
+  for (const auto& g : {geometry(2, 9, 9, 16, 16, 3, 3, 1, 2, 2), geometry(1, 12, 12, 8, 4, 3, 3, 2, 3, 3), geometry(2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 2),
+                        geometry(2, 8, 8, 64, 64, 3, 3, 1, 1, 1, 4), geometry(1, 7, 7, 24, 24, 3, 3, 1, 1, 1, 24),
+                        geometry(2, 6, 6, 6, 9, 3, 3, 2, 1, 1, 3)})
+    compare_convolutions(g, GetParam());
+}
+
+TEST_P(Parity, GemmWithTransposesAndScalars) {
+  const DType type = GetParam();
+  for (const auto& [m, n, k] : {std::array<i64, 3>{128, 10, 64}, {1, 1, 1}, {7, 5, 3}, {33, 64, 17}, {10, 64, 128}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.5f, 0.0f}, {1.0f, 1.0f}, {-2.0f, 0.25f}})
+          for (const DType out : {DType::f32, type}) {
+            const Tensor a = random_tensor(ta ? Shape{k, m} : Shape{m, k}, type, 4), b = random_tensor(tb ? Shape{n, k} : Shape{k, n}, type, 5);
+            Tensor c1 = random_tensor({m, n}, out, 6), c2 = c1.clone();
+            if (beta == 0) c1.fill(std::nanf(""));
+            backend("onednn").gemm(ta, tb, alpha, a, b, beta, c1);
+            backend("reference").gemm(ta, tb, alpha, a, b, beta, c2);
+            std::ostringstream s;
+            s << "gemm " << type << " -> " << out << " " << m << " " << n << " " << k << " " << ta << tb << " " << alpha << " " << beta;
+            expect_close(c1, c2, 2e-6f, s.str());
+          }
+}
+
+void compare_batch_norms(Shape shape, DType type, bool relu, bool with_add, float offset) {
+  Backend &fast = backend("onednn"), &slow = backend("reference");
+  const i64 c = shape[-1];
+  std::ostringstream s;
+  s << type << " " << shape << " relu " << relu << " add " << with_add << " offset " << offset << ": ";
+  const std::string what = s.str();
+  const Tensor x = random_tensor(shape, type, 1, offset), add = random_tensor(shape, type, 2), dy = random_tensor(shape, type, 3, 0.5f);
+  const Tensor scale = random_tensor({c}, DType::f32, 4), shift = random_tensor({c}, DType::f32, 5);
+  const Tensor* extra = with_add ? &add : nullptr;
+  Tensor y1 = Tensor::empty(shape, type), y2 = Tensor::empty(shape, type);
+  Tensor mean1 = Tensor::empty({c}), mean2 = Tensor::empty({c}), inv1 = Tensor::empty({c}), inv2 = Tensor::empty({c});
+  fast.batch_norm_train(x, extra, scale, shift, 1e-5f, relu, y1, mean1, inv1);
+  slow.batch_norm_train(x, extra, scale, shift, 1e-5f, relu, y2, mean2, inv2);
+  expect_close(mean1, mean2, 1e-5f, what + "mean");
+  expect_close(inv1, inv2, 1e-5f, what + "inv_std");
+  expect_close(y1, y2, 2e-5f, what + "y");
+
+  Tensor y3 = Tensor::empty(shape, type), y4 = Tensor::empty(shape, type);
+  fast.batch_norm_apply(x, extra, scale, shift, relu, mean2, inv2, y3);
+  slow.batch_norm_apply(x, extra, scale, shift, relu, mean2, inv2, y4);
+  expect_close(y3, y4, 2e-5f, what + "apply");
+
+  Tensor dx1 = Tensor::empty(shape, type), dx2 = Tensor::empty(shape, type), da1 = Tensor::empty(shape, type), da2 = Tensor::empty(shape, type);
+  Tensor ds1 = Tensor::empty({c}), ds2 = Tensor::empty({c}), db1 = Tensor::empty({c}), db2 = Tensor::empty({c});
+  fast.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx1, ds1, db1, with_add ? &da1 : nullptr);
+  slow.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx2, ds2, db2, with_add ? &da2 : nullptr);
+  expect_close(dx1, dx2, 2e-5f, what + "dx");
+  expect_close(ds1, ds2, 2e-5f, what + "d_scale");
+  expect_close(db1, db2, 2e-5f, what + "d_shift");
+  if (with_add) expect_close(da1, da2, 0, what + "d_add");
+}
+
+TEST_P(Parity, BatchNormOfManyWidths) {
+  for (const auto& shape : {Shape{4, 8, 8, 16}, Shape{2, 9, 7, 32}, Shape{3, 5, 5, 64}, Shape{2, 3, 3, 128}, Shape{2, 4, 4, 512}, Shape{5, 3, 3, 24},
+                            Shape{7, 3, 1, 3}, Shape{300, 7}, Shape{33, 80}, Shape{64, 1}, Shape{129, 100}})
+    for (const bool relu : {false, true})
+      for (const bool add : {false, true}) compare_batch_norms(shape, GetParam(), relu, add, 0);
+}
+
+TEST_P(Parity, BatchNormOnSeveralThreads) {
+  for (const int threads : {2, 3}) {
+    set_compute_threads(threads);
+    for (const auto& shape : {Shape{16, 16, 17, 16}, Shape{8, 16, 16, 72}, Shape{11, 25, 25, 32}}) compare_batch_norms(shape, GetParam(), true, true, 0);
+  }
+}
+
+TEST_P(Parity, BatchNormKeepsItsDigitsFarFromZero) { compare_batch_norms({16, 8, 8, 32}, GetParam(), true, false, 100); }
+
+TEST_P(Parity, NotANumberIsNotHiddenByRelu) {
+  Tensor x = random_tensor({8, 4, 4, 16}, DType::f32, 1);
+  x.as<float>()[5] = std::nanf("");
+  x = x.to(GetParam());
+  const Tensor one = Tensor::full({16}, 1), zero = Tensor::zeros({16});
+  Tensor y = Tensor::empty(x.shape(), GetParam());
+  backend("onednn").batch_norm_apply(x, nullptr, one, zero, true, zero, one, y);
+  EXPECT_TRUE(std::isnan(y.to(DType::f32).as<float>()[5]));
+}
+
+TEST_P(Parity, TheSameCallTwiceGivesTheSameBits) {
+  set_compute_threads(2);
+  const auto g = geometry(16, 8, 8, 32, 32, 3, 3, 1, 1);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1), dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2);
+  Tensor a = Tensor::empty({g.k, g.r, g.s, g.c}), b = Tensor::empty(a.shape());
+  backend("onednn").conv_dw(g, x, dy, a);
+  backend("onednn").conv_dw(g, x, dy, b);
+  EXPECT_TRUE(std::ranges::equal(a.span<float>(), b.span<float>()));
+}
+
+}  // namespace
+}  // namespace gossamer
