@@ -32,7 +32,9 @@ class Module {
   std::vector<Module*> modules();                    // this and all below, depth first
 
  protected:
+  // A name is used once in a module; Error otherwise.
   template <class M> M& add(std::string name, M child) {
+    check_name(name);
     auto owned = std::make_unique<M>(std::move(child));
     M& reference = *owned;
     children_.emplace_back(std::move(name), std::move(owned));
@@ -42,6 +44,7 @@ class Module {
   Tensor buffer(std::string name, Tensor init);      // kept, not trained
 
  private:
+  void check_name(const std::string& name) const;
   void collect(const std::string& prefix, bool params, bool buffers, std::vector<NamedTensor>& out) const;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
   std::vector<NamedTensor> params_, buffers_;

@@ -1,0 +1,163 @@
+// Writing files in one step: temporary file in the same folder, fsync, rename, fsync of the folder. And safetensors on top of it.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer {
+namespace {
+
+[[noreturn]] void fail_errno(const std::filesystem::path& path, const char* what, int error) {
+  const char* hint = error == ENOENT   ? " (does its folder exist?)"
+                     : error == ENOSPC ? " (free some space; the old file, if any, is untouched)"
+                                       : "";
+  fail<IoError>(path.string(), ": cannot ", what, ": ", std::strerror(error), hint);
+}
+
+// What a symbolic link points at is replaced, not the link. Devices and pipes cannot be replaced by rename.
+std::filesystem::path resolve(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  check<IoError>(!std::filesystem::is_directory(status), path.string(), ": cannot write: it is a folder");
+  check<IoError>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), path.string(),
+                 ": cannot write: it is not a regular file");
+  if (!std::filesystem::exists(status)) return path;
+  auto real = std::filesystem::canonical(path, ignored);
+  return ignored ? path : real;
+}
+
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& path) : path_(resolve(path)) {
+    static std::atomic<unsigned> counter{0};
+    temporary_ = path_;
+    temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0) fail_errno(path_, "create", errno);
+  }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!done_) ::unlink(temporary_.c_str());
+  }
+
+  void write(const void* data, std::size_t n) {
+    const auto* from = static_cast<const char*>(data);
+    while (n > 0) {
+      const ssize_t put = ::write(fd_, from, std::min<std::size_t>(n, std::size_t{1} << 30));
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) fail_errno(path_, "write", errno);
+      from += put;
+      n -= static_cast<std::size_t>(put);
+    }
+  }
+
+  void commit() {
+    if (::fsync(fd_) != 0) fail_errno(path_, "flush to disk", errno);
+    if (::close(std::exchange(fd_, -1)) != 0) fail_errno(path_, "close", errno);
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "replace", errno);
+    done_ = true;
+    // The rename itself must survive a power cut. Some file systems cannot sync a folder (EINVAL): then nothing more can be done.
+    std::filesystem::path folder = path_.parent_path();
+    if (folder.empty()) folder = ".";
+    const int dir = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0) return;      // a folder we may write but not read
+    const int error = ::fsync(dir) == 0 ? 0 : errno;
+    ::close(dir);
+    if (error != 0 && error != EINVAL) fail_errno(path_, "flush its folder to disk", error);
+  }
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int fd_ = -1;
+  bool done_ = false;
+};
+
+const char* file_name_of(DType type) {
+  switch (type) {
+    case DType::f32: return "F32";
+    case DType::bf16: return "BF16";
+    case DType::f16: return "F16";
+    case DType::u8: return "U8";
+    case DType::i32: return "I32";
+    case DType::i64: return "I64";
+  }
+  return "";
+}
+
+// The order of the reference implementation's type list: larger alignment first, so every tensor is aligned.
+int order_of(DType type) {
+  switch (type) {
+    case DType::i64: return 0;
+    case DType::f32: return 1;
+    case DType::i32: return 2;
+    case DType::bf16: return 3;
+    case DType::f16: return 4;
+    case DType::u8: return 5;
+  }
+  return 6;
+}
+
+std::string quoted(const std::string& text, const std::filesystem::path& path) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    fail<IoError>(path.string(), ": a tensor's name or a metadata string is not valid UTF-8");
+  }
+}
+
+}  // namespace
+
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<NamedTensor> sorted = tensors;
+  std::ranges::sort(sorted, [](const NamedTensor& a, const NamedTensor& b) {
+    const int x = order_of(a.tensor.dtype()), y = order_of(b.tensor.dtype());
+    return x != y ? x < y : a.name < b.name;
+  });
+  std::set<std::string> names;
+  std::string header = "{";
+  if (!metadata.empty()) {
+    header += "\"__metadata__\":{";
+    for (const auto& [key, value] : metadata) header += quoted(key, path) + ":" + quoted(value, path) + ",";
+    header.back() = '}';
+    header += ',';
+  }
+  std::uint64_t offset = 0;
+  for (NamedTensor& t : sorted) {
+    check<IoError>(t.name != "__metadata__", path.string(), ": a tensor may not be called \"__metadata__\"");
+    check<IoError>(names.insert(t.name).second, path.string(), ": two tensors are called \"", t.name, "\"");
+    if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
+    header += quoted(t.name, path) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) + "\",\"shape\":[";
+    for (int d = 0; d < t.tensor.rank(); ++d) header += (d > 0 ? "," : "") + std::to_string(t.tensor.shape(d));
+    header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + t.tensor.bytes()) + "]},";
+    offset += t.tensor.bytes();
+  }
+  if (header.back() == ',') header.back() = '}';
+  else header += '}';
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+
+  AtomicFile file(path);
+  const std::uint64_t length = header.size();
+  file.write(&length, 8);
+  file.write(header.data(), header.size());
+  for (const NamedTensor& t : sorted) file.write(t.tensor.data(), t.tensor.bytes());
+  file.commit();
+}
+
+}  // namespace gossamer

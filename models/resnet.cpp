@@ -1,0 +1,143 @@
+// ResNets (He et al. 2015). Comments give the output size for a 224 x 224 image, or 32 x 32 for the CIFAR forms.
+#include "gossamer/models/resnet.h"
+
+namespace gossamer::models {
+namespace {
+
+using nn::BatchNorm;
+using nn::Conv2d;
+
+struct BlockShape {
+  i64 in, width, out;
+  int stride;
+  bool pad_shortcut, zero_scale;
+};
+
+// What both kinds of block share: how the input reaches the sum at the end.
+class Block : public nn::Module {
+ protected:
+  explicit Block(const BlockShape& s) : shape_(s) {}
+  // Called last in the constructors: torchvision registers "downsample" after the convolutions.
+  void add_shortcut() {
+    if (!changes() || shape_.pad_shortcut) return;
+    nn::Sequential down;
+    down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride})).push(BatchNorm(shape_.out));
+    downsample_ = &add("downsample", std::move(down));
+  }
+  Tensor shortcut(const Tensor& x) {
+    if (downsample_) return downsample_->forward(x);
+    return changes() ? subsample_pad(x, shape_.stride, shape_.out) : x;
+  }
+
+ private:
+  bool changes() const { return shape_.stride != 1 || shape_.in != shape_.out; }
+  BlockShape shape_;
+  nn::Sequential* downsample_ = nullptr;
+};
+
+// 3x3, 3x3.
+class Basic : public Block {
+ public:
+  explicit Basic(const BlockShape& s)
+      : Block(s),
+        conv1_(add("conv1", Conv2d(s.in, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
+        bn1_(add("bn1", BatchNorm(s.width))),
+        conv2_(add("conv2", Conv2d(s.width, s.out, {.kernel = 3, .padding = 1}))),
+        bn2_(add("bn2", BatchNorm(s.out, {.zero_scale = s.zero_scale}))) {
+    add_shortcut();
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = bn1_.apply(conv1_(x), true);
+    return bn2_.apply(conv2_(y), true, shortcut(x));
+  }
+
+ private:
+  Conv2d& conv1_;
+  BatchNorm& bn1_;
+  Conv2d& conv2_;
+  BatchNorm& bn2_;
+};
+
+// 1x1, 3x3, 1x1. The stride is on the 3x3 ("v1.5", as torchvision): the paper's place for it throws pixels away unseen.
+class Bottleneck : public Block {
+ public:
+  explicit Bottleneck(const BlockShape& s)
+      : Block(s),
+        conv1_(add("conv1", Conv2d(s.in, s.width, {.kernel = 1}))),
+        bn1_(add("bn1", BatchNorm(s.width))),
+        conv2_(add("conv2", Conv2d(s.width, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
+        bn2_(add("bn2", BatchNorm(s.width))),
+        conv3_(add("conv3", Conv2d(s.width, s.out, {.kernel = 1}))),
+        bn3_(add("bn3", BatchNorm(s.out, {.zero_scale = s.zero_scale}))) {
+    add_shortcut();
+  }
+  Tensor forward(const Tensor& x) override {
+    const Tensor y = bn2_.apply(conv2_(bn1_.apply(conv1_(x), true)), true);
+    return bn3_.apply(conv3_(y), true, shortcut(x));
+  }
+
+ private:
+  Conv2d& conv1_;
+  BatchNorm& bn1_;
+  Conv2d& conv2_;
+  BatchNorm& bn2_;
+  Conv2d& conv3_;
+  BatchNorm& bn3_;
+};
+
+nn::Conv2dOptions stem(const ResNetOptions& o) {
+  if (o.imagenet_stem) return {.kernel = 7, .stride = 2, .padding = 3};
+  return {.kernel = 3, .stride = 1, .padding = 1};
+}
+
+class ResNet : public nn::Module {
+ public:
+  explicit ResNet(const ResNetOptions& o)
+      : imagenet_stem_(o.imagenet_stem),
+        conv1_(add("conv1", Conv2d(3, o.widths[0], stem(o)))),
+        bn1_(add("bn1", BatchNorm(o.widths[0]))) {
+    const i64 expansion = o.bottleneck ? 4 : 1;
+    i64 in = o.widths[0];
+    for (std::size_t stage = 0; stage < o.blocks.size(); ++stage) {
+      nn::Sequential layer;
+      for (int i = 0; i < o.blocks[stage]; ++i) {
+        const i64 width = o.widths[stage];
+        const BlockShape shape{in, width, width * expansion, stage > 0 && i == 0 ? 2 : 1, o.pad_shortcut, o.zero_init_residual};
+        if (o.bottleneck) layer.push(Bottleneck(shape));
+        else layer.push(Basic(shape));
+        in = shape.out;
+      }
+      layers_.push_back(&add("layer" + std::to_string(stage + 1), std::move(layer)));
+    }
+    fc_ = &add("fc", nn::Linear(in, o.classes));
+  }
+
+  Tensor forward(const Tensor& images) override {
+    check<ShapeError>(images.rank() == 4 && images.shape(3) == 3, "resnet: input ", images.shape(), "; wanted images [N, H, W, 3]");
+    Tensor x = bn1_.apply(conv1_(images), true);                                      // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
+    if (imagenet_stem_) x = max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1});  // [N, 56, 56, 64]
+    for (nn::Sequential* layer : layers_) x = layer->forward(x);                      // [N, 7, 7, 512 or 2048]
+    return fc_->forward(global_avg_pool(x));
+  }
+
+ private:
+  bool imagenet_stem_;
+  Conv2d& conv1_;
+  BatchNorm& bn1_;
+  std::vector<nn::Sequential*> layers_;
+  nn::Linear* fc_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<nn::Module> resnet(const ResNetOptions& options) {
+  check<ConfigError>(!options.blocks.empty() && options.blocks.size() == options.widths.size(), "resnet: ", options.blocks.size(),
+                     " block counts and ", options.widths.size(), " widths; one of each per stage");
+  for (std::size_t i = 0; i < options.blocks.size(); ++i)
+    check<ConfigError>(options.blocks[i] > 0 && options.widths[i] > 0, "resnet: stage ", i + 1, " has ", options.blocks[i], " blocks of width ",
+                       options.widths[i], "; both must be positive");
+  check<ConfigError>(options.classes > 0, "resnet: ", options.classes, " classes; wanted at least 1");
+  return std::make_unique<ResNet>(options);
+}
+
+}  // namespace gossamer::models

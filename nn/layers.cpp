@@ -1,0 +1,98 @@
+// Layers: what they hold and which ops they call.
+#include "gossamer/nn/layers.h"
+
+#include <cmath>
+
+#include "gossamer/nn/init.h"
+
+namespace gossamer::nn {
+namespace {
+
+// Layers convert nothing silently: a hidden cast would cost a pass over the activations and hide a mistake.
+void check_type(const char* layer, const Tensor& x, const Tensor& weight) {
+  check<ShapeError>(x.dtype() == weight.dtype(), layer, ": input ", x.shape(), " is ", x.dtype(), " but the weight ", weight.shape(), " is ",
+                    weight.dtype(), "; call cast(x, DType::", weight.dtype(), ") first");
+}
+
+}  // namespace
+
+Conv2d::Conv2d(i64 in, i64 out, Conv2dOptions options) : options_(options) {
+  const int k = options.kernel;
+  check<ConfigError>(in > 0 && out > 0 && k > 0 && options.stride > 0 && options.dilation > 0 && options.padding >= 0 && options.groups > 0 &&
+                         in % options.groups == 0 && out % options.groups == 0,
+                     "Conv2d: ", in, " -> ", out, " channels, kernel ", k, ", stride ", options.stride, ", padding ", options.padding, ", dilation ",
+                     options.dilation, ", groups ", options.groups, "; sizes must be positive and groups must divide both channel counts");
+  weight_ = param("weight", kaiming_normal({out, k, k, in / options.groups}, out * k * k, init_rng()));
+  if (options.bias) bias_ = param("bias", Tensor::zeros({out}));
+}
+
+Tensor Conv2d::forward(const Tensor& x) {
+  check_type("Conv2d", x, weight_);
+  const Tensor y = conv2d(x, weight_, {options_.stride, options_.padding, options_.dilation, options_.groups});
+  if (!bias_.defined()) return y;
+  return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));      // a bias stays f32 when weights are bf16
+}
+
+BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(options) {
+  check<ConfigError>(channels > 0, "BatchNorm: ", channels, " channels; wanted at least 1");
+  weight_ = param("weight", Tensor::full({channels}, options.zero_scale ? 0.f : 1.f));
+  bias_ = param("bias", Tensor::zeros({channels}));
+  running_mean_ = buffer("running_mean", Tensor::zeros({channels}));
+  running_var_ = buffer("running_var", Tensor::full({channels}, 1));
+  batches_ = buffer("num_batches_tracked", Tensor::zeros({}, DType::i64));
+}
+
+Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
+  float momentum = options_.momentum;
+  if (training()) {
+    i64& batches = *batches_.as<i64>();
+    ++batches;
+    // Weight 1/n for the n-th batch makes the running value the plain mean over all n.
+    if (estimating_) momentum = 1.f / static_cast<float>(batches);
+  }
+  return batch_norm(x, weight_, bias_, running_mean_, running_var_,
+                    {.eps = options_.eps, .momentum = momentum, .training = training(), .relu = relu}, add);
+}
+
+void BatchNorm::begin_estimate() {
+  running_mean_.zero();
+  running_var_.fill(1);
+  *batches_.as<i64>() = 0;
+  estimating_ = true;
+}
+
+void BatchNorm::end_estimate() { estimating_ = false; }
+
+Linear::Linear(i64 in, i64 out, LinearOptions options) {
+  check<ConfigError>(in > 0 && out > 0, "Linear: ", in, " -> ", out, " features; both must be positive");
+  const float bound = 1 / std::sqrt(static_cast<float>(in));
+  weight_ = param("weight", uniform({out, in}, -bound, bound, init_rng()));
+  if (options.bias) bias_ = param("bias", uniform({out}, -bound, bound, init_rng()));
+}
+
+Tensor Linear::forward(const Tensor& x) {
+  check_type("Linear", x, weight_);
+  return linear(x, weight_, bias_);
+}
+
+Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {
+  check<ConfigError>(p >= 0 && p < 1, "Dropout: probability ", p, "; wanted 0 <= p < 1");
+  calls_ = buffer("calls", Tensor::zeros({}, DType::i64));
+}
+
+Tensor Dropout::forward(const Tensor& x) {
+  if (!training() || p_ == 0) return x;
+  return dropout(x, p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++));
+}
+
+void begin_batch_norm_estimate(Module& root) {
+  for (Module* module : root.modules())
+    if (auto* norm = dynamic_cast<BatchNorm*>(module)) norm->begin_estimate();
+}
+
+void end_batch_norm_estimate(Module& root) {
+  for (Module* module : root.modules())
+    if (auto* norm = dynamic_cast<BatchNorm*>(module)) norm->end_estimate();
+}
+
+}  // namespace gossamer::nn
