@@ -14,9 +14,9 @@
 
 namespace gossamer {
 
-using i64 = std::int64_t;
-
 enum class DType : std::uint8_t { f32, bf16, f16, u8, i32, i64 };   // f16: GPU only
+
+using i64 = std::int64_t;
 
 // Upper half of an f32 (sign, 8 exponent bits, 7 of mantissa); conversion rounds to nearest even.
 struct bf16 {   // the builtin, not std::bit_cast: nvcc accepts it in device code

@@ -5,10 +5,18 @@
 #include "gossamer/core/device.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/memory.h"
 #include "gossamer/core/parallel.h"
 
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
+#endif
+
+// Before a loop whose iterations do not depend on each other: pointers of one formula never overlap unless they are equal.
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define GOSSAMER_IVDEP _Pragma("GCC ivdep")
+#else
+#define GOSSAMER_IVDEP
 #endif
 
 namespace gossamer {
@@ -29,9 +37,7 @@ template <class F> void for_each(Device device, i64 n, F f, i64 grain = 1 << 15)
   if (device.is_cpu()) {
     parallel_for(n, grain, [&](i64 begin, i64 end) {
       F local = f;                        // a copy the optimiser can keep in registers
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC ivdep
-#endif
+      GOSSAMER_IVDEP
       for (i64 i = begin; i < end; ++i) local(i);
     });
     return;
@@ -45,6 +51,124 @@ template <class F> void for_each(Device device, i64 n, F f, i64 grain = 1 << 15)
 #else
   fail<DeviceError>("this build has no CUDA kernels: configure with -DGOSSAMER_CUDA=ON");
 #endif
+}
+
+// For each row r < rows calls f(r, begin, end) so that every column is covered once: one call for the whole row on the CPU, where
+// the formula's own loop over columns vectorises and no index is divided; one call an element on a GPU.
+namespace detail {
+template <class F> struct SplitRow {
+  F f;
+  i64 cols;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const i64 r = i / cols, c = i - r * cols;
+    f(r, c, c + 1);
+  }
+};
+}  // namespace detail
+template <class F> void for_each_row(Device device, i64 rows, i64 cols, F f, i64 grain = 1 << 15) {
+  if (rows <= 0 || cols <= 0) return;
+  if (!device.is_cpu()) return for_each(device, rows * cols, detail::SplitRow<F>{f, cols});
+  parallel_for(rows, grain / cols + 1, [&](i64 begin, i64 end) {
+    const F local = f;
+    for (i64 r = begin; r < end; ++r) local(r, i64{0}, cols);
+  });
+}
+
+// --- sums: cut into pieces whose size depends on the problem only, so results do not depend on the number of threads ---------
+namespace detail {
+inline constexpr i64 kPiece = 4096;      // elements of one piece
+
+// Sum of f over [begin, end), in double, in eight lanes (a single chain of additions would not vectorise).
+template <class F> GOSSAMER_HD inline double sum_span(const F& f, i64 begin, i64 end) {
+  double lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+  i64 i = begin;
+  for (; i + 8 <= end; i += 8)
+    for (int j = 0; j < 8; ++j) lane[j] += static_cast<double>(f(i + j));
+  for (; i < end; ++i) lane[0] += static_cast<double>(f(i));
+  return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+template <class F> struct SumPiece {
+  F f;
+  i64 n;
+  double* out;
+  GOSSAMER_HD void operator()(i64 p) const { out[p] = sum_span(f, p * kPiece, (p + 1) * kPiece < n ? (p + 1) * kPiece : n); }
+};
+struct JoinPieces {                      // out[0] is the first piece: the sum replaces it
+  double* pieces;
+  i64 n;
+  double factor;
+  float* out;
+  GOSSAMER_HD void operator()(i64) const {
+    double sum = 0;
+    for (i64 p = 0; p < n; ++p) sum += pieces[p];
+    pieces[0] = factor * sum;
+    if (out) *out = static_cast<float>(pieces[0]);
+  }
+};
+template <class F> std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, double factor, float* out) {
+  const i64 pieces = n <= 0 ? 1 : (n + kPiece - 1) / kPiece;
+  std::shared_ptr<Block> block = allocate(sizeof(double) * static_cast<std::size_t>(pieces), device);
+  double* partial = static_cast<double*>(block->data);
+  for_each(device, pieces, SumPiece<F>{f, n, partial}, 8);
+  for_each(device, 1, JoinPieces{partial, pieces, factor, out});
+  return block;
+}
+}  // namespace detail
+
+// Sum of f(i), i in [0, n), accumulated in double.
+template <class F> double sum_all(Device device, i64 n, F f) {
+  const std::shared_ptr<Block> block = detail::sum_pieces(device, n, f, 1, nullptr);
+  double sum = 0;
+  if (device.is_cpu()) return *static_cast<const double*>(block->data);
+#ifdef __CUDACC__
+  const cudaStream_t stream = static_cast<cudaStream_t>(current_stream(device));
+  cudaMemcpyAsync(&sum, block->data, sizeof sum, cudaMemcpyDeviceToHost, stream);
+  const cudaError_t status = cudaStreamSynchronize(stream);
+  check<DeviceError>(status == cudaSuccess, "sum on ", device.index, ": ", cudaGetErrorString(status));
+#endif
+  return sum;
+}
+// The same, left on the device: *out = factor * sum.
+template <class F> void sum_to(Device device, i64 n, F f, double factor, float* out) { detail::sum_pieces(device, n, f, factor, out); }
+
+namespace detail {
+// Adds rows of one piece in f32.
+template <class F> struct ColumnPiece {
+  F f;
+  i64 rows, cols, length;
+  float* out;
+  GOSSAMER_HD void operator()(i64 p, i64 begin, i64 end) const {
+    float* acc = out + p * cols;
+    for (i64 c = begin; c < end; ++c) acc[c] = 0;
+    const i64 last = (p + 1) * length < rows ? (p + 1) * length : rows;
+    for (i64 r = p * length; r < last; ++r) {
+      GOSSAMER_IVDEP
+      for (i64 c = begin; c < end; ++c) acc[c] += f(r, c);
+    }
+  }
+};
+struct JoinColumns {
+  const float* pieces;
+  i64 n, cols;
+  float* out;
+  GOSSAMER_HD void operator()(i64 c) const {
+    double sum = 0;
+    for (i64 p = 0; p < n; ++p) sum += static_cast<double>(pieces[p * cols + c]);
+    out[c] = static_cast<float>(sum);
+  }
+};
+}  // namespace detail
+// out[c] = sum of f(r, c) over r in [0, rows): pieces of rows in f32, then the pieces in double.
+template <class F> void sum_columns(Device device, i64 rows, i64 cols, F f, float* out) {
+  if (cols <= 0) return;
+  i64 length = detail::kPiece / cols + 1;
+  if (length < 64) length = 64;
+  if (rows / length > 1024) length = (rows + 1023) / 1024;
+  const i64 pieces = rows <= 0 ? 0 : (rows + length - 1) / length;
+  const std::shared_ptr<Block> block = allocate(sizeof(float) * static_cast<std::size_t>(pieces * cols), device);
+  float* partial = static_cast<float*>(block->data);
+  for_each_row(device, pieces, cols, detail::ColumnPiece<F>{f, rows, cols, length, partial}, (1 << 15) / length + 1);
+  for_each(device, cols, detail::JoinColumns{partial, pieces, cols, out});
 }
 
 // Loads and stores of any floating type as float.

@@ -1,0 +1,53 @@
+// The table of backends, and which one the CPU uses.
+#include "gossamer/core/backend.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace gossamer {
+
+Backend& reference_backend();            // backend_reference.cpp
+#if defined(GOSSAMER_HAS_ONEDNN) && __has_include("gossamer/core/backend_onednn.cpp")
+#define GOSSAMER_USE_ONEDNN
+Backend& onednn_backend();               // backend_onednn.cpp
+#endif
+
+namespace {
+
+struct Entry {
+  const char* name;
+  Backend& (*get)();
+};
+// The first is the default of the CPU.
+constexpr Entry kTable[] = {
+#ifdef GOSSAMER_USE_ONEDNN
+    {"onednn", &onednn_backend},
+#endif
+    {"reference", &reference_backend},
+};
+std::atomic<const Entry*> in_use{&kTable[0]};
+
+const Entry& find(const std::string& name) {
+  const auto it = std::ranges::find_if(kTable, [&](const Entry& e) { return name == e.name; });
+  if (it != std::end(kTable)) return *it;
+  std::string known;
+  for (const Entry& e : kTable) known += (known.empty() ? "" : ", ") + std::string(e.name);
+  fail<DeviceError>("backend: this build has no \"", name, "\"; it has: ", known);
+}
+
+}  // namespace
+
+Backend& backend(Device device) {
+  check<DeviceError>(device.is_cpu(), "backend: no backend for ", device, " in this build; configure with -DGOSSAMER_CUDA=ON");
+  return in_use.load(std::memory_order_relaxed)->get();
+}
+Backend& backend(const std::string& name) { return find(name).get(); }
+void use_cpu_backend(const std::string& name) { in_use.store(&find(name), std::memory_order_relaxed); }
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const Entry& e : kTable) names.emplace_back(e.name);
+  return names;
+}
+
+}  // namespace gossamer
