@@ -1,15 +1,22 @@
-// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster (batch norm fused with addition and
-// ReLU). It checks nothing that the ops have checked before.
+// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster (Winograd for 3x3 convolutions, batch
+// norm fused with addition and ReLU). It checks nothing that the ops have checked before. The choice depends on shape and type
+// only, never on a measurement, so that a resumed run repeats the same bits.
 #ifdef GOSSAMER_HAS_ONEDNN
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu_batch_norm.h"
 #include "gossamer/core/onednn_calls.h"
+#include "gossamer/core/winograd.h"
 
 namespace gossamer {
 namespace {
 
 // bf16 on a CPU without avx512_bf16: computed in f32 and rounded once at the end.
 bool needs_f32(const Tensor& t) { return t.dtype() == DType::bf16 && !cpu::onednn_has_bf16(); }
+
+// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the transforms outweigh the products.
+bool use_winograd(const ConvGeometry& g, DType type) {
+  return cpu::winograd_fits(g) && (type == DType::f32 || !cpu::onednn_has_bf16() || g.c * g.k > 16 * 16);
+}
 
 class OneDnn final : public Backend {
  public:
@@ -23,6 +30,7 @@ class OneDnn final : public Backend {
 
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
     if (y.numel() == 0) return;
+    if (use_winograd(g, x.dtype())) return cpu::winograd_conv(g, x, w, y);
     if (!needs_f32(x)) return cpu::onednn_conv(g, x, w, y);
     Tensor wide = Tensor::empty(y.shape());
     cpu::onednn_conv(g, x.to(DType::f32), w.to(DType::f32), wide);
@@ -31,6 +39,7 @@ class OneDnn final : public Backend {
 
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
     if (dx.numel() == 0) return;
+    if (use_winograd(g, dy.dtype())) return cpu::winograd_conv_dx(g, dy, w, dx);
     if (!needs_f32(dy)) return cpu::onednn_conv_dx(g, dy, w, dx);
     Tensor wide = Tensor::empty(dx.shape());
     cpu::onednn_conv_dx(g, dy.to(DType::f32), w.to(DType::f32), wide);
@@ -39,6 +48,7 @@ class OneDnn final : public Backend {
 
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
     if (dy.numel() == 0) return dw.zero();
+    if (use_winograd(g, x.dtype())) return cpu::winograd_conv_dw(g, x, dy, dw);
     if (!needs_f32(x)) return cpu::onednn_conv_dw(g, x, dy, dw);
     cpu::onednn_conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
   }
