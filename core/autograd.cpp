@@ -50,7 +50,7 @@ Node::~Node() {
   while (!pending.empty()) {
     std::shared_ptr<Slot> slot = std::move(pending.back());
     pending.pop_back();
-    if (slot.use_count() > 1 || !slot->maker) continue;
+    if (!slot || slot.use_count() > 1 || !slot->maker) continue;
     std::shared_ptr<Node> maker = std::move(slot->maker);
     if (maker.use_count() > 1) continue;
     std::ranges::move(maker->inputs, std::back_inserter(pending));

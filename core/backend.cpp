@@ -7,8 +7,7 @@
 namespace gossamer {
 
 Backend& reference_backend();            // backend_reference.cpp
-#if defined(GOSSAMER_HAS_ONEDNN) && __has_include("gossamer/core/backend_onednn.cpp")
-#define GOSSAMER_USE_ONEDNN
+#ifdef GOSSAMER_HAS_ONEDNN
 Backend& onednn_backend();               // backend_onednn.cpp
 #endif
 
@@ -20,7 +19,7 @@ struct Entry {
 };
 // The first is the default of the CPU.
 constexpr Entry kTable[] = {
-#ifdef GOSSAMER_USE_ONEDNN
+#ifdef GOSSAMER_HAS_ONEDNN
     {"onednn", &onednn_backend},
 #endif
     {"reference", &reference_backend},
