@@ -1,0 +1,34 @@
+// From the bytes of one sample to size x size pixels: what a loader thread does for each image.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/random.h"
+#include "gossamer/data/image.h"
+#include "gossamer/data/loader.h"
+
+namespace gossamer::data {
+
+struct Scratch {                                   // one per thread, reused for every image
+  std::vector<std::byte> file;
+  Image image;
+  std::vector<std::uint8_t> rows, square;
+};
+
+struct Recipe {
+  Augment augment = Augment::none;
+  int size = 32, resize = 32, pad = 4;
+  float min_area = 0.08f;
+};
+
+// dst: u8 [size, size, 3]. raw.height > 0: bytes are pixels of that size, else an encoded image. DataError: damaged.
+void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe&, Rng&, Scratch&, std::uint8_t* dst);
+
+// Shorter side to `resize`, then the centre: where the crop lies in the resized picture (torchvision's rounding).
+struct CentreCrop { int width, height, x, y; };    // of the resized picture; corner of the crop
+CentreCrop centre_crop(ImageSize, int resize, int crop);
+
+}  // namespace gossamer::data

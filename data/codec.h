@@ -1,0 +1,39 @@
+// The formats behind image.h: what the loader uses to decode a part of a picture into memory that is used again and again.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/parallel.h"
+#include "gossamer/data/image.h"
+
+namespace gossamer::data {
+
+// Above these a picture is refused before memory is asked for: a file of 1 KB may claim 65,500 x 65,500.
+constexpr int kMaxSide = 30'000;
+constexpr i64 kMaxPixels = 100'000'000;
+constexpr int kMaxScans = 500;                        // progressive JPEG: each scan costs a pass over the whole picture
+
+// Told the size of the whole picture, answers which part is wanted. It must lie inside.
+using PickBox = FunctionRef<Box(ImageSize)>;
+
+// Decodes the picked part into `out` (whose memory is reused) and returns the size of the whole picture. DataError as decode().
+ImageSize decode_part(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
+
+ImageSize decode_jpeg(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
+ImageSize decode_png(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
+ImageSize decode_other(std::span<const std::byte>, const std::string& name, PickBox, Image& out);   // BMP, GIF, PNM by stb_image
+ImageSize probe_jpeg(std::span<const std::byte>, const std::string& name);
+ImageSize probe_png(std::span<const std::byte>, const std::string& name);
+ImageSize probe_other(std::span<const std::byte>, const std::string& name);
+
+void check_size(ImageSize, const std::string& name);                       // DataError outside the limits above
+void check_box(Box, ImageSize, const std::string& name);                   // ShapeError unless inside
+void copy_box(const std::uint8_t* pixels, ImageSize, Box, Image& out);     // from a whole picture
+
+struct JpegOptions { int quality = 85; int h = 2, v = 2; bool progressive = false; };   // h x v: chroma subsampling
+std::vector<std::byte> encode_jpeg(const Image&, JpegOptions = {});
+
+}  // namespace gossamer::data

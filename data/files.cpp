@@ -1,0 +1,66 @@
+// Files by pread: a mapped file that shrinks while it is used kills the process by a signal, a short read is an error with a name.
+#include "gossamer/data/files.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer::data {
+
+File::File(std::string path) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  check<DataError>(fd_ >= 0, path_, ": can't be opened: ", std::strerror(errno));
+  struct stat info{};
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(fd_);
+    fail<DataError>(path_, ": is not a regular file");
+  }
+  size_ = static_cast<std::size_t>(info.st_size);
+}
+
+File::~File() { ::close(fd_); }
+
+void File::read(std::size_t offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    check<DataError>(got >= 0, path_, ": reading failed at byte ", offset, ": ", std::strerror(errno));
+    check<DataError>(got > 0, path_, ": ends at byte ", offset, "; it was longer when the run began");
+    offset += static_cast<std::size_t>(got);
+    to = to.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+Mapping::Mapping(const File& file) : size_(file.size()) {
+  if (size_ == 0) return;
+  const int fd = ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
+  check<DataError>(fd >= 0, file.path(), ": can't be opened: ", std::strerror(errno));
+  data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+  ::close(fd);
+  check<DataError>(data_ != MAP_FAILED, file.path(), ": can't be mapped: ", std::strerror(errno));
+}
+
+Mapping::~Mapping() {
+  if (data_ && data_ != MAP_FAILED) ::munmap(data_, size_);
+}
+
+bool is_image_name(const std::string& name) {
+  static constexpr std::array<std::string_view, 9> endings{"jpg", "jpeg", "jpe", "png", "bmp", "gif", "ppm", "pgm", "pnm"};
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return false;
+  std::string ending = name.substr(dot + 1);
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::ranges::find(endings, ending) != endings.end();
+}
+
+}  // namespace gossamer::data

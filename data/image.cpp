@@ -1,0 +1,76 @@
+// What every format shares: recognising it by its first bytes, limits, cropping.
+#include "gossamer/data/image.h"
+
+#include <cstring>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/codec.h"
+
+namespace gossamer::data {
+namespace {
+
+enum class Format { jpeg, png, other };
+
+Format format_of(std::span<const std::byte> bytes) {
+  static constexpr unsigned char jpeg[] = {0xFF, 0xD8}, png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  if (bytes.size() >= sizeof jpeg && std::memcmp(bytes.data(), jpeg, sizeof jpeg) == 0) return Format::jpeg;
+  if (bytes.size() >= sizeof png && std::memcmp(bytes.data(), png, sizeof png) == 0) return Format::png;
+  return Format::other;
+}
+
+}  // namespace
+
+void check_size(ImageSize size, const std::string& name) {
+  check<DataError>(size.width > 0 && size.height > 0 && size.width <= kMaxSide && size.height <= kMaxSide &&
+                       static_cast<i64>(size.width) * size.height <= kMaxPixels,
+                   name, ": the picture claims ", size.width, " x ", size.height, " pixels; the limits are ", kMaxSide, " a side and ",
+                   kMaxPixels / 1'000'000, " million in all");
+}
+
+void check_box(Box box, ImageSize size, const std::string& name) {
+  check<ShapeError>(box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 && box.width <= size.width - box.x &&
+                        box.height <= size.height - box.y,
+                    name, ": box ", box.width, " x ", box.height, " at (", box.x, ", ", box.y, ") lies outside the picture of ",
+                    size.width, " x ", size.height);
+}
+
+void copy_box(const std::uint8_t* pixels, ImageSize size, Box box, Image& out) {
+  out.width = box.width;
+  out.height = box.height;
+  const std::size_t row = static_cast<std::size_t>(box.width) * 3;
+  out.pixels.resize(row * box.height);
+  for (int y = 0; y < box.height; ++y)
+    std::memcpy(out.pixels.data() + y * row, pixels + (static_cast<std::size_t>(box.y + y) * size.width + box.x) * 3, row);
+}
+
+ImageSize decode_part(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
+  switch (format_of(bytes)) {
+    case Format::jpeg: return decode_jpeg(bytes, name, pick, out);
+    case Format::png: return decode_png(bytes, name, pick, out);
+    case Format::other: break;
+  }
+  return decode_other(bytes, name, pick, out);
+}
+
+ImageSize probe(std::span<const std::byte> bytes, const std::string& name) {
+  switch (format_of(bytes)) {
+    case Format::jpeg: return probe_jpeg(bytes, name);
+    case Format::png: return probe_png(bytes, name);
+    case Format::other: break;
+  }
+  return probe_other(bytes, name);
+}
+
+Image decode(std::span<const std::byte> bytes, const std::string& name) {
+  Image image;
+  decode_part(bytes, name, [](ImageSize size) { return Box{0, 0, size.width, size.height}; }, image);
+  return image;
+}
+
+Image decode_box(std::span<const std::byte> bytes, const std::string& name, Box box) {
+  Image image;
+  decode_part(bytes, name, [&](ImageSize) { return box; }, image);
+  return image;
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,389 @@
+// The loader. Work is one image; batches are filled in order by all threads, and by next() itself while it has nothing to return.
+// Threads at low priority may starve on a full machine, even with an image in hand: next() then prepares that image too, and
+// whoever is first hands it in. Both make the same bytes, so nobody can tell.
+#include "gossamer/data/loader.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/memory.h"
+#include "gossamer/core/random.h"
+#include "gossamer/data/augment.h"
+#include "gossamer/data/mix.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr int kTries = 64;                 // damaged images in a row before the loader gives up
+constexpr std::chrono::milliseconds kGrace{2};   // how long next() waits for images in other hands before it makes them itself
+
+struct Memory {
+  std::shared_ptr<Block> images, labels;
+};
+
+// Batch memory, reused: a batch that the user dropped comes back here. Shared, because a batch may outlive its loader.
+class Pool {
+ public:
+  Pool(std::size_t image_bytes, std::size_t label_bytes) : image_bytes_(image_bytes), label_bytes_(label_bytes) {}
+  Memory take() {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!free_.empty()) {
+        Memory memory = std::move(free_.back());
+        free_.pop_back();
+        return memory;
+      }
+    }
+    return {allocate(image_bytes_), allocate(label_bytes_)};
+  }
+  void give(Memory memory) {
+    const std::scoped_lock lock(mutex_);
+    free_.push_back(std::move(memory));
+  }
+
+ private:
+  std::size_t image_bytes_, label_bytes_;
+  std::mutex mutex_;
+  std::vector<Memory> free_;
+};
+
+struct Lease {
+  explicit Lease(std::shared_ptr<Pool> from) : pool(std::move(from)), memory(pool->take()) {}
+  ~Lease() { pool->give(std::move(memory)); }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  std::shared_ptr<Pool> pool;
+  Memory memory;
+};
+
+struct Damage {
+  i64 index;
+  std::string text;                        // "name: what is wrong"
+};
+
+struct Job {                               // one batch being filled
+  i64 epoch = 0, begin = 0;                // begin: position of its first image in the order
+  int count = 0;
+  std::shared_ptr<const std::vector<i64>> order;
+  std::shared_ptr<Lease> lease;
+  std::unique_ptr<std::atomic<bool>[]> handed_in;
+  std::atomic<int> claimed{0}, done{0};
+  std::atomic<bool> cancelled{false};
+  std::mutex mutex;                        // guards what follows until all is done
+  std::vector<Damage> damaged;
+  std::exception_ptr error;
+  int error_at = 0;                        // the first image that failed, whichever thread was faster
+};
+
+// One image on its way into a batch.
+struct Prepared {
+  std::vector<std::uint8_t> pixels;
+  int label = 0;
+  std::vector<Damage> damaged;             // what was met on the way to a good one
+  std::exception_ptr error;
+};
+
+struct Hand {                              // one per thread
+  Scratch scratch;
+  Prepared image;
+};
+
+// Computing goes first: SCHED_IDLE needs no rights; where it is refused, nice 19.
+void give_way() {
+  const sched_param none{};
+  if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0)
+    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
+}
+
+}  // namespace
+
+struct Loader::Impl {
+  Impl(std::shared_ptr<const Dataset> set, LoaderOptions o) : dataset(std::move(set)), options(o) {
+    check<ConfigError>(dataset != nullptr, "loader: no data set");
+    check<ConfigError>(o.batch >= 1 && o.batch <= 1 << 20, "loader: batch ", o.batch, "; 1 or more images are wanted");
+    check<ConfigError>(o.size >= 1 && o.size <= 4096, "loader: size ", o.size, "; images come out with a side of 1 … 4096 pixels");
+    check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "loader: ", o.threads, " threads; use 1 … 1024");
+    check<ConfigError>(o.ahead >= 1, "loader: ", o.ahead, " batches ahead; use 1 or more");
+    check<ConfigError>(o.pad >= 0 && o.pad <= 4096, "loader: pad ", o.pad, " is not a number of pixels");
+    check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area, "; a share in (0, 1] is wanted");
+    const int shorter = o.resize ? o.resize : o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
+    check<ConfigError>(shorter >= o.size && shorter <= 1 << 16, "loader: resize ", shorter, " is smaller than size ", o.size,
+                       "; the centre crop needs resize >= size (0: chosen from size)");
+    recipe = {o.augment, o.size, shorter, o.pad, o.min_area};
+    raw = dataset->raw();
+    check<DataError>(dataset->size() > 0, "loader: the data set holds no images");
+    const i64 total = dataset->size();
+    check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "loader: rank ", o.rank, " of ", o.world, " workers");
+    // The same number of steps for every rank: synchronous methods wait for each other.
+    const i64 mine = o.shard ? total / o.world + (!o.drop_last && o.rank < total % o.world) : total;
+    steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
+    check<ConfigError>(steps > 0, "loader: ", mine, " images", o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
+                       "; use a smaller batch or drop_last = false");
+    pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * image_bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t));
+  }
+
+  std::size_t image_bytes() const { return static_cast<std::size_t>(options.size) * options.size * 3; }
+
+  // --- jobs, under `mutex` ---
+
+  std::shared_ptr<const std::vector<i64>> order_of(i64 epoch) {
+    if (order && order_epoch == epoch) return order;
+    order = std::make_shared<const std::vector<i64>>(
+        epoch_order(dataset->size(), options.seed, epoch, options.rank, options.world, options.shard, options.shuffle));
+    order_epoch = epoch;
+    return order;
+  }
+
+  void add_job() {
+    if (next_step >= steps) {
+      ++next_epoch;
+      next_step = 0;
+    }
+    auto job = std::make_shared<Job>();
+    job->epoch = next_epoch;
+    job->begin = next_step * options.batch;
+    job->order = order_of(next_epoch);
+    job->count = static_cast<int>(std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
+    job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
+    job->lease = std::make_shared<Lease>(pool);
+    jobs.push_back(std::move(job));
+    ++next_step;
+  }
+
+  // The first batch with an image nobody has taken; a new one while there is room; else none.
+  std::shared_ptr<Job> open_job() {
+    for (const auto& job : jobs)
+      if (job->claimed.load(std::memory_order_relaxed) < job->count) return job;
+    if (static_cast<int>(jobs.size()) >= options.ahead) return nullptr;
+    add_job();
+    return jobs.back();
+  }
+
+  // --- work, without the lock ---
+
+  // Sample `position` of the job's epoch, or, if that one is damaged, the next good one of the order.
+  void prepare_image(const Job& job, int i, Hand& hand) const {
+    Prepared& out = hand.image;
+    out.damaged.clear();
+    out.pixels.resize(image_bytes());
+    const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
+    for (int attempt = 0; attempt < std::min<i64>(kTries, n); ++attempt) {
+      const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
+      // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
+      Rng rng(mix(options.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options.rank))),
+              static_cast<std::uint64_t>(position));
+      try {
+        prepare(dataset->bytes(index, hand.scratch.file), raw, dataset->name(index), recipe, rng, hand.scratch, out.pixels.data());
+        out.label = dataset->label(index);
+        return;
+      } catch (const DataError& error) {
+        out.damaged.push_back({index, error.what()});
+        if (options.strict)
+          fail<DataError>(error.what(), ". The run stops because damaged images are not allowed (strict); without it they are replaced.");
+      }
+    }
+    fail<DataError>("loader: ", out.damaged.size(), " images in a row are damaged, the first: ", out.damaged.front().text,
+                    ". Is the data set complete and the disk readable?");
+  }
+
+  void do_image(Job& job, int i, Hand& hand) {
+    Prepared& image = hand.image;
+    image.error = nullptr;
+    if (!job.cancelled.load(std::memory_order_relaxed)) {
+      try {
+        prepare_image(job, i, hand);
+      } catch (...) {
+        image.error = std::current_exception();
+      }
+    }
+    if (job.handed_in[i].exchange(true, std::memory_order_acq_rel)) return;
+    if (!image.error && !job.cancelled.load(std::memory_order_relaxed)) {
+      std::memcpy(static_cast<std::uint8_t*>(job.lease->memory.images->data) + static_cast<std::size_t>(i) * image_bytes(), image.pixels.data(),
+                  image_bytes());
+      static_cast<std::int32_t*>(job.lease->memory.labels->data)[i] = image.label;
+    }
+    if (image.error || !image.damaged.empty()) {
+      const std::scoped_lock lock(job.mutex);
+      job.damaged.insert(job.damaged.end(), image.damaged.begin(), image.damaged.end());
+      if (image.error && (!job.error || i < job.error_at)) {
+        job.error = image.error;
+        job.error_at = i;
+      }
+      image.damaged.clear();
+    }
+    if (job.done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.count) {
+      const std::scoped_lock lock(mutex);      // or the waiter could miss it between its check and its sleep
+      filled.notify_all();
+    }
+  }
+
+  // Does images of one batch until none is left untaken.
+  void work(Job& job, Hand& hand) {
+    for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1)) do_image(job, i, hand);
+  }
+
+  void run_thread() {
+    if (options.background) give_way();
+    Hand hand;
+    std::unique_lock lock(mutex);
+    while (!closed) {
+      std::shared_ptr<Job> job;
+      try {
+        job = open_job();
+      } catch (...) {                            // no memory for another batch: next() meets the same and throws it
+      }
+      if (!job) {
+        room.wait(lock);
+        continue;
+      }
+      lock.unlock();
+      work(*job, hand);
+      job.reset();
+      lock.lock();
+    }
+  }
+
+  std::shared_ptr<Job> take() {
+    const auto start = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex);
+    if (jobs.empty()) add_job();
+    const std::shared_ptr<Job> job = jobs.front();
+    const auto complete = [&] { return job->done.load(std::memory_order_acquire) == job->count; };
+    if (!complete()) {
+      lock.unlock();
+      work(*job, caller);
+      lock.lock();
+      if (!filled.wait_for(lock, kGrace, complete)) {
+        lock.unlock();
+        for (int i = 0; i < job->count; ++i)
+          if (!job->handed_in[i].load(std::memory_order_relaxed)) do_image(*job, i, caller);
+        lock.lock();
+        filled.wait(lock, complete);             // what is left is being copied
+      }
+    }
+    jobs.pop_front();
+    room.notify_all();
+    wait_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return job;
+  }
+
+  void cancel_jobs() {                           // under the lock
+    for (const auto& job : jobs) job->cancelled = true;
+    jobs.clear();
+  }
+
+  std::shared_ptr<const Dataset> dataset;
+  LoaderOptions options;
+  Recipe recipe;
+  Dataset::Raw raw;
+  i64 steps = 0;
+  std::shared_ptr<Pool> pool;
+
+  mutable std::mutex mutex;
+  std::condition_variable room, filled;          // room: a thread may find work; filled: a batch is complete
+  std::deque<std::shared_ptr<Job>> jobs;         // in the order in which next() returns them
+  i64 next_epoch = 0, next_step = 0;             // of the next job to be made
+  std::shared_ptr<const std::vector<i64>> order;
+  i64 order_epoch = -1;
+  bool closed = false;
+  i64 epoch = 0, step = 0;                       // of the batch that next() returns
+  i64 images = 0;
+  double wait_s = 0;
+  std::set<i64> damaged_indices;
+  std::vector<std::string> damaged;
+  std::exception_ptr failed;                     // once next() threw it goes on throwing, until seek()
+
+  Hand caller;                                   // of next()
+  std::vector<std::jthread> threads;
+};
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(dataset), options)) {
+  for (int i = 0; i < options.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
+}
+
+Loader::~Loader() {
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    impl_->closed = true;
+    impl_->cancel_jobs();
+    impl_->room.notify_all();
+  }
+  impl_->threads.clear();                        // joins: each thread finishes at most the image it has in hand
+}
+
+i64 Loader::steps() const { return impl_->steps; }
+
+void Loader::seek(i64 epoch, i64 step) {
+  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "loader: seek to epoch ", epoch, ", step ", step, "; an epoch has ",
+                     impl_->steps, " steps");
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->cancel_jobs();
+  impl_->epoch = impl_->next_epoch = epoch;
+  impl_->step = impl_->next_step = step;
+  impl_->failed = nullptr;
+  impl_->room.notify_all();
+}
+
+i64 Loader::epoch() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->epoch;
+}
+
+Batch Loader::next() {
+  Impl& s = *impl_;
+  {
+    const std::scoped_lock lock(s.mutex);
+    if (s.failed) std::rethrow_exception(s.failed);
+    if (s.step >= s.steps) {
+      ++s.epoch;
+      s.step = 0;
+      return {};
+    }
+  }
+  const std::shared_ptr<Job> job = s.take();
+  const std::scoped_lock lock(s.mutex);
+  // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the threads are.
+  std::ranges::sort(job->damaged, {}, &Damage::index);
+  for (const Damage& damage : job->damaged)
+    if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
+  if (job->error) {
+    s.failed = job->error;
+    std::rethrow_exception(s.failed);
+  }
+  ++s.step;
+  s.images += job->count;
+  // Moved out, so that a thread which still looks at the job can't keep the memory.
+  std::shared_ptr<Lease> lease = std::move(job->lease);
+  const auto lend = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
+    return Tensor::wrap(block->data, shape, type, [lease]() mutable { lease.reset(); });
+  };
+  return {lend(lease->memory.images, {job->count, s.options.size, s.options.size, 3}, DType::u8),
+          lend(lease->memory.labels, {job->count}, DType::i32)};
+}
+
+LoaderStats Loader::stats() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return {impl_->images, static_cast<i64>(impl_->damaged.size()), impl_->wait_s};
+}
+
+std::vector<std::string> Loader::damaged() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->damaged;
+}
+
+}  // namespace gossamer::data

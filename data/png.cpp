@@ -1,0 +1,112 @@
+// PNG on libpng: palette, gray, 16 bits and alpha all become 8-bit RGB (alpha is dropped, as torchvision does).
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include <png.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/codec.h"
+
+namespace gossamer::data {
+namespace {
+
+struct Source {
+  std::span<const std::byte> bytes;
+  std::size_t at = 0;
+  char text[128] = "";
+};
+
+void read(png_structp png, png_bytep to, png_size_t count) {
+  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  if (source->bytes.size() - source->at < count) png_error(png, "it ends early");
+  std::memcpy(to, source->bytes.data() + source->at, count);
+  source->at += count;
+}
+
+void leave(png_structp png, png_const_charp message) {
+  auto* source = static_cast<Source*>(png_get_error_ptr(png));
+  std::snprintf(source->text, sizeof source->text, "%s", message);
+  png_longjmp(png, 1);
+}
+
+void quiet(png_structp, png_const_charp) {}
+
+// libpng leaves by longjmp: nothing with a destructor may live in f. See jpeg.cpp.
+template <class F> [[gnu::noinline]] bool guarded(png_structp png, F&& f) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  f();
+  return true;
+}
+
+struct Reader {
+  Reader(std::span<const std::byte> bytes, const std::string& name) {
+    source.bytes = bytes;
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, leave, quiet);
+    if (png) info = png_create_info_struct(png);
+    if (!info) {
+      png_destroy_read_struct(&png, &info, nullptr);
+      fail<DataError>(name, ": libpng can't be started");
+    }
+  }
+  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  Source source;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+};
+
+}  // namespace
+
+ImageSize probe_png(std::span<const std::byte> bytes, const std::string& name) {
+  check<DataError>(bytes.size() >= 33, name, ": damaged PNG: it ends early");
+  const auto word = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<std::uint32_t>(bytes[at + i]);
+    return static_cast<int>(std::min<std::uint32_t>(value, 0x7fffffff));
+  };
+  const ImageSize size{word(16), word(20)};       // IHDR is always the first chunk
+  check_size(size, name);
+  return size;
+}
+
+ImageSize decode_png(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
+  const ImageSize size = probe_png(bytes, name);
+  const Box box = pick(size);
+  check_box(box, size, name);
+  Reader reader(bytes, name);
+  const png_structp png = reader.png;
+  std::vector<png_byte> pixels(static_cast<std::size_t>(size.width) * size.height * 3);
+  std::vector<png_bytep> rows(static_cast<std::size_t>(size.height));
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels.data() + y * size.width * 3;
+
+  const bool ok = guarded(png, [&] {
+    png_set_read_fn(png, &reader.source, read);
+    png_set_user_limits(png, kMaxSide, kMaxSide);
+    png_set_chunk_malloc_max(png, 8 << 20);
+    png_set_chunk_cache_max(png, 64);
+    png_read_info(png, reader.info);
+    if (static_cast<int>(png_get_image_width(png, reader.info)) != size.width ||
+        static_cast<int>(png_get_image_height(png, reader.info)) != size.height)
+      png_error(png, "the header contradicts itself");
+    png_set_palette_to_rgb(png);
+    png_set_gray_to_rgb(png);
+    png_set_scale_16(png);
+    png_set_packing(png);
+    if (png_get_bit_depth(png, reader.info) < 8) png_set_expand_gray_1_2_4_to_8(png);
+    png_set_strip_alpha(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, reader.info);
+    if (png_get_rowbytes(png, reader.info) != static_cast<std::size_t>(size.width) * 3) png_error(png, "unknown pixel layout");
+    png_read_image(png, rows.data());
+    png_read_end(png, nullptr);
+  });
+  check<DataError>(ok, name, ": damaged PNG: ", reader.source.text);
+  copy_box(pixels.data(), size, box, out);
+  return size;
+}
+
+}  // namespace gossamer::data

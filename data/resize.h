@@ -1,0 +1,27 @@
+// The resize behind image.h: any window of the resized picture, from a picture of which only a part was decoded.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gossamer/data/image.h"
+
+namespace gossamer::data {
+
+// One axis: output i is the weighted sum of inputs first[i] … first[i] + count[i] - 1, weights in 22-bit fixed point.
+struct Axis {
+  int taps = 0;
+  std::vector<int> first, count;
+  std::vector<std::int32_t> weights;                       // taps for each output
+  int begin() const { return first.front(); }
+  int end() const { return first.back() + count.back(); }
+};
+// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`.
+Axis make_axis(int in, int out, int begin, int outputs);
+
+// Output window of resizing `from` to a width x height picture. horizontal and vertical are made by make_axis for that window;
+// src holds at least the pixels they need, its first pixel being (src_x, src_y) counted from the corner of `from`.
+void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
+                   std::uint8_t* dst);
+
+}  // namespace gossamer::data

@@ -1,0 +1,176 @@
+// The tar format: a 512-byte header before each file, text fields in octal, checked by a sum; extensions are files of special
+// type that describe the next one. Everything is untrusted: each length is compared with what is left before it is used.
+#include "gossamer/data/tar.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr std::uint64_t kRecord = 512;
+constexpr std::uint64_t kMaxName = 1 << 16;                // longest path, and longest extension record, that is believed
+
+std::string_view field(const std::byte* header, std::size_t at, std::size_t length) {
+  const char* text = reinterpret_cast<const char*>(header) + at;
+  return {text, strnlen(text, length)};
+}
+
+// Octal text, or (top bit set) a big-endian binary number. False: neither.
+bool number(const std::byte* header, std::size_t at, std::size_t length, std::uint64_t& value) {
+  value = 0;
+  if (std::to_integer<unsigned>(header[at]) & 0x80u) {
+    if (header[at] != std::byte{0x80}) return false;       // negative, or beyond 64 bits
+    for (std::size_t i = 1; i < length; ++i) {
+      if (value >> 56) return false;
+      value = value << 8 | std::to_integer<std::uint64_t>(header[at + i]);
+    }
+    return true;
+  }
+  std::string_view text = field(header, at, length);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  for (const char c : text) {
+    if (c < '0' || c > '7' || value >> 60) return false;
+    value = value << 3 | static_cast<std::uint64_t>(c - '0');
+  }
+  return true;
+}
+
+bool sum_is_right(const std::byte* header) {
+  std::uint64_t wanted = 0, sum = 0;
+  if (!number(header, 148, 8, wanted)) return false;
+  for (std::size_t i = 0; i < kRecord; ++i) sum += i >= 148 && i < 156 ? ' ' : std::to_integer<std::uint64_t>(header[i]);
+  return sum == wanted;
+}
+
+bool all_zero(const std::byte* header) {
+  return std::all_of(header, header + kRecord, [](std::byte b) { return b == std::byte{0}; });
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only the path and the size matter here.
+bool read_pax(std::string_view text, std::string& path, std::uint64_t& size, bool& has_size) {
+  while (!text.empty() && text.front() != '\0') {
+    std::size_t length = 0, at = 0;
+    while (at < text.size() && at < 8 && text[at] >= '0' && text[at] <= '9') length = length * 10 + static_cast<std::size_t>(text[at++] - '0');
+    if (at == 0 || at >= text.size() || text[at] != ' ' || length <= at + 2 || length > text.size() || text[length - 1] != '\n') return false;
+    const std::string_view line = text.substr(at + 1, length - at - 2);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view key = line.substr(0, equals), value = line.substr(equals + 1);
+    if (key == "path") path = value;
+    if (key == "size") {
+      size = 0;
+      if (value.empty() || value.size() > 18) return false;
+      for (const char c : value) {
+        if (c < '0' || c > '9') return false;
+        size = size * 10 + static_cast<std::uint64_t>(c - '0');
+      }
+      has_size = true;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+class Indexer {
+ public:
+  Indexer(const std::string& path, std::vector<TarEntry>& entries) : path_(path), entries_(entries) {}
+
+  // `base`: where this archive begins in the outermost one.
+  void run(std::span<const std::byte> archive, std::uint64_t base, const std::string& folder, int depth) {
+    std::uint64_t at = 0;
+    while (archive.size() - at >= kRecord) {
+      const std::byte* header = archive.data() + at;
+      if (all_zero(header)) return;                        // the end mark; what follows is padding
+      if (!sum_is_right(header)) damaged(base + at, at == 0 ? "this is not a tar archive" : "damaged header");
+      std::uint64_t size = 0;
+      if (!number(header, 124, 12, size)) damaged(base + at, "the size of a file is unreadable");
+      const char type = static_cast<char>(std::to_integer<unsigned char>(header[156]));
+      const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
+      if (has_size_ && !extension) size = size_;
+      const std::uint64_t left = archive.size() - at - kRecord;
+      const std::string name = name_of(header);
+      if (size > left)
+        damaged(base + at, "it is cut off: '" + name + "' needs " + std::to_string(size) + " bytes, " + std::to_string(left) + " are left");
+      const auto content = archive.subspan(at + kRecord, size);
+      if (extension) extend(type, content, base + at);
+      else if (type == '0' || type == '\0' || type == '7') {
+        add(name, content, base + at + kRecord, folder, depth);
+        forget();
+      } else if (type == 'S') damaged(base + at, "'" + name + "' is stored sparse; pack it again without --sparse");
+      else forget();                                       // folders, links, devices
+      const std::uint64_t padded = (size + kRecord - 1) / kRecord * kRecord;
+      at += kRecord + std::min(padded, left);              // the last padding may be missing
+    }
+    if (at != archive.size()) damaged(base + at, "it is cut off inside a header");
+  }
+
+ private:
+  [[noreturn]] void damaged(std::uint64_t at, const std::string& what) const {
+    fail<DataError>(path_, ": unreadable tar at byte ", at, ": ", what, ". Copy or pack it again.");
+  }
+
+  std::string name_of(const std::byte* header) const {
+    if (!long_name_.empty()) return long_name_;
+    const std::string_view name = field(header, 0, 100);
+    const bool ustar = std::memcmp(header + 257, "ustar\0", 6) == 0;   // GNU writes "ustar  " and uses the prefix otherwise
+    const std::string_view prefix = ustar ? field(header, 345, 155) : std::string_view();
+    return prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name);
+  }
+
+  void extend(char type, std::span<const std::byte> content, std::uint64_t at) {
+    if (type == 'K' || type == 'g') return;                // a long link target; defaults for all files
+    if (content.size() > kMaxName) damaged(at, "a name of " + std::to_string(content.size()) + " bytes");
+    if (type == 'L') long_name_ = field(content.data(), 0, content.size());
+    else if (!read_pax(text_of(content), long_name_, size_, has_size_)) damaged(at, "damaged pax record");
+  }
+
+  void add(std::string name, std::span<const std::byte> content, std::uint64_t offset, const std::string& folder, int depth) {
+    while (name.starts_with("./")) name.erase(0, 2);
+    if (depth == 0 && name.ends_with(".tar")) {
+      const std::size_t slash = name.rfind('/');
+      const std::size_t from = slash == std::string::npos ? 0 : slash + 1;
+      const std::string stem = name.substr(from, name.size() - from - 4);
+      forget();
+      run(content, offset, stem + "/", 1);
+      return;
+    }
+    entries_.push_back({folder + name, offset, content.size()});
+  }
+
+  void forget() {
+    long_name_.clear();
+    has_size_ = false;
+  }
+
+  const std::string& path_;
+  std::vector<TarEntry>& entries_;
+  std::string long_name_;                                  // from an extension, for the next file
+  std::uint64_t size_ = 0;
+  bool has_size_ = false;
+};
+
+}  // namespace
+
+bool looks_like_tar(std::span<const std::byte> start) {
+  return start.size() >= kRecord && !all_zero(start.data()) && sum_is_right(start.data());
+}
+
+std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path) {
+  check<DataError>(!archive.empty(), path, ": the file is empty; a tar of class/name.jpg was expected");
+  const auto starts = [&](std::string_view magic) { return text_of(archive).starts_with(magic); };
+  check<DataError>(!starts("\x1F\x8B") && !starts("BZh") && !starts("\xFD" "7zXZ") && !starts("\x28\xB5\x2F\xFD"), path,
+                   ": this archive is compressed; unpack it to a plain .tar first (pictures don't shrink, and plain ones are read in place)");
+  check<DataError>(archive.size() >= kRecord, path, ": unreadable tar: only ", archive.size(), " bytes");
+  std::vector<TarEntry> entries;
+  Indexer(path, entries).run(archive, 0, "", 0);
+  return entries;
+}
+
+}  // namespace gossamer::data
