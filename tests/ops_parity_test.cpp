@@ -1,0 +1,77 @@
+// Every op that calls a backend, on every backend of this build, against the reference backend: results and all gradients.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "gossamer/core/backend.h"
+#include "op_cases.h"
+
+namespace gossamer::testing {
+namespace {
+
+struct UseBackend {
+  std::string before = backend(Device::cpu()).name();
+  explicit UseBackend(const std::string& name) { use_cpu_backend(name); }
+  ~UseBackend() { use_cpu_backend(before); }
+};
+
+std::vector<Tensor> results_on(const std::string& name, const OpCase& c, const std::vector<Tensor>& inputs) {
+  const UseBackend use(name);
+  std::vector<Tensor> leaves, all;
+  for (const Tensor& x : inputs) leaves.push_back(x.clone().requires_grad());
+  const Tensor y = c.run(leaves);
+  Tensor weights = Tensor::empty(y.shape());
+  Rng rng(77);
+  for (float& v : weights.span<float>()) v = rng.normal();
+  sum(mul(cast(y, DType::f32), weights)).backward();
+  all.push_back(y.to(DType::f32));
+  for (const Tensor& x : leaves) all.push_back(x.grad().to(DType::f32));
+  return all;
+}
+
+void compare_all(DType type) {
+  for (const std::string& name : backend_names())
+    for (const OpCase& c : op_cases()) {
+      if (name == "reference" || !c.backend) continue;
+      SCOPED_TRACE(name + ": " + label_of(c));
+      std::vector<Tensor> inputs = draw_inputs(c, 41);
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        if (k >= c.keep_f32.size() || !c.keep_f32[k]) inputs[k] = inputs[k].to(type);
+      const auto want = results_on("reference", c, inputs), got = results_on(name, c, inputs);
+      for (std::size_t k = 0; k < want.size(); ++k) {
+        float top = 0.05f;
+        for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
+        // f32: eps times the root of the length of the sum; bf16: the results (and the y that a ReLU masks with) are rounded once more.
+        const float eps = type == DType::f32 ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms)) : 0x1p-7f;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
+          ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top) << (k ? "gradient of input " : "result ") << k << ", element " << i;
+      }
+    }
+}
+
+TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat32) { compare_all(DType::f32); }
+TEST(OpParity, EveryBackendAgreesWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
+
+TEST(BackendTable, ListsTheReferenceAndRefusesUnknownNames) {
+  const auto names = backend_names();
+  EXPECT_EQ(std::ranges::count(names, "reference"), 1);
+  EXPECT_STREQ(backend("reference").name(), "reference");
+  for (const std::string& name : names) EXPECT_EQ(backend(name).name(), name);
+  try {
+    backend("nonsense");
+    FAIL() << "an unknown name was accepted";
+  } catch (const DeviceError& e) {
+    EXPECT_NE(std::string(e.what()).find("nonsense"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("reference"), std::string::npos) << e.what();
+  }
+  EXPECT_THROW(use_cpu_backend("nonsense"), DeviceError);
+  EXPECT_THROW(backend(Device::cuda(0)), DeviceError);
+}
+
+TEST(BackendTable, UseCpuBackendChangesTheOneInUse) {
+  const UseBackend use("reference");
+  EXPECT_STREQ(backend(Device::cpu()).name(), "reference");
+}
+
+}  // namespace
+}  // namespace gossamer::testing
