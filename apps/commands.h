@@ -53,6 +53,8 @@ struct BenchStepOptions {
   int threads = 1;
   std::string dtype = "f32";            // f32 | bf16
   int steps = 30, warmup = 5;
+  double seconds = 0;                   // above 0: as many steps as fit this time, instead of `steps`
+  bool eval = false;                    // inference
   int size = 0;                         // image side; 0: the model's own
   std::string backend;                  // empty: the default one
   bool json = false;

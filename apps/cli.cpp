@@ -1,0 +1,146 @@
+// The command line, and the one place where exceptions become a sentence and an exit code. The only file that sees CLI11.
+#include <cstdio>
+#include <new>
+
+#include <CLI/CLI.hpp>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/version.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/launch.h"
+
+namespace gossamer::apps {
+namespace {
+
+// "worker 2: " where several run: eight processes may share this terminal.
+std::string speaker() {
+  try {
+    const dist::LaunchInfo info = dist::launch_info();
+    return info.size > 1 ? "worker " + std::to_string(info.rank) + ": " : "";
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+int report(const std::string& text, int code) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "gossamer: %s%s\n", speaker().c_str(), text.c_str());
+  return code;
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app{"Gossamer: decentralized deep learning. Workers train at their own pace and average with one neighbour at a time.", "gossamer"};
+  app.set_version_flag("--version", std::string("gossamer ") + version());
+  app.require_subcommand(1);
+  int code = 0;
+
+  TrainCommand train_options;
+  CLI::App* train_app = app.add_subcommand("train", "Train: gossamer train [CONFIG.toml] [key=value ...] [--workers N]");
+  train_app->add_option("arguments", train_options.arguments, "one CONFIG.toml, then key=value (train.batch=64)");
+  train_app->add_option("--workers", train_options.workers, "worker processes on this machine");
+  train_app->add_option("--resume", train_options.resume, "go on from a run's folder or one of its checkpoints");
+  train_app->add_flag("--dry-run", train_options.dry_run, "20 steps and one batch of evaluation; writes nothing");
+  train_app->add_flag("--strict-images", train_options.strict_images, "a damaged image stops the run");
+  train_app->add_flag("--json", train_options.json, "print the summary as JSON on stdout, progress on stderr");
+  train_app->add_flag("--worker", train_options.worker, "")->group("");
+  train_app->callback([&] { code = train(train_options); });
+
+  EvalCommand eval_options;
+  CLI::App* eval_app = app.add_subcommand("eval", "Top-1 and top-5 of a model: gossamer eval MODEL.safetensors data.val=DIR");
+  eval_app->add_option("model", eval_options.model, "model.safetensors")->required();
+  eval_app->add_option("arguments", eval_options.arguments, "data.val=DIR and other key=value");
+  eval_app->add_flag("--json", eval_options.json, "");
+  eval_app->callback([&] { code = eval(eval_options); });
+
+  ClassifyCommand classify_options;
+  CLI::App* classify_app = app.add_subcommand("classify", "What is in a picture: gossamer classify MODEL.safetensors IMAGE...");
+  classify_app->add_option("model", classify_options.model, "model.safetensors")->required();
+  classify_app->add_option("images", classify_options.images, "JPEG, PNG ...")->required();
+  classify_app->add_option("--top", classify_options.top, "classes shown");
+  classify_app->add_flag("--json", classify_options.json, "");
+  classify_app->callback([&] { code = classify(classify_options); });
+
+  GraphCommand graph_options;
+  CLI::App* graph_app = app.add_subcommand("graph", "Constants of a graph: gossamer graph ring 16");
+  graph_app->add_option("name", graph_options.name, "ring, complete, exponential, star, hypercube, torus, chain")->required();
+  graph_app->add_option("workers", graph_options.workers, "number of workers")->required();
+  graph_app->add_option("--rate", graph_options.rate, "exchanges per worker and gradient");
+  graph_app->add_flag("--json", graph_options.json, "");
+  graph_app->callback([&] { code = graph(graph_options); });
+
+  MakeShapesCommand shapes_options;
+  CLI::App* data_app = app.add_subcommand("data", "Data sets");
+  data_app->require_subcommand(1);
+  CLI::App* shapes_app = data_app->add_subcommand("make-shapes", "Draw the default data set into a folder");
+  shapes_app->add_option("folder", shapes_options.folder, "DIR/train and DIR/val are made")->required();
+  shapes_app->add_option("--train", shapes_options.train, "training images");
+  shapes_app->add_option("--val", shapes_options.val, "validation images");
+  shapes_app->add_option("--size", shapes_options.size, "side in pixels");
+  shapes_app->add_option("--seed", shapes_options.seed, "");
+  shapes_app->add_option("--threads", shapes_options.threads, "");
+  shapes_app->add_flag("--json", shapes_options.json, "");
+  shapes_app->callback([&] { code = make_shapes(shapes_options); });
+
+  BenchStepOptions step_options;
+  CLI::App* bench_app = app.add_subcommand("bench", "Measurements");
+  bench_app->require_subcommand(1);
+  CLI::App* step_app = bench_app->add_subcommand("step", "Time of whole training steps on synthetic images");
+  step_app->add_option("--model", step_options.model, "");
+  step_app->add_option("--batch", step_options.batch, "");
+  step_app->add_option("--threads", step_options.threads, "");
+  step_app->add_option("--dtype", step_options.dtype, "f32 or bf16");
+  step_app->add_option("--steps", step_options.steps, "steps measured");
+  step_app->add_option("--seconds", step_options.seconds, "measure for this long instead");
+  step_app->add_flag("--eval", step_options.eval, "inference instead of training");
+  step_app->add_option("--warmup", step_options.warmup, "steps before");
+  step_app->add_option("--size", step_options.size, "image side; 0: the model's own");
+  step_app->add_option("--backend", step_options.backend, "onednn or reference");
+  step_app->add_flag("--json", step_options.json, "");
+  step_app->callback([&] { code = bench_step(step_options); });
+
+  DoctorCommand doctor_options;
+  CLI::App* doctor_app = app.add_subcommand("doctor", "What this machine and this build can do, and what to fix");
+  doctor_app->add_flag("--json", doctor_options.json, "");
+  doctor_app->callback([&] { code = doctor(doctor_options); });
+
+  std::vector<std::string> wrapped;
+  CLI::App* run_app = app.add_subcommand("run", "For mpirun: gossamer run train ... keeps siblings alive when this worker dies");
+  run_app->prefix_command();
+  run_app->callback([&] { wrapped = run_app->remaining(); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);      // --help, --version
+    return report(std::string(e.what()) + " (see gossamer --help)", 2);
+  }
+  if (run_app->parsed()) {
+    check<ConfigError>(!wrapped.empty(), "run: what shall be run? For example: mpirun -np 4 gossamer run train config.toml");
+    return run_wrapped(wrapped);
+  }
+  return code;
+}
+
+}  // namespace
+
+int command_line(int argc, char** argv) {
+  try {
+    return parse_and_run(argc, argv);
+  } catch (const ConfigError& e) {
+    return report(e.what(), 2);
+  } catch (const DataError& e) {
+    return report(e.what(), 3);
+  } catch (const DeviceError& e) {
+    return report(e.what(), 4);
+  } catch (const std::bad_alloc&) {
+    return report("out of memory; a smaller train.batch or fewer workers need less", 4);
+  } catch (const DistError& e) {
+    return report(e.what(), 5);
+  } catch (const IoError& e) {
+    return report(e.what(), 6);
+  } catch (const std::exception& e) {
+    return report(e.what(), 1);
+  }
+}
+
+}  // namespace gossamer::apps

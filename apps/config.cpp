@@ -1,0 +1,290 @@
+// Reads and writes Config. The only file that sees toml++.
+#include "gossamer/apps/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <toml++/toml.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/graph.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/schedule.h"
+
+namespace gossamer::apps {
+namespace {
+
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+// The key that was meant: by common other names, then by spelling of the whole, then by the last part in any section.
+std::string nearest_key(const std::string& wrong) {
+  static const std::map<std::string, std::string> other_names{
+      {"lr", "optim.learning_rate"}, {"wd", "optim.weight_decay"}, {"workers", "--workers N"}, {"arch", "model.name"},
+      {"num_classes", "model.classes"}, {"batch_size", "train.batch"}, {"topology", "train.graph"}, {"num_workers", "data.threads"}};
+  const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  if (const auto it = other_names.find(last(wrong)); it != other_names.end()) return it->second;
+  std::string best;
+  std::size_t best_distance = 4;      // more than three changes is another word
+  Config defaults;
+  each_key(defaults, [&](const std::string& key, auto&, const char*) {
+    const std::size_t distance = std::min(edit_distance(wrong, key), edit_distance(last(wrong), last(key)) + 1);
+    if (distance < best_distance) best_distance = distance, best = key;
+  });
+  return best;
+}
+
+[[noreturn]] void unknown_key(const std::string& where, const std::string& key) {
+  const std::string near = nearest_key(key);
+  fail<ConfigError>(where, ": unknown key \"", key, "\"",
+                    near.empty() ? std::string("; the effective config.toml of any run lists all keys") : "; did you mean \"" + near + "\"?");
+}
+
+[[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* wanted, const std::string& given) {
+  fail<ConfigError>(where, ": ", key, " wants ", wanted, ", not ", given);
+}
+
+// --- from TOML values
+std::string type_text(const toml::node& node) {
+  std::ostringstream out;
+  out << "the " << node.type();
+  if (!node.is_table() && !node.is_array()) out << " " << toml::node_view<const toml::node>(node);
+  return out.str();
+}
+void read(const toml::node& n, const std::string& where, const char* key, std::string& out) {
+  if (const auto v = n.value_exact<std::string>()) out = *v;
+  else wrong_type(where, key, "a string", type_text(n));
+}
+void read(const toml::node& n, const std::string& where, const char* key, bool& out) {
+  if (const auto v = n.value_exact<bool>()) out = *v;
+  else wrong_type(where, key, "true or false", type_text(n));
+}
+void read(const toml::node& n, const std::string& where, const char* key, i64& out) {
+  if (const auto v = n.value_exact<std::int64_t>()) out = *v;
+  else wrong_type(where, key, "a whole number", type_text(n));
+}
+void read(const toml::node& n, const std::string& where, const char* key, double& out) {
+  if (const auto v = n.value_exact<double>()) out = *v;
+  else if (const auto whole = n.value_exact<std::int64_t>()) out = static_cast<double>(*whole);
+  else wrong_type(where, key, "a number", type_text(n));
+}
+void read(const toml::node& n, const std::string& where, const char* key, Auto& out) {
+  if (const auto v = n.value_exact<std::int64_t>()) out.value = *v;
+  else if (n.value_exact<std::string>() == "auto") out.value = 0;
+  else wrong_type(where, key, "a whole number or \"auto\"", type_text(n));
+}
+template <class T> void read(const toml::node& n, const std::string& where, const char* key, std::vector<T>& out) {
+  std::vector<T> values;
+  if (const toml::array* list = n.as_array()) {
+    for (const toml::node& item : *list) read(item, where, key, values.emplace_back());
+  } else {
+    read(n, where, key, values.emplace_back());       // one value is a list of one
+  }
+  out = std::move(values);
+}
+
+// --- from the text of key=value
+void parse(const std::string& text, const char*, std::string& out) { out = text; }
+void parse(const std::string& text, const char* key, bool& out) {
+  if (text != "true" && text != "false") wrong_type("command line", key, "true or false", "\"" + text + "\"");
+  out = text == "true";
+}
+template <class T> void parse_number(const std::string& text, const char* key, T& out, const char* wanted) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) wrong_type("command line", key, wanted, "\"" + text + "\"");
+  out = value;
+}
+void parse(const std::string& text, const char* key, i64& out) { parse_number(text, key, out, "a whole number"); }
+void parse(const std::string& text, const char* key, double& out) { parse_number(text, key, out, "a number"); }
+void parse(const std::string& text, const char* key, Auto& out) {
+  if (text == "auto") out.value = 0;
+  else parse_number(text, key, out.value, "a whole number or auto");
+}
+template <class T> void parse(const std::string& text, const char* key, std::vector<T>& out) {
+  std::vector<T> values;
+  std::istringstream in(text);
+  for (std::string item; std::getline(in, item, ',');) parse(item, key, values.emplace_back());
+  out = std::move(values);
+}
+
+// --- to TOML
+std::string quoted(const std::string& s) {
+  std::string out = "\"";
+  for (const char ch : s) {
+    if (ch == '"' || ch == '\\') (out += '\\') += ch;
+    else if (static_cast<unsigned char>(ch) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(ch));
+      out += code;
+    } else out += ch;
+  }
+  return out + "\"";
+}
+std::string text_of(const std::string& v) { return quoted(v); }
+std::string text_of(bool v) { return v ? "true" : "false"; }
+std::string text_of(i64 v) { return std::to_string(v); }
+std::string text_of(const Auto& v) { return v.value ? std::to_string(v.value) : "\"auto\""; }
+std::string text_of(double v) {
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;       // shortest text that reads back the same
+  return {buffer, end};
+}
+template <class T> std::string text_of(const std::vector<T>& v) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + text_of(v[i]);
+  return out + "]";
+}
+
+void read_table(const toml::table& table, const std::string& prefix, const std::string& file, Config& config) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    const auto place = [&](const toml::source_region& r) { return file + ":" + std::to_string(r.begin.line) + ":" + std::to_string(r.begin.column); };
+    if (node.is_table() && !node.as_table()->empty() && prefix.empty()) {
+      read_table(*node.as_table(), name + ".", file, config);
+      continue;
+    }
+    bool known = node.is_table() && prefix.empty();      // an empty [section]
+    each_key(config, [&](const char* candidate, auto& field, const char*) {
+      if (name != candidate) return;
+      known = true;
+      read(node, place(node.source()), candidate, field);
+      config.origin[candidate] = place(node.source());
+    });
+    if (!known) unknown_key(place(key.source()), name);
+  }
+}
+
+}  // namespace
+
+Config parse_config(const std::string& text, const std::string& file) {
+  Config config;
+  try {
+    read_table(toml::parse(text, std::string_view(file)), "", file, config);
+  } catch (const toml::parse_error& e) {
+    fail<ConfigError>(file, ":", e.source().begin.line, ":", e.source().begin.column, ": ", e.description());
+  }
+  return config;
+}
+
+void set_key(Config& config, const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string key = assignment.substr(0, equals), text = equals == std::string::npos ? "" : assignment.substr(equals + 1);
+  check<ConfigError>(equals != std::string::npos && equals > 0, "command line: \"", assignment,
+                     "\" is neither a .toml file nor key=value, e.g. train.batch=64");
+  bool known = false;
+  each_key(config, [&](const char* candidate, auto& field, const char*) {
+    if (key != candidate) return;
+    known = true;
+    parse(text, candidate, field);
+    config.origin[candidate] = "command line";
+  });
+  if (!known) unknown_key("command line", key);
+}
+
+Config load_config(const std::vector<std::string>& arguments) {
+  Config config;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (argument.find('=') == std::string::npos && argument.ends_with(".toml")) {
+      check<ConfigError>(i == 0, "command line: ", argument, " comes after other arguments; the one CONFIG.toml goes first");
+      std::ifstream in(argument);
+      check<ConfigError>(in.good(), argument, ": there is no such configuration file");
+      std::ostringstream text;
+      text << in.rdbuf();
+      config = parse_config(text.str(), argument);
+    } else {
+      set_key(config, argument);
+    }
+  }
+  return config;
+}
+
+std::string to_toml(const Config& config) {
+  std::string out, section;
+  each_key(config, [&](const std::string& key, const auto& field, const std::string& about) {
+    const std::string head = key.substr(0, key.find('.'));
+    if (head != section) out += (section.empty() ? "[" : "\n[") + head + "]\n";
+    section = head;
+    out += key.substr(head.size() + 1) + " = " + text_of(field) + (about.empty() ? "" : "    # " + about) + "\n";
+  });
+  return out;
+}
+
+std::string Config::run_folder() const { return run.dir + "/" + (run.name == "auto" ? model.name + "-" + train.method : run.name); }
+
+void validate(const Config& c, int workers) {
+  const auto require = [&](bool ok, const std::string& key, const std::string& wanted) {
+    if (ok) return;
+    std::string given;
+    each_key(c, [&](const std::string& k, const auto& field, const char*) { if (k == key) given = text_of(field); });
+    const auto from = c.origin.find(key);
+    fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, " = ", given, "; it must be ", wanted);
+  };
+  const auto one_of = [&](const std::string& key, const std::string& value, const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
+    require(std::ranges::find(names, value) != names.end(), key, "one of " + list);
+  };
+  std::vector<std::string> model_names;
+  for (const auto& m : models::list()) model_names.push_back(m.name);
+  one_of("model.name", c.model.name, model_names);
+  require(c.model.classes.value >= 0 && c.model.classes.value != 1, "model.classes", "\"auto\" or at least 2");
+  require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
+  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
+  require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size", "\"auto\" or 1 to 4096");
+  require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize", "\"auto\" or 1 to 8192");
+  one_of("data.augment", c.data.augment, {"auto", "none", "pad-crop-flip", "resized-crop-flip"});
+  one_of("data.shard", c.data.shard, {"auto", "true", "false"});
+  require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean", "three numbers, or an empty list");
+  require(c.data.std.empty() || (c.data.std.size() == 3 && std::ranges::all_of(c.data.std, [](double s) { return s > 0; })), "data.std",
+          "three positive numbers, or an empty list");
+  require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads", "\"auto\" or 1 to 256");
+  one_of("train.method", c.train.method, dist::method_names());
+  one_of("train.graph", c.train.graph, dist::graph_names());
+  one_of("train.dtype", c.train.dtype, {"f32", "bf16"});
+  require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
+  require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
+  require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
+  require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches", "0 or more");
+  require(c.train.threads.value >= 0 && c.train.threads.value <= 1024, "train.threads", "\"auto\" or 1 to 1024");
+  require(c.optim.learning_rate > 0 && std::isfinite(c.optim.learning_rate), "optim.learning_rate", "above 0");
+  one_of("optim.scaling", c.optim.scaling, {"linear", "none"});
+  require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
+  require(c.optim.weight_decay >= 0 && c.optim.weight_decay < 1, "optim.weight_decay", "in [0, 1)");
+  require(c.optim.label_smoothing >= 0 && c.optim.label_smoothing < 1, "optim.label_smoothing", "in [0, 1)");
+  require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");
+  one_of("optim.schedule", c.optim.schedule, {"constant", "step", "cosine", "one-cycle"});
+  require(c.optim.warmup_epochs >= 0, "optim.warmup_epochs", "0 or more");
+  require(c.eval.every >= 0, "eval.every", "0 or more");
+  require(c.eval.batch >= 1 && c.eval.batch <= 65536, "eval.batch", "1 to 65536");
+  require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.', "run.name", "a plain folder name");
+  require(!c.run.dir.empty(), "run.dir", "a folder");
+  require(c.run.log_every >= 1, "run.log_every", "1 or more");
+  require(c.run.keep >= 1, "run.keep", "1 or more");
+  require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
+  require(c.dist.heartbeat_s > 0 && c.dist.dead_after_s > c.dist.heartbeat_s, "dist.dead_after_s", "longer than dist.heartbeat_s, both above 0");
+  require(c.dist.connect_timeout_s > 0, "dist.connect_timeout_s", "above 0");
+  require(c.dist.exchange_timeout_s > 0, "dist.exchange_timeout_s", "above 0");
+  require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
+  require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers", "1 to the number of workers, " + std::to_string(workers));
+  if (workers > 1) dist::make_graph(c.train.graph, workers, 1);       // throws for sizes the graph can't have
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,115 @@
+// The configuration of a run: one struct, one list of keys (each_key), read from TOML and key=value, written back as TOML.
+// The defaults are the quickstart's recipe.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::apps {
+
+struct Auto { i64 value = 0; };       // written "auto" when 0
+
+struct Config {
+  struct { std::string name = "resnet8-cifar"; Auto classes; } model;
+  struct {
+    std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
+    Auto size, threads, resize;
+    std::string augment = "auto", shard = "auto";
+    std::vector<double> mean, std;
+    bool strict_images = false;
+  } data;
+  struct {
+    std::string method = "a2cid2", graph = "ring", dtype = "f32";
+    double rate = 1, epochs = 12;
+    i64 batch = 32, seed = 0, bn_batches = 20;
+    Auto threads;
+  } train;
+  struct {
+    double learning_rate = 0.1, momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0, clip_norm = 0;
+    bool nesterov = true;
+    std::string schedule = "cosine", scaling = "linear";
+    double warmup_epochs = 1, warmup_from = 0, final = 0, gamma = 0.1;
+    std::vector<double> milestones{0.5, 0.75};
+  } optim;
+  struct { double every = 0; i64 batch = 64; } eval;
+  struct {
+    std::string name = "auto", dir = "runs";
+    bool trace = false, report = true;
+    i64 log_every = 10, keep = 2;
+    double checkpoint_every = 0;
+  } run;
+  struct {
+    double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120, exchange_timeout_s = 20;
+    i64 min_workers = 1;
+  } dist;
+
+  std::map<std::string, std::string> origin;    // key -> "train.toml:3:9" or "command line", for messages
+
+  int classes_or(i64 of_data) const { return static_cast<int>(model.classes.value ? model.classes.value : of_data); }
+  std::string run_folder() const;               // dir/name; "auto" becomes model-method
+};
+
+// Every key with its place and one line about it. This list is the file format: reader, writer and messages walk it.
+template <class C, class F> void each_key(C& c, F&& f) {
+  f("model.name", c.model.name, "resnet8-cifar, resnet20-cifar, resnet50 …: `gossamer doctor` lists them");
+  f("model.classes", c.model.classes, "outputs; auto: as many as the data has");
+  f("data.train", c.data.train, "folder of class folders, tar shards, or CIFAR binary files; a list is joined");
+  f("data.val", c.data.val, "the same for validation");
+  f("data.size", c.data.size, "side of the images the model sees; auto: the model's own");
+  f("data.resize", c.data.resize, "evaluation: shorter side before the centre crop; auto: size, or size * 256/224 above 64");
+  f("data.augment", c.data.augment, "auto | none | pad-crop-flip | resized-crop-flip");
+  f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce");
+  f("data.mean", c.data.mean, "of the channels, 0 to 1; empty: CIFAR's up to 64 pixels, ImageNet's above");
+  f("data.std", c.data.std, "of the channels");
+  f("data.threads", c.data.threads, "decoding threads of each worker; auto: 1, more when there are spare cores");
+  f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");
+  f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce");
+  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain");
+  f("train.rate", c.train.rate, "exchanges of each worker per gradient of its own");
+  f("train.batch", c.train.batch, "images of one gradient, per worker");
+  f("train.epochs", c.train.epochs, "passes over the training set, all workers together");
+  f("train.seed", c.train.seed, "of initial values, order and augmentation");
+  f("train.dtype", c.train.dtype, "f32 | bf16: type in which layers compute; the master copy is f32");
+  f("train.threads", c.train.threads, "compute threads of each worker; auto: cores / workers on this machine");
+  f("train.bn_batches", c.train.bn_batches, "batches per worker over which batch norm is re-estimated at the end; 0: merge the workers' statistics");
+  f("optim.learning_rate", c.optim.learning_rate, "for 256 images a step (see scaling)");
+  f("optim.scaling", c.optim.scaling, "linear: learning_rate * workers * batch / 256; none");
+  f("optim.momentum", c.optim.momentum, "of SGD");
+  f("optim.nesterov", c.optim.nesterov, "");
+  f("optim.weight_decay", c.optim.weight_decay, "spares biases and batch norm");
+  f("optim.label_smoothing", c.optim.label_smoothing, "");
+  f("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping");
+  f("optim.schedule", c.optim.schedule, "constant | step | cosine | one-cycle, over the samples seen by all workers");
+  f("optim.warmup_epochs", c.optim.warmup_epochs, "linear rise to the peak; train.epochs counts it");
+  f("optim.warmup_from", c.optim.warmup_from, "learning rate at its start");
+  f("optim.final", c.optim.final, "learning rate at the end (cosine, one-cycle)");
+  f("optim.milestones", c.optim.milestones, "step: fractions of the run");
+  f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
+  f("eval.every", c.eval.every, "epochs between evaluations of the workers' own models; 0: only the average at the end");
+  f("eval.batch", c.eval.batch, "");
+  f("run.name", c.run.name, "auto: MODEL-METHOD");
+  f("run.dir", c.run.dir, "results go to DIR/NAME");
+  f("run.log_every", c.run.log_every, "steps of a worker between two lines of log.jsonl");
+  f("run.checkpoint_every", c.run.checkpoint_every, "epochs between checkpoints; 0: only when interrupted");
+  f("run.keep", c.run.keep, "checkpoints kept");
+  f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
+  f("run.report", c.run.report, "write report.html");
+  f("dist.connect_timeout_s", c.dist.connect_timeout_s, "until all workers have met");
+  f("dist.heartbeat_s", c.dist.heartbeat_s, "");
+  f("dist.dead_after_s", c.dist.dead_after_s, "a silent worker counts as dead after this");
+  f("dist.exchange_timeout_s", c.dist.exchange_timeout_s, "");
+  f("dist.collective_timeout_s", c.dist.collective_timeout_s, "");
+  f("dist.min_workers", c.dist.min_workers, "stop when fewer are alive");
+}
+
+// At most one *.toml among the arguments, first; then key=value. ConfigError with file, line and column; the nearest key is proposed.
+Config load_config(const std::vector<std::string>& arguments);
+Config parse_config(const std::string& text, const std::string& file);           // TOML text; `file` is for messages
+void set_key(Config&, const std::string& assignment);                            // "train.batch=64"
+void validate(const Config&, int workers);                                       // names and ranges, before anything is started
+std::string to_toml(const Config&);
+
+}  // namespace gossamer::apps

@@ -1,0 +1,223 @@
+// The end of a run: one averaged model, its batch-norm statistics, its accuracy, the files of runs/NAME.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/version.h"
+#include "gossamer/apps/worker.h"
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/memory.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::apps {
+namespace {
+
+// Numbers of one worker that the summary lists; as doubles, so that one sum over slots gathers them all.
+struct Tally {
+  enum Field { gradients, exchanges, failed, exposed_s, transfer_s, data_wait_s, images, damaged, wall_s, peak_bytes, kFields };
+};
+
+class Finish {
+ public:
+  explicit Finish(Worker& w) : w_(w), tally_(static_cast<std::size_t>(w.place.size * Tally::kFields)) {}
+
+  int run() {
+    before_ = w_.method->stats();
+    const double seen = w_.method->samples_seen();
+    w_.method->finish();
+    w_.settled = true;
+    settle_batch_norm();
+    evaluate_share();
+    record_tally();
+    if (w_.config.run.trace && w_.folder.writes()) w_.folder.write_trace();
+    gather();
+    if (w_.leader()) write_results(seen);
+    return 0;
+  }
+
+ private:
+  // Runs one collective step. When a worker dies in it, this and all later ones are done without the others.
+  template <class F> bool together(const char* what, F&& step) {
+    if (w_.place.size == 1) return true;
+    if (alone_) return false;
+    try {
+      step();
+      return true;
+    } catch (const DistError& e) {
+      alone_ = true;
+      w_.folder.log("fault", JsonObject().add("what", std::string(what) + ": " + e.what()).add("peer", -1));
+      return false;
+    }
+  }
+
+  // The workers' running statistics belong to their own weights, not to the mean: estimate them afresh on training batches.
+  void settle_batch_norm() {
+    const i64 batches = w_.command.dry_run ? std::min<i64>(2, w_.config.train.bn_batches) : w_.config.train.bn_batches;
+    const bool any = w_.params->buffers().numel() > 0;
+    if (w_.place.size == 1 || !any) {
+      batch_norm_ = any ? "own running statistics" : "none";
+      return;
+    }
+    if (batches == 0) {
+      batch_norm_ = "running statistics of the workers, merged";      // finish() has done it
+      return;
+    }
+    {
+      const trace::Scope scope("batch norm estimate");
+      const NoGrad no_grad;
+      w_.net->train();
+      nn::begin_batch_norm_estimate(*w_.net);
+      for (i64 i = 0; i < batches;) {
+        const data::Batch batch = w_.loader->next();
+        if (!batch.images.defined()) continue;
+        (*w_.net)(w_.prepare(batch.images));
+        ++i;
+      }
+      nn::end_batch_norm_estimate(*w_.net);
+    }
+    const bool merged = together("merging batch norm", [&] { dist::merge_batch_norm(*w_.params, w_.group->collectives()); });
+    batch_norm_ = fmt::format("re-estimated with the averaged weights over {} training batches of {} worker{}", batches,
+                              merged ? "each" : "one", merged ? "" : " alone");
+  }
+
+  // Every image of the validation set exactly once over the workers.
+  void evaluate_share() {
+    const trace::Scope scope("evaluate");
+    const std::vector<int> alive = w_.group->alive();
+    const auto place = std::ranges::find(alive, w_.group->rank());
+    EvalOptions options{.batch = w_.config.eval.batch, .threads = data_threads_for(w_.config, w_.place.local_size),
+                        .part = static_cast<int>(place - alive.begin()), .parts = static_cast<int>(alive.size()),
+                        .max_batches = w_.command.dry_run ? 1 : 0, .strict = w_.config.data.strict_images};
+    if (alone_) options.part = 0, options.parts = 1;
+    counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+    double sums[] = {counts_.images, counts_.top1, counts_.top5, counts_.loss};
+    if (together("summing the evaluation", [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
+      counts_ = {sums[0], sums[1], sums[2], sums[3]};
+    } else if (options.parts > 1 && w_.leader()) {        // shares of others are lost: do all of it here
+      options.part = 0, options.parts = 1;
+      counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+    }
+  }
+
+  void record_tally() {
+    const dist::MethodStats after = w_.method->stats();
+    const data::LoaderStats data = w_.loader->stats();
+    for (const std::string& line : w_.loader->damaged()) damaged_.push_back(line);
+    w_.folder.add_bad_images(damaged_);
+    double* mine = &tally_[static_cast<std::size_t>(w_.group->rank() * Tally::kFields)];
+    mine[Tally::gradients] = static_cast<double>(after.gradients);
+    mine[Tally::exchanges] = static_cast<double>(after.exchanges);
+    mine[Tally::failed] = static_cast<double>(after.failed);
+    mine[Tally::exposed_s] = before_.exposed_s;
+    mine[Tally::transfer_s] = before_.transfer_s;
+    mine[Tally::data_wait_s] = data.wait_s;
+    mine[Tally::images] = static_cast<double>(data.images);
+    mine[Tally::damaged] = static_cast<double>(damaged_.size());
+    mine[Tally::wall_s] = w_.wall_s;
+    mine[Tally::peak_bytes] = static_cast<double>(memory_stats().peak);
+    consensus_ = after.consensus_distance;
+  }
+
+  void gather() {
+    if (w_.place.size > 1) together("gathering the workers' numbers", [&] { w_.group->collectives().all_reduce_sum(std::span<double>(tally_)); });
+  }
+
+  double sum(Tally::Field field) const {
+    double total = 0;
+    for (int r = 0; r < w_.place.size; ++r) total += at(r, field);
+    return total;
+  }
+  double at(int rank, Tally::Field field) const { return tally_[static_cast<std::size_t>(rank * Tally::kFields + field)]; }
+
+  void write_results(double seen) {
+    const Config& c = w_.config;
+    const double trained = std::max(0.0, seen - w_.start_samples), rate = trained / std::max(1e-9, w_.wall_s);
+    JsonObject s;
+    s.add("top1", counts_.top1 / counts_.images).add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images);
+    s.add("val_images", counts_.images).add("model", c.model.name).add("parameters", w_.params->parameter_count()).add("dtype", c.train.dtype);
+    s.add("method", c.train.method).add("graph", c.train.graph).add("rate", c.train.rate).add("seed", c.train.seed).add("workers", w_.place.size);
+    s.add("workers_at_end", w_.group->alive().size()).add("launcher", w_.place.source).add("batch", c.train.batch);
+    s.add("samples", seen).add("epochs", seen / static_cast<double>(w_.train_set->size())).add("images_per_s", rate).add("wall_s", w_.wall_s);
+    s.add("exchanges_per_gradient", sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0);
+    s.add("consensus_distance", consensus_).add("consensus_distance_estimate", before_.consensus_distance);
+    s.add("gradients", sum(Tally::gradients)).add("exchanges", sum(Tally::exchanges)).add("exchanges_failed", sum(Tally::failed));
+    s.add("damaged_images", sum(Tally::damaged)).add("batch_norm", batch_norm_).add("peak_bytes_rank0", at(w_.group->rank(), Tally::peak_bytes));
+    std::string each;
+    for (int r = 0; r < w_.place.size; ++r) {
+      if (at(r, Tally::wall_s) <= 0) continue;            // dead, or its numbers did not reach us
+      JsonObject row;
+      row.add("rank", r).add("gradients", at(r, Tally::gradients)).add("exchanges", at(r, Tally::exchanges)).add("failed", at(r, Tally::failed));
+      row.add("exposed_s", at(r, Tally::exposed_s)).add("transfer_s", at(r, Tally::transfer_s)).add("data_wait_s", at(r, Tally::data_wait_s));
+      row.add("wall_s", at(r, Tally::wall_s)).add("peak_bytes", at(r, Tally::peak_bytes)).add("damaged_images", at(r, Tally::damaged));
+      each += (each.empty() ? "" : ", ") + row.str();
+    }
+    s.raw("each_worker", "[" + each + "]");
+    s.raw("versions", JsonObject().add("gossamer", version()).add("git", git_hash()).add("compiler", compiler()).add("onednn", onednn_version()).str());
+
+    if (w_.folder.writes()) {
+      const std::filesystem::path model = w_.folder.file("model.safetensors");
+      save_model(model);
+      if (c.run.trace) w_.folder.merge_traces(w_.place.size);
+      w_.folder.log("eval", JsonObject().add("of", "averaged model").add("samples", seen).add("images", counts_.images).add("top1", counts_.top1 / counts_.images)
+                                .add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images));
+      w_.folder.log("summary", s);
+      write_file(w_.folder.file("summary.json"), s.str() + "\n");
+      if (c.run.report) write_report(w_.folder.path());
+    }
+    tell(seen, rate);
+    if (w_.command.json) fmt::print("{}\n", s.str());
+  }
+
+  // The master values, in f32, whatever type the layers computed in.
+  void save_model(const std::filesystem::path& path) {
+    const auto copy = models::make(w_.config.model.name, {.classes = w_.config.classes_or(static_cast<i64>(w_.train_set->classes().size()))});
+    std::map<std::string, Tensor> source;
+    for (const NamedTensor& t : w_.params->windows(w_.params->values())) source[t.name] = t.tensor;
+    for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
+    for (NamedTensor& t : copy->state()) t.tensor.copy_from(source.at(t.name));
+    nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
+  }
+
+  void tell(double seen, double rate) {
+    // Rank 0 may be gone: then the one that writes also speaks.
+    Progress say(w_.command.json ? stderr : stdout, false);
+    const std::size_t alive = w_.group->alive().size();
+    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus distance {:.3g}", seen - w_.start_samples,
+                         duration_text(w_.wall_s), rate, sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0, consensus_));
+    say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}", 100 * counts_.top1 / counts_.images,
+                         100 * counts_.top5 / counts_.images, counts_.images,
+                         w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive)));
+    if (sum(Tally::damaged) > 0) say.note(fmt::format("         {:.0f} images were damaged and replaced{}", sum(Tally::damaged), w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : ""));
+    if (w_.folder.writes()) {
+      say.note(fmt::format("files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(), w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
+    } else {
+      const double whole = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
+      say.note(fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images would take about {}; nothing was written",
+                           at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole, duration_text(whole / rate)));
+    }
+  }
+
+  Worker& w_;
+  std::vector<double> tally_;
+  dist::MethodStats before_;
+  Counts counts_;
+  std::vector<std::string> damaged_;
+  std::string batch_norm_;
+  double consensus_ = 0;
+  bool alone_ = false;
+};
+
+}  // namespace
+
+int finish_run(Worker& w) { return Finish(w).run(); }
+
+}  // namespace gossamer::apps

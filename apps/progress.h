@@ -1,0 +1,41 @@
+// The progress display of rank 0: one line that is rewritten on a terminal, a plain line now and then elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <string>
+
+namespace gossamer::apps {
+
+struct ProgressState {
+  double samples = 0, total = 1, epoch_size = 1;     // of all workers
+  double loss = 0;                                   // smoothed, this worker's
+  double learning_rate = 0;
+  double data_wait_s = 0;                            // of this worker since the start
+  double exchanges_per_step = 0, consensus = 0;
+  int alive = 1, workers = 1;
+};
+
+class Progress {
+ public:
+  Progress(std::FILE* out, bool silent);             // silent: all but rank 0
+  void update(const ProgressState&, bool last = false);
+  void note(const std::string& line);                // a line of its own; any thread
+  bool silent() const { return silent_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string text(const ProgressState&, double now);
+  std::FILE* out_;
+  bool silent_, terminal_, colour_;
+  double every_s_;
+  std::mutex mutex_;
+  Clock::time_point start_ = Clock::now();
+  double last_s_ = -1, mark_s_ = 0, mark_samples_ = -1, mark_wait_ = 0, rate_ = 0, wait_share_ = 0;
+  bool line_open_ = false;
+};
+
+std::string duration_text(double seconds);           // "1:06", "2:03:59"
+
+}  // namespace gossamer::apps

@@ -1,0 +1,29 @@
+// The handlers only set a flag; see stop.h.
+#include "gossamer/apps/stop.h"
+
+#include <csignal>
+#include <unistd.h>
+
+namespace gossamer::apps {
+namespace {
+
+volatile std::sig_atomic_t signal_seen = 0;
+
+extern "C" void on_stop(int number) {
+  if (signal_seen != 0) _exit(128 + number);
+  signal_seen = number;
+}
+
+}  // namespace
+
+void install_stop_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_stop;
+  action.sa_flags = SA_RESTART;          // waits have deadlines of their own
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+int stop_signal() { return signal_seen; }
+
+}  // namespace gossamer::apps

@@ -1,0 +1,14 @@
+// Starts the workers of one run as processes of this machine and watches them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gossamer::apps {
+
+// Runs this program `workers` times with `arguments`, each knowing its place through GOSSAMER_*. A worker's death is reported and no
+// sibling is killed; SIGINT and SIGTERM go to all, a second one kills; if this process dies, the kernel kills the workers.
+// Returns 0 when any worker finished the run, 128 + signal when asked to stop, else the first worker's own error code (5 if all were killed).
+int supervise(int workers, const std::vector<std::string>& arguments);
+
+}  // namespace gossamer::apps

@@ -1,0 +1,212 @@
+// `gossamer train`: who starts what, and the training loop.
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <unistd.h>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/stop.h"
+#include "gossamer/apps/supervisor.h"
+#include "gossamer/apps/worker.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/trace.h"
+
+namespace gossamer::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+// What is said about the steps: sums since the last line of the log, and everything that happens at some number of samples.
+class Bookkeeper {
+ public:
+  explicit Bookkeeper(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_set->size())), eval_(next(w.config.eval.every)), save_(next(w.config.run.checkpoint_every)) {}
+
+  void after_step(double loss, double learning_rate) {
+    smooth_loss_ = steps_ == 0 ? loss : 0.95 * smooth_loss_ + 0.05 * loss;
+    loss_sum_ += loss;
+    ++steps_, ++since_log_;
+    const double seen = w_.method->samples_seen();
+    if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
+    if (!w_.progress.silent()) show(seen, learning_rate, false);
+    if (seen >= save_) {
+      save(fmt::format("epoch-{:07.2f}", save_ / epoch_));
+      save_ += w_.config.run.checkpoint_every * epoch_;
+    }
+    if (seen >= eval_ && seen < w_.total_samples) {
+      evaluate_own(seen);
+      eval_ += w_.config.eval.every * epoch_;
+    }
+  }
+  void save(const std::string& label) {
+    if (!w_.folder.writes()) return;
+    w_.at.samples = w_.method->samples_seen();
+    save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), w_.at, w_.config.run.keep);
+  }
+  void last(double learning_rate) {
+    const double seen = w_.method->samples_seen();
+    if (since_log_ > 0) log_step(seen, learning_rate);
+    if (steps_ > 0) show(seen, learning_rate, true);
+  }
+  double smooth_loss() const { return smooth_loss_; }
+
+ private:
+  double next(double every_epochs) const {
+    if (every_epochs <= 0) return INFINITY;
+    const double step = every_epochs * epoch_;
+    return (std::floor(w_.start_samples / step) + 1) * step;
+  }
+
+  void log_step(double seen, double learning_rate) {
+    const dist::MethodStats s = w_.method->stats();
+    const data::LoaderStats d = w_.loader->stats();
+    w_.folder.log("step", JsonObject().add("step", s.gradients).add("samples", seen).add("epoch", seen / epoch_).add("loss", loss_sum_ / since_log_)
+                              .add("learning_rate", learning_rate).add("data_wait_s", d.wait_s).add("exposed_s", s.exposed_s).add("eta", s.eta)
+                              .add("alive", s.alive));
+    if (s.exchanges > logged_.exchanges || s.failed > logged_.failed)
+      w_.folder.log("exchange", JsonObject().add("step", s.gradients).add("samples", seen).add("exchanges", s.exchanges - logged_.exchanges)
+                                    .add("failed", s.failed - logged_.failed).add("transfer_s", s.transfer_s - logged_.transfer_s)
+                                    .add("consensus_distance", s.consensus_distance));
+    logged_ = s;
+    loss_sum_ = 0, since_log_ = 0;
+  }
+
+  void show(double seen, double learning_rate, bool last) {
+    const dist::MethodStats s = w_.method->stats();
+    w_.progress.update({.samples = seen, .total = w_.total_samples, .epoch_size = epoch_, .loss = smooth_loss_, .learning_rate = learning_rate,
+                        .data_wait_s = w_.loader->stats().wait_s, .exchanges_per_step = s.gradients ? double(s.exchanges) / double(s.gradients) : 0,
+                        .consensus = s.consensus_distance, .alive = s.alive, .workers = w_.place.size}, last);
+  }
+
+  // Each worker's own model on its own share, no waiting for others; the shares together are the whole set.
+  void evaluate_own(double seen) {
+    const trace::Scope scope("evaluate");
+    const Counts c = evaluate(*w_.net, w_.val_set, w_.prepare, {.batch = w_.config.eval.batch, .threads = data_threads_for(w_.config, w_.place.local_size),
+                                                                .part = w_.place.rank, .parts = w_.place.size, .strict = w_.config.data.strict_images});
+    if (c.images == 0) return;
+    w_.folder.log("eval", JsonObject().add("of", "own model on its share").add("samples", seen).add("epoch", seen / epoch_).add("images", c.images)
+                              .add("top1", c.top1 / c.images).add("top5", c.top5 / c.images).add("loss", c.loss / c.images));
+    w_.progress.note(fmt::format("epoch {:.2f}: worker 0's model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)", seen / epoch_,
+                                 100 * c.top1 / c.images, c.loss / c.images, c.images));
+  }
+
+  Worker& w_;
+  double epoch_, eval_, save_;
+  double loss_sum_ = 0, smooth_loss_ = 0;
+  i64 steps_ = 0, since_log_ = 0;
+  dist::MethodStats logged_;
+};
+
+// The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in the background.
+void train_loop(Worker& w, Bookkeeper& book) {
+  const CrossEntropyOptions loss_options{.label_smoothing = static_cast<float>(w.config.optim.label_smoothing)};
+  double learning_rate = 0;
+  i64 step = 0;
+  w.net->train();
+  while (!w.method->done() && !stop_signal()) {
+    const trace::Scope scope("step", step);
+    data::Batch batch;
+    {
+      const trace::Scope wait("data");
+      batch = w.loader->next();
+    }
+    if (!batch.images.defined()) {                       // an epoch is over
+      w.at = {w.at.samples, w.at.epoch + 1, 0};
+      continue;
+    }
+    Tensor loss;
+    {
+      const trace::Scope forward("forward");
+      loss = cross_entropy((*w.net)(w.prepare(batch.images)), batch.labels, loss_options);
+    }
+    {
+      const trace::Scope backward("backward");
+      w.params->zero_grad();
+      loss.backward();
+    }
+    const float value = loss.item();
+    check(std::isfinite(value), "the loss is ", value, " at step ", step, " of worker ", w.place.rank, " (learning rate ", learning_rate,
+          "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help");
+    learning_rate = w.schedule(w.method->samples_seen());
+    {
+      const trace::Scope update("update");
+      w.method->step(learning_rate);
+    }
+    ++w.at.step, ++step;
+    book.after_step(value, learning_rate);
+  }
+  book.last(learning_rate);
+}
+
+int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place, const std::optional<ResumePoint>& resume) {
+  install_stop_handlers();
+  Worker w(config, command, place, resume);
+  w.folder.log("start", JsonObject().add("pid", getpid()).add("workers", place.size).add("method", config.train.method).add("samples", w.start_samples));
+  Bookkeeper book(w);
+  const auto begin = Clock::now();
+  try {
+    train_loop(w, book);
+  } catch (const DistError&) {
+    if (!stop_signal()) throw;                           // a neighbour that stopped first looks like a fault
+  }
+  w.wall_s = seconds_since(begin);
+  if (const int number = stop_signal()) {
+    w.settled = true;
+    book.save("interrupted");
+    w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
+    if (w.folder.writes()) {
+      w.progress.note(fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers {} --resume {}", w.at.samples, place.size,
+                                  w.folder.path().string()));
+    }
+    return 128 + number;
+  }
+  return finish_run(w);
+}
+
+}  // namespace
+
+int train(const TrainCommand& command) {
+  check<ConfigError>(command.workers >= 1 && command.workers <= 1024, "--workers ", command.workers, ": give a number of workers from 1 to 1024");
+  const dist::LaunchInfo place = dist::launch_info();
+  check<ConfigError>(command.workers == 1 || place.size == 1, "--workers ", command.workers, " inside a job of ", place.size, " processes started by ", place.source,
+                     "; leave --workers away there");
+  std::optional<ResumePoint> resume;
+  std::vector<std::string> arguments = command.arguments;
+  if (!command.resume.empty()) {
+    resume = find_checkpoint(command.resume);
+    const std::string saved = (resume->run_folder / "config.toml").string();
+    if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved)) arguments.insert(arguments.begin(), saved);
+  }
+  Config config = load_config(arguments);
+  if (command.strict_images) config.data.strict_images = true;
+  if (resume && !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
+    config.run.name = resume->run_folder.filename().string();
+    config.run.dir = resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
+  }
+  const int workers = command.workers > 1 ? command.workers : place.size;
+  validate(config, workers);
+
+  // The first process checks what can be checked and prepares the folder; workers that it starts find everything ready.
+  if (!command.worker && place.rank == 0) {
+    open_data(config);
+    pictures(config);
+    if (!command.dry_run) {
+      const std::string moved = RunFolder(config.run_folder()).prepare(to_toml(config), resume.has_value());
+      if (!moved.empty()) fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
+    }
+  }
+  if (command.workers == 1) return run_worker(config, command, place, resume);
+
+  std::vector<std::string> child{"train"};
+  child.insert(child.end(), arguments.begin(), arguments.end());
+  child.push_back("--worker");
+  if (resume) child.insert(child.end(), {"--resume", resume->checkpoint.string()});
+  if (command.dry_run) child.push_back("--dry-run");
+  if (command.strict_images) child.push_back("--strict-images");
+  if (command.json) child.push_back("--json");
+  return supervise(command.workers, child);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,124 @@
+// Sets a worker up: data, model, group, method, and on --resume the state of its checkpoint.
+#include "gossamer/apps/worker.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/parallel.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/models/registry.h"
+
+namespace gossamer::apps {
+namespace {
+
+constexpr int kDryRunSteps = 20;
+
+data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dist::LaunchInfo& place) {
+  const bool small = p.size <= 64;
+  const std::string augment = c.data.augment == "auto" ? (small ? "pad-crop-flip" : "resized-crop-flip") : c.data.augment;
+  return {.batch = c.train.batch,
+          .size = p.size,
+          .resize = p.resize,
+          .augment = augment == "none" ? data::Augment::none : augment == "pad-crop-flip" ? data::Augment::pad_crop_flip : data::Augment::resized_crop_flip,
+          .pad = std::max(1, p.size / 8),
+          .threads = data_threads_for(c, place.local_size),
+          .rank = place.rank,
+          .world = place.size,
+          .shard = c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true",
+          .seed = static_cast<std::uint64_t>(c.train.seed),
+          .strict = c.data.strict_images};
+}
+
+nn::Schedule make_run_schedule(const Config& c, int workers, double total, double epoch) {
+  const int batch = static_cast<int>(c.train.batch);
+  const double peak = c.optim.scaling == "linear" ? nn::linear_scaling(c.optim.learning_rate, workers, batch) : c.optim.learning_rate;
+  return nn::make_schedule({.kind = c.optim.schedule, .peak = peak, .total = total, .warmup = std::min(c.optim.warmup_epochs * epoch, 0.5 * total),
+                            .warmup_from = c.optim.warmup_from, .final = c.optim.final, .milestones = c.optim.milestones, .gamma = c.optim.gamma});
+}
+
+std::string joined(const std::vector<std::string>& list) { return list.size() == 1 ? list[0] : fmt::format("{} (+{} more)", list[0], list.size() - 1); }
+
+}  // namespace
+
+DataSets open_data(const Config& c) {
+  const auto open = [](const std::vector<std::string>& paths) {
+    try {
+      return data::open(paths);
+    } catch (const DataError& e) {
+      // The default data set is drawn by this program: say how.
+      if (!paths[0].starts_with("data-cache/shapes10")) throw;
+      fail<DataError>(e.what(), ". The default data set is made with: gossamer data make-shapes data-cache/shapes10");
+    }
+  };
+  DataSets sets{open(c.data.train), open(c.data.val)};
+  data::check_same_classes(*sets.train, *sets.val);
+  const auto have = static_cast<i64>(sets.train->classes().size());
+  check<DataError>(c.classes_or(have) >= have, "the data has ", have, " classes, model.classes = ", c.model.classes.value, " has too few outputs; use model.classes=auto");
+  check<DataError>(sets.train->size() >= c.train.batch, joined(c.data.train), " has ", sets.train->size(), " images, fewer than one batch (train.batch = ",
+                   c.train.batch, "); use a smaller train.batch");
+  return sets;
+}
+
+Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& where, const std::optional<ResumePoint>& resume)
+    : config(std::move(given)), command(how), place(where), folder(how.dry_run ? "" : config.run_folder(), where.rank),
+      progress(how.json ? stderr : stdout, where.rank != 0) {
+  set_compute_threads(compute_threads_for(config, place.local_size));
+  if (config.run.trace && folder.writes()) trace::start(place.rank, "worker " + std::to_string(place.rank));
+  const DataSets sets = open_data(config);
+  train_set = sets.train;
+  val_set = sets.val;
+  prepare = pictures(config);
+  const auto epoch = static_cast<double>(train_set->size());
+  total_samples = command.dry_run ? static_cast<double>(kDryRunSteps * config.train.batch * place.size) : config.train.epochs * epoch;
+  schedule = make_run_schedule(config, place.size, config.train.epochs * epoch, epoch);
+
+  const auto seed = static_cast<std::uint64_t>(config.train.seed);
+  const int classes = config.classes_or(static_cast<i64>(train_set->classes().size()));
+  net = models::make(config.model.name, {.classes = classes, .seed = seed});
+  // Exchanges beside the computation change the master values at any moment: the layers then need a copy of their own.
+  const bool beside = place.size > 1 && config.train.method != "allreduce";
+  params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside});
+  optimizer = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{static_cast<float>(config.optim.momentum), static_cast<float>(config.optim.weight_decay),
+                                                                config.optim.nesterov});
+
+  group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,
+                             .collective_timeout_s = config.dist.collective_timeout_s, .on_wait = [this](const std::string& text) { progress.note(text); }});
+  if (place.size > 1) graph = dist::make_graph(config.train.graph, place.size, config.train.rate > 0 ? config.train.rate : 1);
+  if (resume) start_samples = resume->samples;
+  method = dist::make_method(config.train.method, *params, *optimizer, *group, graph,
+                             {.rate = config.train.rate, .batch = config.train.batch, .total_samples = total_samples, .seed = seed,
+                              .exchange_timeout_s = config.dist.exchange_timeout_s, .clip_norm = config.optim.clip_norm, .start_samples = start_samples,
+                              .min_workers = static_cast<int>(config.dist.min_workers),
+                              .on_fault = [this](const std::string& what, int peer) { fault(what, peer); }});
+  check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
+  loader = std::make_unique<data::Loader>(train_set, loader_options(config, prepare, place));
+  if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
+  if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
+  check<DataError>(loader->steps() > 0, "a worker's share of ", joined(config.data.train), " is smaller than train.batch = ", config.train.batch);
+  loader->seek(at.epoch, at.step);
+  // Nobody exchanges before everybody has its state.
+  if (place.size > 1) group->collectives().barrier();
+
+  progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}", joined(config.data.train), train_set->size(), val_set->size(),
+                            train_set->classes().size(), prepare.size, prepare.size));
+  progress.note(fmt::format("model    {}: {} parameters, {}", config.model.name, params->parameter_count(), config.train.dtype));
+  if (place.size > 1) {
+    const dist::GraphConstants k = dist::constants(graph);
+    progress.note(fmt::format("workers  {} ({}), {} on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}, {} compute thread(s) each", place.size,
+                              place.source, config.train.method, config.train.graph, config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde, compute_threads()));
+  } else {
+    progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
+  }
+  progress.note(fmt::format("budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples, total_samples / epoch, place.size, config.train.batch,
+                            start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
+}
+
+void Worker::fault(const std::string& what, int peer) {
+  if (settled) return;
+  folder.log("fault", JsonObject().add("what", what).add("peer", peer));
+  progress.note(fmt::format("fault    worker {}: {}", peer, what));
+}
+
+}  // namespace gossamer::apps

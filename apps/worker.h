@@ -1,0 +1,59 @@
+// One worker of a run: everything it owns, set up in worker.cpp, trained in train.cpp, settled in finish.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gossamer/apps/checkpoint.h"
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/config.h"
+#include "gossamer/apps/evaluate.h"
+#include "gossamer/apps/progress.h"
+#include "gossamer/apps/run_folder.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/data/loader.h"
+#include "gossamer/dist/launch.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/nn/optim.h"
+#include "gossamer/nn/schedule.h"
+
+namespace gossamer::apps {
+
+struct Worker {
+  Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
+  TrainState state() { return {*params, *optimizer, *method, *net}; }
+  bool leader() const { return group->alive().front() == group->rank(); }    // rank 0, or the lowest one that lives
+  void fault(const std::string& what, int peer);                             // from any thread: log and tell
+
+  const Config config;
+  const TrainCommand command;
+  const dist::LaunchInfo place;
+  RunFolder folder;
+  Progress progress;
+  std::shared_ptr<const data::Dataset> train_set, val_set;
+  Pictures prepare;
+  std::unique_ptr<dist::Group> group;
+  std::unique_ptr<nn::Module> net;
+  std::unique_ptr<FlatParams> params;
+  std::unique_ptr<nn::Sgd> optimizer;
+  dist::Graph graph;
+  std::unique_ptr<dist::Method> method;        // after what its thread uses, so that it stops first
+  std::unique_ptr<data::Loader> loader;
+  nn::Schedule schedule;
+  double total_samples = 0, start_samples = 0; // of all workers
+  Position at;                                 // next batch
+  double wall_s = 0;                           // of the training loop
+  std::atomic<bool> settled{false};            // the run is averaged: who leaves now is not a fault
+};
+
+// Opens data, checks classes: what can be checked before any worker is started.
+struct DataSets { std::shared_ptr<const data::Dataset> train, val; };
+DataSets open_data(const Config&);
+
+// After the loop: average, batch norm, evaluation, files. Returns the exit code.
+int finish_run(Worker&);
+
+}  // namespace gossamer::apps
