@@ -58,6 +58,8 @@ class Method {
 // (fingerprint), method and graph: DistError names rank and difference. ConfigError lists the known names.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();
+// True if FlatParams must be built with FlatOptions::frozen for this method (unless there is one worker, or rate is 0).
+bool method_needs_frozen_compute(const std::string& name);
 
 // Batch-norm statistics of the members, merged in place (buffers "….running_mean", "….running_var").
 void merge_batch_norm(FlatParams&, Collectives&);

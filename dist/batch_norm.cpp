@@ -1,0 +1,71 @@
+// Averaging models at the end, and with them the running statistics of batch norm.
+#include <cmath>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/finish.h"
+#include "gossamer/dist/method.h"
+
+namespace gossamer::dist {
+namespace {
+
+// Statistics of all workers' activations together. Each saw N(m_i, v_i):  mean = E m_i,  var = E (v_i + m_i^2) - mean^2.
+// The mean of the variances alone would lose the spread of the means.
+std::vector<double> merged(const FlatParams& params, Collectives& all) {
+  const auto flat = params.buffers().span<float>();
+  std::vector<double> sum(flat.begin(), flat.end());
+  const auto& entries = params.buffer_entries();
+  const auto ends_with = [](const std::string& name, const std::string& end) { return name.size() >= end.size() && name.ends_with(end); };
+  const auto for_variances = [&](auto f) {
+    for (const auto& var : entries) {
+      if (!ends_with(var.name, "running_var")) continue;
+      const std::string wanted = var.name.substr(0, var.name.size() - 3) + "mean";
+      for (const auto& mean : entries)
+        if (mean.name == wanted)
+          for (i64 k = 0; k < var.shape.numel(); ++k) f(sum[static_cast<std::size_t>(var.offset + k)], sum[static_cast<std::size_t>(mean.offset + k)]);
+    }
+  };
+  for_variances([](double& var, double mean) { var += mean * mean; });
+  all.all_reduce_sum(sum);
+  for (double& x : sum) x /= all.members();
+  for_variances([](double& var, double mean) { var = std::max(0.0, var - mean * mean); });
+  return sum;
+}
+
+void store(const std::vector<double>& from, FlatParams& params) {
+  const auto to = params.buffers().span<float>();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]);
+}
+
+}  // namespace
+
+void merge_batch_norm(FlatParams& params, Collectives& all) { store(merged(params, all), params); }
+
+double average_models(FlatParams& params, Membership& membership) {
+  Tensor mean = Tensor::empty(params.values().shape());
+  std::vector<double> buffers;
+  double distance = 0;
+  // Results are kept aside until the last collective has succeeded: a death in between leaves everything as it was.
+  membership.run([&](Collectives& all) {
+    mean.copy_from(params.values());
+    all.all_reduce_sum(mean.span<float>());
+    scale(mean, 1.0f / static_cast<float>(all.members()));
+    std::vector<double> square = {squared_distance(params.values(), mean)};
+    all.all_reduce_sum(square);
+    distance = std::sqrt(square[0] / all.members());
+    buffers = merged(params, all);
+    all.barrier();
+  });
+  Tensor(params.values()).copy_from(mean);
+  store(buffers, params);
+  params.refresh();
+  return distance;
+}
+
+float clip_factor(const Tensor& grads, double clip, double scale) {
+  if (clip <= 0) return static_cast<float>(scale);
+  const double norm = scale * std::sqrt(squared_norm(grads));
+  return static_cast<float>(norm > clip ? scale * clip / norm : scale);
+}
+
+}  // namespace gossamer::dist

@@ -1,0 +1,102 @@
+// make_method: the registry, and the checks that all workers are about to do the same thing.
+#include "gossamer/dist/method.h"
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/allreduce.h"
+#include "gossamer/dist/gossip.h"
+
+namespace gossamer::dist {
+namespace {
+
+using Maker = std::function<std::unique_ptr<Method>(FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&)>;
+
+struct Entry { bool frozen; Maker make; };
+
+const std::map<std::string, Entry>& registry() {
+  static const std::map<std::string, Entry> table = {
+      {"a2cid2", {true, [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(true, p, o, g, graph, options); }}},
+      {"adpsgd", {true, [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(false, p, o, g, graph, options); }}},
+      {"allreduce", {false, [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}}};
+  return table;
+}
+
+const Entry& find(const std::string& name) {
+  const auto found = registry().find(name);
+  if (found == registry().end()) {
+    std::string known;
+    for (const std::string& each : method_names()) known += (known.empty() ? "" : ", ") + each;
+    fail<ConfigError>("method \"", name, "\" is unknown; known are: ", known);
+  }
+  return found->second;
+}
+
+// 32 bits of a hash: exact in a double, so that it can travel through a sum.
+double digest(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;      // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return static_cast<double>(static_cast<std::uint32_t>(hash ^ hash >> 32));
+}
+
+// Each worker fills its own rows of a table of zeros; the sum shows everyone what the others have.
+void check_agreement(const std::string& name, const FlatParams& params, Group& group, const Graph& graph, const MethodOptions& options) {
+  std::string edges = std::to_string(graph.n);
+  for (const Edge& e : graph.edges) edges += ";" + std::to_string(e.a) + "-" + std::to_string(e.b) + ":" + std::to_string(e.rate);
+  const std::vector<std::pair<const char*, double>> facts = {
+      {"model (names or shapes of the parameters)", digest(std::to_string(params.fingerprint()))},
+      {"method", digest(name)},
+      {"graph", digest(edges)},
+      {"rate", options.rate},
+      {"batch size", static_cast<double>(options.batch)},
+      {"total_samples", options.total_samples},
+      {"start_samples", options.start_samples}};
+  const auto n = static_cast<std::size_t>(group.size());
+  std::vector<double> table(n * facts.size(), 0.0);
+  for (std::size_t f = 0; f < facts.size(); ++f) table[static_cast<std::size_t>(group.rank()) * facts.size() + f] = facts[f].second;
+  group.collectives().all_reduce_sum(table);
+  for (std::size_t rank = 1; rank < n; ++rank)
+    for (std::size_t f = 0; f < facts.size(); ++f)
+      check<DistError>(table[rank * facts.size() + f] == table[f], "workers 0 and ", rank, " do not agree on the ", facts[f].first,
+                       "; start all with the same command and config");
+}
+
+}  // namespace
+
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : registry()) names.push_back(name);
+  return names;
+}
+
+bool method_needs_frozen_compute(const std::string& name) { return find(name).frozen; }
+
+std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
+                                    const MethodOptions& options) {
+  const Entry& entry = find(name);
+  check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ", options.rate, "; it must be 0 or more");
+  check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch, "; it must be at least 1");
+  check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n, " workers, there are ", group.size());
+  validate(graph);
+  if (group.size() > 1) {
+    std::vector<int> others;
+    for (int rank = 0; rank < group.size(); ++rank)
+      if (rank != group.rank()) others.push_back(rank);
+    group.control().connect(others, Seconds(30));      // all, not neighbours only: everyone must hear of every death
+    check_agreement(name, params, group, graph, options);
+    // All begin at the mean of the initial values, except after a resume, where each worker goes on from its own.
+    if (options.start_samples == 0) {
+      const Tensor& x = params.values();
+      group.collectives().all_reduce_sum(x.span<float>());
+      Tensor values = x;
+      scale(values, 1.0f / static_cast<float>(group.size()));
+    }
+  }
+  params.refresh();
+  return entry.make(params, optimizer, group, graph, options);
+}
+
+}  // namespace gossamer::dist

@@ -1,0 +1,89 @@
+// Who averages with whom, decided between neighbours: no coordinator, no deadlock, and a slow or dead neighbour holds nobody up.
+// A pure state machine: events in, messages out. It owns no clock, socket, thread or random generator, so a test can walk through
+// every reachable state of a small network.
+//
+// Rules that make it free of deadlock:
+//   - Ids are ordered and only the lower of two workers proposes. A proposer waits for a higher id; an acceptor waits only for the
+//     COMMIT or CANCEL that a proposer sends at once. No cycle of waiting can close.
+//   - A worker that is free says AVAIL(epoch) to its lower neighbours. The epoch counts its availabilities: an old proposal can't
+//     reach a new availability.
+//   - Every PROPOSE and every asking AVAIL is answered at once, or deferred by someone who himself waits for an immediate answer.
+//
+// Free and wanting are two things. A free worker answers; a worker that wants (its Poisson clock is due) starts something: it proposes
+// to a free higher neighbour, or asks a lower one to propose (AVAIL with nonce 1). So each exchange belongs to one worker's clock,
+// and nobody waits until a neighbour is due as well. A network in which all always want is the plain protocol.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+class Pairing {
+ public:
+  enum class State : std::uint8_t { idle, available, proposing, accepted, exchanging };
+  // Picks one of the candidates, given their edge rates. Injected: a random generator in training, every choice in turn in the checker.
+  using Choose = std::function<std::size_t(std::span<const double> rates)>;
+
+  // peers: all workers this one may ever hear of, with the rate of the edge to them (0: no edge now, but it is answered all the same).
+  Pairing(int self, const std::map<int, double>& peers, Choose choose);
+
+  // --- events ---------------------------------------------------------------------------------------------------------------------
+  void open();                                     // idle -> available
+  void due();                                      // the own clock wants one exchange, now or as soon as possible
+  void stop_wanting();                             // goes on answering
+  void receive(int peer, const Message&);          // avail, propose, accept, commit, cancel, decline
+  void time_out();                                 // the proposal has been unanswered for too long
+  void peer_dead(int peer);
+  void exchange_done();                            // exchanging -> idle, whether the payload came through or not
+  void set_rate(int peer, double rate);            // the graph has healed
+
+  // --- results --------------------------------------------------------------------------------------------------------------------
+  State state() const { return state_; }
+  bool wanting() const { return wants_; }
+  int partner() const { return partner_; }         // of the proposal, acceptance or exchange under way; -1
+  std::uint32_t session() const { return nonce_; } // exchanging: the same number on both sides, given by the lower id
+  bool initiated() const { return initiated_; }    // exchanging: this worker's clock started it
+  std::vector<std::pair<int, Message>> take_messages() { return std::exchange(outbox_, {}); }
+  std::vector<std::uint32_t> fingerprint() const;  // of the whole state, for the checker
+
+ private:
+  struct Peer {
+    double rate = 0;
+    bool alive = true;
+    bool avail = false, asks = false;              // higher peers: said AVAIL(avail_epoch); wants us to propose
+    std::uint32_t avail_epoch = 0;
+    bool asked = false, refused = false;           // lower peers: we asked in this epoch; it was busy
+  };
+  struct Deferred { int peer; std::uint32_t nonce; };
+
+  void send(int peer, MessageType type, std::uint32_t epoch, std::uint32_t nonce);
+  void announce(int peer);
+  void settle();                                   // available: answer, propose or ask, whatever is next
+  bool initiate();
+  void propose(int peer, bool own_want);
+  void accept(int peer, std::uint32_t nonce);
+  void begin_exchange();
+  void on_avail(int peer, const Message&);
+  void on_propose(int peer, const Message&);
+  void on_decline(int peer, const Message&);
+
+  int self_;
+  std::map<int, Peer> peers_;
+  Choose choose_;
+  State state_ = State::idle;
+  bool wants_ = false, own_want_ = false, initiated_ = false;
+  int partner_ = -1, last_partner_ = -1;
+  std::uint32_t epoch_ = 0, nonce_ = 0, next_nonce_ = 0, proposed_epoch_ = 0;
+  std::vector<Deferred> deferred_;
+  std::vector<std::pair<int, Message>> outbox_;
+};
+
+}  // namespace gossamer::dist
