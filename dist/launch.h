@@ -17,6 +17,8 @@ struct LaunchInfo {
 };
 // Reads GOSSAMER_*, RANK/WORLD_SIZE/…, SLURM_*, OMPI_COMM_WORLD_*, PMI_*, in this order. ConfigError on half-set or senseless values.
 LaunchInfo launch_info();
+// The first host of a Slurm node list: "gpu[07-09,12],login" -> "gpu07".
+std::string first_host(const std::string& nodelist);
 
 struct JoinOptions {
   double connect_timeout_s = 60;       // until all workers have met; after 10 s those missing are named through on_wait
@@ -24,6 +26,8 @@ struct JoinOptions {
   double collective_timeout_s = 30;
   std::function<void(const std::string&)> on_wait;
 };
+// Errors are DistErrors that name the missing or refused worker. A worker that the others gave up (frozen for dead_after_s) learns it from
+// a DistError out of ControlLink::next() and the collectives.
 std::unique_ptr<Group> join(const LaunchInfo&, const JoinOptions& = {});
 
 }  // namespace gossamer::dist
