@@ -92,14 +92,16 @@ void backward(const Tensor& root) {
   // 1. Reachable nodes, and for each leaf how many gradients will still come (for on_ready).
   std::vector<std::shared_ptr<Node>> order;
   std::unordered_set<Node*> seen;
+  std::unordered_set<Slot*> leaves;
   std::vector<std::shared_ptr<Node>> stack{root.slot()->maker};
   while (!stack.empty()) {
     std::shared_ptr<Node> node = std::move(stack.back());
     stack.pop_back();
     if (!node || !seen.insert(node.get()).second) continue;
+    check<Error>(static_cast<bool>(node->back), node->name, ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
     for (const auto& slot : node->inputs) {
       if (!slot) continue;
-      if (slot->leaf) ++slot->pending;
+      if (slot->leaf) slot->pending = leaves.insert(slot.get()).second ? 1 : slot->pending + 1;   // a failed pass may have left a count
       else stack.push_back(slot->maker);
     }
     order.push_back(std::move(node));
@@ -110,7 +112,6 @@ void backward(const Tensor& root) {
   while (!order.empty()) {
     const std::shared_ptr<Node> node = std::move(order.back());
     order.pop_back();
-    check<Error>(static_cast<bool>(node->back), node->name, ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
     const auto out = node->out.lock();
     Grads grads;
     if (out && !out->stale) {

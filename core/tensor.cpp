@@ -45,9 +45,13 @@ template <class A> void convert_from(const void* from, DType type, void* to, i64
 }  // namespace
 
 Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
-  for (const i64 extent : shape) check<ShapeError>(extent >= 0, "tensor: shape ", shape, " has a negative extent");
+  i64 bytes = static_cast<i64>(size_of(dtype));
+  for (const i64 extent : shape) {
+    check<ShapeError>(extent >= 0, "tensor: shape ", shape, " has a negative extent");
+    check<ShapeError>(!__builtin_mul_overflow(bytes, extent, &bytes), "tensor: shape ", shape, " has more bytes than can be counted");
+  }
   auto impl = std::make_shared<Impl>();
-  impl->block = allocate(static_cast<std::size_t>(shape.numel()) * size_of(dtype), device);
+  impl->block = allocate(static_cast<std::size_t>(bytes), device);
   impl->shape = shape;
   impl->dtype = dtype;
   return Tensor(std::move(impl));
@@ -116,7 +120,7 @@ Tensor Tensor::reshape(Shape wanted) const {
     check<ShapeError>(hole < 0, "reshape: ", wanted, " leaves two extents open; only one may be -1");
     hole = d;
   }
-  i64 extents[Shape::max_rank];
+  i64 extents[Shape::max_rank] = {};
   std::copy(wanted.begin(), wanted.end(), extents);
   if (hole >= 0) {
     check<ShapeError>(known > 0 && numel() % known == 0, "reshape: ", shape(), " does not divide into ", wanted);

@@ -2,6 +2,7 @@
 #include "gossamer/core/trace.h"
 
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <sstream>
@@ -50,6 +51,16 @@ Lane& lane() {
     state().lanes.push_back(mine);
   }
   return *mine;
+}
+
+std::string escaped(const std::string& text) {      // for a JSON string
+  std::string out;
+  for (const char ch : text) {
+    if (ch == '"' || ch == '\\') out += '\\';
+    if (static_cast<unsigned char>(ch) < 0x20) out += ch == '\n' ? "\\n" : " ";
+    else out += ch;
+  }
+  return out;
 }
 
 void put(const Event& event) {
@@ -101,7 +112,7 @@ void write(const std::filesystem::path& path) {
   const std::scoped_lock lock(state().mutex);
   const int pid = state().process;
   out << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":" << pid << ",\"args\":{\"name\":\""
-      << state().process_name << "\"}}";
+      << escaped(state().process_name) << "\"}}";
   for (const auto& l : state().lanes) {
     const std::scoped_lock guard(l->mutex);
     if (l->name)
@@ -109,7 +120,7 @@ void write(const std::filesystem::path& path) {
     for (const Event& e : l->ring) {
       out << ",\n{\"ph\":\"" << e.phase << "\",\"name\":\"" << e.name << "\",\"pid\":" << pid << ",\"tid\":" << l->id << ",\"ts\":" << e.at;
       if (e.phase == 'X') out << ",\"dur\":" << e.duration;
-      if (e.phase == 'C') out << ",\"args\":{\"value\":" << e.value << "}";
+      if (e.phase == 'C' && std::isfinite(e.value)) out << ",\"args\":{\"value\":" << e.value << "}";
       else if (e.phase == 's' || e.phase == 'f') out << ",\"cat\":\"exchange\",\"bp\":\"e\",\"id\":" << e.arg;
       else if (e.arg >= 0) out << ",\"args\":{\"n\":" << e.arg << "}";
       out << "}";
