@@ -1,0 +1,114 @@
+// `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of inference, on synthetic images.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/backend.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/parallel.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/optim.h"
+
+namespace gossamer::apps {
+namespace {
+
+double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// The most memory the process ever held, in bytes; 0 where /proc does not tell.
+i64 peak_rss() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
+  }
+  return 0;
+}
+
+Tensor random_images(i64 batch, i64 side) {
+  Rng rng(0);
+  Tensor images = Tensor::empty({batch, side, side, 3});
+  for (float& v : images.span<float>()) v = rng.normal();
+  return images;
+}
+
+Tensor random_labels(i64 batch, i64 classes) {
+  Rng rng(1);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(batch));
+  for (auto& l : labels) l = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(classes)));
+  return Tensor::from(labels, Shape{batch});
+}
+
+double median(std::vector<double> v) {
+  std::ranges::sort(v);
+  const std::size_t half = v.size() / 2;
+  return v.size() % 2 ? v[half] : (v[half - 1] + v[half]) / 2;
+}
+
+}  // namespace
+
+int bench_step(const BenchStepOptions& o) {
+  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16", "bench step: --dtype ", o.dtype, " is unknown; use f32 or bf16");
+  check<ConfigError>(o.batch >= 1 && o.steps >= 1 && o.warmup >= 0 && o.size >= 0 && o.seconds >= 0,
+                     "bench step: --batch and --steps must be at least 1; --warmup, --size and --seconds not negative");
+  set_compute_threads(o.threads);
+  if (!o.backend.empty()) use_cpu_backend(o.backend);
+  const DType type = o.dtype == "bf16" ? DType::bf16 : DType::f32;
+  const models::ModelInfo& info = models::info(o.model);
+  const auto model = models::make(o.model);
+  FlatParams params(model->parameters(), model->buffers(), {.compute = type});
+  nn::Sgd optimizer(params, {.momentum = 0.9f, .weight_decay = 1e-4f});
+  const Tensor images = random_images(o.batch, o.size ? o.size : info.image_size).to(type), labels = random_labels(o.batch, info.classes);
+  model->train(!o.eval);
+
+  const auto step = [&] {
+    if (o.eval) {
+      const NoGrad no_grad;
+      model->forward(images);
+      return;
+    }
+    params.zero_grad();
+    cross_entropy(model->forward(images), labels).backward();
+    optimizer.step(0.01f);
+  };
+
+  for (int i = 0; i < o.warmup; ++i) step();
+  std::vector<double> times;
+  const double begin = seconds_now();
+  const auto enough = [&](double now) {
+    return o.seconds > 0 ? now - begin >= o.seconds && times.size() >= 5 : times.size() >= static_cast<std::size_t>(o.steps);
+  };
+  for (double last = begin; !enough(last);) {
+    step();
+    const double now = seconds_now();
+    times.push_back(now - last);
+    last = now;
+  }
+
+  const double middle = median(times), images_per_s = o.batch / middle;
+  const MemoryStats memory = memory_stats();
+  if (o.json) {
+    JsonObject out;
+    out.add("engine", "gossamer").add("backend", backend(Device::cpu()).name()).add("model", o.model).add("batch", o.batch);
+    out.add("threads", o.threads).add("dtype", o.dtype).add("mode", o.eval ? "eval" : "train").add("samples", times.size());
+    out.add("ms_median", 1e3 * middle).add("ms_min", 1e3 * std::ranges::min(times)).add("images_per_s", images_per_s);
+    out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_rss());
+    fmt::print("{}\n", out.str());
+    return 0;
+  }
+  fmt::print("{} {}, batch {}, {} {} steps on {} thread{}, {}\n", o.model, o.dtype, o.batch, times.size(), o.eval ? "inference" : "training", o.threads,
+             o.threads == 1 ? "" : "s", backend(Device::cpu()).name());
+  fmt::print("  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process {:.1f} MB at most\n", images_per_s, 1e3 * middle,
+             1e3 * std::ranges::min(times), static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_rss()) / 1e6);
+  return 0;
+}
+
+}  // namespace gossamer::apps
