@@ -76,10 +76,12 @@ void Exchanger::run() {
     const std::scoped_lock lock(state_.mutex);
     state_.error = std::current_exception();
   }
-  if (abandoned_ || state_.error)
-    for (int peer = 0; peer < base_.n; ++peer)
-      if (peer != group_.rank() && !dead_[static_cast<std::size_t>(peer)]) link_.send(peer, {.type = MessageType::bye});
+  // The last word to everyone: whoever still waits for an answer of ours has it now. epoch 1: training ended as planned.
   const std::scoped_lock lock(state_.mutex);
+  Message bye{.type = MessageType::bye};
+  bye.epoch = abandoned_ || state_.error ? 0 : 1;
+  for (int peer = 0; peer < base_.n; ++peer)
+    if (peer != group_.rank()) link_.send(peer, bye);
   state_.owed = 0;
   state_.changed.notify_all();
 }
@@ -87,11 +89,12 @@ void Exchanger::run() {
 void Exchanger::loop() {
   pairing_.open();
   for (;;) {
+    if (pairing_.state() == Pairing::State::exchanging && !exchanging_) begin_exchange();
     follow_clock();
     flush();
-    if (pairing_.state() == Pairing::State::exchanging && !exchanging_) begin_exchange();
     if (finished()) return;
     handle(link_.next(pause()));
+    flush();
     if (pairing_.state() == Pairing::State::proposing && wall_seconds() - proposed_at_ > kProposalLimit) pairing_.time_out();
   }
 }
@@ -136,6 +139,7 @@ Seconds Exchanger::pause() const {
   return Seconds(std::max(0.0, until - now));
 }
 
+// Sends what the pairing has to say, and notes when a proposal went out.
 void Exchanger::flush() {
   for (auto& [peer, message] : pairing_.take_messages()) link_.send(peer, message);
   if (pairing_.state() == Pairing::State::proposing && proposal_ != pairing_.session()) {
@@ -148,6 +152,7 @@ void Exchanger::handle(const Event& e) {
   switch (e.kind) {
     case Event::Kind::message:
       if (e.message.type == MessageType::stopped) stopped_.at(static_cast<std::size_t>(e.peer)) = true;
+      else if (e.message.type == MessageType::bye && e.message.epoch == 1) pairing_.peer_dead(e.peer);      // for pairing only
       else if (e.message.type == MessageType::bye) membership_.left(e.peer), bury(e.peer, "left");
       else pairing_.receive(e.peer, e.message);
       return;

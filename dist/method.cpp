@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <sstream>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
@@ -44,12 +45,13 @@ double digest(const std::string& text) {
 
 // Each worker fills its own rows of a table of zeros; the sum shows everyone what the others have.
 void check_agreement(const std::string& name, const FlatParams& params, Group& group, const Graph& graph, const MethodOptions& options) {
-  std::string edges = std::to_string(graph.n);
-  for (const Edge& e : graph.edges) edges += ";" + std::to_string(e.a) + "-" + std::to_string(e.b) + ":" + std::to_string(e.rate);
+  std::ostringstream edges;
+  edges << graph.n;
+  for (const Edge& e : graph.edges) edges << ';' << e.a << '-' << e.b << ':' << e.rate;
   const std::vector<std::pair<const char*, double>> facts = {
       {"model (names or shapes of the parameters)", digest(std::to_string(params.fingerprint()))},
       {"method", digest(name)},
-      {"graph", digest(edges)},
+      {"graph", digest(edges.str())},
       {"rate", options.rate},
       {"batch size", static_cast<double>(options.batch)},
       {"total_samples", options.total_samples},
