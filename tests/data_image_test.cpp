@@ -1,0 +1,203 @@
+// Decoding: equal to what was encoded, boxes equal to crops, and every kind of damage an error that names the file.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data_helpers.h"
+#include "gossamer/core/random.h"
+
+namespace gossamer::data {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+struct Coding { int h, v; bool progressive; };
+
+class DecodeBox : public testing::TestWithParam<Coding> {};
+
+TEST_P(DecodeBox, EqualsCroppingTheWholePicture) {
+  const Coding coding = GetParam();
+  Rng rng(7, static_cast<std::uint64_t>(coding.h * 100 + coding.v * 10 + coding.progressive));
+  for (const ImageSize size : {ImageSize{331, 203}, {64, 64}, {200, 37}, {33, 150}, {17, 5}, {1, 1}, {48, 96}}) {
+    const Bytes jpeg = encode_jpeg(pattern(size.width, size.height), {.quality = 80, .h = coding.h, .v = coding.v, .progressive = coding.progressive});
+    const Image whole = decode(jpeg, "whole.jpg");
+    ASSERT_EQ(whole.width, size.width);
+    for (int i = 0; i < 60; ++i) {
+      Box box;
+      box.x = static_cast<int>(rng.below(static_cast<std::uint32_t>(size.width)));
+      box.y = static_cast<int>(rng.below(static_cast<std::uint32_t>(size.height)));
+      box.width = 1 + static_cast<int>(rng.below(static_cast<std::uint32_t>(size.width - box.x)));
+      box.height = 1 + static_cast<int>(rng.below(static_cast<std::uint32_t>(size.height - box.y)));
+      ASSERT_EQ(decode_box(jpeg, "box.jpg", box).pixels, crop(whole, box).pixels)
+          << size.width << "x" << size.height << ": " << box.width << "x" << box.height << " at " << box.x << "," << box.y;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Codings, DecodeBox,
+                         testing::Values(Coding{1, 1, false}, Coding{2, 1, false}, Coding{2, 2, false}, Coding{1, 2, false}, Coding{4, 1, false},
+                                         Coding{2, 2, true}, Coding{1, 1, true}),
+                         [](const auto& p) {
+                           return std::to_string(p.param.h) + "x" + std::to_string(p.param.v) + (p.param.progressive ? "progressive" : "");
+                         });
+
+TEST(Decode, GivesNearlyThePixelsThatWereEncoded) {
+  const Image image = flat(40, 30, 200, 90, 30);
+  const Image back = decode(encode_jpeg(image, {.quality = 100}), "flat.jpg");
+  ASSERT_EQ(back.pixels.size(), image.pixels.size());
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) ASSERT_NEAR(back.pixels[i], image.pixels[i], 3);
+}
+
+TEST(Decode, MakesThreeEqualChannelsOfGray) {
+  std::vector<std::uint8_t> ramp;
+  for (int i = 0; i < 32 * 16; ++i) ramp.push_back(static_cast<std::uint8_t>(i % 32 * 8));
+  const Image image = decode(raw_jpeg(32, 16, JCS_GRAYSCALE, 1, ramp), "gray.jpg");
+  for (std::size_t i = 0; i < ramp.size(); ++i) {
+    EXPECT_NEAR(image.pixels[3 * i], ramp[i], 3);
+    EXPECT_EQ(image.pixels[3 * i], image.pixels[3 * i + 1]);
+    EXPECT_EQ(image.pixels[3 * i], image.pixels[3 * i + 2]);
+  }
+}
+
+TEST(Decode, TurnsInvertedCmykIntoRgb) {
+  // As Adobe stores it: 255 means no ink, so R = C*K/255.
+  std::vector<std::uint8_t> cmyk;
+  for (int i = 0; i < 16 * 16; ++i) cmyk.insert(cmyk.end(), {200, 100, 50, 220});
+  const Image image = decode(raw_jpeg(16, 16, JCS_CMYK, 4, cmyk), "cmyk.jpg");
+  const int wanted[] = {200 * 220 / 255, 100 * 220 / 255, 50 * 220 / 255};
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) ASSERT_NEAR(image.pixels[i], wanted[i % 3], 3);
+}
+
+TEST(Decode, RefusesAJpegCutAnywhere) {
+  for (const bool progressive : {false, true}) {
+    const Bytes jpeg = encode_jpeg(pattern(90, 70), {.progressive = progressive});
+    for (std::size_t cut = 1; cut < jpeg.size(); cut += 13) {
+      const auto part = std::span(jpeg).first(cut);
+      EXPECT_THAT(error_of([&] { decode(part, "n01/cut.jpg"); }), HasSubstr("n01/cut.jpg: ")) << cut;
+      // Also when the wanted lines lie before the cut.
+      EXPECT_THAT(error_of([&] { decode_box(part, "n01/cut.jpg", {0, 0, 20, 2}); }), HasSubstr("n01/cut.jpg: ")) << cut;
+    }
+    EXPECT_THAT(error_of([&] { decode(std::span(jpeg).first(jpeg.size() / 2), "cut.jpg"); }), HasSubstr("damaged JPEG"));
+  }
+}
+
+TEST(Decode, AcceptsBytesAfterTheEndOfAJpeg) {
+  Bytes jpeg = encode_jpeg(pattern(50, 40));
+  const Image whole = decode(jpeg, "a.jpg");
+  jpeg.insert(jpeg.end(), 1000, std::byte{0});
+  EXPECT_EQ(decode(jpeg, "a.jpg").pixels, whole.pixels);
+  EXPECT_EQ(decode_box(jpeg, "a.jpg", {3, 4, 5, 6}).pixels, crop(whole, {3, 4, 5, 6}).pixels);
+}
+
+TEST(Decode, GoesOnWellAfterADamagedPicture) {
+  const Bytes good = encode_jpeg(pattern(64, 64));
+  const Image before = decode(good, "good.jpg");
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_THROW(decode(std::span(good).first(good.size() / 2), "cut.jpg"), DataError);
+    EXPECT_THROW(decode_box(good, "good.jpg", {60, 60, 10, 10}), ShapeError);
+    EXPECT_EQ(decode(good, "good.jpg").pixels, before.pixels);
+  }
+}
+
+TEST(Decode, ReadsAPngWhateverItsNameIs) {
+  const Image image = pattern(37, 23);
+  EXPECT_EQ(decode(make_png(image), "n02105855_2933.JPEG").pixels, image.pixels);
+  EXPECT_EQ(decode_box(make_png(image), "a.JPEG", {5, 6, 7, 8}).pixels, crop(image, {5, 6, 7, 8}).pixels);
+}
+
+TEST(Decode, TurnsEveryKindOfPngIntoRgb) {
+  Image gray = flat(9, 7, 0, 0, 0);
+  std::vector<std::uint8_t> g8, rgba;
+  std::vector<std::uint16_t> g16;
+  for (int i = 0; i < 63; ++i) {
+    const auto v = static_cast<std::uint8_t>(i * 4);
+    g8.push_back(v);
+    g16.push_back(static_cast<std::uint16_t>(v * 257));
+    rgba.insert(rgba.end(), {v, 10, 20, 255});
+  }
+  const Image a = decode(make_png(gray, PNG_FORMAT_GRAY, g8.data()), "g8.png");
+  const Image b = decode(make_png(gray, PNG_FORMAT_RGBA, rgba.data()), "rgba.png");
+  const Image c = decode(make_png(gray, PNG_FORMAT_LINEAR_Y, g16.data()), "g16.png");
+  for (std::size_t i = 0; i < 63; ++i) {
+    EXPECT_EQ(a.pixels[3 * i + 2], g8[i]);
+    EXPECT_EQ(b.pixels[3 * i], g8[i]);
+    EXPECT_EQ(b.pixels[3 * i + 1], 10);
+    EXPECT_EQ(c.pixels[3 * i], g8[i]);
+  }
+}
+
+TEST(Decode, RefusesDamagedPng) {
+  const Bytes png = make_png(pattern(40, 40));
+  for (std::size_t cut = 8; cut < png.size(); cut += 101)
+    EXPECT_THAT(error_of([&] { decode(std::span(png).first(cut), "x.png"); }), HasSubstr("x.png: damaged PNG")) << cut;
+  Bytes flipped = png;
+  flipped[png.size() / 2] ^= std::byte{1};
+  EXPECT_THAT(error_of([&] { decode(flipped, "x.png"); }), HasSubstr("x.png: damaged PNG"));
+}
+
+TEST(Decode, ReadsPnmAndNamesWhatItCantRead) {
+  const Image ppm = decode(to_bytes("P6 2 1 255\n\x01\x02\x03\x04\x05\x06"), "a.ppm");
+  EXPECT_EQ(ppm.pixels, (std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_THAT(error_of([] { decode({}, "empty.jpg"); }), HasSubstr("empty.jpg: the file is empty"));
+  EXPECT_THAT(error_of([] { decode(to_bytes("RIFF1234WEBPVP8 "), "a.jpg"); }), HasSubstr("WebP"));
+  EXPECT_THAT(error_of([] { decode(to_bytes("<html>404</html>"), "a.jpg"); }), HasSubstr("HTML"));
+  EXPECT_THAT(error_of([] { decode(to_bytes("no picture at all, only words"), "a.jpg"); }), HasSubstr("a.jpg: not a picture"));
+}
+
+TEST(Decode, RefusesPicturesThatClaimTooMuch) {
+  Bytes jpeg = encode_jpeg(flat(16, 16, 1, 2, 3));
+  for (std::size_t i = 0; i + 9 < jpeg.size(); ++i)                       // start of frame: FF C0, length, precision, height, width
+    if (jpeg[i] == std::byte{0xFF} && jpeg[i + 1] == std::byte{0xC0}) {
+      jpeg[i + 5] = jpeg[i + 7] = std::byte{0xFF};
+      break;
+    }
+  EXPECT_THAT(error_of([&] { decode(jpeg, "bomb.jpg"); }), AllOf(HasSubstr("bomb.jpg"), HasSubstr("30000 a side")));
+  EXPECT_THAT(error_of([&] { probe(jpeg, "bomb.jpg"); }), HasSubstr("bomb.jpg"));
+  Bytes png = make_png(flat(16, 16, 1, 2, 3));
+  png[16] = png[20] = std::byte{0x40};
+  EXPECT_THAT(error_of([&] { decode(png, "bomb.png"); }), HasSubstr("30000 a side"));
+  EXPECT_THAT(error_of([&] { decode(to_bytes("P6 20000 20000 255\n"), "bomb.ppm"); }), HasSubstr("100 million"));
+}
+
+TEST(Decode, RefusesAJpegOfThousandScans) {
+  // A legal file whose second scan is there 600 times: each costs a pass over the picture, and it warns of nothing.
+  const Bytes jpeg = raw_jpeg(32, 32, JCS_RGB, 3, pattern(32, 32).pixels, true);
+  std::vector<std::size_t> scans;
+  for (std::size_t i = 0; i + 1 < jpeg.size(); ++i)
+    if (jpeg[i] == std::byte{0xFF} && jpeg[i + 1] == std::byte{0xDA}) scans.push_back(i);
+  ASSERT_EQ(scans.size(), 3u);
+  decode(jpeg, "three.jpg");
+  Bytes bomb(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[1]));
+  for (int i = 0; i < 600; ++i)
+    bomb.insert(bomb.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[1]), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[2]));
+  bomb.insert(bomb.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[2]), jpeg.end());
+  EXPECT_THAT(error_of([&] { decode(bomb, "scans.jpg"); }), HasSubstr("progressive scans"));
+}
+
+TEST(Decode, ThrowsNothingButDataErrorOnRandomDamage) {
+  const Bytes files[] = {encode_jpeg(pattern(48, 40)), encode_jpeg(pattern(48, 40), {.progressive = true}), make_png(pattern(20, 20))};
+  Rng rng(11);
+  int refused = 0;
+  for (const Bytes& file : files)
+    for (int i = 0; i < 300; ++i) {
+      Bytes damaged = file;
+      for (std::uint32_t k = 0; k <= rng.below(4); ++k) damaged[rng.below(static_cast<std::uint32_t>(file.size()))] = static_cast<std::byte>(rng.word());
+      try {
+        decode(damaged, "random");
+      } catch (const DataError&) {
+        ++refused;
+      }
+    }
+  EXPECT_GT(refused, 200);
+}
+
+TEST(Probe, ReadsTheSizeFromTheHeader) {
+  const Bytes jpeg = encode_jpeg(pattern(90, 41)), png = make_png(pattern(31, 17));
+  EXPECT_EQ(probe(jpeg, "a").width, 90);
+  EXPECT_EQ(probe(jpeg, "a").height, 41);
+  EXPECT_EQ(probe(png, "a").width, 31);
+  EXPECT_EQ(probe(to_bytes("P6 2 1 255\n"), "a").width, 2);
+}
+
+}  // namespace
+}  // namespace gossamer::data

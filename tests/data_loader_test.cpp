@@ -1,0 +1,277 @@
+// The loader: every image once, the same batches whatever the threads do, exact seek, damage replaced and named, memory reused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "data_helpers.h"
+#include "gossamer/core/memory.h"
+#include "gossamer/data/loader.h"
+
+namespace gossamer::data {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Pictures made in memory; label = index. `bad` ones are cut in half.
+class Fake : public Dataset {
+ public:
+  explicit Fake(int count, std::set<i64> bad = {}, int side = 24) : bad_(std::move(bad)) {
+    for (int i = 0; i < count; ++i) {
+      Image image = pattern(side + i % 5, side + i % 3);
+      for (auto& p : image.pixels) p = static_cast<std::uint8_t>(p / 2 + i * 3);
+      files_.push_back(encode_jpeg(image));
+      if (bad_.contains(i)) files_.back().resize(files_.back().size() / 2);
+    }
+  }
+  i64 size() const override { return static_cast<i64>(files_.size()); }
+  int label(i64 i) const override { return static_cast<int>(i); }
+  std::string name(i64 i) const override { return "fake/" + std::to_string(i) + ".jpg"; }
+  std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
+    ++reads;
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
+    if (i == broken) throw std::runtime_error("the disk is on fire");
+    return files_[static_cast<std::size_t>(i)];
+  }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  mutable std::atomic<int> reads{0};
+  bool slow = false;
+  i64 broken = -1;
+
+ private:
+  std::set<i64> bad_;
+  std::vector<Bytes> files_;
+  std::vector<std::string> classes_{"a"};
+};
+
+struct Copy {
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> labels;
+  bool operator==(const Copy&) const = default;
+};
+Copy copy(const Batch& batch) {
+  const auto images = batch.images.span<std::uint8_t>();
+  const auto labels = batch.labels.span<std::int32_t>();
+  return {{images.begin(), images.end()}, {labels.begin(), labels.end()}};
+}
+// The batches until the epoch ends.
+std::vector<Copy> epoch(Loader& loader) {
+  std::vector<Copy> batches;
+  for (Batch b = loader.next(); b.images.defined(); b = loader.next()) batches.push_back(copy(b));
+  return batches;
+}
+std::vector<int> labels(const std::vector<Copy>& batches) {
+  std::vector<int> all;
+  for (const Copy& b : batches) all.insert(all.end(), b.labels.begin(), b.labels.end());
+  return all;
+}
+
+TEST(EpochOrder, IsAPermutationThatDependsOnSeedEpochAndRank) {
+  const auto a = epoch_order(1000, 1, 0, 0, 4, false, true);
+  auto sorted = a;
+  std::ranges::sort(sorted);
+  for (i64 i = 0; i < 1000; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(a, epoch_order(1000, 1, 0, 0, 4, false, true));
+  EXPECT_NE(a, epoch_order(1000, 2, 0, 0, 4, false, true));
+  EXPECT_NE(a, epoch_order(1000, 1, 1, 0, 4, false, true));
+  EXPECT_NE(a, epoch_order(1000, 1, 0, 1, 4, false, true));
+  EXPECT_TRUE(std::ranges::is_sorted(epoch_order(1000, 1, 0, 0, 1, false, false)));
+}
+
+TEST(EpochOrder, ShardsCoverEveryIndexOnce) {
+  std::vector<i64> all;
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto part = epoch_order(100, 5, 2, rank, 3, true, true);
+    EXPECT_EQ(part.size(), rank == 0 ? 34u : 33u);
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::ranges::sort(all);
+  for (i64 i = 0; i < 100; ++i) ASSERT_EQ(all[static_cast<std::size_t>(i)], i);
+}
+
+TEST(Loader, GivesEveryImageOnceAnEpochAndThenAnEmptyBatch) {
+  Loader loader(std::make_shared<Fake>(50), {.batch = 8, .size = 16, .threads = 2, .drop_last = false, .seed = 3});
+  EXPECT_EQ(loader.steps(), 7);
+  const auto first = epoch(loader), second = epoch(loader);
+  EXPECT_EQ(loader.epoch(), 2);
+  ASSERT_EQ(first.size(), 7u);
+  EXPECT_EQ(first.back().labels.size(), 2u);
+  EXPECT_EQ(first[0].images.size(), 8u * 16 * 16 * 3);
+  for (const auto& e : {first, second}) {
+    auto seen = labels(e);
+    std::ranges::sort(seen);
+    for (int i = 0; i < 50; ++i) ASSERT_EQ(seen[static_cast<std::size_t>(i)], i);
+  }
+  EXPECT_NE(labels(first), labels(second));
+  EXPECT_EQ(loader.stats().images, 100);
+}
+
+TEST(Loader, GivesTheSameBatchesWithOneAndThreeThreads) {
+  for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip}) {
+    const auto set = std::make_shared<Fake>(60, std::set<i64>{7, 20, 21, 22, 59});
+    set->slow = true;
+    LoaderOptions options{.batch = 8, .size = 20, .augment = augment, .threads = 1, .seed = 9};
+    Loader one(set, options);
+    options.threads = 3;
+    options.background = false;
+    options.ahead = 2;
+    Loader three(set, options);
+    for (int e = 0; e < 3; ++e) ASSERT_EQ(epoch(one), epoch(three)) << "epoch " << e;
+    EXPECT_EQ(one.damaged(), three.damaged());
+    EXPECT_EQ(one.stats().damaged, three.stats().damaged);
+  }
+}
+
+TEST(Loader, DrawsOtherAugmentationInEveryEpochAndForEveryRank) {
+  const auto set = std::make_shared<Fake>(16);
+  const LoaderOptions options{.batch = 16, .size = 20, .augment = Augment::resized_crop_flip, .shuffle = false};
+  Loader a(set, options);
+  LoaderOptions other = options;
+  other.rank = 1;
+  other.world = 2;
+  Loader b(set, other);
+  const auto first = epoch(a), second = epoch(a), elsewhere = epoch(b);
+  EXPECT_EQ(first[0].labels, second[0].labels);
+  EXPECT_NE(first[0].images, second[0].images);
+  EXPECT_NE(first[0].images, elsewhere[0].images);
+}
+
+TEST(Loader, SeeksExactly) {
+  const auto set = std::make_shared<Fake>(40);
+  const LoaderOptions options{.batch = 8, .size = 20, .augment = Augment::pad_crop_flip, .threads = 2, .seed = 4};
+  Loader loader(set, options);
+  epoch(loader);
+  epoch(loader);
+  const auto third = epoch(loader);
+  Loader fresh(set, options);
+  fresh.next();
+  fresh.seek(2, 3);
+  EXPECT_EQ(fresh.epoch(), 2);
+  EXPECT_EQ(copy(fresh.next()), third[3]);
+  EXPECT_EQ(copy(fresh.next()), third[4]);
+  EXPECT_FALSE(fresh.next().images.defined());
+  fresh.seek(2, 0);
+  EXPECT_EQ(epoch(fresh), third);
+  fresh.seek(1, 5);                                  // the very end of an epoch
+  EXPECT_FALSE(fresh.next().images.defined());
+  EXPECT_EQ(copy(fresh.next()), third[0]);
+  EXPECT_THROW(fresh.seek(0, 6), ConfigError);
+}
+
+TEST(Loader, ShardsHaveAsManyStepsAsEachOther) {
+  const auto set = std::make_shared<Fake>(35);
+  std::vector<int> all;
+  for (int rank = 0; rank < 3; ++rank) {
+    Loader loader(set, {.batch = 4, .size = 16, .rank = rank, .world = 3, .shard = true});
+    EXPECT_EQ(loader.steps(), 2);                    // 11 or 12 images a rank
+    const auto mine = labels(epoch(loader));
+    all.insert(all.end(), mine.begin(), mine.end());
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+}
+
+TEST(Loader, ReplacesDamagedImagesByTheNextGoodOneAndNamesThemOnce) {
+  const auto set = std::make_shared<Fake>(20, std::set<i64>{3, 4, 19});
+  Loader loader(set, {.batch = 20, .size = 16, .threads = 2, .shuffle = false});
+  for (int e = 0; e < 2; ++e) {
+    const auto batches = epoch(loader);
+    EXPECT_EQ(batches[0].labels[2], 2);
+    EXPECT_EQ(batches[0].labels[3], 5);
+    EXPECT_EQ(batches[0].labels[4], 5);
+    EXPECT_EQ(batches[0].labels[19], 0);             // after the last comes the first
+  }
+  EXPECT_EQ(loader.stats().damaged, 3);
+  EXPECT_THAT(loader.damaged(), ElementsAre(HasSubstr("fake/3.jpg: damaged JPEG"), HasSubstr("fake/4.jpg: "), HasSubstr("fake/19.jpg: ")));
+}
+
+TEST(Loader, StopsAtDamageWhenStrict) {
+  const auto set = std::make_shared<Fake>(20, std::set<i64>{13});
+  Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .shuffle = false, .strict = true});
+  loader.next();
+  loader.next();
+  for (int i = 0; i < 2; ++i) EXPECT_THAT(error_of([&] { loader.next(); }), AllOf(HasSubstr("fake/13.jpg: damaged"), HasSubstr("strict")));
+  loader.seek(0, 3);
+  EXPECT_EQ(loader.next().labels.as<std::int32_t>()[0], 15);
+}
+
+TEST(Loader, GivesUpWhenAllImagesAreDamaged) {
+  Loader loader(std::make_shared<Fake>(8, std::set<i64>{0, 1, 2, 3, 4, 5, 6, 7}), {.batch = 4, .size = 16});
+  EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("8 images in a row are damaged, the first: fake/"));
+}
+
+TEST(Loader, PassesOtherExceptionsOfItsThreadsOn) {
+  const auto set = std::make_shared<Fake>(20);
+  set->broken = 7;
+  Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .shuffle = false});
+  loader.next();
+  EXPECT_EQ(error_of<std::runtime_error>([&] { loader.next(); }), "the disk is on fire");
+}
+
+TEST(Loader, ReusesItsMemory) {
+  const auto set = std::make_shared<Fake>(64);
+  Loader loader(set, {.batch = 8, .size = 32, .threads = 2, .ahead = 3});
+  std::set<const void*> blocks;
+  for (int e = 0; e < 10; ++e)
+    for (Batch b = loader.next(); b.images.defined(); b = loader.next()) blocks.insert(b.images.data());
+  EXPECT_LE(blocks.size(), 3u + 2 + 2);              // ahead + threads, and the two that the loop above holds for a moment
+  const std::size_t before = memory_stats().in_use;
+  for (int e = 0; e < 10; ++e) epoch(loader);
+  EXPECT_LE(memory_stats().in_use, before + 2 * (8 * 32 * 32 * 3 + 8192));
+}
+
+TEST(Loader, KeepsBatchesThatTheUserHoldsUntouched) {
+  const auto set = std::make_shared<Fake>(32);
+  std::vector<Batch> held;
+  std::vector<Copy> wanted;
+  {
+    Loader loader(set, {.batch = 4, .size = 16, .threads = 2, .ahead = 1});
+    for (int i = 0; i < 12; ++i) {
+      Batch b = loader.next();
+      if (!b.images.defined()) b = loader.next();
+      wanted.push_back(copy(b));
+      held.push_back(std::move(b));
+    }
+  }
+  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(copy(held[i]), wanted[i]);       // also when the loader is gone
+}
+
+TEST(Loader, EndsAtOnceWhateverItsThreadsAreDoing) {
+  const auto set = std::make_shared<Fake>(200);
+  set->slow = true;
+  for (int i = 0; i < 20; ++i) {
+    Loader loader(set, {.batch = 50, .size = 16, .threads = 3, .ahead = 4});
+    if (i % 2) loader.next();
+    if (i % 3 == 0) loader.seek(5, 1);
+  }
+}
+
+TEST(Loader, DoesNotRunFartherAheadThanAsked) {
+  const auto set = std::make_shared<Fake>(400);
+  Loader loader(set, {.batch = 10, .size = 16, .threads = 2, .ahead = 3});
+  for (int i = 0; i < 500 && set->reads < 30; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(set->reads, 30);
+}
+
+TEST(Loader, RefusesOptionsThatMakeNoSense) {
+  const auto set = std::make_shared<Fake>(4);
+  const auto refusal = [&](LoaderOptions o) {
+    return error_of<ConfigError>([&] { Loader loader(set, o); });
+  };
+  EXPECT_THAT(refusal({.batch = 0}), HasSubstr("batch 0"));
+  EXPECT_THAT(refusal({.batch = 5, .size = 16}), HasSubstr("4 images don't fill one batch of 5"));
+  EXPECT_THAT(refusal({.batch = 2, .size = 64, .resize = 32}), HasSubstr("resize 32 is smaller than size 64"));
+  EXPECT_THAT(refusal({.batch = 2, .threads = 0}), HasSubstr("0 threads"));
+  EXPECT_THAT(refusal({.batch = 2, .rank = 2, .world = 2}), HasSubstr("rank 2 of 2"));
+}
+
+}  // namespace
+}  // namespace gossamer::data

@@ -1,0 +1,150 @@
+// The resize against Pillow 9.4 (Image.resize(…, BILINEAR) on the formula picture), and the crops against torchvision's arithmetic.
+#include <gtest/gtest.h>
+
+#include "data_helpers.h"
+#include "gossamer/data/augment.h"
+#include "gossamer/data/resize.h"
+
+namespace gossamer::data {
+namespace {
+
+std::vector<std::uint8_t> resized(const Image& image, Box box, int width, int height) {
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(width) * height * 3);
+  resize(image, box, width, height, out.data());
+  return out;
+}
+Box all(const Image& image) { return {0, 0, image.width, image.height}; }
+
+struct Golden { int width, height, to_width, to_height; std::uint64_t hash; int first[3], last[3]; };
+
+TEST(Resize, EqualsPillowBitForBit) {
+  const Golden table[] = {
+      {64, 48, 32, 32, 0x74fb773f82c04082ull, {24, 55, 87}, {107, 139, 171}},
+      {100, 75, 224, 224, 0xf51b3a8ae5714c68ull, {0, 31, 63}, {77, 109, 141}},
+      {301, 199, 224, 224, 0xcfccac515fb20022ull, {8, 40, 71}, {182, 214, 68}},
+      {33, 500, 32, 32, 0x82bdfc646f35e780ull, {115, 123, 153}, {133, 123, 142}},
+      {40, 40, 40, 17, 0x2725e45c959d0d5bull, {27, 59, 91}, {69, 101, 132}},
+      {5, 3, 224, 224, 0x5f7e2defd06b8a9eull, {0, 31, 63}, {90, 122, 153}},
+      {640, 480, 7, 5, 0xafccbafc76d6f7edull, {128, 128, 127}, {127, 127, 128}},
+  };
+  for (const Golden& g : table) {
+    const Image image = pattern(g.width, g.height);
+    const auto out = resized(image, all(image), g.to_width, g.to_height);
+    for (int c = 0; c < 3; ++c) {
+      EXPECT_EQ(out[c], g.first[c]) << g.width << "x" << g.height;
+      EXPECT_EQ(out[out.size() - 3 + c], g.last[c]) << g.width << "x" << g.height;
+    }
+    EXPECT_EQ(fnv(out), g.hash) << g.width << "x" << g.height << " to " << g.to_width << "x" << g.to_height;
+  }
+}
+
+TEST(Resize, OfABoxEqualsPillowsCropAndResize) {
+  EXPECT_EQ(fnv(resized(pattern(301, 199), {13, 21, 100, 150}, 57, 200)), 0x1274c4e871b8c6c1ull);
+}
+
+TEST(Resize, KeepsAFlatPictureAndCopiesAtTheSameSize) {
+  const Image gray = flat(50, 31, 17, 255, 0);
+  const auto out = resized(gray, all(gray), 123, 7);
+  for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], gray.pixels[i % 3]);
+  const Image image = pattern(21, 34);
+  EXPECT_EQ(resized(image, all(image), 21, 34), image.pixels);
+}
+
+TEST(Resize, OfAWindowIsThatPartOfTheWhole) {
+  const Image image = pattern(120, 90);
+  const auto whole = resized(image, all(image), 50, 40);
+  const Axis horizontal = make_axis(120, 50, 11, 20), vertical = make_axis(90, 40, 7, 25);
+  const Box box{horizontal.begin(), vertical.begin(), horizontal.end() - horizontal.begin(), vertical.end() - vertical.begin()};
+  std::vector<std::uint8_t> scratch, part(20 * 25 * 3);
+  resize_window(crop(image, box), box.x, box.y, horizontal, vertical, scratch, part.data());
+  EXPECT_EQ(part, crop({40, 50, whole}, {11, 7, 20, 25}).pixels);
+}
+
+TEST(Resize, RefusesABoxOutside) {
+  std::uint8_t out[3];
+  EXPECT_THROW(resize(pattern(8, 8), {4, 4, 5, 1}, 1, 1, out), ShapeError);
+  EXPECT_THROW(resize(pattern(8, 8), {0, 0, 8, 8}, 0, 1, out), ShapeError);
+}
+
+TEST(RandomResizedCrop, HasTheAreaAndAspectItPromises) {
+  Rng rng(3);
+  double smallest = 1, largest = 0, mean = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const Box box = random_resized_crop({500, 375}, rng, 0.08f);
+    check_box(box, {500, 375}, "crop");
+    const double area = box.width * box.height / (500.0 * 375), aspect = static_cast<double>(box.width) / box.height;
+    smallest = std::min(smallest, area);
+    largest = std::max(largest, area);
+    mean += area / 4000;
+    ASSERT_GT(aspect, 0.74);
+    ASSERT_LT(aspect, 1.36);
+  }
+  EXPECT_NEAR(smallest, 0.08, 0.004);
+  EXPECT_GT(largest, 0.95);
+  EXPECT_NEAR(mean, 0.4334, 0.015);    // torchvision 0.14, 20,000 draws for the same size; large crops of 4:3 often do not fit
+}
+
+TEST(RandomResizedCrop, TakesTheCentreOfASliver) {
+  Rng rng(5);
+  const Box wide = random_resized_crop({500, 33}, rng, 0.9f), high = random_resized_crop({20, 300}, rng, 0.9f), one = random_resized_crop({1, 1}, rng);
+  EXPECT_EQ((std::vector{wide.x, wide.y, wide.width, wide.height}), (std::vector{228, 0, 44, 33}));
+  EXPECT_EQ((std::vector{high.x, high.y, high.width, high.height}), (std::vector{0, 136, 20, 27}));
+  EXPECT_EQ((std::vector{one.x, one.y, one.width, one.height}), (std::vector{0, 0, 1, 1}));
+}
+
+TEST(CentreCrop, RoundsAsTorchvisionDoes) {
+  const CentreCrop a = centre_crop({500, 375}, 256, 224), b = centre_crop({375, 500}, 256, 224), c = centre_crop({32, 32}, 32, 32);
+  EXPECT_EQ((std::vector{a.width, a.height, a.x, a.y}), (std::vector{341, 256, 58, 16}));      // 58.5 goes to the even number
+  EXPECT_EQ((std::vector{b.width, b.height, b.x, b.y}), (std::vector{256, 341, 16, 58}));
+  EXPECT_EQ((std::vector{c.width, c.height, c.x, c.y}), (std::vector{32, 32, 0, 0}));
+  EXPECT_THROW(centre_crop({10, 10}, 200, 224), ConfigError);
+}
+
+TEST(ReadImage, EqualsDecodingResizingAndCropping) {
+  const TempFolder folder;
+  const Bytes jpeg = encode_jpeg(pattern(333, 200));
+  const Tensor image = read_image(folder.write("a.jpg", jpeg), 96, 80);
+  ASSERT_EQ(image.shape(), (Shape{1, 80, 80, 3}));
+  const Image whole = decode(jpeg, "a.jpg");
+  const CentreCrop at = centre_crop({333, 200}, 96, 80);
+  const Image small{at.height, at.width, resized(whole, all(whole), at.width, at.height)};
+  const Image wanted = crop(small, {at.x, at.y, 80, 80});
+  EXPECT_TRUE(std::ranges::equal(image.span<std::uint8_t>(), wanted.pixels));
+  EXPECT_NE(error_of([&] { read_image(folder / "none.jpg", 96, 80); }).find("none.jpg"), std::string::npos);
+}
+
+// A recipe on raw pixels of one size: what comes out is moved or mirrored input.
+TEST(PadCropFlip, ShiftsByAtMostThePadAndMirrors) {
+  const Image image = pattern(16, 16);
+  const auto* bytes = reinterpret_cast<const std::byte*>(image.pixels.data());
+  const Recipe recipe{.augment = Augment::pad_crop_flip, .size = 16, .resize = 16, .pad = 2};
+  Scratch scratch;
+  int seen[5][5][2] = {};
+  for (int n = 0; n < 600; ++n) {
+    std::vector<std::uint8_t> out(16 * 16 * 3);
+    Rng rng(1, static_cast<std::uint64_t>(n));
+    prepare({bytes, image.pixels.size()}, {16, 16}, "raw", recipe, rng, scratch, out.data());
+    int matches = 0;
+    for (int dy = -2; dy <= 2; ++dy)
+      for (int dx = -2; dx <= 2; ++dx)
+        for (int mirrored = 0; mirrored < 2; ++mirrored) {
+          bool same = true;
+          for (int y = 0; y < 16 && same; ++y)
+            for (int x = 0; x < 16 && same; ++x) {
+              const int sx = (mirrored ? 15 - x : x) - dx, sy = y - dy;
+              for (int c = 0; c < 3; ++c) {
+                const int wanted = sx < 0 || sy < 0 || sx > 15 || sy > 15 ? 0 : image.pixels[static_cast<std::size_t>((sy * 16 + sx) * 3 + c)];
+                same = same && out[static_cast<std::size_t>((y * 16 + x) * 3 + c)] == wanted;
+              }
+            }
+          if (same) ++matches, ++seen[dy + 2][dx + 2][mirrored];
+        }
+    ASSERT_EQ(matches, 1) << n;
+  }
+  for (auto& row : seen)
+    for (auto& cell : row)
+      for (const int count : cell) EXPECT_GT(count, 0);
+}
+
+}  // namespace
+}  // namespace gossamer::data
