@@ -16,7 +16,7 @@ struct ScheduleOptions {
   double warmup = 0;                      // samples of the linear warm-up
   double warmup_from = 0;                 // learning rate at its start
   double final = 0;                       // cosine, one-cycle: learning rate at the end
-  std::vector<double> milestones;         // step: fractions of total, ascending
+  std::vector<double> milestones{};       // step: fractions of total, ascending
   double gamma = 0.1;                     // step: factor at each milestone
 };
 // ConfigError names an unknown kind and lists the known ones.

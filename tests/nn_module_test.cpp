@@ -1,0 +1,83 @@
+// Modules: names, order, train and eval, Sequential.
+#include <gtest/gtest.h>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::nn {
+namespace {
+
+std::string joined(const std::vector<NamedTensor>& tensors) {
+  std::string out;
+  for (const NamedTensor& t : tensors) out += t.name + " ";
+  return out;
+}
+
+struct Pair : Module {
+  Tensor scale = param("scale", Tensor::zeros({2}));
+  Linear& first = add("first", Linear(2, 3));
+  BatchNorm& norm = add("norm", BatchNorm(3));
+  Tensor count = buffer("count", Tensor::zeros({}, DType::i64));
+  Tensor forward(const Tensor& x) override { return norm(first(x)); }
+};
+
+TEST(Module, NamesFollowTheTreeAndStateHasTorchsOrder) {
+  const Pair pair;
+  EXPECT_EQ(joined(pair.parameters()), "scale first.weight first.bias norm.weight norm.bias ");
+  EXPECT_EQ(joined(pair.buffers()), "count norm.running_mean norm.running_var norm.num_batches_tracked ");
+  EXPECT_EQ(joined(pair.state()),
+            "scale count first.weight first.bias norm.weight norm.bias norm.running_mean norm.running_var norm.num_batches_tracked ");
+}
+
+TEST(Module, ParametersWantGradientsAndBuffersDoNot) {
+  const Pair pair;
+  for (const NamedTensor& t : pair.parameters()) EXPECT_TRUE(t.tensor.requires_grad()) << t.name;
+  for (const NamedTensor& t : pair.buffers()) EXPECT_FALSE(t.tensor.requires_grad()) << t.name;
+}
+
+TEST(Module, AMovedModuleKeepsItsPartsWhereTheyWere) {
+  Pair pair;
+  const Tensor weight = pair.parameters()[1].tensor;
+  Sequential list;
+  list.push(std::move(pair)).push(Linear(3, 1));
+  EXPECT_EQ(list.parameters()[1].name, "0.first.weight");
+  EXPECT_EQ(list.parameters()[1].tensor.data(), weight.data());
+  EXPECT_EQ(list(Tensor::full({4, 2}, 1)).shape(), (Shape{4, 1}));
+  const Sequential moved = std::move(list);
+  EXPECT_EQ(moved.size(), 2u);
+}
+
+TEST(Module, TrainAndEvalReachEveryModuleBelow) {
+  Sequential list;
+  list.push(Pair()).push(Dropout(0.5f));
+  EXPECT_EQ(list.modules().size(), 5u);
+  for (const bool on : {false, true}) {
+    list.train(on);
+    for (const Module* m : list.modules()) EXPECT_EQ(m->training(), on);
+  }
+  list.eval();
+  EXPECT_FALSE(list[1].training());
+}
+
+TEST(Module, TwoPartsOfOneNameAreRefused) {
+  struct Twice : Module {
+    Linear& a = add("a", Linear(1, 1));
+    Tensor b = param("a", Tensor::zeros({1}));
+    Tensor forward(const Tensor& x) override { return x; }
+  };
+  EXPECT_THROW(Twice(), Error);
+  struct Dotted : Module {
+    Linear& a = add("a.b", Linear(1, 1));
+    Tensor forward(const Tensor& x) override { return x; }
+  };
+  EXPECT_THROW(Dotted(), Error);
+}
+
+TEST(Module, AnEmptySequentialIsTheIdentity) {
+  Sequential none;
+  const Tensor x = Tensor::full({2}, 3);
+  EXPECT_EQ(none(x).data(), x.data());
+}
+
+}  // namespace
+}  // namespace gossamer::nn
