@@ -193,22 +193,37 @@ template <class Op> Tensor binary(const char* op, const Tensor& a, const Tensor&
 }
 
 // --- dropout: element 4j + k of the call is kept by word k of Philox(seed)(j, stream), so nothing has to be stored. ---
-template <class T> struct Drop {
+template <class T, bool whole> struct Drop {       // whole: all four elements of a group exist
   const T* x;
   T* y;
-  i64 n;
   float p, factor;
   Philox random;
   std::uint64_t stream;
-  GOSSAMER_HD void operator()(i64 j) const {
+  i64 first, n;
+  GOSSAMER_HD void operator()(i64 group) const {
+    const i64 j = first + group;
     const Philox::Four four = random(static_cast<std::uint64_t>(j), stream);
-    for (i64 i = 4 * j, k = 0; k < 4 && i < n; ++i, ++k) store(y, i, to_unit(four.v[k]) >= p ? factor * load(x, i) : 0.0f);
+    if constexpr (whole) {                        // without a loop, so that groups vectorise
+      keep(4 * j, four.v[0]);
+      keep(4 * j + 1, four.v[1]);
+      keep(4 * j + 2, four.v[2]);
+      keep(4 * j + 3, four.v[3]);
+    } else {
+      for (i64 i = 4 * j; i < n; ++i) keep(i, four.v[i % 4]);
+    }
+  }
+  GOSSAMER_HD void keep(i64 i, std::uint32_t word) const {
+    const float v = factor * load(x, i);          // always read: a conditional load would not vectorise
+    store(y, i, to_unit(word) >= p ? v : 0.0f);
   }
 };
 Tensor drop(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   with_floating(x.dtype(), "dropout", [&]<class T>() {
-    for_each(x.device(), (x.numel() + 3) / 4, Drop<T>{x.as<T>(), y.as<T>(), x.numel(), p, 1 / (1 - p), Philox(seed), stream}, 1 << 11);
+    const i64 n = x.numel(), groups = n / 4;
+    const float factor = 1 / (1 - p);
+    for_each(x.device(), groups, Drop<T, true>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, 0, n}, 1 << 12);
+    if (n % 4) for_each(x.device(), 1, Drop<T, false>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, groups, n});
   });
   return y;
 }
