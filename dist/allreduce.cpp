@@ -16,7 +16,7 @@ constexpr std::size_t kBucket = 25u << 18;      // floats in 25 MB: large enough
 
 AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group& group, const MethodOptions& options)
     : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers),
-      sum_(Tensor::zeros(params.grads().shape())), samples_(options.start_samples), known_(membership_.alive()) {
+      sum_(Tensor::zeros(params.grads().shape())), samples_(options.start_samples), known_(membership_.members()) {
   stats_.alive = static_cast<int>(known_.size());
 }
 
@@ -76,7 +76,7 @@ bool AllReduceMethod::catch_up(Collectives& all) {
 
 void AllReduceMethod::report_deaths() {
   while (group_.control().next(Seconds(0)).kind != Event::Kind::none) {}      // nobody else reads the link
-  const std::vector<int> now = membership_.alive();
+  const std::vector<int> now = membership_.members();      // not alive(): at the end, who is done may be gone already
   for (const int rank : known_)
     if (std::ranges::find(now, rank) == now.end() && options_.on_fault) options_.on_fault("dead", rank);
   known_ = now;

@@ -89,7 +89,7 @@ void GossipMethod::finish() {
   state_.worker.restart();
   state_.squared_distance = -1;
   state_.stats.consensus_distance = distance;
-  state_.stats.alive = static_cast<int>(membership_.alive().size());
+  state_.stats.alive = static_cast<int>(membership_.members().size());
   finished_ = true;
 }
 

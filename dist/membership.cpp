@@ -1,6 +1,7 @@
 // Collectives over the living.
 #include "gossamer/dist/membership.h"
 
+#include <numeric>
 #include <thread>
 
 #include "gossamer/core/error.h"
@@ -15,6 +16,13 @@ std::vector<int> Membership::alive() const {
   for (const int rank : group_.alive())
     if (!left_.contains(rank)) out.push_back(rank);
   return out;
+}
+
+std::vector<int> Membership::members() const {
+  if (!built_for_.empty()) return built_for_;
+  std::vector<int> all(static_cast<std::size_t>(group_.size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 void Membership::run(FunctionRef<void(Collectives&)> op) {

@@ -18,6 +18,7 @@ class Membership {
   // Runs `op` with collectives over the living. If a member dies in it, all survivors run it again without the dead: so `op` must not
   // overwrite its inputs before its last collective. A failure without a death, or fewer than min_workers alive, is a DistError.
   void run(FunctionRef<void(Collectives&)> op);
+  std::vector<int> members() const;                      // of the collectives as last built: those who took part in the last run()
   i64 rebuilds() const { return rebuilds_; }
 
  private:

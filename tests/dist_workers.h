@@ -1,0 +1,60 @@
+// For the tests of dist: n workers as threads, each with a small model whose gradient is written down directly.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+#include "gossamer/core/random.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/nn/optim.h"
+
+namespace gossamer::dist {
+
+// Worker i minimises |x - target_i|^2 / 2 with noise; the sum over workers is least at the mean of the targets.
+struct Quadratic {
+  Quadratic(int rank, int dims, bool frozen, float momentum = 0)
+      : x(Tensor::full({dims}, static_cast<float>(rank))), mean(Tensor::full({4}, static_cast<float>(rank))), var(Tensor::full({4}, 1.0f)),
+        params({{"x", x}}, {{"bn.running_mean", mean}, {"bn.running_var", var}}, {.compute = DType::f32, .frozen = frozen}),
+        sgd(params, {.momentum = momentum}), noise(7, static_cast<std::uint64_t>(rank)) {
+    params.settle_grads();
+    target.resize(static_cast<std::size_t>(dims));
+    for (int k = 0; k < dims; ++k) target[static_cast<std::size_t>(k)] = static_cast<float>(rank) + 0.01f * static_cast<float>(k);
+  }
+  void gradient(float noise_scale = 0) {
+    const auto g = params.grads().span<float>();
+    const auto at = params.compute_f32().span<float>();
+    for (std::size_t k = 0; k < target.size(); ++k) g[k] = at[k] - target[k] + noise_scale * noise.normal();
+  }
+  Tensor x, mean, var;
+  FlatParams params;
+  nn::Sgd sgd;
+  Rng noise;
+  std::vector<float> target;
+};
+
+// Runs body(rank, group) in a thread each; the first failure is thrown here.
+inline void on_workers(LocalCluster& cluster, int n, const std::function<void(int, Group&)>& body) {
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::exception_ptr error;
+  for (int rank = 0; rank < n; ++rank)
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank, cluster.group(rank));
+      } catch (...) {
+        {
+          const std::scoped_lock lock(mutex);
+          if (!error) error = std::current_exception();
+        }
+        cluster.kill(rank);
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace gossamer::dist
