@@ -2,15 +2,14 @@
 #include "gossamer/dist/asio_link.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <map>
-#include <mutex>
-#include <thread>
-
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/event_queue.h"
@@ -21,8 +20,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 using wire::Kind;
-constexpr std::size_t kMaxKept = 256;                   // values of one peer that nobody has taken yet
-constexpr std::chrono::milliseconds kLeaveTime(500);    // for the others to hear that we leave
+constexpr std::size_t kMaxKept = 256;                 // values of one peer that nobody has taken yet
+constexpr std::chrono::milliseconds kLeaveTime(500);  // for the others to hear that we leave
 
 std::string seconds_text(double s) {
   std::ostringstream text;
@@ -35,12 +34,12 @@ std::string seconds_text(double s) {
 
 struct AsioLink::Impl {
   struct Peer {
-    std::shared_ptr<Connection> link;                   // used on the link's thread only, as the next two
+    std::shared_ptr<Connection> link;  // used on the link's thread only, as the next two
     SteadyClock::time_point heard;
-    bool beats = false;                                 // silence counts from the first heartbeat on: until then it may still be joining
+    bool beats = false;  // silence counts from the first heartbeat on: until then it may still be joining
     std::atomic<bool> alive{true};
-    std::atomic<std::uint64_t> resets{0}, last_reset{0}, mark{0};
-    std::string why;                                    // guarded by mutex, as the next
+    std::atomic<std::uint64_t> mark{0};
+    std::string why;  // guarded by mutex, as the next
     std::map<std::uint64_t, std::vector<char>> kept;
   };
 
@@ -62,9 +61,9 @@ struct AsioLink::Impl {
 
   std::mutex hooks_mutex;
   std::function<void(int, const std::string&)> on_dead;
-  std::function<void(int)> on_reset;
+  std::function<void(int, std::uint64_t, std::uint64_t)> on_reset;
 
-  SteadyClock::time_point last_tick = SteadyClock::now(), suspicious_until{};      // link's thread
+  SteadyClock::time_point last_tick = SteadyClock::now(), suspicious_until{};  // link's thread
   double stopped_for = 0;
   bool leaving = false;
   std::thread thread;
@@ -80,7 +79,8 @@ struct AsioLink::Impl {
   }
 
   Peer& peer(int rank) const {
-    if (rank < 0 || rank >= info.size || rank == info.rank) fail<DistError>("worker ", info.rank, " of ", info.size, " has no peer ", rank);
+    if (rank < 0 || rank >= info.size || rank == info.rank)
+      fail<DistError>("worker ", info.rank, " of ", info.size, " has no peer ", rank);
     return *peers[static_cast<std::size_t>(rank)];
   }
 
@@ -95,7 +95,8 @@ struct AsioLink::Impl {
         try {
           io.run();
           return;
-        } catch (const std::exception& e) {             // out of memory in a handler, or a hook that threw: this worker is lost, not the process
+        } catch (
+            const std::exception& e) {  // out of memory in a handler, or a hook that threw: this worker is lost, not the process
           give_up(std::string("its communication thread failed: ") + e.what());
         }
       }
@@ -107,7 +108,7 @@ struct AsioLink::Impl {
     p.link->read([this, rank](const std::string& error, const wire::Frame& f, const wire::Bytes& payload) {
       if (!error.empty()) return closed(rank, error);
       Peer& from = peer(rank);
-      if (!from.alive) return;                          // given up, the connection is about to close
+      if (!from.alive) return;  // given up, the connection is about to close
       from.heard = SteadyClock::now();
       if (receive(rank, from, f, payload)) listen(rank);
     });
@@ -130,20 +131,15 @@ struct AsioLink::Impl {
       case Kind::key_value: {
         {
           std::lock_guard lock(mutex);
-          if (from.kept.size() >= kMaxKept) from.kept.clear();         // leftovers of sessions that failed long ago
+          if (from.kept.size() >= kMaxKept) from.kept.clear();  // leftovers of sessions that failed long ago
           from.kept[f.key] = std::vector<char>(payload.begin(), payload.end());
         }
         changed.notify_all();
         return true;
       }
       case Kind::edge_reset: {
-        from.last_reset = f.key;
-        ++from.resets;
-        {
-          std::lock_guard lock(hooks_mutex);
-          if (on_reset) on_reset(rank);
-        }
-        changed.notify_all();
+        std::lock_guard lock(hooks_mutex);
+        if (on_reset) on_reset(rank, f.key, f.edge);
         return true;
       }
       case Kind::dropped:
@@ -169,7 +165,8 @@ struct AsioLink::Impl {
     const auto now = SteadyClock::now();
     if (now - last_tick > dead_after) note_stop(now);
     if (now < suspicious_until && peer(rank).alive) {
-      give_up("worker " + std::to_string(rank) + " closed its connection while this process was stopped for " + seconds_text(stopped_for));
+      give_up("worker " + std::to_string(rank) + " closed its connection while this process was stopped for " +
+              seconds_text(stopped_for));
     }
     mark_dead(rank, why);
   }
@@ -247,7 +244,8 @@ struct AsioLink::Impl {
       if (starved) p.heard = now;
       const bool reads = p.link->write(beat);
       if (reads && (!p.beats || now - p.heard <= dead_after)) continue;
-      const std::string why = reads ? "no heartbeat for " + seconds_text(Seconds(now - p.heard).count()) : "it does not read its messages";
+      const std::string why =
+          reads ? "no heartbeat for " + seconds_text(Seconds(now - p.heard).count()) : "it does not read its messages";
       p.link->write(frame(Kind::dropped), wire::to_bytes(why));
       p.link->finish();
       mark_dead_gently(r, why);
@@ -260,7 +258,7 @@ struct AsioLink::Impl {
     auto later = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(20));
     later->async_wait([link, later](const asio::error_code&) { link->close(); });
     Peer& p = peer(rank);
-    p.link = std::make_shared<Connection>(Connection::Socket(io));       // a closed one in its place
+    p.link = std::make_shared<Connection>(Connection::Socket(io));  // a closed one in its place
     mark_dead(rank, why);
   }
 
@@ -355,7 +353,8 @@ std::string AsioLink::given_up() const {
 
 void AsioLink::put(int to, std::uint64_t key, const std::vector<char>& value) {
   if (!impl_->peer(to).alive) return;
-  check<DistError>(value.size() <= wire::kMaxPayload, "a value of ", value.size(), " bytes for worker ", to, ": at most ", wire::kMaxPayload);
+  check<DistError>(value.size() <= wire::kMaxPayload, "a value of ", value.size(), " bytes for worker ", to, ": at most ",
+                   wire::kMaxPayload);
   asio::post(impl_->io, [impl = impl_.get(), to, key, bytes = wire::Bytes(value.begin(), value.end())] {
     impl->peer(to).link->write(impl->frame(Kind::key_value, key), bytes);
   });
@@ -373,20 +372,21 @@ std::optional<std::vector<char>> AsioLink::take(int from, std::uint64_t key, Tim
 }
 
 void AsioLink::interrupt() {
-  { std::lock_guard lock(impl_->mutex); }               // a waiter is either before its check or asleep
+  { std::lock_guard lock(impl_->mutex); }  // a waiter is either before its check or asleep
   impl_->changed.notify_all();
 }
 
-void AsioLink::reset_edge(int to, std::uint64_t session) {
-  asio::post(impl_->io, [impl = impl_.get(), to, session] { impl->peer(to).link->write(impl->frame(Kind::edge_reset, session)); });
+void AsioLink::reset_edge(int to, std::uint64_t session, std::uint64_t opened) {
+  wire::Frame f = impl_->frame(Kind::edge_reset, session);
+  f.edge = opened;
+  asio::post(impl_->io, [impl = impl_.get(), to, f] { impl->peer(to).link->write(f); });
 }
 
-std::uint64_t AsioLink::resets(int peer) const { return impl_->peer(peer).resets; }
-std::uint64_t AsioLink::last_reset(int peer) const { return impl_->peer(peer).last_reset; }
 void AsioLink::set_mark(std::uint64_t mark) { impl_->own_mark = mark; }
 std::uint64_t AsioLink::mark(int peer) const { return impl_->peer(peer).mark; }
 
-void AsioLink::on_events(std::function<void(int, const std::string&)> on_dead, std::function<void(int)> on_reset) {
+void AsioLink::on_events(std::function<void(int, const std::string&)> on_dead,
+                         std::function<void(int, std::uint64_t, std::uint64_t)> on_reset) {
   std::lock_guard lock(impl_->hooks_mutex);
   impl_->on_dead = std::move(on_dead);
   impl_->on_reset = std::move(on_reset);

@@ -26,29 +26,31 @@ Connection::Connection(Socket socket) : socket_(std::move(socket)) {
 void Connection::read(Done done, const wire::Token* token) {
   const bool guarded = token != nullptr;
   const wire::Token wanted = guarded ? *token : wire::Token{};
-  asio::async_read(socket_, asio::buffer(header_),
-                   [self = shared_from_this(), done = std::move(done), guarded, wanted](const asio::error_code& error, std::size_t) {
-                     self->payload_.clear();
-                     const char* wrong = nullptr;
-                     if (!error && guarded && !wire::has_token(self->header_, wanted)) wrong = "wrong token";
-                     if (!error && wrong == nullptr) wrong = wire::decode(self->header_, self->frame_);
-                     if (error || wrong != nullptr) {
-                       self->close();
-                       done(error ? describe(error) : std::string(wrong), self->frame_, self->payload_);
-                     } else if (self->frame_.payload_bytes == 0) {
-                       done("", self->frame_, self->payload_);
-                     } else {
-                       self->read_payload(done);
-                     }
-                   });
+  asio::async_read(
+      socket_, asio::buffer(header_),
+      [self = shared_from_this(), done = std::move(done), guarded, wanted](const asio::error_code& error, std::size_t) {
+        self->payload_.clear();
+        const char* wrong = nullptr;
+        if (!error && guarded && !wire::has_token(self->header_, wanted)) wrong = "wrong token";
+        if (!error && wrong == nullptr) wrong = wire::decode(self->header_, self->frame_);
+        if (error || wrong != nullptr) {
+          self->close();
+          done(error ? describe(error) : std::string(wrong), self->frame_, self->payload_);
+        } else if (self->frame_.payload_bytes == 0) {
+          done("", self->frame_, self->payload_);
+        } else {
+          self->read_payload(done);
+        }
+      });
 }
 
 void Connection::read_payload(Done done) {
   payload_.resize(frame_.payload_bytes);
-  asio::async_read(socket_, asio::buffer(payload_), [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t) {
-    if (error) self->close();
-    done(error ? describe(error) : std::string(), self->frame_, self->payload_);
-  });
+  asio::async_read(socket_, asio::buffer(payload_),
+                   [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t) {
+                     if (error) self->close();
+                     done(error ? describe(error) : std::string(), self->frame_, self->payload_);
+                   });
 }
 
 bool Connection::write(const wire::Frame& frame, std::span<const std::uint8_t> payload) {
@@ -60,17 +62,18 @@ bool Connection::write(const wire::Frame& frame, std::span<const std::uint8_t> p
 }
 
 void Connection::write_next() {
-  asio::async_write(socket_, asio::buffer(outgoing_.front()), [self = shared_from_this()](const asio::error_code& error, std::size_t) {
-    if (error) return;                            // the read that is always outstanding reports it
-    self->unsent_ -= self->outgoing_.front().size();
-    self->outgoing_.pop_front();
-    if (!self->outgoing_.empty()) {
-      self->write_next();
-    } else if (self->finishing_) {
-      asio::error_code ignored;
-      self->socket_.shutdown(Socket::shutdown_send, ignored);
-    }
-  });
+  asio::async_write(socket_, asio::buffer(outgoing_.front()),
+                    [self = shared_from_this()](const asio::error_code& error, std::size_t) {
+                      if (error) return;  // the read that is always outstanding reports it
+                      self->unsent_ -= self->outgoing_.front().size();
+                      self->outgoing_.pop_front();
+                      if (!self->outgoing_.empty()) {
+                        self->write_next();
+                      } else if (self->finishing_) {
+                        asio::error_code ignored;
+                        self->socket_.shutdown(Socket::shutdown_send, ignored);
+                      }
+                    });
 }
 
 void Connection::close() {

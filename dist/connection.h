@@ -1,13 +1,12 @@
 // One TCP connection that carries control frames. All calls on the thread that runs the io_context. Private to dist/.
 #pragma once
 
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
-
-#include <asio/io_context.hpp>
-#include <asio/ip/tcp.hpp>
 
 #include "gossamer/dist/wire.h"
 
@@ -24,8 +23,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void read(Done, const wire::Token* token = nullptr);
   // Never blocks. A peer that does not read while 1 MB waits for it counts as gone: false.
   bool write(const wire::Frame&, std::span<const std::uint8_t> payload = {});
-  void close();                                   // at once
-  void finish();                                  // no more writes: closes the sending half when all is written; reading goes on
+  void close();   // at once
+  void finish();  // no more writes: closes the sending half when all is written; reading goes on
   Socket& socket() { return socket_; }
   bool open() const { return socket_.is_open(); }
 
@@ -37,7 +36,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<std::uint8_t, wire::kFrameBytes> header_{};
   wire::Frame frame_;
   wire::Bytes payload_;
-  std::deque<wire::Bytes> outgoing_;              // the first is under way
+  std::deque<wire::Bytes> outgoing_;  // the first is under way
   std::size_t unsent_ = 0;
   bool finishing_ = false;
 };

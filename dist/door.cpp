@@ -8,7 +8,7 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr std::size_t kMaxGreeting = 64;                      // unknown clients at a time
+constexpr std::size_t kMaxGreeting = 64;  // unknown clients at a time
 constexpr std::chrono::seconds kGreetingTime(5);
 
 }  // namespace
@@ -59,7 +59,7 @@ void Door::accept() {
 void Door::greet(Connection::Socket socket) {
   if (greeting_.size() >= kMaxGreeting) {
     ++refused_;
-    return;                                                   // the socket closes here
+    return;  // the socket closes here
   }
   auto client = std::make_shared<Connection>(std::move(socket));
   greeting_.insert(client);

@@ -47,12 +47,13 @@ struct GlooCollectives::Impl {
   const Seconds limit;
   std::uint64_t calls = 0;
   std::vector<int> members;
-  std::string broken = "not built yet";                 // why there is no context
-  mutable std::mutex mutex;                             // guards context and members against died()
+  std::string broken = "not built yet";  // why there is no context
+  mutable std::mutex mutex;              // guards context and members against died()
   std::shared_ptr<GlooContext> context;
   std::atomic<bool> stop{false};
 
-  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, Seconds s) : link(l), device(std::move(d)), limit(s), members{l.rank()} {}
+  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, Seconds s)
+      : link(l), device(std::move(d)), limit(s), members{l.rank()} {}
 
   std::vector<int> dead() const {
     std::vector<int> ranks;
@@ -70,15 +71,17 @@ struct GlooCollectives::Impl {
     for (int i = 0; i < 20 && dead().empty() && !late; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::vector<int> gone = dead();
     if (!gone.empty()) {
-      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) + (gone.size() > 1 ? " are" : " is") + " gone (" + link.why_dead(gone.front()) +
-             "); go on with the others through Group::rebuild()";
+      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) + (gone.size() > 1 ? " are" : " is") + " gone (" +
+             link.why_dead(gone.front()) + "); go on with the others through Group::rebuild()";
     }
     std::vector<int> absent;
     for (int m : members) {
       if (m != link.rank() && link.mark(m) < calls) absent.push_back(m);
     }
     return what + " among workers " + text_of(members) + " failed: " + error +
-           (absent.empty() ? "" : "; worker" + std::string(absent.size() > 1 ? "s " : " ") + text_of(absent) + " did not come to this operation");
+           (absent.empty()
+                ? ""
+                : "; worker" + std::string(absent.size() > 1 ? "s " : " ") + text_of(absent) + " did not come to this operation");
   }
 
   void drop(const std::string& why) {
@@ -104,7 +107,9 @@ struct GlooCollectives::Impl {
       std::lock_guard lock(mutex);
       now = context;
     }
-    if (!now) fail<DistError>(what, ": the collective group is broken (", broken, "); call Group::rebuild() with the living workers first");
+    if (!now)
+      fail<DistError>(what, ": the collective group is broken (", broken,
+                      "); call Group::rebuild() with the living workers first");
     NoSigpipe quiet;
     try {
       operation(now);
@@ -154,7 +159,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
       auto fresh = std::make_shared<GlooContext>(s.device, place, n, ms(limit));
       {
         std::lock_guard lock(s.mutex);
-        s.context = fresh;                              // died() reaches it from here on
+        s.context = fresh;  // died() reaches it from here on
       }
       for (int i = 0; i < n; ++i) {
         if (i != place) s.link.put(members[static_cast<std::size_t>(i)], key, fresh->address(i));
@@ -164,8 +169,10 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
       for (int i = 0; i < n; ++i) {
         if (i == place) continue;
         const int member = members[static_cast<std::size_t>(i)];
-        if (auto address = s.link.take(member, key, until, s.stop)) addresses[static_cast<std::size_t>(i)] = std::move(*address);
-        else absent.push_back(member);
+        if (auto address = s.link.take(member, key, until, s.stop))
+          addresses[static_cast<std::size_t>(i)] = std::move(*address);
+        else
+          absent.push_back(member);
         if (s.stop || !s.dead().empty()) throw DistError("a member is gone");
       }
       if (!absent.empty()) throw DistError("worker(s) " + text_of(absent) + " did not come to epoch " + std::to_string(epoch));
@@ -200,7 +207,8 @@ void GlooCollectives::all_reduce_sum(std::span<double> values) { impl_->all_redu
 void GlooCollectives::broadcast(std::span<float> values, int root) {
   Impl& s = *impl_;
   const auto found = std::find(s.members.begin(), s.members.end(), root);
-  check<DistError>(found != s.members.end(), "broadcast from worker ", root, ": it is not among the members ", text_of(s.members));
+  check<DistError>(found != s.members.end(), "broadcast from worker ", root, ": it is not among the members ",
+                   text_of(s.members));
   s.run("broadcast", [&](const std::shared_ptr<gloo::Context>& now) {
     if (values.empty()) return;
     gloo::BroadcastOptions options(now);

@@ -6,7 +6,9 @@
 #include "gossamer/dist/asio_link.h"
 #include "gossamer/dist/transport.h"
 
-namespace gloo::transport { class Device; }
+namespace gloo::transport {
+class Device;
+}
 
 namespace gossamer::dist {
 
@@ -17,7 +19,8 @@ class GlooCollectives final : public Collectives {
 
   // All members must call with the same set and epoch. DistError names those that did not, or died meanwhile.
   void rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit);
-  // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish first: their bytes are still to come.
+  // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish first: their bytes are still to
+  // come.
   void died(int rank, bool left);
 
   void all_reduce_sum(std::span<float>) override;

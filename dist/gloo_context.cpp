@@ -81,7 +81,8 @@ class GlooContext::Transport final : public gloo::transport::Context {
 // Gloo's collectives ignore the result of waits: here an ended wait throws.
 class GlooContext::Watched final : public UnboundBuffer {
  public:
-  Watched(Transport& owner, std::unique_ptr<UnboundBuffer> inner) : UnboundBuffer(inner->ptr, inner->size), owner_(owner), inner_(std::move(inner)) {
+  Watched(Transport& owner, std::unique_ptr<UnboundBuffer> inner)
+      : UnboundBuffer(inner->ptr, inner->size), owner_(owner), inner_(std::move(inner)) {
     owner_.add(inner_.get());
   }
   ~Watched() override { owner_.remove(inner_.get()); }
@@ -99,7 +100,9 @@ class GlooContext::Watched final : public UnboundBuffer {
   void abortWaitRecv() override { inner_->abortWaitRecv(); }
   void abortWaitSend() override { inner_->abortWaitSend(); }
   void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override { inner_->send(to, slot, offset, bytes); }
-  void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override { inner_->recv(from, slot, offset, bytes); }
+  void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    inner_->recv(from, slot, offset, bytes);
+  }
   void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
     inner_->recv(std::move(from), slot, offset, bytes);
   }
@@ -113,10 +116,12 @@ std::unique_ptr<UnboundBuffer> GlooContext::Transport::createUnboundBuffer(void*
   return std::make_unique<Watched>(*this, inner_->createUnboundBuffer(data, bytes));
 }
 
-GlooContext::GlooContext(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size, std::chrono::milliseconds connect_limit)
+GlooContext::GlooContext(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size,
+                         std::chrono::milliseconds connect_limit)
     : gloo::Context(rank, size) {
   auto inner = device->createContext(rank, size);
-  inner->setTimeout(std::max(connect_limit / 5, std::chrono::milliseconds(100)));        // Gloo waits five times as long for a connection
+  inner->setTimeout(
+      std::max(connect_limit / 5, std::chrono::milliseconds(100)));  // Gloo waits five times as long for a connection
   for (int r = 0; r < size; ++r) {
     if (r != rank) inner->createPair(r);
   }
@@ -152,12 +157,13 @@ NoSigpipe::NoSigpipe() {
 }
 
 NoSigpipe::~NoSigpipe() {
-  if (!pending_before_) {                               // swallow what came in between
+  if (!pending_before_) {  // swallow what came in between
     sigset_t broken_pipe;
     sigemptyset(&broken_pipe);
     sigaddset(&broken_pipe, SIGPIPE);
     const timespec now{0, 0};
-    while (sigtimedwait(&broken_pipe, nullptr, &now) > 0) {}
+    while (sigtimedwait(&broken_pipe, nullptr, &now) > 0) {
+    }
   }
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }

@@ -1,7 +1,8 @@
 // A Gloo context whose addresses we exchange ourselves, and whose waits another thread can end. Private to dist/.
 //
-// Gloo does not wake a receive that is in progress when its peer dies, nor a thread inside a collective when connections are closed
-// from elsewhere. So every buffer made by this context is remembered, also those that Gloo's collectives make, and abort() wakes them.
+// Gloo does not wake a receive that is in progress when its peer dies, nor a thread inside a collective when connections are
+// closed from elsewhere. So every buffer made by this context is remembered, also those that Gloo's collectives make, and abort()
+// wakes them.
 #pragma once
 
 #include <atomic>
@@ -22,9 +23,9 @@ class GlooContext final : public gloo::Context {
   GlooContext(const std::shared_ptr<gloo::transport::Device>&, int rank, int size, std::chrono::milliseconds connect_limit);
   ~GlooContext() override;
 
-  std::vector<char> address(int peer);                                  // where `peer` shall connect to
-  void connect(int peer, const std::vector<char>& address);             // throws std::exception
-  void abort();                                                         // any thread: all waits, now and later, throw
+  std::vector<char> address(int peer);                       // where `peer` shall connect to
+  void connect(int peer, const std::vector<char>& address);  // throws std::exception
+  void abort();                                              // any thread: all waits, now and later, throw
 
  private:
   class Watched;

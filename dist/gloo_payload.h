@@ -6,7 +6,9 @@
 #include "gossamer/dist/asio_link.h"
 #include "gossamer/dist/transport.h"
 
-namespace gloo::transport { class Device; }
+namespace gloo::transport {
+class Device;
+}
 
 namespace gossamer::dist {
 
@@ -14,8 +16,11 @@ class GlooPayload final : public Payload {
  public:
   GlooPayload(AsioLink&, std::shared_ptr<gloo::transport::Device>);
   ~GlooPayload() override;
-  void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) override;
+  void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive,
+                Seconds deadline) override;
   void abort(int peer) override;
+  // From the control link: the peer's exchange of this session failed, and the edge opened in session `opened` is closed.
+  void peer_failed(int peer, std::uint64_t session, std::uint64_t opened);
 
  private:
   struct Impl;

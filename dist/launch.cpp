@@ -1,13 +1,13 @@
 // Reads the variables of whoever started us. Nothing else in the libraries looks at the environment.
 #include "gossamer/dist/launch.h"
 
-#include <unistd.h>
-
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/process_group.h"
@@ -15,7 +15,7 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr int kMaxWorkers = 512;                        // each holds a connection to every other
+constexpr int kMaxWorkers = 512;  // each holds a connection to every other
 
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
@@ -40,10 +40,12 @@ bool read_pair(const char* rank_name, const char* size_name, LaunchInfo& info) {
   const auto rank = number(rank_name), size = number(size_name);
   if (!rank && !size) return false;
   if (!rank || !size) {
-    fail<ConfigError>(rank ? rank_name : size_name, " is set but ", rank ? size_name : rank_name, " is not: set both, or none to run alone");
+    fail<ConfigError>(rank ? rank_name : size_name, " is set but ", rank ? size_name : rank_name,
+                      " is not: set both, or none to run alone");
   }
   check<ConfigError>(*size >= 1 && *size <= kMaxWorkers, size_name, "=", *size, ": must be 1 to ", kMaxWorkers, " workers");
-  check<ConfigError>(*rank >= 0 && *rank < *size, rank_name, "=", *rank, " with ", size_name, "=", *size, ": ranks go from 0 to ", *size - 1);
+  check<ConfigError>(*rank >= 0 && *rank < *size, rank_name, "=", *rank, " with ", size_name, "=", *size, ": ranks go from 0 to ",
+                     *size - 1);
   info.rank = *rank;
   info.size = *size;
   return true;
@@ -52,8 +54,8 @@ bool read_pair(const char* rank_name, const char* size_name, LaunchInfo& info) {
 void read_local(const char* rank_name, const char* size_name, LaunchInfo& info) {
   info.local_rank = number(rank_name).value_or(0);
   info.local_size = number(size_name).value_or(info.local_rank + 1);
-  check<ConfigError>(info.local_rank >= 0 && info.local_rank < info.local_size, rank_name, "=", info.local_rank, " is not below ", info.local_size,
-                     " (", size_name, ")");
+  check<ConfigError>(info.local_rank >= 0 && info.local_rank < info.local_size, rank_name, "=", info.local_rank, " is not below ",
+                     info.local_size, " (", size_name, ")");
 }
 
 void read_host_port(const std::string& name, const std::string& text, LaunchInfo& info) {
@@ -113,15 +115,20 @@ bool read_slurm(LaunchInfo& info) {
   info.source = "slurm";
   info.local_rank = number("SLURM_LOCALID").value_or(0);
   info.local_size = info.local_rank + 1;
-  if (const auto tasks = variable("SLURM_STEP_TASKS_PER_NODE"); tasks && std::isdigit(static_cast<unsigned char>(tasks->front()))) {
-    info.local_size = std::max(info.local_size, std::atoi(tasks->c_str()));        // "4(x2)": of the first kind of node
+  if (const auto tasks = variable("SLURM_STEP_TASKS_PER_NODE");
+      tasks && std::isdigit(static_cast<unsigned char>(tasks->front()))) {
+    info.local_size = std::max(info.local_size, std::atoi(tasks->c_str()));  // "4(x2)": of the first kind of node
   }
-  const std::string job = variable("SLURM_JOB_ID").value_or("0") + "." + variable("SLURM_STEP_ID").value_or(variable("SLURM_STEPID").value_or("0"));
+  const std::string job =
+      variable("SLURM_JOB_ID").value_or("0") + "." + variable("SLURM_STEP_ID").value_or(variable("SLURM_STEPID").value_or("0"));
   auto nodes = variable("SLURM_STEP_NODELIST");
   if (!nodes) nodes = variable("SLURM_JOB_NODELIST");
   if (!nodes) nodes = variable("SLURM_NODELIST");
-  if (nodes) info.host = first_host(*nodes);
-  else check<ConfigError>(info.size == 1 || variable("GOSSAMER_RENDEZVOUS"), "SLURM_PROCID is set but SLURM_STEP_NODELIST is not: start with srun, or set GOSSAMER_RENDEZVOUS");
+  if (nodes)
+    info.host = first_host(*nodes);
+  else
+    check<ConfigError>(info.size == 1 || variable("GOSSAMER_RENDEZVOUS"),
+                       "SLURM_PROCID is set but SLURM_STEP_NODELIST is not: start with srun, or set GOSSAMER_RENDEZVOUS");
   info.port = port_from("slurm " + job);
   info.token = "slurm " + job + " " + std::to_string(getuid());
   return true;
@@ -129,7 +136,8 @@ bool read_slurm(LaunchInfo& info) {
 
 // mpirun and mpiexec say who is on this host, not where worker 0 is.
 void read_mpi_host(const std::string& job, const std::string& launcher, LaunchInfo& info) {
-  check<ConfigError>(info.local_size == info.size || variable("GOSSAMER_RENDEZVOUS"), launcher, " started ", info.size, " workers, ", info.local_size,
+  check<ConfigError>(info.local_size == info.size || variable("GOSSAMER_RENDEZVOUS"), launcher, " started ", info.size,
+                     " workers, ", info.local_size,
                      " of them on this host: set GOSSAMER_RENDEZVOUS=host:port of worker 0 and pass it on");
   info.port = port_from(job);
   info.token = job;
@@ -140,7 +148,8 @@ bool read_openmpi(LaunchInfo& info) {
   info.source = "openmpi";
   read_local("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", info);
   const auto job = variable("PMIX_NAMESPACE");
-  read_mpi_host("openmpi " + (job ? *job : variable("OMPI_MCA_ess_base_jobid").value_or("")) + " " + std::to_string(getuid()), "mpirun", info);
+  read_mpi_host("openmpi " + (job ? *job : variable("OMPI_MCA_ess_base_jobid").value_or("")) + " " + std::to_string(getuid()),
+                "mpirun", info);
   return true;
 }
 
@@ -148,7 +157,8 @@ bool read_hydra(LaunchInfo& info) {
   if (!read_pair("PMI_RANK", "PMI_SIZE", info)) return false;
   info.source = "hydra";
   read_local("MPI_LOCALRANKID", "MPI_LOCALNRANKS", info);
-  read_mpi_host("hydra " + std::to_string(getppid()) + " " + std::to_string(getuid()), "mpiexec", info);      // all have the proxy as parent
+  read_mpi_host("hydra " + std::to_string(getppid()) + " " + std::to_string(getuid()), "mpiexec",
+                info);  // all have the proxy as parent
   return true;
 }
 
@@ -179,10 +189,11 @@ LaunchInfo launch_info() {
 }
 
 std::unique_ptr<Group> join(const LaunchInfo& info, const JoinOptions& options) {
-  check<ConfigError>(info.size >= 1 && info.size <= kMaxWorkers, "a group of ", info.size, " workers: must be 1 to ", kMaxWorkers);
+  check<ConfigError>(info.size >= 1 && info.size <= kMaxWorkers, "a group of ", info.size, " workers: must be 1 to ",
+                     kMaxWorkers);
   check<ConfigError>(info.rank >= 0 && info.rank < info.size, "rank ", info.rank, " in a group of ", info.size);
-  check<ConfigError>(options.heartbeat_s > 0 && options.dead_after_s >= 2 * options.heartbeat_s, "dead_after_s (", options.dead_after_s,
-                     ") must be at least twice heartbeat_s (", options.heartbeat_s, ")");
+  check<ConfigError>(options.heartbeat_s > 0 && options.dead_after_s >= 2 * options.heartbeat_s, "dead_after_s (",
+                     options.dead_after_s, ") must be at least twice heartbeat_s (", options.heartbeat_s, ")");
   if (info.size == 1) return solo_group();
   check<ConfigError>(info.port >= 1 && info.port <= 65535, "the rendezvous port is ", info.port, ": must be 1 to 65535");
   return process_group(info, options);

@@ -34,7 +34,9 @@ struct SoloPayload final : Payload {
 struct SoloCollectives final : Collectives {
   void all_reduce_sum(std::span<float>) override {}
   void all_reduce_sum(std::span<double>) override {}
-  void broadcast(std::span<float>, int root) override { check<DistError>(root == 0, "broadcast from worker ", root, " in a group of one"); }
+  void broadcast(std::span<float>, int root) override {
+    check<DistError>(root == 0, "broadcast from worker ", root, " in a group of one");
+  }
   void barrier() override {}
   int members() const override { return 1; }
 };
@@ -56,22 +58,26 @@ struct SoloGroup final : Group {
 class ProcessGroup final : public Group {
  public:
   ProcessGroup(const LaunchInfo& info, const JoinOptions& options)
-      : limit_(options.collective_timeout_s), link_(info, options), device_(make_gloo_device(link_.local_address())), payload_(link_, device_),
+      : limit_(options.collective_timeout_s),
+        link_(info, options),
+        device_(make_gloo_device(link_.local_address())),
+        payload_(link_, device_),
         collectives_(link_, device_, limit_) {
     link_.on_events(
         [this](int rank, const std::string& why) {
           payload_.abort(rank);
           collectives_.died(rank, why == "left");
         },
-        [this](int rank) { payload_.abort(rank); });
+        [this](int rank, std::uint64_t session, std::uint64_t opened) { payload_.peer_failed(rank, session, opened); });
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
-      collectives_.barrier();                           // nobody starts to work, and nobody leaves, before all are ready
+      collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
     } catch (...) {
       link_.on_events({}, {});
       throw;
     }
-    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ", info.size, " workers came through the start");
+    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ", info.size,
+                     " workers came through the start");
   }
   ~ProcessGroup() override { link_.on_events({}, {}); }
 
@@ -85,7 +91,7 @@ class ProcessGroup final : public Group {
 
  private:
   const Seconds limit_;
-  AsioLink link_;                                       // destroyed last: takes leave when nothing is under way any more
+  AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
   std::shared_ptr<gloo::transport::Device> device_;
   GlooPayload payload_;
   GlooCollectives collectives_;
@@ -101,7 +107,8 @@ std::unique_ptr<Group> process_group(const LaunchInfo& info, const JoinOptions& 
   return std::make_unique<ProcessGroup>(info, options);
 #else
   (void)options;
-  fail<DistError>("this build cannot run ", info.size, " workers: Gloo was not found when it was configured. Install libgloo-dev and build again");
+  fail<DistError>("this build cannot run ", info.size,
+                  " workers: Gloo was not found when it was configured. Install libgloo-dev and build again");
 #endif
 }
 

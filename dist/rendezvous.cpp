@@ -2,12 +2,11 @@
 #include "gossamer/dist/rendezvous.h"
 
 #include <algorithm>
+#include <asio/connect.hpp>
+#include <asio/steady_timer.hpp>
 #include <chrono>
 #include <deque>
 #include <optional>
-
-#include <asio/connect.hpp>
-#include <asio/steady_timer.hpp>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/door.h"
@@ -32,22 +31,31 @@ bool names_loopback(const std::string& host) { return host == "localhost" || hos
 class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
  public:
   Rendezvous(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options)
-      : io_(io), info_(info), options_(options), token_(wire::make_token(info.token)), door_(std::make_shared<Door>(io, token_)),
-        links_(static_cast<std::size_t>(info.size)), table_(static_cast<std::size_t>(info.size)) {}
+      : io_(io),
+        info_(info),
+        options_(options),
+        token_(wire::make_token(info.token)),
+        door_(std::make_shared<Door>(io, token_)),
+        links_(static_cast<std::size_t>(info.size)),
+        table_(static_cast<std::size_t>(info.size)) {}
 
   Meeting run() {
     const auto start = SteadyClock::now();
     // Worker 0 decides who is late; the others wait a little longer, to hear its verdict.
     const auto patience = std::chrono::duration_cast<SteadyClock::duration>(Seconds(options_.connect_timeout_s));
-    const auto deadline = start + patience + (info_.rank == 0 ? SteadyClock::duration(0) : std::chrono::seconds(2));
+    auto deadline = [&] {
+      return start + patience + (info_.rank == 0 || !links_[0] ? SteadyClock::duration(0) : std::chrono::seconds(2));
+    };
     auto notice = start + std::chrono::seconds(10);
     try {
       resolve();
-      if (info_.rank == 0) host();
-      else dial_host();
-      while (!complete() && failure_.empty() && SteadyClock::now() < deadline) {
+      if (info_.rank == 0)
+        host();
+      else
+        dial_host();
+      while (!complete() && failure_.empty() && SteadyClock::now() < deadline()) {
         io_.restart();
-        io_.run_one_until(std::min(deadline, notice));
+        io_.run_one_until(std::min(deadline(), notice));
         if (SteadyClock::now() >= notice) {
           if (options_.on_wait) options_.on_wait(situation());
           notice += std::chrono::seconds(10);
@@ -61,7 +69,11 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       end();
       return {links_, local_address_, door_->refused()};
     }
-    if (failure_.empty()) failure_ = "workers did not meet within " + std::to_string(static_cast<int>(options_.connect_timeout_s)) + " s: " + situation();
+    if (failure_.empty()) {
+      std::ostringstream text;
+      text << "workers did not meet within " << options_.connect_timeout_s << " s: " << situation();
+      failure_ = text.str();
+    }
     if (info_.rank == 0) tell_all(failure_);
     end();
     for (auto& link : links_) {
@@ -86,11 +98,13 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     if (info_.rank == 0 || have_table_) {
       std::string text = "waiting for worker" + std::string(missing.size() > 1 ? "s " : " ") + join_ranks(missing) + " (of " +
                          std::to_string(info_.size) + "; here: " + join_ranks(here) + ")";
-      if (door_->refused() > 0) text += "; " + std::to_string(door_->refused()) + " client(s) without the job's token turned away";
+      if (door_->refused() > 0)
+        text += "; " + std::to_string(door_->refused()) + " client(s) without the job's token turned away";
       return text + (info_.rank == 0 ? ". Are they running, and can they reach " + host + "?" : "");
     }
     if (links_[0]) return "worker " + std::to_string(info_.rank) + " is registered at " + host + " and waits for the others";
-    return "worker " + std::to_string(info_.rank) + " waits for worker 0 at " + host + " (" + (last_error_.empty() ? "no answer" : last_error_) + ")";
+    const std::string reason = !handshake_error_.empty() ? handshake_error_ : !last_error_.empty() ? last_error_ : "no answer";
+    return "worker " + std::to_string(info_.rank) + " waits for worker 0 at " + host + " (" + reason + ")";
   }
 
   // After this no handler touches us any more; connections live on in the Meeting.
@@ -110,7 +124,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     asio::error_code error;
     const auto found = resolver.resolve(info_.host, std::to_string(info_.port), tcp::resolver::numeric_service, error);
     if (error || found.empty()) {
-      fail<DistError>("cannot resolve the host of worker 0, \"", info_.host, "\": ", error.message(), ". Set GOSSAMER_RENDEZVOUS=host:port");
+      fail<DistError>("cannot resolve the host of worker 0, \"", info_.host, "\": ", error.message(),
+                      ". Set GOSSAMER_RENDEZVOUS=host:port");
     }
     for (const auto& entry : found) endpoints_.push_back(entry.endpoint());
     std::stable_partition(endpoints_.begin(), endpoints_.end(), [](const tcp::endpoint& e) { return e.address().is_v4(); });
@@ -151,7 +166,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   // ---- worker 0 ----
   void host() {
     door_->open(listening_on(endpoints_.front().address(), static_cast<std::uint16_t>(info_.port)),
-                [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& link) { self->registered(hello, link); });
+                [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
+                  self->registered(hello, link);
+                });
   }
 
   void registered(const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
@@ -179,8 +196,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   bool admit(const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
     const auto lowest = static_cast<std::uint32_t>(info_.rank) + 1;
     if (hello.world != static_cast<std::uint32_t>(info_.size)) {
-      refuse(link, "worker " + std::to_string(hello.rank) + " was started for " + std::to_string(hello.world) + " workers, worker " +
-                       std::to_string(info_.rank) + " for " + std::to_string(info_.size));
+      refuse(link, "worker " + std::to_string(hello.rank) + " was started for " + std::to_string(hello.world) +
+                       " workers, worker " + std::to_string(info_.rank) + " for " + std::to_string(info_.size));
     } else if (hello.rank < lowest || hello.rank >= hello.world) {
       refuse(link, "worker " + std::to_string(hello.rank) + " has no business to dial worker " + std::to_string(info_.rank));
     } else if (links_[hello.rank]) {
@@ -232,19 +249,24 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     asio::error_code error;
     const auto local = link->socket().local_endpoint(error).address();
     if (door_->port() == 0) {
-      door_->open(listening_on(local, 0), [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& peer) {
-        if (!self->ended_) self->admit(hello, peer);
-      });
+      door_->open(listening_on(local, 0),
+                  [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& peer) {
+                    if (!self->ended_) self->admit(hello, peer);
+                  });
     }
-    greet(link, 0, [this, link](const std::string& why) {
-      last_error_ = why;
-      if (++handshake_failures_ >= kMaxHandshakeFailures) failure_ = situation();
-      after(kRetry, [this] { dial_host(); });
-    }, [this, link] { await_table(link); });
+    greet(
+        link, 0,
+        [this, link](const std::string& why) {
+          handshake_error_ = why;
+          if (++handshake_failures_ >= kMaxHandshakeFailures) failure_ = situation();
+          after(kRetry, [this] { dial_host(); });
+        },
+        [this, link] { await_table(link); });
   }
 
   // Says hello on a fresh connection and waits for the welcome; then the link is up.
-  void greet(const std::shared_ptr<Connection>& link, std::size_t rank, std::function<void(const std::string&)> failed, std::function<void()> up) {
+  void greet(const std::shared_ptr<Connection>& link, std::size_t rank, std::function<void(const std::string&)> failed,
+             std::function<void()> up) {
     dialing_ = link;
     link->write(frame(Kind::hello));
     auto timer = std::make_shared<asio::steady_timer>(io_, kAnswerTime);
@@ -253,7 +275,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       if (!stopped) link->close();
     });
     link->read(
-        [self = shared_from_this(), link, rank, timer, failed, up](const std::string& error, const wire::Frame& answer, const wire::Bytes& payload) {
+        [self = shared_from_this(), link, rank, timer, failed, up](const std::string& error, const wire::Frame& answer,
+                                                                   const wire::Bytes& payload) {
           timer->cancel();
           if (self->ended_) return;
           self->dialing_ = nullptr;
@@ -265,8 +288,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
           if (error.empty() && answer.kind == Kind::reject) {
             self->failure_ = "worker " + std::to_string(rank) + " refused this worker: " + wire::printable(payload);
           } else {
-            failed(error.empty() ? "it answered something else than welcome"
-                                 : "it ended the handshake: " + error + "; is the token (GOSSAMER_TOKEN) the same for all workers?");
+            failed(error.empty()
+                       ? "it answered something else than welcome"
+                       : "it ended the handshake: " + error + "; is the token (GOSSAMER_TOKEN) the same for all workers?");
           }
         },
         &token_);
@@ -307,8 +331,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
         self->failure_ = "cannot reach " + name + ": " + error.message() + ". It died, or a firewall stands between";
         return;
       }
-      self->greet(std::make_shared<Connection>(std::move(*socket)), static_cast<std::size_t>(rank),
-                  [self, name](const std::string& why) { self->failure_ = name + ": " + why; }, [self] { self->dial_next(); });
+      self->greet(
+          std::make_shared<Connection>(std::move(*socket)), static_cast<std::size_t>(rank),
+          [self, name](const std::string& why) { self->failure_ = name + ": " + why; }, [self] { self->dial_next(); });
     });
   }
 
@@ -324,13 +349,15 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::vector<std::shared_ptr<asio::steady_timer>> timers_;
   std::shared_ptr<Connection> dialing_;
   std::deque<int> to_dial_;
-  std::string local_address_, last_error_, failure_;
+  std::string local_address_, last_error_, handshake_error_, failure_;
   int handshake_failures_ = 0;
   bool have_table_ = false, ended_ = false;
 };
 
 }  // namespace
 
-Meeting meet(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options) { return std::make_shared<Rendezvous>(io, info, options)->run(); }
+Meeting meet(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options) {
+  return std::make_shared<Rendezvous>(io, info, options)->run();
+}
 
 }  // namespace gossamer::dist

@@ -9,12 +9,23 @@
 namespace gossamer::dist::wire {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x524d5347;        // "GSMR"
+constexpr std::uint32_t kMagic = 0x524d5347;  // "GSMR"
 enum Position : std::size_t {
-  at_magic = 0, at_version = 4, at_kind = 5, at_type = 6, at_payload = 8, at_rank = 12,
-  at_world = 16, at_port = 20,                                            // hello
-  at_key = 16,                                                            // key_value, edge_reset, beat
-  at_epoch = 16, at_nonce = 20, at_progress = 24, at_gradients = 32, at_value = 40,      // message
+  at_magic = 0,
+  at_version = 4,
+  at_kind = 5,
+  at_type = 6,
+  at_payload = 8,
+  at_rank = 12,
+  at_world = 16,
+  at_port = 20,  // hello
+  at_key = 16,   // key_value, edge_reset, beat
+  at_edge = 24,  // edge_reset
+  at_epoch = 16,
+  at_nonce = 20,
+  at_progress = 24,
+  at_gradients = 32,
+  at_value = 40,  // message
   at_token = 48,
 };
 
@@ -52,6 +63,7 @@ Bytes encode(const Frame& f, std::span<const std::uint8_t> payload) {
   }
   if (carries_token(f.kind)) std::copy(f.token.begin(), f.token.end(), p + at_token);
   if (carries_key(f.kind)) put(p + at_key, f.key);
+  if (f.kind == Kind::edge_reset) put(p + at_edge, f.edge);
   if (f.kind == Kind::message) {
     p[at_type] = static_cast<std::uint8_t>(f.message.type);
     put(p + at_epoch, f.message.epoch);
@@ -85,6 +97,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   }
   if (carries_token(f.kind)) std::copy_n(p + at_token, f.token.size(), f.token.begin());
   if (carries_key(f.kind)) f.key = get<std::uint64_t>(p + at_key);
+  if (f.kind == Kind::edge_reset) f.edge = get<std::uint64_t>(p + at_edge);
   if (f.kind == Kind::message) {
     if (p[at_type] > static_cast<std::uint8_t>(MessageType::bye)) return "a message of unknown type";
     f.message.type = static_cast<MessageType>(p[at_type]);
@@ -100,7 +113,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   // One form for one meaning: what encode() would not write is refused.
   const Bytes again = encode(f);
   for (std::size_t i = 0; i < kFrameBytes; ++i) {
-    const bool length = i >= at_payload && i < at_payload + 4;          // encode() without payload writes 0 there
+    const bool length = i >= at_payload && i < at_payload + 4;  // encode() without payload writes 0 there
     if (!length && again[i] != p[i]) return "a frame with stray bytes";
   }
   out = f;
@@ -125,7 +138,7 @@ Token make_token(const std::string& text) {
     for (std::size_t i = 0; i < 16; ++i) token[i] = static_cast<std::uint8_t>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
     return token;
   }
-  for (std::uint64_t half = 0; half < 2; ++half) {       // FNV-1a with two offsets, then mixed: spreads, does not hide
+  for (std::uint64_t half = 0; half < 2; ++half) {  // FNV-1a with two offsets, then mixed: spreads, does not hide
     std::uint64_t h = 0xcbf29ce484222325ull ^ (half * 0x9e3779b97f4a7c15ull);
     for (unsigned char c : text) h = (h ^ c) * 0x100000001b3ull;
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -169,11 +182,14 @@ const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Addres
   return nullptr;
 }
 
-Bytes to_bytes(const std::string& s) { return Bytes(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(std::min(s.size(), kMaxPayload))); }
+Bytes to_bytes(const std::string& s) {
+  return Bytes(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(std::min(s.size(), kMaxPayload)));
+}
 
 std::string printable(std::span<const std::uint8_t> bytes) {
   std::string out;
-  for (std::uint8_t b : bytes.first(std::min<std::size_t>(bytes.size(), 500))) out += b >= 32 && b < 127 ? static_cast<char>(b) : '?';
+  for (std::uint8_t b : bytes.first(std::min<std::size_t>(bytes.size(), 500)))
+    out += b >= 32 && b < 127 ? static_cast<char>(b) : '?';
   return out;
 }
 

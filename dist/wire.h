@@ -1,4 +1,5 @@
-// What control connections carry: frames of 64 bytes, some with a short payload. Pure functions over bytes that anybody may have sent.
+// What control connections carry: frames of 64 bytes, some with a short payload. Pure functions over bytes that anybody may have
+// sent.
 #pragma once
 
 #include <array>
@@ -13,7 +14,7 @@
 namespace gossamer::dist::wire {
 
 constexpr std::size_t kFrameBytes = 64;
-constexpr std::size_t kMaxPayload = 64 * 1024;      // a longer one is refused before anything is allocated
+constexpr std::size_t kMaxPayload = 64 * 1024;  // a longer one is refused before anything is allocated
 constexpr std::uint8_t kVersion = 1;
 constexpr std::uint32_t kMaxWorkers = 1024;
 
@@ -21,39 +22,40 @@ using Bytes = std::vector<std::uint8_t>;
 using Token = std::array<std::uint8_t, 16>;
 
 enum class Kind : std::uint8_t {
-  hello = 1,        // first frame of whoever dials: rank, world, listening port, token
-  welcome,          // the answer, with the token
-  reject,           // the other answer; payload: why, in words
-  table,            // worker 0 to all: where everybody listens
-  message,          // one of transport.h
-  beat,             // "I am alive"; mark: how many collective operations the sender has entered
-  key_value,        // key and bytes, e.g. Gloo addresses
-  edge_reset,       // the exchange `key` failed on my side: my end of the payload edge is closed
-  dropped,          // I gave you up (payload: why); you are no longer a member
-  leaving,          // a clean end
+  hello = 1,   // first frame of whoever dials: rank, world, listening port, token
+  welcome,     // the answer, with the token
+  reject,      // the other answer; payload: why, in words
+  table,       // worker 0 to all: where everybody listens
+  message,     // one of transport.h
+  beat,        // "I am alive"; key: how many collective operations the sender has entered
+  key_value,   // key and bytes, e.g. Gloo addresses
+  edge_reset,  // the exchange `key` failed on my side: my end of the payload edge opened in session `edge` is closed
+  dropped,     // I gave you up (payload: why); you are no longer a member
+  leaving,     // a clean end
 };
 
 struct Frame {
   Kind kind = Kind::beat;
-  std::uint32_t rank = 0;             // of the sender
-  std::uint32_t payload_bytes = 0;    // what follows the frame
-  std::uint32_t world = 0;            // hello
-  std::uint16_t port = 0;             // hello
-  Token token{};                      // hello, welcome, reject
-  std::uint64_t key = 0;              // key_value, edge_reset, beat
-  Message message;                    // message
+  std::uint32_t rank = 0;           // of the sender
+  std::uint32_t payload_bytes = 0;  // what follows the frame
+  std::uint32_t world = 0;          // hello
+  std::uint16_t port = 0;           // hello
+  Token token{};                    // hello, welcome, reject
+  std::uint64_t key = 0;            // key_value, edge_reset, beat
+  std::uint64_t edge = 0;           // edge_reset
+  Message message;                  // message
 };
 
 // Where a worker listens.
 struct Address {
-  std::string host;                   // numeric
+  std::string host;  // numeric
   std::uint16_t port = 0;
 };
 
 Bytes encode(const Frame&, std::span<const std::uint8_t> payload = {});
 
-// Fills `frame` and returns nullptr, or says what is wrong with the 64 bytes. Strict: unknown kinds, non-finite numbers, unused bytes
-// that are not zero and payloads where none belongs are all refused.
+// Fills `frame` and returns nullptr, or says what is wrong with the 64 bytes. Strict: unknown kinds, non-finite numbers, unused
+// bytes that are not zero and payloads where none belongs are all refused.
 const char* decode(std::span<const std::uint8_t, kFrameBytes>, Frame& frame);
 
 // Constant time. Looks at fixed positions only, so it comes before decode() on connections nobody vouches for.
@@ -66,6 +68,6 @@ Bytes encode_table(const std::vector<Address>&);
 const char* decode_table(std::span<const std::uint8_t>, std::vector<Address>&);
 
 Bytes to_bytes(const std::string&);
-std::string printable(std::span<const std::uint8_t>);               // text of a peer for our messages: no control characters, at most 500
+std::string printable(std::span<const std::uint8_t>);  // text of a peer for our messages: no control characters, at most 500
 
 }  // namespace gossamer::dist::wire

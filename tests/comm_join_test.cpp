@@ -1,0 +1,236 @@
+// How workers meet: alone, in time, too late, with strangers at the door.
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm_harness.h"
+#include "gossamer/dist/asio_link.h"
+#include "gossamer/dist/wire.h"
+
+namespace gossamer::dist::testing {
+namespace {
+
+int dial(int port) {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(static_cast<std::uint16_t>(port));
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  for (int i = 0; i < 500; ++i) {
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(s, reinterpret_cast<sockaddr*>(&a), sizeof a) == 0) return s;
+    close(s);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return -1;
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const DistError& e) {
+    return e.what();
+  }
+  return "no DistError";
+}
+
+TEST(Join, AloneIsAGroupOfOneWithoutSockets) {
+  const auto g = join(LaunchInfo{});
+  EXPECT_EQ(g->rank(), 0);
+  EXPECT_EQ(g->size(), 1);
+  EXPECT_EQ(g->alive(), std::vector<int>{0});
+  std::vector<float> v{1, 2};
+  g->collectives().all_reduce_sum(std::span<float>(v));
+  g->collectives().broadcast(v, 0);
+  g->collectives().barrier();
+  EXPECT_EQ(v, (std::vector<float>{1, 2}));
+  EXPECT_EQ(g->control().next(Seconds(0.01)).kind, Event::Kind::none);
+  Event e;
+  e.kind = Event::Kind::woken;
+  g->control().post(e);
+  EXPECT_EQ(g->control().next(Seconds(1)).kind, Event::Kind::woken);
+  EXPECT_THROW(g->control().send(1, {}), DistError);
+  EXPECT_THROW(g->payload().exchange(1, 1, v, v, Seconds(1)), DistError);
+}
+
+TEST(Join, EightMeetInAnyOrder) {
+  const int port = free_port();
+  std::vector<std::thread> threads;
+  std::atomic<int> good{0};
+  for (int r : {5, 7, 1, 0, 3, 2, 6, 4}) {
+    threads.emplace_back([&, r] {
+      try {
+        const auto g = join(place(r, 8, port), quick());
+        std::vector<double> v{static_cast<double>(1 << r)};
+        g->collectives().all_reduce_sum(std::span<double>(v));
+        if (v[0] == 255 && g->rank() == r && g->size() == 8 && g->alive().size() == 8) ++good;
+      } catch (const std::exception& e) {
+        ADD_FAILURE() << r << ": " << e.what();
+      }
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(15));
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_EQ(good, 8);
+}
+
+TEST(Join, AMissingWorkerIsNamedToAll) {
+  const int port = free_port();
+  JoinOptions o = quick();
+  o.connect_timeout_s = 1;
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < 3; ++r) {
+    threads.emplace_back([&, r] { errors[static_cast<std::size_t>(r)] = error_of([&] { (void)join(place(r, 4, port), o); }); });
+  }
+  for (auto& t : threads) t.join();
+  for (const auto& e : errors) EXPECT_NE(e.find("waiting for worker 3 (of 4; here: 0, 1, 2)"), std::string::npos) << e;
+}
+
+TEST(Join, AMissingWorkerZeroIsNamed) {
+  JoinOptions o = quick();
+  o.connect_timeout_s = 0.3;
+  const int port = free_port();
+  const std::string e = error_of([&] { (void)join(place(1, 2, port), o); });
+  EXPECT_NE(e.find("waits for worker 0 at 127.0.0.1:" + std::to_string(port)), std::string::npos) << e;
+}
+
+TEST(Join, ABusyPortIsExplained) {
+  const int port = free_port(), s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(static_cast<std::uint16_t>(port));
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
+  ASSERT_EQ(listen(s, 1), 0);
+  const std::string e = error_of([&] { (void)join(place(0, 2, port), quick()); });
+  EXPECT_NE(e.find("cannot listen on 127.0.0.1:" + std::to_string(port)), std::string::npos) << e;
+  close(s);
+}
+
+TEST(Join, AWrongTokenIsTurnedAway) {
+  const int port = free_port();
+  JoinOptions o = quick();
+  o.connect_timeout_s = 1.5;
+  std::string stranger, host;
+  std::thread a([&] { host = error_of([&] { (void)join(place(0, 2, port), o); }); });
+  std::thread b([&] {
+    LaunchInfo info = place(1, 2, port);
+    info.token = "another token";
+    stranger = error_of([&] { (void)join(info, o); });
+  });
+  a.join();
+  b.join();
+  EXPECT_NE(host.find("waiting for worker 1"), std::string::npos) << host;
+  EXPECT_NE(host.find("without the job's token"), std::string::npos) << host;
+  EXPECT_NE(stranger.find("GOSSAMER_TOKEN"), std::string::npos) << stranger;
+}
+
+TEST(Join, TwoOfTheSameRankOrAnotherNumberOfWorkersAreRefused) {
+  const int port = free_port();
+  JoinOptions o = quick();
+  o.connect_timeout_s = 3;
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> threads;
+  threads.emplace_back([&] { errors[0] = error_of([&] { (void)join(place(0, 3, port), o); }); });
+  threads.emplace_back([&] { errors[1] = error_of([&] { (void)join(place(1, 3, port), o); }); });
+  threads.emplace_back([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    errors[2] = error_of([&] { (void)join(place(1, 3, port), o); });
+    const std::string other = error_of([&] { (void)join(place(2, 5, port), o); });
+    EXPECT_NE(other.find("was started for 5 workers, worker 0 for 3"), std::string::npos) << other;
+  });
+  for (auto& t : threads) t.join();
+  EXPECT_NE(errors[2].find("there is a worker 1 already"), std::string::npos) << errors[2];
+  EXPECT_NE(errors[0].find("waiting for worker 2"), std::string::npos) << errors[0];
+}
+
+TEST(Join, StrangersAtTheDoorDisturbNobody) {
+  const int port = free_port();
+  JoinOptions o = quick();
+  std::atomic<bool> end{false};
+  std::atomic<int> refused{0}, good{0};
+  auto worker = [&](int r) {
+    try {
+      AsioLink link(place(r, 3, port), o);
+      refused += link.refused();
+      Message m;
+      m.nonce = static_cast<unsigned>(r);
+      link.send((r + 1) % 3, m);
+      const Event e = link.next(Seconds(10));
+      if (e.kind == Event::Kind::message && e.message.nonce == static_cast<unsigned>((r + 2) % 3)) ++good;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << r << ": " << e.what();
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.emplace_back(worker, 0);
+  threads.emplace_back(worker, 1);
+  std::mt19937 random(3);
+  std::vector<int> silent;
+  for (int i = 0; i < 30; ++i) {
+    const int s = dial(port);
+    ASSERT_GE(s, 0);
+    std::vector<std::uint8_t> junk(1 + random() % 300);
+    for (auto& b : junk) b = static_cast<std::uint8_t>(random());
+    if (i % 3 == 0) {  // a frame in form, with a wrong token
+      wire::Frame f;
+      f.kind = wire::Kind::hello;
+      f.rank = 2;
+      f.world = 3;
+      junk = wire::encode(f);
+    }
+    if (i % 5 == 4) junk.resize(10);  // then silence: half open
+    (void)!::send(s, junk.data(), junk.size(), MSG_NOSIGNAL);
+    silent.push_back(s);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  threads.emplace_back(worker, 2);
+  for (auto& t : threads) t.join();
+  for (int s : silent) close(s);
+  EXPECT_EQ(good, 3);
+  EXPECT_GE(refused, 20);
+}
+
+TEST(Join, AWorkerThatDiedBeforeAllHadMetMayBeStartedAgain) {
+  const int port = free_port();
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> threads;
+  auto meet = [&](int r) { errors[static_cast<std::size_t>(r)] = error_of([&] { AsioLink link(place(r, 3, port), quick()); }); };
+  threads.emplace_back(meet, 0);
+  {
+    const int s = dial(port);  // says hello as worker 1, is welcomed, dies
+    wire::Frame f;
+    f.kind = wire::Kind::hello;
+    f.rank = 1;
+    f.world = 3;
+    f.port = 1;
+    f.token = wire::make_token(place(1, 3, port).token);
+    const auto hello = wire::encode(f);
+    ASSERT_EQ(::send(s, hello.data(), hello.size(), 0), 64);
+    char answer[64];
+    ASSERT_EQ(recv(s, answer, 64, MSG_WAITALL), 64);
+    close(s);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  threads.emplace_back(meet, 1);
+  threads.emplace_back(meet, 2);
+  for (auto& t : threads) t.join();
+  for (const auto& e : errors) EXPECT_EQ(e, "no DistError");
+}
+
+TEST(Join, SenselessPlacesAreConfigErrors) {
+  EXPECT_THROW((void)join(place(4, 4, 1000)), ConfigError);
+  EXPECT_THROW((void)join(place(0, 0, 1000)), ConfigError);
+  EXPECT_THROW((void)join(place(0, 2, 0)), ConfigError);
+  JoinOptions o;
+  o.dead_after_s = 0.3;
+  EXPECT_THROW((void)join(place(0, 2, 1000), o), ConfigError);
+}
+
+}  // namespace
+}  // namespace gossamer::dist::testing
