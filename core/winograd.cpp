@@ -43,11 +43,13 @@ template <int side, class T> struct Pixels {
   T* at[side][side];
   Pixels(const Tiles& t, i64 tile, i64 border, i64 channels, T* image, T* outside) {
     const i64 top = tile / t.across % t.down * kTile - border, left = tile % t.across * kTile - border;
-    T* origin = image + tile / (t.across * t.down) * t.h * t.w * channels;
+    const i64 origin = (tile / (t.across * t.down) * t.h + top) * t.w + left;
+    const bool inside = top >= 0 && left >= 0 && top + side <= t.h && left + side <= t.w;
     for (i64 i = 0; i < side; ++i) {
+      const bool row_inside = top + i >= 0 && top + i < t.h;
       for (i64 j = 0; j < side; ++j) {
-        const bool inside = top + i >= 0 && top + i < t.h && left + j >= 0 && left + j < t.w;
-        at[i][j] = inside ? origin + ((top + i) * t.w + left + j) * channels : outside;
+        const i64 offset = (origin + i * t.w + j) * channels;
+        at[i][j] = inside || (row_inside && left + j >= 0 && left + j < t.w) ? image + offset : outside;
       }
     }
   }
@@ -55,24 +57,38 @@ template <int side, class T> struct Pixels {
 
 // Tiles [first, first + count) of x, transformed by Row (InputRow with border 1, OutputGradRow with border 0).
 template <class Row, class T> void gather(const Tiles& t, i64 first, i64 count, const T* x, const T* zeros, const Points& out) {
+  constexpr int side = Row::in, border = side == 6 ? 1 : 0;
+  const i64 stride = out.stride, channels = out.channels;
+  Pixels<side, const T> pixels(t, first, border, channels, x, zeros);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<Row::in, const T> pixels(t, first + tile, Row::in == 6 ? 1 : 0, out.channels, x, zeros);
-    for (i64 c = 0; c < out.channels; c += 16) {
+    const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), border, channels, x, zeros);
+    for (i64 c = 0; c < channels; c += 16) {
+      // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for the CPU to guess them.
+      for (int i = side - 4; i < side; ++i) {
+        for (int j = side - 4; j < side; ++j) __builtin_prefetch(next.at[i][j] + c);
+      }
       float* to = out.at(0, tile) + c;
       winograd::transform<Row>([&](int i, int j) { return load<f32x16>(pixels.at[i][j] + c); },
-                               [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * out.stride, v); });
+                               [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * stride, v); });
     }
+    pixels = next;
   }
 }
 
 template <class T> void scatter(const Tiles& t, i64 first, i64 count, const Points& in, T* y, T* discard) {
+  const i64 stride = in.stride, channels = in.channels;
+  Pixels<4, T> pixels(t, first, 0, channels, y, discard);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<4, T> pixels(t, first + tile, 0, in.channels, y, discard);
-    for (i64 c = 0; c < in.channels; c += 16) {
+    const Pixels<4, T> next(t, std::min(first + tile + 1, t.count - 1), 0, channels, y, discard);
+    for (i64 c = 0; c < channels; c += 16) {
+      for (int i = 0; i < 4 && sizeof(T) == 2; ++i) {        // half a line is written: the CPU must read it first
+        for (int j = 0; j < 4; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
+      }
       const float* from = in.at(0, tile) + c;
-      winograd::transform<winograd::OutputRow>([&](int i, int j) { return load<f32x16>(from + (6 * i + j) * in.stride); },
+      winograd::transform<winograd::OutputRow>([&](int i, int j) { return load<f32x16>(from + (6 * i + j) * stride); },
                                                [&](int i, int j, f32x16 v) { store(pixels.at[i][j] + c, v); });
     }
+    pixels = next;
   }
 }
 
