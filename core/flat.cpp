@@ -24,7 +24,7 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     check<ShapeError>(tensor.dtype() == DType::f32, "FlatParams: parameter \"", name, "\" is ", tensor.dtype(), ", wanted f32");
   }
   std::ranges::reverse(params_);
-  std::ranges::stable_partition(params_, [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
+  std::stable_partition(params_.begin(), params_.end(), [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
   i64 offset = 0;
   for (const auto& [name, tensor] : params_) {
     entries_.push_back({name, tensor.shape(), offset});

@@ -1,0 +1,40 @@
+// libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts is written and read back alike.
+//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild/include -fopenmp=libgomp -o fuzz_safetensors tests/fuzz/safetensors.cpp core/{safetensors,safetensors_write,tensor,shape,memory,parallel,autograd,op_update,flat}.cpp && ./fuzz_safetensors -max_total_time=60 -max_len=2048
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+
+using namespace gossamer;
+
+// Random bytes rarely hold a fitting length, so the first byte chooses: the input as it is, or as header and data with a true length.
+static std::string framed(const std::uint8_t* data, std::size_t size) {
+  if (size == 0 || data[0] % 2 == 0) return {reinterpret_cast<const char*>(data), size};
+  const std::size_t tail = size > 1 ? std::min<std::size_t>(data[1], size - 2) : 0;
+  const std::uint64_t header = size - std::min<std::size_t>(2, size) - tail;
+  std::string out(8, '\0');
+  std::memcpy(out.data(), &header, 8);
+  return out.append(reinterpret_cast<const char*>(data) + std::min<std::size_t>(2, size), header + tail);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string bytes = framed(data, size);
+  SafeTensors first;
+  try {
+    first = parse_safetensors(std::as_bytes(std::span(bytes)), "input");
+  } catch (const IoError&) {
+    return 0;
+  }
+  static const std::filesystem::path path = std::filesystem::temp_directory_path() / ("fuzz-safetensors-" + std::to_string(std::rand()));
+  write_safetensors(path, first.tensors, first.metadata);
+  const SafeTensors second = read_safetensors(path);
+  if (second.metadata != first.metadata || second.tensors.size() != first.tensors.size()) std::abort();
+  for (const NamedTensor& t : first.tensors) {
+    const Tensor* same = second.find(t.name);
+    if (!same || same->shape() != t.tensor.shape() || same->dtype() != t.tensor.dtype()) std::abort();
+    if (std::memcmp(same->data(), t.tensor.data(), t.tensor.bytes()) != 0) std::abort();
+  }
+  return 0;
+}
