@@ -49,7 +49,7 @@ void Progress::update(const ProgressState& s, bool last) {
   if (!last && now - last_s_ < every_s_ && last_s_ >= 0) return;
   if (last_s_ < 0 && !last) { last_s_ = now; return; }        // the first step says nothing about speed
   const double span = now - mark_s_;
-  if (span > 0) {
+  if (span > (last ? 0.5 : 0)) {        // the very last piece may be too short to say anything
     // Half-life of a few updates: steady on a terminal, and the whole interval on plain lines.
     const double weight = terminal_ && rate_ > 0 ? 0.2 : 1;
     rate_ += weight * ((s.samples - mark_samples_) / span - rate_);

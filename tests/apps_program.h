@@ -1,0 +1,129 @@
+// For the tests of the program: runs it as users do, in a folder of its own, and keeps what it said.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "gossamer/data/shapes.h"
+
+namespace gossamer::apps {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+inline std::string read_text(const fs::path& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+inline void write_text(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+struct Result {
+  int code = -1;              // exit code, or 1000 + signal
+  std::string out, err;
+};
+
+// A temporary folder with a small set of shapes (train 96, val 40) made once for all tests of the process.
+class ProgramTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { shapes(); }
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "gossamer-apps-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder = pattern;
+    fs::create_symlink(shapes(), folder / "s");
+  }
+  void TearDown() override {
+    if (running > 0) {
+      kill(running, SIGKILL);
+      waitpid(running, nullptr, 0);
+    }
+    fs::remove_all(folder);
+  }
+
+  static const fs::path& shapes() {
+    static const struct Made {
+      fs::path path;
+      Made() {
+        std::string pattern = (fs::temp_directory_path() / "gossamer-shapes-XXXXXX").string();
+        path = fs::path(mkdtemp(pattern.data())) / "s";
+        data::make_shapes(path, {.train = 96, .val = 40, .size = 32, .threads = 1});
+      }
+      ~Made() { fs::remove_all(path.parent_path()); }
+    } made;
+    return made.path;
+  }
+
+  // Starts the program in `folder`; its output goes to the files out and err there.
+  pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+    const pid_t pid = fork();
+    if (pid != 0) return running = pid;
+    if (chdir(folder.c_str()) != 0) _exit(99);
+    const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(out, 1);
+    dup2(err, 2);
+    for (const char* name : {"GOSSAMER_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) unsetenv(name);
+    for (const std::string& e : environment) putenv(const_cast<char*>(e.c_str()));
+    std::vector<char*> argv{const_cast<char*>("gossamer")};
+    for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+    argv.push_back(nullptr);
+    execv(GOSSAMER_PROGRAM, argv.data());
+    _exit(98);
+  }
+  Result wait(double limit_s = 120) {
+    int status = 0;
+    for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
+      if (waitpid(running, &status, WNOHANG) == running) {
+        running = 0;
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read_text(folder / "out"), read_text(folder / "err")};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ADD_FAILURE() << "the program did not end within " << limit_s << " s; it said:\n" << read_text(folder / "out") << read_text(folder / "err");
+    return {};
+  }
+  Result run(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+    start(arguments, environment);
+    return wait();
+  }
+
+  // A training run of seconds; later arguments win.
+  static std::vector<std::string> tiny(std::vector<std::string> more) {
+    std::vector<std::string> all{"train", "data.train=s/train", "data.val=s/val", "train.batch=8", "train.epochs=1", "train.threads=1", "train.bn_batches=2",
+                                 "run.name=t", "run.log_every=1"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+  // Lines of log.jsonl with this event.
+  std::vector<Json> events(const std::string& event, const std::string& run = "t") const {
+    std::vector<Json> found;
+    std::istringstream log(read_text(folder / "runs" / run / "log.jsonl"));
+    for (std::string line; std::getline(log, line);)
+      if (Json e = Json::parse(line, nullptr, false); e.is_object() && e["event"] == event) found.push_back(e);
+    return found;
+  }
+  Json summary(const std::string& run = "t") const { return Json::parse(read_text(folder / "runs" / run / "summary.json"), nullptr, false); }
+
+  fs::path folder;
+  pid_t running = 0;
+};
+
+}  // namespace gossamer::apps

@@ -1,0 +1,183 @@
+// Training from end to end with the real program: files, exact resume, interruption, several workers.
+#include "apps_program.h"
+
+#include <cstring>
+#include <gmock/gmock.h>
+
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Train : public ProgramTest {
+ protected:
+  static std::vector<std::string> with_workers(int n, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--workers", std::to_string(n)});
+    return arguments;
+  }
+  // Byte-for-byte equality of all tensors of two files.
+  static void expect_same_tensors(const fs::path& a, const fs::path& b) {
+    const SafeTensors x = read_safetensors(a), y = read_safetensors(b);
+    ASSERT_EQ(x.tensors.size(), y.tensors.size());
+    ASSERT_GT(x.tensors.size(), 10u);
+    for (const NamedTensor& t : x.tensors) {
+      const Tensor* other = y.find(t.name);
+      ASSERT_NE(other, nullptr) << t.name;
+      EXPECT_EQ(std::memcmp(t.tensor.data(), other->data(), t.tensor.bytes()), 0) << t.name;
+    }
+  }
+  // Waits until the log holds `count` events of the kind.
+  bool wait_for(const std::string& event, std::size_t count, double limit_s = 60) {
+    for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
+      if (events(event).size() >= count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+};
+
+TEST_F(Train, OneWorkerWritesEverythingItPromises) {
+  const Result r = run(tiny({"run.trace=true", "eval.every=0.5"}));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  const fs::path at = folder / "runs/t";
+  for (const char* name : {"config.toml", "log.jsonl", "summary.json", "model.safetensors", "report.html", "trace.json"})
+    EXPECT_TRUE(fs::exists(at / name)) << name;
+  const Json s = summary();
+  for (const char* key : {"top1", "top5", "images_per_s", "wall_s", "exchanges_per_gradient", "consensus_distance", "parameters", "damaged_images"})
+    EXPECT_TRUE(s[key].is_number()) << key;
+  EXPECT_EQ(s["val_images"], 40);
+  EXPECT_EQ(s["samples"], 96);
+  EXPECT_GE(s["top5"].get<double>(), s["top1"].get<double>());
+  EXPECT_EQ(events("step").size(), 12u);
+  EXPECT_EQ(events("eval").size(), 2u);       // one on the way, one at the end
+  EXPECT_EQ(events("summary").size(), 1u);
+  EXPECT_THAT(read_text(at / "report.html"), HasSubstr("<svg"));
+  EXPECT_GT(Json::parse(read_text(at / "trace.json"))["traceEvents"].size(), 12u);
+
+  // The file is a whole model: eval gets the very same numbers from it.
+  const Result e = run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--json"});
+  ASSERT_EQ(e.code, 0) << e.err;
+  EXPECT_NEAR(Json::parse(e.out)["top1"].get<double>(), s["top1"].get<double>(), 1e-9);
+  const Result c = run({"classify", "runs/t/model.safetensors", (shapes() / "val").string() + "/" + std::string(*data::shape_classes().begin()) + "/none.jpg"});
+  EXPECT_EQ(c.code, 3) << c.err;
+}
+
+TEST_F(Train, ClassifyNamesTheClassesOfTheData) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  fs::path image;
+  for (const auto& e : fs::recursive_directory_iterator(shapes() / "val"))
+    if (e.path().extension() == ".jpg") image = e.path();
+  const Result r = run({"classify", "runs/t/model.safetensors", image.string(), "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json top = Json::parse(r.out)["top"];
+  ASSERT_EQ(top.size(), 5u);
+  EXPECT_THAT(data::shape_classes(), ::testing::Contains(top[0]["class"].get<std::string>()));
+  EXPECT_GE(top[0]["probability"].get<double>(), top[1]["probability"].get<double>());
+}
+
+TEST_F(Train, TheSameSeedGivesTheSameBits) {
+  ASSERT_EQ(run(tiny({"run.name=a"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.name=b"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.name=c", "train.seed=1"})).code, 0);
+  expect_same_tensors(folder / "runs/a/model.safetensors", folder / "runs/b/model.safetensors");
+  EXPECT_NE(read_text(folder / "runs/a/model.safetensors"), read_text(folder / "runs/c/model.safetensors"));
+}
+
+TEST_F(Train, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
+  const std::vector<std::string> options = {"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9"};
+  auto whole = options;
+  whole.push_back("run.name=whole");
+  ASSERT_EQ(run(tiny(whole)).code, 0);
+  // Checkpoints at 72 samples (in the first epoch) and 144 (in the second): continue from each in a run of its own.
+  for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
+    const std::string name = std::string("from-") + label;
+    const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume", std::string("runs/whole/checkpoints/") + label});
+    ASSERT_EQ(r.code, 0) << r.err;
+    expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs" / name / "model.safetensors");
+  }
+}
+
+TEST_F(Train, AnInterruptedRunSavesAndGoesOnBitForBit) {
+  ASSERT_EQ(run(tiny({"train.epochs=3", "run.name=whole"})).code, 0);
+  start(tiny({"train.epochs=3"}));
+  ASSERT_TRUE(wait_for("step", 3));
+  kill(running, SIGTERM);
+  const Result stopped = wait();
+  ASSERT_EQ(stopped.code, 143) << stopped.err;
+  ASSERT_EQ(events("interrupted").size(), 1u);
+  const Result r = run({"train", "--resume", "runs/t/"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
+}
+
+TEST_F(Train, AnOlderRunOfTheSameNameIsKept) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  ASSERT_EQ(run(tiny({})).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));
+  EXPECT_TRUE(fs::exists(folder / "runs/t.1/summary.json"));
+}
+
+TEST_F(Train, TwoWorkersEndWithOneModelByEveryMethod) {
+  for (const std::string method : {"a2cid2", "adpsgd", "allreduce"}) {
+    SCOPED_TRACE(method);
+    const Result r = run(with_workers(2, tiny({"run.name=" + method, "train.method=" + method, "train.epochs=2"})));
+    ASSERT_EQ(r.code, 0) << r.out << r.err;
+    const Json s = summary(method);
+    EXPECT_EQ(s["workers_at_end"], 2);
+    EXPECT_EQ(s["val_images"], 40);           // each image once, whoever evaluated it
+    EXPECT_GE(s["samples"].get<double>(), 192);
+    EXPECT_EQ(s["each_worker"].size(), 2u);
+    for (const Json& row : s["each_worker"]) EXPECT_GT(row["gradients"].get<double>(), 0);
+    EXPECT_THAT(s["batch_norm"].get<std::string>(), HasSubstr("re-estimated"));
+    const Result e = run({"eval", "runs/" + method + "/model.safetensors", "data.val=s/val", "--json"});
+    EXPECT_NEAR(Json::parse(e.out)["top1"].get<double>(), s["top1"].get<double>(), 1e-9);
+  }
+}
+
+TEST_F(Train, TwoWorkersInBf16SaveAModelInF32) {
+  const Result r = run(with_workers(2, tiny({"train.dtype=bf16"})));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors) EXPECT_NE(t.tensor.dtype(), DType::bf16) << t.name;
+}
+
+TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {
+  start(with_workers(2, tiny({"train.epochs=40"})));
+  ASSERT_TRUE(wait_for("step", 8));
+  kill(running, SIGINT);
+  const Result stopped = wait(30);
+  ASSERT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_EQ(events("interrupted").size(), 2u);
+  EXPECT_EQ(summary().is_discarded(), true);
+  // The budget may be changed on the way: here it ends soon.
+  const Result r = run(with_workers(2, {"train", "train.epochs=3", "--resume", "runs/t"}));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(summary()["workers_at_end"], 2);
+}
+
+TEST_F(Train, ResumingWithAnotherNumberOfWorkersStartsFromTheMean) {
+  ASSERT_EQ(run(with_workers(2, tiny({"run.checkpoint_every=0.5", "train.bn_batches=0"}))).code, 0);
+  const Result r = run({"train", "train.epochs=2", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(summary()["workers"], 1);
+}
+
+TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
+  // What torchrun sets. Both ranks by hand, the second as a child of this test.
+  const std::vector<std::string> common{"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(20000 + getpid() % 9000)};
+  auto first = common, second = common;
+  first.insert(first.end(), {"RANK=0", "LOCAL_RANK=0"});
+  second.insert(second.end(), {"RANK=1", "LOCAL_RANK=1"});
+  const pid_t other = start(tiny({}), second);
+  const Result r = run(tiny({}), first);
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(summary()["launcher"], "torchrun");
+  EXPECT_EQ(summary()["workers_at_end"], 2);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
