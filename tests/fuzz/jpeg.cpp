@@ -1,0 +1,32 @@
+// Fuzz target of the image decoders: any bytes give a picture or a DataError.
+//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/jpeg.cpp data/{image,jpeg,png,image_other}.cpp -ljpeg -lpng -o fuzz_jpeg
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/image.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gossamer;
+  using namespace gossamer::data;
+  const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
+  try {
+    const ImageSize whole = probe(bytes, "fuzz");
+    if (static_cast<i64>(whole.width) * whole.height > 1'000'000) return 0;     // slow, not wrong
+    const Image image = decode(bytes, "fuzz");
+    if (image.width != whole.width || image.height != whole.height ||
+        image.pixels.size() != static_cast<std::size_t>(whole.width) * whole.height * 3)
+      std::abort();
+    // A box of a good picture is the same part of it.
+    const Box box{whole.width / 3, whole.height / 3, (whole.width + 1) / 2, (whole.height + 1) / 2};
+    const Image part = decode_box(bytes, "fuzz", box);
+    for (int y = 0; y < box.height; ++y)
+      for (int x = 0; x < 3 * box.width; ++x)
+        if (part.pixels[static_cast<std::size_t>(y) * 3 * box.width + x] !=
+            image.pixels[static_cast<std::size_t>(box.y + y) * 3 * whole.width + 3 * box.x + x])
+          std::abort();
+  } catch (const DataError&) {
+  }
+  return 0;
+}
