@@ -96,7 +96,7 @@ Tensor affine(const char* op, const Tensor& x, float a, float b) {
   return y;
 }
 
-// --- two operands: f(a, b), and the gradients da(g, a, b), db(g, a, b). reads_a, reads_b: what the gradients look at. ---
+// --- two operands: f(a, b), and the gradients da(g, b), db(g, a, b). reads_a: db looks at a; reads_b: da or db looks at b. ---
 struct Add {
   static constexpr bool reads_a = false, reads_b = false;
   GOSSAMER_HD static float f(float a, float b) { return a + b; }          // both gradients are g itself
@@ -104,19 +104,19 @@ struct Add {
 struct Sub {
   static constexpr bool reads_a = false, reads_b = false;
   GOSSAMER_HD static float f(float a, float b) { return a - b; }
-  GOSSAMER_HD static float da(float g, float, float) { return g; }
+  GOSSAMER_HD static float da(float g, float) { return g; }
   GOSSAMER_HD static float db(float g, float, float) { return -g; }
 };
 struct Mul {
   static constexpr bool reads_a = true, reads_b = true;
   GOSSAMER_HD static float f(float a, float b) { return a * b; }
-  GOSSAMER_HD static float da(float g, float, float b) { return g * b; }
+  GOSSAMER_HD static float da(float g, float b) { return g * b; }
   GOSSAMER_HD static float db(float g, float a, float) { return g * a; }
 };
 struct Div {
   static constexpr bool reads_a = true, reads_b = true;
   GOSSAMER_HD static float f(float a, float b) { return a / b; }
-  GOSSAMER_HD static float da(float g, float, float b) { return g / b; }
+  GOSSAMER_HD static float da(float g, float b) { return g / b; }
   GOSSAMER_HD static float db(float g, float a, float b) { return -g * a / (b * b); }
 };
 
@@ -137,8 +137,8 @@ template <class Op, Part part, bool one, class Y, class G, class A, class B> str
     if constexpr (part == Part::value) {
       store(y, i, Op::f(load(a, i), load(b, one ? 0 : j)));
     } else {
-      const float va = Op::reads_a ? load(a, i) : 0.0f, vb = Op::reads_b ? load(b, one ? 0 : j) : 0.0f;
-      store(y, i, part == Part::da ? Op::da(load(g, i), va, vb) : Op::db(load(g, i), va, vb));
+      const float va = part == Part::db && Op::reads_a ? load(a, i) : 0.0f, vb = Op::reads_b ? load(b, one ? 0 : j) : 0.0f;
+      store(y, i, part == Part::da ? Op::da(load(g, i), vb) : Op::db(load(g, i), va, vb));
     }
   }
 };
