@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
 
 namespace gossamer::dist {
@@ -70,6 +71,7 @@ void Exchanger::finish() {
 
 void Exchanger::run() {
   trace::name_thread("gossip");
+  set_compute_threads(1);                    // a pool of its own would spin on the cores that train
   try {
     loop();
   } catch (...) {
