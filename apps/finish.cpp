@@ -35,16 +35,19 @@ class Finish {
     const double seen = w_.method->samples_seen();
     w_.method->finish();
     w_.settled = true;
+    alive_ = w_.group->alive();          // from here on workers leave because they are done
     settle_batch_norm();
     evaluate_share();
     record_tally();
     if (w_.config.run.trace && w_.folder.writes()) w_.folder.write_trace();
     gather();
-    if (w_.leader()) write_results(seen);
+    if (leader()) write_results(seen);
     return 0;
   }
 
  private:
+  bool leader() const { return alive_.front() == w_.group->rank(); }      // rank 0, or the lowest one that lives
+
   // Runs one collective step. When a worker dies in it, this and all later ones are done without the others.
   template <class F> bool together(const char* what, F&& step) {
     if (w_.place.size == 1) return true;
@@ -54,6 +57,7 @@ class Finish {
       return true;
     } catch (const DistError& e) {
       alone_ = true;
+      alive_ = w_.group->alive();
       w_.folder.log("fault", JsonObject().add("what", std::string(what) + ": " + e.what()).add("peer", -1));
       return false;
     }
@@ -92,17 +96,16 @@ class Finish {
   // Every image of the validation set exactly once over the workers.
   void evaluate_share() {
     const trace::Scope scope("evaluate");
-    const std::vector<int> alive = w_.group->alive();
-    const auto place = std::ranges::find(alive, w_.group->rank());
+    const auto place = std::ranges::find(alive_, w_.group->rank());
     EvalOptions options{.batch = w_.config.eval.batch, .threads = data_threads_for(w_.config, w_.place.local_size),
-                        .part = static_cast<int>(place - alive.begin()), .parts = static_cast<int>(alive.size()),
+                        .part = static_cast<int>(place - alive_.begin()), .parts = static_cast<int>(alive_.size()),
                         .max_batches = w_.command.dry_run ? 1 : 0, .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
     counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     double sums[] = {counts_.images, counts_.top1, counts_.top5, counts_.loss};
     if (together("summing the evaluation", [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
       counts_ = {sums[0], sums[1], sums[2], sums[3]};
-    } else if (options.parts > 1 && w_.leader()) {        // shares of others are lost: do all of it here
+    } else if (options.parts > 1 && leader()) {        // shares of others are lost: do all of it here
       options.part = 0, options.parts = 1;
       counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
@@ -145,7 +148,7 @@ class Finish {
     s.add("top1", counts_.top1 / counts_.images).add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images);
     s.add("val_images", counts_.images).add("model", c.model.name).add("parameters", w_.params->parameter_count()).add("dtype", c.train.dtype);
     s.add("method", c.train.method).add("graph", c.train.graph).add("rate", c.train.rate).add("seed", c.train.seed).add("workers", w_.place.size);
-    s.add("workers_at_end", w_.group->alive().size()).add("launcher", w_.place.source).add("batch", c.train.batch);
+    s.add("workers_at_end", alive_.size()).add("launcher", w_.place.source).add("batch", c.train.batch);
     s.add("samples", seen).add("epochs", seen / static_cast<double>(w_.train_set->size())).add("images_per_s", rate).add("wall_s", w_.wall_s);
     s.add("exchanges_per_gradient", sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0);
     s.add("consensus_distance", consensus_).add("consensus_distance_estimate", before_.consensus_distance);
@@ -190,12 +193,11 @@ class Finish {
   void tell(double seen, double rate) {
     // Rank 0 may be gone: then the one that writes also speaks.
     Progress say(w_.command.json ? stderr : stdout, false);
-    const std::size_t alive = w_.group->alive().size();
     say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus distance {:.3g}", seen - w_.start_samples,
                          duration_text(w_.wall_s), rate, sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0, consensus_));
     say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}", 100 * counts_.top1 / counts_.images,
                          100 * counts_.top5 / counts_.images, counts_.images,
-                         w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive)));
+                         w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive_.size())));
     if (sum(Tally::damaged) > 0) say.note(fmt::format("         {:.0f} images were damaged and replaced{}", sum(Tally::damaged), w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : ""));
     if (w_.folder.writes()) {
       say.note(fmt::format("files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(), w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
@@ -208,6 +210,7 @@ class Finish {
 
   Worker& w_;
   std::vector<double> tally_;
+  std::vector<int> alive_;
   dist::MethodStats before_;
   Counts counts_;
   std::vector<std::string> damaged_;

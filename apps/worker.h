@@ -25,7 +25,6 @@ namespace gossamer::apps {
 struct Worker {
   Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
-  bool leader() const { return group->alive().front() == group->rank(); }    // rank 0, or the lowest one that lives
   void fault(const std::string& what, int peer);                             // from any thread: log and tell
 
   const Config config;
