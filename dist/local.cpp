@@ -29,6 +29,8 @@ struct Waiting {
 struct Context {
   std::vector<int> members;
   std::map<int, void*> arrived;      // rank -> its buffer
+  const char* what = "";             // the operation of this round and its size: all must do the same
+  std::size_t bytes = 0;
   std::uint64_t round = 0;
   std::string broken;
 };
@@ -148,21 +150,21 @@ class LocalCollectives : public Collectives {
   void all_reduce_sum(std::span<float> x) override { reduce(x); }
   void all_reduce_sum(std::span<double> x) override { reduce(x); }
   void broadcast(std::span<float> x, int root) override {
-    meet("broadcast", x.data(), [&](std::map<int, void*>& buffers) {
+    meet("broadcast", x.data(), x.size_bytes(), [&](std::map<int, void*>& buffers) {
       const auto* from = static_cast<const float*>(buffers.at(root));
       for (const auto& [rank, to] : buffers)
         if (rank != root) std::copy_n(from, x.size(), static_cast<float*>(to));
     });
   }
   void barrier() override {
-    meet("barrier", nullptr, [](std::map<int, void*>&) {});
+    meet("barrier", nullptr, 0, [](std::map<int, void*>&) {});
   }
   int members() const override { return static_cast<int>(context_->members.size()); }
 
  private:
   // Summed in the order of ranks, so every run gives the same bits.
   template <class T> void reduce(std::span<T> x) {
-    meet("all_reduce_sum", x.data(), [&](std::map<int, void*>& buffers) {
+    meet("all_reduce_sum", x.data(), x.size_bytes(), [&](std::map<int, void*>& buffers) {
       for (std::size_t i = 0; i < x.size(); ++i) {
         T sum = 0;
         for (const auto& [rank, buffer] : buffers) sum += static_cast<const T*>(buffer)[i];
@@ -172,11 +174,19 @@ class LocalCollectives : public Collectives {
   }
 
   // The last to arrive does the work for all, under the lock, so no buffer can go away meanwhile.
-  template <class Work> void meet(const char* what, void* buffer, Work work) {
+  template <class Work> void meet(const char* what, void* buffer, std::size_t bytes, Work work) {
     std::unique_lock lock(shared_.mutex);
     Context& c = *context_;
     const auto intact = [&] { check<DistError>(c.broken.empty(), "worker ", rank_, ", ", what, ": ", c.broken); };
+    if (shared_.is_dead(rank_)) fail<DistError>("worker ", rank_, ", ", what, ": this worker is dead");
+    if (!c.arrived.empty() && (std::string(what) != c.what || bytes != c.bytes)) {
+      c.broken = "worker " + std::to_string(rank_) + " calls " + what + " of " + std::to_string(bytes) + " bytes, others " + c.what + " of " +
+                 std::to_string(c.bytes);
+      shared_.changed.notify_all();
+    }
     intact();
+    c.what = what;
+    c.bytes = bytes;
     c.arrived[rank_] = buffer;
     if (c.arrived.size() == c.members.size()) {
       work(c.arrived);
@@ -216,7 +226,8 @@ class LocalGroup : public Group {
   void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
     const std::scoped_lock lock(shared_.mutex);
     auto& context = shared_.contexts[{epoch, alive}];
-    if (!context) context = std::make_shared<Context>(Context{.members = alive, .arrived = {}, .round = 0, .broken = {}});
+    if (!context) context = std::make_shared<Context>();
+    context->members = alive;
     for (const int member : alive)
       if (shared_.is_dead(member)) context->broken = "worker " + std::to_string(member) + " is dead";
     collectives_ = std::make_unique<LocalCollectives>(shared_, rank_, context);

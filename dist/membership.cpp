@@ -1,6 +1,7 @@
 // Collectives over the living.
 #include "gossamer/dist/membership.h"
 
+#include <algorithm>
 #include <numeric>
 #include <thread>
 
@@ -31,6 +32,8 @@ void Membership::run(FunctionRef<void(Collectives&)> op) {
     const int count = static_cast<int>(members.size());
     check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ", group_.size(), " workers are alive, at least ",
                      min_workers_, " are wanted; resume from the last checkpoint");
+    check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ", group_.rank(),
+                     ": the others have given this worker up; it can't go on with them");
     try {
       const bool all = built_for_.empty() && count == group_.size();
       if (!all && members != built_for_) {

@@ -36,7 +36,7 @@ struct Quadratic {
   std::vector<float> target;
 };
 
-// Runs body(rank, group) in a thread each; the first failure is thrown here.
+// Runs body(rank, group) in a thread each; the first failure of a worker that lives is thrown here.
 inline void on_workers(LocalCluster& cluster, int n, const std::function<void(int, Group&)>& body) {
   std::vector<std::thread> threads;
   std::mutex mutex;
@@ -48,7 +48,7 @@ inline void on_workers(LocalCluster& cluster, int n, const std::function<void(in
       } catch (...) {
         {
           const std::scoped_lock lock(mutex);
-          if (!error) error = std::current_exception();
+          if (!error && cluster.group(rank).control().alive(rank)) error = std::current_exception();
         }
         cluster.kill(rank);
       }
