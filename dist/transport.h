@@ -31,11 +31,12 @@ struct Event {
   int peer = -1;
   Message message;
   bool ok = false;                  // exchanged: the payload arrived whole on this side
-  std::string why;                  // dead: "connection closed", "no heartbeat for 2.0 s"
+  std::string why;                  // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went wrong
 };
 
 // Messages to and from neighbours, deaths included. One consumer thread calls next(); send, wake and post may be called by any.
-// Heartbeats and death detection run inside, on a thread of the link.
+// Heartbeats and death detection run inside, on a thread of the link. A death is posted once. A worker that the others gave up (it was
+// frozen for too long) is no member any more: next() throws DistError then, and so do the collectives.
 class ControlLink {
  public:
   virtual ~ControlLink() = default;
