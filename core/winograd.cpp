@@ -176,12 +176,19 @@ template <class T> void convolve(const ConvGeometry& g, const T* x, const Weight
   });
 }
 
-// [rows, columns] -> [columns, rows]
+// [rows, columns] -> [columns, rows] by way of a small square: each line of memory is read once and written once, however badly
+// the strides fall on the cache's sets.
 template <class T> void transpose(i64 rows, i64 columns, const T* from, T* to) {
-  parallel_for((columns + 15) / 16, 4, [&](i64 begin, i64 end) {
-    for (i64 r0 = 0; r0 < rows; r0 += 16) {
-      for (i64 c = begin * 16; c < std::min(end * 16, columns); ++c) {
-        for (i64 r = r0; r < std::min(r0 + 16, rows); ++r) to[c * rows + r] = from[r * columns + c];
+  constexpr i64 side = 32;
+  parallel_for((columns + side - 1) / side, 4, [&](i64 begin, i64 end) {
+    T square[side][side];
+    for (i64 c0 = begin * side; c0 < std::min(end * side, columns); c0 += side) {
+      for (i64 r0 = 0; r0 < rows; r0 += side) {
+        const i64 across = std::min(side, columns - c0), down = std::min(side, rows - r0);
+        for (i64 r = 0; r < down; ++r) {
+          for (i64 c = 0; c < across; ++c) square[c][r] = from[(r0 + r) * columns + c0 + c];
+        }
+        for (i64 c = 0; c < across; ++c) std::copy_n(square[c], down, to + (c0 + c) * rows + r0);
       }
     }
   });
