@@ -24,7 +24,7 @@ ImageSize decode_part(std::span<const std::byte>, const std::string& name, PickB
 
 ImageSize decode_jpeg(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
 ImageSize decode_png(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
-ImageSize decode_other(std::span<const std::byte>, const std::string& name, PickBox, Image& out);   // BMP, GIF, PNM by stb_image
+ImageSize decode_other(std::span<const std::byte>, const std::string& name, PickBox, Image& out);   // BMP, GIF by stb_image
 ImageSize probe_jpeg(std::span<const std::byte>, const std::string& name);
 ImageSize probe_png(std::span<const std::byte>, const std::string& name);
 ImageSize probe_other(std::span<const std::byte>, const std::string& name);

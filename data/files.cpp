@@ -55,7 +55,7 @@ Mapping::~Mapping() {
 }
 
 bool is_image_name(const std::string& name) {
-  static constexpr std::array<std::string_view, 9> endings{"jpg", "jpeg", "jpe", "png", "bmp", "gif", "ppm", "pgm", "pnm"};
+  static constexpr std::array<std::string_view, 6> endings{"jpg", "jpeg", "jpe", "png", "bmp", "gif"};
   const std::size_t dot = name.rfind('.');
   if (dot == std::string::npos) return false;
   std::string ending = name.substr(dot + 1);

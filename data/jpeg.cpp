@@ -64,16 +64,14 @@ template <class F> [[gnu::noinline]] bool guarded(Errors& errors, F&& f) {
   return true;
 }
 
-// One per thread, used again for every picture: making one costs as much as decoding a 32x32 picture.
+// One per thread. The library's object is made anew for each picture: it would keep the tables of the one before, and a damaged
+// file without tables would decode or not depending on what its thread had met earlier.
 class Decompressor {
  public:
   Decompressor() {
     init_errors(errors);
     c.err = &errors.base;
-    check<DataError>(guarded(errors, [&] { jpeg_create_decompress(&c); }), "libjpeg: ", errors.text);
-    progress = {};
     progress.progress_monitor = count_scans;
-    c.progress = &progress;
   }
   ~Decompressor() {
     guarded(errors, [&] { jpeg_destroy_decompress(&c); });
@@ -89,7 +87,9 @@ class Decompressor {
 
   ImageSize header(std::span<const std::byte> bytes, const std::string& name) {
     run(name, [&] {
-      jpeg_abort_decompress(&c);            // what a thrown exception may have left open
+      jpeg_destroy_decompress(&c);          // does nothing the first time
+      jpeg_create_decompress(&c);           // keeps c.err
+      c.progress = &progress;
       jpeg_mem_src(&c, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       if (jpeg_read_header(&c, TRUE) != JPEG_HEADER_OK) ERREXIT(&c, JERR_NO_IMAGE);
     });

@@ -99,6 +99,20 @@ TEST(Decode, GoesOnWellAfterADamagedPicture) {
   }
 }
 
+TEST(Decode, RemembersNothingOfThePictureBefore) {
+  // A file without its quantisation tables must be refused, also after one that had them.
+  const Bytes good = encode_jpeg(pattern(64, 64));
+  Bytes bare = good;
+  for (std::size_t i = 2; i + 3 < bare.size() && bare[i] == std::byte{0xFF} && bare[i + 1] != std::byte{0xDA};) {
+    const std::size_t length = 2 + (std::to_integer<std::size_t>(bare[i + 2]) << 8 | std::to_integer<std::size_t>(bare[i + 3]));
+    if (bare[i + 1] == std::byte{0xDB}) bare.erase(bare.begin() + static_cast<std::ptrdiff_t>(i), bare.begin() + static_cast<std::ptrdiff_t>(i + length));
+    else i += length;
+  }
+  ASSERT_LT(bare.size(), good.size());
+  decode(good, "good.jpg");
+  EXPECT_THAT(error_of([&] { decode(bare, "bare.jpg"); }), HasSubstr("bare.jpg: damaged JPEG"));
+}
+
 TEST(Decode, ReadsAPngWhateverItsNameIs) {
   const Image image = pattern(37, 23);
   EXPECT_EQ(decode(make_png(image), "n02105855_2933.JPEG").pixels, image.pixels);
@@ -135,9 +149,29 @@ TEST(Decode, RefusesDamagedPng) {
   EXPECT_THAT(error_of([&] { decode(flipped, "x.png"); }), HasSubstr("x.png: damaged PNG"));
 }
 
-TEST(Decode, ReadsPnmAndNamesWhatItCantRead) {
-  const Image ppm = decode(to_bytes("P6 2 1 255\n\x01\x02\x03\x04\x05\x06"), "a.ppm");
-  EXPECT_EQ(ppm.pixels, (std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6}));
+// 24-bit BMP: rows from the bottom, blue first, padded to 4 bytes.
+std::string bmp(int width, int height, const std::string& rows) {
+  std::string h("BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\0\0\0\0\0\0\0\0\x01\0\x18\0", 30);
+  h.resize(54);
+  for (std::size_t i = 0; i < 4; ++i) {
+    h[18 + i] = static_cast<char>(width >> (8 * i));
+    h[22 + i] = static_cast<char>(height >> (8 * i));
+  }
+  return h + rows;
+}
+
+TEST(Decode, ReadsBmpAndGifButNotWhatIsCut) {
+  const std::string two = bmp(2, 1, std::string("\3\2\1\6\5\4\0\0", 8));
+  EXPECT_EQ(decode(to_bytes(two), "a.bmp").pixels, (std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(probe(to_bytes(two), "a.bmp").width, 2);
+  EXPECT_THAT(error_of([&] { decode(to_bytes(two.substr(0, two.size() - 3)), "a.bmp"); }), HasSubstr("a.bmp: damaged picture: it ends early"));
+  // One red pixel.
+  const std::string gif("GIF89a\1\0\1\0\x80\0\0\xFF\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;", 35);
+  EXPECT_EQ(decode(to_bytes(gif), "a.gif").pixels, (std::vector<std::uint8_t>{255, 0, 0}));
+  for (std::size_t cut = 6; cut < gif.size(); ++cut) EXPECT_THROW(decode(to_bytes(gif.substr(0, cut)), "a.gif"), DataError) << cut;
+}
+
+TEST(Decode, NamesWhatItCantRead) {
   EXPECT_THAT(error_of([] { decode({}, "empty.jpg"); }), HasSubstr("empty.jpg: the file is empty"));
   EXPECT_THAT(error_of([] { decode(to_bytes("RIFF1234WEBPVP8 "), "a.jpg"); }), HasSubstr("WebP"));
   EXPECT_THAT(error_of([] { decode(to_bytes("<html>404</html>"), "a.jpg"); }), HasSubstr("HTML"));
@@ -156,7 +190,7 @@ TEST(Decode, RefusesPicturesThatClaimTooMuch) {
   Bytes png = make_png(flat(16, 16, 1, 2, 3));
   png[16] = png[20] = std::byte{0x40};
   EXPECT_THAT(error_of([&] { decode(png, "bomb.png"); }), HasSubstr("30000 a side"));
-  EXPECT_THAT(error_of([&] { decode(to_bytes("P6 20000 20000 255\n"), "bomb.ppm"); }), HasSubstr("100 million"));
+  EXPECT_THAT(error_of([&] { decode(to_bytes(bmp(20000, 20000, "")), "bomb.bmp"); }), HasSubstr("100 million"));
 }
 
 TEST(Decode, RefusesAJpegOfThousandScans) {
@@ -196,7 +230,6 @@ TEST(Probe, ReadsTheSizeFromTheHeader) {
   EXPECT_EQ(probe(jpeg, "a").width, 90);
   EXPECT_EQ(probe(jpeg, "a").height, 41);
   EXPECT_EQ(probe(png, "a").width, 31);
-  EXPECT_EQ(probe(to_bytes("P6 2 1 255\n"), "a").width, 2);
 }
 
 }  // namespace
