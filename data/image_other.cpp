@@ -46,17 +46,21 @@ std::uint64_t word(std::span<const std::byte> bytes, std::size_t at, std::size_t
   return value;
 }
 
-// stb_image reads zeros beyond the end of a file, so what is missing shows as black. Both formats say where they end.
-bool ends_early(std::span<const std::byte> bytes, ImageSize size) {
+// What stb_image doesn't check itself: nullptr if all is well. It reads zeros beyond the end of a file, so that what is missing would
+// show as black, and leaves palette entries that a BMP doesn't hold uninitialised.
+const char* defect(std::span<const std::byte> bytes, ImageSize size) {
   if (starts(bytes, 0, "BM")) {
-    const std::uint64_t compression = word(bytes, 30, 4), bits = word(bytes, 28, 2);
-    const bool plain = word(bytes, 14, 4) >= 40 && (compression == 0 || compression == 3) && bits <= 32;
+    const std::uint64_t offset = word(bytes, 10, 4), header = word(bytes, 14, 4), bits = word(bytes, 28, 2), compression = word(bytes, 30, 4);
+    const bool palette = bits == 1 || bits == 4 || bits == 8, plain = bits == 16 || bits == 24 || bits == 32;
+    if (header < 40 || (compression != 0 && compression != 3) || !(palette || plain) ||
+        (palette && offset != 14 + header + (std::uint64_t{4} << bits)))
+      return "a kind of BMP that isn't read; convert it to PNG";
     const std::uint64_t row = (static_cast<std::uint64_t>(size.width) * bits + 31) / 32 * 4;
-    return plain && word(bytes, 10, 4) + row * static_cast<std::uint64_t>(size.height) > bytes.size();
+    return offset + row * static_cast<std::uint64_t>(size.height) > bytes.size() ? "it ends early" : nullptr;
   }
   std::size_t end = bytes.size();
   while (end > 0 && bytes[end - 1] == std::byte{0}) --end;              // padding
-  return end == 0 || bytes[end - 1] != std::byte{0x3B};                 // GIF's trailer
+  return end == 0 || bytes[end - 1] != std::byte{0x3B} ? "it ends early" : nullptr;   // GIF's trailer
 }
 
 int length(std::span<const std::byte> bytes) { return static_cast<int>(std::min<std::size_t>(bytes.size(), 1u << 30)); }
@@ -80,7 +84,7 @@ ImageSize decode_other(std::span<const std::byte> bytes, const std::string& name
   const ImageSize size = probe_other(bytes, name);
   const Box box = pick(size);
   check_box(box, size, name);
-  check<DataError>(!ends_early(bytes, size), name, ": damaged picture: it ends early");
+  if (const char* what = defect(bytes, size)) fail<DataError>(name, ": damaged picture: ", what);
   int width = 0, height = 0, channels = 0;
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
       stbi_load_from_memory(start(bytes), length(bytes), &width, &height, &channels, 3), stbi_image_free);
