@@ -41,11 +41,13 @@ class Reference final : public Backend {
           std::fill(row.begin(), row.end(), 0.0);
           for (i64 p = 0; p < k; ++p) {
             const double left = static_cast<double>(load(pa, ta ? p * m + i : i * k + p));
-            for (i64 j = 0; j < n; ++j) row[static_cast<std::size_t>(j)] += left * static_cast<double>(load(pb, tb ? j * k + p : p * n + j));
+            for (i64 j = 0; j < n; ++j)
+              row[static_cast<std::size_t>(j)] += left * static_cast<double>(load(pb, tb ? j * k + p : p * n + j));
           }
           for (i64 j = 0; j < n; ++j) {
             double v = static_cast<double>(alpha) * row[static_cast<std::size_t>(j)];
-            if (beta != 0) v += static_cast<double>(beta) * static_cast<double>(load(pc, i * n + j));   // beta 0: c may hold anything
+            if (beta != 0)
+              v += static_cast<double>(beta) * static_cast<double>(load(pc, i * n + j));  // beta 0: c may hold anything
             store(pc, i * n + j, static_cast<float>(v));
           }
         }
@@ -98,7 +100,8 @@ class Reference final : public Backend {
                   for (i64 c = 0; c < cg; ++c) to[c] += up * static_cast<double>(load(tap, c));
                 }
               }
-            for (i64 c = 0; c < g.c; ++c) store(pdx, (row * g.w + v) * g.c + c, static_cast<float>(sum[static_cast<std::size_t>(c)]));
+            for (i64 c = 0; c < g.c; ++c)
+              store(pdx, (row * g.w + v) * g.c + c, static_cast<float>(sum[static_cast<std::size_t>(c)]));
           }
       });
     });
@@ -123,14 +126,15 @@ class Reference final : public Backend {
                   const T* from = px + ((n * g.h + h) * g.w + v) * g.c + k / kg * cg;
                   for (i64 c = 0; c < cg; ++c) sum[static_cast<std::size_t>(c)] += up * static_cast<double>(load(from, c));
                 }
-              for (i64 c = 0; c < cg; ++c) pdw[((k * g.r + r) * g.s + s) * cg + c] = static_cast<float>(sum[static_cast<std::size_t>(c)]);
+              for (i64 c = 0; c < cg; ++c)
+                pdw[((k * g.r + r) * g.s + s) * cg + c] = static_cast<float>(sum[static_cast<std::size_t>(c)]);
             }
       });
     });
   }
 
-  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu, Tensor& y,
-                        Tensor& mean, Tensor& inv_std) override {
+  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu,
+                        Tensor& y, Tensor& mean, Tensor& inv_std) override {
     const i64 cols = x.shape(-1), rows = x.numel() / cols;
     float *pm = mean.as<float>(), *pi = inv_std.as<float>();
     with_floating(x.dtype(), "batch_norm", [&]<class T>() {
@@ -152,8 +156,8 @@ class Reference final : public Backend {
     batch_norm_apply(x, add, scale, shift, relu, mean, inv_std, y);
   }
 
-  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu, const Tensor& mean,
-                        const Tensor& inv_std, Tensor& y) override {
+  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu,
+                        const Tensor& mean, const Tensor& inv_std, Tensor& y) override {
     const i64 cols = x.shape(-1), rows = x.numel() / cols;
     const float *ps = scale.as<float>(), *pb = shift.as<float>(), *pm = mean.as<float>(), *pi = inv_std.as<float>();
     with_floating(x.dtype(), "batch_norm", [&]<class T>() {
@@ -170,8 +174,8 @@ class Reference final : public Backend {
     });
   }
 
-  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean, const Tensor& inv_std,
-                       bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
+  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean,
+                       const Tensor& inv_std, bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
     const i64 cols = x.shape(-1), rows = x.numel() / cols;
     const float *ps = scale.as<float>(), *pm = mean.as<float>(), *pi = inv_std.as<float>();
     with_floating(x.dtype(), "batch_norm_back", [&]<class T>() {

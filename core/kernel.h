@@ -24,7 +24,8 @@ namespace gossamer {
 #ifdef __CUDACC__
 namespace detail {
 template <class F> __global__ void for_each_kernel(i64 n, F f) {
-  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < n; i += static_cast<i64>(gridDim.x) * blockDim.x) f(i);
+  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < n; i += static_cast<i64>(gridDim.x) * blockDim.x)
+    f(i);
 }
 }  // namespace detail
 void* current_stream(Device);            // cudaStream_t of the calling thread (cuda backend)
@@ -45,7 +46,8 @@ template <class F> void for_each(Device device, i64 n, F f, i64 grain = 1 << 15)
 #ifdef __CUDACC__
   const int threads = 256;
   const i64 blocks = (n + threads - 1) / threads;
-  detail::for_each_kernel<<<static_cast<unsigned>(blocks < 65536 ? blocks : 65536), threads, 0, static_cast<cudaStream_t>(current_stream(device))>>>(n, f);
+  detail::for_each_kernel<<<static_cast<unsigned>(blocks < 65536 ? blocks : 65536), threads, 0,
+                            static_cast<cudaStream_t>(current_stream(device))>>>(n, f);
   const cudaError_t status = cudaGetLastError();
   check<DeviceError>(status == cudaSuccess, "kernel launch on ", device.index, ": ", cudaGetErrorString(status));
 #else
@@ -129,7 +131,10 @@ template <class F> double sum_all(Device device, i64 n, F f) {
   return sum;
 }
 // The same, left on the device: *out = factor * sum.
-template <class F> void sum_to(Device device, i64 n, F f, double factor, float* out) { detail::sum_pieces(device, n, f, factor, out); }
+template <class F>
+void sum_to(Device device, i64 n, F f, double factor, float* out) {
+  detail::sum_pieces(device, n, f, factor, out);
+}
 
 namespace detail {
 // Adds rows of one piece in f32.

@@ -7,7 +7,7 @@
 namespace gossamer {
 namespace {
 
-// --- one operand: f(x), and d(x or y) = dy/dx. from_output: the gradient is read off the result, so the input need not be kept. ---
+// --- one operand: f(x), and d(x or y) = dy/dx. from_output: the gradient is read off the result, so the input is not kept. ---
 struct Relu {
   static constexpr bool from_output = true;
   GOSSAMER_HD static float f(float x) { return 0.0f > x ? 0.0f : x; }     // in this order a NaN stays NaN
@@ -71,7 +71,9 @@ template <class Op> Tensor unary(const char* op, const Tensor& x) {
   with_floating(x.dtype(), op, [&]<class T>() { for_each(x.device(), x.numel(), Unary<Op, T>{x.as<T>(), y.as<T>()}); });
   record(op, y, {x}, {Op::from_output ? y : x}, [op](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dx = Tensor::empty(g.shape(), g.dtype(), g.device());
-    with_floating(g.dtype(), op, [&]<class T>() { for_each(g.device(), g.numel(), UnaryBack<Op, T>{g.as<T>(), saved[0].as<T>(), dx.as<T>()}); });
+    with_floating(g.dtype(), op, [&]<class T>() {
+      for_each(g.device(), g.numel(), UnaryBack<Op, T>{g.as<T>(), saved[0].as<T>(), dx.as<T>()});
+    });
     return Grads{dx};
   });
   return y;
@@ -92,7 +94,8 @@ Tensor affine_of(const char* op, const Tensor& x, float a, float b) {
 Tensor affine(const char* op, const Tensor& x, float a, float b) {
   detail::check_floating(op, "input", x);
   Tensor y = affine_of(op, x, a, b);
-  record(op, y, {x}, {}, [op, a](const Tensor& g, const std::vector<Tensor>&) { return Grads{a == 1 ? g : affine_of(op, g, a, 0)}; });
+  record(op, y, {x}, {},
+         [op, a](const Tensor& g, const std::vector<Tensor>&) { return Grads{a == 1 ? g : affine_of(op, g, a, 0)}; });
   return y;
 }
 
@@ -144,18 +147,27 @@ template <class Op, Part part, bool one, class Y, class G, class A, class B> str
 };
 
 // Runs one part over the broadcast. a (or b) may be undefined where it is not read; its type then does not matter.
-template <class Op, Part part> void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a, const Tensor& b, Tensor& y) {
+template <class Op, Part part>
+void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a, const Tensor& b, Tensor& y) {
   const DType type_g = g.defined() ? g.dtype() : y.dtype(), type_a = type_g, type_b = b.defined() ? b.dtype() : DType::f32;
-  with_floating(y.dtype(), op, [&]<class Y>() { with_floating(type_a, op, [&]<class A>() { with_floating(type_b, op, [&]<class B>() {
-    const auto run = [&]<bool one>() {
-      const Binary<Op, part, one, Y, A, A, B> f{g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
-                                                b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
-      if (shape.kind == detail::Spread::trailing) for_each_row(y.device(), shape.rows, shape.cols, f);
-      else for_each(y.device(), shape.cols, f);
-    };
-    if (shape.kind == detail::Spread::one) run.template operator()<true>();
-    else run.template operator()<false>();
-  }); }); });
+  with_floating(y.dtype(), op, [&]<class Y>() {
+    with_floating(type_a, op, [&]<class A>() {
+      with_floating(type_b, op, [&]<class B>() {
+        const auto run = [&]<bool one>() {
+          const Binary<Op, part, one, Y, A, A, B> f{g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
+                                                    b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
+          if (shape.kind == detail::Spread::trailing)
+            for_each_row(y.device(), shape.rows, shape.cols, f);
+          else
+            for_each(y.device(), shape.cols, f);
+        };
+        if (shape.kind == detail::Spread::one)
+          run.template operator()<true>();
+        else
+          run.template operator()<false>();
+      });
+    });
+  });
 }
 
 // The result has the shape and the type of a.
@@ -170,25 +182,26 @@ template <class Op> Tensor binary(const char* op, const Tensor& a, const Tensor&
   const bool want_a = detail::wants(a), want_b = detail::wants(b);
   const DType type_b = detail::grad_type(b);
   const Shape shape_b = b.shape();
-  record(op, y, {a, b}, {Op::reads_a && want_b ? a : Tensor(), Op::reads_b ? b : Tensor()}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
-    Grads grads(2);
-    if (want_a) {
-      grads[0] = g;
-      if constexpr (Op::reads_b) {
-        grads[0] = Tensor::empty(g.shape(), g.dtype(), g.device());
-        run_binary<Op, Part::da>(op, shape, g, {}, saved[1], grads[0]);
-      }
-    }
-    if (want_b) {
-      Tensor each = g;
-      if constexpr (!std::is_same_v<Op, Add>) {      // terms that will be summed stay f32 until then
-        each = Tensor::empty(g.shape(), shape.kind == detail::Spread::same ? type_b : DType::f32, g.device());
-        run_binary<Op, Part::db>(op, shape, g, saved[0], saved[1], each);
-      }
-      grads[1] = detail::sum_broadcast(each, shape, shape_b, type_b);
-    }
-    return grads;
-  });
+  record(op, y, {a, b}, {Op::reads_a && want_b ? a : Tensor(), Op::reads_b ? b : Tensor()},
+         [=](const Tensor& g, const std::vector<Tensor>& saved) {
+           Grads grads(2);
+           if (want_a) {
+             grads[0] = g;
+             if constexpr (Op::reads_b) {
+               grads[0] = Tensor::empty(g.shape(), g.dtype(), g.device());
+               run_binary<Op, Part::da>(op, shape, g, {}, saved[1], grads[0]);
+             }
+           }
+           if (want_b) {
+             Tensor each = g;
+             if constexpr (!std::is_same_v<Op, Add>) {  // terms that will be summed stay f32 until then
+               each = Tensor::empty(g.shape(), shape.kind == detail::Spread::same ? type_b : DType::f32, g.device());
+               run_binary<Op, Part::db>(op, shape, g, saved[0], saved[1], each);
+             }
+             grads[1] = detail::sum_broadcast(each, shape, shape_b, type_b);
+           }
+           return grads;
+         });
   return y;
 }
 
@@ -260,7 +273,8 @@ Tensor abs(const Tensor& x) { return unary<Abs>("abs", x); }
 
 Tensor cast(const Tensor& x, DType type) {
   detail::check_floating("cast", "input", x);
-  check<ShapeError>(type == DType::f32 || type == DType::bf16, "cast: from ", x.dtype(), " to ", type, " for input ", x.shape(), "; wanted f32 or bf16");
+  check<ShapeError>(type == DType::f32 || type == DType::bf16, "cast: from ", x.dtype(), " to ", type, " for input ", x.shape(),
+                    "; wanted f32 or bf16");
   if (x.dtype() == type) return x;
   Tensor y = x.to(type);
   const DType before = x.dtype();
@@ -278,9 +292,11 @@ Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t strea
 }
 
 Tensor normalize(const Tensor& images, const std::array<float, 3>& mean, const std::array<float, 3>& std, DType type) {
-  check<ShapeError>(images.defined() && images.dtype() == DType::u8 && images.rank() == 4 && images.shape(3) == 3, "normalize: wanted images u8 [N, H, W, 3], given ",
+  check<ShapeError>(images.defined() && images.dtype() == DType::u8 && images.rank() == 4 && images.shape(3) == 3,
+                    "normalize: wanted images u8 [N, H, W, 3], given ",
                     images.defined() ? images.shape().str() + " " + name_of(images.dtype()) : "nothing");
-  check<ShapeError>(std[0] > 0 && std[1] > 0 && std[2] > 0, "normalize: std ", std[0], ", ", std[1], ", ", std[2], " must be positive");
+  check<ShapeError>(std[0] > 0 && std[1] > 0 && std[2] > 0, "normalize: std ", std[0], ", ", std[1], ", ", std[2],
+                    " must be positive");
   Tensor y = Tensor::empty(images.shape(), type, images.device());
   with_floating(type, "normalize", [&]<class T>() {
     Normalize<T> f{images.as<std::uint8_t>(), y.as<T>(), {}, {}};

@@ -19,7 +19,9 @@ inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 // The type in which an input wants its gradient: its own, except that bf16 copies of flat parameters gather in f32.
-inline DType grad_type(const Tensor& x) { return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32; }
+inline DType grad_type(const Tensor& x) {
+  return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32;
+}
 inline bool wants(const Tensor& x) { return x.defined() && x.slot() != nullptr; }
 inline Tensor as_type(const Tensor& x, DType type) { return x.dtype() == type ? x : x.to(type); }
 
@@ -33,7 +35,8 @@ inline Broadcast broadcast_of(const char* op, const Shape& a, const Shape& b) {
   if (b.numel() == 1) return {Spread::one, 1, a.numel()};
   bool fits = b.rank() <= a.rank();
   for (int d = 1; fits && d <= b.rank(); ++d) fits = a[-d] == b[-d];
-  check<ShapeError>(fits, op, ": a is ", a, ", b is ", b, "; b must have the shape of a, one element, or the last dimensions of a",
+  check<ShapeError>(fits, op, ": a is ", a, ", b is ", b,
+                    "; b must have the shape of a, one element, or the last dimensions of a",
                     b.numel() > a.numel() ? " (is the larger one first?)" : "");
   return {Spread::trailing, b.numel() ? a.numel() / b.numel() : 0, b.numel()};
 }

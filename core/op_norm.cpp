@@ -59,15 +59,16 @@ template <class T> struct FixedBack {             // statistics are constants he
   }
 };
 
-void check_arguments(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& running_mean, const Tensor& running_var,
-                     const BatchNormOptions& o, const Tensor& add) {
+void check_arguments(const Tensor& x, const Tensor& scale, const Tensor& shift, const Tensor& running_mean,
+                     const Tensor& running_var, const BatchNormOptions& o, const Tensor& add) {
   detail::check_floating("batch_norm", "input", x);
-  check<ShapeError>(x.rank() >= 2 && x.shape(-1) > 0, "batch_norm: input is ", x.shape(), "; wanted [..., C] with at least two dimensions");
+  check<ShapeError>(x.rank() >= 2 && x.shape(-1) > 0, "batch_norm: input is ", x.shape(),
+                    "; wanted [..., C] with at least two dimensions");
   const i64 cols = x.shape(-1), rows = x.numel() / cols;
   const auto check_vector = [&](const char* what, const Tensor& t) {
     check<ShapeError>(t.defined(), "batch_norm: ", what, " is undefined; wanted f32 [", cols, "] for input ", x.shape());
-    check<ShapeError>(t.shape() == Shape{cols} && t.dtype() == DType::f32, "batch_norm: ", what, " is ", t.dtype(), " ", t.shape(), ", input ",
-                      x.shape(), " wants f32 [", cols, "]");
+    check<ShapeError>(t.shape() == Shape{cols} && t.dtype() == DType::f32, "batch_norm: ", what, " is ", t.dtype(), " ",
+                      t.shape(), ", input ", x.shape(), " wants f32 [", cols, "]");
     detail::check_device("batch_norm", x, t);
   };
   check_vector("scale", scale);
@@ -75,29 +76,34 @@ void check_arguments(const Tensor& x, const Tensor& scale, const Tensor& shift, 
   if (!o.training || running_mean.defined()) check_vector("running_mean", running_mean);
   if (!o.training || running_var.defined()) check_vector("running_var", running_var);
   if (add.defined())
-    check<ShapeError>(add.shape() == x.shape() && add.dtype() == x.dtype(), "batch_norm: add is ", add.dtype(), " ", add.shape(), ", input is ",
-                      x.dtype(), " ", x.shape(), "; they must be alike");
+    check<ShapeError>(add.shape() == x.shape() && add.dtype() == x.dtype(), "batch_norm: add is ", add.dtype(), " ", add.shape(),
+                      ", input is ", x.dtype(), " ", x.shape(), "; they must be alike");
   check<ShapeError>(!o.training || rows > 1, "batch_norm: input ", x.shape(), " has ", rows,
                     " value per channel, training needs two or more; use a larger batch or training = false");
 }
 
-Grads fixed_back(const Tensor& dy, const Tensor& x, const Tensor& y, const Tensor& scale, const Tensor& mean, const Tensor& inv_std, bool want_add) {
+Grads fixed_back(const Tensor& dy, const Tensor& x, const Tensor& y, const Tensor& scale, const Tensor& mean,
+                 const Tensor& inv_std, bool want_add) {
   const i64 cols = x.shape(-1), rows = x.numel() / cols;
   Grads grads{Tensor::empty(x.shape(), x.dtype(), x.device()), Tensor::empty({cols}, DType::f32, x.device()),
-              Tensor::empty({cols}, DType::f32, x.device()), want_add ? Tensor::empty(x.shape(), x.dtype(), x.device()) : Tensor()};
+              Tensor::empty({cols}, DType::f32, x.device()),
+              want_add ? Tensor::empty(x.shape(), x.dtype(), x.device()) : Tensor()};
   with_floating(x.dtype(), "batch_norm", [&]<class T>() {
     const Masked<T> g{dy.as<T>(), y.defined() ? y.as<T>() : nullptr};
-    sum_columns(x.device(), rows, cols, ScaleTerm<T>{g, x.as<T>(), mean.as<float>(), inv_std.as<float>(), cols}, grads[1].as<float>());
+    sum_columns(x.device(), rows, cols, ScaleTerm<T>{g, x.as<T>(), mean.as<float>(), inv_std.as<float>(), cols},
+                grads[1].as<float>());
     sum_columns(x.device(), rows, cols, ShiftTerm<T>{g, cols}, grads[2].as<float>());
-    for_each_row(x.device(), rows, cols, FixedBack<T>{g, scale.as<float>(), inv_std.as<float>(), grads[0].as<T>(), want_add ? grads[3].as<T>() : nullptr, cols});
+    for_each_row(
+        x.device(), rows, cols,
+        FixedBack<T>{g, scale.as<float>(), inv_std.as<float>(), grads[0].as<T>(), want_add ? grads[3].as<T>() : nullptr, cols});
   });
   return grads;
 }
 
 }  // namespace
 
-Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor running_mean, Tensor running_var, BatchNormOptions options,
-                  const Tensor& add) {
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor running_mean, Tensor running_var,
+                  BatchNormOptions options, const Tensor& add) {
   check_arguments(x, scale, shift, running_mean, running_var, options, add);
   const i64 cols = x.shape(-1), rows = x.numel() / cols;
   const Device device = x.device();
@@ -108,9 +114,10 @@ Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Ten
     mean = Tensor::empty({cols}, DType::f32, device);
     backend(device).batch_norm_train(x, branch, scale, shift, options.eps, options.relu, y, mean, inv_std);
     if (running_mean.defined() || running_var.defined())
-      for_each(device, cols, UpdateRunning{mean.as<float>(), inv_std.as<float>(), running_mean.defined() ? running_mean.as<float>() : nullptr,
-                                           running_var.defined() ? running_var.as<float>() : nullptr, options.momentum, options.eps,
-                                           static_cast<float>(rows) / static_cast<float>(rows - 1)});
+      for_each(device, cols,
+               UpdateRunning{mean.as<float>(), inv_std.as<float>(), running_mean.defined() ? running_mean.as<float>() : nullptr,
+                             running_var.defined() ? running_var.as<float>() : nullptr, options.momentum, options.eps,
+                             static_cast<float>(rows) / static_cast<float>(rows - 1)});
   } else {
     // A copy: a later training step may move the running mean before backward reads it.
     mean = wants_grad({x, scale, shift, add}) ? running_mean.clone() : running_mean;
@@ -127,8 +134,9 @@ Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Ten
                 Tensor::empty({cols}, DType::f32, in.device()), Tensor()};
     // Without a ReLU the gradient of the added branch is dy itself: nothing to compute.
     if (want_add) grads[3] = relu ? Tensor::empty(in.shape(), in.dtype(), in.device()) : dy;
-    backend(in.device()).batch_norm_back(dy, in, relu ? &out : nullptr, saved[2], saved[3], saved[4], relu, grads[0], grads[1], grads[2],
-                                         want_add && relu ? &grads[3] : nullptr);
+    backend(in.device())
+        .batch_norm_back(dy, in, relu ? &out : nullptr, saved[2], saved[3], saved[4], relu, grads[0], grads[1], grads[2],
+                         want_add && relu ? &grads[3] : nullptr);
     return grads;
   });
   return y;

@@ -8,10 +8,11 @@ namespace {
 PoolGeometry geometry_of(const char* op, const Tensor& x, const PoolOptions& o) {
   detail::check_floating(op, "input", x);
   check<ShapeError>(x.rank() == 4, op, ": input is ", x.shape(), "; wanted [N, H, W, C]");
-  check<ShapeError>(o.kernel >= 1 && o.kernel <= 15 && o.stride >= 1 && o.padding >= 0 && 2 * o.padding <= o.kernel, op, ": kernel ", o.kernel, ", stride ",
-                    o.stride, ", padding ", o.padding, "; wanted kernel in [1, 15], stride >= 1, padding in [0, kernel/2]");
-  check<ShapeError>(x.shape(1) + 2 * o.padding >= o.kernel && x.shape(2) + 2 * o.padding >= o.kernel, op, ": input ", x.shape(), " with padding ",
-                    o.padding, " is smaller than the window [", o.kernel, ", ", o.kernel, "]");
+  check<ShapeError>(o.kernel >= 1 && o.kernel <= 15 && o.stride >= 1 && o.padding >= 0 && 2 * o.padding <= o.kernel, op,
+                    ": kernel ", o.kernel, ", stride ", o.stride, ", padding ", o.padding,
+                    "; wanted kernel in [1, 15], stride >= 1, padding in [0, kernel/2]");
+  check<ShapeError>(x.shape(1) + 2 * o.padding >= o.kernel && x.shape(2) + 2 * o.padding >= o.kernel, op, ": input ", x.shape(),
+                    " with padding ", o.padding, " is smaller than the window [", o.kernel, ", ", o.kernel, "]");
   return {x.shape(0), x.shape(1), x.shape(2), x.shape(3), (x.shape(1) + 2 * o.padding - o.kernel) / o.stride + 1,
           (x.shape(2) + 2 * o.padding - o.kernel) / o.stride + 1, o.kernel, o.stride, o.padding};
 }
@@ -180,12 +181,14 @@ Tensor max_pool2d(const Tensor& x, PoolOptions options) {
   Tensor y = Tensor::empty({p.n, p.ho, p.wo, p.c}, x.dtype(), device);
   const Tensor taken = wants_grad({x}) ? Tensor::empty(y.shape(), DType::u8, device) : Tensor();
   with_floating(x.dtype(), "max_pool2d", [&]<class T>() {
-    for_each_row(device, p.n * p.ho * p.wo, p.c, MaxForward<T>{x.as<T>(), y.as<T>(), taken.defined() ? taken.as<std::uint8_t>() : nullptr, p}, 1 << 12);
+    for_each_row(device, p.n * p.ho * p.wo, p.c,
+                 MaxForward<T>{x.as<T>(), y.as<T>(), taken.defined() ? taken.as<std::uint8_t>() : nullptr, p}, 1 << 12);
   });
   record("max_pool2d", y, {x}, {taken}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dx = Tensor::empty({p.n, p.h, p.w, p.c}, g.dtype(), device);
     with_floating(g.dtype(), "max_pool2d", [&]<class T>() {
-      for_each_row(device, p.n * p.h * p.w, p.c, PoolBack<T, true>{g.as<T>(), saved[0].as<std::uint8_t>(), dx.as<T>(), p, 1}, 1 << 12);
+      for_each_row(device, p.n * p.h * p.w, p.c, PoolBack<T, true>{g.as<T>(), saved[0].as<std::uint8_t>(), dx.as<T>(), p, 1},
+                   1 << 12);
     });
     return Grads{dx};
   });
@@ -212,7 +215,8 @@ Tensor avg_pool2d(const Tensor& x, PoolOptions options) {
 
 Tensor global_avg_pool(const Tensor& x) {
   detail::check_floating("global_avg_pool", "input", x);
-  check<ShapeError>(x.rank() == 4 && x.shape(1) > 0 && x.shape(2) > 0, "global_avg_pool: input is ", x.shape(), "; wanted [N, H, W, C]");
+  check<ShapeError>(x.rank() == 4 && x.shape(1) > 0 && x.shape(2) > 0, "global_avg_pool: input is ", x.shape(),
+                    "; wanted [N, H, W, C]");
   const i64 n = x.shape(0), pixels = x.shape(1) * x.shape(2), cols = x.shape(3);
   Tensor y = Tensor::empty({n, cols}, x.dtype(), x.device());
   with_floating(x.dtype(), "global_avg_pool", [&]<class T>() {
@@ -221,7 +225,9 @@ Tensor global_avg_pool(const Tensor& x) {
   const Shape shape = x.shape();
   record("global_avg_pool", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     Tensor dx = Tensor::empty(shape, g.dtype(), g.device());
-    with_floating(g.dtype(), "global_avg_pool", [&]<class T>() { for_each_row(g.device(), n * pixels, cols, GlobalBack<T>{g.as<T>(), dx.as<T>(), pixels, cols}); });
+    with_floating(g.dtype(), "global_avg_pool", [&]<class T>() {
+      for_each_row(g.device(), n * pixels, cols, GlobalBack<T>{g.as<T>(), dx.as<T>(), pixels, cols});
+    });
     return Grads{dx};
   });
   return y;
@@ -229,16 +235,26 @@ Tensor global_avg_pool(const Tensor& x) {
 
 Tensor subsample_pad(const Tensor& x, int stride, i64 channels) {
   detail::check_floating("subsample_pad", "input", x);
-  check<ShapeError>(x.rank() == 4 && stride >= 1 && channels >= x.shape(3), "subsample_pad: input ", x.shape(), " with stride ", stride, " to ", channels,
-                    " channels; wanted [N, H, W, C], stride >= 1 and at least C channels");
+  check<ShapeError>(x.rank() == 4 && stride >= 1 && channels >= x.shape(3), "subsample_pad: input ", x.shape(), " with stride ",
+                    stride, " to ", channels, " channels; wanted [N, H, W, C], stride >= 1 and at least C channels");
   const i64 n = x.shape(0);
-  const Shortcut s{x.shape(1), x.shape(2), x.shape(3), (x.shape(1) + stride - 1) / stride, (x.shape(2) + stride - 1) / stride, channels,
-                   (channels - x.shape(3)) / 2, stride};
+  const Shortcut s{x.shape(1),
+                   x.shape(2),
+                   x.shape(3),
+                   (x.shape(1) + stride - 1) / stride,
+                   (x.shape(2) + stride - 1) / stride,
+                   channels,
+                   (channels - x.shape(3)) / 2,
+                   stride};
   Tensor y = Tensor::empty({n, s.ho, s.wo, s.k}, x.dtype(), x.device());
-  with_floating(x.dtype(), "subsample_pad", [&]<class T>() { for_each_row(x.device(), n * s.ho * s.wo, s.k, ShortcutForward<T>{x.as<T>(), y.as<T>(), s}); });
+  with_floating(x.dtype(), "subsample_pad", [&]<class T>() {
+    for_each_row(x.device(), n * s.ho * s.wo, s.k, ShortcutForward<T>{x.as<T>(), y.as<T>(), s});
+  });
   record("subsample_pad", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     Tensor dx = Tensor::empty({n, s.h, s.w, s.c}, g.dtype(), g.device());
-    with_floating(g.dtype(), "subsample_pad", [&]<class T>() { for_each_row(g.device(), n * s.h * s.w, s.c, ShortcutBack<T>{g.as<T>(), dx.as<T>(), s}); });
+    with_floating(g.dtype(), "subsample_pad", [&]<class T>() {
+      for_each_row(g.device(), n * s.h * s.w, s.c, ShortcutBack<T>{g.as<T>(), dx.as<T>(), s});
+    });
     return Grads{dx};
   });
   return y;

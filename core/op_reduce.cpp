@@ -128,7 +128,8 @@ i64 row_grain(i64 cols) { return (1 << 12) / cols + 1; }
 Tensor sum_scaled(const char* op, const Tensor& x, double factor) {
   detail::check_floating(op, "input", x);
   Tensor y = Tensor::empty({}, DType::f32, x.device());
-  with_floating(x.dtype(), op, [&]<class T>() { sum_to(x.device(), x.numel(), detail::Read<T>{x.as<T>()}, factor, y.as<float>()); });
+  with_floating(x.dtype(), op,
+                [&]<class T>() { sum_to(x.device(), x.numel(), detail::Read<T>{x.as<T>()}, factor, y.as<float>()); });
   const Shape shape = x.shape();
   const DType type = x.dtype();
   record(op, y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
@@ -146,7 +147,9 @@ Tensor softmax_of(const char* op, const Tensor& x, bool logs) {
   check<ShapeError>(x.rank() >= 1 && x.shape(-1) > 0, op, ": input is ", x.shape(), "; wanted [..., K] with K >= 1");
   const i64 cols = x.shape(-1), rows = x.numel() / cols;
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  with_floating(x.dtype(), op, [&]<class T>() { for_each(x.device(), rows, SoftmaxRow<T>{x.as<T>(), y.as<T>(), cols, logs}, row_grain(cols)); });
+  with_floating(x.dtype(), op, [&]<class T>() {
+    for_each(x.device(), rows, SoftmaxRow<T>{x.as<T>(), y.as<T>(), cols, logs}, row_grain(cols));
+  });
   record(op, y, {x}, {y}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dx = Tensor::empty(g.shape(), g.dtype(), g.device());
     with_floating(g.dtype(), op, [&]<class T>() {
@@ -162,14 +165,16 @@ void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
   detail::check_floating(op, "logits", logits);
   check<ShapeError>(labels.defined() && labels.dtype() == DType::i32, op, ": labels must be i32 [N], given ",
                     labels.defined() ? name_of(labels.dtype()) : "nothing", " for logits ", logits.shape());
-  check<ShapeError>(logits.rank() == 2 && labels.rank() == 1 && logits.shape(0) == labels.shape(0) && logits.shape(1) > 0, op, ": logits ",
-                    logits.shape(), " and labels ", labels.shape(), " do not fit; wanted logits [N, K] and labels [N]");
+  check<ShapeError>(logits.rank() == 2 && labels.rank() == 1 && logits.shape(0) == labels.shape(0) && logits.shape(1) > 0, op,
+                    ": logits ", logits.shape(), " and labels ", labels.shape(),
+                    " do not fit; wanted logits [N, K] and labels [N]");
   detail::check_device(op, logits, labels);
   if (!labels.device().is_cpu()) return;
   const std::int32_t* label = labels.as<std::int32_t>();
   for (i64 r = 0; r < labels.numel(); ++r)
-    check<ShapeError>(label[r] >= 0 && label[r] < logits.shape(1), op, ": label ", label[r], " of row ", r, " is outside [0, ", logits.shape(1),
-                      ") of logits ", logits.shape(), "; does the model have as many outputs as the data set has classes?");
+    check<ShapeError>(label[r] >= 0 && label[r] < logits.shape(1), op, ": label ", label[r], " of row ", r, " is outside [0, ",
+                      logits.shape(1), ") of logits ", logits.shape(),
+                      "; does the model have as many outputs as the data set has classes?");
 }
 
 }  // namespace
@@ -187,12 +192,16 @@ Tensor sum_rows(const Tensor& x) {
   check<ShapeError>(x.rank() >= 1, "sum_rows: input is ", x.shape(), "; wanted [..., D]");
   const i64 cols = x.shape(-1), rows = cols ? x.numel() / cols : 0;
   Tensor y = Tensor::empty({cols}, DType::f32, x.device());
-  with_floating(x.dtype(), "sum_rows", [&]<class T>() { sum_columns(x.device(), rows, cols, detail::Read<T>{x.as<T>(), cols}, y.as<float>()); });
+  with_floating(x.dtype(), "sum_rows", [&]<class T>() {
+    sum_columns(x.device(), rows, cols, detail::Read<T>{x.as<T>(), cols}, y.as<float>());
+  });
   const Shape shape = x.shape();
   const DType type = x.dtype();
   record("sum_rows", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     Tensor dx = Tensor::empty(shape, type, g.device());
-    with_floating(type, "sum_rows", [&]<class T>() { for_each_row(g.device(), rows, cols, CopyRow<T>{g.as<float>(), dx.as<T>(), cols}); });
+    with_floating(type, "sum_rows", [&]<class T>() {
+      for_each_row(g.device(), rows, cols, CopyRow<T>{g.as<float>(), dx.as<T>(), cols});
+    });
     return Grads{dx};
   });
   return y;
@@ -210,7 +219,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   const Device device = logits.device();
   Tensor losses = Tensor::empty({rows}, DType::f32, device), norm = Tensor::empty({rows, 2}, DType::f32, device);
   with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
-    for_each(device, rows, CrossEntropyRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(), norm.as<float>(), cols, smoothing},
+    for_each(device, rows,
+             CrossEntropyRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(), norm.as<float>(), cols, smoothing},
              row_grain(cols));
   });
   Tensor y = Tensor::empty({}, DType::f32, device);
@@ -218,8 +228,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   record("cross_entropy", y, {logits}, {logits, labels, norm}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dz = Tensor::empty({rows, cols}, saved[0].dtype(), device);
     with_floating(dz.dtype(), "cross_entropy", [&]<class T>() {
-      for_each(device, rows, CrossEntropyBackRow<T>{saved[0].as<T>(), saved[1].as<std::int32_t>(), saved[2].as<float>(), g.as<float>(), dz.as<T>(), cols,
-                                                    smoothing, 1.0f / static_cast<float>(rows)}, row_grain(cols));
+      for_each(device, rows,
+               CrossEntropyBackRow<T>{saved[0].as<T>(), saved[1].as<std::int32_t>(), saved[2].as<float>(), g.as<float>(),
+                                      dz.as<T>(), cols, smoothing, 1.0f / static_cast<float>(rows)},
+               row_grain(cols));
     });
     return Grads{dz};
   });

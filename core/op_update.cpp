@@ -42,8 +42,8 @@ void check_flat(const char* op, const char* what, const Tensor& t, i64 size) {
 }
 void check_same(const char* op, const Tensor& x, const Tensor& y) {
   check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
-  check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(), op, ": ", x.dtype(), " ", x.shape(), " and ",
-                    y.dtype(), " ", y.shape(), "; wanted two f32 spans of one length");
+  check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(), op, ": ", x.dtype(), " ",
+                    x.shape(), " and ", y.dtype(), " ", y.shape(), "; wanted two f32 spans of one length");
   check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ", y.device());
 }
 
@@ -51,12 +51,13 @@ template <bool has_momentum, bool has_twin, class Copy>
 void run_sgd(const SgdSpan& span, FlatParams& p, Tensor& momentum, const SgdStep& o, const Twin* twin, Copy* copy) {
   const i64 at = span.begin;
   for_each(p.values().device(), span.end - span.begin,
-           SgdElement<has_momentum, has_twin, Copy>{p.values().as<float>() + at, has_momentum ? momentum.as<float>() + at : nullptr,
-                                                    has_twin ? twin->values.as<float>() + at : nullptr, p.grads().as<float>() + at, copy,
-                                                    o.learning_rate, o.momentum, span.weight_decay, o.grad_scale, has_twin ? twin->c : 1.0f,
-                                                    has_twin ? twin->s : 0.0f, o.nesterov});
+           SgdElement<has_momentum, has_twin, Copy>{
+               p.values().as<float>() + at, has_momentum ? momentum.as<float>() + at : nullptr,
+               has_twin ? twin->values.as<float>() + at : nullptr, p.grads().as<float>() + at, copy, o.learning_rate, o.momentum,
+               span.weight_decay, o.grad_scale, has_twin ? twin->c : 1.0f, has_twin ? twin->s : 0.0f, o.nesterov});
 }
-template <class Copy> void run_sgd(const SgdSpan& span, FlatParams& p, Tensor& momentum, const SgdStep& o, const Twin* twin, Copy* copy) {
+template <class Copy>
+void run_sgd(const SgdSpan& span, FlatParams& p, Tensor& momentum, const SgdStep& o, const Twin* twin, Copy* copy) {
   if (momentum.defined()) {
     if (twin) run_sgd<true, true>(span, p, momentum, o, twin, copy);
     else run_sgd<true, false>(span, p, momentum, o, twin, copy);
@@ -107,7 +108,9 @@ struct SquareGap {
 };
 struct NotFinite {                       // exponent all ones
   const float* x;
-  GOSSAMER_HD double operator()(i64 i) const { return (__builtin_bit_cast(std::uint32_t, x[i]) & 0x7f800000u) == 0x7f800000u ? 1.0 : 0.0; }
+  GOSSAMER_HD double operator()(i64 i) const {
+    return (__builtin_bit_cast(std::uint32_t, x[i]) & 0x7f800000u) == 0x7f800000u ? 1.0 : 0.0;
+  }
 };
 struct ScaleElement {
   float* x;
@@ -158,7 +161,8 @@ void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Ten
   check_same("jump", own, received);
   if (y.defined()) {
     check_same("jump", x, y);
-    for_each(x.device(), x.numel(), JumpElement<true>{x.as<float>(), y.as<float>(), own.as<float>(), received.as<float>(), jx, jy});
+    for_each(x.device(), x.numel(),
+             JumpElement<true>{x.as<float>(), y.as<float>(), own.as<float>(), received.as<float>(), jx, jy});
   } else {
     for_each(x.device(), x.numel(), JumpElement<false>{x.as<float>(), nullptr, own.as<float>(), received.as<float>(), jx, jy});
   }
@@ -178,10 +182,13 @@ void axpy(Tensor& y, float a, const Tensor& x) {
 }
 
 void accumulate(Tensor& y, const Tensor& x) {
-  check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(), "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
+  check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(),
+                    "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
                     y.defined() ? y.shape().str() : "nothing");
   with_floating(y.dtype(), "accumulate", [&]<class Y>() {
-    with_floating(x.dtype(), "accumulate", [&]<class X>() { for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1}); });
+    with_floating(x.dtype(), "accumulate", [&]<class X>() {
+      for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
+    });
   });
 }
 

@@ -141,7 +141,8 @@ TEST(Tape, ChecksWhatAnOpReturnsAndNamesIt) {
   const std::string count = error_of([&] { broken(x, [](const Tensor&) { return Grads{}; }).backward(); });
   EXPECT_TRUE(has(count, "broken_op") && has(count, "0 gradients for 1")) << count;
   const Tensor h = relu(x);
-  const std::string type = error_of([&] { broken(h, [](const Tensor&) { return Grads{Tensor::zeros({2}, DType::bf16)}; }).backward(); });
+  const std::string type =
+      error_of([&] { broken(h, [](const Tensor&) { return Grads{Tensor::zeros({2}, DType::bf16)}; }).backward(); });
   EXPECT_TRUE(has(type, "broken_op") && has(type, "bf16")) << type;
 }
 

@@ -105,7 +105,8 @@ TEST(FlatParamsGradients, ThatNoBackwardReachedAreZeroAfterSettling) {
   EXPECT_FALSE(m.w1.grad().defined());
   p.settle_grads();
   EXPECT_EQ(list(m.b2.grad()), (std::vector<float>(2, 3)));
-  for (const Tensor& t : {m.w1, m.b1, m.w2}) EXPECT_EQ(list(t.grad()), (std::vector<float>(static_cast<std::size_t>(t.numel()), 0)));
+  for (const Tensor& t : {m.w1, m.b1, m.w2})
+    EXPECT_EQ(list(t.grad()), (std::vector<float>(static_cast<std::size_t>(t.numel()), 0)));
 }
 
 TEST(FlatParamsCompute, InBfloat16IsACopyForMatricesOnly) {

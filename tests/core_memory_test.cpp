@@ -68,10 +68,12 @@ TEST(Allocator, AsksTheSystemForNothingInASteadyState) {
 }
 
 TEST(Allocator, AlignsBlocksForVectorLoadsAndHugePages) {
-  for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, std::size_t{5000}, std::size_t{1} << 20, std::size_t{3} << 20}) {
+  for (const std::size_t bytes :
+       {std::size_t{1}, std::size_t{100}, std::size_t{5000}, std::size_t{1} << 20, std::size_t{3} << 20}) {
     const auto block = allocate(bytes);
     EXPECT_GE(block->bytes, bytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data) % (bytes >= (std::size_t{2} << 20) ? std::size_t{2} << 20 : 64), 0u) << bytes;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data) % (bytes >= (std::size_t{2} << 20) ? std::size_t{2} << 20 : 64), 0u)
+        << bytes;
     std::memset(block->data, 0xab, block->bytes);
   }
   EXPECT_NE(allocate(0)->data, nullptr);

@@ -60,7 +60,8 @@ TEST(ParallelFor, SplitsTheSameWayEveryTime) {
 TEST(ParallelFor, RethrowsWhatAPieceThrew) {
   const Threads use(4);
   for (const i64 bad : {0, 999})
-    EXPECT_THROW(parallel_for(1000, 1, [&](i64 begin, i64 end) { check<DataError>(bad < begin || bad >= end, "piece ", begin); }), DataError);
+    EXPECT_THROW(parallel_for(1000, 1, [&](i64 begin, i64 end) { check<DataError>(bad < begin || bad >= end, "piece ", begin); }),
+                 DataError);
 }
 
 TEST(ParallelFor, RunsInsideItselfWithoutMoreThreads) {

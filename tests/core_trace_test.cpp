@@ -55,7 +55,8 @@ TEST_F(TraceFile, HoldsSlicesCountersFlowsAndNames) {
   EXPECT_EQ(step.at("pid"), 3);
   EXPECT_EQ(step.at("args").at("n"), 17);
   EXPECT_GE(forward.at("ts").get<double>(), step.at("ts").get<double>());
-  EXPECT_LE(forward.at("ts").get<double>() + forward.at("dur").get<double>(), step.at("ts").get<double>() + step.at("dur").get<double>() + 1);
+  EXPECT_LE(forward.at("ts").get<double>() + forward.at("dur").get<double>(),
+            step.at("ts").get<double>() + step.at("dur").get<double>() + 1);
   EXPECT_EQ(named(events, "loss").at(0).at("args").at("value"), 2.5);
   const auto flows = named(events, "exchange");
   ASSERT_EQ(flows.size(), 2u);

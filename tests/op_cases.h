@@ -1,5 +1,5 @@
-// THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The tests of gradients, of bf16 and of
-// backend parity all walk it. A new op is one declaration in core/ops.h, its formula, and one row here.
+// THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The tests of gradients, of bf16 and
+// of backend parity all walk it. A new op is one declaration in core/ops.h, its formula, and one row here.
 #pragma once
 
 #include <cmath>
@@ -34,8 +34,9 @@ struct OpCase {
 };
 
 inline std::string label_of(const OpCase& c) {
-  std::string text = c.op + (c.what.empty() ? "" : " (" + c.what + ")");
-  for (const Shape& s : c.inputs) text += " " + s.str();
+  std::string text = c.op;
+  if (!c.what.empty()) text.append(" (").append(c.what).append(")");
+  for (const Shape& s : c.inputs) text.append(" ").append(s.str());
   return text;
 }
 
@@ -83,7 +84,11 @@ using Inputs = std::vector<Tensor>;
 inline void elementwise(std::vector<OpCase>& all) {
   using F1 = Tensor (*)(const Tensor&);
   using F2 = Tensor (*)(const Tensor&, const Tensor&);
-  const struct { const char* name; F2 f; Draw b; } two[] = {{"add", add, Draw::normal}, {"sub", sub, Draw::normal}, {"mul", mul, Draw::normal}, {"div", div, Draw::positive}};
+  const struct {
+    const char* name;
+    F2 f;
+    Draw b;
+  } two[] = {{"add", add, Draw::normal}, {"sub", sub, Draw::normal}, {"mul", mul, Draw::normal}, {"div", div, Draw::positive}};
   for (const auto& op : two) {
     const auto run = [f = op.f](const Inputs& in) { return f(in[0], in[1]); };
     all.push_back({op.name, "same shape", {{3, 5}, {3, 5}}, run, {Draw::normal, op.b}});
@@ -101,15 +106,24 @@ inline void elementwise(std::vector<OpCase>& all) {
       {"gelu", gelu, Draw::normal}, {"exp", exp, Draw::normal}, {"log", log, Draw::positive}, {"sqrt", sqrt, Draw::positive},
       {"square", square, Draw::normal}, {"abs", abs, Draw::apart}};
   for (const auto& op : one)
-    for (const Shape& shape : {Shape{33}, Shape{2, 3, 4, 5}}) all.push_back({op.name, "", {shape}, [f = op.f](const Inputs& in) { return f(in[0]); }, {op.draw}});
+    for (const Shape& shape : {Shape{33}, Shape{2, 3, 4, 5}})
+      all.push_back({op.name, "", {shape}, [f = op.f](const Inputs& in) { return f(in[0]); }, {op.draw}});
   all.push_back({"cast", "to bf16 and back", {{9, 3}}, [](const Inputs& in) {
     // Rounded down to bf16 there is no slope to measure, so the cast that is checked starts at the input's own type.
     return cast(cast(in[0], in[0].dtype()), DType::f32);
   }});
   all.push_back({"dropout", "p 0.4", {{7, 9}}, [](const Inputs& in) { return dropout(in[0], 0.4f, 5, 6); }});
   all.push_back({"dropout", "p 0", {{7}}, [](const Inputs& in) { return mul(dropout(in[0], 0.0f, 5, 6), 2.0f); }});
-  all.push_back({"normalize", "images", {}, [](const Inputs&) { return normalize(some_images(2, 5, 3), {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}); },
-                 {}, {}, 1, false});
+  all.push_back({"normalize",
+                 "images",
+                 {},
+                 [](const Inputs&) {
+                   return normalize(some_images(2, 5, 3), {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
+                 },
+                 {},
+                 {},
+                 1,
+                 false});
 }
 
 inline void reductions(std::vector<OpCase>& all) {
@@ -117,25 +131,64 @@ inline void reductions(std::vector<OpCase>& all) {
   all.push_back({"sum", "several pieces", {{3, 4000}}, [](const Inputs& in) { return mul(sum(in[0]), 0.01f); }, {}, {}, 12000});
   all.push_back({"mean", "", {{6, 3, 2}}, [](const Inputs& in) { return mean(in[0]); }, {}, {}, 36});
   all.push_back({"sum_rows", "", {{4, 3, 5}}, [](const Inputs& in) { return sum_rows(in[0]); }, {}, {}, 12});
-  all.push_back({"sum_rows", "several pieces", {{9000, 3}}, [](const Inputs& in) { return mul(sum_rows(in[0]), 0.05f); }, {}, {}, 9000});
+  all.push_back(
+      {"sum_rows", "several pieces", {{9000, 3}}, [](const Inputs& in) { return mul(sum_rows(in[0]), 0.05f); }, {}, {}, 9000});
   for (const Shape& shape : {Shape{6}, Shape{4, 9}, Shape{2, 3, 5}}) {
     all.push_back({"softmax", "", {shape}, [](const Inputs& in) { return softmax(in[0]); }, {}, {}, 9});
     all.push_back({"log_softmax", "", {shape}, [](const Inputs& in) { return log_softmax(in[0]); }, {}, {}, 9});
   }
   for (const float smoothing : {0.0f, 0.1f})
-    all.push_back({"cross_entropy", smoothing > 0 ? "label smoothing" : "", {{8, 11}},
-                   [smoothing](const Inputs& in) { return cross_entropy(in[0], labels_of(8, 11), {.label_smoothing = smoothing}); }, {}, {}, 11});
-  all.push_back({"count_top_k", "", {{8, 11}}, [](const Inputs& in) { return Tensor::full({}, static_cast<float>(count_top_k(in[0], labels_of(8, 11), 3))); },
-                 {Draw::distinct}, {}, 1, false});
+    all.push_back(
+        {"cross_entropy",
+         smoothing > 0 ? "label smoothing" : "",
+         {{8, 11}},
+         [smoothing](const Inputs& in) { return cross_entropy(in[0], labels_of(8, 11), {.label_smoothing = smoothing}); },
+         {},
+         {},
+         11});
+  all.push_back({"count_top_k",
+                 "",
+                 {{8, 11}},
+                 [](const Inputs& in) { return Tensor::full({}, static_cast<float>(count_top_k(in[0], labels_of(8, 11), 3))); },
+                 {Draw::distinct},
+                 {},
+                 1,
+                 false});
 }
 
 inline void linear_algebra(std::vector<OpCase>& all) {
   all.push_back({"matmul", "", {{5, 7}, {7, 4}}, [](const Inputs& in) { return matmul(in[0], in[1]); }, {}, {}, 7, true, true});
-  all.push_back({"matmul", "larger", {{33, 130}, {130, 65}}, [](const Inputs& in) { return matmul(in[0], in[1]); }, {}, {}, 130, true, true});
-  all.push_back({"matmul", "one row", {{1, 20}, {20, 1}}, [](const Inputs& in) { return matmul(in[0], in[1]); }, {}, {}, 20, true, true});
-  all.push_back({"linear", "with bias", {{6, 9}, {5, 9}, {5}}, [](const Inputs& in) { return linear(in[0], in[1], in[2]); }, {}, {false, false, true}, 9, true, true});
-  all.push_back({"linear", "no bias", {{6, 9}, {5, 9}}, [](const Inputs& in) { return linear(in[0], in[1]); }, {}, {}, 9, true, true});
-  all.push_back({"linear", "classifier", {{32, 64}, {10, 64}, {10}}, [](const Inputs& in) { return linear(in[0], in[1], in[2]); }, {}, {}, 64, true, true});
+  all.push_back({"matmul",
+                 "larger",
+                 {{33, 130}, {130, 65}},
+                 [](const Inputs& in) { return matmul(in[0], in[1]); },
+                 {},
+                 {},
+                 130,
+                 true,
+                 true});
+  all.push_back(
+      {"matmul", "one row", {{1, 20}, {20, 1}}, [](const Inputs& in) { return matmul(in[0], in[1]); }, {}, {}, 20, true, true});
+  all.push_back({"linear",
+                 "with bias",
+                 {{6, 9}, {5, 9}, {5}},
+                 [](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+                 {},
+                 {false, false, true},
+                 9,
+                 true,
+                 true});
+  all.push_back(
+      {"linear", "no bias", {{6, 9}, {5, 9}}, [](const Inputs& in) { return linear(in[0], in[1]); }, {}, {}, 9, true, true});
+  all.push_back({"linear",
+                 "classifier",
+                 {{32, 64}, {10, 64}, {10}},
+                 [](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+                 {},
+                 {},
+                 64,
+                 true,
+                 true});
 }
 
 inline void convolutions(std::vector<OpCase>& all) {
@@ -162,14 +215,24 @@ inline void convolutions(std::vector<OpCase>& all) {
 }
 
 inline void pooling(std::vector<OpCase>& all) {
-  const struct { const char* what; Shape x; PoolOptions o; } list[] = {
-      {"2x2", {2, 4, 6, 3}, {}}, {"3x3 stride 2 padding 1", {1, 7, 8, 5}, {3, 2, 1}}, {"3x3 stride 1", {1, 5, 5, 70}, {3, 1, 1}}, {"2x2 stride 3", {1, 8, 8, 2}, {2, 3, 0}}};
+  const struct { const char* what; Shape x; PoolOptions o;
+  } list[] = {{"2x2", {2, 4, 6, 3}, {}},
+              {"3x3 stride 2 padding 1", {1, 7, 8, 5}, {3, 2, 1}},
+              {"3x3 stride 1", {1, 5, 5, 70}, {3, 1, 1}},
+              {"2x2 stride 3", {1, 8, 8, 2}, {2, 3, 0}}};
   for (const auto& c : list) {
-    all.push_back({"max_pool2d", c.what, {c.x}, [o = c.o](const Inputs& in) { return mul(max_pool2d(in[0], o), 0.1f); }, {Draw::distinct}, {}, 9});
+    all.push_back({"max_pool2d",
+                   c.what,
+                   {c.x},
+                   [o = c.o](const Inputs& in) { return mul(max_pool2d(in[0], o), 0.1f); },
+                   {Draw::distinct},
+                   {},
+                   9});
     all.push_back({"avg_pool2d", c.what, {c.x}, [o = c.o](const Inputs& in) { return avg_pool2d(in[0], o); }, {}, {}, 9});
   }
   all.push_back({"global_avg_pool", "", {{3, 4, 5, 7}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 20});
-  all.push_back({"global_avg_pool", "wide", {{2, 2, 2, 130}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 4});
+  all.push_back(
+      {"global_avg_pool", "wide", {{2, 2, 2, 130}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 4});
   all.push_back({"subsample_pad", "stride 2", {{2, 5, 6, 3}}, [](const Inputs& in) { return subsample_pad(in[0], 2, 6); }});
   all.push_back({"subsample_pad", "same size", {{1, 3, 3, 4}}, [](const Inputs& in) { return subsample_pad(in[0], 1, 4); }});
 }
@@ -187,11 +250,20 @@ inline void norms(std::vector<OpCase>& all) {
             const i64 c = shape[-1];
             // With ReLU shift and branch are made small, so that the sign is that of the bimodal x.
             const float small = relu ? 0.05f : 1.0f;
-            return batch_norm(in[0], in[1], mul(in[2], small), Tensor::full({c}, 0.1f), Tensor::full({c}, 0.9f), {.training = training, .relu = relu},
-                              branch ? mul(in[3], small) : Tensor());
+            return batch_norm(in[0], in[1], mul(in[2], small), Tensor::full({c}, 0.1f), Tensor::full({c}, 0.9f),
+                              {.training = training, .relu = relu}, branch ? mul(in[3], small) : Tensor());
           };
-          const std::string what = std::string(training ? "training" : "evaluation") + (branch ? " + add" : "") + (relu ? " + relu" : "");
-          all.push_back({"batch_norm", what, inputs, run, draw, {false, true, true, false}, static_cast<int>(shape.numel() / shape[-1]), true, true});
+          const std::string what =
+              std::string(training ? "training" : "evaluation") + (branch ? " + add" : "") + (relu ? " + relu" : "");
+          all.push_back({"batch_norm",
+                         what,
+                         inputs,
+                         run,
+                         draw,
+                         {false, true, true, false},
+                         static_cast<int>(shape.numel() / shape[-1]),
+                         true,
+                         true});
         }
 }
 

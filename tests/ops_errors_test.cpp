@@ -23,7 +23,8 @@ void expect_all(const std::vector<Wrong>& list) {
       w.use();
       ADD_FAILURE() << "no error";
     } catch (const ShapeError& e) {
-      for (const std::string& word : w.words) EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << "wanted \"" << word << "\" in: " << e.what();
+      for (const std::string& word : w.words)
+        EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << "wanted \"" << word << "\" in: " << e.what();
     } catch (const std::exception& e) {
       ADD_FAILURE() << "another kind of error: " << e.what();
     }
@@ -44,63 +45,208 @@ TEST(OpErrors, ElementwiseOpsNameTheOpAndBothShapes) {
     list.push_back({name, [f = f] { f(Tensor(), f32({3})); }, {std::string(name) + ":", "undefined"}});
   }
   using F1 = Tensor (*)(const Tensor&);
-  for (const auto& [name, f] : {std::pair<const char*, F1>{"neg", neg}, {"relu", relu}, {"sigmoid", sigmoid}, {"tanh", tanh}, {"gelu", gelu}, {"exp", exp},
-                                {"log", log}, {"sqrt", sqrt}, {"square", square}, {"abs", abs}, {"sum", sum}, {"mean", mean}, {"sum_rows", sum_rows},
-                                {"softmax", softmax}, {"log_softmax", log_softmax}, {"global_avg_pool", global_avg_pool}})
+  for (const auto& [name, f] : {std::pair<const char*, F1>{"neg", neg},
+                                {"relu", relu},
+                                {"sigmoid", sigmoid},
+                                {"tanh", tanh},
+                                {"gelu", gelu},
+                                {"exp", exp},
+                                {"log", log},
+                                {"sqrt", sqrt},
+                                {"square", square},
+                                {"abs", abs},
+                                {"sum", sum},
+                                {"mean", mean},
+                                {"sum_rows", sum_rows},
+                                {"softmax", softmax},
+                                {"log_softmax", log_softmax},
+                                {"global_avg_pool", global_avg_pool}})
     list.push_back({name, [f = f] { f(ints({4, 4})); }, {std::string(name) + ":", "[4, 4]", "i32", "f32 or bf16"}});
   list.push_back({"cast", [] { cast(f32({3}), DType::u8); }, {"cast:", "f32", "u8", "[3]"}});
   list.push_back({"dropout", [] { dropout(f32({3}), 1.0f, 0, 0); }, {"dropout:", "1", "[0, 1)"}});
-  list.push_back({"normalize float", [] { normalize(f32({1, 2, 2, 3}), {}, {1, 1, 1}); }, {"normalize:", "u8 [N, H, W, 3]", "[1, 2, 2, 3]", "f32"}});
-  list.push_back({"normalize std", [] { normalize(Tensor::zeros({1, 2, 2, 3}, DType::u8), {}, {1, 0, 1}); }, {"normalize:", "positive"}});
+  list.push_back({"normalize float",
+                  [] {
+                    normalize(f32({1, 2, 2, 3}), {}, {1, 1, 1});
+                  },
+                  {"normalize:", "u8 [N, H, W, 3]", "[1, 2, 2, 3]", "f32"}});
+  list.push_back({"normalize std",
+                  [] {
+                    normalize(Tensor::zeros({1, 2, 2, 3}, DType::u8), {}, {1, 0, 1});
+                  },
+                  {"normalize:", "positive"}});
   expect_all(list);
 }
 
 TEST(OpErrors, ReductionsAndLossesSayWhichLabelOrShape) {
   const std::vector<std::int32_t> bad{0, 5, 1};
   expect_all({
-      {"mean of nothing", [] { mean(f32({0, 3})); }, {"mean:", "[0, 3]", "no elements"}},
+      {"mean of nothing",
+       [] {
+         mean(f32({0, 3}));
+       },
+       {"mean:", "[0, 3]", "no elements"}},
       {"softmax of a scalar", [] { softmax(f32({})); }, {"softmax:", "[]", "[..., K]"}},
-      {"label too large", [&] { cross_entropy(f32({3, 5}), Tensor::from(bad, {3})); }, {"cross_entropy:", "label 5", "row 1", "[0, 5)", "classes"}},
-      {"number of labels", [] { cross_entropy(f32({3, 5}), ints({4})); }, {"cross_entropy:", "[3, 5]", "[4]"}},
-      {"label type", [] { cross_entropy(f32({3, 5}), f32({3})); }, {"cross_entropy:", "i32", "f32"}},
-      {"no labels", [] { cross_entropy(f32({3, 5}), Tensor()); }, {"cross_entropy:", "nothing"}},
-      {"smoothing", [] { cross_entropy(f32({3, 5}), ints({3}), {.label_smoothing = 1.0f}); }, {"cross_entropy:", "label_smoothing", "[0, 1)"}},
-      {"top 0", [] { count_top_k(f32({3, 5}), ints({3}), 0); }, {"count_top_k:", "k is 0"}},
-      {"top k shapes", [] { count_top_k(f32({3, 5}), ints({2}), 1); }, {"count_top_k:", "[3, 5]", "[2]"}},
+      {"label too large",
+       [&] {
+         cross_entropy(f32({3, 5}), Tensor::from(bad, {3}));
+       },
+       {"cross_entropy:", "label 5", "row 1", "[0, 5)", "classes"}},
+      {"number of labels",
+       [] {
+         cross_entropy(f32({3, 5}), ints({4}));
+       },
+       {"cross_entropy:", "[3, 5]", "[4]"}},
+      {"label type",
+       [] {
+         cross_entropy(f32({3, 5}), f32({3}));
+       },
+       {"cross_entropy:", "i32", "f32"}},
+      {"no labels",
+       [] {
+         cross_entropy(f32({3, 5}), Tensor());
+       },
+       {"cross_entropy:", "nothing"}},
+      {"smoothing",
+       [] {
+         cross_entropy(f32({3, 5}), ints({3}), {.label_smoothing = 1.0f});
+       },
+       {"cross_entropy:", "label_smoothing", "[0, 1)"}},
+      {"top 0",
+       [] {
+         count_top_k(f32({3, 5}), ints({3}), 0);
+       },
+       {"count_top_k:", "k is 0"}},
+      {"top k shapes",
+       [] {
+         count_top_k(f32({3, 5}), ints({2}), 1);
+       },
+       {"count_top_k:", "[3, 5]", "[2]"}},
   });
 }
 
 TEST(OpErrors, MatricesAndConvolutionsNameBothShapesAndTheLayout) {
   expect_all({
-      {"matmul", [] { matmul(f32({2, 3}), f32({4, 5})); }, {"matmul:", "[2, 3]", "[4, 5]", "[M, K] x [K, N]"}},
-      {"matmul types", [] { matmul(f32({2, 3}), half({3, 5})); }, {"matmul:", "f32", "bf16", "cast"}},
-      {"linear", [] { linear(f32({2, 3}), f32({4, 5})); }, {"linear:", "[2, 3]", "[4, 5]", "w [D, K]"}},
-      {"linear on images", [] { linear(f32({2, 3, 3, 4}), f32({5, 4})); }, {"linear:", "[2, 3, 3, 4]", "reshape"}},
-      {"linear bias", [] { linear(f32({2, 3}), f32({4, 3}), f32({3})); }, {"linear:", "bias", "[3]", "[4, 3]"}},
-      {"conv rank", [] { conv2d(f32({2, 3, 3}), f32({4, 1, 1, 3})); }, {"conv2d:", "[2, 3, 3]", "[N, H, W, C]"}},
-      {"conv channels", [] { conv2d(f32({2, 8, 8, 3}), f32({4, 3, 3, 5})); }, {"conv2d:", "[2, 8, 8, 3]", "[4, 3, 3, 5]", "3 channels", "wants 5", "NHWC"}},
-      {"conv groups", [] { conv2d(f32({2, 8, 8, 4}), f32({3, 3, 3, 2}), {.groups = 2}); }, {"conv2d:", "3 filters", "2 groups"}},
-      {"conv too small", [] { conv2d(f32({2, 2, 2, 3}), f32({4, 5, 5, 3})); }, {"conv2d:", "[2, 2, 2, 3]", "[4, 5, 5, 3]", "padding"}},
-      {"conv too small, stride 4", [] { conv2d(f32({2, 2, 2, 3}), f32({4, 3, 3, 3}), {.stride = 4}); }, {"conv2d:", "smaller"}},
-      {"conv stride", [] { conv2d(f32({2, 8, 8, 3}), f32({4, 3, 3, 3}), {.stride = 0}); }, {"conv2d:", "stride 0"}},
-      {"conv types", [] { conv2d(half({2, 8, 8, 3}), f32({4, 3, 3, 3})); }, {"conv2d:", "bf16", "f32", "cast"}},
-      {"pool", [] { max_pool2d(f32({1, 1, 4, 2}), {3, 1, 0}); }, {"max_pool2d:", "[1, 1, 4, 2]", "window"}},
-      {"pool padding", [] { avg_pool2d(f32({1, 4, 4, 2}), {2, 2, 2}); }, {"avg_pool2d:", "padding 2"}},
-      {"pool rank", [] { max_pool2d(f32({4, 4})); }, {"max_pool2d:", "[4, 4]", "[N, H, W, C]"}},
-      {"global pool", [] { global_avg_pool(f32({4, 4})); }, {"global_avg_pool:", "[4, 4]"}},
-      {"subsample", [] { subsample_pad(f32({1, 4, 4, 8}), 2, 4); }, {"subsample_pad:", "[1, 4, 4, 8]", "4 channels"}},
+      {"matmul",
+       [] {
+         matmul(f32({2, 3}), f32({4, 5}));
+       },
+       {"matmul:", "[2, 3]", "[4, 5]", "[M, K] x [K, N]"}},
+      {"matmul types",
+       [] {
+         matmul(f32({2, 3}), half({3, 5}));
+       },
+       {"matmul:", "f32", "bf16", "cast"}},
+      {"linear",
+       [] {
+         linear(f32({2, 3}), f32({4, 5}));
+       },
+       {"linear:", "[2, 3]", "[4, 5]", "w [D, K]"}},
+      {"linear on images",
+       [] {
+         linear(f32({2, 3, 3, 4}), f32({5, 4}));
+       },
+       {"linear:", "[2, 3, 3, 4]", "reshape"}},
+      {"linear bias",
+       [] {
+         linear(f32({2, 3}), f32({4, 3}), f32({3}));
+       },
+       {"linear:", "bias", "[3]", "[4, 3]"}},
+      {"conv rank",
+       [] {
+         conv2d(f32({2, 3, 3}), f32({4, 1, 1, 3}));
+       },
+       {"conv2d:", "[2, 3, 3]", "[N, H, W, C]"}},
+      {"conv channels",
+       [] {
+         conv2d(f32({2, 8, 8, 3}), f32({4, 3, 3, 5}));
+       },
+       {"conv2d:", "[2, 8, 8, 3]", "[4, 3, 3, 5]", "3 channels", "wants 5", "NHWC"}},
+      {"conv groups",
+       [] {
+         conv2d(f32({2, 8, 8, 4}), f32({3, 3, 3, 2}), {.groups = 2});
+       },
+       {"conv2d:", "3 filters", "2 groups"}},
+      {"conv too small",
+       [] {
+         conv2d(f32({2, 2, 2, 3}), f32({4, 5, 5, 3}));
+       },
+       {"conv2d:", "[2, 2, 2, 3]", "[4, 5, 5, 3]", "padding"}},
+      {"conv too small, stride 4",
+       [] {
+         conv2d(f32({2, 2, 2, 3}), f32({4, 3, 3, 3}), {.stride = 4});
+       },
+       {"conv2d:", "smaller"}},
+      {"conv stride",
+       [] {
+         conv2d(f32({2, 8, 8, 3}), f32({4, 3, 3, 3}), {.stride = 0});
+       },
+       {"conv2d:", "stride 0"}},
+      {"conv types",
+       [] {
+         conv2d(half({2, 8, 8, 3}), f32({4, 3, 3, 3}));
+       },
+       {"conv2d:", "bf16", "f32", "cast"}},
+      {"pool",
+       [] {
+         max_pool2d(f32({1, 1, 4, 2}), {3, 1, 0});
+       },
+       {"max_pool2d:", "[1, 1, 4, 2]", "window"}},
+      {"pool padding",
+       [] {
+         avg_pool2d(f32({1, 4, 4, 2}), {2, 2, 2});
+       },
+       {"avg_pool2d:", "padding 2"}},
+      {"pool rank",
+       [] {
+         max_pool2d(f32({4, 4}));
+       },
+       {"max_pool2d:", "[4, 4]", "[N, H, W, C]"}},
+      {"global pool",
+       [] {
+         global_avg_pool(f32({4, 4}));
+       },
+       {"global_avg_pool:", "[4, 4]"}},
+      {"subsample",
+       [] {
+         subsample_pad(f32({1, 4, 4, 8}), 2, 4);
+       },
+       {"subsample_pad:", "[1, 4, 4, 8]", "4 channels"}},
   });
 }
 
 TEST(OpErrors, BatchNormNamesTheTensorThatDoesNotFit) {
   const BatchNormOptions eval{.training = false};
   expect_all({
-      {"scale", [] { batch_norm(f32({4, 3}), f32({2}), f32({3}), {}, {}); }, {"batch_norm:", "scale", "[2]", "[4, 3]"}},
-      {"shift type", [] { batch_norm(f32({4, 3}), f32({3}), half({3}), {}, {}); }, {"batch_norm:", "shift", "bf16"}},
-      {"running", [&] { batch_norm(f32({4, 3}), f32({3}), f32({3}), {}, f32({3}), eval); }, {"batch_norm:", "running_mean", "undefined"}},
-      {"running size", [&] { batch_norm(f32({4, 3}), f32({3}), f32({3}), f32({3}), f32({5})); }, {"batch_norm:", "running_var", "[5]"}},
-      {"add", [] { batch_norm(f32({4, 3}), f32({3}), f32({3}), {}, {}, {}, f32({3})); }, {"batch_norm:", "add", "[3]", "[4, 3]"}},
-      {"one row", [] { batch_norm(f32({1, 3}), f32({3}), f32({3}), {}, {}); }, {"batch_norm:", "[1, 3]", "larger batch"}},
+      {"scale",
+       [] {
+         batch_norm(f32({4, 3}), f32({2}), f32({3}), {}, {});
+       },
+       {"batch_norm:", "scale", "[2]", "[4, 3]"}},
+      {"shift type",
+       [] {
+         batch_norm(f32({4, 3}), f32({3}), half({3}), {}, {});
+       },
+       {"batch_norm:", "shift", "bf16"}},
+      {"running",
+       [&] {
+         batch_norm(f32({4, 3}), f32({3}), f32({3}), {}, f32({3}), eval);
+       },
+       {"batch_norm:", "running_mean", "undefined"}},
+      {"running size",
+       [&] {
+         batch_norm(f32({4, 3}), f32({3}), f32({3}), f32({3}), f32({5}));
+       },
+       {"batch_norm:", "running_var", "[5]"}},
+      {"add",
+       [] {
+         batch_norm(f32({4, 3}), f32({3}), f32({3}), {}, {}, {}, f32({3}));
+       },
+       {"batch_norm:", "add", "[3]", "[4, 3]"}},
+      {"one row",
+       [] {
+         batch_norm(f32({1, 3}), f32({3}), f32({3}), {}, {});
+       },
+       {"batch_norm:", "[1, 3]", "larger batch"}},
       {"rank", [] { batch_norm(f32({3}), f32({3}), f32({3}), {}, {}); }, {"batch_norm:", "[3]", "[..., C]"}},
   });
 }

@@ -28,14 +28,16 @@ void expect_close(const Tensor& got, const Tensor& want, const std::string& what
 }
 
 // Runs f on the stored inputs, sends the stored gradient back, compares the result and every input's gradient.
-void check_case(const std::string& name, const std::vector<std::string>& inputs, const std::function<Tensor(const std::vector<Tensor>&)>& f) {
+void check_case(const std::string& name, const std::vector<std::string>& inputs,
+                const std::function<Tensor(const std::vector<Tensor>&)>& f) {
   SCOPED_TRACE(name);
   std::vector<Tensor> x;
   for (const std::string& key : inputs) x.push_back(golden(name + "." + key).requires_grad());
   const Tensor y = f(x);
   expect_close(y.detach(), golden(name + ".y"), "y");
   sum(mul(y, golden(name + ".g"))).backward();
-  for (std::size_t k = 0; k < x.size(); ++k) expect_close(x[k].grad(), golden(name + ".d" + inputs[k]), "gradient of " + inputs[k]);
+  for (std::size_t k = 0; k < x.size(); ++k)
+    expect_close(x[k].grad(), golden(name + ".d" + inputs[k]), "gradient of " + inputs[k]);
 }
 
 TEST(GoldenOps, ConvolutionsMatchPyTorch) {
@@ -92,9 +94,11 @@ TEST(GoldenOps, FiveSgdStepsMatchPyTorch) {
     FlatParams params({{"w", w}, {"b", b}});
     Tensor momentum = Tensor::zeros({params.size()});
     for (int step = 0; step < 5; ++step) {
-      for (NamedTensor& window : params.windows(params.grads())) window.tensor.copy_from(golden(name + ".g" + window.name + std::to_string(step)));
+      for (NamedTensor& window : params.windows(params.grads()))
+        window.tensor.copy_from(golden(name + ".g" + window.name + std::to_string(step)));
       for (const NamedTensor& p : {NamedTensor{"w", w}, NamedTensor{"b", b}}) p.tensor.slot()->stale = false;
-      sgd_update(params, momentum, {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.05f, .nesterov = name == "sgd_nesterov"});
+      sgd_update(params, momentum,
+                 {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.05f, .nesterov = name == "sgd_nesterov"});
     }
     expect_close(w, golden(name + ".w5"), "w");
     expect_close(b, golden(name + ".b5"), "b");

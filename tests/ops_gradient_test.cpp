@@ -1,4 +1,5 @@
-// Every op of op_cases.h: gradient against finite differences, shapes and types of gradients, no node left behind, bf16 against f32.
+// Every op of op_cases.h: gradient against finite differences, shapes and types of gradients, no node left behind, bf16 against
+// f32.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -82,8 +83,10 @@ TEST(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
           x = before;
           return f;
         };
-        const double numeric = (8 * (at(before + h) - at(before - h)) - (at(before + 2 * h) - at(before - 2 * h))) / (12 * static_cast<double>(h));
-        ASSERT_NEAR(static_cast<double>(grad[static_cast<std::size_t>(i)]), numeric, tolerance) << "input " << k << ", element " << i;
+        const double numeric =
+            (8 * (at(before + h) - at(before - h)) - (at(before + 2 * h) - at(before - 2 * h))) / (12 * static_cast<double>(h));
+        ASSERT_NEAR(static_cast<double>(grad[static_cast<std::size_t>(i)]), numeric, tolerance)
+            << "input " << k << ", element " << i;
       }
     }
   }

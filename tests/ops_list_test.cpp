@@ -1,4 +1,5 @@
-// The rule that keeps the list of cases complete: every function declared in core/ops.h has a row in op_cases.h, and no row is stray.
+// The rule that keeps the list of cases complete: every function declared in core/ops.h has a row in op_cases.h, and no row is
+// stray.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -41,10 +41,12 @@ void compare_all(DType type) {
       for (std::size_t k = 0; k < want.size(); ++k) {
         float top = 0.05f;
         for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
-        // f32: eps times the root of the length of the sum; bf16: the results (and the y that a ReLU masks with) are rounded once more.
+        // f32: eps times the root of the length of the sum; bf16: the results (and the y that a ReLU masks with) are rounded once
+        // more.
         const float eps = type == DType::f32 ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms)) : 0x1p-7f;
         for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
-          ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top) << (k ? "gradient of input " : "result ") << k << ", element " << i;
+          ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top)
+              << (k ? "gradient of input " : "result ") << k << ", element " << i;
       }
     }
 }

@@ -44,7 +44,8 @@ struct Model {
 };
 
 // The same in double, one formula a line.
-void naive_step(const Model& m, std::vector<double>& x, std::vector<double>& v, std::vector<double>* twin, const SgdStep& o, double c, double s) {
+void naive_step(const Model& m, std::vector<double>& x, std::vector<double>& v, std::vector<double>* twin, const SgdStep& o,
+                double c, double s) {
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (twin) {
       const double a = x[i], b = (*twin)[i];
@@ -62,7 +63,8 @@ void naive_step(const Model& m, std::vector<double>& x, std::vector<double>& v, 
 
 std::vector<double> wide(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
 void expect_near(const Tensor& got, const std::vector<double>& want, const char* what) {
-  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(static_cast<double>(got.span<float>()[i]), want[i], 2e-6 * (1 + std::fabs(want[i]))) << what << " " << i;
+  for (std::size_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(static_cast<double>(got.span<float>()[i]), want[i], 2e-6 * (1 + std::fabs(want[i]))) << what << " " << i;
 }
 
 TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
@@ -71,9 +73,11 @@ TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
       for (const bool nesterov : {false, true})
         for (const bool with_twin : {false, true})
           for (const float mu : {0.9f, 0.0f}) {
-            SCOPED_TRACE(testing::Message() << compute << (frozen ? " frozen" : "") << (nesterov ? " nesterov" : "") << (with_twin ? " twin" : "") << " mu " << mu);
+            SCOPED_TRACE(testing::Message() << compute << (frozen ? " frozen" : "") << (nesterov ? " nesterov" : "")
+                                            << (with_twin ? " twin" : "") << " mu " << mu);
             Model m({compute, frozen});
-            const SgdStep step{.learning_rate = 0.05f, .momentum = mu, .weight_decay = 0.1f, .nesterov = nesterov, .grad_scale = 0.5f};
+            const SgdStep step{
+                .learning_rate = 0.05f, .momentum = mu, .weight_decay = 0.1f, .nesterov = nesterov, .grad_scale = 0.5f};
             Tensor momentum = mu > 0 ? Tensor::zeros({m.params.size()}) : Tensor();
             Twin twin{Tensor::zeros({m.params.size()}), 0.8f, 0.2f};
             m.fill(twin.values, 50);
@@ -169,7 +173,8 @@ TEST(Jump, MovesBothCopiesByTheirShareOfTheDifference) {
   }
   Tensor none, z = x.clone();
   jump(z, none, 0.5f, 9, own, received);
-  for (std::size_t i = 0; i < 77; ++i) ASSERT_NEAR(static_cast<double>(z.span<float>()[i]), static_cast<double>(x.span<float>()[i]) - 0.5 * (a[i] - b[i]), 1e-6);
+  for (std::size_t i = 0; i < 77; ++i)
+    ASSERT_NEAR(static_cast<double>(z.span<float>()[i]), static_cast<double>(x.span<float>()[i]) - 0.5 * (a[i] - b[i]), 1e-6);
 }
 
 TEST(Norms, AddUpInDoubleAndSeeEveryElement) {
@@ -190,7 +195,8 @@ TEST(AllFinite, FindsASingleBadElementAnywhere) {
     Tensor x = normal({n}, 3);
     EXPECT_TRUE(all_finite(x));
     for (const i64 at : {i64{0}, n / 2, n - 1})
-      for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                              std::numeric_limits<float>::quiet_NaN()}) {
         float& v = x.span<float>()[static_cast<std::size_t>(at)];
         const float before = v;
         v = bad;

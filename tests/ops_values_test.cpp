@@ -154,7 +154,8 @@ TEST(BatchNorm, GivesMeanZeroAndVarianceOneAndMovesTheRunningStatistics) {
   const Tensor y = batch_norm(x, Tensor::full({3}, 1), Tensor::zeros({3}), mean, var);
   for (std::size_t c = 0; c < 3; ++c) {
     double m = 0, v = 0, my = 0, vy = 0;
-    for (std::size_t r = 0; r < 50; ++r) m += static_cast<double>(x.span<float>()[r * 3 + c]) / 50, my += static_cast<double>(y.span<float>()[r * 3 + c]) / 50;
+    for (std::size_t r = 0; r < 50; ++r)
+      m += static_cast<double>(x.span<float>()[r * 3 + c]) / 50, my += static_cast<double>(y.span<float>()[r * 3 + c]) / 50;
     for (std::size_t r = 0; r < 50; ++r) {
       v += std::pow(static_cast<double>(x.span<float>()[r * 3 + c]) - m, 2);
       vy += std::pow(static_cast<double>(y.span<float>()[r * 3 + c]) - my, 2);
