@@ -10,8 +10,6 @@
 #include <immintrin.h>
 #endif
 
-#pragma GCC diagnostic ignored "-Wpsabi"      // passing vectors between inlined functions only
-
 namespace gossamer::simd {
 
 using f32x16 = float __attribute__((vector_size(64)));
