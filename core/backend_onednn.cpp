@@ -13,7 +13,8 @@ namespace {
 // bf16 on a CPU without avx512_bf16: computed in f32 and rounded once at the end.
 bool needs_f32(const Tensor& t) { return t.dtype() == DType::bf16 && !cpu::onednn_has_bf16(); }
 
-// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the transforms outweigh the products.
+// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the transforms outweigh the products
+// (of the gradient of the weights not even those).
 bool use_winograd(const ConvGeometry& g, DType type) {
   return cpu::winograd_fits(g) && (type == DType::f32 || !cpu::onednn_has_bf16() || g.c * g.k > 16 * 16);
 }
@@ -48,7 +49,7 @@ class OneDnn final : public Backend {
 
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
     if (dy.numel() == 0) return dw.zero();
-    if (use_winograd(g, x.dtype())) return cpu::winograd_conv_dw(g, x, dy, dw);
+    if (cpu::winograd_fits(g)) return cpu::winograd_conv_dw(g, x, dy, dw);
     if (!needs_f32(x)) return cpu::onednn_conv_dw(g, x, dy, dw);
     cpu::onednn_conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
   }
