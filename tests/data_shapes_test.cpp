@@ -111,7 +111,7 @@ TEST(Shapes, DefeatALinearClassifier) {
     return static_cast<double>(right) / count;
   };
   double best = 0;
-  for (int step = 0; step < 40; ++step) {
+  for (int step = 0; step < 20; ++step) {
     std::ranges::fill(g, 0.0f);
     for (int i = 0; i < train; ++i) {
       const float* row = x.data() + static_cast<std::ptrdiff_t>(i) * inputs;
@@ -124,7 +124,7 @@ TEST(Shapes, DefeatALinearClassifier) {
         for (int j = 0; j < inputs; ++j) g[k * inputs + j] += d * row[j];
       }
     }
-    for (std::size_t j = 0; j < w.size(); ++j) w[j] -= 0.02f / train * g[j];
+    for (std::size_t j = 0; j < w.size(); ++j) w[j] -= 0.04f / train * g[j];
     if (step % 10 == 9) best = std::max(best, accuracy(y, val));
   }
   RecordProperty("linear_accuracy", std::to_string(best));
