@@ -221,7 +221,7 @@ struct Loader::Impl {
       const std::scoped_lock lock(job.mutex);
       job.damaged.insert(job.damaged.end(), image.damaged.begin(), image.damaged.end());
       if (image.error && (!job.error || i < job.error_at)) {
-        job.error = image.error;
+        job.error = std::move(image.error);      // moved on, never shared: its text is freed by the thread that reads it
         job.error_at = i;
       }
       image.damaged.clear();
@@ -362,7 +362,7 @@ Batch Loader::next() {
   for (const Damage& damage : job->damaged)
     if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
   if (job->error) {
-    s.failed = job->error;
+    s.failed = std::move(job->error);
     std::rethrow_exception(s.failed);
   }
   ++s.step;
