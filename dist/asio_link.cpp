@@ -161,14 +161,16 @@ struct AsioLink::Impl {
       peer(rank).alive = false;
       return;
     }
-    // Connections that end just after we were stopped ourselves: it is we who were given up.
+    if (!peer(rank).alive) return;
     const auto now = SteadyClock::now();
     if (now - last_tick > dead_after) note_stop(now);
-    if (now < suspicious_until && peer(rank).alive) {
-      give_up("worker " + std::to_string(rank) + " closed its connection while this process was stopped for " +
-              seconds_text(stopped_for));
-    }
     mark_dead(rank, why);
+    // Normally who gave us up says so (Kind::dropped). If that was lost: all connections ended just after we were stopped. One
+    // alone may be a death in a moment when the whole machine stood still.
+    const bool alone = std::none_of(peers.begin(), peers.end(), [](const auto& p) { return p && p->alive; });
+    if (now < suspicious_until && alone && info.size > 2) {
+      give_up("all others closed their connections while this process was stopped for " + seconds_text(stopped_for));
+    }
   }
 
   void note_stop(SteadyClock::time_point now) {

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Gloo's buffers wait in their destructor, by an atomic counter, until its thread has let go of them. ThreadSanitizer does not see that
-// in a library that was built without it.
+// Gloo's buffers wait in their destructor, by an atomic counter, until its thread has let go of them and of their memory.
+// ThreadSanitizer does not see that in a library that was built without it.
 extern "C" const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() { return "race:gloo::transport::tcp::UnboundBuffer::handle\n"; }
+extern "C" const char* __tsan_default_suppressions() { return "race:gloo::transport::tcp::\n"; }
 
 namespace gossamer::dist::testing {
 namespace {
