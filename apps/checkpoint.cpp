@@ -93,7 +93,8 @@ ResumePoint find_checkpoint(const fs::path& path) {
   fs::path run_folder = given;
   if (const Found here = look_at(given); here.files > 0) {
     best = here;
-    run_folder = fs::weakly_canonical(given).parent_path().parent_path();
+    run_folder = given.parent_path().parent_path();
+    if (run_folder.empty()) run_folder = fs::weakly_canonical(given).parent_path().parent_path();
   } else {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
@@ -109,8 +110,13 @@ ResumePoint find_checkpoint(const fs::path& path) {
 
 Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state) {
   Position at{.samples = point.samples};
-  if (point.world == world && fs::exists(point.checkpoint / file_name(rank))) {
-    const fs::path path = point.checkpoint / file_name(rank);
+  const fs::path mine = point.checkpoint / file_name(rank);
+  if (point.world == world && fs::exists(mine)) {
+    const auto meta = nn::read_metadata(mine);
+    at.epoch = static_cast<i64>(number(meta, "epoch", mine));
+    at.step = static_cast<i64>(number(meta, "step", mine));
+    // With all-reduce all models are one and stay one: an interruption may have caught the workers a step apart.
+    const fs::path path = std::string(state.method.name()) == "allreduce" ? point.checkpoint / file_name(0) : mine;
     const SafeTensors file = read_safetensors(path);
     for (NamedTensor& target : windows(state)) {
       const Tensor* source = file.find(target.name);
@@ -119,8 +125,6 @@ Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainSta
                      target.tensor.shape(), "; another model.name or model.classes?");
       target.tensor.copy_from(*source);
     }
-    at.epoch = static_cast<i64>(number(file.metadata, "epoch", path));
-    at.step = static_cast<i64>(number(file.metadata, "step", path));
   } else {
     Tensor values = state.params.values(), buffers = state.params.buffers();
     values.zero();

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/stop.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
@@ -116,7 +117,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
 }
 
 void Worker::fault(const std::string& what, int peer) {
-  if (settled) return;
+  if (settled || stop_signal()) return;        // workers that leave as planned
   folder.log("fault", JsonObject().add("what", what).add("peer", peer));
   progress.note(fmt::format("fault    worker {}: {}", peer, what));
 }

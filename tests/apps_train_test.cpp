@@ -156,6 +156,15 @@ TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {
   EXPECT_EQ(summary()["workers_at_end"], 2);
 }
 
+TEST_F(Train, AllReduceResumesWithOneModelEvenIfTheWorkersWereCaughtAStepApart) {
+  ASSERT_EQ(run(with_workers(2, tiny({"train.method=allreduce", "run.checkpoint_every=0.5"}))).code, 0);
+  const fs::path checkpoints = folder / "runs/t/checkpoints";
+  fs::copy_file(checkpoints / "epoch-0000.50/rank-1.safetensors", checkpoints / "epoch-0001.00/rank-1.safetensors", fs::copy_options::overwrite_existing);
+  const Result r = run(with_workers(2, {"train", "train.epochs=2", "--resume", "runs/t"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_LT(summary()["consensus_distance"].get<double>(), 1e-5);
+}
+
 TEST_F(Train, ResumingWithAnotherNumberOfWorkersStartsFromTheMean) {
   ASSERT_EQ(run(with_workers(2, tiny({"run.checkpoint_every=0.5", "train.bn_batches=0"}))).code, 0);
   const Result r = run({"train", "train.epochs=2", "--resume", "runs/t"});
