@@ -155,6 +155,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   NoSigpipe quiet;
   std::vector<int> absent;
   try {
+    if (!s.dead().empty()) throw DistError("a member is gone");      // it died while `stop` was being cleared
     if (n > 1) {
       auto fresh = std::make_shared<GlooContext>(s.device, place, n, ms(limit));
       {

@@ -84,6 +84,7 @@ struct GlooPayload::Impl {
       job.reset();
       active.reset();
       link.post(done);
+      wanted.notify_all();                                // settle()
     }
   }
 
@@ -215,6 +216,12 @@ void GlooPayload::abort(int peer) {
     impl_->abort_locked();
   }
   impl_->link.interrupt();
+}
+
+void GlooPayload::settle(Seconds limit) {
+  std::unique_lock lock(impl_->mutex);
+  const bool free = impl_->wanted.wait_for(lock, limit, [this] { return !impl_->job; });
+  check<DistError>(free, "worker ", impl_->link.rank(), ": an exchange did not end within ", limit.count(), " s of being given up");
 }
 
 void GlooPayload::peer_failed(int peer, std::uint64_t session, std::uint64_t opened) {

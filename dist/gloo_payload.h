@@ -19,6 +19,7 @@ class GlooPayload final : public Payload {
   void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive,
                 Seconds deadline) override;
   void abort(int peer) override;
+  void settle(Seconds limit) override;
   // From the control link: the peer's exchange of this session failed, and the edge opened in session `opened` is closed.
   void peer_failed(int peer, std::uint64_t session, std::uint64_t opened);
 

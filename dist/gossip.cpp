@@ -9,9 +9,9 @@ namespace gossamer::dist {
 namespace {
 
 // A worker may have this many exchanges waiting to be started before its training waits for them, and then for this many of its
-// gradients at most: who can't keep up, or has a slow neighbour, loses exchanges, not time.
+// gradients at most. What is still owed then is dropped: who can't keep up, or has a slow neighbour, loses exchanges rather than time.
 constexpr i64 kMostOwed = 4;
-constexpr double kQuotaWait = 2;
+constexpr double kQuotaWait = 1;
 
 }  // namespace
 
@@ -26,7 +26,8 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   state_.stats.alive = group.size();
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
-  if (exchanges) exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options);
+  // At rate 0 too: someone must notice deaths, and the workers stop together.
+  if (group.size() > 1) exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options);
 }
 
 GossipMethod::~GossipMethod() = default;
@@ -63,8 +64,7 @@ void GossipMethod::wait_for_quota() {
   if (state_.owed <= kMostOwed) return;
   const trace::Scope scope("wait quota", state_.owed);
   const double began = wall_seconds(), limit = kQuotaWait * state_.clock.mean();
-  state_.changed.wait_for(lock, Seconds(limit), [&] { return state_.owed <= kMostOwed || state_.error; });
-  state_.owed = std::min(state_.owed, kMostOwed);
+  if (!state_.changed.wait_for(lock, Seconds(limit), [&] { return state_.owed <= kMostOwed || state_.error; })) state_.owed = 0;
   const double now = wall_seconds();
   state_.stats.exposed_s += now - began;
   state_.clock.resume(now);
@@ -95,6 +95,14 @@ void GossipMethod::finish() {
 
 void GossipMethod::quiesce(const std::function<void()>& f) {
   std::unique_lock lock(state_.mutex);
+  struct Hold {
+    GossipState& state;
+    explicit Hold(GossipState& s) : state(s) { state.held = true; }
+    ~Hold() {
+      state.held = false;
+      state.changed.notify_all();
+    }
+  } hold(state_);
   state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });      // ends by the deadline of the exchange
   f();
 }

@@ -18,7 +18,7 @@ class GossipMethod : public Method {
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
   const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }
-  bool needs_frozen_compute() const override { return exchanger_ != nullptr; }
+  bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
 
  private:
   void wait_for_quota();
@@ -30,7 +30,7 @@ class GossipMethod : public Method {
   const MethodOptions options_;
   Membership membership_;
   mutable GossipState state_;
-  std::unique_ptr<Exchanger> exchanger_;        // none if there is nobody to exchange with, or rate 0
+  std::unique_ptr<Exchanger> exchanger_;        // none if there is nobody to exchange with
   bool finished_ = false;
 };
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kProposalLimit = 0.2;       // seconds without an answer (host-communication: 200 ms)
 constexpr double kStopLimit = 600;           // seconds that others may go on training after this worker is done
+constexpr double kSettleLimit = 30;          // seconds for an exchange that was given up to let go of its buffers
 constexpr int kProgressFloats = 2;           // one double
 
 std::map<int, double> rates_of(const Graph& g, int self) {
@@ -47,7 +48,7 @@ Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, c
   own_ = send_.slice(0, size);
   theirs_ = receive_.slice(0, size);
   adopt_graph();
-  state_.draw_next_start();
+  if (state_.starts_per_gradient > 0) state_.draw_next_start();
   thread_ = std::thread([this] { run(); });
 }
 
@@ -77,6 +78,10 @@ void Exchanger::run() {
   } catch (...) {
     const std::scoped_lock lock(state_.mutex);
     state_.error = std::current_exception();
+  }
+  if (exchanging_) {                         // an error in mid-exchange: the payload must let go of our buffers before they are freed
+    group_.payload().abort(pairing_.partner());
+    group_.payload().settle(Seconds(kSettleLimit));
   }
   // The last word to everyone: whoever still waits for an answer of ours has it now. epoch 1: training ended as planned.
   const std::scoped_lock lock(state_.mutex);
@@ -172,7 +177,8 @@ void Exchanger::begin_exchange() {
   const int peer = pairing_.partner();
   {
     const trace::Scope scope("snapshot", peer);
-    const std::scoped_lock lock(state_.mutex);
+    std::unique_lock lock(state_.mutex);
+    state_.changed.wait(lock, [&] { return !state_.held; });           // a copy is being taken: short
     mark_ = state_.worker.snapshot(state_.clock.now(wall_seconds()), own_);
     own_progress_ = state_.progress;
     state_.in_flight = true;

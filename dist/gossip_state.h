@@ -44,6 +44,7 @@ struct GossipState {
   }
 
   bool in_flight = false;                // between the two halves of a communication event
+  bool held = false;                     // quiesce() waits or works: no new event begins
   double squared_distance = -1;          // moving average of |x_i - x_j|^2 over exchanges; -1: none yet
   std::exception_ptr error;              // of the communication thread; thrown by the next step
   MethodStats stats;

@@ -55,6 +55,8 @@ class Payload {
   // session: agreed by both sides (pairing nonce), guards against mixing up two exchanges. After `deadline` it fails.
   virtual void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) = 0;
   virtual void abort(int peer) = 0;                                // the peer is dead: a pending exchange with it ends with ok = false
+  // After abort(), before the spans are freed: returns when no exchange uses them any more. DistError after `limit`.
+  virtual void settle(Seconds limit) = 0;
 };
 
 // Operations of all living workers. Every call has the deadline given at construction; DistError names who is missing.
