@@ -29,6 +29,7 @@ struct SoloPayload final : Payload {
     fail<DistError>("a worker alone cannot exchange with worker ", peer);
   }
   void abort(int) override {}
+  void settle(Seconds) override {}
 };
 
 struct SoloCollectives final : Collectives {
