@@ -1,7 +1,7 @@
 // `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of inference, on synthetic images.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -23,6 +23,9 @@ namespace gossamer::apps {
 namespace {
 
 double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// CPU time of all threads of the process: steady where other programs share the machine (with 1 thread; with more, waiting counts).
+double cpu_seconds_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // The most memory the process ever held, in bytes; 0 where /proc does not tell.
 i64 peak_rss() {
@@ -81,16 +84,19 @@ int bench_step(const BenchStepOptions& o) {
   };
 
   for (int i = 0; i < o.warmup; ++i) step();
-  std::vector<double> times;
+  std::vector<double> times, cpu_times;
   const double begin = seconds_now();
   const auto enough = [&](double now) {
     return o.seconds > 0 ? now - begin >= o.seconds && times.size() >= 5 : times.size() >= static_cast<std::size_t>(o.steps);
   };
+  double cpu_last = cpu_seconds_now();
   for (double last = begin; !enough(last);) {
     step();
-    const double now = seconds_now();
+    const double now = seconds_now(), cpu_now = cpu_seconds_now();
     times.push_back(now - last);
+    cpu_times.push_back(cpu_now - cpu_last);
     last = now;
+    cpu_last = cpu_now;
   }
 
   const double middle = median(times), images_per_s = o.batch / middle;
@@ -100,6 +106,7 @@ int bench_step(const BenchStepOptions& o) {
     out.add("engine", "gossamer").add("backend", backend(Device::cpu()).name()).add("model", o.model).add("batch", o.batch);
     out.add("threads", o.threads).add("dtype", o.dtype).add("mode", o.eval ? "eval" : "train").add("samples", times.size());
     out.add("ms_median", 1e3 * middle).add("ms_min", 1e3 * std::ranges::min(times)).add("images_per_s", images_per_s);
+    out.add("cpu_ms_median", 1e3 * median(cpu_times));
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_rss());
     fmt::print("{}\n", out.str());
     return 0;

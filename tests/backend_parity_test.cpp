@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
+#include <thread>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/parallel.h"
@@ -187,6 +189,31 @@ TEST_P(Parity, NotANumberIsNotHiddenByRelu) {
   Tensor y = Tensor::empty(x.shape(), GetParam());
   backend("onednn").batch_norm_apply(x, nullptr, one, zero, true, zero, one, y);
   EXPECT_TRUE(std::isnan(y.to(DType::f32).as<float>()[5]));
+}
+
+TEST_P(Parity, TwoThreadsMayConvolveAtOnce) {
+  const auto g = geometry(4, 8, 8, 16, 32, 3, 3, 2, 1);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1), w = random_tensor({g.k, g.r, g.s, g.c}, GetParam(), 2);
+  Tensor want = Tensor::empty({g.n, g.ho, g.wo, g.k}, GetParam()), got[2] = {want.clone(), want.clone()};
+  backend("reference").conv(g, x, w, want);
+  const auto work = [&](Tensor& y) {
+    set_compute_threads(1);
+    for (int i = 0; i < 20; ++i) backend("onednn").conv(g, x, w, y);
+  };
+  std::thread other(work, std::ref(got[1]));
+  work(got[0]);
+  other.join();
+  for (const Tensor& y : got) expect_close(y, want, 2e-5f, "conv of two threads");
+}
+
+TEST_P(Parity, ManyRowsDoNotBlurTheSums) {
+  // A CIFAR layer of batch 32: 32,768 terms in each sum of the weight gradient.
+  const auto g = geometry(32, 32, 32, 16, 16, 3, 3, 1, 1);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1, 0.5f), dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2, 0.1f);
+  Tensor got = Tensor::empty({g.k, g.r, g.s, g.c}), want = Tensor::empty(got.shape());
+  backend("onednn").conv_dw(g, x, dy, got);
+  backend("reference").conv_dw(g, x, dy, want);
+  expect_close(got, want, 2e-5f, "conv_dw of many rows");
 }
 
 TEST_P(Parity, TheSameCallTwiceGivesTheSameBits) {
