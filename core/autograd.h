@@ -33,6 +33,7 @@ struct Slot {
   Tensor value;                          // the sum so far; for flat parameters a fixed window
   bool stale = true;                     // the next gradient overwrites instead of adding
   bool leaf = true;
+  bool flat = false;                     // value is a window of a FlatParams, which relies on it
   std::shared_ptr<Node> maker;           // null for a leaf
   std::function<void()> on_ready;        // leaf only: called when its last gradient of this backward pass is in
   int pending = 0;                       // engine: consumers not yet walked

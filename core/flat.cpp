@@ -47,6 +47,8 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     auto slot = std::make_shared<Slot>();
     slot->shape = tensor.shape();
     slot->value = window(grads_);
+    slot->flat = true;
+    slots_.push_back(slot);
     tensor.set_slot(std::move(slot));
   }
   refresh();
@@ -67,6 +69,10 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
   }
 }
 
+FlatParams::~FlatParams() {
+  for (const auto& slot : slots_) slot->flat = false;      // the tensors may live on, and are free again
+}
+
 i64 FlatParams::parameter_count() const {
   i64 n = 0;
   for (const Entry& e : entries_) n += e.shape.numel();
@@ -74,14 +80,14 @@ i64 FlatParams::parameter_count() const {
 }
 
 void FlatParams::zero_grad() {
-  for (NamedTensor& p : params_) p.tensor.slot()->stale = true;
+  for (const auto& slot : slots_) slot->stale = true;
 }
 
 void FlatParams::settle_grads() {
-  for (NamedTensor& p : params_)
-    if (Slot& slot = *p.tensor.slot(); slot.stale) {
-      slot.value.zero();
-      slot.stale = false;
+  for (const auto& slot : slots_)
+    if (slot->stale) {
+      slot->value.zero();
+      slot->stale = false;
     }
 }
 

@@ -20,8 +20,10 @@ struct FlatOptions {
 class FlatParams {
  public:
   // Copies the tensors in and re-points them: parameters at the compute copy, f32 buffers at buffers(). Integer buffers are left
-  // alone. The tensors must be f32 and stay alive; they can't be resized afterwards. ShapeError on a duplicate name.
+  // alone. The tensors must be f32 and stay alive; they can't be resized or
+  // frozen (requires_grad(false)) afterwards: leave a frozen parameter out. ShapeError on a duplicate name.
   explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {}, FlatOptions = {});
+  ~FlatParams();
   FlatParams(const FlatParams&) = delete;
   FlatParams& operator=(const FlatParams&) = delete;
 
@@ -55,6 +57,7 @@ class FlatParams {
  private:
   FlatOptions options_;
   std::vector<NamedTensor> params_, buffer_tensors_;
+  std::vector<std::shared_ptr<Slot>> slots_;       // of params_, kept here: what users do to their tensors can't take them away
   std::vector<Entry> entries_, buffer_entries_;
   Tensor values_, grads_, buffers_, compute_f32_, compute_bf16_;
   i64 decayed_ = 0;

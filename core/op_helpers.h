@@ -11,7 +11,7 @@ namespace gossamer::detail {
 inline void check_floating(const char* op, const char* what, const Tensor& x) {
   check<ShapeError>(x.defined(), op, ": ", what, " is undefined; was it moved away or never given a value?");
   check<ShapeError>(x.dtype() == DType::f32 || x.dtype() == DType::bf16, op, ": ", what, " ", x.shape(), " is ", x.dtype(),
-                    "; wanted f32 or bf16 (cast or normalize it first)");
+                    "; wanted f32 or bf16: say normalize(images, …) for pictures, x.to(DType::f32) for others");
 }
 inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
   check<DeviceError>(a.device() == b.device(), op, ": ", a.shape(), " is on ", a.device(), ", ", b.shape(), " on ", b.device(),

@@ -38,9 +38,11 @@ class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path) : path_(resolve(path)) {
     static std::atomic<unsigned> counter{0};
-    temporary_ = path_;
-    temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    do {      // the name may be left over from a process of the same number that died (in a container it is often 1)
+      temporary_ = path_;
+      temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+      fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (fd_ < 0 && errno == EEXIST);
     if (fd_ < 0) fail_errno(path_, "create", errno);
   }
   AtomicFile(const AtomicFile&) = delete;

@@ -23,7 +23,10 @@ Shape::Shape(std::initializer_list<i64> extents) { *this = of(extents.begin(), s
 
 i64 Shape::numel() const {
   i64 n = 1;
-  for (const i64 extent : *this) n *= extent;
+  for (const i64 extent : *this) {
+    check<ShapeError>(extent >= 0, "shape ", *this, " has an open extent; only reshape fills it in");
+    check<ShapeError>(!__builtin_mul_overflow(n, extent, &n), "shape ", *this, " has more elements than can be counted");
+  }
   return n;
 }
 

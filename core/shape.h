@@ -14,11 +14,11 @@ class Shape {
  public:
   static constexpr int max_rank = 6;
   Shape() = default;                                     // rank 0: one element
-  Shape(std::initializer_list<i64> extents);             // ShapeError: an extent < 0 or more than six
+  Shape(std::initializer_list<i64> extents);             // ShapeError: an extent < -1 or more than six (-1: for reshape)
   static Shape of(const i64* extents, int rank);
   int rank() const { return rank_; }
   i64 operator[](int dim) const { return extents_[static_cast<std::size_t>(dim < 0 ? dim + rank_ : dim)]; }   // -1: the last
-  i64 numel() const;                                     // product of the extents; 1 for rank 0
+  i64 numel() const;                                     // product of the extents; 1 for rank 0. ShapeError: -1, or too many
   const i64* begin() const { return extents_.data(); }
   const i64* end() const { return extents_.data() + rank_; }
   bool operator==(const Shape&) const = default;

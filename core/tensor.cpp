@@ -84,10 +84,13 @@ Tensor Tensor::from(std::span<const std::int32_t> values, Shape shape) {
 }
 
 Tensor Tensor::wrap(void* data, Shape shape, DType dtype, std::function<void()> release) {
+  i64 bytes = 0;
+  check<ShapeError>(!__builtin_mul_overflow(shape.numel(), static_cast<i64>(size_of(dtype)), &bytes), "wrap: shape ", shape,
+                    " has more bytes than can be counted");
   auto impl = std::make_shared<Impl>();
   impl->block = std::make_shared<Block>();
   impl->block->data = data;
-  impl->block->bytes = static_cast<std::size_t>(shape.numel()) * size_of(dtype);
+  impl->block->bytes = static_cast<std::size_t>(bytes);
   impl->block->release = release ? std::move(release) : [] {};
   impl->shape = shape;
   impl->dtype = dtype;
@@ -116,7 +119,10 @@ Tensor Tensor::reshape(Shape wanted) const {
   i64 known = 1;
   int hole = -1;
   for (int d = 0; d < wanted.rank(); ++d) {
-    if (wanted[d] >= 0) { known *= wanted[d]; continue; }
+    if (wanted[d] >= 0) {
+      check<ShapeError>(!__builtin_mul_overflow(known, wanted[d], &known), "reshape: ", wanted, " has more elements than can be counted");
+      continue;
+    }
     check<ShapeError>(hole < 0, "reshape: ", wanted, " leaves two extents open; only one may be -1");
     hole = d;
   }

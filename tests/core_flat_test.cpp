@@ -109,6 +109,27 @@ TEST(FlatParamsGradients, ThatNoBackwardReachedAreZeroAfterSettling) {
     EXPECT_EQ(list(t.grad()), (std::vector<float>(static_cast<std::size_t>(t.numel()), 0)));
 }
 
+TEST(FlatParamsGradients, CantBeTakenAwayWhileTheBlockLives) {
+  Model m;
+  {
+    FlatParams p(m.named());
+    try {
+      m.w1.requires_grad(false);
+      ADD_FAILURE() << "a gradient was taken from the block";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find("belongs to a FlatParams"), std::string::npos);
+    }
+    m.w1.requires_grad();                            // changes nothing
+    m.w2.set_slot(nullptr);                          // nor does a tape that drops it
+    p.zero_grad();
+    p.settle_grads();
+    m.loss().backward();
+    EXPECT_EQ(m.w1.grad().data(), p.windows(p.grads())[1].tensor.data());
+  }
+  m.w1.requires_grad(false);                         // the tensor outlived the block
+  EXPECT_FALSE(m.w1.grad().defined());
+}
+
 TEST(FlatParamsCompute, InBfloat16IsACopyForMatricesOnly) {
   Model m;
   FlatParams p(m.named(), {}, {.compute = DType::bf16});

@@ -227,6 +227,14 @@ TEST_F(Safetensors, AFailedWriteKeepsTheOldFileAndNamesTheReason) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 1);
 }
 
+TEST_F(Safetensors, LeftoversOfADeadProcessOfTheSameNumberAreSteppedOver) {
+  const int count = 3000;      // more than the other tests of this process write
+  for (int i = 0; i < count; ++i) std::ofstream(file("a").string() + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(i)) << "left";
+  write_file(file("a"), "new");
+  EXPECT_EQ(contents(file("a")), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), count + 1);
+}
+
 TEST_F(Safetensors, AWriteThatFailsHalfWayKeepsTheOldFile) {
   // A file-size limit makes write() fail half way, as a full disk does.
   struct Limit {

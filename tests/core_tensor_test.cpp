@@ -38,6 +38,8 @@ TEST(ShapeOf, CountsIndexesAndPrints) {
   EXPECT_NE((Shape{2, 3}), (Shape{2, 3, 1}));
   EXPECT_THROW((Shape{1, 2, 3, 4, 5, 6, 7}), ShapeError);
   EXPECT_THROW((Shape{-3}), ShapeError);
+  EXPECT_TRUE(has(error_of<ShapeError>([] { static_cast<void>((Shape{i64{1} << 40, i64{1} << 40}).numel()); }), "more elements than can be counted"));
+  EXPECT_TRUE(has(error_of<ShapeError>([] { static_cast<void>((Shape{2, -1}).numel()); }), "[2, -1] has an open extent"));
 }
 
 TEST(Bfloat16, RoundsToNearestEvenAndKeepsSpecialValues) {
@@ -71,6 +73,13 @@ TEST(TensorOf, StartsWithWhatItWasGiven) {
 TEST(TensorOf, RefusesShapesThatNoMemoryCanHold) {
   EXPECT_THROW(Tensor::empty({-1}), ShapeError);
   EXPECT_TRUE(has(error_of<ShapeError>([] { Tensor::empty({i64{1} << 40, i64{1} << 40}); }), "[1099511627776, 1099511627776]"));
+}
+
+TEST(TensorOf, RefusesForeignMemoryOfImpossibleShapes) {
+  float one = 0;
+  EXPECT_THROW(Tensor::wrap(&one, {-1}, DType::f32), ShapeError);
+  EXPECT_THROW(Tensor::wrap(&one, {i64{1} << 62}, DType::f32), ShapeError);
+  EXPECT_THROW(Tensor::full({1}, 0).reshape({i64{1} << 32, i64{1} << 32, -1}), ShapeError);
 }
 
 TEST(TensorWindows, ShareMemory) {
