@@ -43,20 +43,74 @@ double number(const std::map<std::string, std::string>& meta, const std::string&
   }
 }
 
-struct Found { fs::path path; int world = 0, files = 0; double samples = -1; };
-
-Found look_at(const fs::path& folder) {
-  Found found{folder};
+// What lies in a folder. Files of runs with different numbers of workers may be mixed there: the run that got furthest counts.
+ResumePoint look_at(const fs::path& folder) {
+  struct File { fs::path path; double world, rank, samples; bool allreduce; };
+  std::vector<File> all;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("rank-") || !name.ends_with(".safetensors")) continue;
     const auto meta = nn::read_metadata(entry.path());
-    found.world = static_cast<int>(number(meta, "world", entry.path()));
-    found.samples = std::max(found.samples, number(meta, "samples", entry.path()));
-    ++found.files;
+    const auto method = meta.find("method");
+    const File file{entry.path(), number(meta, "world", entry.path()), number(meta, "rank", entry.path()), number(meta, "samples", entry.path()),
+                    method != meta.end() && method->second == "allreduce"};
+    check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 && file.rank < file.world && file.samples >= 0, entry.path().string(),
+                   ": rank ", file.rank, " of ", file.world, " at ", file.samples, " samples in the header makes no sense");
+    if (name == file_name(static_cast<int>(file.rank))) all.push_back(file);
   }
+  ResumePoint found;
+  found.checkpoint = folder;
+  if (all.empty()) return found;
+  const double world = std::ranges::max_element(all, {}, &File::samples)->world;
+  std::erase_if(all, [&](const File& f) { return f.world != world; });
+  std::ranges::sort(all, {}, &File::rank);
+  double most = 0, sum = 0;
+  for (const File& f : all) {
+    found.files.push_back(f.path);
+    most = std::max(most, f.samples);
+    sum += f.samples;
+  }
+  found.world = static_cast<int>(world);
+  found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
   return found;
+}
+
+// Values and buffers become the mean of the files; a variance becomes that of all workers' activations together, as at a run's end:
+// the mean of v + m^2 minus the square of the mean of m.
+void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
+  Tensor values = params.values(), buffers = params.buffers();
+  values.zero();
+  buffers.zero();
+  std::vector<NamedTensor> targets = params.windows(values);
+  for (NamedTensor& b : params.buffer_windows()) targets.push_back(b);
+  const auto mean_of = [](const std::string& name) { return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string(); };
+  const float share = 1.0f / static_cast<float>(point.files.size());
+  for (const fs::path& path : point.files) {
+    const SafeTensors file = read_safetensors(path);
+    const auto find = [&](const std::string& name, const Tensor& like) -> const Tensor& {
+      const Tensor* source = file.find(name);
+      check<IoError>(source && source->shape() == like.shape() && source->dtype() == like.dtype(), path.string(), ": \"", name,
+                     "\" is missing or has another shape; another model.name or model.classes?");
+      return *source;
+    };
+    for (NamedTensor& target : targets) {
+      axpy(target.tensor, share, find(target.name, target.tensor));
+      if (const std::string mean = mean_of(target.name); !mean.empty()) {
+        const auto m = find(mean, target.tensor).span<float>();
+        const auto to = target.tensor.span<float>();
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += share * m[i] * m[i];
+      }
+    }
+    at.epoch = std::max(at.epoch, static_cast<i64>(number(file.metadata, "epoch", path)) + 1);
+  }
+  for (NamedTensor& target : targets)
+    for (const NamedTensor& mean : targets)
+      if (mean.name == mean_of(target.name)) {
+        const auto m = mean.tensor.span<float>();
+        const auto to = target.tensor.span<float>();
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::max(0.0f, to[i] - m[i] * m[i]);
+      }
 }
 
 }  // namespace
@@ -74,12 +128,13 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   std::snprintf(samples, sizeof samples, "%.17g", at.samples);
   write_safetensors(folder / file_name(rank), copies,
                     {{"kind", "checkpoint"}, {"layout", "OHWI"}, {"rank", std::to_string(rank)}, {"world", std::to_string(world)}, {"samples", samples},
-                     {"epoch", std::to_string(at.epoch)}, {"step", std::to_string(at.step)}});
+                     {"epoch", std::to_string(at.epoch)}, {"step", std::to_string(at.step)}, {"method", state.method.name()}});
   // Older ones go, this rank's file at a time: no worker needs to know how far the others are.
-  std::vector<Found> mine;
+  struct Mine { fs::path path; double samples; };
+  std::vector<Mine> mine;
   for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
-    if (fs::exists(entry.path() / file_name(rank))) mine.push_back({entry.path(), 0, 0, number(nn::read_metadata(entry.path() / file_name(rank)), "samples", entry.path())});
-  std::ranges::sort(mine, [](const Found& a, const Found& b) { return a.samples > b.samples; });
+    if (fs::exists(entry.path() / file_name(rank))) mine.push_back({entry.path(), number(nn::read_metadata(entry.path() / file_name(rank)), "samples", entry.path())});
+  std::ranges::sort(mine, [](const Mine& a, const Mine& b) { return a.samples > b.samples; });
   for (std::size_t i = static_cast<std::size_t>(keep); i < mine.size(); ++i) {
     fs::remove(mine[i].path / file_name(rank), error);
     fs::remove(mine[i].path, error);             // only succeeds when empty
@@ -89,34 +144,33 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
 ResumePoint find_checkpoint(const fs::path& path) {
   const fs::path given = path.has_filename() ? path : path.parent_path();      // "runs/x/" is "runs/x"
   check<IoError>(fs::is_directory(given), "--resume ", given.string(), ": there is no such folder");
-  Found best;
-  fs::path run_folder = given;
-  if (const Found here = look_at(given); here.files > 0) {
-    best = here;
-    run_folder = given.parent_path().parent_path();
-    if (run_folder.empty()) run_folder = fs::weakly_canonical(given).parent_path().parent_path();
-  } else {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
-      const Found found = look_at(entry.path());
-      if (found.files == 0) continue;
-      const bool whole = found.files == found.world, best_whole = best.files > 0 && best.files == best.world;
-      if (best.files == 0 || (whole && !best_whole) || (whole == best_whole && found.samples > best.samples)) best = found;
-    }
+  ResumePoint best = look_at(given);
+  if (!best.files.empty()) {
+    best.run_folder = given.parent_path().parent_path();
+    if (best.run_folder.empty()) best.run_folder = fs::weakly_canonical(given).parent_path().parent_path();
+    return best;
   }
-  check<IoError>(best.files > 0, "--resume ", given.string(), ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS and when a run is interrupted");
-  return {run_folder, best.path, best.files == best.world ? best.world : best.files, best.samples};
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
+    ResumePoint found = look_at(entry.path());
+    if (found.files.empty()) continue;
+    if (best.files.empty() || (found.whole() && !best.whole()) || (found.whole() == best.whole() && found.samples > best.samples)) best = std::move(found);
+  }
+  check<IoError>(!best.files.empty(), "--resume ", given.string(),
+                 ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS and when a run is interrupted");
+  best.run_folder = given;
+  return best;
 }
 
 Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state) {
   Position at{.samples = point.samples};
-  const fs::path mine = point.checkpoint / file_name(rank);
-  if (point.world == world && fs::exists(mine)) {
+  if (point.own_state(world)) {
+    const fs::path& mine = point.files[static_cast<std::size_t>(rank)];
     const auto meta = nn::read_metadata(mine);
     at.epoch = static_cast<i64>(number(meta, "epoch", mine));
     at.step = static_cast<i64>(number(meta, "step", mine));
     // With all-reduce all models are one and stay one: an interruption may have caught the workers a step apart.
-    const fs::path path = std::string(state.method.name()) == "allreduce" ? point.checkpoint / file_name(0) : mine;
+    const fs::path& path = std::string(state.method.name()) == "allreduce" ? point.files[0] : mine;
     const SafeTensors file = read_safetensors(path);
     for (NamedTensor& target : windows(state)) {
       const Tensor* source = file.find(target.name);
@@ -126,24 +180,9 @@ Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainSta
       target.tensor.copy_from(*source);
     }
   } else {
-    Tensor values = state.params.values(), buffers = state.params.buffers();
-    values.zero();
-    buffers.zero();
-    int files = 0;
-    for (const auto& entry : fs::directory_iterator(point.checkpoint)) ++files, (void)entry;
-    for (const auto& entry : fs::directory_iterator(point.checkpoint)) {
-      const SafeTensors file = read_safetensors(entry.path());
-      std::vector<NamedTensor> targets = state.params.windows(values);
-      for (NamedTensor& b : state.params.buffer_windows()) targets.push_back(b);
-      for (NamedTensor& target : targets) {
-        const Tensor* source = file.find(target.name);
-        check<IoError>(source && source->shape() == target.tensor.shape(), entry.path().string(), ": \"", target.name, "\" is missing or has another shape");
-        axpy(target.tensor, 1.0f / static_cast<float>(files), *source);
-      }
-      at.epoch = std::max(at.epoch, static_cast<i64>(number(file.metadata, "epoch", entry.path())) + 1);
-    }
+    load_mean(point, state.params, at);
     for (NamedTensor& t : state.method.state())
-      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);      // a twin starts where its model is
+      if (t.tensor.shape() == state.params.values().shape()) t.tensor.copy_from(state.params.values());     // a twin starts where its model is
   }
   state.params.refresh();
   return at;

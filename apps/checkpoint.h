@@ -1,9 +1,10 @@
-// Checkpoints of a run in training: one file a worker, everything that an exact continuation needs. (The averaged model at the end is
-// another file: nn/checkpoint.h.) runs/NAME/checkpoints/LABEL/rank-R.safetensors; memory layout, convolution weights are [out, h, w, in].
+// Checkpoints of a run in training: one file a worker, everything that one worker (or all-reduce) needs to go on as if nothing had
+// happened; gossip has its models, but timing and progress are the new run's. (The averaged model at the end: nn/checkpoint.h.) runs/NAME/checkpoints/LABEL/rank-R.safetensors; memory layout, convolution weights are [out, h, w, in].
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
@@ -25,12 +26,16 @@ void save_checkpoint(const std::filesystem::path& run_folder, const std::string&
 // What --resume names: a run's folder (its newest whole checkpoint is taken) or one checkpoint. IoError says what is missing.
 struct ResumePoint {
   std::filesystem::path run_folder, checkpoint;
-  int world = 1;                   // workers that wrote it
-  double samples = 0;              // the most that any of them had seen
+  std::vector<std::filesystem::path> files;    // of ranks 0, 1 …; some may be missing
+  int world = 1;                   // workers of the run that wrote it
+  double samples = 0;              // seen by all of them; gossip workers estimate it, so the mean of what they believed
+  bool whole() const { return static_cast<int>(files.size()) == world; }
+  bool own_state(int workers) const { return whole() && workers == world; }    // else all start from the mean
 };
 ResumePoint find_checkpoint(const std::filesystem::path&);
 
-// Same number of workers: this rank's exact state. Another number: the mean of the saved models with fresh momentum, next epoch.
+// The number of workers that wrote a whole checkpoint: this rank's state (with all-reduce rank 0's, which is everybody's). Else the mean
+// of the saved models with fresh momentum, next epoch.
 Position load_checkpoint(const ResumePoint&, int rank, int world, TrainState);
 
 }  // namespace gossamer::apps

@@ -1,6 +1,7 @@
 // The commands of `gossamer`, one file each. Options come parsed from cli.cpp; each returns the exit code and throws core/error.h.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,7 @@ namespace gossamer::apps {
 
 struct TrainCommand {
   std::vector<std::string> arguments;   // at most one CONFIG.toml, then key=value
-  int workers = 1;
+  std::optional<int> workers;           // not given: one; when resuming, as many as wrote the checkpoint
   std::string resume;                   // a run's folder or one of its checkpoints
   bool dry_run = false, strict_images = false, json = false;
   bool worker = false;                  // started by our own launcher: the run's folder and configuration are ready

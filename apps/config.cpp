@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include <toml++/toml.h>
@@ -272,6 +273,12 @@ void validate(const Config& c, int workers) {
   require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");
   one_of("optim.schedule", c.optim.schedule, {"constant", "step", "cosine", "one-cycle"});
   require(c.optim.warmup_epochs >= 0, "optim.warmup_epochs", "0 or more");
+  require(c.optim.warmup_from >= 0 && std::isfinite(c.optim.warmup_from), "optim.warmup_from", "0 or more");
+  require(c.optim.final >= 0 && std::isfinite(c.optim.final), "optim.final", "0 or more");
+  require(c.optim.gamma > 0 && std::isfinite(c.optim.gamma), "optim.gamma", "above 0");
+  require(std::ranges::all_of(c.optim.milestones, [](double m) { return m > 0 && m < 1; }) &&
+              std::ranges::adjacent_find(c.optim.milestones, std::greater_equal<>()) == c.optim.milestones.end(),
+          "optim.milestones", "ascending fractions of the run, above 0 and below 1");
   require(c.eval.every >= 0, "eval.every", "0 or more");
   require(c.eval.batch >= 1 && c.eval.batch <= 65536, "eval.batch", "1 to 65536");
   require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.', "run.name", "a plain folder name");
@@ -279,7 +286,8 @@ void validate(const Config& c, int workers) {
   require(c.run.log_every >= 1, "run.log_every", "1 or more");
   require(c.run.keep >= 1, "run.keep", "1 or more");
   require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
-  require(c.dist.heartbeat_s > 0 && c.dist.dead_after_s > c.dist.heartbeat_s, "dist.dead_after_s", "longer than dist.heartbeat_s, both above 0");
+  require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
+  require(c.dist.dead_after_s >= 2 * c.dist.heartbeat_s, "dist.dead_after_s", "at least twice dist.heartbeat_s, " + text_of(c.dist.heartbeat_s));
   require(c.dist.connect_timeout_s > 0, "dist.connect_timeout_s", "above 0");
   require(c.dist.exchange_timeout_s > 0, "dist.exchange_timeout_s", "above 0");
   require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");

@@ -78,7 +78,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("optim.learning_rate", c.optim.learning_rate, "for 256 images a step (see scaling)");
   f("optim.scaling", c.optim.scaling, "linear: learning_rate * workers * batch / 256; none");
   f("optim.momentum", c.optim.momentum, "of SGD");
-  f("optim.nesterov", c.optim.nesterov, "");
+  f("optim.nesterov", c.optim.nesterov, "no effect without momentum");
   f("optim.weight_decay", c.optim.weight_decay, "spares biases and batch norm");
   f("optim.label_smoothing", c.optim.label_smoothing, "");
   f("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping");

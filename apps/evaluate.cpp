@@ -2,6 +2,7 @@
 #include "gossamer/apps/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sched.h>
 #include <sstream>
 
@@ -62,15 +63,21 @@ LoadedModel load_model(const std::string& path, DType dtype) {
     return it->second;
   };
   const auto number = [&](const std::string& key, const std::string& text) {
+    float value = NAN;
     try {
-      return std::stof(text);
-    } catch (const std::exception&) {
-      fail<IoError>(path, ": \"", key, "\" in the header is \"", text, "\", wanted a number");
+      value = std::stof(text);
+    } catch (const std::exception&) {                    // stays no number
     }
+    check<IoError>(std::abs(value) <= 1e6f, path, ": \"", key, "\" in the header is \"", text, "\", wanted a number");
+    return value;
   };
   LoadedModel m;
   m.name = get("model");
+  const auto known = models::list();
+  check<IoError>(std::ranges::any_of(known, [&](const auto& info) { return info.name == m.name; }), path, ": the model in the header is \"", m.name,
+                 "\", which this program does not have; `gossamer doctor` lists what it has");
   m.classes = split_lines(get("classes"));
+  check<IoError>(!m.classes.empty(), path, ": \"classes\" in the header is empty, wanted one name a line");
   m.pictures.size = static_cast<int>(number("image_size", get("image_size")));
   m.pictures.resize = static_cast<int>(number("resize", get("resize")));
   check<IoError>(m.pictures.size >= 1 && m.pictures.size <= 4096 && m.pictures.resize >= m.pictures.size && m.pictures.resize <= 8192, path,
@@ -79,6 +86,7 @@ LoadedModel load_model(const std::string& path, DType dtype) {
     const auto list = split_lines(get(key));
     check<IoError>(list.size() == 3, path, ": \"", key, "\" in the header has ", list.size(), " numbers, wanted 3");
     for (std::size_t i = 0; i < 3; ++i) (key[0] == 'm' ? m.pictures.mean : m.pictures.std)[i] = number(key, list[i]);
+    check<IoError>(key[0] == 'm' || std::ranges::all_of(m.pictures.std, [](float s) { return s > 0; }), path, ": \"std\" in the header must be above 0");
   }
   m.pictures.dtype = dtype;
   m.net = models::make(m.name, {.classes = static_cast<i64>(m.classes.size())});

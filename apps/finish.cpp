@@ -41,7 +41,8 @@ class Finish {
     record_tally();
     if (w_.config.run.trace && w_.folder.writes()) w_.folder.write_trace();
     gather();
-    if (leader()) write_results(seen);
+    // Whoever lost the others may think that it leads: results that are there are those of more workers.
+    if (leader() && !(alone_ && w_.folder.writes() && std::filesystem::exists(w_.folder.file("summary.json")))) write_results(seen);
     return 0;
   }
 
@@ -143,6 +144,10 @@ class Finish {
 
   void write_results(double seen) {
     const Config& c = w_.config;
+    // Each knows its own gradients exactly, the others' only by hearsay.
+    if (!alone_ && static_cast<int>(alive_.size()) == w_.place.size)
+      seen = w_.start_samples + sum(Tally::gradients) * static_cast<double>(c.train.batch);
+    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images()) : sum(Tally::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples), rate = trained / std::max(1e-9, w_.wall_s);
     JsonObject s;
     s.add("top1", counts_.top1 / counts_.images).add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images);
@@ -153,7 +158,7 @@ class Finish {
     s.add("exchanges_per_gradient", sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0);
     s.add("consensus_distance", consensus_).add("consensus_distance_estimate", before_.consensus_distance);
     s.add("gradients", sum(Tally::gradients)).add("exchanges", sum(Tally::exchanges)).add("exchanges_failed", sum(Tally::failed));
-    s.add("damaged_images", sum(Tally::damaged)).add("batch_norm", batch_norm_).add("peak_bytes_rank0", at(w_.group->rank(), Tally::peak_bytes));
+    s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", at(w_.group->rank(), Tally::peak_bytes));
     std::string each;
     for (int r = 0; r < w_.place.size; ++r) {
       if (at(r, Tally::wall_s) <= 0) continue;            // dead, or its numbers did not reach us
@@ -176,7 +181,7 @@ class Finish {
       write_file(w_.folder.file("summary.json"), s.str() + "\n");
       if (c.run.report) write_report(w_.folder.path());
     }
-    tell(seen, rate);
+    tell(seen, rate, damaged);
     if (w_.command.json) fmt::print("{}\n", s.str());
   }
 
@@ -190,7 +195,7 @@ class Finish {
     nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
   }
 
-  void tell(double seen, double rate) {
+  void tell(double seen, double rate, double damaged) {
     // Rank 0 may be gone: then the one that writes also speaks.
     Progress say(w_.command.json ? stderr : stdout, false);
     say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus distance {:.3g}", seen - w_.start_samples,
@@ -198,7 +203,7 @@ class Finish {
     say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}", 100 * counts_.top1 / counts_.images,
                          100 * counts_.top5 / counts_.images, counts_.images,
                          w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive_.size())));
-    if (sum(Tally::damaged) > 0) say.note(fmt::format("         {:.0f} images were damaged and replaced{}", sum(Tally::damaged), w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : ""));
+    if (damaged > 0) say.note(fmt::format("         {:.0f} images were damaged and replaced{}", damaged, w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : ""));
     if (w_.folder.writes()) {
       say.note(fmt::format("files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(), w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
     } else {

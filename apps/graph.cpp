@@ -12,6 +12,7 @@ namespace gossamer::apps {
 
 int graph(const GraphCommand& command) {
   check<ConfigError>(command.workers >= 2, "graph ", command.name, " ", command.workers, ": a graph needs at least 2 workers");
+  check<ConfigError>(command.workers <= 2048, "graph ", command.name, " ", command.workers, ": at most 2048 workers; the constants take time ~ N^3");
   check<ConfigError>(command.rate > 0, "graph: --rate ", command.rate, " must be above 0");
   const dist::Graph g = dist::make_graph(command.name, command.workers, command.rate);
   const dist::GraphConstants k = dist::constants(g);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -48,6 +49,7 @@ std::string RunFolder::prepare(const std::string& config_toml, bool resuming) co
   out.close();
   check<IoError>(out.good(), "cannot write into the run's folder ", path_.string(), ": ", std::strerror(errno), remedy);
   fs::remove(probe, error);
+  if (resuming) fs::remove(path_ / "summary.json", error);       // it tells of an end that is no longer the end
   write_file(path_ / "config.toml", config_toml);
   return moved;
 }
@@ -68,6 +70,16 @@ void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   if (!text.empty()) append_line(path_ / "bad_images.txt", text);
+}
+
+std::size_t RunFolder::settle_bad_images() const {
+  std::ifstream in(path_ / "bad_images.txt");
+  std::set<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.insert(line);
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  if (!text.empty()) write_file(path_ / "bad_images.txt", text);
+  return lines.size();
 }
 
 void RunFolder::write_trace() const {

@@ -29,6 +29,7 @@ class RunFolder {
   void write_trace() const;             // trace.rankR.json of this worker
   void merge_traces(int workers) const; // trace.json of all
   void add_bad_images(const std::vector<std::string>& lines) const;
+  std::size_t settle_bad_images() const;        // at the end: workers found the same files; each is listed once. Returns how many
 
  private:
   std::filesystem::path path_;

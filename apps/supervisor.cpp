@@ -93,6 +93,8 @@ int supervise(int workers, const std::vector<std::string>& arguments) {
   std::map<std::string, std::string> environment{{"GOSSAMER_WORLD", std::to_string(workers)},
                                                  {"GOSSAMER_RENDEZVOUS", "127.0.0.1:" + std::to_string(free_port())},
                                                  {"GOSSAMER_TOKEN", random_token()}};
+  // Workers share the cores: waiting OpenMP threads that spin take them from those that work (20 times slower, measured).
+  if (workers > 1 && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT")) environment["OMP_WAIT_POLICY"] = "passive";
   std::map<pid_t, int> running;                          // process -> rank
   for (int rank = 0; rank < workers; ++rank) {
     environment["GOSSAMER_RANK"] = std::to_string(rank);
@@ -101,7 +103,8 @@ int supervise(int workers, const std::vector<std::string>& arguments) {
   const auto tell_all = [&](int number) {
     for (const auto& [pid, rank] : running) kill(pid, number);
   };
-  int finished = 0, first_error = 0, stopped_by = 0;
+  int finished = 0, error = 0, stopped_by = 0;
+  bool stopping = false;
   while (!running.empty()) {
     const int number = signals.wait();
     if (number != SIGCHLD) {
@@ -118,16 +121,23 @@ int supervise(int workers, const std::vector<std::string>& arguments) {
       running.erase(it);
       const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
       if (WIFEXITED(status) && code == 0) ++finished;
-      else if (code != 0 && first_error == 0) first_error = code;
-      if (stopped_by) continue;
+      // 5: it lost the others, who may well finish. Above 128: someone stopped this one alone, a death as planned.
+      const bool serious = code != 0 && code != 5 && code < 128;
+      if (serious && error == 0) error = code;
+      if (stopped_by || stopping) continue;
       if (WIFSIGNALED(status))
         std::fprintf(stderr, "gossamer: worker %d died (signal %d); %d still running\n", rank, WTERMSIG(status), static_cast<int>(running.size()));
       else if (code != 0)
         std::fprintf(stderr, "gossamer: worker %d stopped with exit code %d; %d still running\n", rank, code, static_cast<int>(running.size()));
+      if (WIFEXITED(status) && code == 3) {              // data that may not be used stops the run, not one worker
+        stopping = true;
+        tell_all(SIGTERM);
+      }
     }
   }
   if (stopped_by) return 128 + (stopped_by == SIGHUP ? SIGTERM : stopped_by);
-  return finished > 0 ? 0 : first_error ? first_error : 5;
+  if (error) return error;
+  return finished > 0 ? 0 : 5;
 }
 
 int run_wrapped(const std::vector<std::string>& arguments) {

@@ -1,4 +1,5 @@
 // `gossamer train`: who starts what, and the training loop.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -168,14 +169,17 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
 }  // namespace
 
 int train(const TrainCommand& command) {
-  check<ConfigError>(command.workers >= 1 && command.workers <= 1024, "--workers ", command.workers, ": give a number of workers from 1 to 1024");
+  if (command.workers)
+    check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ", *command.workers, ": give a number of workers from 1 to 1024");
   const dist::LaunchInfo place = dist::launch_info();
-  check<ConfigError>(command.workers == 1 || place.size == 1, "--workers ", command.workers, " inside a job of ", place.size, " processes started by ", place.source,
+  int to_start = command.workers.value_or(1);
+  check<ConfigError>(to_start == 1 || place.size == 1, "--workers ", to_start, " inside a job of ", place.size, " processes started by ", place.source,
                      "; leave --workers away there");
   std::optional<ResumePoint> resume;
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
+    if (!command.workers && !command.worker && place.size == 1) to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
     if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved)) arguments.insert(arguments.begin(), saved);
   }
@@ -185,19 +189,19 @@ int train(const TrainCommand& command) {
     config.run.name = resume->run_folder.filename().string();
     config.run.dir = resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
-  const int workers = command.workers > 1 ? command.workers : place.size;
+  const int workers = to_start > 1 ? to_start : place.size;
   validate(config, workers);
 
   // The first process checks what can be checked and prepares the folder; workers that it starts find everything ready.
   if (!command.worker && place.rank == 0) {
-    open_data(config);
+    open_data(config, workers);
     pictures(config);
     if (!command.dry_run) {
       const std::string moved = RunFolder(config.run_folder()).prepare(to_toml(config), resume.has_value());
       if (!moved.empty()) fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
     }
   }
-  if (command.workers == 1) return run_worker(config, command, place, resume);
+  if (to_start == 1) return run_worker(config, command, place, resume);
 
   std::vector<std::string> child{"train"};
   child.insert(child.end(), arguments.begin(), arguments.end());
@@ -206,7 +210,7 @@ int train(const TrainCommand& command) {
   if (command.dry_run) child.push_back("--dry-run");
   if (command.strict_images) child.push_back("--strict-images");
   if (command.json) child.push_back("--json");
-  return supervise(command.workers, child);
+  return supervise(to_start, child);
 }
 
 }  // namespace gossamer::apps

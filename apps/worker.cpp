@@ -16,6 +16,8 @@ namespace {
 
 constexpr int kDryRunSteps = 20;
 
+bool shares_epochs(const Config& c) { return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true"; }
+
 data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dist::LaunchInfo& place) {
   const bool small = p.size <= 64;
   const std::string augment = c.data.augment == "auto" ? (small ? "pad-crop-flip" : "resized-crop-flip") : c.data.augment;
@@ -27,7 +29,7 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dis
           .threads = data_threads_for(c, place.local_size),
           .rank = place.rank,
           .world = place.size,
-          .shard = c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true",
+          .shard = shares_epochs(c),
           .seed = static_cast<std::uint64_t>(c.train.seed),
           .strict = c.data.strict_images};
 }
@@ -43,7 +45,7 @@ std::string joined(const std::vector<std::string>& list) { return list.size() ==
 
 }  // namespace
 
-DataSets open_data(const Config& c) {
+DataSets open_data(const Config& c, int workers) {
   const auto open = [](const std::vector<std::string>& paths) {
     try {
       return data::open(paths);
@@ -59,6 +61,9 @@ DataSets open_data(const Config& c) {
   check<DataError>(c.classes_or(have) >= have, "the data has ", have, " classes, model.classes = ", c.model.classes.value, " has too few outputs; use model.classes=auto");
   check<DataError>(sets.train->size() >= c.train.batch, joined(c.data.train), " has ", sets.train->size(), " images, fewer than one batch (train.batch = ",
                    c.train.batch, "); use a smaller train.batch");
+  check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch, "a worker's share of ", joined(c.data.train), " is ",
+                   sets.train->size() / workers, " images, fewer than one batch (train.batch = ", c.train.batch,
+                   "); use a smaller train.batch, fewer workers or data.shard=false");
   return sets;
 }
 
@@ -67,7 +72,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
       progress(how.json ? stderr : stdout, where.rank != 0) {
   set_compute_threads(compute_threads_for(config, place.local_size));
   if (config.run.trace && folder.writes()) trace::start(place.rank, "worker " + std::to_string(place.rank));
-  const DataSets sets = open_data(config);
+  const DataSets sets = open_data(config, place.size);
   train_set = sets.train;
   val_set = sets.val;
   prepare = pictures(config);
@@ -82,7 +87,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   const bool beside = place.size > 1 && config.train.method != "allreduce";
   params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside});
   optimizer = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{static_cast<float>(config.optim.momentum), static_cast<float>(config.optim.weight_decay),
-                                                                config.optim.nesterov});
+                                                                config.optim.nesterov && config.optim.momentum > 0});
 
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,
                              .collective_timeout_s = config.dist.collective_timeout_s, .on_wait = [this](const std::string& text) { progress.note(text); }});
@@ -97,7 +102,6 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   loader = std::make_unique<data::Loader>(train_set, loader_options(config, prepare, place));
   if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
-  check<DataError>(loader->steps() > 0, "a worker's share of ", joined(config.data.train), " is smaller than train.batch = ", config.train.batch);
   loader->seek(at.epoch, at.step);
   // Nobody exchanges before everybody has its state.
   if (place.size > 1) group->collectives().barrier();
@@ -114,6 +118,10 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   }
   progress.note(fmt::format("budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples, total_samples / epoch, place.size, config.train.batch,
                             start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
+  if (resume && !resume->own_state(place.size)) {
+    progress.note(fmt::format("resumed  from the mean of {} models ({}), momentum starts afresh", resume->files.size(),
+                              resume->whole() ? fmt::format("{} workers wrote them", resume->world) : fmt::format("{} are missing", resume->world - static_cast<int>(resume->files.size()))));
+  }
 }
 
 void Worker::fault(const std::string& what, int peer) {

@@ -50,7 +50,7 @@ struct Worker {
 
 // Opens data, checks classes: what can be checked before any worker is started.
 struct DataSets { std::shared_ptr<const data::Dataset> train, val; };
-DataSets open_data(const Config&);
+DataSets open_data(const Config&, int workers);
 
 // After the loop: average, batch norm, evaluation, files. Returns the exit code.
 int finish_run(Worker&);

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "gossamer/core/safetensors.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer::apps {
@@ -48,6 +49,7 @@ TEST_F(Cli, UsageErrors) {
   expect_error({}, 2, {"--help"});
   expect_error({"graph", "ring", "1"}, 2, {"2 workers"});
   expect_error({"graph", "rong", "4"}, 2, {"ring"});
+  expect_error({"graph", "ring", "100000"}, 2, {"2048"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
 }
 
@@ -76,8 +78,15 @@ TEST_F(Cli, DifferentClassesInTrainAndVal) {
 
 TEST_F(Cli, FewerImagesThanOneBatch) { expect_error(tiny({"train.batch=4096"}), 3, {"train.batch"}); }
 
+TEST_F(Cli, AShareSmallerThanOneBatch) {
+  auto arguments = tiny({"train.method=allreduce", "train.batch=50"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  expect_error(arguments, 3, {"share", "48 images", "train.batch = 50"});
+}
+
 TEST_F(Cli, FolderThatCannotBeWritten) {
   write_text(folder / "file", "not a folder");
+  expect_error({"data", "make-shapes", "file/shapes", "--train", "10", "--val", "10"}, 6, {"file/shapes"});
   expect_error(tiny({"run.dir=file"}), 6, {"file/t", "run.dir="});
 }
 
@@ -122,6 +131,39 @@ TEST_F(Cli, AModelFileCutInHalf) {
   expect_error({"eval", model.string(), "data.val=s/val"}, 6, {"model.safetensors"});
   expect_error({"classify", model.string(), first_image(shapes()).string()}, 6, {"model.safetensors"});
   expect_error({"eval", "nothing.safetensors", "data.val=s/val"}, 6, {"nothing.safetensors"});
+}
+
+TEST_F(Cli, AModelFileWithAHeaderThatMakesNoSense) {
+  ASSERT_EQ(run(tiny({"run.report=false"})).code, 0);
+  const SafeTensors good = read_safetensors(folder / "runs/t/model.safetensors");
+  const auto expect_refused = [&](const std::string& key, const std::string& value, const std::string& says) {
+    SCOPED_TRACE(key + " = " + value);
+    auto metadata = good.metadata;
+    metadata[key] = value;
+    write_safetensors(folder / "bad.safetensors", good.tensors, metadata);
+    expect_error({"eval", "bad.safetensors", "data.val=s/val"}, 6, {"bad.safetensors", says});
+  };
+  expect_refused("classes", "", "classes");
+  expect_refused("classes", "one\ntwo", "fc");
+  expect_refused("model", "nonsense", "nonsense");
+  expect_refused("image_size", "1e30", "image_size");
+  expect_refused("image_size", "nan", "image_size");
+  expect_refused("resize", "-inf", "resize");
+  expect_refused("mean", "0.5\ninf\n0.5", "mean");
+  expect_refused("std", "0\n1\n1", "std");
+}
+
+TEST_F(Cli, ADamagedImageIsCountedOnceHoweverManyWorkersMeetIt) {
+  copy_shapes();
+  const fs::path bad = first_image(folder / "c/train");
+  fs::resize_file(bad, fs::file_size(bad) / 2);
+  auto arguments = tiny({"data.train=c/train", "train.epochs=8"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  const Result r = run(arguments);
+  ASSERT_EQ(r.code, 0) << r.err;
+  for (const Json& row : summary()["each_worker"]) EXPECT_EQ(row["damaged_images"], 1);
+  EXPECT_EQ(summary()["damaged_images"], 1);
+  EXPECT_EQ(std::ranges::count(read_text(folder / "runs/t/bad_images.txt"), '\n'), 1);
 }
 
 TEST_F(Cli, ResumeWithoutACheckpointSaysSo) {

@@ -86,6 +86,13 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
   EXPECT_THAT(invalid("run.name=a/b"), HasSubstr("plain folder name"));
   EXPECT_THAT(invalid("train.graph=hypercube", 3), HasSubstr("hypercube"));
   EXPECT_THAT(invalid("data.std=1,2"), HasSubstr("three"));
+  EXPECT_THAT(invalid("optim.milestones=0.7,0.5"), HasSubstr("command line: optim.milestones = [0.7, 0.5]; it must be ascending"));
+  EXPECT_THAT(invalid("optim.milestones=0.5,1"), HasSubstr("optim.milestones"));
+  EXPECT_THAT(invalid("optim.final=-0.1"), HasSubstr("command line: optim.final"));
+  EXPECT_THAT(invalid("optim.gamma=0"), HasSubstr("optim.gamma"));
+  EXPECT_THAT(invalid("dist.dead_after_s=0.4"), HasSubstr("command line: dist.dead_after_s = 0.4; it must be at least twice dist.heartbeat_s"));
+  EXPECT_THAT(invalid("dist.heartbeat_s=0"), HasSubstr("dist.heartbeat_s"));
+  EXPECT_EQ(invalid("optim.momentum=0"), "no error");
   const Config c = parse_config("[train]\nepochs = -1\n", "f.toml");
   EXPECT_THAT(error_of([&] { validate(c, 1); }), HasSubstr("f.toml:2:10: train.epochs = -1"));
   EXPECT_NO_THROW(validate(Config(), 4));

@@ -84,6 +84,52 @@ TEST_F(Fault, KillingTheLauncherLeavesNoProcessBehind) {
   EXPECT_TRUE(all_gone);
 }
 
+TEST_F(Fault, ResultsThatCannotBeWrittenAreAnErrorAlthoughTheOtherWorkerFinished) {
+  auto arguments = tiny({"train.epochs=3"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  start(arguments);
+  ASSERT_EQ(workers_at_work(2).size(), 2u) << read_text(folder / "err");
+  write_text(folder / "runs/t/model.safetensors/a folder is in the way", "");
+  const Result r = wait();
+  EXPECT_EQ(r.code, 6) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("model.safetensors"));
+}
+
+TEST_F(Fault, ADamagedImageInOneShareStopsAllWhenStrict) {
+  fs::copy(shapes(), folder / "c", fs::copy_options::recursive);
+  std::vector<fs::path> images;
+  for (const auto& e : fs::recursive_directory_iterator(folder / "c/val"))
+    if (e.path().extension() == ".jpg") images.push_back(e.path());
+  std::ranges::sort(images);
+  fs::resize_file(images.at(0), fs::file_size(images.at(0)) / 2);
+  auto arguments = tiny({"data.val=c/val"});
+  arguments.insert(arguments.end(), {"--workers", "3", "--strict-images"});
+  const Result r = run(arguments);
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_THAT(r.err, HasSubstr(images.at(0).filename().string()));
+}
+
+TEST_F(Fault, WaitingThreadsOfWorkersSleepUnlessTheUserSaysOtherwise) {
+  const char* before = std::getenv("OMP_WAIT_POLICY");
+  const std::string kept = before ? before : "";
+  unsetenv("OMP_WAIT_POLICY");
+  for (const std::string policy : {"passive", "active"}) {
+    auto arguments = tiny({"train.epochs=500", "run.name=t"});
+    arguments.insert(arguments.end(), {"--workers", "2"});
+    fs::remove_all(folder / "runs");
+    start(arguments, policy == "active" ? std::vector<std::string>{"OMP_WAIT_POLICY=active"} : std::vector<std::string>{});
+    const auto pids = workers_at_work(2);
+    EXPECT_EQ(pids.size(), 2u);
+    for (const auto& [rank, pid] : pids) {
+      const std::string environment = read_text("/proc/" + std::to_string(pid) + "/environ");
+      EXPECT_NE(environment.find("OMP_WAIT_POLICY=" + policy), std::string::npos) << policy;
+    }
+    kill(running, SIGKILL);
+    wait();
+  }
+  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+}
+
 TEST_F(Fault, ALossThatIsNoNumberStopsWithTheStepAndAdvice) {
   const Result r = run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));
   EXPECT_EQ(r.code, 1);

@@ -77,6 +77,11 @@ TEST_F(Train, ClassifyNamesTheClassesOfTheData) {
   EXPECT_GE(top[0]["probability"].get<double>(), top[1]["probability"].get<double>());
 }
 
+TEST_F(Train, WithoutMomentumNesterovMeansNothing) {
+  const Result r = run(tiny({"optim.momentum=0", "run.report=false"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 TEST_F(Train, TheSameSeedGivesTheSameBits) {
   ASSERT_EQ(run(tiny({"run.name=a"})).code, 0);
   ASSERT_EQ(run(tiny({"run.name=b"})).code, 0);
@@ -128,6 +133,7 @@ TEST_F(Train, TwoWorkersEndWithOneModelByEveryMethod) {
     EXPECT_EQ(s["workers_at_end"], 2);
     EXPECT_EQ(s["val_images"], 40);           // each image once, whoever evaluated it
     EXPECT_GE(s["samples"].get<double>(), 192);
+    EXPECT_EQ(s["samples"].get<double>(), 8 * s["gradients"].get<double>());
     EXPECT_EQ(s["each_worker"].size(), 2u);
     for (const Json& row : s["each_worker"]) EXPECT_GT(row["gradients"].get<double>(), 0);
     EXPECT_THAT(s["batch_norm"].get<std::string>(), HasSubstr("re-estimated"));
@@ -149,9 +155,11 @@ TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {
   const Result stopped = wait(30);
   ASSERT_EQ(stopped.code, 130) << stopped.err;
   EXPECT_EQ(events("interrupted").size(), 2u);
+  EXPECT_EQ(events("fault").size(), 0u);        // a planned departure is none
   EXPECT_EQ(summary().is_discarded(), true);
   // The budget may be changed on the way: here it ends soon.
-  const Result r = run(with_workers(2, {"train", "train.epochs=3", "--resume", "runs/t"}));
+  // As many workers as wrote the checkpoint.
+  const Result r = run({"train", "train.epochs=3", "--resume", "runs/t"});
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   EXPECT_EQ(summary()["workers_at_end"], 2);
 }
@@ -167,9 +175,10 @@ TEST_F(Train, AllReduceResumesWithOneModelEvenIfTheWorkersWereCaughtAStepApart) 
 
 TEST_F(Train, ResumingWithAnotherNumberOfWorkersStartsFromTheMean) {
   ASSERT_EQ(run(with_workers(2, tiny({"run.checkpoint_every=0.5", "train.bn_batches=0"}))).code, 0);
-  const Result r = run({"train", "train.epochs=2", "--resume", "runs/t"});
+  const Result r = run({"train", "train.epochs=2", "--workers", "1", "--resume", "runs/t"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(summary()["workers"], 1);
+  EXPECT_THAT(r.out, HasSubstr("from the mean of 2 models"));
 }
 
 TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
