@@ -31,6 +31,6 @@ build_project() {
   while (($#)) && [[ $1 != -- ]]; do targets+=("$1"); shift; done
   shift || true
   say "building in $folder/"
-  cmake -S . -B "$folder" -G Ninja "$@" | grep '^-- gossamer' || true
+  cmake -S . -B "$folder" -G Ninja "$@" | { grep '^-- gossamer' || true; }
   ninja -C "$folder" "${targets[@]}"
 }
