@@ -49,13 +49,13 @@ void write_file(const fs::path& path, const void* data, std::size_t bytes) {
   std::ofstream file(path, std::ios::binary);
   file.write(static_cast<const char*>(data), static_cast<std::streamsize>(bytes));
   file.close();
-  check<DataError>(file.good(), path.string(), ": can't be written: ", std::strerror(errno), ". Is the folder writable and the disk not full?");
+  check<IoError>(file.good(), path.string(), ": can't be written: ", std::strerror(errno), ". Is the folder writable and the disk not full?");
 }
 
 void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  check<DataError>(!error, path.string(), ": the folder can't be made: ", error.message(), ". Name one that you may write to.");
+  check<IoError>(!error, path.string(), ": the folder can't be made: ", error.message(), ". Name one that you may write to.");
 }
 
 void write_sample(const fs::path& root, const ShapesOptions& options, int i) {
@@ -111,7 +111,7 @@ void make_shapes(const fs::path& folder, const ShapesOptions& options) {
     write_all(temporary, options);
     fs::rename(temporary, whole, error);
     // Another process may have been faster; its set is as good.
-    check<DataError>(!error || already_there(whole, options), whole.string(), ": can't be put in place: ", error.message());
+    check<IoError>(!error || already_there(whole, options), whole.string(), ": can't be put in place: ", error.message());
   } catch (...) {
     fs::remove_all(temporary, error);
     throw;

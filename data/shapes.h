@@ -11,7 +11,8 @@ namespace gossamer::data {
 struct ShapesOptions { int train = 8192, val = 2048, size = 64; std::uint64_t seed = 0; int threads = 2; };
 const std::vector<std::string>& shape_classes();                       // ten names, sorted
 Image draw_shape(int label, int size, std::uint64_t seed, std::uint64_t index);
-// DataError if the folder can't be written. An existing complete set with the same options is kept (a stamp file says so).
+// IoError if the folder can't be written, DataError if it holds something else. An existing complete set with the same options is kept
+// (a stamp file says so).
 void make_shapes(const std::filesystem::path&, const ShapesOptions& = {});
 
 }  // namespace gossamer::data

@@ -65,8 +65,8 @@ TEST(Shapes, NeverTouchWhatIsNotTheirs) {
   make_shapes(folder / "set", {.train = 10, .val = 10, .size = 16});
   EXPECT_THAT(error_of([&] { make_shapes(folder / "set", {.train = 20, .val = 10, .size = 16}); }),
               AllOf(HasSubstr("other options"), HasSubstr("train 10"), HasSubstr("train 20")));
-  EXPECT_THAT(error_of([&] { make_shapes(folder / "mine/thesis.txt/set", {.train = 10, .val = 10}); }), HasSubstr("can't be made"));
-  EXPECT_THAT(error_of([&] { make_shapes("/proc/set", {.train = 10, .val = 10}); }), HasSubstr("/proc/set"));
+  EXPECT_THAT(error_of<IoError>([&] { make_shapes(folder / "mine/thesis.txt/set", {.train = 10, .val = 10}); }), HasSubstr("can't be made"));
+  EXPECT_THAT(error_of<IoError>([&] { make_shapes("/proc/set", {.train = 10, .val = 10}); }), HasSubstr("/proc/set"));
   EXPECT_THAT(error_of<ConfigError>([&] { make_shapes(folder / "x", {.train = 0}); }), HasSubstr("0 train"));
 }
 
