@@ -117,6 +117,7 @@ void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::stri
 
 Tensor read_image(const std::string& path, int resize, int crop) {
   const File file(path);
+  check_encoded_size(file.size(), path);
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
   Scratch scratch;

@@ -1,6 +1,7 @@
 // The formats behind image.h: what the loader uses to decode a part of a picture into memory that is used again and again.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -14,7 +15,8 @@ namespace gossamer::data {
 // Above these a picture is refused before memory is asked for: a file of 1 KB may claim 65,500 x 65,500.
 constexpr int kMaxSide = 30'000;
 constexpr i64 kMaxPixels = 100'000'000;
-constexpr int kMaxScans = 500;                        // progressive JPEG: each scan costs a pass over the whole picture
+// Progressive JPEG: each scan costs a pass over the whole picture. Real files have about ten.
+inline int max_scans(ImageSize size) { return static_cast<int>(std::clamp<i64>(2'000'000'000 / (i64{size.width} * size.height), 1, 100)); }
 
 // Told the size of the whole picture, answers which part is wanted. It must lie inside.
 using PickBox = FunctionRef<Box(ImageSize)>;

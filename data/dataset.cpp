@@ -58,14 +58,20 @@ class Joined final : public Dataset {
   i64 size_ = 0;
 };
 
-// Files in a folder that make it a data set of another kind than class folders: tar shards, or CIFAR's train files.
-std::vector<std::string> special_files(const fs::path& folder) {
-  std::vector<std::string> tars, cifar;
+// Files in a folder that make it a data set of another kind than class folders: tar shards, or CIFAR's train or test files.
+std::vector<std::string> special_files(const fs::path& folder, Part part) {
+  std::vector<std::string> tars, cifar, test;
   std::error_code error;
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (name.ends_with(".tar") && !name.starts_with('.')) tars.push_back(it->path().string());
     if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin") cifar.push_back(it->path().string());
+    if (name == "test_batch.bin" || name == "test.bin") test.push_back(it->path().string());
+  }
+  if (part == Part::val) {
+    check<DataError>(cifar.empty() || !test.empty(), folder.string(), ": holds CIFAR's training files, but neither test_batch.bin (CIFAR-10) nor ",
+                     "test.bin (CIFAR-100) to validate with. Copy it there, or name the file meant in data.val.");
+    cifar = test;
   }
   auto& found = cifar.empty() ? tars : cifar;
   std::ranges::sort(found);
@@ -107,7 +113,7 @@ std::shared_ptr<const Dataset> join(std::vector<std::shared_ptr<const Dataset>> 
   return std::make_shared<Joined>(std::move(parts));
 }
 
-std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths) {
+std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part) {
   check<DataError>(!paths.empty(), "data: no path given; wanted a folder of class folders, tar shards or CIFAR binary files");
   std::vector<std::shared_ptr<const Dataset>> parts;
   for (std::string path : paths) {
@@ -123,7 +129,7 @@ std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths) {
       parts.push_back(open_file(path));
       continue;
     }
-    const std::vector<std::string> files = special_files(path);
+    const std::vector<std::string> files = special_files(path, part);
     if (files.empty()) parts.push_back(open_image_folder(path));
     for (const std::string& file : files) parts.push_back(open_file(file));
   }

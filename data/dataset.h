@@ -27,7 +27,9 @@ class Dataset {
 // What each path is, is found by looking: a folder of class folders, tar shards (class/name.jpg inside), CIFAR-10/100 binary files.
 // Several paths join into one set (the class lists are united). DataError names the path and says what was found there and what to do
 // (missing folder, flat folder, no images, unreadable tar, wrong CIFAR size).
-std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths);
+// A folder of CIFAR's binary files holds training and test data alike: `part` says which are meant (any: those to train with).
+enum class Part { any, train, val };
+std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any);
 // DataError unless both have the same classes: names the first differences.
 void check_same_classes(const Dataset& train, const Dataset& val);
 

@@ -17,13 +17,24 @@
 
 namespace gossamer::data {
 
+void check_encoded_size(std::uint64_t bytes, const std::string& name) {
+  check<DataError>(bytes <= kMaxEncoded, name, ": ", bytes, " bytes are no picture; the limit for an encoded one is ", kMaxEncoded >> 20, " MiB");
+}
+
+std::string printable(std::string name) {
+  for (char& c : name)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
+  return name;
+}
+
 File::File(std::string path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  check<DataError>(fd_ >= 0, path_, ": can't be opened: ", std::strerror(errno));
+  // O_NONBLOCK: a pipe without a writer would wait for one for ever. Regular files don't notice.
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  check<DataError>(fd_ >= 0, printable(path_), ": can't be opened: ", std::strerror(errno));
   struct stat info{};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);
-    fail<DataError>(path_, ": is not a regular file");
+    fail<DataError>(printable(path_), ": is not a regular file");
   }
   size_ = static_cast<std::size_t>(info.st_size);
 }
@@ -34,8 +45,8 @@ void File::read(std::size_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
     const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    check<DataError>(got >= 0, path_, ": reading failed at byte ", offset, ": ", std::strerror(errno));
-    check<DataError>(got > 0, path_, ": ends at byte ", offset, "; it was longer when the run began");
+    check<DataError>(got >= 0, printable(path_), ": reading failed at byte ", offset, ": ", std::strerror(errno));
+    check<DataError>(got > 0, printable(path_), ": ends at byte ", offset, "; it was longer when the run began");
     offset += static_cast<std::size_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));
   }
@@ -43,11 +54,11 @@ void File::read(std::size_t offset, std::span<std::byte> to) const {
 
 Mapping::Mapping(const File& file) : size_(file.size()) {
   if (size_ == 0) return;
-  const int fd = ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
-  check<DataError>(fd >= 0, file.path(), ": can't be opened: ", std::strerror(errno));
+  const int fd = ::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  check<DataError>(fd >= 0, printable(file.path()), ": can't be opened: ", std::strerror(errno));
   data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
   ::close(fd);
-  check<DataError>(data_ != MAP_FAILED, file.path(), ": can't be mapped: ", std::strerror(errno));
+  check<DataError>(data_ != MAP_FAILED, printable(file.path()), ": can't be mapped: ", std::strerror(errno));
 }
 
 Mapping::~Mapping() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +10,11 @@
 #include "gossamer/core/dtype.h"
 
 namespace gossamer::data {
+
+constexpr std::size_t kMaxEncoded = std::size_t{256} << 20;    // an encoded image is never larger; what claims to be is damage
+void check_encoded_size(std::uint64_t bytes, const std::string& name);   // DataError above it, before memory is asked for
+
+std::string printable(std::string name);                       // control characters become '?': names end up in terminals and lists
 
 class File {                                                   // open for reading; DataError names the path and the reason
  public:

@@ -36,7 +36,7 @@ Listing list(const fs::path& folder) {
 
 std::string some(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + names[i];
+  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + printable(names[i]);
   return text + (names.size() > 3 ? ", …" : "");
 }
 
@@ -52,12 +52,17 @@ class ImageFolder final : public Dataset {
     }
     bool nested = false;
     std::vector<std::string> empty;
+    for (const std::string& name : top.folders) classes_.push_back(printable(name));
+    std::ranges::sort(classes_);
+    const auto twice = std::ranges::adjacent_find(classes_);
+    check<DataError>(twice == classes_.end(), folder, ": two class folders differ in control characters alone (", twice == classes_.end() ? "" : *twice,
+                     "); rename one.");
     for (const std::string& name : top.folders) {
       const Listing inside = list(fs::path(folder) / name);
+      const auto label = static_cast<int>(std::ranges::lower_bound(classes_, printable(name)) - classes_.begin());
       nested = nested || !inside.folders.empty();
       if (inside.images.empty()) empty.push_back(name);
-      for (const std::string& image : inside.images) samples_.add(name + "/" + image, static_cast<int>(classes_.size()));
-      classes_.push_back(name);
+      for (const std::string& image : inside.images) samples_.add(name + "/" + image, label);
     }
     check<DataError>(samples_.size() > 0, folder, ": no images in its ", top.folders.size(), " folders (", some(top.folders), "). ",
                      nested ? "Those hold folders again: give one of them as the path, e.g. " + folder + "/" + top.folders.front() + "."
@@ -68,10 +73,11 @@ class ImageFolder final : public Dataset {
 
   i64 size() const override { return samples_.size(); }
   int label(i64 i) const override { return samples_.label(i); }
-  std::string name(i64 i) const override { return samples_.name(i); }
+  std::string name(i64 i) const override { return printable(samples_.name(i)); }
   const std::vector<std::string>& classes() const override { return classes_; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
     const File file(root_ + "/" + samples_.name(i));
+    check_encoded_size(file.size(), name(i));
     buffer.resize(file.size());
     file.read(0, buffer);
     return buffer;

@@ -42,9 +42,12 @@ void warn(j_common_ptr c, int level) {
 void silent(j_common_ptr) {}
 
 void count_scans(j_common_ptr c) {
-  if (!c->is_decompressor || reinterpret_cast<j_decompress_ptr>(c)->input_scan_number <= kMaxScans) return;
+  if (!c->is_decompressor) return;
+  const auto* d = reinterpret_cast<j_decompress_ptr>(c);
+  const int most = max_scans({static_cast<int>(d->image_width), static_cast<int>(d->image_height)});
+  if (d->input_scan_number <= most) return;
   auto* errors = reinterpret_cast<Errors*>(c->err);
-  std::snprintf(errors->text, sizeof errors->text, "more than %d progressive scans", kMaxScans);
+  std::snprintf(errors->text, sizeof errors->text, "more than %d progressive scans for %u x %u pixels", most, d->image_width, d->image_height);
   std::longjmp(errors->jump, 1);
 }
 

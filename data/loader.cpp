@@ -15,15 +15,18 @@
 #include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/memory.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/augment.h"
+#include "gossamer/data/loader_job.h"
 #include "gossamer/data/mix.h"
 
 namespace gossamer::data {
@@ -31,72 +34,6 @@ namespace {
 
 constexpr int kTries = 64;                 // damaged images in a row before the loader gives up
 constexpr std::chrono::milliseconds kGrace{2};   // how long next() waits for images in other hands before it makes them itself
-
-struct Memory {
-  std::shared_ptr<Block> images, labels;
-};
-
-// Batch memory, reused: a batch that the user dropped comes back here. Shared, because a batch may outlive its loader.
-class Pool {
- public:
-  Pool(std::size_t image_bytes, std::size_t label_bytes) : image_bytes_(image_bytes), label_bytes_(label_bytes) {}
-  Memory take() {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (!free_.empty()) {
-        Memory memory = std::move(free_.back());
-        free_.pop_back();
-        return memory;
-      }
-    }
-    return {allocate(image_bytes_), allocate(label_bytes_)};
-  }
-  void give(Memory memory) {
-    const std::scoped_lock lock(mutex_);
-    free_.push_back(std::move(memory));
-  }
-
- private:
-  std::size_t image_bytes_, label_bytes_;
-  std::mutex mutex_;
-  std::vector<Memory> free_;
-};
-
-struct Lease {
-  explicit Lease(std::shared_ptr<Pool> from) : pool(std::move(from)), memory(pool->take()) {}
-  ~Lease() { pool->give(std::move(memory)); }
-  Lease(const Lease&) = delete;
-  Lease& operator=(const Lease&) = delete;
-  std::shared_ptr<Pool> pool;
-  Memory memory;
-};
-
-struct Damage {
-  i64 index;
-  std::string text;                        // "name: what is wrong"
-};
-
-struct Job {                               // one batch being filled
-  i64 epoch = 0, begin = 0;                // begin: position of its first image in the order
-  int count = 0;
-  std::shared_ptr<const std::vector<i64>> order;
-  std::shared_ptr<Lease> lease;
-  std::unique_ptr<std::atomic<bool>[]> handed_in;
-  std::atomic<int> claimed{0}, done{0};
-  std::atomic<bool> cancelled{false};
-  std::mutex mutex;                        // guards what follows until all is done
-  std::vector<Damage> damaged;
-  std::exception_ptr error;
-  int error_at = 0;                        // the first image that failed, whichever thread was faster
-};
-
-// One image on its way into a batch.
-struct Prepared {
-  std::vector<std::uint8_t> pixels;
-  int label = 0;
-  std::vector<Damage> damaged;             // what was met on the way to a good one
-  std::exception_ptr error;
-};
 
 struct Hand {                              // one per thread
   Scratch scratch;
@@ -132,22 +69,33 @@ struct Loader::Impl {
     // The same number of steps for every rank: synchronous methods wait for each other.
     const i64 mine = o.shard ? total / o.world + (!o.drop_last && o.rank < total % o.world) : total;
     steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
-    check<ConfigError>(steps > 0, "loader: ", mine, " images", o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
+    const bool may_be_empty = o.shard && !o.drop_last;      // more workers than images: some have nothing to do
+    check<ConfigError>(steps > 0 || may_be_empty, "loader: ", mine, " images", o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
                        "; use a smaller batch or drop_last = false");
     pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * image_bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t));
   }
 
   std::size_t image_bytes() const { return static_cast<std::size_t>(options.size) * options.size * 3; }
 
+  // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a million swaps at low priority,
+  // with the lock held, would stop everybody on a full machine.
+  void need_order(i64 wanted) {
+    if (steps == 0) return;
+    {
+      const std::scoped_lock lock(mutex);
+      if (orders.contains(wanted)) return;
+    }
+    auto fresh = std::make_shared<const std::vector<i64>>(
+        epoch_order(dataset->size(), options.seed, wanted, options.rank, options.world, options.shard, options.shuffle));
+    const std::scoped_lock lock(mutex);
+    std::erase_if(orders, [&](const auto& known) { return known.first != wanted - 1; });
+    orders.emplace(wanted, std::move(fresh));
+    room.notify_all();
+  }
+
   // --- jobs, under `mutex` ---
 
-  std::shared_ptr<const std::vector<i64>> order_of(i64 epoch) {
-    if (order && order_epoch == epoch) return order;
-    order = std::make_shared<const std::vector<i64>>(
-        epoch_order(dataset->size(), options.seed, epoch, options.rank, options.world, options.shard, options.shuffle));
-    order_epoch = epoch;
-    return order;
-  }
+  bool can_add_job() const { return steps > 0 && orders.contains(next_step < steps ? next_epoch : next_epoch + 1); }
 
   void add_job() {
     if (next_step >= steps) {
@@ -157,9 +105,10 @@ struct Loader::Impl {
     auto job = std::make_shared<Job>();
     job->epoch = next_epoch;
     job->begin = next_step * options.batch;
-    job->order = order_of(next_epoch);
+    job->order = orders.at(next_epoch);
     job->count = static_cast<int>(std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
     job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
+    job->absent.resize(static_cast<std::size_t>(job->count));
     job->lease = std::make_shared<Lease>(pool);
     jobs.push_back(std::move(job));
     ++next_step;
@@ -169,20 +118,29 @@ struct Loader::Impl {
   std::shared_ptr<Job> open_job() {
     for (const auto& job : jobs)
       if (job->claimed.load(std::memory_order_relaxed) < job->count) return job;
-    if (static_cast<int>(jobs.size()) >= options.ahead) return nullptr;
+    if (static_cast<int>(jobs.size()) >= options.ahead || !can_add_job()) return nullptr;
     add_job();
     return jobs.back();
   }
 
   // --- work, without the lock ---
 
-  // Sample `position` of the job's epoch, or, if that one is damaged, the next good one of the order.
+  [[noreturn]] static void give_up(i64 count, const std::string& first) {
+    fail<DataError>("loader: ", count, " images in a row are damaged, the first: ", first, ". Is the data set complete and the disk readable?");
+  }
+  // A worker's part of a set may be a few images only: when those are damaged the set is not.
+  i64 tries(const Job& job) const {
+    return !options.replace_damaged && options.world > 1 ? kTries : std::min<i64>(kTries, static_cast<i64>(job.order->size()));
+  }
+
+  // Sample `position` of the job's epoch, or, if that one is damaged, the next good one of the order (or none).
   void prepare_image(const Job& job, int i, Hand& hand) const {
     Prepared& out = hand.image;
     out.damaged.clear();
+    out.absent = false;
     out.pixels.resize(image_bytes());
     const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
-    for (int attempt = 0; attempt < std::min<i64>(kTries, n); ++attempt) {
+    for (int attempt = 0; attempt < tries(job); ++attempt) {
       const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
       // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
       Rng rng(mix(options.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options.rank))),
@@ -195,15 +153,19 @@ struct Loader::Impl {
         out.damaged.push_back({index, error.what()});
         if (options.strict)
           fail<DataError>(error.what(), ". The run stops because damaged images are not allowed (strict); without it they are replaced.");
+        if (!options.replace_damaged) {
+          out.absent = true;
+          return;
+        }
       }
     }
-    fail<DataError>("loader: ", out.damaged.size(), " images in a row are damaged, the first: ", out.damaged.front().text,
-                    ". Is the data set complete and the disk readable?");
+    give_up(static_cast<i64>(out.damaged.size()), out.damaged.front().text);
   }
 
   void do_image(Job& job, int i, Hand& hand) {
     Prepared& image = hand.image;
     image.error = nullptr;
+    image.absent = false;
     if (!job.cancelled.load(std::memory_order_relaxed)) {
       try {
         prepare_image(job, i, hand);
@@ -212,7 +174,8 @@ struct Loader::Impl {
       }
     }
     if (job.handed_in[i].exchange(true, std::memory_order_acq_rel)) return;
-    if (!image.error && !job.cancelled.load(std::memory_order_relaxed)) {
+    if (image.absent && !image.error) job.absent[static_cast<std::size_t>(i)] = 1;
+    else if (!image.error && !job.cancelled.load(std::memory_order_relaxed)) {
       std::memcpy(static_cast<std::uint8_t*>(job.lease->memory.images->data) + static_cast<std::size_t>(i) * image_bytes(), image.pixels.data(),
                   image_bytes());
       static_cast<std::int32_t*>(job.lease->memory.labels->data)[i] = image.label;
@@ -282,9 +245,39 @@ struct Loader::Impl {
     return job;
   }
 
+  // Moves the rows that are there together; how many they are.
+  i64 close_gaps(Job& job) {
+    auto* const pixels = static_cast<std::uint8_t*>(job.lease->memory.images->data);
+    auto* const labels = static_cast<std::int32_t*>(job.lease->memory.labels->data);
+    i64 kept = 0;
+    for (i64 i = 0; i < job.count; ++i) {
+      if (job.absent[static_cast<std::size_t>(i)]) {
+        if (++absent_in_a_row >= tries(job)) give_up(absent_in_a_row, job.damaged.front().text);
+        continue;
+      }
+      absent_in_a_row = 0;
+      if (kept != i) {
+        std::memcpy(pixels + static_cast<std::size_t>(kept) * image_bytes(), pixels + static_cast<std::size_t>(i) * image_bytes(), image_bytes());
+        labels[kept] = labels[i];
+      }
+      ++kept;
+    }
+    return kept;
+  }
+
   void cancel_jobs() {                           // under the lock
     for (const auto& job : jobs) job->cancelled = true;
     jobs.clear();
+  }
+
+  void close() {
+    {
+      const std::scoped_lock lock(mutex);
+      closed = true;
+      cancel_jobs();
+      room.notify_all();
+    }
+    threads.clear();                             // joins: each thread finishes at most the image it has in hand
   }
 
   std::shared_ptr<const Dataset> dataset;
@@ -298,11 +291,10 @@ struct Loader::Impl {
   std::condition_variable room, filled;          // room: a thread may find work; filled: a batch is complete
   std::deque<std::shared_ptr<Job>> jobs;         // in the order in which next() returns them
   i64 next_epoch = 0, next_step = 0;             // of the next job to be made
-  std::shared_ptr<const std::vector<i64>> order;
-  i64 order_epoch = -1;
+  std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;   // by epoch: the one that is read and perhaps the next
   bool closed = false;
   i64 epoch = 0, step = 0;                       // of the batch that next() returns
-  i64 images = 0;
+  i64 images = 0, absent_in_a_row = 0;
   double wait_s = 0;
   std::set<i64> damaged_indices;
   std::vector<std::string> damaged;
@@ -313,29 +305,34 @@ struct Loader::Impl {
 };
 
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(dataset), options)) {
-  for (int i = 0; i < options.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
+  impl_->need_order(0);
+  try {
+    for (int i = 0; i < options.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
+  } catch (const std::system_error& error) {
+    const std::size_t running = impl_->threads.size();
+    impl_->close();
+    fail<ConfigError>("loader: thread ", running + 1, " of ", options.threads, " can't be started: ", error.what(), "; use fewer data.threads");
+  } catch (...) {
+    impl_->close();
+    throw;
+  }
 }
 
-Loader::~Loader() {
-  {
-    const std::scoped_lock lock(impl_->mutex);
-    impl_->closed = true;
-    impl_->cancel_jobs();
-    impl_->room.notify_all();
-  }
-  impl_->threads.clear();                        // joins: each thread finishes at most the image it has in hand
-}
+Loader::~Loader() { impl_->close(); }
 
 i64 Loader::steps() const { return impl_->steps; }
 
 void Loader::seek(i64 epoch, i64 step) {
   check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "loader: seek to epoch ", epoch, ", step ", step, "; an epoch has ",
                      impl_->steps, " steps");
+  const bool at_end = step == impl_->steps;
+  impl_->need_order(at_end ? epoch + 1 : epoch);
   const std::scoped_lock lock(impl_->mutex);
   impl_->cancel_jobs();
   impl_->epoch = impl_->next_epoch = epoch;
   impl_->step = impl_->next_step = step;
   impl_->failed = nullptr;
+  impl_->absent_in_a_row = 0;
   impl_->room.notify_all();
 }
 
@@ -346,34 +343,46 @@ i64 Loader::epoch() const {
 
 Batch Loader::next() {
   Impl& s = *impl_;
-  {
-    const std::scoped_lock lock(s.mutex);
-    if (s.failed) std::rethrow_exception(s.failed);
-    if (s.step >= s.steps) {
-      ++s.epoch;
-      s.step = 0;
-      return {};
+  while (true) {
+    i64 epoch = 0;
+    bool ends_soon = false;
+    {
+      const std::scoped_lock lock(s.mutex);
+      if (s.failed) std::rethrow_exception(s.failed);
+      if (s.step >= s.steps) {
+        ++s.epoch;
+        s.step = 0;
+        return {};
+      }
+      epoch = s.epoch;
+      ends_soon = s.step + s.options.ahead >= s.steps;
     }
+    s.need_order(epoch);
+    if (ends_soon) s.need_order(epoch + 1);        // the threads run into the next epoch
+    const std::shared_ptr<Job> job = s.take();
+    const std::scoped_lock lock(s.mutex);
+    // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the threads are.
+    std::ranges::sort(job->damaged, {}, &Damage::index);
+    for (const Damage& damage : job->damaged)
+      if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
+    i64 kept = 0;
+    try {
+      if (job->error) std::rethrow_exception(std::exchange(job->error, nullptr));
+      kept = s.close_gaps(*job);
+    } catch (...) {
+      s.failed = std::current_exception();
+      throw;
+    }
+    ++s.step;
+    s.images += kept;
+    if (kept == 0) continue;                         // an empty batch would end the epoch for the user
+    // Moved out, so that a thread which still looks at the job can't keep the memory.
+    std::shared_ptr<Lease> lease = std::move(job->lease);
+    const auto lend = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
+      return Tensor::wrap(block->data, shape, type, [lease]() mutable { lease.reset(); });
+    };
+    return {lend(lease->memory.images, {kept, s.options.size, s.options.size, 3}, DType::u8), lend(lease->memory.labels, {kept}, DType::i32)};
   }
-  const std::shared_ptr<Job> job = s.take();
-  const std::scoped_lock lock(s.mutex);
-  // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the threads are.
-  std::ranges::sort(job->damaged, {}, &Damage::index);
-  for (const Damage& damage : job->damaged)
-    if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
-  if (job->error) {
-    s.failed = std::move(job->error);
-    std::rethrow_exception(s.failed);
-  }
-  ++s.step;
-  s.images += job->count;
-  // Moved out, so that a thread which still looks at the job can't keep the memory.
-  std::shared_ptr<Lease> lease = std::move(job->lease);
-  const auto lend = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
-    return Tensor::wrap(block->data, shape, type, [lease]() mutable { lease.reset(); });
-  };
-  return {lend(lease->memory.images, {job->count, s.options.size, s.options.size, 3}, DType::u8),
-          lend(lease->memory.labels, {job->count}, DType::i32)};
 }
 
 LoaderStats Loader::stats() const {

@@ -28,6 +28,7 @@ struct LoaderOptions {
   bool drop_last = true;
   std::uint64_t seed = 0;
   bool strict = false;                 // a damaged image stops the run (DataError) instead of being replaced
+  bool replace_damaged = true;         // false: its row is left out of the batch, so that no other image counts twice (evaluation)
   bool background = true;              // threads at low priority (SCHED_IDLE where allowed): computing goes first on a full machine
 };
 
@@ -45,7 +46,7 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  i64 steps() const;                   // batches an epoch, for this rank
+  i64 steps() const;                   // batches an epoch, for this rank; 0: a shard without images (drop_last = false)
   void seek(i64 epoch, i64 step = 0);  // the next batch is this one; order and augmentation follow (seed, epoch, rank, index) alone
   i64 epoch() const;
   Batch next();                        // waits for data; after the last batch of an epoch: an empty Batch once, then the next epoch begins

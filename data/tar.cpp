@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <unordered_map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/files.h"
 
 namespace gossamer::data {
 namespace {
@@ -53,8 +55,8 @@ bool all_zero(const std::byte* header) {
 
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only the path and the size matter here.
-bool read_pax(std::string_view text, std::string& path, std::uint64_t& size, bool& has_size) {
+// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only paths and the size matter here.
+bool read_pax(std::string_view text, std::string& path, std::string& link, std::uint64_t& size, bool& has_size) {
   while (!text.empty() && text.front() != '\0') {
     std::size_t length = 0, at = 0;
     while (at < text.size() && at < 8 && text[at] >= '0' && text[at] <= '9') length = length * 10 + static_cast<std::size_t>(text[at++] - '0');
@@ -64,6 +66,7 @@ bool read_pax(std::string_view text, std::string& path, std::uint64_t& size, boo
     if (equals == std::string_view::npos) return false;
     const std::string_view key = line.substr(0, equals), value = line.substr(equals + 1);
     if (key == "path") path = value;
+    if (key == "linkpath") link = value;
     if (key == "size") {
       size = 0;
       if (value.empty() || value.size() > 18) return false;
@@ -103,8 +106,11 @@ class Indexer {
       else if (type == '0' || type == '\0' || type == '7') {
         add(name, content, base + at + kRecord, folder, depth);
         forget();
+      } else if (type == '1') {
+        add_link(name, link_of(header), base + at, folder);
+        forget();
       } else if (type == 'S') damaged(base + at, "'" + name + "' is stored sparse; pack it again without --sparse");
-      else forget();                                       // folders, links, devices
+      else forget();                                       // folders, symbolic links, devices
       const std::uint64_t padded = (size + kRecord - 1) / kRecord * kRecord;
       at += kRecord + std::min(padded, left);              // the last padding may be missing
     }
@@ -117,22 +123,47 @@ class Indexer {
   }
 
   std::string name_of(const std::byte* header) const {
-    if (!long_name_.empty()) return long_name_;
+    if (!long_name_.empty()) return printable(long_name_);
     const std::string_view name = field(header, 0, 100);
     const bool ustar = std::memcmp(header + 257, "ustar\0", 6) == 0;   // GNU writes "ustar  " and uses the prefix otherwise
     const std::string_view prefix = ustar ? field(header, 345, 155) : std::string_view();
-    return prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name);
+    return printable(prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name));
+  }
+  std::string link_of(const std::byte* header) const {
+    return printable(long_link_.empty() ? std::string(field(header, 157, 100)) : long_link_);
   }
 
   void extend(char type, std::span<const std::byte> content, std::uint64_t at) {
-    if (type == 'K' || type == 'g') return;                // a long link target; defaults for all files
+    if (type == 'g') return;                               // defaults for all files
     if (content.size() > kMaxName) damaged(at, "a name of " + std::to_string(content.size()) + " bytes");
     if (type == 'L') long_name_ = field(content.data(), 0, content.size());
-    else if (!read_pax(text_of(content), long_name_, size_, has_size_)) damaged(at, "damaged pax record");
+    else if (type == 'K') long_link_ = field(content.data(), 0, content.size());
+    else if (!read_pax(text_of(content), long_name_, long_link_, size_, has_size_)) damaged(at, "damaged pax record");
+  }
+
+  static std::string plain(std::string name) {
+    while (name.starts_with("./")) name.erase(0, 2);
+    return name;
+  }
+  static bool hidden(const std::string& name) {            // "._cat.jpg": macOS packs a file's attributes as a file
+    const std::size_t slash = name.rfind('/');
+    return name.compare(slash == std::string::npos ? 0 : slash + 1, 1, ".") == 0;
+  }
+
+  // A second name of a file that came before (tar packs the content of a hard-linked file once).
+  void add_link(const std::string& given, const std::string& target, std::uint64_t at, const std::string& folder) {
+    const std::string name = plain(given);
+    if (hidden(name) || !is_image_name(name)) return;
+    for (; listed_ < entries_.size(); ++listed_) by_name_[entries_[listed_].name] = listed_;
+    const auto found = by_name_.find(folder + plain(target));
+    if (found == by_name_.end())
+      damaged(at, "'" + name + "' is a hard link to '" + target + "', which does not come before it; pack with --hard-dereference");
+    entries_.push_back({folder + name, entries_[found->second].offset, entries_[found->second].bytes});
   }
 
   void add(std::string name, std::span<const std::byte> content, std::uint64_t offset, const std::string& folder, int depth) {
-    while (name.starts_with("./")) name.erase(0, 2);
+    name = plain(std::move(name));
+    if (hidden(name)) return;
     if (depth == 0 && name.ends_with(".tar")) {
       const std::size_t slash = name.rfind('/');
       const std::size_t from = slash == std::string::npos ? 0 : slash + 1;
@@ -146,12 +177,15 @@ class Indexer {
 
   void forget() {
     long_name_.clear();
+    long_link_.clear();
     has_size_ = false;
   }
 
   const std::string& path_;
   std::vector<TarEntry>& entries_;
-  std::string long_name_;                                  // from an extension, for the next file
+  std::string long_name_, long_link_;                      // from an extension, for the next file
+  std::unordered_map<std::string, std::size_t> by_name_;   // of the first listed_ entries; filled when a hard link needs it
+  std::size_t listed_ = 0;
   std::uint64_t size_ = 0;
   bool has_size_ = false;
 };

@@ -47,6 +47,7 @@ class TarShard final : public Dataset {
   const std::vector<std::string>& classes() const override { return classes_; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
     const Place& place = places_[static_cast<std::size_t>(i)];
+    check_encoded_size(place.bytes, name(i));
     buffer.resize(place.bytes);
     file_.read(place.offset, buffer);
     return buffer;

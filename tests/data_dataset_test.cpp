@@ -1,6 +1,7 @@
 // open(): every layout is recognised, and every wrong path gets one clear sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "data_helpers.h"
 
@@ -53,6 +54,39 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   folder.write("some/dog/a.txt", {});
   EXPECT_THAT(refusal(folder / "some"), AllOf(HasSubstr("1 of 2 class folders hold no image: dog"), HasSubstr("Fill or remove")));
   EXPECT_THAT(error_of([] { open({}); }), HasSubstr("no path given"));
+}
+
+TEST(ImageFolder, ReplacesControlCharactersInNames) {
+  const TempFolder folder;
+  folder.write("a\nb/x\x1b[31m.jpg", to_bytes("x"));
+  folder.write("a/y.jpg", to_bytes("y"));
+  const auto set = open({folder.str()});
+  EXPECT_THAT(set->classes(), ElementsAre("a", "a?b"));
+  EXPECT_EQ(set->name(1), "a?b/x?[31m.jpg");
+  EXPECT_EQ(set->label(1), 1);
+  EXPECT_EQ(text(*set, 1), "x");
+  std::filesystem::remove(folder / "a\nb/x\x1b[31m.jpg");
+  EXPECT_THAT(error_of([&] { text(*set, 1); }), HasSubstr("a?b/x?[31m.jpg: can't be opened"));
+  folder.write("a\tb/x.jpg", to_bytes("x"));
+  EXPECT_THAT(refusal(folder.str()), HasSubstr("differ in control characters alone (a?b)"));
+}
+
+TEST(ImageFolder, APipeIsDamageAndDoesNotHang) {
+  const TempFolder folder;
+  folder.write("cat/a.jpg", to_bytes("x"));
+  ASSERT_EQ(mkfifo((folder / "cat/b.jpg").c_str(), 0600), 0);
+  const auto set = open({folder.str()});
+  EXPECT_THAT(error_of([&] { text(*set, 1); }), HasSubstr("cat/b.jpg: is not a regular file"));
+  EXPECT_THAT(refusal(folder / "cat/b.jpg"), HasSubstr("not a regular file"));
+}
+
+TEST(Dataset, AnImageOfMoreThan256MiBIsDamage) {
+  const TempFolder folder;
+  std::filesystem::resize_file(folder.write("f/cat/a.jpg", {}), std::uintmax_t{1} << 40);      // takes no space on the disk
+  EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }), AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("256 MiB")));
+  const std::string shard = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "", '0', "", "77777777777")));
+  std::filesystem::resize_file(shard, (std::uintmax_t{1} << 33) + 4096);
+  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 8589934591 bytes"), HasSubstr("256 MiB")));
 }
 
 TEST(ImageFolder, SaysWhenAFileVanished) {
@@ -128,6 +162,10 @@ TEST(Cifar, TakesTheFiveTrainFilesOfAFolder) {
   EXPECT_EQ(open({folder.str()})->size(), 20);
   EXPECT_EQ(open({folder / "test_batch.bin"})->size(), 3);
   EXPECT_EQ(open({folder.str()})->classes()[3], "cat");
+  EXPECT_EQ(open({folder.str()}, Part::train)->size(), 20);
+  EXPECT_EQ(open({folder.str()}, Part::val)->size(), 3);      // never the training files
+  std::filesystem::remove(folder / "test_batch.bin");
+  EXPECT_THAT(error_of([&] { open({folder.str()}, Part::val); }), HasSubstr("neither test_batch.bin"));
 }
 
 TEST(Cifar, SaysWhatIsWrong) {

@@ -193,8 +193,10 @@ TEST(Decode, RefusesPicturesThatClaimTooMuch) {
   EXPECT_THAT(error_of([&] { decode(to_bytes(bmp(20000, 20000, "")), "bomb.bmp"); }), HasSubstr("100 million"));
 }
 
-TEST(Decode, RefusesAJpegOfThousandScans) {
-  // A legal file whose second scan is there 600 times: each costs a pass over the picture, and it warns of nothing.
+TEST(Decode, RefusesAJpegOfHundredScans) {
+  EXPECT_EQ(max_scans({100, 100}), 100);
+  EXPECT_EQ(max_scans({10000, 10000}), 20);            // 2,000 million pixels in all
+  // A legal file whose second scan is there 120 times: each costs a pass over the picture, and it warns of nothing.
   const Bytes jpeg = raw_jpeg(32, 32, JCS_RGB, 3, pattern(32, 32).pixels, true);
   std::vector<std::size_t> scans;
   for (std::size_t i = 0; i + 1 < jpeg.size(); ++i)
@@ -202,10 +204,10 @@ TEST(Decode, RefusesAJpegOfThousandScans) {
   ASSERT_EQ(scans.size(), 3u);
   decode(jpeg, "three.jpg");
   Bytes bomb(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[1]));
-  for (int i = 0; i < 600; ++i)
+  for (int i = 0; i < 120; ++i)
     bomb.insert(bomb.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[1]), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[2]));
   bomb.insert(bomb.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[2]), jpeg.end());
-  EXPECT_THAT(error_of([&] { decode(bomb, "scans.jpg"); }), HasSubstr("progressive scans"));
+  EXPECT_THAT(error_of([&] { decode(bomb, "scans.jpg"); }), HasSubstr("more than 100 progressive scans for 32 x 32 pixels"));
 }
 
 TEST(Decode, ThrowsNothingButDataErrorOnRandomDamage) {

@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <thread>
+
+#include <sys/resource.h>
 
 #include "data_helpers.h"
 #include "gossamer/core/memory.h"
@@ -31,7 +34,11 @@ class Fake : public Dataset {
       if (bad_.contains(i)) files_.back().resize(files_.back().size() / 2);
     }
   }
-  i64 size() const override { return static_cast<i64>(files_.size()); }
+  i64 size() const override {
+    const std::scoped_lock lock(sized_mutex_);
+    sized.insert(std::this_thread::get_id());
+    return static_cast<i64>(files_.size());
+  }
   int label(i64 i) const override { return static_cast<int>(i); }
   std::string name(i64 i) const override { return "fake/" + std::to_string(i) + ".jpg"; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
@@ -42,10 +49,12 @@ class Fake : public Dataset {
   }
   const std::vector<std::string>& classes() const override { return classes_; }
   mutable std::atomic<int> reads{0};
+  mutable std::set<std::thread::id> sized;       // who asked for the size
   bool slow = false;
   i64 broken = -1;
 
  private:
+  mutable std::mutex sized_mutex_;
   std::set<i64> bad_;
   std::vector<Bytes> files_;
   std::vector<std::string> classes_{"a"};
@@ -191,6 +200,79 @@ TEST(Loader, ReplacesDamagedImagesByTheNextGoodOneAndNamesThemOnce) {
   EXPECT_EQ(loader.stats().damaged, 3);
   EXPECT_THAT(loader.damaged(), ElementsAre(HasSubstr("fake/3.jpg: damaged JPEG"), HasSubstr("fake/4.jpg: "), HasSubstr("fake/19.jpg: ")));
 }
+
+TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
+  const auto set = std::make_shared<Fake>(20, std::set<i64>{0, 3, 4, 8, 9, 10, 11, 19});
+  Loader loader(set, {.batch = 4, .size = 16, .threads = 2, .shuffle = false, .replace_damaged = false});
+  for (int e = 0; e < 2; ++e) {
+    const auto batches = epoch(loader);
+    ASSERT_EQ(batches.size(), 4u);                   // 8 … 11 are all damaged
+    EXPECT_EQ(labels(batches), (std::vector{1, 2, 5, 6, 7, 12, 13, 14, 15, 16, 17, 18}));
+    EXPECT_EQ(batches[0].images.size(), 2u * 16 * 16 * 3);
+  }
+  EXPECT_EQ(loader.stats().damaged, 8);
+  EXPECT_EQ(loader.stats().images, 24);
+  // The rows are those of the undamaged set.
+  Loader whole(std::make_shared<Fake>(20), {.batch = 4, .size = 16, .shuffle = false});
+  loader.seek(0);
+  const Copy got = copy(loader.next()), all = copy(whole.next());
+  EXPECT_TRUE(std::ranges::equal(got.images, std::span(all.images).subspan(16 * 16 * 3, 2 * 16 * 16 * 3)));
+}
+
+TEST(Loader, GivesUpWhenAllImagesAreDamagedAndNotReplaced) {
+  const auto set = std::make_shared<Fake>(8, std::set<i64>{0, 1, 2, 3, 4, 5, 6, 7});
+  Loader loader(set, {.batch = 3, .size = 16, .drop_last = false, .replace_damaged = false});
+  EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("8 images in a row are damaged, the first: fake/"));
+  // One worker's part is no reason: others have the rest.
+  Loader part(set, {.batch = 3, .size = 16, .world = 4, .shard = true, .drop_last = false, .replace_damaged = false});
+  EXPECT_FALSE(part.next().images.defined());
+  EXPECT_EQ(part.stats().damaged, 2);
+}
+
+TEST(Loader, HasNothingToDoWhenItsShardIsEmpty) {
+  const auto set = std::make_shared<Fake>(2);
+  Loader loader(set, {.batch = 4, .size = 16, .rank = 2, .world = 3, .shard = true, .shuffle = false, .drop_last = false});
+  EXPECT_EQ(loader.steps(), 0);
+  for (int e = 1; e < 3; ++e) {
+    EXPECT_FALSE(loader.next().images.defined());
+    EXPECT_EQ(loader.epoch(), e);
+  }
+  loader.seek(5);
+  EXPECT_FALSE(loader.next().images.defined());
+}
+
+TEST(Loader, ShufflesInTheThreadThatCallsIt) {
+  const auto set = std::make_shared<Fake>(40);
+  Loader loader(set, {.batch = 4, .size = 16, .threads = 2});
+  for (int e = 0; e < 4; ++e) epoch(loader);
+  loader.seek(9, 3);
+  loader.next();
+  EXPECT_THAT(set->sized, ElementsAre(std::this_thread::get_id()));      // an epoch's order begins with the size
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      // they need more address space than any limit
+TEST(Loader, SaysThatAThreadCantBeStarted) {
+  const auto set = std::make_shared<Fake>(8);
+  struct Limit {
+    rlimit old{};
+    Limit() {
+      getrlimit(RLIMIT_AS, &old);
+      rlimit small = old;
+      std::size_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      small.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + (std::size_t{256} << 20);      // no room for 500 stacks
+      setrlimit(RLIMIT_AS, &small);
+    }
+    ~Limit() { setrlimit(RLIMIT_AS, &old); }
+  };
+  std::string text;
+  {
+    const Limit limit;
+    text = error_of<ConfigError>([&] { Loader loader(set, {.batch = 2, .size = 16, .threads = 500}); });
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr("of 500 can't be started"), HasSubstr("use fewer data.threads")));
+}
+#endif
 
 TEST(Loader, StopsAtDamageWhenStrict) {
   const auto set = std::make_shared<Fake>(20, std::set<i64>{13});

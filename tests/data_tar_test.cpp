@@ -71,6 +71,41 @@ TEST(Tar, LooksIntoArchivesInside) {
   EXPECT_EQ(content(archive, entries[2]), "three");
 }
 
+TEST(Tar, LeavesHiddenFilesOut) {
+  const auto entries = index_of(tar_member("cat/._a.jpg", "attributes") + tar_member("cat/a.jpg", "x") + tar_member("./.b.jpg", "y") + tar_end());
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].name, "cat/a.jpg");
+}
+
+std::string hard_link(const std::string& name, const std::string& target) {
+  std::string member = tar_member(name, "", '1');
+  std::copy(target.begin(), target.end(), member.begin() + 157);
+  std::fill_n(member.begin() + 148, 8, ' ');
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < 512; ++i) sum += static_cast<unsigned char>(member[i]);
+  std::snprintf(member.data() + 148, 8, "%06o", sum);
+  return member;
+}
+
+TEST(Tar, ResolvesHardLinksOrSaysThatItCant) {
+  const std::string name = "dog/" + std::string(150, 'n') + ".jpg", first = tar_member("./cat/a.jpg", "first");
+  const std::string archive = first + hard_link("dog/b.jpg", "./cat/a.jpg") + tar_member("p", pax("path", name), 'x') + tar_member("short", "second") +
+                              tar_member("././@LongLink", name + '\0', 'K') + hard_link("c/c.jpg", "cut") + tar_member("p", pax("linkpath", name), 'x') +
+                              hard_link("c/d.jpg", "cut") + hard_link("c/notes.txt", "gone") + tar_end();
+  const auto entries = index_of(archive);
+  ASSERT_EQ(entries.size(), 5u);
+  EXPECT_EQ(entries[1].name, "dog/b.jpg");
+  EXPECT_EQ(content(archive, entries[1]), "first");
+  EXPECT_EQ(content(archive, entries[3]), "second");
+  EXPECT_EQ(content(archive, entries[4]), "second");
+  EXPECT_THAT(refusal(first + hard_link("dog/b.jpg", "cat/gone.jpg")), AllOf(HasSubstr("'dog/b.jpg' is a hard link to 'cat/gone.jpg'"), HasSubstr("--hard-dereference")));
+}
+
+TEST(Tar, ReplacesControlCharactersInNames) {
+  EXPECT_EQ(index_of(tar_member("cat/\x1b[2J\n.jpg", "x"))[0].name, "cat/?[2J?.jpg");
+  EXPECT_EQ(index_of(tar_member("p", pax("path", "cat/\a.jpg"), 'x') + tar_member("s", "x"))[0].name, "cat/?.jpg");
+}
+
 TEST(Tar, NeedsNoEndMark) { EXPECT_EQ(index_of(tar_member("a/b.jpg", "x")).size(), 1u); }
 
 TEST(Tar, NamesTheArchiveAndThePlaceOfDamage) {
