@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "gossamer/core/safetensors.h"
 
@@ -77,6 +78,13 @@ std::string plain_name(std::string name) {
   return name;
 }
 
+// Counters that other frameworks' files lack: PyTorch before 0.4.1 wrote no num_batches_tracked, and its dropout counts no calls.
+bool is_counter(const NamedTensor& t) {
+  const std::string_view name = t.name;
+  const auto is = [&](std::string_view last) { return name.ends_with(last) && (name.size() == last.size() || name[name.size() - last.size() - 1] == '.'); };
+  return t.tensor.rank() == 0 && t.tensor.dtype() == DType::i64 && (is("num_batches_tracked") || is("calls"));
+}
+
 std::string listed(const std::vector<std::string>& names) {
   std::ostringstream text;
   for (std::size_t i = 0; i < names.size() && i < 3; ++i) text << (i ? ", " : "") << names[i];
@@ -98,7 +106,7 @@ std::map<std::string, std::string> read_into(const std::filesystem::path& path, 
     wanted.insert(t.name);
     const auto at = found.find(t.name);
     if (at == found.end()) {
-      if (!t.name.ends_with("num_batches_tracked")) missing.push_back(t.name);      // files of PyTorch before 0.4.1 lack it
+      if (!is_counter(t)) missing.push_back(t.name);
       continue;
     }
     const Tensor& given = at->second;
@@ -109,7 +117,7 @@ std::map<std::string, std::string> read_into(const std::filesystem::path& path, 
     }
   }
   for (const auto& [name, tensor] : found)
-    if (!wanted.contains(name)) extra.push_back(name);
+    if (!wanted.contains(name) && !is_counter({name, tensor})) extra.push_back(name);
   if (!missing.empty() || !misshapen.empty() || !extra.empty()) {
     std::ostringstream text;
     text << path.string() << ": does not fit the model.";

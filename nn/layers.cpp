@@ -10,6 +10,8 @@ namespace {
 
 // Layers convert nothing silently: a hidden cast would cost a pass over the activations and hide a mistake.
 void check_type(const char* layer, const Tensor& x, const Tensor& weight) {
+  check<ShapeError>(is_floating(x.dtype()), layer, ": input ", x.shape(), " is ", x.dtype(), " but the weight ", weight.shape(), " is ",
+                    weight.dtype(), "; say normalize(images, …) for pictures or x.to(DType::", weight.dtype(), ") first");
   check<ShapeError>(x.dtype() == weight.dtype(), layer, ": input ", x.shape(), " is ", x.dtype(), " but the weight ", weight.shape(), " is ",
                     weight.dtype(), "; call cast(x, DType::", weight.dtype(), ") first");
 }
@@ -74,6 +76,8 @@ Tensor Linear::forward(const Tensor& x) {
   check_type("Linear", x, weight_);
   return linear(x, weight_, bias_);
 }
+
+Dropout::Dropout(float p) : Dropout(p, init_rng().word()) {}
 
 Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {
   check<ConfigError>(p >= 0 && p < 1, "Dropout: probability ", p, "; wanted 0 <= p < 1");

@@ -54,7 +54,8 @@ struct AvgPool2d : Module { explicit AvgPool2d(PoolOptions o) : options(o) {} Po
 // Identity in eval mode. Its masks follow (seed, number of calls), so a resumed run draws the same ones.
 class Dropout : public Module {
  public:
-  explicit Dropout(float p, std::uint64_t seed = 0);
+  explicit Dropout(float p);                         // seed: drawn from seed_initialisation()'s generator, another for each layer
+  Dropout(float p, std::uint64_t seed);
   Tensor forward(const Tensor& x) override;
 
  private:

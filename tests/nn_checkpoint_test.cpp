@@ -97,6 +97,20 @@ TEST_F(Checkpoint, PrefixesOfWrappersAreDroppedAndOldFilesMayLackTheCounter) {
   EXPECT_EQ(values, "2345");
 }
 
+TEST_F(Checkpoint, CountersAreNeitherMissedNorInTheWay) {
+  Sequential with;      // torch's dropout has no counter, and a model without dropout takes the file of one that has it
+  with.push(Linear(2, 2)).push(Dropout(0.5f));
+  Linear without(2, 2);
+  write_safetensors(file("torch"), {{"0.weight", Tensor::full({2, 2}, 7)}, {"0.bias", Tensor::zeros({2})}});
+  load(file("torch"), with);
+  EXPECT_EQ(with.state()[0].tensor.as<float>()[0], 7);
+  write_safetensors(file("ours"), {{"weight", Tensor::full({2, 2}, 8)}, {"bias", Tensor::zeros({2})}, {"drop.calls", Tensor::zeros({}, DType::i64)}});
+  load(file("ours"), without);
+  EXPECT_EQ(without.state()[0].tensor.as<float>()[0], 8);
+  write_safetensors(file("more"), {{"weight", Tensor::full({2, 2}, 9)}, {"bias", Tensor::zeros({2})}, {"calls", Tensor::zeros({3})}});
+  EXPECT_THAT(failure(file("more"), without), HasSubstr("Not in the model: calls"));
+}
+
 TEST_F(Checkpoint, WhatDoesNotFitIsListedAndNothingIsChanged) {
   const auto ten = models::make("resnet8-cifar", {.seed = 1}), seven = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
   const auto untouched = models::make("resnet8-cifar", {.classes = 7, .seed = 2});

@@ -103,6 +103,19 @@ TEST(Layers, AnInputOfAnotherTypeThanTheWeightIsRefusedWithTheRemedy) {
   }
 }
 
+TEST(Layers, PicturesThatWereNotNormalisedAreRefusedWithTheRemedy) {
+  Conv2d conv(3, 4);
+  BatchNorm norm(3);
+  for (Module* m : std::vector<Module*>{&conv, &norm}) {
+    try {
+      (*m)(Tensor::zeros({1, 4, 4, 3}, DType::u8));
+      ADD_FAILURE() << "accepted";
+    } catch (const ShapeError& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("is u8"), HasSubstr("normalize(images, …)"), HasSubstr("x.to(DType::f32)")));
+    }
+  }
+}
+
 TEST(Layers, ImpossibleSizesAreRefused) {
   EXPECT_THROW(Conv2d(3, 4, {.groups = 2}), ConfigError);
   EXPECT_THROW(Conv2d(0, 4), ConfigError);
@@ -176,6 +189,18 @@ TEST(Dropout, MasksFollowSeedAndNumberOfCallsAndEvalIsTheIdentity) {
   EXPECT_TRUE(equal(resumed(x), second));
   a.eval();
   EXPECT_EQ(a(x).data(), x.data());
+}
+
+TEST(Dropout, LayersWithoutASeedDrawDifferentMasksThatTheModelsSeedDecides) {
+  const Tensor x = Tensor::full({1000}, 1);
+  const auto equal = [](const Tensor& p, const Tensor& q) { return std::ranges::equal(p.span<float>(), q.span<float>()); };
+  seed_initialisation(3);
+  Dropout a(0.5f), b(0.5f);
+  seed_initialisation(3);
+  Dropout again(0.5f);
+  const Tensor first = a(x);
+  EXPECT_FALSE(equal(first, b(x)));
+  EXPECT_TRUE(equal(first, again(x)));
 }
 
 TEST(Pooling, LayersCallTheOpsWithTheirOptions) {

@@ -5,6 +5,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/core/memory.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
@@ -119,6 +120,25 @@ TEST(Training, TwoRunsOfTheSameSeedAreEqualBitForBit) {
   };
   const Tensor a = run(), b = run();
   EXPECT_TRUE(std::ranges::equal(a.span<float>(), b.span<float>()));
+}
+
+TEST(Training, MemoryIsTheSameAfterFiftyStepsAsAfterFive) {
+  const auto model = models::make("resnet8-cifar", {.classes = 4, .seed = 5});
+  FlatParams params(model->parameters(), model->buffers());
+  Sgd sgd(params, {.momentum = 0.9f});
+  const Batch batch = quadrants(4, 1);
+  MemoryStats early;
+  reset_peak();
+  for (int step = 1; step <= 50; ++step) {
+    params.zero_grad();
+    cross_entropy((*model)(batch.images), batch.labels).backward();
+    sgd.step(0.01f);
+    if (step == 5) early = memory_stats();
+  }
+  const MemoryStats late = memory_stats();
+  EXPECT_EQ(late.peak, early.peak);
+  EXPECT_EQ(late.in_use, early.in_use);
+  EXPECT_EQ(late.allocations, early.allocations) << "a step asked the system for memory";
 }
 
 }  // namespace
