@@ -84,7 +84,9 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
   buffers.zero();
   std::vector<NamedTensor> targets = params.windows(values);
   for (NamedTensor& b : params.buffer_windows()) targets.push_back(b);
-  const auto mean_of = [](const std::string& name) { return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string(); };
+  const auto mean_of = [](const std::string& name) {
+    return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string();
+  };
   const float share = 1.0f / static_cast<float>(point.files.size());
   for (const fs::path& path : point.files) {
     const SafeTensors file = read_safetensors(path);
@@ -133,7 +135,8 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   struct Mine { fs::path path; double samples; };
   std::vector<Mine> mine;
   for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
-    if (fs::exists(entry.path() / file_name(rank))) mine.push_back({entry.path(), number(nn::read_metadata(entry.path() / file_name(rank)), "samples", entry.path())});
+    if (const fs::path file = entry.path() / file_name(rank); fs::exists(file))
+      mine.push_back({entry.path(), number(nn::read_metadata(file), "samples", file)});
   std::ranges::sort(mine, [](const Mine& a, const Mine& b) { return a.samples > b.samples; });
   for (std::size_t i = static_cast<std::size_t>(keep); i < mine.size(); ++i) {
     fs::remove(mine[i].path / file_name(rank), error);
@@ -154,7 +157,8 @@ ResumePoint find_checkpoint(const fs::path& path) {
   for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
     ResumePoint found = look_at(entry.path());
     if (found.files.empty()) continue;
-    if (best.files.empty() || (found.whole() && !best.whole()) || (found.whole() == best.whole() && found.samples > best.samples)) best = std::move(found);
+    const bool better = found.whole() == best.whole() ? found.samples > best.samples : found.whole();
+    if (best.files.empty() || better) best = std::move(found);
   }
   check<IoError>(!best.files.empty(), "--resume ", given.string(),
                  ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS and when a run is interrupted");
@@ -181,8 +185,9 @@ Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainSta
     }
   } else {
     load_mean(point, state.params, at);
+    const Tensor& values = state.params.values();
     for (NamedTensor& t : state.method.state())
-      if (t.tensor.shape() == state.params.values().shape()) t.tensor.copy_from(state.params.values());     // a twin starts where its model is
+      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);      // a twin starts where its model is
   }
   state.params.refresh();
   return at;

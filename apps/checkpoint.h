@@ -1,5 +1,6 @@
 // Checkpoints of a run in training: one file a worker, everything that one worker (or all-reduce) needs to go on as if nothing had
-// happened; gossip has its models, but timing and progress are the new run's. (The averaged model at the end: nn/checkpoint.h.) runs/NAME/checkpoints/LABEL/rank-R.safetensors; memory layout, convolution weights are [out, h, w, in].
+// happened; gossip has its models, but timing and progress are the new run's. (The averaged model at the end: nn/checkpoint.h.)
+// runs/NAME/checkpoints/LABEL/rank-R.safetensors; memory layout, convolution weights are [out, h, w, in].
 #pragma once
 
 #include <filesystem>

@@ -203,7 +203,10 @@ class Finish {
     say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}", 100 * counts_.top1 / counts_.images,
                          100 * counts_.top5 / counts_.images, counts_.images,
                          w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive_.size())));
-    if (damaged > 0) say.note(fmt::format("         {:.0f} images were damaged and replaced{}", damaged, w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : ""));
+    if (damaged > 0) {
+      const std::string list = w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
+      say.note(fmt::format("         {:.0f} images were damaged and replaced{}", damaged, list));
+    }
     if (w_.folder.writes()) {
       say.note(fmt::format("files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(), w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
     } else {

@@ -119,7 +119,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   progress.note(fmt::format("budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples, total_samples / epoch, place.size, config.train.batch,
                             start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
   if (resume && !resume->own_state(place.size)) {
-    const std::string which = resume->whole() ? fmt::format("{} workers wrote them", resume->world) : fmt::format("of {}, the others are missing", resume->world);
+    const std::string which = resume->whole() ? fmt::format("{} workers wrote them", resume->world)
+                                              : fmt::format("of {}, the others are missing", resume->world);
     progress.note(fmt::format("resumed  from the mean of {} models ({}), momentum starts afresh", resume->files.size(), which));
   }
 }
