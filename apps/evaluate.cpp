@@ -100,7 +100,7 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
                 std::vector<std::string>* damaged) {
   const NoGrad no_grad;
   data::Loader loader(set, {.batch = options.batch, .size = prepare.size, .resize = prepare.resize, .threads = options.threads, .rank = options.part,
-                            .world = options.parts, .shard = true, .shuffle = false, .drop_last = false, .strict = options.strict});
+                            .world = options.parts, .shard = true, .shuffle = false, .drop_last = false, .strict = options.strict, .replace_damaged = false});
   const bool was_training = net.training();
   net.eval();
   Counts counts;
