@@ -46,16 +46,16 @@ std::string joined(const std::vector<std::string>& list) { return list.size() ==
 }  // namespace
 
 DataSets open_data(const Config& c, int workers) {
-  const auto open = [](const std::vector<std::string>& paths) {
+  const auto open = [](const std::vector<std::string>& paths, data::Part part) {
     try {
-      return data::open(paths);
+      return data::open(paths, part);
     } catch (const DataError& e) {
       // The default data set is drawn by this program: say how.
       if (!paths[0].starts_with("data-cache/shapes10")) throw;
       fail<DataError>(e.what(), ". The default data set is made with: gossamer data make-shapes data-cache/shapes10");
     }
   };
-  DataSets sets{open(c.data.train), open(c.data.val)};
+  DataSets sets{open(c.data.train, data::Part::train), open(c.data.val, data::Part::val)};
   data::check_same_classes(*sets.train, *sets.val);
   const auto have = static_cast<i64>(sets.train->classes().size());
   check<DataError>(c.classes_or(have) >= have, "the data has ", have, " classes, model.classes = ", c.model.classes.value, " has too few outputs; use model.classes=auto");
