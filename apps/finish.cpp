@@ -205,7 +205,7 @@ class Finish {
                          w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive_.size())));
     if (damaged > 0) {
       const std::string list = w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
-      say.note(fmt::format("         {:.0f} images were damaged and replaced{}", damaged, list));
+      say.note(fmt::format("         {:.0f} images were damaged (replaced in training, left out in validation){}", damaged, list));
     }
     if (w_.folder.writes()) {
       say.note(fmt::format("files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(), w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
