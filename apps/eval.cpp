@@ -24,6 +24,7 @@ int eval(const EvalCommand& command) {
   const auto begin = std::chrono::steady_clock::now();
   const Counts counts = evaluate(*model.net, set, model.pictures,
                                  {.batch = config.eval.batch, .threads = data_threads_for(config, 1), .strict = config.data.strict_images}, &damaged);
+  check<DataError>(counts.images > 0, "data.val: not one of ", damaged.size(), " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (command.json) {
     JsonObject out;

@@ -110,6 +110,7 @@ class Finish {
       options.part = 0, options.parts = 1;
       counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
+    check<DataError>(counts_.images > 0 || !leader(), "data.val: not one image could be decoded; see bad_images.txt");
   }
 
   void record_tally() {

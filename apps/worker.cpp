@@ -58,7 +58,7 @@ DataSets open_data(const Config& c, int workers) {
   DataSets sets{open(c.data.train, data::Part::train), open(c.data.val, data::Part::val)};
   data::check_same_classes(*sets.train, *sets.val);
   const auto have = static_cast<i64>(sets.train->classes().size());
-  check<DataError>(c.classes_or(have) >= have, "the data has ", have, " classes, model.classes = ", c.model.classes.value, " has too few outputs; use model.classes=auto");
+  check<DataError>(c.classes_or(have) == have, "the data has ", have, " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
   check<DataError>(sets.train->size() >= c.train.batch, joined(c.data.train), " has ", sets.train->size(), " images, fewer than one batch (train.batch = ",
                    c.train.batch, "); use a smaller train.batch");
   check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch, "a worker's share of ", joined(c.data.train), " is ",
