@@ -75,10 +75,21 @@ double GossipMethod::samples_seen() const {
   return state_.gradients_of_all() * static_cast<double>(options_.batch);
 }
 
-bool GossipMethod::done() const { return options_.total_samples > 0 && samples_seen() >= options_.total_samples; }
+// Done when n q has reached the budget and no exchange under way can lower q again. From then on q stays: every worker ends with
+// q >= budget / n by itself, so together they have done the budget, never less.
+bool GossipMethod::done() const {
+  if (options_.total_samples <= 0) return false;
+  const std::scoped_lock lock(state_.mutex);
+  if (!state_.settled) state_.settled = !state_.in_flight && state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples;
+  return state_.settled;
+}
 
 void GossipMethod::finish() {
   if (finished_) return;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    state_.settled = true;
+  }
   if (exchanger_) exchanger_->finish();
   {
     const std::scoped_lock lock(state_.mutex);

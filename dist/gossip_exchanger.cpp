@@ -180,7 +180,7 @@ void Exchanger::begin_exchange() {
     std::unique_lock lock(state_.mutex);
     state_.changed.wait(lock, [&] { return !state_.held; });           // a copy is being taken: short
     mark_ = state_.worker.snapshot(state_.clock.now(wall_seconds()), own_);
-    own_progress_ = state_.progress;
+    own_progress_ = state_.settled ? NAN : state_.progress;
     state_.in_flight = true;
     if (pairing_.initiated() && state_.owed > 0) --state_.owed;
     state_.changed.notify_all();
@@ -207,7 +207,7 @@ void Exchanger::end_exchange(bool arrived) {
       double theirs = 0;
       std::memcpy(&theirs, receive_.as<float>() + own_.numel(), sizeof theirs);
       state_.worker.apply(mark_, own_, theirs_);
-      state_.progress -= 0.5 * (own_progress_ - theirs);
+      if (std::isfinite(own_progress_) && std::isfinite(theirs)) state_.progress -= 0.5 * (own_progress_ - theirs);
       state_.rate.exchange();
       ++state_.stats.exchanges;
       state_.squared_distance = state_.squared_distance < 0 ? distance : 0.9 * state_.squared_distance + 0.1 * distance;

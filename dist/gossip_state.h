@@ -30,6 +30,7 @@ struct GossipState {
   // ours at that moment: that share is kept here, since its gradients have been used.
   double progress = 0, progress_of_dead = 0;
   int alive = 1;
+  bool settled = false;                  // this worker is done: its progress stays, or a partner would stop short on account of it
   double gradients_of_all() const { return progress_of_dead + alive * progress; }
 
   // The worker's own Poisson clock: exchanges that it has to start. An exchange between two has two possible starters, hence each starts
