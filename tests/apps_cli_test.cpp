@@ -161,8 +161,9 @@ TEST_F(Cli, ADamagedImageIsCountedOnceHoweverManyWorkersMeetIt) {
   arguments.insert(arguments.end(), {"--workers", "2"});
   const Result r = run(arguments);
   ASSERT_EQ(r.code, 0) << r.err;
-  for (const Json& row : summary()["each_worker"]) EXPECT_EQ(row["damaged_images"], 1);
-  EXPECT_EQ(summary()["damaged_images"], 1);
+  const Json all = summary();                  // a range-for over summary()["…"] would outlive its temporary
+  for (const Json& row : all["each_worker"]) EXPECT_EQ(row["damaged_images"], 1);
+  EXPECT_EQ(all["damaged_images"], 1);
   EXPECT_EQ(std::ranges::count(read_text(folder / "runs/t/bad_images.txt"), '\n'), 1);
 }
 
