@@ -10,6 +10,7 @@
 
 #include <toml++/toml.h>
 
+#include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/method.h"
@@ -126,19 +127,7 @@ template <class T> void parse(const std::string& text, const char* key, std::vec
 }
 
 // --- to TOML
-std::string quoted(const std::string& s) {
-  std::string out = "\"";
-  for (const char ch : s) {
-    if (ch == '"' || ch == '\\') (out += '\\') += ch;
-    else if (static_cast<unsigned char>(ch) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(ch));
-      out += code;
-    } else out += ch;
-  }
-  return out + "\"";
-}
-std::string text_of(const std::string& v) { return quoted(v); }
+std::string text_of(const std::string& v) { return json_text(v); }       // TOML's basic strings are escaped as JSON's
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(i64 v) { return std::to_string(v); }
 std::string text_of(const Auto& v) { return v.value ? std::to_string(v.value) : "\"auto\""; }

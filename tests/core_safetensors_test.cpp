@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "gossamer/core/safetensors.h"
+#include "temp_folder.h"
 
 namespace gossamer {
 namespace {
@@ -18,21 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Safetensors : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("gossamer-safetensors-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path file(const std::string& name) const { return folder_ / name; }
-  fs::path folder_;
-};
-
-std::string contents(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+class Safetensors : public InTempFolder {};
 
 std::string with_length(std::uint64_t length, const std::string& rest) {
   std::string out(8, '\0');

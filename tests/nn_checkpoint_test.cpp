@@ -12,6 +12,7 @@
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/layers.h"
+#include "temp_folder.h"
 
 namespace gossamer::nn {
 namespace {
@@ -19,21 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class Checkpoint : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("gossamer-checkpoint-" + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  fs::path file(const std::string& name) const { return folder_ / name; }
-  fs::path folder_;
-};
-
-std::string contents(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+class Checkpoint : public InTempFolder {};
 bool equal(const Module& a, const Module& b) {
   const auto x = a.state(), y = b.state();
   for (std::size_t i = 0; i < x.size(); ++i)

@@ -1,0 +1,31 @@
+// A folder of its own for each test of a fixture, removed afterwards; and what a file in it holds.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+namespace gossamer {
+
+class InTempFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("gossamer-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()) + "-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::filesystem::path file(const std::string& name) const { return folder_ / name; }
+  std::filesystem::path folder_;
+};
+
+inline std::string contents(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace gossamer
