@@ -60,7 +60,7 @@ Exchanger::~Exchanger() {
   }
 }
 
-void Exchanger::wake() { link_.post({.kind = Event::Kind::woken, .peer = -1, .message = {}, .ok = false, .why = {}}); }
+void Exchanger::wake() { link_.post({.kind = Event::Kind::woken, .peer = -1, .message = {}, .ok = false, .session = 0, .why = {}}); }
 
 void Exchanger::finish() {
   stopping_ = true;

@@ -49,7 +49,7 @@ struct Shared {
     mail[static_cast<std::size_t>(rank)].push_back(std::move(e));
     changed.notify_all();
   }
-  void done(int rank, int peer, bool ok) { put(rank, {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = ok, .why = {}}); }
+  void done(int rank, int peer, bool ok) { put(rank, {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = ok, .session = 0, .why = {}}); }
   // Ends what waits for a partner: all of one worker's, those with one peer, or those too late.
   template <class Test> void end_meetings(Test test) {
     for (auto it = meetings.begin(); it != meetings.end();) {
@@ -69,7 +69,7 @@ class LocalLink : public ControlLink {
   void send(int peer, const Message& message) override {
     const std::scoped_lock lock(shared_.mutex);
     if (!shared_.is_dead(rank_) && !shared_.is_dead(peer))
-      shared_.put(peer, {.kind = Event::Kind::message, .peer = rank_, .message = message, .ok = false, .why = {}});
+      shared_.put(peer, {.kind = Event::Kind::message, .peer = rank_, .message = message, .ok = false, .session = 0, .why = {}});
   }
 
   Event next(Seconds timeout) override {
@@ -274,7 +274,7 @@ void LocalCluster::kill(int rank) {
   s.dead[static_cast<std::size_t>(rank)] = true;
   s.end_meetings([&](int owner, int peer, const Waiting&) { return owner == rank || peer == rank; });
   for (int i = 0; i < static_cast<int>(s.mail.size()); ++i)
-    if (i != rank && !s.is_dead(i)) s.put(i, {.kind = Event::Kind::dead, .peer = rank, .message = {}, .ok = false, .why = "killed"});
+    if (i != rank && !s.is_dead(i)) s.put(i, {.kind = Event::Kind::dead, .peer = rank, .message = {}, .ok = false, .session = 0, .why = "killed"});
   for (auto& [key, context] : s.contexts)
     if (std::ranges::find(context->members, rank) != context->members.end()) context->broken = "worker " + std::to_string(rank) + " died";
   s.changed.notify_all();

@@ -27,10 +27,12 @@ struct Message {
 };
 
 struct Event {
-  enum class Kind : std::uint8_t { message, dead, woken, exchanged, none } kind = Kind::none;
+  // joined: the peer takes part (again): restarted, or back after its link was cut. Follows a `dead` of the same peer, or its first coming.
+  enum class Kind : std::uint8_t { message, dead, joined, woken, exchanged, none } kind = Kind::none;
   int peer = -1;
   Message message;
   bool ok = false;                  // exchanged: the payload arrived whole on this side
+  std::uint64_t session = 0;        // exchanged: which
   std::string why;                  // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went wrong
 };
 
@@ -47,11 +49,12 @@ class ControlLink {
   virtual void connect(const std::vector<int>& peers, Seconds deadline) = 0;   // opens links to new neighbours (healing); DistError names who is missing
 };
 
-// Full-duplex exchange of equal f32 spans with one neighbour: send ours, receive theirs. At most one at a time per worker.
+// Full-duplex exchange of f32 spans with one neighbour: send ours, receive theirs. One at a time with each peer; with several peers at once.
 class Payload {
  public:
   virtual ~Payload() = default;
-  // Starts it and returns; later posts Event{exchanged, peer, ok} to the ControlLink. The spans must live until then.
+  // Starts it and returns; later posts Event{exchanged, peer, ok, session} to the ControlLink. The spans must live until then.
+  // What one side sends has the size of what the other receives; one of the two directions may be empty (push-sum, state transfer).
   // session: agreed by both sides (pairing nonce), guards against mixing up two exchanges. After `deadline` it fails.
   virtual void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) = 0;
   virtual void abort(int peer) = 0;                                // the peer is dead: a pending exchange with it ends with ok = false
