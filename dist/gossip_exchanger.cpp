@@ -167,6 +167,7 @@ void Exchanger::handle(const Event& e) {
       if (exchanging_ && e.peer == pairing_.partner()) end_exchange(e.ok);
       return;
     case Event::Kind::dead: return bury(e.peer, "dead");
+    case Event::Kind::joined:
     case Event::Kind::woken:
     case Event::Kind::none: return;
   }
