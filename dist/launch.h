@@ -1,8 +1,10 @@
 // From a launcher's environment to a Group: our own --workers, torchrun, srun, mpirun (Open MPI), hydra. Alone: a group of one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gossamer/dist/transport.h"
 
@@ -12,11 +14,25 @@ struct LaunchInfo {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string host = "127.0.0.1";      // where worker 0 listens
   int port = 0;
-  std::string token;                   // shared secret of the job; empty: derived from what the launcher gives
+  std::string token;                   // shared secret of the job: GOSSAMER_TOKEN, a file, or derived from what the launcher gives
+  bool derived_token = false;          // the last: whoever knows the job's id can compute it
   std::string source = "alone";        // which launcher's variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"
+  bool local = true;                   // all workers run on this machine: nobody listens on anything but the loopback
+  std::string interface;               // otherwise: a name or address of this machine ("eth0", "10.0.0.2"); empty: see bind_address()
+  int listener = -1;                   // a TCP socket that listens already and is to be this worker's door (worker 0: at host:port);
+                                       // join() takes it over and closes it in the end. -1: join() opens one
+  bool rejoin = false;                 // started again while the others went on: takes part in a job that is running
+  std::vector<std::string> seeds;      // rejoin: host:port of the doors of workers that may be asked, beside worker 0's
+  std::vector<std::string> hosts;      // by rank, where the launcher says so (else empty): for messages
 };
 // Reads GOSSAMER_*, RANK/WORLD_SIZE/…, SLURM_*, OMPI_COMM_WORLD_*, PMI_*, in this order. ConfigError on half-set or senseless values.
 LaunchInfo launch_info();
+// The numeric address of this machine on which this worker listens, whose doors the others are told of: the loopback when `local`; the
+// address of `interface`; else the address from which packets to worker 0's host leave. "0.0.0.0" where that can't be told (worker 0,
+// whose own name means the loopback, as Debian sets it up, on a machine with several networks). ConfigError lists the interfaces.
+std::string bind_address(const LaunchInfo&);
+// "2", or "2 (gpu07)" where the hosts are known.
+std::string worker_name(const LaunchInfo&, int rank);
 // The first host of a Slurm node list: "gpu[07-09,12],login" -> "gpu07".
 std::string first_host(const std::string& nodelist);
 
