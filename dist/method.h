@@ -25,7 +25,8 @@ struct MethodOptions {
   double clip_norm = 0;                // 0: no clipping
   double start_samples = 0;            // resume: samples seen so far by all
   int min_workers = 1;                 // fewer alive: DistError
-  std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "exchange failed"
+  bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
+  std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "left", "joined", "exchange failed"
 };
 
 struct MethodStats {

@@ -16,7 +16,9 @@ namespace gossamer::dist {
 using Seconds = std::chrono::duration<double>;
 
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
-enum class MessageType : std::uint8_t { avail, propose, accept, commit, cancel, decline, heartbeat, stopped, bye };
+// Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way exchange of session `nonce`; no_state, the
+// answer of one who can't give it; back, the sender takes part again.
+enum class MessageType : std::uint8_t { avail, propose, accept, commit, cancel, decline, heartbeat, stopped, ask_state, no_state, back, bye };
 struct Message {
   MessageType type = MessageType::heartbeat;
   std::uint32_t epoch = 0;          // availability of the addressee or sender, see pairing.h
