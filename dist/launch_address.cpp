@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch.h"
+#include "gossamer/dist/launch_sources.h"
 
 namespace gossamer::dist {
 namespace {
@@ -76,8 +76,6 @@ std::optional<std::string> route_to(const std::string& host, int port) {
   }
   return std::nullopt;
 }
-
-bool is_loopback(const std::string& address) { return address == "localhost" || address == "::1" || address.starts_with("127."); }
 
 }  // namespace
 
