@@ -8,16 +8,29 @@
 
 namespace gossamer::trace {
 
-// Starts recording. `process` is the rank (one row group each). Events are kept in a ring of `capacity` per thread.
+// Starts recording. `process` is the rank (one row group each). Each lane keeps its newest `capacity` events.
 void start(int process, std::string process_name, std::size_t capacity = 1 << 16);
-// Writes {"traceEvents": [...]} (microseconds of the system clock) and stops. IoError names the path.
-void write(const std::filesystem::path&);
+void stop();                                          // no more events; those recorded wait for write()
+// Writes {"traceEvents": [...], "otherData": other_data} and stops; the rings are empty then. One event a line. IoError names the path.
+void write(const std::filesystem::path&, const std::string& other_data = "{}");
 bool enabled();
-void name_thread(const char* name);                   // literal or static
-double now_us();                                      // microseconds of the system clock
-void complete(const char* name, double begin_us, double end_us, std::int64_t arg = -1);   // one slice of this thread
+
+// Microseconds since 1970, but of a clock that never jumps: the monotonic one plus epoch_us(), which is read once a process. All
+// processes of one machine share the monotonic clock, so (now_us() - epoch_us()) can be compared between them without error.
+double now_us();
+double epoch_us();
+
+// A lane is one row of slices; those in one lane must nest. Each thread has its own. lane() makes or finds another one by name, for
+// slices that overlap the thread's: transfers that go on beside it.
+void name_thread(const std::string& name);
+int lane(const std::string& name);
+constexpr int kThisThread = -1;
+
+// One slice. begin_us 0: it began while nothing was recorded, and is left out.
+void complete(const char* name, double begin_us, double end_us, std::int64_t arg = -1, int lane = kThisThread);
 void counter(const char* name, double value);
-void flow(const char* name, std::uint64_t id, bool begin);   // arrow from begin to end, across processes
+// Arrow between two slices, across processes: `begin` within the slice it leaves, its end within the slice it reaches. `id` below 2^53.
+void flow(const char* name, std::uint64_t id, bool begin);
 
 // One slice from construction to destruction. `name` must outlive the trace (a literal).
 class Scope {

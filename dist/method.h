@@ -11,6 +11,7 @@
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
+#include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/transport.h"
 
@@ -27,6 +28,7 @@ struct MethodOptions {
   int min_workers = 1;                 // fewer alive: DistError
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
   std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "left", "joined", "exchange failed"
+  std::function<void(const ExchangeRecord&)> on_exchange;              // every exchange, failed ones too; from the thread that did it
 };
 
 struct MethodStats {
@@ -36,6 +38,7 @@ struct MethodStats {
   double transfer_s = 0;               // time spent in exchanges, beside the computation
   double eta = 0;                      // in use now (rate tracking)
   int alive = 1;
+  std::vector<EdgeStats> edges;        // exchanges with each peer, ascending
 };
 
 class Method {
