@@ -15,13 +15,17 @@ constexpr std::chrono::seconds kGreetingTime(5);
 
 Door::Door(asio::io_context& io, const wire::Token& token) : io_(io), acceptor_(io), pause_(io), token_(token) {}
 
-void Door::open(const asio::ip::tcp::endpoint& where, Arrived arrived) {
+void Door::open(const asio::ip::tcp::endpoint& where, Arrived arrived, int listener) {
   arrived_ = std::move(arrived);
   asio::error_code error;
-  acceptor_.open(where.protocol(), error);
-  if (!error) acceptor_.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
-  if (!error) acceptor_.bind(where, error);
-  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (listener >= 0) {
+    acceptor_.assign(where.protocol(), listener, error);
+  } else {
+    acceptor_.open(where.protocol(), error);
+    if (!error) acceptor_.set_option(asio::ip::tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(where, error);
+    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  }
   if (error) {
     fail<DistError>("cannot listen on ", where.address().to_string(), ":", where.port(), ": ", error.message(),
                     ". Choose another port (or address of this machine) for GOSSAMER_RENDEZVOUS or --rendezvous");

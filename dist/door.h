@@ -18,7 +18,8 @@ class Door : public std::enable_shared_from_this<Door> {
   using Arrived = std::function<void(const wire::Frame& hello, const std::shared_ptr<Connection>&)>;
 
   Door(asio::io_context&, const wire::Token&);
-  void open(const asio::ip::tcp::endpoint&, Arrived);  // DistError when the address cannot be had
+  // DistError when the address cannot be had. listener: a socket that listens there already; it is taken over.
+  void open(const asio::ip::tcp::endpoint&, Arrived, int listener = -1);
   void close();
   int refused() const { return refused_; }
   std::uint16_t port() const { return port_; }

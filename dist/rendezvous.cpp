@@ -20,9 +20,9 @@ using wire::Kind;
 constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
 constexpr int kMaxHandshakeFailures = 30;
 
-std::string join_ranks(const std::vector<int>& ranks) {
+std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
   std::string text;
-  for (int r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
+  for (int r : ranks) text += (text.empty() ? "" : ", ") + worker_name(info, r);
   return text;
 }
 
@@ -96,8 +96,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     for (int r = 0; r < info_.size; ++r) (r == info_.rank || links_[static_cast<std::size_t>(r)] ? here : missing).push_back(r);
     const std::string host = info_.host + ":" + std::to_string(info_.port);
     if (info_.rank == 0 || have_table_) {
-      std::string text = "waiting for worker" + std::string(missing.size() > 1 ? "s " : " ") + join_ranks(missing) + " (of " +
-                         std::to_string(info_.size) + "; here: " + join_ranks(here) + ")";
+      std::string text = "waiting for worker" + std::string(missing.size() > 1 ? "s " : " ") + join_ranks(info_, missing) + " (of " +
+                         std::to_string(info_.size) + "; here: " + join_ranks(info_, here) + ")";
       if (door_->refused() > 0)
         text += "; " + std::to_string(door_->refused()) + " client(s) without the job's token turned away";
       return text + (info_.rank == 0 ? ". Are they running, and can they reach " + host + "?" : "");
@@ -168,7 +168,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     door_->open(listening_on(endpoints_.front().address(), static_cast<std::uint16_t>(info_.port)),
                 [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
                   self->registered(hello, link);
-                });
+                },
+                info_.listener);
   }
 
   void registered(const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
@@ -252,7 +253,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       door_->open(listening_on(local, 0),
                   [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& peer) {
                     if (!self->ended_) self->admit(hello, peer);
-                  });
+                  },
+                  info_.listener);
     }
     greet(
         link, 0,
