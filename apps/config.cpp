@@ -248,6 +248,8 @@ void validate(const Config& c, int workers) {
   require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads", "\"auto\" or 1 to 256");
   one_of("train.method", c.train.method, dist::method_names());
   one_of("train.graph", c.train.graph, dist::graph_names());
+  one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
+  one_of("train.quota", c.train.quota, {"poisson", "exact"});
   one_of("train.dtype", c.train.dtype, {"f32", "bf16"});
   require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");

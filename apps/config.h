@@ -22,7 +22,7 @@ struct Config {
     bool strict_images = false;
   } data;
   struct {
-    std::string method = "a2cid2", graph = "ring", dtype = "f32";
+    std::string method = "a2cid2", graph = "ring", dtype = "f32", pairing = "handshake", quota = "poisson";
     double rate = 1, epochs = 12;
     i64 batch = 32, seed = 0, bn_batches = 20;
     Auto threads;
@@ -36,7 +36,7 @@ struct Config {
   } optim;
   struct { double every = 0; i64 batch = 64; } eval;
   struct {
-    std::string name = "auto", dir = "runs";
+    std::string name = "auto", dir = "runs", record, replay;
     bool trace = false, report = true;
     i64 log_every = 10, keep = 2;
     double checkpoint_every = 0;
@@ -69,6 +69,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce");
   f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain");
   f("train.rate", c.train.rate, "exchanges of each worker per gradient of its own");
+  f("train.pairing", c.train.pairing, "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
+  f("train.quota", c.train.quota, "of the handshake: poisson | exact (evenly spaced exchanges)");
   f("train.batch", c.train.batch, "images of one gradient, per worker");
   f("train.epochs", c.train.epochs, "passes over the training set, all workers together");
   f("train.seed", c.train.seed, "of initial values, order and augmentation");
@@ -96,6 +98,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("run.checkpoint_every", c.run.checkpoint_every, "epochs between checkpoints; 0: only when interrupted");
   f("run.keep", c.run.keep, "checkpoints kept");
   f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
+  f("run.record", c.run.record, "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none");
+  f("run.replay", c.run.replay, "folder of such a record: the run is repeated bit for bit (CPU)");
   f("run.report", c.run.report, "write report.html");
   f("dist.connect_timeout_s", c.dist.connect_timeout_s, "until all workers have met");
   f("dist.heartbeat_s", c.dist.heartbeat_s, "");

@@ -95,6 +95,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   if (resume) start_samples = resume->samples;
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph,
                              {.rate = config.train.rate, .batch = config.train.batch, .total_samples = total_samples, .seed = seed,
+                              .pairing = config.train.pairing, .quota = config.train.quota, .record = config.run.record, .replay = config.run.replay,
                               .exchange_timeout_s = config.dist.exchange_timeout_s, .clip_norm = config.optim.clip_norm, .start_samples = start_samples,
                               .min_workers = static_cast<int>(config.dist.min_workers),
                               .on_fault = [this](const std::string& what, int peer) { fault(what, peer); }});

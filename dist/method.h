@@ -22,6 +22,9 @@ struct MethodOptions {
   i64 batch = 1;                       // samples of one gradient
   double total_samples = 0;            // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
+  std::string pairing = "handshake";   // who averages with whom, and when: handshake | schedule | rounds (partner_policy.h)
+  std::string quota = "poisson";       // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
+  std::string record, replay;          // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit (recorder.h)
   double exchange_timeout_s = 20;
   double clip_norm = 0;                // 0: no clipping
   double start_samples = 0;            // resume: samples seen so far by all
