@@ -1,4 +1,4 @@
-// One thread that runs the exchanges of this worker, one after the other.
+// One thread for each peer with which there is or was an exchange: so exchanges with several peers run at once.
 //
 // An edge that failed is closed on both sides before it is used again: who fails tells the other over the control link
 // (AsioLink::reset_edge), in order with the messages that arrange the next exchange; so both sides open a new one together. The
@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <gloo/transport/unbound_buffer.h>
@@ -36,143 +37,160 @@ std::chrono::milliseconds left(SteadyClock::time_point until) {
 
 struct GlooPayload::Impl {
   struct Job {
-    int peer;
     std::uint64_t session;
     std::span<const float> send;
     std::span<float> receive;
     SteadyClock::time_point until;
   };
-  struct Edge {
-    std::shared_ptr<GlooContext> context;
-    std::uint64_t opened = 0;  // in which session: its name, the same on both sides
-    bool stale = false;        // the peer closed its end
+  // All there is with one peer. Guarded by the mutex, but for `stop`.
+  struct Lane {
+    explicit Lane(int p) : peer(p) {}
+    const int peer;
+    std::shared_ptr<GlooContext> edge;     // open from exchange to exchange
+    std::uint64_t opened = 0;              // in which session: the edge's name, the same on both sides
+    bool stale = false;                    // the peer closed its end
+    std::optional<std::uint64_t> given_up;  // the last session that the peer reported as failed
+    std::optional<Job> job;                // from exchange() until its event is posted
+    std::shared_ptr<GlooContext> active;   // the context that the job uses
+    std::atomic<bool> stop{false};         // the job shall end
+    std::condition_variable wanted;
+    std::thread thread;
   };
 
   AsioLink& link;
   std::shared_ptr<gloo::transport::Device> device;
-  std::mutex mutex;  // guards all below
-  std::map<int, Edge> edges;
-  std::map<int, std::uint64_t> given_up;  // the last session that each peer reported as failed
-  std::condition_variable wanted;
-  std::optional<Job> job;               // from exchange() until its event is posted
-  std::shared_ptr<GlooContext> active;  // the context that the job uses
-  std::atomic<bool> stop{false};        // the job shall end
+  std::mutex mutex;
+  std::map<int, std::unique_ptr<Lane>> lanes;
+  std::condition_variable settled;
   bool closing = false;
-  std::thread thread;
 
-  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d) : link(l), device(std::move(d)), thread([this] { run(); }) {}
+  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d) : link(l), device(std::move(d)) {}
 
-  void run() {
+  // Under the mutex, as all that ends in _locked.
+  Lane& lane_locked(int peer) {
+    auto& lane = lanes[peer];
+    if (!lane) {
+      lane = std::make_unique<Lane>(peer);
+      lane->thread = std::thread([this, l = lane.get()] { run(*l); });
+    }
+    return *lane;
+  }
+
+  void run(Lane& lane) {
     NoSigpipe quiet;
     std::unique_lock lock(mutex);
     for (;;) {
-      wanted.wait(lock, [this] { return closing || job; });
+      lane.wanted.wait(lock, [&] { return closing || lane.job; });
       if (closing) return;
-      const Job now = *job;
+      const Job now = *lane.job;
       lock.unlock();
       Event done;
       done.kind = Event::Kind::exchanged;
-      done.peer = now.peer;
+      done.peer = lane.peer;
+      done.session = now.session;
       try {
-        transfer(now);
+        transfer(lane, now);
         done.ok = true;
       } catch (const std::exception& e) {
         done.why = e.what();
-        link.reset_edge(now.peer, now.session, drop(now.peer).value_or(now.session));
+        link.reset_edge(lane.peer, now.session, drop(lane).value_or(now.session));
       }
       lock.lock();
-      job.reset();
-      active.reset();
+      lane.job.reset();
+      lane.active.reset();
       link.post(done);
-      wanted.notify_all();                                // settle()
+      settled.notify_all();
     }
   }
 
   // Closes our end and returns the edge's name, if there is one.
-  std::optional<std::uint64_t> drop(int peer) {
-    Edge old;
+  std::optional<std::uint64_t> drop(Lane& lane) {
+    std::shared_ptr<GlooContext> old;
+    std::uint64_t name = 0;
     {
       std::lock_guard lock(mutex);
-      const auto found = edges.find(peer);
-      if (found == edges.end()) return std::nullopt;
-      old = std::move(found->second);
-      edges.erase(found);
+      old = std::move(lane.edge);
+      lane.edge.reset();
+      name = lane.opened;
+      lane.stale = false;
     }
-    old.context->abort();
-    return old.opened;
+    if (!old) return std::nullopt;
+    old->abort();
+    return name;
   }
 
   // The context of the edge, if it can still be used.
-  std::shared_ptr<GlooContext> find(int peer) {
+  std::shared_ptr<GlooContext> find(Lane& lane) {
     {
       std::lock_guard lock(mutex);
-      const auto found = edges.find(peer);
-      if (found == edges.end()) return nullptr;
-      if (!found->second.stale) return found->second.context;
+      if (!lane.stale) return lane.edge;
     }
-    drop(peer);
+    drop(lane);
     return nullptr;
   }
 
-  void transfer(const Job& now) {
-    if (!link.alive(now.peer)) fail<DistError>("worker ", now.peer, " is gone: ", link.why_dead(now.peer));
-    std::shared_ptr<GlooContext> context = find(now.peer);
-    if (!context) context = open(now);
-    begin(now, context);
+  void transfer(Lane& lane, const Job& now) {
+    if (!link.alive(lane.peer)) fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
+    std::shared_ptr<GlooContext> context = find(lane);
+    if (!context) context = open(lane, now);
+    begin(lane, now, context);
 
     // A different length gets a different slot: Gloo would end the process if more arrived than fits.
-    const std::uint64_t slot = mix(now.session * 2 + 1) ^ mix(now.send.size());
-    const int other = now.peer < link.rank() ? 0 : 1;
+    const auto slot = [&](std::size_t length) { return mix(now.session * 2 + 1) ^ mix(length); };
+    const int other = lane.peer < link.rank() ? 0 : 1;
     const auto receive = context->createUnboundBuffer(now.receive.data(), now.receive.size_bytes());
     const auto send = context->createUnboundBuffer(const_cast<float*>(now.send.data()), now.send.size_bytes());
-    receive->recv(other, slot, 0, now.receive.size_bytes());
-    send->send(other, slot, 0, now.send.size_bytes());
-    receive->waitRecv(left(now.until));
-    send->waitSend(left(now.until));
+    if (!now.receive.empty()) receive->recv(other, slot(now.receive.size()), 0, now.receive.size_bytes());
+    if (!now.send.empty()) send->send(other, slot(now.send.size()), 0, now.send.size_bytes());
+    if (!now.receive.empty()) receive->waitRecv(left(now.until));
+    if (!now.send.empty()) send->waitSend(left(now.until));
   }
 
-  std::shared_ptr<GlooContext> open(const Job& now) {
-    const bool first = link.rank() < now.peer;
+  std::shared_ptr<GlooContext> open(Lane& lane, const Job& now) {
+    const bool first = link.rank() < lane.peer;
     const auto context = std::make_shared<GlooContext>(device, first ? 0 : 1, 2, left(now.until));
     {
       std::lock_guard lock(mutex);
-      active = context;
-      if (stop) fail<DistError>("given up");
+      lane.active = context;
+      if (lane.stop) fail<DistError>("given up");
     }
     const int other = first ? 1 : 0;
     const std::uint64_t key = mix(now.session ^ 0x65646765);  // "edge"
-    link.put(now.peer, key, context->address(other));
-    const auto address = link.take(now.peer, key, now.until, stop);
+    link.put(lane.peer, key, context->address(other));
+    const auto address = link.take(lane.peer, key, now.until, lane.stop);
     if (!address) {
-      if (!link.alive(now.peer)) fail<DistError>("worker ", now.peer, " is gone: ", link.why_dead(now.peer));
-      fail<DistError>(stop ? "given up" : "no answer", " while opening the payload edge to worker ", now.peer);
+      if (!link.alive(lane.peer)) fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
+      fail<DistError>(lane.stop ? "given up" : "no answer", " while opening the payload edge to worker ", lane.peer);
     }
     context->connect(other, *address);
     return context;
   }
 
-  void begin(const Job& now, const std::shared_ptr<GlooContext>& context) {
+  void begin(Lane& lane, const Job& now, const std::shared_ptr<GlooContext>& context) {
     std::lock_guard lock(mutex);
-    if (stop) fail<DistError>("given up");
-    active = context;
-    edges.try_emplace(now.peer, Edge{context, now.session, false});
+    if (lane.stop) fail<DistError>("given up");
+    lane.active = context;
+    if (lane.edge) return;
+    lane.edge = context;
+    lane.opened = now.session;
+    lane.stale = false;
   }
 
   // The peer's exchange of this session failed, and it closed its end of the edge. True: that ends an exchange of ours.
   bool reset(int peer, std::uint64_t session, std::uint64_t opened) {
     std::lock_guard lock(mutex);
-    given_up[peer] = session;
-    const auto found = edges.find(peer);
-    const bool ours = found != edges.end() && found->second.opened == opened;
-    if (ours) found->second.stale = true;
-    if (!job || job->peer != peer || (!ours && job->session != session)) return false;
-    abort_locked();
+    Lane& lane = lane_locked(peer);
+    lane.given_up = session;
+    const bool ours = lane.edge && lane.opened == opened;
+    if (ours) lane.stale = true;
+    if (!lane.job || (!ours && lane.job->session != session)) return false;
+    abort_locked(lane);
     return true;
   }
 
-  void abort_locked() {
-    stop = true;
-    if (active) active->abort();
+  static void abort_locked(Lane& lane) {
+    lane.stop = true;
+    if (lane.active) lane.active->abort();
   }
 };
 
@@ -183,45 +201,44 @@ GlooPayload::~GlooPayload() {
   {
     std::lock_guard lock(impl_->mutex);
     impl_->closing = true;
-    impl_->abort_locked();
+    for (auto& [peer, lane] : impl_->lanes) {
+      Impl::abort_locked(*lane);
+      lane->wanted.notify_all();
+    }
   }
   impl_->link.interrupt();
-  impl_->wanted.notify_all();
-  impl_->thread.join();
+  for (auto& [peer, lane] : impl_->lanes) lane->thread.join();
 }
 
 void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive,
                            Seconds deadline) {
-  check<DistError>(send.size() == receive.size() && !send.empty(), "exchange with worker ", peer, ": sends ", send.size(),
-                   " values and receives ", receive.size(), "; both must be equal and not 0");
+  check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer, ": nothing to send and nothing to receive");
   check<DistError>(peer != impl_->link.rank(), "exchange of worker ", peer, " with itself");
   (void)impl_->link.alive(peer);  // throws for a rank that does not exist
-  {
-    std::lock_guard lock(impl_->mutex);
-    if (impl_->job)
-      fail<DistError>("exchange with worker ", peer, ": the one with worker ", impl_->job->peer, " is not finished");
-    const auto failed = impl_->given_up.find(peer);
-    impl_->stop = failed != impl_->given_up.end() && failed->second == session;
-    impl_->job =
-        Impl::Job{peer, session, send, receive, SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
-  }
-  impl_->wanted.notify_all();
+  std::lock_guard lock(impl_->mutex);
+  Impl::Lane& lane = impl_->lane_locked(peer);
+  if (lane.job) fail<DistError>("exchange with worker ", peer, ": the one of session ", lane.job->session, " is not finished");
+  lane.stop = lane.given_up == session;
+  lane.job = Impl::Job{session, send, receive, SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
+  lane.wanted.notify_all();
 }
 
 void GlooPayload::abort(int peer) {
   {
     std::lock_guard lock(impl_->mutex);
-    const bool all = peer == impl_->link.rank();  // this worker was given up itself
-    if (!impl_->job || (impl_->job->peer != peer && !all)) return;
-    impl_->abort_locked();
+    for (auto& [rank, lane] : impl_->lanes) {
+      // Our own rank: this worker was given up itself.
+      if (lane->job && (rank == peer || peer == impl_->link.rank())) Impl::abort_locked(*lane);
+    }
   }
   impl_->link.interrupt();
 }
 
 void GlooPayload::settle(Seconds limit) {
   std::unique_lock lock(impl_->mutex);
-  const bool free = impl_->wanted.wait_for(lock, limit, [this] { return !impl_->job; });
-  check<DistError>(free, "worker ", impl_->link.rank(), ": an exchange did not end within ", limit.count(), " s of being given up");
+  const auto idle = [this] { return std::ranges::none_of(impl_->lanes, [](const auto& l) { return l.second->stop && l.second->job; }); };
+  check<DistError>(impl_->settled.wait_for(lock, limit, idle), "worker ", impl_->link.rank(), ": an exchange did not end within ",
+                   limit.count(), " s of being given up");
 }
 
 void GlooPayload::peer_failed(int peer, std::uint64_t session, std::uint64_t opened) {

@@ -49,15 +49,17 @@ struct Shared {
     mail[static_cast<std::size_t>(rank)].push_back(std::move(e));
     changed.notify_all();
   }
-  void done(int rank, int peer, bool ok) { put(rank, {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = ok, .session = 0, .why = {}}); }
+  void done(int rank, int peer, std::uint64_t session, bool ok, std::string why = {}) {
+    put(rank, {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = ok, .session = session, .why = std::move(why)});
+  }
   // Ends what waits for a partner: all of one worker's, those with one peer, or those too late.
   template <class Test> void end_meetings(Test test) {
     for (auto it = meetings.begin(); it != meetings.end();) {
       const auto& [a, b, session] = it->first;
       const int owner = it->second.owner, peer = owner == a ? b : a;
       if (!test(owner, peer, it->second)) { ++it; continue; }
+      done(owner, peer, session, false, "worker " + std::to_string(peer) + " did not come, or is gone");
       it = meetings.erase(it);
-      done(owner, peer, false);
     }
   }
 };
@@ -115,23 +117,32 @@ class LocalPayload : public Payload {
   // The second of the two to come copies both ways.
   void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) override {
     const std::scoped_lock lock(shared_.mutex);
+    check<DistError>(peer != rank_ && peer >= 0 && peer < static_cast<int>(shared_.dead.size()), "exchange of worker ", rank_, " with worker ",
+                     peer, ": there is no such partner");
+    check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer, ": nothing to send and nothing to receive");
+    for (const auto& [key, w] : shared_.meetings) {
+      const auto& [a, b, other] = key;
+      check<DistError>(w.owner != rank_ || (a != peer && b != peer), "exchange with worker ", peer, ": the one of session ", other,
+                       " is not finished");
+    }
+    if (shared_.is_dead(peer) || shared_.is_dead(rank_)) return shared_.done(rank_, peer, session, false, "dead");
     const std::tuple key(std::min(rank_, peer), std::max(rank_, peer), session);
     const auto other = shared_.meetings.find(key);
-    if (shared_.is_dead(peer) || shared_.is_dead(rank_)) return shared_.done(rank_, peer, false);
     if (other == shared_.meetings.end()) {
       shared_.meetings[key] = {rank_, send, receive, after(deadline)};
       shared_.changed.notify_all();
       return;
     }
     const Waiting& w = other->second;
-    const bool fits = w.owner == peer && w.send.size() == receive.size() && w.receive.size() == send.size();
+    const bool fits = w.send.size() == receive.size() && w.receive.size() == send.size();
     if (fits) {
       std::ranges::copy(send, w.receive.begin());
       std::ranges::copy(w.send, receive.begin());
     }
     shared_.meetings.erase(other);
-    shared_.done(peer, rank_, fits);
-    shared_.done(rank_, peer, fits);
+    const std::string why = fits ? "" : "one side sends another number of values than the other receives";
+    shared_.done(peer, rank_, session, fits, why);
+    shared_.done(rank_, peer, session, fits, why);
   }
   void abort(int peer) override {
     const std::scoped_lock lock(shared_.mutex);
