@@ -252,6 +252,19 @@ void validate(const Config& c, int workers) {
   one_of("train.quota", c.train.quota, {"poisson", "exact"});
   one_of("train.dtype", c.train.dtype, {"f32", "bf16"});
   require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
+  require(c.train.consensus_factor >= 0 && c.train.consensus_factor <= 1, "train.consensus_factor", "0 to 1");
+  require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb", "above 0, at most 4096");
+  require(c.train.period >= 1, "train.period", "1 or more");
+  one_of("control.method", c.control.method, {"dpsgd", "sgp", "local-sgd"});
+  one_of("control.target", c.control.target, {"plateau", "online"});
+  require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) && std::ranges::is_sorted(c.control.phases), "control.phases",
+          "ascending fractions of the run, above 0 and below 1");
+  require(c.control.fractions.size() == c.control.phases.size() + 1 && std::ranges::all_of(c.control.fractions, [](double f) { return f >= 0; }),
+          "control.fractions", "one number of 0 or more for each phase, so one more than control.phases");
+  require(c.control.measure > 0 && c.control.measure < 1, "control.measure", "above 0 and below 1");
+  require(c.control.factor > 0, "control.factor", "above 0");
+  require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
+  one_of("optim.name", c.optim.name, {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches", "0 or more");
@@ -259,6 +272,10 @@ void validate(const Config& c, int workers) {
   require(c.optim.learning_rate > 0 && std::isfinite(c.optim.learning_rate), "optim.learning_rate", "above 0");
   one_of("optim.scaling", c.optim.scaling, {"linear", "none"});
   require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
+  require(c.optim.beta1 >= 0 && c.optim.beta1 < 1, "optim.beta1", "in [0, 1)");
+  require(c.optim.beta2 >= 0 && c.optim.beta2 < 1, "optim.beta2", "in [0, 1)");
+  require(c.optim.epsilon > 0 && c.optim.epsilon < 1, "optim.epsilon", "above 0 and below 1");
+  require(c.optim.accumulate.value >= 0 && c.optim.accumulate.value <= 1000000, "optim.accumulate", "\"auto\" or 1 or more");
   require(c.optim.weight_decay >= 0 && c.optim.weight_decay < 1, "optim.weight_decay", "in [0, 1)");
   require(c.optim.label_smoothing >= 0 && c.optim.label_smoothing < 1, "optim.label_smoothing", "in [0, 1)");
   require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");

@@ -16,13 +16,17 @@ namespace {
 
 using Maker = std::function<std::unique_ptr<Method>(FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&)>;
 
-struct Entry { bool frozen; Maker make; };
+struct Entry {
+  bool frozen, synchronous;
+  const char* optimizer;                 // that the method is named after
+  Maker make;
+};
 
 const std::map<std::string, Entry>& registry() {
   static const std::map<std::string, Entry> table = {
-      {"a2cid2", {true, [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(true, p, o, g, graph, options); }}},
-      {"adpsgd", {true, [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(false, p, o, g, graph, options); }}},
-      {"allreduce", {false, [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}}};
+      {"a2cid2", {true, false, "", [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(true, p, o, g, graph, options); }}},
+      {"adpsgd", {true, false, "", [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(false, p, o, g, graph, options); }}},
+      {"allreduce", {false, true, "", [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}}};
   return table;
 }
 
@@ -75,6 +79,11 @@ std::vector<std::string> method_names() {
 }
 
 bool method_needs_frozen_compute(const std::string& name) { return find(name).frozen; }
+bool method_is_synchronous(const std::string& name) { return find(name).synchronous; }
+std::string method_optimizer(const std::string& name) {
+  const std::string named = find(name).optimizer;
+  return named.empty() ? "sgd" : named;
+}
 
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
                                     const MethodOptions& options) {

@@ -17,6 +17,17 @@
 
 namespace gossamer::dist {
 
+// consensus-control (Kong et al., ICML 2021): gossip again after each local step until the workers are close enough (consensus_control.h).
+struct ConsensusControlOptions {
+  std::string method = "dpsgd";        // the synchronous method under control
+  std::string target = "plateau";      // plateau: fractions of the distance without control, measured; online: factor * learning rate * gradient norm
+  std::vector<double> phases{};        // plateau: fractions of the run at which the next phase begins, ascending
+  std::vector<double> fractions{0.25}; // plateau: the target of each phase (one more than phases); 0: exact averages; 1 or more: no control
+  double measure = 0.02;               // plateau: fraction of the run at the start of a phase that is left alone to measure its distance
+  double factor = 1;                   // online
+  int most = 100;                      // gossip steps after one local step; who needs more averages exactly (all-reduce)
+};
+
 struct MethodOptions {
   double rate = 1;                     // exchanges per worker per own gradient (r); 0: never
   i64 batch = 1;                       // samples of one gradient
@@ -29,6 +40,14 @@ struct MethodOptions {
   double clip_norm = 0;                // 0: no clipping
   double start_samples = 0;            // resume: samples seen so far by all
   int min_workers = 1;                 // fewer alive: DistError
+  // Synchronous methods (synchronous.h):
+  std::string rounds;                  // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
+  int workers_per_node = 1;            // of rounds "aer"
+  bool overlap = true;                 // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own
+  double consensus_factor = 1;         // phi in [0, 1]: x <- (1 - phi) x + phi W x
+  i64 bucket_bytes = 25 << 20;         // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare())
+  int period = 1;                      // local-sgd: steps between two averages
+  ConsensusControlOptions control;
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
   std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "left", "joined", "exchange failed"
   std::function<void(const ExchangeRecord&)> on_exchange;              // every exchange, failed ones too; from the thread that did it
@@ -41,12 +60,18 @@ struct MethodStats {
   double transfer_s = 0;               // time spent in exchanges, beside the computation
   double eta = 0;                      // in use now (rate tracking)
   int alive = 1;
+  i64 extra_gossip = 0, exact_averages = 0;            // consensus-control: gossip steps and all-reduces beyond the method's own
+  double theta = 0;                    // consensus-control: sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 - lambda_2)
+  double target = 0;                   // consensus-control: the distance aimed at; 0: none now
   std::vector<EdgeStats> edges;        // exchanges with each peer, ascending
 };
 
 class Method {
  public:
   virtual ~Method() = default;
+  // Optional, before the backward pass that completes a gradient: says with which learning rate step() will be called. Methods that can
+  // then update and exchange parts of the parameters while backward still runs.
+  virtual void prepare(double learning_rate) { (void)learning_rate; }
   virtual void step(double learning_rate) = 0;         // a gradient event: FlatParams::grads() holds a fresh gradient
   virtual double samples_seen() const = 0;             // of all workers together (estimate from the progress scalar; exact for allreduce)
   virtual bool done() const = 0;
@@ -61,12 +86,17 @@ class Method {
   virtual bool needs_frozen_compute() const = 0;       // FlatOptions::frozen must be set when exchanges run beside the computation
 };
 
-// name: a2cid2 | adpsgd | allreduce. Broadcasts the mean of the workers' initial values first, and checks that all have the same model
+// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and accum-adam are dpsgd with the optimizer of that
+// name (ConfigError with another). Broadcasts the mean of the workers' initial values first, and checks that all have the same model
 // (fingerprint), method and graph: DistError names rank and difference. ConfigError lists the known names.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();
 // True if FlatParams must be built with FlatOptions::frozen for this method (unless there is one worker, or rate is 0).
 bool method_needs_frozen_compute(const std::string& name);
+// The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for the others, which take any.
+std::string method_optimizer(const std::string& name);
+// True for methods in which workers meet in rounds: train.graph may be any name of rounds.h.
+bool method_is_synchronous(const std::string& name);
 
 // Batch-norm statistics of the members, merged in place (buffers "….running_mean", "….running_var").
 void merge_batch_norm(FlatParams&, Collectives&);
