@@ -46,10 +46,11 @@ struct Config {
     double warmup_epochs = 1, warmup_from = 0, final = 0, gamma = 0.1;
     std::vector<double> milestones{0.5, 0.75};
   } optim;
-  struct { double every = 0; i64 batch = 64; } eval;
+  struct { double every = 0, consensus_every = 0; i64 batch = 64; } eval;
   struct {
     std::string name = "auto", dir = "runs", record, replay;
-    bool trace = false, report = true;
+    bool trace = false, report = true, tensorboard = true, log_exchanges = false;
+    std::vector<i64> trace_steps;
     i64 log_every = 10, keep = 2;
     double checkpoint_every = 0;
   } run;
@@ -119,6 +120,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("optim.milestones", c.optim.milestones, "step: fractions of the run");
   f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
   f("eval.every", c.eval.every, "epochs between evaluations of the workers' own models; 0: only the average at the end");
+  f("eval.consensus_every", c.eval.consensus_every, "epochs between exact measurements of the consensus distance: all workers wait for each other then; 0: never");
   f("eval.batch", c.eval.batch, "");
   f("run.name", c.run.name, "auto: MODEL-METHOD");
   f("run.dir", c.run.dir, "results go to DIR/NAME");
@@ -128,6 +130,9 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
   f("run.record", c.run.record, "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none");
   f("run.replay", c.run.replay, "folder of such a record: the run is repeated bit for bit (CPU)");
+  f("run.trace_steps", c.run.trace_steps, "[first, last]: trace only these steps of each worker; empty: all, as far as the newest fit");
+  f("run.log_exchanges", c.run.log_exchanges, "a line of log.jsonl for every exchange, instead of one for each interval");
+  f("run.tensorboard", c.run.tensorboard, "write events.out.tfevents…: scalars for TensorBoard");
   f("run.report", c.run.report, "write report.html");
   f("dist.connect_timeout_s", c.dist.connect_timeout_s, "until all workers have met");
   f("dist.heartbeat_s", c.dist.heartbeat_s, "");
