@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gossamer::dist {
@@ -16,10 +17,19 @@ struct Graph {
   double rate(int a, int b) const;                       // 0 if there is no such edge
 };
 
-// ring, chain, complete, exponential, star, hypercube, torus. Rates are scaled so that the whole network does rate * n / 2 exchanges per
-// unit of time (each worker `rate` on average). ConfigError: unknown name (lists the known), n that the graph can't have (says which it can).
-Graph make_graph(const std::string& name, int n, double rate = 1);
-std::vector<std::string> graph_names();
+// ring, chain, complete, star, tree (balanced binary), exponential (+-2^k), hypercube, torus,
+// random-regular[:D[:SEED]] (D neighbours each, 4 if not given; connected, the same for every worker that asks),
+// aer[:L] (alternating exponential-ring of nodes with L workers, `per_node` if not given; edges weigh as often as its rounds mix them),
+// file:PATH (see parse_graph). Rates are scaled so that the whole network does rate * n / 2 exchanges per unit of time (each worker `rate`
+// on average). ConfigError: unknown name (lists the known), n that the graph can't have (says which it can).
+Graph make_graph(const std::string& name, int n, double rate = 1, int per_node = 1);
+std::vector<std::string> graph_names();                  // those that make_graph() takes as they are, without :D or :PATH
+bool known_graph(const std::string& name);               // with or without an argument behind a colon
+
+// A graph from the text of a file: "a b [rate]" a line, workers from 0, # begins a comment, a missing rate is 1. Rates are relative to each
+// other: they are scaled as those of make_graph(). ConfigError names `path` and line.
+Graph parse_graph(std::string_view text, const std::string& path, int n, double rate = 1);
+
 // ConfigError unless symmetric, connected, without loops and with positive rates.
 void validate(const Graph&);
 // What is left when `dead` workers are gone; the neighbours of a dead worker are joined so that the rest stays connected.

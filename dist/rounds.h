@@ -29,18 +29,26 @@ class Rounds {
   virtual int workers() const = 0;
   virtual i64 period() const = 0;                        // round(i, k) == round(i, k + period)
   virtual bool directed() const = 0;
-  virtual Round round(int worker, i64 k) const = 0;      // k >= 0
+  virtual Round round(int worker, i64 k) const = 0;      // k >= 0; costs as much as the answer is long, whatever n is
 };
 
-// ring (1/3, 1/3, 1/3), complete, chain, star, torus, hypercube, exponential, random-regular:D and file:… with Metropolis weights;
-// ring-matching (odd/even pairs), one-peer-exp (i XOR 2^k; any n by leaving someone out), one-peer-exp-directed (SGP: to i + 2^k mod n),
-// aer (alternating exponential-ring, Decent-DP: `per_node` workers a node). ConfigError lists the known names, and says which n a name needs.
+// Every graph of graph.h with Metropolis weights, W_ij = 1/(1 + max(deg_i, deg_j)) (Xiao and Boyd 2004): on the ring 1/3, 1/3, 1/3; on the
+// complete graph 1/n. Its rates play no part. Only `aer` is not mixed as a fixed graph, but as below.
+//   ring-matching          odd/even: (0,1) (2,3) …, then (1,2) … (n-1,0). Odd n: one is left out, by turns: n-1, n-2, …, 0.
+//   one-peer-exp           i XOR 2^k, k = 0 … ceil(log2 n)-1: the exact mean after log2 n rounds if n is a power of two. Any other n: whose
+//                          partner does not exist is left out; each time all powers were used the roles move on by one worker.
+//   one-peer-exp-directed  half to i + 2^k mod n, k = 0 … floor(log2(n-1)) (SGP, Assran et al. 2019)
+//   aer, aer:L             alternating exponential-ring of n/L nodes, a power of two, with L workers each (Decent-DP, ICLR 2025): `per_node` if
+//                          no :L is given. Exact mean after 2 log2(n/L) rounds; in each, half of the pairs of nodes use the network.
+// ConfigError: an unknown name (lists the known), n that the name can't have (says which it can).
 std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int per_node = 1);
-std::shared_ptr<const Rounds> make_rounds(const Graph&);         // a fixed graph, Metropolis weights
-std::vector<std::string> rounds_names();
+std::shared_ptr<const Rounds> make_rounds(const Graph&);         // a fixed graph, Metropolis weights; who has no edges keeps what it has
+std::vector<std::string> rounds_names();                         // those that make_rounds() takes as they are, without :D or :PATH
+bool known_rounds(const std::string& name);                      // with or without an argument behind a colon
 
 std::vector<double> mixing_matrix(const Rounds&, i64 k);         // n x n, row-major
-// ConfigError naming round and workers unless every round is mutual (who is in `in` has this worker in `out`) and keeps the sum.
+// ConfigError naming round and workers unless every round is mutual (who is in `in` has this worker in `out`) and keeps the sum; rows must
+// sum to 1 and weights be symmetric too if it is not directed(). Very long periods: about four million (worker, round), evenly spread.
 void validate(const Rounds&);
 
 }  // namespace gossamer::dist
