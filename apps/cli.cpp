@@ -68,6 +68,15 @@ int parse_and_run(int argc, char** argv) {
   graph_app->add_flag("--json", graph_options.json, "");
   graph_app->callback([&] { code = graph(graph_options); });
 
+  TraceMergeCommand trace_options;
+  CLI::App* trace_app = app.add_subcommand("trace", "Traces of runs");
+  trace_app->require_subcommand(1);
+  CLI::App* merge_app = trace_app->add_subcommand("merge", "Join the trace-RANK.json of a run's folder into trace.json: gossamer trace merge runs/NAME");
+  merge_app->add_option("folder", trace_options.folder, "runs/NAME")->required();
+  merge_app->add_flag("--keep", trace_options.keep, "keep trace-RANK.json");
+  merge_app->add_flag("--json", trace_options.json, "");
+  merge_app->callback([&] { code = trace_merge(trace_options); });
+
   MakeShapesCommand shapes_options;
   CLI::App* data_app = app.add_subcommand("data", "Data sets");
   data_app->require_subcommand(1);

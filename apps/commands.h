@@ -39,6 +39,13 @@ struct GraphCommand {
 };
 int graph(const GraphCommand&);
 
+struct TraceMergeCommand {
+  std::string folder;                   // of a run that wrote trace-RANK.json
+  bool keep = false;                    // the parts too
+  bool json = false;
+};
+int trace_merge(const TraceMergeCommand&);
+
 struct MakeShapesCommand {
   std::string folder;
   int train = 8192, val = 2048, size = 64, threads = 2;

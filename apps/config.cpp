@@ -287,6 +287,9 @@ void validate(const Config& c, int workers) {
   require(std::ranges::all_of(c.optim.milestones, [](double m) { return m > 0 && m < 1; }) &&
               std::ranges::adjacent_find(c.optim.milestones, std::greater_equal<>()) == c.optim.milestones.end(),
           "optim.milestones", "ascending fractions of the run, above 0 and below 1");
+  require(c.eval.consensus_every >= 0, "eval.consensus_every", "0 or more");
+  require(c.run.trace_steps.empty() || (c.run.trace_steps.size() == 2 && c.run.trace_steps[0] >= 0 && c.run.trace_steps[0] <= c.run.trace_steps[1]),
+          "run.trace_steps", "two step numbers, the first not after the last, or an empty list");
   require(c.eval.every >= 0, "eval.every", "0 or more");
   require(c.eval.batch >= 1 && c.eval.batch <= 65536, "eval.batch", "1 to 65536");
   require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.', "run.name", "a plain folder name");
