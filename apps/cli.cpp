@@ -39,6 +39,7 @@ int parse_and_run(int argc, char** argv) {
   train_app->add_option("arguments", train_options.arguments, "one CONFIG.toml, then key=value (train.batch=64)");
   train_app->add_option("--workers", train_options.workers, "worker processes on this machine");
   train_app->add_option("--resume", train_options.resume, "go on from a run's folder or one of its checkpoints");
+  train_app->add_option("--inject", train_options.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,...");
   train_app->add_flag("--dry-run", train_options.dry_run, "20 steps and one batch of evaluation; writes nothing");
   train_app->add_flag("--strict-images", train_options.strict_images, "a damaged image stops the run");
   train_app->add_flag("--json", train_options.json, "print the summary as JSON on stdout, progress on stderr");

@@ -11,6 +11,7 @@ struct TrainCommand {
   std::vector<std::string> arguments;   // at most one CONFIG.toml, then key=value
   std::optional<int> workers;           // not given: one; when resuming, as many as wrote the checkpoint
   std::string resume;                   // a run's folder or one of its checkpoints
+  std::string inject;                   // faults on purpose (dist/inject.h): the same as dist.inject=…
   bool dry_run = false, strict_images = false, json = false;
   bool worker = false;                  // started by our own launcher: the run's folder and configuration are ready
 };

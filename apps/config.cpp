@@ -13,6 +13,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/graph.h"
+#include "gossamer/dist/inject.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/schedule.h"
@@ -303,6 +304,12 @@ void validate(const Config& c, int workers) {
   require(c.dist.exchange_timeout_s > 0, "dist.exchange_timeout_s", "above 0");
   require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers", "1 to the number of workers, " + std::to_string(workers));
+  require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
+  const auto faults = dist::parse_injections(c.dist.inject);
+  dist::validate(faults, workers);
+  const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) { return f.kind == dist::Injection::Kind::restart; });
+  require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
+          "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject)");
   if (workers > 1) dist::make_graph(c.train.graph, workers, 1);       // throws for sizes the graph can't have
 }
 

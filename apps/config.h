@@ -56,7 +56,8 @@ struct Config {
   } run;
   struct {
     double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120, exchange_timeout_s = 20;
-    i64 min_workers = 1;
+    i64 min_workers = 1, restart = 0;
+    std::string inject;
   } dist;
 
   std::map<std::string, std::string> origin;    // key -> "train.toml:3:9" or "command line", for messages
@@ -137,9 +138,11 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("dist.connect_timeout_s", c.dist.connect_timeout_s, "until all workers have met");
   f("dist.heartbeat_s", c.dist.heartbeat_s, "");
   f("dist.dead_after_s", c.dist.dead_after_s, "a silent worker counts as dead after this");
-  f("dist.exchange_timeout_s", c.dist.exchange_timeout_s, "");
+  f("dist.exchange_timeout_s", c.dist.exchange_timeout_s, "the longest; otherwise it follows the transfers so far");
   f("dist.collective_timeout_s", c.dist.collective_timeout_s, "");
   f("dist.min_workers", c.dist.min_workers, "stop when fewer are alive");
+  f("dist.restart", c.dist.restart, "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a neighbour");
+  f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/inject.h)");
 }
 
 // At most one *.toml among the arguments, first; then key=value. ConfigError with file, line and column; the nearest key is proposed.

@@ -183,6 +183,7 @@ int train(const TrainCommand& command) {
     const std::string saved = (resume->run_folder / "config.toml").string();
     if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved)) arguments.insert(arguments.begin(), saved);
   }
+  if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
   Config config = load_config(arguments);
   if (command.strict_images) config.data.strict_images = true;
   if (resume && !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
