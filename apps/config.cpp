@@ -248,7 +248,7 @@ void validate(const Config& c, int workers) {
           "three positive numbers, or an empty list");
   require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads", "\"auto\" or 1 to 256");
   one_of("train.method", c.train.method, dist::method_names());
-  one_of("train.graph", c.train.graph, dist::graph_names());
+  if (!dist::known_graph(c.train.graph)) one_of("train.graph", c.train.graph, dist::graph_names());        // random-regular:4, file:PATH … are known too
   one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
   one_of("train.quota", c.train.quota, {"poisson", "exact"});
   one_of("train.dtype", c.train.dtype, {"f32", "bf16"});

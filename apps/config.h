@@ -81,7 +81,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("data.threads", c.data.threads, "decoding threads of each worker; auto: 1, more when there are spare cores");
   f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");
   f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | accum-adam");
-  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain");
+  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, aer:8, file:PATH");
   f("train.rate", c.train.rate, "exchanges of each worker per gradient of its own");
   f("train.pairing", c.train.pairing, "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
   f("train.quota", c.train.quota, "of the handshake: poisson | exact (evenly spaced exchanges)");
