@@ -27,6 +27,7 @@ class DisturbedLink final : public ControlLink {
   void post(Event e) override { inner_.post(std::move(e)); }
   bool alive(int peer) const override { return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead; }
   void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.connect(peers, deadline); }
+  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override { return inner_.clock_offset(peer, at_us); }
 
   Event next(Seconds timeout) override {
     const double limit = faults_.now() + timeout.count();

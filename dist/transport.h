@@ -51,7 +51,7 @@ class ControlLink {
   virtual void post(Event) = 0;                                    // queues an event for next() (completion of a payload, wake)
   virtual bool alive(int peer) const = 0;
   // How far the peer's trace::now_us() is ahead of ours at our time `at_us`; nullopt: not known (yet), or one clock for both.
-  virtual std::optional<ClockEstimate> clock_offset(int peer, double at_us) const { return (void)peer, (void)at_us, std::nullopt; }
+  virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const { return std::nullopt; }
   virtual void connect(const std::vector<int>& peers, Seconds deadline) = 0;   // opens links to new neighbours (healing); DistError names who is missing
 };
 
