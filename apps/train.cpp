@@ -125,6 +125,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
     {
       const trace::Scope backward("backward");
       w.params->zero_grad();
+      w.method->prepare(w.schedule(w.method->samples_seen()));
       loss.backward();
     }
     const float value = loss.item();

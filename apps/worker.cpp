@@ -41,6 +41,37 @@ nn::Schedule make_run_schedule(const Config& c, int workers, double total, doubl
                             .warmup_from = c.optim.warmup_from, .final = c.optim.final, .milestones = c.optim.milestones, .gamma = c.optim.gamma});
 }
 
+// accum-adam's period: half the workers, as in Decent-DP's recipes.
+std::unique_ptr<Optimizer> make_run_optimizer(const Config& c, FlatParams& params, int workers) {
+  const std::string name = c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
+  return nn::make_optimizer(name, params, {.momentum = c.optim.momentum, .weight_decay = c.optim.weight_decay,
+                                           .nesterov = c.optim.nesterov && c.optim.momentum > 0, .beta1 = c.optim.beta1, .beta2 = c.optim.beta2,
+                                           .epsilon = c.optim.epsilon, .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(1, workers / 2)});
+}
+
+// What make_method is told. Rounds take the graph's name, which may be one that only synchronous methods know.
+dist::MethodOptions method_options(const Config& c) {
+  dist::MethodOptions o;
+  o.rate = c.train.rate;
+  o.batch = c.train.batch;
+  o.pairing = c.train.pairing;
+  o.quota = c.train.quota;
+  o.record = c.run.record;
+  o.replay = c.run.replay;
+  o.seed = static_cast<std::uint64_t>(c.train.seed);
+  o.exchange_timeout_s = c.dist.exchange_timeout_s;
+  o.clip_norm = c.optim.clip_norm;
+  o.min_workers = static_cast<int>(c.dist.min_workers);
+  o.overlap = c.train.overlap;
+  o.bucket_bytes = std::max<i64>(1, static_cast<i64>(c.train.bucket_mb * (1 << 20)));
+  o.consensus_factor = c.train.consensus_factor;
+  o.period = static_cast<int>(c.train.period);
+  o.control = {.method = c.control.method, .target = c.control.target, .phases = c.control.phases, .fractions = c.control.fractions,
+               .measure = c.control.measure, .factor = c.control.factor, .most = static_cast<int>(c.control.most)};
+  if (dist::method_is_synchronous(c.train.method)) o.rounds = c.train.graph;
+  return o;
+}
+
 std::string joined(const std::vector<std::string>& list) { return list.size() == 1 ? list[0] : fmt::format("{} (+{} more)", list[0], list.size() - 1); }
 
 }  // namespace
@@ -84,21 +115,19 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   const int classes = config.classes_or(static_cast<i64>(train_set->classes().size()));
   net = models::make(config.model.name, {.classes = classes, .seed = seed});
   // Exchanges beside the computation change the master values at any moment: the layers then need a copy of their own.
-  const bool beside = place.size > 1 && config.train.method != "allreduce";
+  const bool beside = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
   params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside});
-  optimizer = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{static_cast<float>(config.optim.momentum), static_cast<float>(config.optim.weight_decay),
-                                                                config.optim.nesterov && config.optim.momentum > 0});
+  optimizer = make_run_optimizer(config, *params, place.size);
 
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,
                              .collective_timeout_s = config.dist.collective_timeout_s, .on_wait = [this](const std::string& text) { progress.note(text); }});
   if (place.size > 1) graph = dist::make_graph(config.train.graph, place.size, config.train.rate > 0 ? config.train.rate : 1);
   if (resume) start_samples = resume->samples;
-  method = dist::make_method(config.train.method, *params, *optimizer, *group, graph,
-                             {.rate = config.train.rate, .batch = config.train.batch, .total_samples = total_samples, .seed = seed,
-                              .pairing = config.train.pairing, .quota = config.train.quota, .record = config.run.record, .replay = config.run.replay,
-                              .exchange_timeout_s = config.dist.exchange_timeout_s, .clip_norm = config.optim.clip_norm, .start_samples = start_samples,
-                              .min_workers = static_cast<int>(config.dist.min_workers),
-                              .on_fault = [this](const std::string& what, int peer) { fault(what, peer); }});
+  dist::MethodOptions options = method_options(config);
+  options.total_samples = total_samples;
+  options.start_samples = start_samples;
+  options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
+  method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
   loader = std::make_unique<data::Loader>(train_set, loader_options(config, prepare, place));
   if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());

@@ -37,7 +37,7 @@ struct Worker {
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
-  std::unique_ptr<nn::Sgd> optimizer;
+  std::unique_ptr<Optimizer> optimizer;
   dist::Graph graph;
   std::unique_ptr<dist::Method> method;        // after what its thread uses, so that it stops first
   std::unique_ptr<data::Loader> loader;

@@ -70,7 +70,10 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
 }
 
 FlatParams::~FlatParams() {
-  for (const auto& slot : slots_) slot->flat = false;      // the tensors may live on, and are free again
+  for (const auto& slot : slots_) {                // the tensors may live on, and are free again
+    slot->flat = false;
+    slot->on_ready = nullptr;
+  }
 }
 
 i64 FlatParams::parameter_count() const {
@@ -83,12 +86,57 @@ void FlatParams::zero_grad() {
   for (const auto& slot : slots_) slot->stale = true;
 }
 
-void FlatParams::settle_grads() {
-  for (const auto& slot : slots_)
-    if (slot->stale) {
-      slot->value.zero();
-      slot->stale = false;
+void FlatParams::settle_grads(FlatRange range) {
+  const i64 end = range.end < 0 ? size() : range.end;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = *slots_[i];
+    if (!slot.stale || entries_[i].offset < range.begin || entries_[i].offset >= end) continue;
+    slot.value.zero();
+    slot.stale = false;
+  }
+}
+
+std::vector<FlatRange> FlatParams::buckets(i64 bytes) const {
+  check<ConfigError>(bytes > 0, "buckets: ", bytes, " bytes; wanted at least 1");
+  std::vector<FlatRange> out;
+  i64 begin = 0;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const i64 end = i + 1 < entries_.size() ? entries_[i + 1].offset : size();
+    if ((end - begin) * static_cast<i64>(sizeof(float)) < bytes && end < size()) continue;
+    out.push_back({begin, end});
+    begin = end;
+  }
+  return out;
+}
+
+void FlatParams::on_ready(const std::vector<FlatRange>& ranges, std::function<void(std::size_t)> ready) {
+  buckets_.assign(ranges.size(), {});
+  bucket_of_.assign(slots_.size(), ranges.size());
+  ready_ = std::move(ready);
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    const i64 from = entries_[i].offset, to = from + aligned(entries_[i].shape.numel());
+    for (std::size_t b = 0; b < ranges.size(); ++b) {
+      const i64 begin = ranges[b].begin, end = ranges[b].end < 0 ? size() : ranges[b].end;
+      if (to <= begin || from >= end) continue;
+      check<ShapeError>(from >= begin && to <= end, "on_ready: range [", begin, ", ", end, ") cuts parameter \"", entries_[i].name, "\", [", from, ", ", to, ")");
+      bucket_of_[i] = b;
+      ++buckets_[b].parameters;
     }
+    if (bucket_of_[i] < ranges.size()) slots_[i]->on_ready = [this, i] { arrived(i); };
+    else slots_[i]->on_ready = nullptr;
+  }
+  arrived_.assign(slots_.size(), true);            // nothing is awaited until arm_ready()
+}
+
+void FlatParams::arm_ready() {
+  std::fill(arrived_.begin(), arrived_.end(), false);
+  for (Bucket& b : buckets_) b.missing = b.parameters;
+}
+
+void FlatParams::arrived(std::size_t slot) {
+  if (arrived_[slot] || slots_[slot]->stale) return;      // stale: its consumers had no gradient to give
+  arrived_[slot] = true;
+  if (--buckets_[bucket_of_[slot]].missing == 0) ready_(bucket_of_[slot]);
 }
 
 bool FlatParams::aliased() const { return !options_.frozen; }

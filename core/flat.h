@@ -3,12 +3,15 @@
 // tensors: they become windows, and no layer notices.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
+
+struct FlatRange { i64 begin = 0, end = -1; };      // elements [begin, end) of a flat block; end < 0: to its end
 
 struct FlatOptions {
   DType compute = DType::f32;     // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32 or bf16
@@ -37,7 +40,14 @@ class FlatParams {
   // Gradients count as zero from here on: the first one of the next backward pass overwrites its window.
   void zero_grad();
   // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
-  void settle_grads();
+  void settle_grads(FlatRange = {});
+
+  // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be longer), which together are the block.
+  std::vector<FlatRange> buckets(i64 bytes) const;
+  // Calls ready(i), in the thread of backward(), when the last gradient in ranges[i] has come in since arm_ready(): once, until it is armed
+  // again. A range that some parameter's gradient does not reach never gets ready. Ranges begin and end between parameters; none: no more calls.
+  void on_ready(const std::vector<FlatRange>& ranges, std::function<void(std::size_t)> ready);
+  void arm_ready();
 
   // Compute copy. Aliases values() unless frozen or bf16. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
@@ -61,6 +71,13 @@ class FlatParams {
   std::vector<Entry> entries_, buffer_entries_;
   Tensor values_, grads_, buffers_, compute_f32_, compute_bf16_;
   i64 decayed_ = 0;
+
+  struct Bucket { i64 parameters = 0, missing = 0; };
+  void arrived(std::size_t slot);
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;             // of slots_
+  std::vector<bool> arrived_;
+  std::function<void(std::size_t)> ready_;
 };
 
 }  // namespace gossamer

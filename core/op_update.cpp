@@ -1,70 +1,16 @@
-// One-pass updates over flat spans, outside the tape: SGD with twin and compute copy, mixing, jumps, norms.
+// One-pass updates over flat spans, outside the tape: mixing, jumps, norms. Those of optimizers are in op_optimizer.cpp.
 #include "gossamer/core/update.h"
 
-#include "gossamer/core/flat.h"
 #include "gossamer/core/kernel.h"
 
 namespace gossamer {
 namespace {
 
-// Everything one step touches is read and written once: 5 to 9 streams instead of a pass for each formula.
-template <bool has_momentum, bool has_twin, class Copy> struct SgdElement {
-  float *x, *m, *twin;
-  const float* g;
-  Copy* copy;                            // the compute copy, or null (as void: none)
-  float rate, mu, wd, grad_scale, c, s;
-  bool nesterov;
-  GOSSAMER_HD void operator()(i64 i) const {
-    float value = x[i], other = 0, velocity = 0;
-    if constexpr (has_twin) {
-      other = twin[i];
-      mix_element(c, s, value, other);
-    }
-    if constexpr (has_momentum) velocity = m[i];
-    const float step = rate * sgd_direction(mu, wd, nesterov, value, grad_scale * g[i], velocity);
-    value -= step;
-    x[i] = value;
-    if constexpr (has_momentum) m[i] = velocity;
-    if constexpr (has_twin) twin[i] = other - step;
-    if constexpr (!std::is_void_v<Copy>) store(copy, i, value);
-  }
-};
-
-struct SgdSpan {                         // [begin, end) of one call
-  i64 begin, end;
-  float weight_decay;
-};
-
-void check_flat(const char* op, const char* what, const Tensor& t, i64 size) {
-  check<ShapeError>(t.defined() && t.dtype() == DType::f32 && t.numel() == size, op, ": ", what, " is ",
-                    t.defined() ? std::string(name_of(t.dtype())) + " " + t.shape().str() : "undefined", "; wanted f32 of ", size,
-                    " elements, the layout of the parameters");
-}
 void check_same(const char* op, const Tensor& x, const Tensor& y) {
   check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
   check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(), op, ": ", x.dtype(), " ",
                     x.shape(), " and ", y.dtype(), " ", y.shape(), "; wanted two f32 spans of one length");
   check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ", y.device());
-}
-
-template <bool has_momentum, bool has_twin, class Copy>
-void run_sgd(const SgdSpan& span, FlatParams& p, Tensor& momentum, const SgdStep& o, const Twin* twin, Copy* copy) {
-  const i64 at = span.begin;
-  for_each(p.values().device(), span.end - span.begin,
-           SgdElement<has_momentum, has_twin, Copy>{
-               p.values().as<float>() + at, has_momentum ? momentum.as<float>() + at : nullptr,
-               has_twin ? twin->values.as<float>() + at : nullptr, p.grads().as<float>() + at, copy, o.learning_rate, o.momentum,
-               span.weight_decay, o.grad_scale, has_twin ? twin->c : 1.0f, has_twin ? twin->s : 0.0f, o.nesterov});
-}
-template <class Copy>
-void run_sgd(const SgdSpan& span, FlatParams& p, Tensor& momentum, const SgdStep& o, const Twin* twin, Copy* copy) {
-  if (momentum.defined()) {
-    if (twin) run_sgd<true, true>(span, p, momentum, o, twin, copy);
-    else run_sgd<true, false>(span, p, momentum, o, twin, copy);
-  } else {
-    if (twin) run_sgd<false, true>(span, p, momentum, o, twin, copy);
-    else run_sgd<false, false>(span, p, momentum, o, twin, copy);
-  }
 }
 
 struct MixElement {
@@ -94,6 +40,12 @@ template <bool has_twin> struct JumpElement {
     x[i] = a;
     if constexpr (has_twin) y[i] = b;
   }
+};
+struct WeightedSum {
+  float* x;
+  const float* received;
+  float own, share;
+  GOSSAMER_HD void operator()(i64 i) const { x[i] = own * x[i] + share * received[i]; }
 };
 struct SquareAt {
   const float* x;
@@ -126,21 +78,6 @@ template <class Y, class X> struct AddScaled {
 
 }  // namespace
 
-void sgd_update(FlatParams& params, Tensor& momentum, const SgdStep& options, const Twin* twin) {
-  const i64 size = params.size(), decayed = params.decayed();
-  if (momentum.defined() || options.momentum != 0) check_flat("sgd_update", "momentum", momentum, size);
-  if (twin) check_flat("sgd_update", "twin", twin->values, size);
-  params.settle_grads();
-  const Tensor& half = params.compute_bf16();
-  float* copy = params.aliased() ? nullptr : params.compute_f32().as<float>();
-  const SgdSpan matrices{0, decayed, options.weight_decay}, vectors{decayed, size, 0};
-  if (half.defined()) run_sgd(matrices, params, momentum, options, twin, half.as<bf16>());
-  else if (copy) run_sgd(matrices, params, momentum, options, twin, copy);
-  else run_sgd(matrices, params, momentum, options, twin, static_cast<void*>(nullptr));
-  if (copy) run_sgd(vectors, params, momentum, options, twin, copy + decayed);
-  else run_sgd(vectors, params, momentum, options, twin, static_cast<void*>(nullptr));
-}
-
 void mix(Tensor& x, Tensor& y, float c, float s) {
   check_same("mix", x, y);
   for_each(x.device(), x.numel(), MixElement{x.as<float>(), y.as<float>(), c, s});
@@ -166,6 +103,11 @@ void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Ten
   } else {
     for_each(x.device(), x.numel(), JumpElement<false>{x.as<float>(), nullptr, own.as<float>(), received.as<float>(), jx, jy});
   }
+}
+
+void weighted_sum(Tensor& x, float own, float share, const Tensor& received) {
+  check_same("weighted_sum", x, received);
+  for_each(x.device(), x.numel(), WeightedSum{x.as<float>(), received.as<float>(), own, share});
 }
 
 double squared_norm(const Tensor& x) { return sum_all(x.device(), x.numel(), SquareAt{x.as<float>()}); }

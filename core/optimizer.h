@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "gossamer/core/tensor.h"
+#include "gossamer/core/flat.h"
 
 namespace gossamer {
 
@@ -20,8 +20,15 @@ class Optimizer {
   virtual ~Optimizer() = default;
   // One update of FlatParams::values() with its gradients, in one pass that also writes the compute copy.
   // Gradients are multiplied by grad_scale first (clipping, averaging).
-  virtual void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) = 0;
-  virtual std::vector<NamedTensor> state() = 0;      // flat blocks, e.g. {"momentum", …}: for checkpoints
+  void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) {
+    begin_step();
+    update({}, learning_rate, twin, grad_scale);
+  }
+  // The same in pieces: one begin_step(), then update() for ranges that together are the block, each once, in any order.
+  virtual void begin_step() {}
+  virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) = 0;
+  // For checkpoints: flat blocks of the parameters' layout, e.g. {"momentum", …}, and counters (i64 of one element).
+  virtual std::vector<NamedTensor> state() = 0;
   virtual const char* name() const = 0;
 };
 

@@ -9,8 +9,6 @@
 
 namespace gossamer {
 
-class FlatParams;
-
 // --- formulas -----------------------------------------------------------------------------------------------------------
 // (x, y) <- (c x + s y, s x + c y): the flow of dx = eta (y - x) dt, dy = eta (x - y) dt (A2CiD2, NeurIPS 2023).
 template <class T> struct MixCoefficients {
@@ -38,14 +36,59 @@ template <class T> GOSSAMER_HD inline T sgd_direction(T mu, T wd, bool nesterov,
   return nesterov ? g + mu * m : m;
 }
 
-// --- passes over FlatParams (op_update.cpp) ---------------------------------------------------------------------------------
+// Adam (Kingma and Ba 2015) and Accumulated Adam of period s (Decent-DP, ICLR 2025, Alg. 4). In step t, k = ceil(t/s):
+//   A += g/s,  m = M + (1 - beta1) g,  v = V + (1 - beta2) g^2,  x -= lr/(1 - beta1^k) m / (sqrt(v)/sqrt(1 - beta2^k) + epsilon)
+//   every s steps:  M = beta1 (M + (1 - beta1) A),  V = beta2 (V + (1 - beta2) A^2),  A = 0
+// M and V are stored with beta already on them; then s = 1 is Adam itself, bit for bit, and needs no A.
+template <class T> struct AdamFactors {
+  T beta1, gain1, beta2, gain2;          // gain = 1 - beta, rounded once
+  T rate, root, epsilon;                 // lr/(1 - beta1^k), 1/sqrt(1 - beta2^k)
+  T share;                               // 1/s
+  bool commits;
+  static AdamFactors at(i64 step, i64 period, double learning_rate, double beta1, double beta2, double epsilon) {      // step = 1, 2, …
+    const auto k = static_cast<double>((step + period - 1) / period);
+    return {T(beta1), T(1 - beta1), T(beta2), T(1 - beta2), T(learning_rate / (1 - std::pow(beta1, k))), T(1 / std::sqrt(1 - std::pow(beta2, k))), T(epsilon),
+            T(1.0 / static_cast<double>(period)), step % period == 0};
+  }
+};
+template <bool accumulates, class T> GOSSAMER_HD inline T adam_direction(const AdamFactors<T>& f, T g, T& first, T& second, T& sum) {
+  using std::sqrt;
+  const T m = first + f.gain1 * g, v = second + f.gain2 * g * g;
+  if constexpr (accumulates) {
+    sum += f.share * g;
+    if (f.commits) {
+      first = f.beta1 * (first + f.gain1 * sum);
+      second = f.beta2 * (second + f.gain2 * sum * sum);
+      sum = 0;
+    }
+  } else {
+    first = f.beta1 * m;
+    second = f.beta2 * v;
+  }
+  return f.rate * m / (sqrt(v) * f.root + f.epsilon);
+}
+
+// --- passes over FlatParams (op_optimizer.cpp) ------------------------------------------------------------------------------
+// Each: mix with the twin (if any), update values (weight decay on [0, decayed) only), the same update on the twin, compute copy; all of
+// it on `range` only.
 struct SgdStep { float learning_rate = 0, momentum = 0, weight_decay = 0; bool nesterov = false; float grad_scale = 1; };
-// Mix with the twin (if any), SGD on values (weight decay on [0, decayed) only), the same update on the twin, compute copy.
-void sgd_update(FlatParams&, Tensor& momentum, const SgdStep&, const Twin* twin = nullptr);
+void sgd_update(FlatParams&, Tensor& momentum, const SgdStep&, const Twin* twin = nullptr, FlatRange range = {});
+
+struct AdamStep {
+  float learning_rate = 0;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  float weight_decay = 0;
+  bool decoupled = false;                // AdamW: x -= lr wd x, instead of g += wd x
+  i64 step = 1, period = 1;              // t and s
+  float grad_scale = 1;
+};
+struct AdamState { Tensor first, second, sum; };      // M, V, A: f32 [size]; A only if period > 1
+void adam_update(FlatParams&, AdamState&, const AdamStep&, const Twin* twin = nullptr, FlatRange range = {});
 
 // --- passes over equal f32 spans -----------------------------------------------------------------------------------------------
 void mix(Tensor& x, Tensor& y, float c, float s);
 void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Tensor& received);   // d = own - received; y may be undefined
+void weighted_sum(Tensor& x, float own, float share, const Tensor& received);                       // x <- own x + share received
 void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot);                   // mix (y may be null), then snapshot <- x
 double squared_norm(const Tensor& x);
 double squared_distance(const Tensor& a, const Tensor& b);

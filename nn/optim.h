@@ -1,5 +1,8 @@
-// Optimizers over FlatParams: state in flat blocks, one pass a step.
+// Optimizers over FlatParams: state in flat blocks, one pass a step. Weight decay spares 1-D tensors (biases, batch norm).
 #pragma once
+
+#include <memory>
+#include <string>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
@@ -7,12 +10,12 @@
 
 namespace gossamer::nn {
 
-// As torch.optim.SGD with dampening 0. Weight decay spares 1-D tensors (biases, batch norm).
+// As torch.optim.SGD with dampening 0.
 struct SgdOptions { float momentum = 0.9f, weight_decay = 0; bool nesterov = false; };
 class Sgd : public Optimizer {
  public:
   explicit Sgd(FlatParams&, SgdOptions = {});
-  void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) override;
+  void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) override;
   std::vector<NamedTensor> state() override;                  // {"momentum", f32 [size]}
   const char* name() const override { return "sgd"; }
 
@@ -21,5 +24,38 @@ class Sgd : public Optimizer {
   SgdOptions options_;
   Tensor momentum_;
 };
+
+// As torch.optim.Adam; decoupled: as torch.optim.AdamW. period s > 1: Accumulated Adam (Decent-DP, ICLR 2025, Alg. 4): the moments take up
+// the mean gradient of s steps at once, while each step still moves by its own gradient too. So they remember longer, with less noise.
+struct AdamOptions {
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  float weight_decay = 0;
+  bool decoupled = false;
+  i64 period = 1;
+};
+class Adam : public Optimizer {
+ public:
+  explicit Adam(FlatParams&, AdamOptions = {});
+  void begin_step() override;
+  void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) override;
+  // {"first_moment", "second_moment": f32 [size], times beta already}, "gradient_sum" with a period, {"steps", i64 [1]}
+  std::vector<NamedTensor> state() override;
+  const char* name() const override;                          // adam, adamw, accum-adam, accum-adamw
+
+ private:
+  FlatParams& params_;
+  AdamOptions options_;
+  AdamState moments_;
+  Tensor steps_;                                              // a tensor, so that a checkpoint restores it like the rest
+};
+
+struct OptimizerOptions {
+  double momentum = 0.9, weight_decay = 0;
+  bool nesterov = false;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  i64 period = 4;                                             // accum-*: s
+};
+// name: sgd | adam | adamw | accum-adam | accum-adamw. ConfigError lists the known names.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams&, const OptimizerOptions& = {});
 
 }  // namespace gossamer::nn
