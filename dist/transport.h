@@ -87,19 +87,30 @@ class Group {
   virtual int size() const = 0;                                    // at the start
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
-  // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt when the set changes.
+  // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt when the set changes. A set, and an epoch,
+  // may come again: a rebuild never meets leftovers of an earlier one.
   virtual Collectives& collectives() = 0;
   virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch) = 0;
   virtual std::vector<int> alive() const = 0;                      // ranks this worker believes to be alive, itself included
+  // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker that joined later: counted from its start.
+  virtual std::uint64_t arrivals(int /*peer*/) const { return 1; }
 };
 
-// n workers as threads of this process. Group i belongs to thread i. kill(i) makes worker i vanish as a dead process would.
+// n workers as threads of this process. Group i belongs to thread i.
 class LocalCluster {
  public:
-  explicit LocalCluster(int n);
+  // dead_after: how long a cut lasts before the two sides give each other up.
+  explicit LocalCluster(int n, Seconds dead_after = Seconds(0.2));
   ~LocalCluster();
-  Group& group(int rank);
-  void kill(int rank);
+  Group& group(int rank);                // of its last life
+  void kill(int rank);                   // as kill -9: the others get Event{dead}, its own calls do nothing or throw DistError
+  // As a restarted process: a new group (for a new thread; the old one stays dead). Event{joined} for both sides of each link; outside of
+  // the collectives until they are rebuilt with it. ConfigError if it was not killed.
+  Group& revive(int rank);
+  // Nothing passes between a and b any more. After dead_after: Event{dead} on both sides.
+  void cut(int a, int b);
+  // Before that, what was sent arrives now. After it: Event{joined} on both sides.
+  void mend(int a, int b);
 
  private:
   struct Impl;
