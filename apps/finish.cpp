@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/trace_merge.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/apps/worker.h"
 #include "gossamer/core/autograd.h"
@@ -39,7 +40,7 @@ class Finish {
     settle_batch_norm();
     evaluate_share();
     record_tally();
-    if (w_.config.run.trace && w_.folder.writes()) w_.folder.write_trace();
+    w_.write_trace();
     gather();
     // Whoever lost the others may think that it leads: results that are there are those of more workers.
     if (leader() && !(alone_ && w_.folder.writes() && std::filesystem::exists(w_.folder.file("summary.json")))) write_results(seen);
@@ -175,7 +176,7 @@ class Finish {
     if (w_.folder.writes()) {
       const std::filesystem::path model = w_.folder.file("model.safetensors");
       save_model(model);
-      if (c.run.trace) w_.folder.merge_traces(w_.place.size);
+      if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
       w_.folder.log("eval", JsonObject().add("of", "averaged model").add("samples", seen).add("images", counts_.images).add("top1", counts_.top1 / counts_.images)
                                 .add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images));
       w_.folder.log("summary", s);

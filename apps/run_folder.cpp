@@ -82,30 +82,8 @@ std::size_t RunFolder::settle_bad_images() const {
   return lines.size();
 }
 
-void RunFolder::write_trace() const {
-  if (writes()) trace::write(path_ / ("trace.rank" + std::to_string(rank_) + ".json"));
-}
-
-void RunFolder::merge_traces(int workers) const {
-  if (!writes()) return;
-  std::string all;
-  for (int r = 0; r < workers; ++r) {
-    const fs::path part = path_ / ("trace.rank" + std::to_string(r) + ".json");
-    std::ifstream in(part);
-    if (!in) continue;                  // a dead worker wrote none
-    std::ostringstream text;
-    text << in.rdbuf();
-    // Each part is {"traceEvents": [ … ] …}: what stands between the outer brackets is joined.
-    const std::string s = text.str();
-    const std::size_t begin = s.find('['), end = s.rfind(']');
-    if (begin == std::string::npos || end <= begin) continue;
-    const std::string events = s.substr(begin + 1, end - begin - 1);
-    if (events.find('{') == std::string::npos) continue;
-    all += (all.empty() ? "" : ",") + events;
-    std::error_code ignored;
-    fs::remove(part, ignored);
-  }
-  write_file(path_ / "trace.json", "{\"traceEvents\": [" + all + "], \"displayTimeUnit\": \"ms\"}\n");
+void RunFolder::write_trace(const std::string& header) const {
+  if (writes()) trace::write(path_ / ("trace-" + std::to_string(rank_) + ".json"), header);
 }
 
 }  // namespace gossamer::apps

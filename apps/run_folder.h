@@ -26,8 +26,7 @@ class RunFolder {
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
   const std::filesystem::path& path() const { return path_; }
 
-  void write_trace() const;             // trace.rankR.json of this worker
-  void merge_traces(int workers) const; // trace.json of all
+  void write_trace(const std::string& header) const;     // trace-RANK.json of this worker; merge_traces() makes one of all
   void add_bad_images(const std::vector<std::string>& lines) const;
   std::size_t settle_bad_images() const;        // at the end: workers found the same files; each is listed once. Returns how many
 

@@ -17,7 +17,7 @@ struct TraceClock {
   std::string machine;                             // workers with equal text share one monotonic clock
   double epoch_us = 0;                             // trace::epoch_us()
   double begin_us = 0, end_us = 0;                 // when recording began and ended
-  std::optional<dist::ClockEstimate> begin, end;   // how far the clock of worker 0 was ahead then; none: not known, or this is worker 0
+  std::optional<dist::ClockEstimate> begin{}, end{};   // how far the clock of worker 0 was ahead then; none: not known, or this is worker 0
 };
 std::string machine_id();                          // of the kernel that runs this process, since its last boot
 std::string to_json(const TraceClock&);

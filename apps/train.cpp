@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/bookkeeper.h"
 #include "gossamer/apps/stop.h"
 #include "gossamer/apps/supervisor.h"
 #include "gossamer/apps/worker.h"
@@ -20,86 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-// What is said about the steps: sums since the last line of the log, and everything that happens at some number of samples.
-class Bookkeeper {
- public:
-  explicit Bookkeeper(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_set->size())), eval_(next(w.config.eval.every)), save_(next(w.config.run.checkpoint_every)) {}
-
-  void after_step(double loss, double learning_rate) {
-    smooth_loss_ = steps_ == 0 ? loss : 0.95 * smooth_loss_ + 0.05 * loss;
-    loss_sum_ += loss;
-    ++steps_, ++since_log_;
-    const double seen = w_.method->samples_seen();
-    if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
-    if (!w_.progress.silent()) show(seen, learning_rate, false);
-    if (seen >= save_) {
-      save(fmt::format("epoch-{:07.2f}", save_ / epoch_));
-      save_ += w_.config.run.checkpoint_every * epoch_;
-    }
-    if (seen >= eval_ && seen < w_.total_samples) {
-      evaluate_own(seen);
-      eval_ += w_.config.eval.every * epoch_;
-    }
-  }
-  void save(const std::string& label) {
-    if (!w_.folder.writes()) return;
-    w_.at.samples = w_.method->samples_seen();
-    save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), w_.at, w_.config.run.keep);
-  }
-  void last(double learning_rate) {
-    const double seen = w_.method->samples_seen();
-    if (since_log_ > 0) log_step(seen, learning_rate);
-    if (steps_ > 0) show(seen, learning_rate, true);
-  }
-  double smooth_loss() const { return smooth_loss_; }
-
- private:
-  double next(double every_epochs) const {
-    if (every_epochs <= 0) return INFINITY;
-    const double step = every_epochs * epoch_;
-    return (std::floor(w_.start_samples / step) + 1) * step;
-  }
-
-  void log_step(double seen, double learning_rate) {
-    const dist::MethodStats s = w_.method->stats();
-    const data::LoaderStats d = w_.loader->stats();
-    w_.folder.log("step", JsonObject().add("step", s.gradients).add("samples", seen).add("epoch", seen / epoch_).add("loss", loss_sum_ / since_log_)
-                              .add("learning_rate", learning_rate).add("data_wait_s", d.wait_s).add("exposed_s", s.exposed_s).add("eta", s.eta)
-                              .add("alive", s.alive));
-    if (s.exchanges > logged_.exchanges || s.failed > logged_.failed)
-      w_.folder.log("exchange", JsonObject().add("step", s.gradients).add("samples", seen).add("exchanges", s.exchanges - logged_.exchanges)
-                                    .add("failed", s.failed - logged_.failed).add("transfer_s", s.transfer_s - logged_.transfer_s)
-                                    .add("consensus_distance", s.consensus_distance));
-    logged_ = s;
-    loss_sum_ = 0, since_log_ = 0;
-  }
-
-  void show(double seen, double learning_rate, bool last) {
-    const dist::MethodStats s = w_.method->stats();
-    w_.progress.update({.samples = seen, .total = w_.total_samples, .epoch_size = epoch_, .loss = smooth_loss_, .learning_rate = learning_rate,
-                        .data_wait_s = w_.loader->stats().wait_s, .exchanges_per_step = s.gradients ? double(s.exchanges) / double(s.gradients) : 0,
-                        .consensus = s.consensus_distance, .alive = s.alive, .workers = w_.place.size}, last);
-  }
-
-  // Each worker's own model on its own share, no waiting for others; the shares together are the whole set.
-  void evaluate_own(double seen) {
-    const trace::Scope scope("evaluate");
-    const Counts c = evaluate(*w_.net, w_.val_set, w_.prepare, {.batch = w_.config.eval.batch, .threads = data_threads_for(w_.config, w_.place.local_size),
-                                                                .part = w_.place.rank, .parts = w_.place.size, .strict = w_.config.data.strict_images});
-    if (c.images == 0) return;
-    w_.folder.log("eval", JsonObject().add("of", "own model on its share").add("samples", seen).add("epoch", seen / epoch_).add("images", c.images)
-                              .add("top1", c.top1 / c.images).add("top5", c.top5 / c.images).add("loss", c.loss / c.images));
-    w_.progress.note(fmt::format("epoch {:.2f}: worker 0's model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)", seen / epoch_,
-                                 100 * c.top1 / c.images, c.loss / c.images, c.images));
-  }
-
-  Worker& w_;
-  double epoch_, eval_, save_;
-  double loss_sum_ = 0, smooth_loss_ = 0;
-  i64 steps_ = 0, since_log_ = 0;
-  dist::MethodStats logged_;
-};
-
 // The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in the background.
 void train_loop(Worker& w, Bookkeeper& book) {
   const CrossEntropyOptions loss_options{.label_smoothing = static_cast<float>(w.config.optim.label_smoothing)};
@@ -107,6 +28,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
   i64 step = 0;
   w.net->train();
   while (!w.method->done() && !stop_signal()) {
+    book.before_step();
     const trace::Scope scope("step", step);
     data::Batch batch;
     {
@@ -157,6 +79,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   if (const int number = stop_signal()) {
     w.settled = true;
     book.save("interrupted");
+    w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {
       w.progress.note(fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers {} --resume {}", w.at.samples, place.size,

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/stop.h"
+#include "gossamer/apps/trace_merge.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
@@ -100,9 +101,10 @@ DataSets open_data(const Config& c, int workers) {
 
 Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& where, const std::optional<ResumePoint>& resume)
     : config(std::move(given)), command(how), place(where), folder(how.dry_run ? "" : config.run_folder(), where.rank),
-      progress(how.json ? stderr : stdout, where.rank != 0) {
+      board(config.run.tensorboard && where.rank == 0 ? folder.path() : ""), progress(how.json ? stderr : stdout, where.rank != 0) {
   set_compute_threads(compute_threads_for(config, place.local_size));
-  if (config.run.trace && folder.writes()) trace::start(place.rank, "worker " + std::to_string(place.rank));
+  trace::name_thread("train");
+  if (config.run.trace && config.run.trace_steps.empty()) start_trace();
   const DataSets sets = open_data(config, place.size);
   train_set = sets.train;
   val_set = sets.val;
@@ -127,6 +129,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
+  if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
   loader = std::make_unique<data::Loader>(train_set, loader_options(config, prepare, place));
@@ -157,8 +160,31 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
 
 void Worker::fault(const std::string& what, int peer) {
   if (settled || stop_signal()) return;        // workers that leave as planned
-  folder.log("fault", JsonObject().add("what", what).add("peer", peer));
-  progress.note(fmt::format("fault    worker {}: {}", peer, what));
+  lost = true;
+  const bool joined = what == "joined";
+  folder.log(joined ? "joined" : "fault", JsonObject().add("what", what).add("peer", peer));
+  progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what));
+}
+
+void Worker::log_exchange(const dist::ExchangeRecord& e) const {
+  folder.log("exchange", JsonObject().add("peer", e.peer).add("session", e.session).add("at", e.time).add("ok", e.ok).add("distance", e.distance)
+                             .add("seconds", e.seconds).add("staleness", e.staleness));
+}
+
+void Worker::start_trace() {
+  if (!folder.writes()) return;
+  trace_began_us = trace::now_us();
+  trace::start(place.rank, fmt::format("worker {}", place.rank));
+}
+
+void Worker::write_trace() {
+  if (trace_began_us <= 0) return;
+  TraceClock clock{.rank = place.rank, .machine = machine_id(), .epoch_us = trace::epoch_us(), .begin_us = trace_began_us, .end_us = trace::now_us()};
+  if (place.rank != 0) {
+    clock.begin = group->control().clock_offset(0, clock.begin_us);
+    clock.end = group->control().clock_offset(0, clock.end_us);
+  }
+  folder.write_trace(to_json(clock));
 }
 
 }  // namespace gossamer::apps

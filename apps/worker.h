@@ -13,6 +13,7 @@
 #include "gossamer/apps/evaluate.h"
 #include "gossamer/apps/progress.h"
 #include "gossamer/apps/run_folder.h"
+#include "gossamer/apps/tensorboard.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/launch.h"
@@ -26,11 +27,15 @@ struct Worker {
   Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
   void fault(const std::string& what, int peer);                             // from any thread: log and tell
+  void log_exchange(const dist::ExchangeRecord&) const;                      // from any thread
+  void start_trace();
+  void write_trace();                          // trace-RANK.json, if one was asked for
 
   const Config config;
   const TrainCommand command;
   const dist::LaunchInfo place;
   RunFolder folder;
+  EventWriter board;                           // TensorBoard; of worker 0
   Progress progress;
   std::shared_ptr<const data::Dataset> train_set, val_set;
   Pictures prepare;
@@ -46,6 +51,8 @@ struct Worker {
   Position at;                                 // next batch
   double wall_s = 0;                           // of the training loop
   std::atomic<bool> settled{false};            // the run is averaged: who leaves now is not a fault
+  std::atomic<bool> lost{false};               // some worker was lost on the way
+  double trace_began_us = 0;
 };
 
 // Opens data, checks classes: what can be checked before any worker is started.

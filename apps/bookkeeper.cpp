@@ -1,0 +1,150 @@
+// See bookkeeper.h.
+#include "gossamer/apps/bookkeeper.h"
+
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/dist/consensus.h"
+
+namespace gossamer::apps {
+namespace {
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+}  // namespace
+
+Bookkeeper::Bookkeeper(Worker& w)
+    : w_(w), epoch_(static_cast<double>(w.train_set->size())), eval_(next(w.config.eval.every)), save_(next(w.config.run.checkpoint_every)),
+      measure_(next(w.config.eval.consensus_every)), logged_samples_(w.start_samples), measures_(!w.place.rejoin) {}
+
+double Bookkeeper::next(double every_epochs) const {
+  if (every_epochs <= 0) return INFINITY;
+  const double step = every_epochs * epoch_;
+  return (std::floor(w_.start_samples / step) + 1) * step;
+}
+
+void Bookkeeper::before_step() {
+  const auto& window = w_.config.run.trace_steps;
+  if (window.empty()) return;
+  if (steps_ == window[0]) w_.start_trace();
+  if (steps_ == window[1] + 1) trace::stop();
+}
+
+void Bookkeeper::after_step(double loss, double learning_rate) {
+  smooth_loss_ = steps_ == 0 ? loss : 0.95 * smooth_loss_ + 0.05 * loss;
+  loss_sum_ += loss;
+  ++steps_, ++since_log_;
+  const double seen = w_.method->samples_seen();
+  if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
+  if (!w_.progress.silent()) show(seen, learning_rate, false);
+  if (seen >= save_) {
+    save(fmt::format("epoch-{:07.2f}", save_ / epoch_));
+    save_ += w_.config.run.checkpoint_every * epoch_;
+  }
+  if (seen >= eval_ && seen < w_.total_samples) {
+    evaluate_own(seen);
+    eval_ += w_.config.eval.every * epoch_;
+  }
+  measure_consensus(seen);
+}
+
+void Bookkeeper::last(double learning_rate) {
+  const double seen = w_.method->samples_seen();
+  if (w_.method->done()) measure_consensus(INFINITY);      // those that its estimate has jumped over: the others wait there
+  if (since_log_ > 0) log_step(seen, learning_rate);
+  if (steps_ > 0) show(seen, learning_rate, true);
+  w_.board.flush();
+}
+
+void Bookkeeper::save(const std::string& label) {
+  if (!w_.folder.writes()) return;
+  w_.at.samples = w_.method->samples_seen();
+  save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), w_.at, w_.config.run.keep);
+}
+
+void Bookkeeper::log_step(double seen, double learning_rate) {
+  const dist::MethodStats s = w_.method->stats();
+  const data::LoaderStats d = w_.loader->stats();
+  const double loss = loss_sum_ / static_cast<double>(since_log_);
+  w_.folder.log("step", JsonObject().add("step", s.gradients).add("samples", seen).add("epoch", seen / epoch_).add("loss", loss)
+                            .add("learning_rate", learning_rate).add("data_wait_s", d.wait_s).add("exposed_s", s.exposed_s).add("eta", s.eta)
+                            .add("alive", s.alive).add("consensus_distance", s.consensus_distance));
+  if (!w_.config.run.log_exchanges && (s.exchanges > logged_.exchanges || s.failed > logged_.failed)) {
+    i64 staleness = 0;
+    for (const dist::EdgeStats& e : s.edges) staleness += e.staleness_sum;
+    for (const dist::EdgeStats& e : logged_.edges) staleness -= e.staleness_sum;
+    const i64 exchanges = s.exchanges - logged_.exchanges;
+    w_.folder.log("exchange", JsonObject().add("step", s.gradients).add("samples", seen).add("exchanges", exchanges).add("failed", s.failed - logged_.failed)
+                                  .add("transfer_s", s.transfer_s - logged_.transfer_s)
+                                  .add("staleness", ratio(static_cast<double>(staleness), static_cast<double>(exchanges)))
+                                  .add("consensus_distance", s.consensus_distance));
+  }
+  const auto now = Clock::now();
+  const double took = std::chrono::duration<double>(now - logged_at_).count();
+  w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)),
+                 {{"loss", loss},
+                  {"learning_rate", learning_rate},
+                  {"epoch", seen / epoch_},
+                  {"images_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
+                  {"consensus_distance", s.consensus_distance},
+                  {"exchanges_per_gradient", ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
+                  {"workers_alive", s.alive}});
+  trace::counter("images/s", ratio(static_cast<double>(since_log_ * w_.config.train.batch), took));
+  trace::counter("consensus distance", s.consensus_distance);
+  trace::counter("loss", loss);
+  logged_ = s;
+  logged_at_ = now;
+  logged_samples_ = seen;
+  loss_sum_ = 0, since_log_ = 0;
+}
+
+void Bookkeeper::show(double seen, double learning_rate, bool last) {
+  const dist::MethodStats s = w_.method->stats();
+  w_.progress.update({.samples = seen, .total = w_.total_samples, .epoch_size = epoch_, .loss = smooth_loss_, .learning_rate = learning_rate,
+                      .data_wait_s = w_.loader->stats().wait_s, .exchanges_per_step = ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
+                      .consensus = s.consensus_distance, .alive = s.alive, .workers = w_.place.size}, last);
+}
+
+// Each worker's own model on its own share, no waiting for others; the shares together are the whole set.
+void Bookkeeper::evaluate_own(double seen) {
+  const trace::Scope scope("evaluate");
+  const Counts c = evaluate(*w_.net, w_.val_set, w_.prepare, {.batch = w_.config.eval.batch, .threads = data_threads_for(w_.config, w_.place.local_size),
+                                                              .part = w_.place.rank, .parts = w_.place.size, .strict = w_.config.data.strict_images});
+  if (c.images == 0) return;
+  w_.folder.log("eval", JsonObject().add("of", "own model on its share").add("samples", seen).add("epoch", seen / epoch_).add("images", c.images)
+                            .add("top1", c.top1 / c.images).add("top5", c.top5 / c.images).add("loss", c.loss / c.images));
+  w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)), {{"top1", c.top1 / c.images}, {"val_loss", c.loss / c.images}});
+  w_.progress.note(fmt::format("epoch {:.2f}: worker 0's model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)", seen / epoch_,
+                               100 * c.top1 / c.images, c.loss / c.images, c.images));
+}
+
+// Collectives at fixed numbers of samples: every worker comes to each of them, at its own time, and waits for the others there; gossip
+// goes on meanwhile. quiesce() makes the copy whole. Who is done early catches up in last(), so none waits in vain.
+void Bookkeeper::measure_consensus(double seen) {
+  for (; seen >= measure_ && measure_ < w_.total_samples; measure_ += w_.config.eval.consensus_every * epoch_) {
+    if (!measures_ || w_.place.size == 1) continue;
+    if (w_.method->stats().alive < w_.place.size || w_.lost) {
+      measures_ = false;
+      continue;
+    }
+    const trace::Scope scope("consensus distance");
+    const auto began = Clock::now();
+    Tensor copy;
+    w_.method->quiesce([&] { copy = w_.params->values().clone(); });
+    try {
+      const double exact = dist::exact_consensus_distance(copy, w_.group->collectives());
+      w_.folder.log("consensus", JsonObject().add("samples", measure_).add("epoch", measure_ / epoch_).add("exact", exact)
+                                     .add("estimate", w_.method->stats().consensus_distance)
+                                     .add("waited_s", std::chrono::duration<double>(Clock::now() - began).count()));
+      w_.board.scalars(static_cast<i64>(measure_ / static_cast<double>(w_.config.train.batch)), {{"consensus_distance_exact", exact}});
+    } catch (const DistError& e) {
+      measures_ = false;
+      w_.folder.log("fault", JsonObject().add("what", std::string("measuring the consensus distance: ") + e.what()).add("peer", -1));
+    }
+  }
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,37 @@
+// What is told about the steps of a worker (log.jsonl, TensorBoard, progress line, trace), and what happens at some number of samples:
+// checkpoints, evaluations, measurements.
+#pragma once
+
+#include <chrono>
+
+#include "gossamer/apps/worker.h"
+
+namespace gossamer::apps {
+
+class Bookkeeper {
+ public:
+  explicit Bookkeeper(Worker&);
+  void before_step();
+  void after_step(double loss, double learning_rate);
+  void last(double learning_rate);
+  void save(const std::string& label);               // a checkpoint
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double next(double every_epochs) const;            // the first multiple after the start, in samples
+  void log_step(double seen, double learning_rate);
+  void show(double seen, double learning_rate, bool last);
+  void evaluate_own(double seen);
+  void measure_consensus(double seen);
+
+  Worker& w_;
+  double epoch_, eval_, save_, measure_;
+  double loss_sum_ = 0, smooth_loss_ = 0;
+  i64 steps_ = 0, since_log_ = 0;
+  dist::MethodStats logged_;
+  Clock::time_point logged_at_ = Clock::now();
+  double logged_samples_;
+  bool measures_ = true;                             // false once a worker was lost: the others would wait for it
+};
+
+}  // namespace gossamer::apps
