@@ -123,21 +123,25 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
 
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,
                              .collective_timeout_s = config.dist.collective_timeout_s, .on_wait = [this](const std::string& text) { progress.note(text); }});
+  inject();
   if (place.size > 1) graph = dist::make_graph(config.train.graph, place.size, config.train.rate > 0 ? config.train.rate : 1);
   if (resume) start_samples = resume->samples;
   dist::MethodOptions options = method_options(config);
   options.total_samples = total_samples;
   options.start_samples = start_samples;
+  options.rejoin = place.rejoin;
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
   loader = std::make_unique<data::Loader>(train_set, loader_options(config, prepare, place));
-  if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
+  if (place.rejoin) at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};
+  else if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
   loader->seek(at.epoch, at.step);
   // Nobody exchanges before everybody has its state.
-  if (place.size > 1) group->collectives().barrier();
+  if (place.size > 1 && !place.rejoin) group->collectives().barrier();
+  if (injector) injector->start();
 
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}", joined(config.data.train), train_set->size(), val_set->size(),
                             train_set->classes().size(), prepare.size, prepare.size));
@@ -156,6 +160,18 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
                                               : fmt::format("of {}, the others are missing", resume->world);
     progress.note(fmt::format("resumed  from the mean of {} models ({}), momentum starts afresh", resume->files.size(), which));
   }
+}
+
+void Worker::inject() {
+  if (config.dist.inject.empty()) return;
+  const auto say = [this](const std::string& what) {
+    folder.log("inject", JsonObject().add("what", what));
+    progress.note("inject   worker " + std::to_string(place.rank) + ": " + what);
+  };
+  injector = std::make_unique<dist::Injector>(dist::parse_injections(config.dist.inject), place.rank, dist::process_actions(say), place.rejoin);
+  if (place.size == 1 || !injector->disturbs_links()) return;
+  undisturbed = std::move(group);
+  group = dist::disturbed(*undisturbed, *injector, static_cast<std::uint64_t>(config.train.seed), dist::Seconds(config.dist.dead_after_s));
 }
 
 void Worker::fault(const std::string& what, int peer) {

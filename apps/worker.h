@@ -16,6 +16,7 @@
 #include "gossamer/apps/tensorboard.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/loader.h"
+#include "gossamer/dist/injector.h"
 #include "gossamer/dist/launch.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/nn/optim.h"
@@ -27,6 +28,7 @@ struct Worker {
   Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
   void fault(const std::string& what, int peer);                             // from any thread: log and tell
+  void inject();                               // sets up injector and group as dist.inject says
   void log_exchange(const dist::ExchangeRecord&) const;                      // from any thread
   void start_trace();
   void write_trace();                          // trace-RANK.json, if one was asked for
@@ -39,6 +41,8 @@ struct Worker {
   Progress progress;
   std::shared_ptr<const data::Dataset> train_set, val_set;
   Pictures prepare;
+  std::unique_ptr<dist::Injector> injector;    // dist.inject: faults on purpose; none otherwise
+  std::unique_ptr<dist::Group> undisturbed;    // then the group below the faults
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;

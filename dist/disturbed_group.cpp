@@ -29,6 +29,8 @@ class DisturbedLink final : public ControlLink {
   void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.connect(peers, deadline); }
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override { return inner_.clock_offset(peer, at_us); }
 
+  std::uint64_t returns(int peer) const { return edges_.at(static_cast<std::size_t>(peer)).returns; }
+
   Event next(Seconds timeout) override {
     const double limit = faults_.now() + timeout.count();
     for (;;) {
@@ -60,6 +62,7 @@ class DisturbedLink final : public ControlLink {
  private:
   struct Edge {
     std::atomic<bool> dead{false};         // cut off for so long that it counts as dead, though its process lives
+    std::atomic<std::uint64_t> returns{0};
     double cut_since = -1, whole_since = -1;
     std::deque<std::pair<double, Event>> late;
   };
@@ -100,6 +103,7 @@ class DisturbedLink final : public ControlLink {
         if (edge.whole_since < 0) edge.whole_since = now;
         if (now - edge.whole_since < kSettling || !inner_.alive(peer)) continue;
         edge.dead = false;
+        ++edge.returns;
         ready_.push_back({.kind = Event::Kind::joined, .peer = peer, .message = {}, .ok = false, .session = 0, .why = {}});
       }
     }
@@ -163,6 +167,7 @@ class DisturbedGroup final : public Group {
     std::erase_if(out, [&](int rank) { return rank != inner_.rank() && !link_.alive(rank); });
     return out;
   }
+  std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer) + link_.returns(peer); }
 
  private:
   Group& inner_;
