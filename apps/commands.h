@@ -9,7 +9,9 @@ namespace gossamer::apps {
 
 struct TrainCommand {
   std::vector<std::string> arguments;   // at most one CONFIG.toml, then key=value
-  std::optional<int> workers;           // not given: one; when resuming, as many as wrote the checkpoint
+  std::optional<int> workers;           // not given: one; when resuming, as many as wrote the checkpoint; with hosts: all their slots
+  std::string hosts;                    // where to start them: a file or a list (hosts.h); empty: here
+  std::string ssh;                      // the command that reaches the others; empty: GOSSAMER_SSH, else ssh
   std::string resume;                   // a run's folder or one of its checkpoints
   std::string inject;                   // faults on purpose (dist/inject.h): the same as dist.inject=…
   bool dry_run = false, strict_images = false, json = false;
@@ -74,6 +76,9 @@ struct DoctorCommand {
   bool json = false;
 };
 int doctor(const DoctorCommand&);
+
+// The launcher's part on another machine: see agent.h.
+int agent();
 
 // Runs `arguments` of this program as a child and survives its death: for launchers that kill a job when one process dies.
 int run_wrapped(const std::vector<std::string>& arguments);

@@ -310,6 +310,7 @@ void validate(const Config& c, int workers) {
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) { return f.kind == dist::Injection::Kind::restart; });
   require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
           "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject)");
+  require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s", "0 to 86400");
   if (workers > 1) dist::make_graph(c.train.graph, workers, 1);       // throws for sizes the graph can't have
 }
 

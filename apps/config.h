@@ -57,6 +57,7 @@ struct Config {
   struct {
     double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120, exchange_timeout_s = 20;
     i64 min_workers = 1, restart = 0;
+    double restart_after_s = 1;
     std::string inject;
   } dist;
 
@@ -142,6 +143,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("dist.collective_timeout_s", c.dist.collective_timeout_s, "");
   f("dist.min_workers", c.dist.min_workers, "stop when fewer are alive");
   f("dist.restart", c.dist.restart, "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a neighbour");
+  f("dist.restart_after_s", c.dist.restart_after_s, "so long after its death");
   f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/inject.h)");
 }
 

@@ -7,22 +7,25 @@
 namespace gossamer::apps {
 namespace {
 
-volatile std::sig_atomic_t signal_seen = 0;
+volatile std::sig_atomic_t signal_seen = 0, at_once = 0;
 
 extern "C" void on_stop(int number) {
-  if (signal_seen != 0) _exit(128 + number);
+  if (signal_seen != 0 || at_once != 0) _exit(128 + number);
   signal_seen = number;
 }
 
 }  // namespace
 
 void install_stop_handlers() {
+  at_once = 1;
   struct sigaction action {};
   action.sa_handler = on_stop;
   action.sa_flags = SA_RESTART;          // waits have deadlines of their own
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
+
+void stop_after_step() { at_once = 0; }
 
 int stop_signal() { return signal_seen; }
 

@@ -67,6 +67,8 @@ void train_loop(Worker& w, Bookkeeper& book) {
 int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place, const std::optional<ResumePoint>& resume) {
   install_stop_handlers();
   Worker w(config, command, place, resume);
+  stop_after_step();
+  report_ready();
   w.folder.log("start", JsonObject().add("pid", getpid()).add("workers", place.size).add("method", config.train.method).add("samples", w.start_samples));
   Bookkeeper book(w);
   const auto begin = Clock::now();
@@ -96,14 +98,16 @@ int train(const TrainCommand& command) {
   if (command.workers)
     check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ", *command.workers, ": give a number of workers from 1 to 1024");
   const dist::LaunchInfo place = dist::launch_info();
-  int to_start = command.workers.value_or(1);
-  check<ConfigError>(to_start == 1 || place.size == 1, "--workers ", to_start, " inside a job of ", place.size, " processes started by ", place.source,
-                     "; leave --workers away there");
+  sleep_while_waiting(place.local_size);
+  const std::vector<Host> hosts = command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
+  int to_start = command.workers.value_or(hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()));
+  check<ConfigError>((to_start == 1 && hosts.empty()) || place.size == 1, hosts.empty() ? "--workers " : "--hosts with ", to_start,
+                     " workers inside a job of ", place.size, " processes started by ", place.source, "; leave it away there");
   std::optional<ResumePoint> resume;
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
-    if (!command.workers && !command.worker && place.size == 1) to_start = std::min(resume->world, 1024);
+    if (!command.workers && hosts.empty() && !command.worker && place.size == 1) to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
     if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved)) arguments.insert(arguments.begin(), saved);
   }
@@ -114,7 +118,7 @@ int train(const TrainCommand& command) {
     config.run.name = resume->run_folder.filename().string();
     config.run.dir = resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
-  const int workers = to_start > 1 ? to_start : place.size;
+  const int workers = std::max(to_start, place.size);
   validate(config, workers);
 
   // The first process checks what can be checked and prepares the folder; workers that it starts find everything ready.
@@ -126,7 +130,7 @@ int train(const TrainCommand& command) {
       if (!moved.empty()) fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
     }
   }
-  if (to_start == 1) return run_worker(config, command, place, resume);
+  if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);
 
   std::vector<std::string> child{"train"};
   child.insert(child.end(), arguments.begin(), arguments.end());
@@ -135,7 +139,14 @@ int train(const TrainCommand& command) {
   if (command.dry_run) child.push_back("--dry-run");
   if (command.strict_images) child.push_back("--strict-images");
   if (command.json) child.push_back("--json");
-  return supervise(to_start, child);
+  return supervise({.workers = to_start,
+                    .arguments = child,
+                    .hosts = hosts,
+                    .ssh = command.ssh,
+                    .restart = static_cast<int>(config.dist.restart),
+                    .restart_after_s = config.dist.restart_after_s,
+                    .connect_timeout_s = config.dist.connect_timeout_s,
+                    .json = command.json});
 }
 
 }  // namespace gossamer::apps

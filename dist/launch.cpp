@@ -33,8 +33,8 @@ std::string token_from(const std::string& path) {
   mode << std::oct << (about.st_mode & 0777);
   check<ConfigError>((about.st_mode & 077) == 0, "GOSSAMER_TOKEN_FILE=", path, " has mode 0", mode.str(),
                      ": others can read or change the job's secret; chmod 600 ", path);
-  check<ConfigError>(about.st_uid == geteuid() || about.st_uid == 0, "GOSSAMER_TOKEN_FILE=", path, " belongs to another user (", about.st_uid,
-                     "), who knows the job's secret; make one of your own");
+  check<ConfigError>(about.st_uid == geteuid() || about.st_uid == 0, "GOSSAMER_TOKEN_FILE=", path, " belongs to another user (",
+                     about.st_uid, "), who knows the job's secret; make one of your own");
   std::istringstream in(std::string(text, static_cast<std::size_t>(length)));
   std::string token;
   check<ConfigError>(static_cast<bool>(in >> token), "GOSSAMER_TOKEN_FILE=", path, " is empty; for example: openssl rand -hex 16 > ", path);

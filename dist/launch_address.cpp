@@ -80,9 +80,8 @@ std::optional<std::string> route_to(const std::string& host, int port) {
 }  // namespace
 
 std::string bind_address(const LaunchInfo& info) {
+  if (info.local) return is_loopback(info.host) && info.host != "localhost" ? info.host : "127.0.0.1";
   if (!info.interface.empty()) return of_interface(info.interface);
-  if (is_loopback(info.host)) return info.host == "localhost" ? "127.0.0.1" : info.host;
-  if (info.local) return "127.0.0.1";
   const auto own = route_to(info.host, info.port);
   if (own && !is_loopback(*own)) return *own;
   // Worker 0's host is this one, and its name means the loopback here. With one network there is no doubt which address others use.
