@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
 #include "gossamer/dist/event_queue.h"
 #include "gossamer/dist/rendezvous.h"
 
@@ -39,6 +40,7 @@ struct AsioLink::Impl {
     bool beats = false;  // silence counts from the first heartbeat on: until then it may still be joining
     std::atomic<bool> alive{true};
     std::atomic<std::uint64_t> mark{0};
+    ClockOffset clock;
     std::string why;  // guarded by mutex, as the next
     std::map<std::uint64_t, std::vector<char>> kept;
   };
@@ -87,16 +89,14 @@ struct AsioLink::Impl {
   void start() {
     timer.expires_after(std::chrono::seconds(0));
     schedule();
-    for (int r = 0; r < info.size; ++r) {
+    for (int r = 0; r < info.size; ++r)
       if (r != info.rank) listen(r);
-    }
     thread = std::thread([this] {
       for (;;) {
         try {
           io.run();
           return;
-        } catch (
-            const std::exception& e) {  // out of memory in a handler, or a hook that threw: this worker is lost, not the process
+        } catch (const std::exception& e) {  // out of memory in a handler, or a hook that threw: this worker is lost, not the process
           give_up(std::string("its communication thread failed: ") + e.what());
         }
       }
@@ -119,6 +119,7 @@ struct AsioLink::Impl {
       case Kind::beat:
         from.beats = true;
         from.mark = f.key;
+        from.clock.heard(f.clock, trace::now_us());
         return true;
       case Kind::message: {
         Event e;
@@ -239,15 +240,15 @@ struct AsioLink::Impl {
     // Starved of CPU for a while: silence in that time says nothing about the others.
     const bool starved = now - last_tick > dead_after / 2;
     last_tick = now;
-    const wire::Frame beat = frame(Kind::beat, own_mark);
+    wire::Frame beat = frame(Kind::beat, own_mark);
     for (int r = 0; r < info.size; ++r) {
       if (r == info.rank || !peer(r).alive) continue;
       Peer& p = peer(r);
       if (starved) p.heard = now;
+      beat.clock = p.clock.stamps(trace::now_us());
       const bool reads = p.link->write(beat);
       if (reads && (!p.beats || now - p.heard <= dead_after)) continue;
-      const std::string why =
-          reads ? "no heartbeat for " + seconds_text(Seconds(now - p.heard).count()) : "it does not read its messages";
+      const std::string why = reads ? "no heartbeat for " + seconds_text(Seconds(now - p.heard).count()) : "it does not read its messages";
       p.link->write(frame(Kind::dropped), wire::to_bytes(why));
       p.link->finish();
       mark_dead_gently(r, why);
@@ -342,6 +343,8 @@ std::vector<int> AsioLink::alive() const {
   }
   return ranks;
 }
+
+std::optional<ClockEstimate> AsioLink::clock_offset(int peer, double at_us) const { return impl_->peer(peer).clock.at(at_us); }
 
 std::string AsioLink::why_dead(int peer) const {
   std::lock_guard lock(impl_->mutex);

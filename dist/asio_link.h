@@ -29,6 +29,7 @@ class AsioLink final : public ControlLink {
   Event next(Seconds timeout) override;
   void post(Event) override;
   bool alive(int peer) const override;
+  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override;      // from the stamps on heartbeats
   void connect(const std::vector<int>& peers, Seconds deadline) override;  // all are connected: throws for those that are dead
 
   int rank() const;

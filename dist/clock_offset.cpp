@@ -5,7 +5,13 @@
 
 namespace gossamer::dist {
 
+ClockStamps ClockOffset::stamps(double now_us) const {
+  const std::scoped_lock lock(mutex_);
+  return {now_us, last_sent_, last_heard_};
+}
+
 void ClockOffset::heard(const ClockStamps& s, double now_us) {
+  const std::scoped_lock lock(mutex_);
   if (!std::isfinite(s.sent) || s.sent <= 0) return;
   last_sent_ = s.sent;
   last_heard_ = now_us;
@@ -30,7 +36,15 @@ void ClockOffset::keep(const Sample& sample) {
   for (const Sample& s : all) keep(s);
 }
 
+void ClockOffset::forget() {
+  const std::scoped_lock lock(mutex_);
+  last_sent_ = last_heard_ = 0;
+  slot_us_ = kFirstSlot;
+  best_.clear();
+}
+
 std::optional<ClockEstimate> ClockOffset::at(double t_us) const {
+  const std::scoped_lock lock(mutex_);
   std::optional<ClockEstimate> out;
   for (const Sample& s : best_) {
     const double error = 0.5 * s.round_trip_us + kDrift * std::abs(t_us - s.t_us);

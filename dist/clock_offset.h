@@ -1,10 +1,11 @@
-// How far a peer's clock is ahead of ours, from time stamps that ride on heartbeats. Pure: no clock, no network.
+// How far a peer's clock is ahead of ours, from time stamps that ride on heartbeats. No clock and no network in here; any thread.
 //
 // As NTP does it (RFC 5905, section 8): a heartbeat leaves us at t1, reaches the peer at t2; one of the peer's leaves at t3 and reaches
 // us at t4. Then  offset = ((t2 - t1) + (t3 - t4)) / 2  is wrong by at most half of the round trip  (t4 - t1) - (t3 - t2). Busy machines
 // delay most heartbeats, so only the quickest round trips count; an old one counts less, since clocks drift apart.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -20,10 +21,11 @@ struct ClockEstimate { double offset_us = 0, error_us = 0; };      // peer's clo
 
 class ClockOffset {
  public:
-  ClockStamps stamps(double now_us) const { return {now_us, last_sent_, last_heard_}; }     // for a heartbeat that leaves now
+  ClockStamps stamps(double now_us) const;                 // for a heartbeat that leaves now
   void heard(const ClockStamps&, double now_us);           // one came; stamps that make no sense are left out
   // The best estimate at `t_us` of our clock; nullopt before the first round trip.
   std::optional<ClockEstimate> at(double t_us) const;
+  void forget();                                           // another process, or another machine, has taken the peer's place
 
   static constexpr double kDrift = 15e-6;                  // RFC 5905's PHI: how fast an estimate grows old
 
@@ -32,8 +34,10 @@ class ClockOffset {
   static constexpr std::size_t kSlots = 64;
   void keep(const Sample&);
 
+  mutable std::mutex mutex_;
   double last_sent_ = 0, last_heard_ = 0;
-  double slot_us_ = 2e6;                                   // the quickest round trip of each slot of time is kept
+  static constexpr double kFirstSlot = 2e6;
+  double slot_us_ = kFirstSlot;                            // the quickest round trip of each slot of time is kept
   std::vector<Sample> best_;
 };
 

@@ -26,6 +26,9 @@ enum Position : std::size_t {
   at_progress = 24,
   at_gradients = 32,
   at_value = 40,  // message
+  at_sent = 24,
+  at_echo = 32,
+  at_heard = 40,  // beat
   at_token = 48,
 };
 
@@ -64,6 +67,11 @@ Bytes encode(const Frame& f, std::span<const std::uint8_t> payload) {
   if (carries_token(f.kind)) std::copy(f.token.begin(), f.token.end(), p + at_token);
   if (carries_key(f.kind)) put(p + at_key, f.key);
   if (f.kind == Kind::edge_reset) put(p + at_edge, f.edge);
+  if (f.kind == Kind::beat) {
+    put(p + at_sent, f.clock.sent);
+    put(p + at_echo, f.clock.echo);
+    put(p + at_heard, f.clock.heard);
+  }
   if (f.kind == Kind::message) {
     p[at_type] = static_cast<std::uint8_t>(f.message.type);
     put(p + at_epoch, f.message.epoch);
@@ -98,6 +106,10 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   if (carries_token(f.kind)) std::copy_n(p + at_token, f.token.size(), f.token.begin());
   if (carries_key(f.kind)) f.key = get<std::uint64_t>(p + at_key);
   if (f.kind == Kind::edge_reset) f.edge = get<std::uint64_t>(p + at_edge);
+  if (f.kind == Kind::beat) {
+    f.clock = {get_double(p + at_sent), get_double(p + at_echo), get_double(p + at_heard)};
+    if (!std::isfinite(f.clock.sent) || !std::isfinite(f.clock.echo) || !std::isfinite(f.clock.heard)) return "a heartbeat with times that are not finite";
+  }
   if (f.kind == Kind::message) {
     if (p[at_type] > static_cast<std::uint8_t>(MessageType::bye)) return "a message of unknown type";
     f.message.type = static_cast<MessageType>(p[at_type]);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/dist/clock_offset.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist::wire {
@@ -27,7 +28,7 @@ enum class Kind : std::uint8_t {
   reject,      // the other answer; payload: why, in words
   table,       // worker 0 to all: where everybody listens
   message,     // one of transport.h
-  beat,        // "I am alive"; key: how many collective operations the sender has entered
+  beat,        // "I am alive"; key: how many collective operations the sender has entered; clock
   key_value,   // key and bytes, e.g. Gloo addresses
   edge_reset,  // the exchange `key` failed on my side: my end of the payload edge opened in session `edge` is closed
   dropped,     // I gave you up (payload: why); you are no longer a member
@@ -43,6 +44,7 @@ struct Frame {
   Token token{};                    // hello, welcome, reject
   std::uint64_t key = 0;            // key_value, edge_reset, beat
   std::uint64_t edge = 0;           // edge_reset
+  ClockStamps clock;                // beat
   Message message;                  // message
 };
 

@@ -20,6 +20,7 @@ Frame sample(Kind kind) {
   f.rank = 7;
   if (kind == Kind::hello) f.world = 64, f.port = 65535;
   if (kind == Kind::hello || kind == Kind::welcome || kind == Kind::reject) f.token = make_token("secret");
+  if (kind == Kind::beat) f.clock = {1.5e15, 2.5e15, 3.5e15};
   if (kind == Kind::key_value || kind == Kind::edge_reset || kind == Kind::beat) f.key = 0x0123456789abcdefull;
   if (kind == Kind::edge_reset) f.edge = 0xfedcba9876543210ull;
   if (kind == Kind::message) f.message = {MessageType::decline, 0xfffffffeu, 3, 1e300, -0.0, 0.1};
@@ -40,6 +41,9 @@ TEST(Wire, EveryKindSurvivesTheRoundTrip) {
     EXPECT_EQ(back.token, f.token);
     EXPECT_EQ(back.key, f.key);
     EXPECT_EQ(back.edge, f.edge);
+    EXPECT_EQ(back.clock.sent, f.clock.sent);
+    EXPECT_EQ(back.clock.echo, f.clock.echo);
+    EXPECT_EQ(back.clock.heard, f.clock.heard);
     EXPECT_EQ(back.message.type, f.message.type);
     EXPECT_EQ(back.message.epoch, f.message.epoch);
     EXPECT_EQ(back.message.nonce, f.message.nonce);
