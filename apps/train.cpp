@@ -54,12 +54,14 @@ void train_loop(Worker& w, Bookkeeper& book) {
     check(std::isfinite(value), "the loss is ", value, " at step ", step, " of worker ", w.place.rank, " (learning rate ", learning_rate,
           "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help");
     learning_rate = w.schedule(w.method->samples_seen());
+    if (w.injector) w.injector->before_step(step);
     {
       const trace::Scope update("update");
       w.method->step(learning_rate);
     }
     ++w.at.step, ++step;
     book.after_step(value, learning_rate);
+    if (w.injector) w.injector->after_step();
   }
   book.last(learning_rate);
 }
