@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/rank_table.h"
 #include "gossamer/apps/stop.h"
 #include "gossamer/apps/trace_merge.h"
 #include "gossamer/core/error.h"
@@ -141,6 +142,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   loader->seek(at.epoch, at.step);
   // Nobody exchanges before everybody has its state.
   if (place.size > 1 && !place.rejoin) group->collectives().barrier();
+  std::vector<std::string> table;
+  if (place.size > 1 && !place.rejoin) table = rank_table(*group, place, compute_threads(), data_threads_for(config, place.local_size));
   if (injector) injector->start();
 
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}", joined(config.data.train), train_set->size(), val_set->size(),
@@ -150,6 +153,11 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
     const dist::GraphConstants k = dist::constants(graph);
     progress.note(fmt::format("workers  {} ({}), {} on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}, {} compute thread(s) each", place.size,
                               place.source, config.train.method, config.train.graph, config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde, compute_threads()));
+    if (!command.json)
+      for (const std::string& line : table) progress.note(line);
+    if (place.derived_token && !place.local)
+      progress.note(fmt::format("token    derived from what {} gives, which others may know; on a shared network set GOSSAMER_TOKEN_FILE to a file of mode 600",
+                                place.source));
   } else {
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }
