@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/tally.h"
 #include "gossamer/apps/trace_merge.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/apps/worker.h"
@@ -22,14 +23,9 @@
 namespace gossamer::apps {
 namespace {
 
-// Numbers of one worker that the summary lists; as doubles, so that one sum over slots gathers them all.
-struct Tally {
-  enum Field { gradients, exchanges, failed, exposed_s, transfer_s, data_wait_s, images, damaged, wall_s, peak_bytes, kFields };
-};
-
 class Finish {
  public:
-  explicit Finish(Worker& w) : w_(w), tally_(static_cast<std::size_t>(w.place.size * Tally::kFields)) {}
+  explicit Finish(Worker& w) : w_(w), tally_(w.place.size, w.place.rank) {}
 
   int run() {
     before_ = w_.method->stats();
@@ -119,37 +115,30 @@ class Finish {
     const data::LoaderStats data = w_.loader->stats();
     for (const std::string& line : w_.loader->damaged()) damaged_.push_back(line);
     w_.folder.add_bad_images(damaged_);
-    double* mine = &tally_[static_cast<std::size_t>(w_.group->rank() * Tally::kFields)];
-    mine[Tally::gradients] = static_cast<double>(after.gradients);
-    mine[Tally::exchanges] = static_cast<double>(after.exchanges);
-    mine[Tally::failed] = static_cast<double>(after.failed);
-    mine[Tally::exposed_s] = before_.exposed_s;
-    mine[Tally::transfer_s] = before_.transfer_s;
-    mine[Tally::data_wait_s] = data.wait_s;
-    mine[Tally::images] = static_cast<double>(data.images);
-    mine[Tally::damaged] = static_cast<double>(damaged_.size());
-    mine[Tally::wall_s] = w_.wall_s;
-    mine[Tally::peak_bytes] = static_cast<double>(memory_stats().peak);
+    tally_.set(Tally::gradients, static_cast<double>(after.gradients));
+    tally_.set(Tally::exchanges, static_cast<double>(after.exchanges));
+    tally_.set(Tally::failed, static_cast<double>(after.failed));
+    tally_.set(Tally::exposed_s, before_.exposed_s);
+    tally_.set(Tally::transfer_s, before_.transfer_s);
+    tally_.set(Tally::data_wait_s, data.wait_s);
+    tally_.set(Tally::images, static_cast<double>(data.images));
+    tally_.set(Tally::damaged, static_cast<double>(damaged_.size()));
+    tally_.set(Tally::wall_s, w_.wall_s);
+    tally_.set(Tally::peak_bytes, static_cast<double>(memory_stats().peak));
+    tally_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
   }
 
   void gather() {
-    if (w_.place.size > 1) together("gathering the workers' numbers", [&] { w_.group->collectives().all_reduce_sum(std::span<double>(tally_)); });
+    if (w_.place.size > 1) together("gathering the workers' numbers", [&] { tally_.gather(w_.group->collectives()); });
   }
-
-  double sum(Tally::Field field) const {
-    double total = 0;
-    for (int r = 0; r < w_.place.size; ++r) total += at(r, field);
-    return total;
-  }
-  double at(int rank, Tally::Field field) const { return tally_[static_cast<std::size_t>(rank * Tally::kFields + field)]; }
 
   void write_results(double seen) {
     const Config& c = w_.config;
     // Each knows its own gradients exactly, the others' only by hearsay.
     if (!alone_ && static_cast<int>(alive_.size()) == w_.place.size)
-      seen = w_.start_samples + sum(Tally::gradients) * static_cast<double>(c.train.batch);
-    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images()) : sum(Tally::damaged);
+      seen = w_.start_samples + tally_.sum(Tally::gradients) * static_cast<double>(c.train.batch);
+    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images()) : tally_.sum(Tally::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples), rate = trained / std::max(1e-9, w_.wall_s);
     JsonObject s;
     s.add("top1", counts_.top1 / counts_.images).add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images);
@@ -157,20 +146,13 @@ class Finish {
     s.add("method", c.train.method).add("graph", c.train.graph).add("rate", c.train.rate).add("seed", c.train.seed).add("workers", w_.place.size);
     s.add("workers_at_end", alive_.size()).add("launcher", w_.place.source).add("batch", c.train.batch);
     s.add("samples", seen).add("epochs", seen / static_cast<double>(w_.train_set->size())).add("images_per_s", rate).add("wall_s", w_.wall_s);
-    s.add("exchanges_per_gradient", sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0);
+    s.add("exchanges_per_gradient", tally_.sum(Tally::gradients) > 0 ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients) : 0.0);
     s.add("consensus_distance", consensus_).add("consensus_distance_estimate", before_.consensus_distance);
-    s.add("gradients", sum(Tally::gradients)).add("exchanges", sum(Tally::exchanges)).add("exchanges_failed", sum(Tally::failed));
-    s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", at(w_.group->rank(), Tally::peak_bytes));
-    std::string each;
-    for (int r = 0; r < w_.place.size; ++r) {
-      if (at(r, Tally::wall_s) <= 0) continue;            // dead, or its numbers did not reach us
-      JsonObject row;
-      row.add("rank", r).add("gradients", at(r, Tally::gradients)).add("exchanges", at(r, Tally::exchanges)).add("failed", at(r, Tally::failed));
-      row.add("exposed_s", at(r, Tally::exposed_s)).add("transfer_s", at(r, Tally::transfer_s)).add("data_wait_s", at(r, Tally::data_wait_s));
-      row.add("wall_s", at(r, Tally::wall_s)).add("peak_bytes", at(r, Tally::peak_bytes)).add("damaged_images", at(r, Tally::damaged));
-      each += (each.empty() ? "" : ", ") + row.str();
-    }
-    s.raw("each_worker", "[" + each + "]");
+    s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges)).add("exchanges_failed", tally_.sum(Tally::failed));
+    s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s) : 0.0);
+    s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
+    if (w_.place.size > 1) add_rates(s, tally_.rates(), w_.graph);
+    s.raw("each_worker", tally_.each_worker());
     s.raw("versions", JsonObject().add("gossamer", version()).add("git", git_hash()).add("compiler", compiler()).add("onednn", onednn_version()).str());
 
     if (w_.folder.writes()) {
@@ -179,6 +161,8 @@ class Finish {
       if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
       w_.folder.log("eval", JsonObject().add("of", "averaged model").add("samples", seen).add("images", counts_.images).add("top1", counts_.top1 / counts_.images)
                                 .add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images));
+      w_.board.scalars(static_cast<i64>(seen / static_cast<double>(c.train.batch)), {{"top1", counts_.top1 / counts_.images}, {"val_loss", counts_.loss / counts_.images}});
+      w_.board.flush();
       w_.folder.log("summary", s);
       write_file(w_.folder.file("summary.json"), s.str() + "\n");
       if (c.run.report) write_report(w_.folder.path());
@@ -201,7 +185,7 @@ class Finish {
     // Rank 0 may be gone: then the one that writes also speaks.
     Progress say(w_.command.json ? stderr : stdout, false);
     say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus distance {:.3g}", seen - w_.start_samples,
-                         duration_text(w_.wall_s), rate, sum(Tally::gradients) > 0 ? sum(Tally::exchanges) / sum(Tally::gradients) : 0.0, consensus_));
+                         duration_text(w_.wall_s), rate, tally_.sum(Tally::gradients) > 0 ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients) : 0.0, consensus_));
     say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}", 100 * counts_.top1 / counts_.images,
                          100 * counts_.top5 / counts_.images, counts_.images,
                          w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive_.size())));
@@ -214,12 +198,12 @@ class Finish {
     } else {
       const double whole = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
       say.note(fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images would take about {}; nothing was written",
-                           at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole, duration_text(whole / rate)));
+                           tally_.at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole, duration_text(whole / rate)));
     }
   }
 
   Worker& w_;
-  std::vector<double> tally_;
+  Tally tally_;
   std::vector<int> alive_;
   dist::MethodStats before_;
   Counts counts_;

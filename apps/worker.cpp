@@ -184,7 +184,7 @@ void Worker::inject() {
 
 void Worker::fault(const std::string& what, int peer) {
   if (settled || stop_signal()) return;        // workers that leave as planned
-  lost = true;
+  if (what != "exchange failed") lost = true;
   const bool joined = what == "joined";
   folder.log(joined ? "joined" : "fault", JsonObject().add("what", what).add("peer", peer));
   progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what));
