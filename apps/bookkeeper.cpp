@@ -84,8 +84,7 @@ void Bookkeeper::log_step(double seen, double learning_rate) {
   }
   const auto now = Clock::now();
   const double took = std::chrono::duration<double>(now - logged_at_).count();
-  w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)),
-                 {{"loss", loss},
+  to_board(seen, {{"loss", loss},
                   {"learning_rate", learning_rate},
                   {"epoch", seen / epoch_},
                   {"images_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
@@ -99,6 +98,11 @@ void Bookkeeper::log_step(double seen, double learning_rate) {
   logged_at_ = now;
   logged_samples_ = seen;
   loss_sum_ = 0, since_log_ = 0;
+}
+
+// TensorBoard's step: gradients of all workers.
+void Bookkeeper::to_board(double samples, const std::vector<std::pair<std::string, double>>& values) {
+  if (w_.place.rank == 0) w_.board.scalars(static_cast<i64>(samples / static_cast<double>(w_.config.train.batch)), values);
 }
 
 void Bookkeeper::show(double seen, double learning_rate, bool last) {
@@ -116,7 +120,7 @@ void Bookkeeper::evaluate_own(double seen) {
   if (c.images == 0) return;
   w_.folder.log("eval", JsonObject().add("of", "own model on its share").add("samples", seen).add("epoch", seen / epoch_).add("images", c.images)
                             .add("top1", c.top1 / c.images).add("top5", c.top5 / c.images).add("loss", c.loss / c.images));
-  w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)), {{"top1", c.top1 / c.images}, {"val_loss", c.loss / c.images}});
+  to_board(seen, {{"top1", c.top1 / c.images}, {"val_loss", c.loss / c.images}});
   w_.progress.note(fmt::format("epoch {:.2f}: worker 0's model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)", seen / epoch_,
                                100 * c.top1 / c.images, c.loss / c.images, c.images));
 }
@@ -139,7 +143,7 @@ void Bookkeeper::measure_consensus(double seen) {
       w_.folder.log("consensus", JsonObject().add("samples", measure_).add("epoch", measure_ / epoch_).add("exact", exact)
                                      .add("estimate", w_.method->stats().consensus_distance)
                                      .add("waited_s", std::chrono::duration<double>(Clock::now() - began).count()));
-      w_.board.scalars(static_cast<i64>(measure_ / static_cast<double>(w_.config.train.batch)), {{"consensus_distance_exact", exact}});
+      to_board(measure_, {{"consensus_distance_exact", exact}});
     } catch (const DistError& e) {
       measures_ = false;
       w_.folder.log("fault", JsonObject().add("what", std::string("measuring the consensus distance: ") + e.what()).add("peer", -1));

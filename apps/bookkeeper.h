@@ -20,6 +20,7 @@ class Bookkeeper {
   using Clock = std::chrono::steady_clock;
   double next(double every_epochs) const;            // the first multiple after the start, in samples
   void log_step(double seen, double learning_rate);
+  void to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
   void show(double seen, double learning_rate, bool last);
   void evaluate_own(double seen);
   void measure_consensus(double seen);

@@ -102,7 +102,7 @@ DataSets open_data(const Config& c, int workers) {
 
 Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& where, const std::optional<ResumePoint>& resume)
     : config(std::move(given)), command(how), place(where), folder(how.dry_run ? "" : config.run_folder(), where.rank),
-      board(config.run.tensorboard && where.rank == 0 ? folder.path() : ""), progress(how.json ? stderr : stdout, where.rank != 0) {
+      board(config.run.tensorboard ? folder.path() : ""), progress(how.json ? stderr : stdout, where.rank != 0) {
   set_compute_threads(compute_threads_for(config, place.local_size));
   trace::name_thread("train");
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();

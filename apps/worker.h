@@ -37,7 +37,7 @@ struct Worker {
   const TrainCommand command;
   const dist::LaunchInfo place;
   RunFolder folder;
-  EventWriter board;                           // TensorBoard; of worker 0
+  EventWriter board;                           // TensorBoard: worker 0 while training, who leads at the end
   Progress progress;
   std::shared_ptr<const data::Dataset> train_set, val_set;
   Pictures prepare;
