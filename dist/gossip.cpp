@@ -1,24 +1,18 @@
 // The training thread's side of a2cid2 and adpsgd.
 #include "gossamer/dist/gossip.h"
 
+#include <utility>
+
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
 
 namespace gossamer::dist {
-namespace {
-
-// A worker may have this many exchanges waiting to be started before its training waits for them, and then for this many of its
-// gradients at most. What is still owed then is dropped: who can't keep up, or has a slow neighbour, loses exchanges rather than time.
-constexpr i64 kMostOwed = 4;
-constexpr double kQuotaWait = 1;
-
-}  // namespace
 
 GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
     : accelerated_(accelerated), params_(params), optimizer_(optimizer), group_(group), options_(options),
       membership_(group, options.min_workers),
-      state_(params.values(), accelerated && group.size() > 1 && options.rate > 0, options.seed, group.rank()) {
+      state_(params.values(), accelerated && group.size() > 1 && options.rate > 0) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
   check<ConfigError>(!exchanges || !params.aliased(), name(), ": exchanges change the parameters while gradients are computed; build FlatParams "
                      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
@@ -26,16 +20,33 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   state_.stats.alive = group.size();
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
+  const RunFacts facts{.method = name(), .graph = graph.name, .pairing = options.pairing, .rank = group.rank(), .workers = group.size(), .seed = options.seed,
+                       .parameters = params.fingerprint(), .rate = options.rate, .batch = static_cast<double>(options.batch), .start_samples = options.start_samples};
+  if (!options.replay.empty())
+    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())), facts, kReplayPatience * options.exchange_timeout_s);
+  if (!options.record.empty()) state_.recorder = std::make_unique<Recorder>(options.record, facts);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() > 1) exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options);
 }
 
 GossipMethod::~GossipMethod() = default;
 
+// The next event of the record; what went wrong in the communication thread says more than that it failed.
+template <class F> auto GossipMethod::awaited(F next) const {
+  try {
+    return next();
+  } catch (const DistError&) {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.error) std::rethrow_exception(state_.error);
+    throw;
+  }
+}
+
 void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
   const float factor = clip_factor(params_.grads(), options_.clip_norm);
+  if (state_.replay) learning_rate = awaited([&] { return state_.replay->await_gradient().learning_rate; });
   const auto rate = static_cast<float>(learning_rate);
   {
     const std::scoped_lock lock(state_.mutex);
@@ -50,24 +61,30 @@ void GossipMethod::step(double learning_rate) {
     });
     state_.progress += 1;
     ++state_.stats.gradients;
+    state_.record({.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = state_.worker.gossip.eta});
   }
+  if (state_.replay) state_.replay->pass();
   if (exchanger_) {
     exchanger_->wake();
-    wait_for_quota();
+    wait_for_exchanges();
   }
 }
 
-void GossipMethod::wait_for_quota() {
+// The policy says from which time on training must not run ahead of its exchanges, and for how long it may be held up.
+void GossipMethod::wait_for_exchanges() {
   std::unique_lock lock(state_.mutex);
-  state_.collect_due(static_cast<double>(state_.clock.count()));
-  if (state_.alive == 1) state_.owed = 0;
-  if (state_.owed <= kMostOwed) return;
-  const trace::Scope scope("wait quota", state_.owed);
-  const double began = wall_seconds(), limit = kQuotaWait * state_.clock.mean();
-  if (!state_.changed.wait_for(lock, Seconds(limit), [&] { return state_.owed <= kMostOwed || state_.error; })) state_.owed = 0;
+  const auto t = static_cast<double>(state_.clock.count());
+  const auto free = [&] { return t < state_.hold.at || state_.error; };
+  if (free()) return;
+  const trace::Scope scope("wait quota");
+  const double began = wall_seconds();
+  if (!state_.changed.wait_for(lock, Seconds(state_.hold.seconds), free)) state_.waited_in_vain = t;
   const double now = wall_seconds();
   state_.stats.exposed_s += now - began;
   state_.clock.resume(now);
+  const bool in_vain = state_.waited_in_vain >= 0;
+  lock.unlock();
+  if (in_vain) exchanger_->wake();
 }
 
 double GossipMethod::samples_seen() const {
@@ -79,21 +96,48 @@ double GossipMethod::samples_seen() const {
 // q >= budget / n by itself, so together they have done the budget, never less.
 bool GossipMethod::done() const {
   if (options_.total_samples <= 0) return false;
+  if (state_.replay) return done_as_recorded();
   const std::scoped_lock lock(state_.mutex);
-  if (!state_.settled) state_.settled = !state_.in_flight && state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples;
+  if (!state_.in_flight && state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples) settle();
   return state_.settled;
+}
+
+bool GossipMethod::done_as_recorded() const {
+  {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.settled) return true;
+  }
+  const RecordedEvent* next = awaited([&] { return state_.replay->await_training(); });
+  if (next == nullptr || next->kind != RecordedEvent::Kind::settled) return false;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    settle();
+  }
+  state_.replay->pass();
+  if (exchanger_) exchanger_->wake();
+  return true;
+}
+
+void GossipMethod::settle() const {
+  if (!std::exchange(state_.settled, true)) state_.record({.kind = RecordedEvent::Kind::settled});
 }
 
 void GossipMethod::finish() {
   if (finished_) return;
+  check<DistError>(!state_.replay || done_as_recorded(), state_.replay ? state_.replay->place() : "", ": the program finishes before");
   {
     const std::scoped_lock lock(state_.mutex);
-    state_.settled = true;
+    settle();
   }
   if (exchanger_) exchanger_->finish();
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
+  }
+  if (state_.recorder || state_.replay) {
+    const std::uint64_t digest = digest_of(params_.values().span<float>());
+    if (state_.recorder) state_.recorder->end(digest);
+    if (state_.replay) state_.replay->check_end(digest);
   }
   const double distance = average_models(params_, membership_);
   const std::scoped_lock lock(state_.mutex);
@@ -129,6 +173,7 @@ MethodStats GossipMethod::stats() const {
   const std::scoped_lock lock(state_.mutex);
   MethodStats out = state_.stats;
   out.eta = state_.worker.gossip.eta;
+  out.edges = state_.edges.edges();
   if (state_.squared_distance >= 0)
     out.consensus_distance = std::sqrt(state_.squared_distance * std::max(1, state_.alive - 1) / (2.0 * std::max(2, state_.alive)));
   return out;

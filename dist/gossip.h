@@ -21,7 +21,10 @@ class GossipMethod : public Method {
   bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
 
  private:
-  void wait_for_quota();
+  void wait_for_exchanges();
+  void settle() const;                          // under the mutex: this worker's progress stays from now on
+  bool done_as_recorded() const;
+  template <class F> auto awaited(F next) const;
 
   const bool accelerated_;
   FlatParams& params_;

@@ -1,12 +1,11 @@
-// The communication thread of one worker: pairs (pairing.h), exchanges snapshots, applies the jumps, notices deaths.
+// The communication thread of one worker: lets the policy find partners, exchanges with them, notices deaths, stops with the others.
 #pragma once
 
 #include <atomic>
 #include <thread>
 
-#include "gossamer/dist/gossip_state.h"
+#include "gossamer/dist/gossip_transfer.h"
 #include "gossamer/dist/membership.h"
-#include "gossamer/dist/pairing.h"
 
 namespace gossamer::dist {
 
@@ -22,14 +21,15 @@ class Exchanger {
   void run();
   void loop();
   bool finished() const;
-  void follow_clock();                   // what is due is passed on to the pairing
-  Seconds pause() const;                 // until something is due by the clock
+  void turn();                           // does what is due
+  void stop();
+  Now now();
+  Seconds pause();                       // until something is due by the clock
   void flush();
   void handle(const Event&);
-  void begin_exchange();
-  void end_exchange(bool arrived);
+  void end_transfer();
   void bury(int peer, const std::string& why);
-  void adopt_graph();                    // rates, constants and the Poisson clock of the graph without the dead
+  void adopt_graph();                    // rates and constants of the graph without the dead
 
   GossipState& state_;
   Group& group_;
@@ -37,16 +37,12 @@ class Exchanger {
   const Graph base_;
   const MethodOptions options_;
   ControlLink& link_;
-  Rng random_;
-  Pairing pairing_;
+  std::unique_ptr<PartnerPolicy> policy_;
+  Transfer transfer_;
   std::vector<bool> dead_, stopped_;
-  bool exchanging_ = false, said_stop_ = false;
-  double proposed_at_ = -1, stop_since_ = 0;
-  std::uint32_t proposal_ = 0;
-
-  Tensor send_, receive_;                // [size + 2]: a snapshot of x, then the progress (one double)
-  Tensor own_, theirs_;                  // their first `size` elements
-  double mark_ = 0, own_progress_ = 0, began_us_ = 0, began_ = 0;
+  std::optional<bool> arrived_;          // the payload has ended: whether it came whole
+  bool said_stop_ = false;
+  double stop_since_ = 0;
 
   std::atomic<bool> stopping_ = false, abandoned_ = false;
   std::thread thread_;

@@ -4,21 +4,22 @@
 
 #include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
 
-#include "gossamer/core/random.h"
 #include "gossamer/dist/clock.h"
+#include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/replay.h"
 #include "gossamer/dist/worker_state.h"
 
 namespace gossamer::dist {
 
 struct GossipState {
-  GossipState(Tensor values, bool with_twin, std::uint64_t seed, int rank)
-      : worker(std::move(values), with_twin), random(seed, 0x676f7373u + static_cast<std::uint64_t>(rank)) {}
+  GossipState(Tensor values, bool with_twin) : worker(std::move(values), with_twin) {}
 
   std::mutex mutex;
-  std::condition_variable changed;       // owed fell, an exchange ended, or error was set
+  std::condition_variable changed;       // the hold moved, an exchange ended, or error was set
 
   WorkerState<Tensor> worker;
   GradientClock clock;
@@ -33,20 +34,19 @@ struct GossipState {
   bool settled = false;                  // this worker is done: its progress stays, or a partner would stop short on account of it
   double gradients_of_all() const { return progress_of_dead + alive * progress; }
 
-  // The worker's own Poisson clock: exchanges that it has to start. An exchange between two has two possible starters, hence each starts
-  // half of its share and answers the other half.
-  Rng random;
-  double starts_per_gradient = 0, next_start = 0;
-  i64 owed = 0;                          // due, not started yet
-  void draw_next_start() { next_start += random.exponential() / starts_per_gradient; }
-  void collect_due(double t) {
-    if (starts_per_gradient <= 0) return;
-    for (; next_start <= t; draw_next_start()) ++owed;
-  }
+  // Pace: set by the communication thread after each of its events. What training did not get in that time it does without.
+  Hold hold;
+  double waited_in_vain = -1;            // up to this time of the clock; -1: it did not
 
   bool in_flight = false;                // between the two halves of a communication event
   bool held = false;                     // quiesce() waits or works: no new event begins
   double squared_distance = -1;          // moving average of |x_i - x_j|^2 over exchanges; -1: none yet
+  EdgeStatistics edges;
+  std::unique_ptr<Recorder> recorder;    // none: this run is not recorded
+  std::unique_ptr<Replay> replay;        // none: it is not a repetition; has a mutex of its own
+  void record(const RecordedEvent& e) {
+    if (recorder) recorder->add(e);
+  }
   std::exception_ptr error;              // of the communication thread; thrown by the next step
   MethodStats stats;
 };

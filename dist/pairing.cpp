@@ -188,6 +188,11 @@ void Pairing::peer_dead(int id) {
   if (waiting_for_it || state_ == State::available) settle();         // an exchange with it ends through its payload
 }
 
+void Pairing::peer_joined(int id) {
+  const auto found = peers_.find(id);
+  if (found != peers_.end() && !found->second.alive) found->second = {};
+}
+
 void Pairing::set_rate(int id, double rate) {
   const auto found = peers_.find(id);
   if (found == peers_.end() || !found->second.alive) return;

@@ -42,6 +42,7 @@ class Pairing {
   void receive(int peer, const Message&);          // avail, propose, accept, commit, cancel, decline
   void time_out();                                 // the proposal has been unanswered for too long
   void peer_dead(int peer);
+  void peer_joined(int peer);                      // a dead peer is back, in its first state; without an edge until set_rate
   void exchange_done();                            // exchanging -> idle, whether the payload came through or not
   void set_rate(int peer, double rate);            // the graph has healed
 

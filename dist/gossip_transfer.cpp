@@ -1,0 +1,90 @@
+// Snapshot, payload, jump.
+#include "gossamer/dist/gossip_transfer.h"
+
+#include <cstring>
+
+#include "gossamer/core/trace.h"
+
+namespace gossamer::dist {
+namespace {
+
+constexpr double kSettleLimit = 30;          // seconds for an exchange that was given up to let go of its buffers
+constexpr int kProgressFloats = 2;           // one double
+
+std::uint64_t arrow(int a, int b, std::uint64_t session) {
+  return static_cast<std::uint64_t>(std::min(a, b)) << 48 | static_cast<std::uint64_t>(std::max(a, b)) << 32 | (session & 0xffffffffu);
+}
+
+}  // namespace
+
+Transfer::Transfer(GossipState& state, Group& group, const MethodOptions& options) : state_(state), group_(group), options_(options) {
+  const i64 size = state.worker.x().numel();
+  send_ = Tensor::zeros({size + kProgressFloats});
+  receive_ = Tensor::zeros({size + kProgressFloats});
+  own_ = send_.slice(0, size);
+  theirs_ = receive_.slice(0, size);
+}
+
+void Transfer::begin(const Meeting& meeting) {
+  peer_ = meeting.peer;
+  session_ = meeting.session;
+  {
+    const trace::Scope scope("snapshot", peer_);
+    std::unique_lock lock(state_.mutex);
+    state_.changed.wait(lock, [&] { return !state_.held; });           // a copy is being taken: short
+    time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
+    mark_ = state_.worker.snapshot(time_, own_);
+    own_progress_ = state_.settled ? NAN : state_.progress;
+    gradients_ = state_.stats.gradients;
+    state_.record({.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
+    state_.in_flight = true;
+    if (peer_ > group_.rank()) trace::flow("gossip", arrow(peer_, group_.rank(), session_), true);
+  }
+  std::memcpy(send_.as<float>() + own_.numel(), &own_progress_, sizeof own_progress_);
+  began_us_ = trace::enabled() ? trace::now_us() : 0;
+  began_ = wall_seconds();
+  const double limit = options_.exchange_timeout_s * (meeting.t ? kReplayPatience : 1);
+  group_.payload().exchange(peer_, session_, send_.span<float>(), receive_.span<float>(), Seconds(limit));
+}
+
+bool Transfer::end(bool arrived) {
+  if (trace::enabled()) trace::complete("exchange", began_us_, trace::now_us(), peer_);
+  const double distance = arrived ? squared_distance(own_, theirs_) : 0;
+  ExchangeRecord done{.peer = peer_, .session = session_, .time = time_, .distance = std::sqrt(distance), .seconds = wall_seconds() - began_,
+                      .staleness = 0, .ok = arrived && std::isfinite(distance)};
+  {
+    const trace::Scope scope("jump", peer_);
+    const std::scoped_lock lock(state_.mutex);
+    done.staleness = state_.stats.gradients - gradients_;
+    if (done.ok) {
+      double theirs = 0;
+      std::memcpy(&theirs, receive_.as<float>() + own_.numel(), sizeof theirs);
+      state_.worker.apply(mark_, own_, theirs_);
+      if (std::isfinite(own_progress_) && std::isfinite(theirs)) state_.progress -= 0.5 * (own_progress_ - theirs);
+      state_.rate.exchange();
+      ++state_.stats.exchanges;
+      state_.squared_distance = state_.squared_distance < 0 ? distance : 0.9 * state_.squared_distance + 0.1 * distance;
+    } else {
+      ++state_.stats.failed;
+    }
+    state_.record({.kind = done.ok ? RecordedEvent::Kind::applied : RecordedEvent::Kind::failed, .peer = peer_, .session = session_});
+    state_.edges.add(done);
+    state_.stats.transfer_s += done.seconds;
+    state_.in_flight = false;
+    state_.changed.notify_all();
+    if (peer_ < group_.rank()) trace::flow("gossip", arrow(peer_, group_.rank(), session_), false);
+  }
+  peer_ = -1;
+  if (options_.on_exchange) options_.on_exchange(done);
+  return done.ok;
+}
+
+void Transfer::abort() {
+  if (under_way()) group_.payload().abort(peer_);
+}
+
+void Transfer::settle() {
+  if (under_way()) group_.payload().settle(Seconds(kSettleLimit));
+}
+
+}  // namespace gossamer::dist

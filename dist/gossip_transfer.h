@@ -1,0 +1,35 @@
+// One exchange: a snapshot of both sides, the transfer, the jump (worker_state.h). With whom and when is a PartnerPolicy's matter.
+#pragma once
+
+#include "gossamer/dist/gossip_state.h"
+
+namespace gossamer::dist {
+
+class Transfer {
+ public:
+  Transfer(GossipState&, Group&, const MethodOptions&);
+
+  // First half of the communication event: both snapshots belong to the moment of the agreement. Training goes on meanwhile.
+  void begin(const Meeting&);
+  // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing. Returns whether the jump was made.
+  bool end(bool arrived);
+  // The peer is gone, or this worker goes: an exchange with it ends soon, with arrived = false.
+  void abort();
+  void settle();                         // after abort(), before the end of this object: the payload has let go of our buffers
+
+  bool under_way() const { return peer_ >= 0; }
+  int peer() const { return peer_; }     // -1: none
+
+ private:
+  GossipState& state_;
+  Group& group_;
+  const MethodOptions& options_;
+  Tensor send_, receive_;                // [size + 2]: a snapshot of x, then the progress (one double)
+  Tensor own_, theirs_;                  // their first `size` elements
+  int peer_ = -1;
+  std::uint64_t session_ = 0;
+  i64 gradients_ = 0;                    // own, at the snapshot
+  double mark_ = 0, time_ = 0, own_progress_ = 0, began_us_ = 0, began_ = 0;
+};
+
+}  // namespace gossamer::dist

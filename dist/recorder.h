@@ -1,0 +1,63 @@
+// The order of all events of one worker, written to a file: what an asynchronous run needs to be repeated bit for bit (replay.h).
+//
+// FOLDER/events-RANK.jsonl: one JSON object a line. First the facts of the run, then its events in the order in which they changed the
+// worker's state, last the number of events and a digest of the parameters before the final average. Without that line the run did not
+// end, and can't be replayed.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::dist {
+
+struct RecordedEvent {
+  enum class Kind : std::uint8_t { gradient, snapshot, applied, failed, settled, gone };
+  Kind kind = Kind::gradient;
+  int peer = -1;                       // snapshot, applied, failed, gone
+  std::uint64_t session = 0;           // snapshot, applied, failed
+  double t = 0;                        // snapshot: the clock value it was mixed to
+  double learning_rate = 0, eta = 0;   // gradient: as given to step(); in force from then on
+};
+
+struct RunFacts {
+  std::string method, graph, pairing;
+  int rank = 0, workers = 1;
+  std::uint64_t seed = 0, parameters = 0;      // fingerprint of names and shapes
+  double rate = 1, batch = 1, start_samples = 0;
+};
+
+// One writer at a time (GossipState::mutex). IoError with the file: it can't be written.
+class Recorder {
+ public:
+  Recorder(const std::string& folder, const RunFacts&);
+  void add(const RecordedEvent&);
+  void end(std::uint64_t digest);
+
+ private:
+  void write(const std::string& line);
+  struct Close { void operator()(std::FILE* f) const { std::fclose(f); } };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  i64 events_ = 0, gradients_ = 0;
+};
+
+struct Record {
+  std::string path;
+  RunFacts facts;
+  std::vector<RecordedEvent> events;
+  std::uint64_t digest = 0;
+};
+
+std::string record_path(const std::string& folder, int rank);
+// Believes nothing that the file says: IoError with file and line for anything that no Recorder writes, also a file without its end.
+Record read_record(const std::string& path);
+// 64 bits over the bits of the numbers.
+std::uint64_t digest_of(std::span<const float>);
+
+}  // namespace gossamer::dist
