@@ -41,25 +41,35 @@ void store(const std::vector<double>& from, FlatParams& params) {
 
 void merge_batch_norm(FlatParams& params, Collectives& all) { store(merged(params, all), params); }
 
-double average_models(FlatParams& params, Membership& membership) {
-  Tensor mean = Tensor::empty(params.values().shape());
-  std::vector<double> buffers;
-  double distance = 0;
-  // Results are kept aside until the last collective has succeeded: a death in between leaves everything as it was.
-  membership.run([&](Collectives& all) {
-    mean.copy_from(params.values());
-    all.all_reduce_sum(mean.span<float>());
-    scale(mean, 1.0f / static_cast<float>(all.members()));
-    std::vector<double> square = {squared_distance(params.values(), mean)};
-    all.all_reduce_sum(square);
-    distance = std::sqrt(square[0] / all.members());
-    buffers = merged(params, all);
-    all.barrier();
-  });
-  Tensor(params.values()).copy_from(mean);
-  store(buffers, params);
+AveragedModel average_of_models(const FlatParams& params, Collectives& all, std::optional<double> weight) {
+  AveragedModel out;
+  out.values = params.values().clone();
+  if (weight) {
+    std::vector<double> sum = {*weight};
+    all.all_reduce_sum(sum);
+    scale(out.values, static_cast<float>(*weight * all.members() / sum[0]));
+  }
+  all.all_reduce_sum(out.values.span<float>());
+  scale(out.values, 1.0f / static_cast<float>(all.members()));
+  std::vector<double> square = {squared_distance(params.values(), out.values)};
+  all.all_reduce_sum(square);
+  out.distance = std::sqrt(square[0] / all.members());
+  out.buffers = merged(params, all);
+  all.barrier();
+  return out;
+}
+
+void adopt(FlatParams& params, const AveragedModel& model) {
+  Tensor(params.values()).copy_from(model.values);
+  store(model.buffers, params);
   params.refresh();
-  return distance;
+}
+
+double average_models(FlatParams& params, Membership& membership) {
+  AveragedModel model;
+  membership.run([&](Collectives& all) { model = average_of_models(params, all); });
+  adopt(params, model);
+  return model.distance;
 }
 
 float clip_factor(const Tensor& grads, double clip, double scale) {

@@ -9,7 +9,11 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/allreduce.h"
+#include "gossamer/dist/consensus_control.h"
+#include "gossamer/dist/dpsgd.h"
 #include "gossamer/dist/gossip.h"
+#include "gossamer/dist/local_sgd.h"
+#include "gossamer/dist/sgp.h"
 
 namespace gossamer::dist {
 namespace {
@@ -22,11 +26,38 @@ struct Entry {
   Maker make;
 };
 
+// Method M of the common constructor.
+template <class M> Maker maker() {
+  return [](FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) { return std::make_unique<M>(p, o, g, graph, options); };
+}
+Maker gossip(bool accelerated) {
+  return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(accelerated, p, o, g, graph, options); };
+}
+Maker dpsgd(const std::string& name) {
+  return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<DpsgdMethod>(name, p, o, g, graph, options); };
+}
+
+std::unique_ptr<Method> consensus_control(FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) {
+  const std::string& inner = options.control.method;
+  std::unique_ptr<SynchronousMethod> method;
+  if (inner == "dpsgd") method = std::make_unique<DpsgdMethod>(inner, p, o, g, graph, options);
+  else if (inner == "sgp") method = std::make_unique<SgpMethod>(p, o, g, graph, options);
+  else if (inner == "local-sgd") method = std::make_unique<LocalSgdMethod>(p, o, g, graph, options);
+  else fail<ConfigError>("consensus-control: method \"", inner, "\" is not one it can control; it can: dpsgd, sgp, local-sgd");
+  return std::make_unique<ConsensusControl>(std::move(method), options.control);
+}
+
 const std::map<std::string, Entry>& registry() {
   static const std::map<std::string, Entry> table = {
-      {"a2cid2", {true, false, "", [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(true, p, o, g, graph, options); }}},
-      {"adpsgd", {true, false, "", [](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(false, p, o, g, graph, options); }}},
-      {"allreduce", {false, true, "", [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}}};
+      {"a2cid2", {true, false, "", gossip(true)}},
+      {"adpsgd", {true, false, "", gossip(false)}},
+      {"allreduce", {false, true, "", [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}},
+      {"dpsgd", {false, true, "", dpsgd("dpsgd")}},
+      {"dadam", {false, true, "adam", dpsgd("dadam")}},
+      {"accum-adam", {false, true, "accum-adam", dpsgd("accum-adam")}},
+      {"sgp", {false, true, "", maker<SgpMethod>()}},
+      {"local-sgd", {false, true, "", maker<LocalSgdMethod>()}},
+      {"consensus-control", {false, true, "", consensus_control}}};
   return table;
 }
 
@@ -57,6 +88,10 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"method", digest(name)},
       {"graph", digest(edges.str())},
       {"rate", options.rate},
+      {"rounds", digest(options.rounds + ":" + std::to_string(options.workers_per_node))},
+      {"way to exchange (overlap, bucket_bytes, consensus_factor, period)",
+       digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" + std::to_string(options.consensus_factor) + ":" +
+              std::to_string(options.period))},
       {"batch size", static_cast<double>(options.batch)},
       {"total_samples", options.total_samples},
       {"start_samples", options.start_samples}};
@@ -90,6 +125,8 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
   const Entry& entry = find(name);
   check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ", options.rate, "; it must be 0 or more");
   check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch, "; it must be at least 1");
+  check<ConfigError>(*entry.optimizer == 0 || std::string(optimizer.name()).find("adam") != std::string::npos, "method ", name, " is dpsgd with the optimizer ",
+                     entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
   check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n, " workers, there are ", group.size());
   validate(graph);
   if (group.size() > 1) {

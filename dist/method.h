@@ -41,13 +41,13 @@ struct MethodOptions {
   double start_samples = 0;            // resume: samples seen so far by all
   int min_workers = 1;                 // fewer alive: DistError
   // Synchronous methods (synchronous.h):
-  std::string rounds;                  // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
+  std::string rounds{};                // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
   int workers_per_node = 1;            // of rounds "aer"
   bool overlap = true;                 // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own
   double consensus_factor = 1;         // phi in [0, 1]: x <- (1 - phi) x + phi W x
   i64 bucket_bytes = 25 << 20;         // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare())
   int period = 1;                      // local-sgd: steps between two averages
-  ConsensusControlOptions control;
+  ConsensusControlOptions control{};
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
   std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "left", "joined", "exchange failed"
   std::function<void(const ExchangeRecord&)> on_exchange;              // every exchange, failed ones too; from the thread that did it

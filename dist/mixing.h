@@ -1,16 +1,28 @@
-// Weights of synchronous mixing in a group of workers R (Decent-DP, ICLR 2025):
-//     x <- (1 - phi) x + phi (w x_i + (1 - w)/(|R| - 1) sum_{j != i} x_j)
-// computed as  own * x + phi * all_reduce_sum(share * x), so that one sum serves all members.
+// The weights of one worker in a round of synchronous mixing. Pure.
 #pragma once
+
+#include "gossamer/dist/rounds.h"
 
 namespace gossamer::dist {
 
-struct MixingWeights { double own = 0, share = 0; };
+// x_i <- (1 - phi) x_i + phi sum_j W_ij x_j, as a round of its own. phi: the consensus factor of Decent-DP's successor (arXiv 2602.02899);
+// 1: the whole way, 0: none. Sums of weights stay as they are.
+inline Round with_consensus_factor(Round round, double phi) {
+  round.own = (1 - phi) + phi * round.own;
+  for (Neighbour& n : round.in) n.weight *= phi;
+  return round;
+}
 
-// size = |R| >= 2; self = w, the weight of the own value; phi: adaptive consensus factor, 1: full averaging, 0: none.
-inline MixingWeights mixing_weights(int size, double self, double phi) {
-  const double share = (1 - self) / (size - 1);
-  return {(1 - phi) + phi * (self - share), share};
+// Push-sum (Kempe et al. 2003; SGP, Assran et al. 2019): with weights w beside the values, u = w z is summed by columns and z = u / w.
+//   w' = own w + sum_j W_ij w_j,   z' = (own w z + sum_j W_ij w_j z_j) / w'
+struct PushSum {
+  double weight = 0;                   // w'
+  double own = 0;                      // on z; the share of z_j is share(W_ij w_j)
+  double share(double mass) const { return mass / weight; }
+};
+inline PushSum push_sum(double own_mass, double incoming_mass) {
+  const double weight = own_mass + incoming_mass;
+  return {weight, own_mass / weight};
 }
 
 }  // namespace gossamer::dist

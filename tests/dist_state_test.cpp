@@ -5,7 +5,6 @@
 
 #include "gossamer/core/random.h"
 #include "gossamer/dist/graph.h"
-#include "gossamer/dist/mixing.h"
 
 namespace gossamer::dist {
 namespace {
@@ -180,23 +179,6 @@ TEST(WorkerState, T9_AGradientThatLandsDuringATransferIsNotLost) {
   b.apply(mb, xb, xa);
   EXPECT_NEAR(a.x()[0] + b.x()[0], 2.90, 1e-12);
   EXPECT_NEAR(lerp, 2.95, 1e-12);
-}
-
-TEST(WorkerState, T20_SynchronousMixingKeepsTheSumAndWithUniformWeightsForgetsTheOwnValue) {
-  EXPECT_NEAR(mixing_weights(4, .25, 1).own, 0, 1e-15);
-  EXPECT_EQ(mixing_weights(4, .6, 0).own, 1);
-  for (const double phi : {0.0, .1, .7, 1.0}) {
-    const double x[3] = {1, -4, 10}, self = .5;
-    const MixingWeights w = mixing_weights(3, self, phi);
-    double sum = 0, total = 0;
-    for (const double v : x) sum += w.share * v;
-    for (int i = 0; i < 3; ++i) {
-      const double mixed = w.own * x[i] + phi * sum, others = (7 - x[i]) / 2;
-      EXPECT_NEAR(mixed, (1 - phi) * x[i] + phi * (self * x[i] + (1 - self) * others), 1e-12);
-      total += mixed;
-    }
-    EXPECT_NEAR(total, 7, 1e-12);
-  }
 }
 
 TEST(WorkerState, T29_BetweenEqualWorkersExchangesChangeNothing) {

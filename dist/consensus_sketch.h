@@ -1,0 +1,19 @@
+// The consensus distance of all workers from a few kilobytes of each, on any graph: a random linear map S (a count sketch, Charikar et al. 2002)
+// keeps |v|^2 on average, so  Xi^2 = mean |x_i - mean x|^2  is estimated by  mean |S x_i|^2 - |mean S x_i|^2.
+// Unbiased; the standard deviation of Xi is at most 2.2 % with 1,024 numbers, whatever the size of x.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace gossamer::dist {
+
+inline constexpr std::size_t kSketchSize = 1024;
+
+// [kSketchSize + 1]: S x, then |S x|^2. All workers use the same seed, a new one for each measurement. Ready to be summed over workers.
+std::vector<double> sketch(std::span<const float> x, std::uint64_t seed);
+// From the sum over n workers: Xi.
+double distance_from_sketches(std::span<const double> sum, int n);
+
+}  // namespace gossamer::dist
