@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -90,6 +92,82 @@ TEST_F(TraceFile, KeepsTheNewestEventsOfAFullRing) {
   std::sort(kept.begin(), kept.end());
   EXPECT_EQ(kept.front(), 15);
   EXPECT_EQ(kept.back(), 24);
+}
+
+TEST_F(TraceFile, RecordsOnlyWhatHappensBetweenStartAndStop) {
+  trace::start(0, "p");
+  { const trace::Scope scope("inside"); }
+  trace::stop();
+  EXPECT_FALSE(trace::enabled());
+  { const trace::Scope scope("outside"); }
+  const auto events = written();
+  EXPECT_EQ(named(events, "inside").size(), 1u);
+  EXPECT_EQ(named(events, "outside").size(), 0u);
+}
+
+TEST_F(TraceFile, SlicesThatOverlapHaveLanesOfTheirOwn) {
+  trace::start(0, "p");
+  const int a = trace::lane("exchange with 1"), b = trace::lane("exchange with 2");
+  EXPECT_NE(a, b);
+  EXPECT_EQ(trace::lane("exchange with 1"), a);
+  trace::complete("exchange", 1000, 3000, 1, a);
+  trace::complete("exchange", 2000, 4000, 2, b);
+  trace::complete("exchange", 0, 4000, 3, b);               // begun while nothing was recorded: nobody knows when
+  const auto events = written();
+  const auto slices = named(events, "exchange");
+  ASSERT_EQ(slices.size(), 2u);
+  EXPECT_NE(slices[0].at("tid"), slices[1].at("tid"));
+  std::vector<std::string> names;
+  for (const auto& m : named(events, "thread_name")) names.push_back(m.at("args").at("name"));
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"exchange with 1", "exchange with 2"}));
+}
+
+TEST_F(TraceFile, SlicesStillNestWhenTheyAreReadBack) {
+  trace::start(0, "p");
+  for (int i = 0; i < 200; ++i) {
+    const trace::Scope outer("outer");
+    const trace::Scope inner("inner");                      // begins and ends within a fraction of a microsecond of the other
+  }
+  const auto events = written();
+  const auto outer = named(events, "outer"), inner = named(events, "inner");
+  ASSERT_EQ(outer.size(), inner.size());
+  for (std::size_t i = 0; i < outer.size(); ++i) {
+    const double begin = outer[i].at("ts"), in = inner[i].at("ts");
+    EXPECT_LE(begin, in);
+    EXPECT_GE(begin + outer[i].at("dur").get<double>(), in + inner[i].at("dur").get<double>());
+  }
+}
+
+TEST_F(TraceFile, CarriesAHeaderAndOneEventALine) {
+  trace::start(0, "p");
+  { const trace::Scope scope("work"); }
+  trace::write(path, "{\"rank\": 5}");
+  std::ifstream file(path);
+  std::string first;
+  std::getline(file, first);
+  EXPECT_EQ(nlohmann::json::parse(first + "]}").at("otherData").at("rank"), 5);
+  int work = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (line.ends_with(",")) line.pop_back();
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    work += event.is_object() && event.at("name") == "work" ? 1 : 0;
+  }
+  EXPECT_EQ(work, 1);
+}
+
+TEST(TraceClock, NeverStepsBackAndBelongsToTheMonotonicClockPlusItsEpoch) {
+  const double epoch = trace::epoch_us();
+  double last = trace::now_us();
+  for (int i = 0; i < 1000; ++i) {
+    const double now = trace::now_us();
+    EXPECT_GE(now, last);
+    last = now;
+  }
+  EXPECT_EQ(trace::epoch_us(), epoch);
+  const double monotonic = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  EXPECT_NEAR(monotonic + epoch, trace::now_us(), 1e6);
+  EXPECT_EQ(epoch, std::floor(epoch)) << "adding it must not round";
 }
 
 TEST_F(TraceFile, StaysJsonWhateverTheProcessIsCalledAndTheCounterHolds) {
