@@ -40,10 +40,14 @@ struct JoinOptions {
   double connect_timeout_s = 60;       // until all workers have met; after 10 s those missing are named through on_wait
   double heartbeat_s = 0.25, dead_after_s = 2.0;
   double collective_timeout_s = 30;
+  double alone_after_s = 60;           // cut off from all others (not: all others ended) for so long: DistError
   std::function<void(const std::string&)> on_wait;
+  // A client without the token, or with garbage, was turned away: a sentence for the log, at most one a second. From the link's thread.
+  std::function<void(const std::string&)> on_refused;
 };
-// Errors are DistErrors that name the missing or refused worker. A worker that the others gave up (frozen for dead_after_s) learns it from
-// a DistError out of ControlLink::next() and the collectives.
+// Errors are DistErrors that name the missing or refused worker. A worker that was frozen or cut off for dead_after_s is given up, gives the
+// others up, and comes back by itself: Event{dead}, then Event{joined}, on both sides. After alone_after_s without anybody, or when another
+// process was started in its place, it learns from a DistError out of ControlLink::next() and the collectives that it is out.
 std::unique_ptr<Group> join(const LaunchInfo&, const JoinOptions& = {});
 
 }  // namespace gossamer::dist
