@@ -1,0 +1,40 @@
+// Dense linear algebra in double for spectra of graphs: eigenvalues of symmetric matrices, and linear systems. Sizes up to about a thousand.
+#pragma once
+
+#include <vector>
+
+namespace gossamer::dist {
+
+// n x n, row-major.
+struct Square {
+  int n = 0;
+  std::vector<double> values;
+  explicit Square(int size = 0) : n(size), values(static_cast<std::size_t>(size) * static_cast<std::size_t>(size)) {}
+  double* row(int i) { return values.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(n); }
+  const double* row(int i) const { return values.data() + static_cast<std::size_t>(i) * static_cast<std::size_t>(n); }
+  double& operator()(int i, int j) { return row(i)[j]; }
+  double operator()(int i, int j) const { return row(i)[j]; }
+};
+
+Square multiply(const Square& a, const Square& b);
+
+struct SymmetricEigen {
+  std::vector<double> values;          // ascending
+  Square vectors;                      // row k belongs to values[k], length 1; empty if not asked for
+};
+// Householder tridiagonalisation and implicit QL (Golub and Van Loan, chapter 8). Only a's symmetric part counts; ~3 n^3 operations, 8 n^3
+// with vectors. Throws Error if QL does not converge (not seen; a NaN in `a` would do it).
+SymmetricEigen symmetric_eigen(Square a, bool vectors);
+
+// LU with partial pivoting. Throws Error if the matrix is singular.
+class LinearSystem {
+ public:
+  explicit LinearSystem(Square a);
+  std::vector<double> solve(const std::vector<double>& b) const;
+
+ private:
+  Square lu_;
+  std::vector<int> order_;             // row k of lu_ was row order_[k]
+};
+
+}  // namespace gossamer::dist
