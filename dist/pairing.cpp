@@ -60,8 +60,6 @@ bool Pairing::initiate() {
     if (id < self_ && peer.asked && !peer.refused) return true;      // its answer is on the way
     if (id > self_ ? peer.avail : !peer.asked) ids.push_back(id);
   }
-  // Averaging again with the last partner changes little: another one first, if there is one.
-  if (ids.size() > 1) std::erase(ids, last_partner_);
   if (ids.empty()) return false;
   std::vector<double> rates;
   for (const int id : ids) rates.push_back(peers_[id].rate);
@@ -96,7 +94,6 @@ void Pairing::begin_exchange() {
   state_ = State::exchanging;
   initiated_ = own_want_;
   if (initiated_) wants_ = false;
-  last_partner_ = partner_;
   for (const Deferred& d : deferred_) send(d.peer, MessageType::decline, epoch_, d.nonce);
   deferred_.clear();
 }
@@ -178,6 +175,16 @@ void Pairing::time_out() {
   settle();
 }
 
+void Pairing::remind() {
+  if (state_ == State::accepted) {
+    announce(partner_);
+    settle();
+  } else if (state_ == State::available) {
+    for (auto& [id, peer] : peers_)
+      if (id < self_ && peer.alive && peer.rate > 0) announce(id);
+  }
+}
+
 void Pairing::peer_dead(int id) {
   const auto found = peers_.find(id);
   if (found == peers_.end() || !found->second.alive) return;
@@ -205,7 +212,7 @@ void Pairing::set_rate(int id, double rate) {
 
 std::vector<std::uint32_t> Pairing::fingerprint() const {
   std::vector<std::uint32_t> out = {static_cast<std::uint32_t>(state_), wants_, own_want_, static_cast<std::uint32_t>(partner_ + 1),
-                                    static_cast<std::uint32_t>(last_partner_ + 1), epoch_, nonce_, next_nonce_, proposed_epoch_};
+                                    epoch_, nonce_, next_nonce_, proposed_epoch_};
   for (const auto& [id, p] : peers_) {
     out.push_back(p.alive | p.avail << 1 | p.asks << 2 | p.asked << 3 | p.refused << 4);
     out.push_back(p.avail_epoch);

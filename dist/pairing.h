@@ -11,7 +11,8 @@
 //
 // Free and wanting are two things. A free worker answers; a worker that wants (its Poisson clock is due) starts something: it proposes
 // to a free higher neighbour, or asks a lower one to propose (AVAIL with nonce 1). So each exchange belongs to one worker's clock,
-// and nobody waits until a neighbour is due as well. A network in which all always want is the plain protocol.
+// and nobody waits until a neighbour is due as well. A network in which all always want is the plain protocol. It also keeps partners
+// from repeating and edges at their rates: a worker that has just ended an exchange is free, but does not want the next one at once.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +42,9 @@ class Pairing {
   void stop_wanting();                             // goes on answering
   void receive(int peer, const Message&);          // avail, propose, accept, commit, cancel, decline
   void time_out();                                 // the proposal has been unanswered for too long
+  // Nothing has come for so long that a message must have been lost, which connections don't do: says again what others must know, and
+  // no longer waits for a COMMIT. If that was under way after all, the exchange fails at its deadline.
+  void remind();
   void peer_dead(int peer);
   void peer_joined(int peer);                      // a dead peer is back, in its first state; without an edge until set_rate
   void exchange_done();                            // exchanging -> idle, whether the payload came through or not
@@ -81,7 +85,7 @@ class Pairing {
   Choose choose_;
   State state_ = State::idle;
   bool wants_ = false, own_want_ = false, initiated_ = false;
-  int partner_ = -1, last_partner_ = -1;
+  int partner_ = -1;
   std::uint32_t epoch_ = 0, nonce_ = 0, next_nonce_ = 0, proposed_epoch_ = 0;
   std::vector<Deferred> deferred_;
   std::vector<std::pair<int, Message>> outbox_;
