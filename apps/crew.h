@@ -41,6 +41,7 @@ class Crew {
   // A worker's second start takes a new door: see doors().
   virtual void start(const WorkerStart&) = 0;
   virtual void signal(int number) = 0;                   // to all its workers
+  virtual void leave() {}                                // all its workers are to end now; the destructor waits for that
   virtual void pump(std::vector<CrewEvent>& events) = 0; // what has happened; never waits
   virtual void descriptors(std::vector<int>& readable, std::vector<int>& writable) const = 0;
 

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kSignOfLife(5), kLeaveTime(3);
+constexpr std::chrono::seconds kSignOfLife(5), kLeaveTime(1);
 
 // Never a question at the terminal; a host that does not answer is given up, at the start and later.
 constexpr const char* kSsh = "ssh -T -oBatchMode=yes -oConnectTimeout=10 -oServerAliveInterval=15 -oServerAliveCountMax=4";
@@ -56,8 +56,8 @@ class CrewThere final : public Crew {
   }
   // The agent kills its workers when its input ends.
   ~CrewThere() override {
-    commands_->close();
-    const auto until = Clock::now() + kLeaveTime;
+    leave();
+    const auto until = Clock::now() + (lost_ ? Clock::duration(0) : kLeaveTime);
     while (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
       if (Clock::now() > until) {
         kill(pid_, SIGKILL);
@@ -67,6 +67,8 @@ class CrewThere final : public Crew {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
   }
+
+  void leave() override { commands_->close(); }
 
   void open(const std::vector<int>& ranks, bool only_here, const std::string& peer) override {
     send({{"do", "open"}, {"folder", std::filesystem::current_path().string()}, {"host", host_.name}, {"address", host_.address}, {"ranks", ranks},

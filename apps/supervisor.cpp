@@ -55,6 +55,10 @@ class Supervisor {
     hosts_.resize(workers_.back().host + 1);             // those that get none are left alone
   }
 
+  ~Supervisor() {
+    for (const auto& crew : crews_) crew->leave();       // all at the same time, before the first is waited for
+  }
+
   int run() {
     open_crews();
     while (!stopped_by_ && !opened_all() && !over_) step();
@@ -194,6 +198,11 @@ class Supervisor {
       // Who is still there after SIGKILL is out of reach: its agent sees to it when we are gone.
       if (killed_) over_ = true;
       kill_all();
+    }
+    if (finished_ > 0 && running() > 0 && !stopping() &&
+        std::ranges::none_of(workers_, [](const Worker& w) { return w.running && (w.ready || w.restarts == 0); })) {
+      note("the others have finished: who was started again comes too late");
+      stop_all(5);
     }
     for (std::size_t r = 0; r < workers_.size(); ++r) {
       Worker& w = workers_[r];

@@ -1,9 +1,15 @@
 // Which launcher's variables are understood, and what is said about half-set ones.
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/launch.h"
@@ -17,6 +23,12 @@ const char* const kAll[] = {"GOSSAMER_RANK",
                             "GOSSAMER_LOCAL_WORLD",
                             "GOSSAMER_RENDEZVOUS",
                             "GOSSAMER_TOKEN",
+                            "GOSSAMER_TOKEN_FILE",
+                            "GOSSAMER_INTERFACE",
+                            "GOSSAMER_LISTENER",
+                            "GOSSAMER_REJOIN",
+                            "GOSSAMER_SEEDS",
+                            "GOSSAMER_HOSTS",
                             "RANK",
                             "WORLD_SIZE",
                             "LOCAL_RANK",
@@ -32,6 +44,8 @@ const char* const kAll[] = {"GOSSAMER_RANK",
                             "SLURM_STEPID",
                             "SLURM_STEP_NODELIST",
                             "SLURM_STEP_NUM_TASKS",
+                            "SLURM_STEP_NUM_NODES",
+                            "SLURM_NODEID",
                             "SLURM_STEP_TASKS_PER_NODE",
                             "SLURM_JOB_ID",
                             "SLURM_JOB_NODELIST",
@@ -170,6 +184,139 @@ TEST(Launch, HalfSetOrSenselessValuesAreNamed) {
   for (const char* bad : {"nohost", ":5", "h:", "h:99999", "h:0", "h:1x"}) {
     EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", bad}}), "accepted") << bad;
   }
+}
+
+// ---- on one machine, or not
+
+TEST(Launch, WhoKnowsThatAllAreHereTalksOverTheLoopback) {
+  const LaunchInfo torchrun = with({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "login7"},
+                                    {"MASTER_PORT", "29500"}});
+  EXPECT_TRUE(torchrun.local);
+  EXPECT_EQ(torchrun.host, "127.0.0.1");
+  EXPECT_EQ(bind_address(torchrun), "127.0.0.1");
+  const LaunchInfo slurm = with({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"},
+                                 {"SLURM_STEP_NODELIST", "gpu07"}, {"SLURM_STEP_TASKS_PER_NODE", "4"}});
+  EXPECT_TRUE(slurm.local);
+  EXPECT_EQ(slurm.host, "127.0.0.1");
+  EXPECT_EQ(slurm.local_size, 4);
+  // Who doesn't know believes what GOSSAMER_RENDEZVOUS says.
+  EXPECT_TRUE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "localhost:1000"}}).local);
+  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}}).local);
+  EXPECT_FALSE(with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}}).local);
+}
+
+TEST(Launch, SlurmCountsTheTasksOfEachNode) {
+  std::map<std::string, std::string> e = {{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "7"},
+                                          {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "n[1-4]"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1,3"}};
+  const std::map<std::string, int> sizes = {{"0", 2}, {"2", 2}, {"3", 1}, {"4", 3}};
+  for (const auto& [node, size] : sizes) {
+    e["SLURM_NODEID"] = node;
+    EXPECT_EQ(with(e).local_size, size) << node;
+    EXPECT_FALSE(with(e).local);
+  }
+}
+
+TEST(Launch, AnAddressToListenOnIsFoundOrTheInterfacesAreNamed) {
+  LaunchInfo i;
+  i.local = false;
+  i.interface = "lo";
+  EXPECT_EQ(bind_address(i), "127.0.0.1");
+  i.interface = "127.0.0.1";
+  EXPECT_EQ(bind_address(i), "127.0.0.1");
+  i.interface = "nothing7";
+  try {
+    (void)bind_address(i);
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& e) {
+    EXPECT_NE(std::string(e.what()).find("GOSSAMER_INTERFACE=nothing7"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("lo 127.0.0.1"), std::string::npos) << e.what();
+  }
+  i.interface = "";
+  i.host = "::1";
+  i.local = true;
+  EXPECT_EQ(bind_address(i), "::1");
+}
+
+// ---- the job's secret
+
+class TokenFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "gossamer-token-XXXXXX").string();
+    const int fd = mkstemp(pattern.data());
+    ASSERT_GE(fd, 0);
+    close(fd);
+    path = pattern;
+  }
+  void TearDown() override { std::filesystem::remove(path); }
+  void write(const std::string& text, int mode) {
+    std::ofstream(path) << text;
+    std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode));
+  }
+  std::map<std::string, std::string> environment() const {
+    return {{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}, {"GOSSAMER_TOKEN_FILE", path}};
+  }
+  std::string path;
+};
+
+TEST_F(TokenFile, IsReadWithoutItsLineEnd) {
+  write("s3cret\n", 0600);
+  const LaunchInfo i = with(environment());
+  EXPECT_EQ(i.token, "s3cret");
+  EXPECT_FALSE(i.derived_token);
+}
+
+TEST_F(TokenFile, IsRefusedWhenOthersMayReadIt) {
+  for (const int mode : {0644, 0640, 0604, 0620}) {
+    write("s3cret\n", mode);
+    const std::string text = refusal(environment());
+    EXPECT_NE(text.find("chmod 600"), std::string::npos) << text;
+    EXPECT_EQ(text.find("s3cret"), std::string::npos);
+  }
+}
+
+TEST_F(TokenFile, MustBeThereAndNotEmpty) {
+  write("", 0600);
+  EXPECT_NE(refusal(environment()).find("is empty"), std::string::npos);
+  std::filesystem::remove(path);
+  EXPECT_NE(refusal(environment()).find("No such file"), std::string::npos);
+  std::filesystem::create_directory(path);
+  EXPECT_NE(refusal(environment()).find("no file"), std::string::npos);
+}
+
+TEST(Launch, ADerivedTokenIsMarked) {
+  EXPECT_TRUE(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "a,b"}}).derived_token);
+  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_TOKEN", "t"}}).derived_token);
+}
+
+// ---- what our own launcher adds
+
+TEST(Launch, AListeningSocketIsTakenOverAndAnythingElseIsRefused) {
+  std::map<std::string, std::string> e = {{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "127.0.0.1:1000"}};
+  EXPECT_EQ(with(e).listener, -1);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  e["GOSSAMER_LISTENER"] = std::to_string(fd);
+  EXPECT_NE(refusal(e).find("not a listening socket"), std::string::npos);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(fd, 1), 0);
+  EXPECT_EQ(with(e).listener, fd);
+  close(fd);
+  EXPECT_NE(refusal(e).find("not a listening socket"), std::string::npos);
+}
+
+TEST(Launch, RejoiningWorkersKnowWhomToAsk) {
+  const LaunchInfo i = with({{"GOSSAMER_RANK", "1"}, {"GOSSAMER_WORLD", "3"}, {"GOSSAMER_RENDEZVOUS", "127.0.0.1:1000"}, {"GOSSAMER_REJOIN", "1"},
+                             {"GOSSAMER_SEEDS", "127.0.0.1:1001,127.0.0.1:1002"}, {"GOSSAMER_HOSTS", "a,a,b"}});
+  EXPECT_TRUE(i.rejoin);
+  EXPECT_EQ(i.seeds, (std::vector<std::string>{"127.0.0.1:1001", "127.0.0.1:1002"}));
+  EXPECT_EQ(worker_name(i, 2), "2 (b)");
+  EXPECT_EQ(worker_name(LaunchInfo{}, 2), "2");
+  EXPECT_NE(refusal({{"GOSSAMER_RANK", "1"}, {"GOSSAMER_WORLD", "3"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_SEEDS", "nohost"}}).find("GOSSAMER_SEEDS"),
+            std::string::npos);
 }
 
 TEST(Launch, FirstHostOfANodeList) {
