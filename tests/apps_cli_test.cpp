@@ -49,7 +49,7 @@ TEST_F(Cli, UsageErrors) {
   expect_error({}, 2, {"--help"});
   expect_error({"graph", "ring", "1"}, 2, {"2 workers"});
   expect_error({"graph", "rong", "4"}, 2, {"ring"});
-  expect_error({"graph", "ring", "100000"}, 2, {"2048"});
+  expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
 }
 
