@@ -9,6 +9,7 @@ namespace {
 constexpr double kAhead = 1;                    // gradients that training may be ahead of an event that has not happened
 constexpr double kPatienceGradients = 3, kLeastPatience = 0.25;      // a partner is waited for: gradients; seconds
 constexpr double kImpatientGradients = 0.5;     // the same for one who was late the last time
+constexpr double kAnswerLimit = 1;              // seconds until CANCEL is said again: a message must have been lost
 
 }  // namespace
 
@@ -65,11 +66,14 @@ void AppointmentPolicy::settle() {
       }
       if (!leads()) send(head_.peer, MessageType::avail, head_.key);
     }
+    if (state_ == State::withdrawing && now_.wall - due_wall_ >= kAnswerLimit) {
+      send(head_.peer, MessageType::cancel, head_.key);
+      due_wall_ = now_.wall;
+    }
     if (state_ != State::ready) return;
     Peer& p = peer(head_.peer);
     if (leads() && p.ready == head_.key) {
       p.ready.reset();
-      p.committed = head_.key;
       p.late = false;
       send(head_.peer, MessageType::commit, head_.key);
       state_ = State::exchanging;
@@ -89,6 +93,7 @@ void AppointmentPolicy::give_up() {
   if (!leads()) {
     send(head_.peer, MessageType::cancel, head_.key);
     state_ = State::withdrawing;
+    due_wall_ = now_.wall;
     return;
   }
   send(head_.peer, MessageType::decline, head_.key);
@@ -106,6 +111,8 @@ void AppointmentPolicy::catch_up(double their_time) {
   offset_ += their_time - time();
   skip_before_ = std::max(skip_before_, their_time - agenda_->early());
   if (next_.t < skip_before_) draw();
+  // It waits for the others at its next event, rather than to reach that at its own pace: by then they would have passed again.
+  offset_ += std::clamp(next_.t - agenda_->early() - time(), 0.0, kAhead);
   if (state_ == State::ready && head_.t < skip_before_) give_up();
 }
 
@@ -121,7 +128,7 @@ void AppointmentPolicy::receive(int id, const Message& m) {
       decline_stale();
       break;
     case MessageType::cancel:
-      if (id < self_ || p.committed == key) return;      // it has our COMMIT by now
+      if (id < self_ || (about_head && state_ == State::exchanging)) return;      // it has our COMMIT by now
       p.ready.reset();
       p.off = key;
       send(id, MessageType::decline, key);
@@ -192,7 +199,7 @@ std::optional<Meeting> AppointmentPolicy::meeting() const {
 
 Wake AppointmentPolicy::wake() const {
   if (state_ == State::waiting) return stopped_ ? Wake{} : Wake{INFINITY, next_.t - agenda_->early() - offset_};
-  if (state_ == State::withdrawing || stopped_) return {};
+  if (state_ == State::withdrawing) return {due_wall_ + kAnswerLimit, INFINITY};
   if (state_ == State::exchanging && now_.wall - due_wall_ > patience(head_.peer)) return {};
   return {due_wall_ + patience(head_.peer), std::isfinite(due_wall_) ? INFINITY : head_.t - offset_};
 }

@@ -44,7 +44,7 @@ class AppointmentPolicy : public PartnerPolicy {
   struct Peer {
     bool here = true;                                // alive, and trains
     bool late = false;
-    std::optional<EventKey> ready, off, committed;   // ready: of a higher peer; off: this event and all before it
+    std::optional<EventKey> ready, off;              // ready: of a higher peer; off: this event and all before it
   };
 
   void send(int peer, MessageType, EventKey);
@@ -67,7 +67,7 @@ class AppointmentPolicy : public PartnerPolicy {
   Appointment head_, next_;                          // head_: unless waiting
   Now now_;
   double offset_ = 0, skip_before_ = 0;
-  double due_wall_ = 0;                              // ready: when the time of head_ had come, infinite before; exchanging: its begin
+  double due_wall_ = 0;                              // ready: when the time of head_ had come, infinite before; else when the state began
   bool adopted_ = false, stopped_ = false;
   i64 missed_ = 0;
   std::vector<std::pair<int, Message>> outbox_;
