@@ -28,6 +28,44 @@ int report(const std::string& text, int code) {
   return code;
 }
 
+void add_simulate(CLI::App& app, SimulateCommand& c) {
+  app.add_option("mode", c.mode, "consensus, quadratic, logreg, timeline, exchanges")->required();
+  app.add_option("--graph", c.options.graph, "see gossamer graph");
+  app.add_option("--workers", c.options.workers, "2 to 4096");
+  app.add_option("--method", c.options.method, "a2cid2, adpsgd, published; synchronous: dpsgd, dpsgd-atc, allreduce, sgp, local-sgd");
+  app.add_option("--pairing", c.options.pairing, "ideal: poisson, matching; with latencies: handshake, schedule, rounds");
+  app.add_option("--rounds", c.options.rounds, "of synchronous methods: ring-matching, one-peer-exp, aer, ...");
+  app.add_option("--rate", c.options.rate, "exchanges per worker and gradient");
+  app.add_flag("--rate-is-limit", c.options.rate_is_limit, "no worker does more than the rate (the hub of a star)");
+  app.add_option("--period", c.options.period, "local-sgd: steps between averages");
+  app.add_option("--time", c.time, "in mean gradient durations");
+  app.add_option("--from", c.from, "the fit, or the mean over time, begins here");
+  app.add_option("--seeds", c.seeds, "runs to average over");
+  app.add_option("--seed", c.options.seed, "the first of them");
+  app.add_option("--dims", c.options.dims, "parameters of a worker");
+  app.add_option("--learning-rate", c.options.learning_rate, "");
+  app.add_option("--momentum", c.options.momentum, "");
+  app.add_option("--heterogeneity", c.quadratic.heterogeneity, "how different the workers' data are");
+  app.add_option("--noise", c.quadratic.noise, "quadratic: of gradients");
+  app.add_option("--curvature", c.quadratic.curvature, "quadratic: 0 leaves the noise only");
+  app.add_option("--condition", c.quadratic.condition, "quadratic: largest by smallest curvature");
+  app.add_option("--samples", c.logreg.samples, "logreg: of each worker");
+  app.add_option("--batch", c.logreg.batch, "logreg: samples of a gradient");
+  app.add_option("--eta-scale", c.options.eta_scale, "a2cid2: eta times this");
+  app.add_option("--realised-rate", c.options.realised_rate, "exchanges happen at this part of the rate only");
+  app.add_option("--compute-s", c.options.machines.compute_s, "seconds a gradient");
+  app.add_option("--compute", c.compute, "its spread: constant, lognormal:SIGMA, exponential");
+  app.add_option("--slow", c.slow, "3:x10 makes worker 3 ten times as slow");
+  app.add_option("--latency-s", c.options.machines.latency_s, "of a message");
+  app.add_option("--bandwidth", c.options.machines.bandwidth, "bytes a second");
+  app.add_option("--bytes", c.options.machines.bytes, "of a model");
+  app.add_option("--link", c.link, "spread of latencies and transfers");
+  app.add_option("--buckets", c.options.machines.buckets, "allreduce: parts that overlap with backward");
+  app.add_option("--graphs", c.graphs, "exchanges: star, ring, complete")->delimiter(',');
+  app.add_option("--sizes", c.sizes, "exchanges: numbers of workers")->delimiter(',');
+  app.add_flag("--json", c.json, "");
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{"Gossamer: decentralized deep learning. Workers train at their own pace and average with one neighbour at a time.", "gossamer"};
   app.set_version_flag("--version", std::string("gossamer ") + version());
@@ -64,12 +102,19 @@ int parse_and_run(int argc, char** argv) {
   classify_app->callback([&] { code = classify(classify_options); });
 
   GraphCommand graph_options;
-  CLI::App* graph_app = app.add_subcommand("graph", "Constants of a graph: gossamer graph ring 16");
-  graph_app->add_option("name", graph_options.name, "ring, complete, exponential, star, hypercube, torus, chain")->required();
+  CLI::App* graph_app = app.add_subcommand("graph", "Constants, spectral gap and exact decay of a graph or rounds: gossamer graph ring 16");
+  graph_app->add_option("name", graph_options.name, "ring, chain, complete, star, tree, exponential, hypercube, torus, random-regular:4, aer:8 (workers a node), "
+                        "file:PATH (lines \"a b [rate]\"); rounds: ring-matching, one-peer-exp, one-peer-exp-directed")->required();
   graph_app->add_option("workers", graph_options.workers, "number of workers")->required();
-  graph_app->add_option("--rate", graph_options.rate, "exchanges per worker and gradient");
+  graph_app->add_option("--rate", graph_options.rate, "exchanges per worker and gradient, on average: the hub of a star does N/2. The line `busiest` says "
+                        "what is left if no worker can do more than this, one exchange at a time")->capture_default_str();
   graph_app->add_flag("--json", graph_options.json, "");
   graph_app->callback([&] { code = graph(graph_options); });
+
+  SimulateCommand simulate_options;
+  CLI::App* simulate_app = app.add_subcommand("simulate", "Many workers in simulated time: gossamer simulate consensus --graph ring --workers 64");
+  add_simulate(*simulate_app, simulate_options);
+  simulate_app->callback([&] { code = simulate(simulate_options); });
 
   TraceMergeCommand trace_options;
   CLI::App* trace_app = app.add_subcommand("trace", "Traces of runs");

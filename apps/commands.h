@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/dist/simulation_problems.h"
+
 namespace gossamer::apps {
 
 struct TrainCommand {
@@ -41,6 +43,23 @@ struct GraphCommand {
   bool json = false;
 };
 int graph(const GraphCommand&);
+
+// Networks of workers in simulated time (dist/simulator.h). mode: consensus, quadratic, logreg, timeline, exchanges.
+struct SimulateCommand {
+  std::string mode;
+  dist::SimulationOptions options;
+  dist::QuadraticOptions quadratic;
+  dist::LogisticOptions logreg;
+  double time = 0;                      // in mean gradient durations; 0: what suits the mode
+  double from = -1;                     // consensus: the fit begins; quadratic, logreg: means over time begin; -1: after a third
+  int seeds = 0;                        // 0: what suits the mode
+  std::string compute, link;            // spreads of times, see make_spread(); empty: the default ones
+  std::vector<std::string> slow;        // "3:x10": worker 3 needs ten times as long
+  std::vector<std::string> graphs = {"star", "ring", "complete"};       // exchanges
+  std::vector<int> sizes = {16, 32, 64, 128, 256, 512, 1024};
+  bool json = false;
+};
+int simulate(const SimulateCommand&);
 
 struct TraceMergeCommand {
   std::string folder;                   // of a run that wrote trace-RANK.json

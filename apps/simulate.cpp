@@ -1,0 +1,173 @@
+// `gossamer simulate MODE`: how networks of workers behave, without the workers.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/simulation_consensus.h"
+#include "gossamer/dist/simulation_timeline.h"
+
+namespace gossamer::apps {
+namespace {
+
+constexpr int kRows = 12;                // of a table over time
+constexpr int kBar = 40;
+
+void read_slow(const std::string& text, dist::Machines& machines, int workers) {
+  int worker = -1;
+  double factor = 0;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto [colon, error] = std::from_chars(begin, end, worker);
+  const bool split = error == std::errc() && end - colon > 2 && colon[0] == ':' && colon[1] == 'x';
+  const auto [last, error2] = split ? std::from_chars(colon + 2, end, factor) : std::from_chars_result{begin, std::errc::invalid_argument};
+  check<ConfigError>(error2 == std::errc() && last == end && worker >= 0 && worker < workers && factor > 0, "simulate: --slow ", text,
+                     "; wanted is WORKER:xFACTOR such as 3:x10, with a worker from 0 to ", workers - 1);
+  if (machines.slow.size() <= static_cast<std::size_t>(worker)) machines.slow.resize(static_cast<std::size_t>(worker) + 1, 1.0);
+  machines.slow[static_cast<std::size_t>(worker)] = factor;
+}
+
+JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int seeds) {
+  const dist::SimulationOptions& o = plan.options;
+  JsonObject out;
+  out.add("mode", c.mode).add("graph", o.graph).add("workers", o.workers).add("method", o.method);
+  if (dist::is_synchronous(o.method)) out.add("rounds", plan.rounds->name());
+  else out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
+  return out.add("dims", o.dims).add("seed", o.seed).add("seeds", seeds), out;
+}
+
+std::string title(const dist::SimulationPlan& plan, int seeds) {
+  const dist::SimulationOptions& o = plan.options;
+  const bool synchronous = dist::is_synchronous(o.method);
+  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, o.method,
+                     synchronous ? "rounds " + plan.rounds->name() : "pairing " + o.pairing + fmt::format(" at rate {}", o.rate), seeds, seeds == 1 ? "" : "s");
+}
+
+// A value over time, with a bar on a logarithmic scale.
+void print_over_time(const std::vector<double>& time, const std::vector<double>& value, const char* name) {
+  double low = INFINITY, high = 0;
+  for (const double v : value)
+    if (v > 0) low = std::min(low, v), high = std::max(high, v);
+  fmt::print("  {:>10}  {}\n", "time", name);
+  const std::size_t rows = std::min<std::size_t>(kRows, value.size());
+  for (std::size_t r = 0; r < rows; ++r) {
+    const std::size_t k = rows > 1 ? r * (value.size() - 1) / (rows - 1) : 0;
+    const double part = value[k] > 0 && high > low ? std::log(value[k] / low) / std::log(high / low) : 0;
+    fmt::print("  {:>10.6g}  {:<10.3g} {:#<{}}\n", time[k], value[k], "", static_cast<int>(std::lround(part * kBar)));
+  }
+}
+
+int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
+  const auto r = dist::simulate_consensus(plan, c.time > 0 ? c.time : 300, c.seeds, c.from);
+  if (c.json) {
+    JsonObject out = head(c, plan, r.seeds);
+    out.add("decay_rate", r.decay_rate).add("fit_from", r.fit_from).add("fit_to", r.fit_to).add("exchanges", r.exchanges);
+    if (!dist::is_synchronous(plan.options.method))
+      out.add("chi1", plan.constants.chi1).add("chi2", plan.constants.chi2).add("eta", plan.constants.eta).add("alpha_tilde", plan.constants.alpha_tilde);
+    out.add("time", r.time).add("distance", r.distance);
+    fmt::print("{}\n", out.str());
+    return 0;
+  }
+  fmt::print("{}\n", title(plan, r.seeds));
+  print_over_time(r.time, r.distance, "(x - mean)^2");
+  if (std::isfinite(r.decay_rate)) fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n", r.decay_rate, r.fit_from, r.fit_to);
+  else fmt::print("  too little time between agreement and rounding errors for a fit\n");
+  return 0;
+}
+
+int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const dist::Problem& problem) {
+  const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500, c.seeds > 0 ? c.seeds : 4, c.from);
+  if (c.json) {
+    JsonObject out = head(c, plan, r.seeds);
+    out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum).add("heterogeneity", c.quadratic.heterogeneity);
+    out.add("final_loss", r.loss.back()).add("stationary_loss", r.stationary_loss).add("stationary_distance", r.stationary_distance);
+    out.add("stationary_from", r.stationary_from).add("gradients", r.gradients).add("exchanges", r.exchanges);
+    out.add("time", r.time).add("loss", r.loss).add("distance", r.distance);
+    fmt::print("{}\n", out.str());
+    return 0;
+  }
+  fmt::print("{}\n", title(plan, r.seeds));
+  print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
+  fmt::print("  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} exchanges\n", r.stationary_from, r.stationary_loss,
+             r.stationary_distance, r.gradients, r.exchanges);
+  return 0;
+}
+
+int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
+  const auto r = dist::simulate_timeline(plan, (c.time > 0 ? c.time : 500) * plan.options.machines.compute_s);
+  if (c.json) {
+    std::vector<double> steps, computing, waiting, exposed, exchanges;
+    for (const auto& w : r.workers) {
+      steps.push_back(w.steps_per_s), computing.push_back(w.computing), waiting.push_back(w.waiting), exposed.push_back(w.exposed);
+      exchanges.push_back(w.exchanges_per_step);
+    }
+    JsonObject out = head(c, plan, 1);
+    out.add("seconds", r.seconds).add("steps_per_s", r.steps_per_s).add("perfect_steps_per_s", r.perfect_steps_per_s).add("efficiency", r.efficiency);
+    out.add("worker_steps_per_s", steps).add("computing", computing).add("waiting", waiting).add("exposed", exposed).add("exchanges_per_step", exchanges);
+    fmt::print("{}\n", out.str());
+    return 0;
+  }
+  fmt::print("{}\n  worker   steps/s  computing   waiting   exposed\n", title(plan, 1));
+  for (std::size_t i = 0; i < r.workers.size(); ++i) {
+    if (r.workers.size() > 16 && i == kRows) {
+      fmt::print("  ... and {} more (--json has all)\n", r.workers.size() - i);
+      break;
+    }
+    const auto& w = r.workers[i];
+    fmt::print("  {:>6}  {:>8.3f}  {:>8.1f}%  {:>7.1f}%  {:>7.1f}%\n", i, w.steps_per_s, 100 * w.computing, 100 * w.waiting, 100 * w.exposed);
+  }
+  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if nobody ever waited: efficiency {:.3f}\n", r.steps_per_s, r.perfect_steps_per_s, r.efficiency);
+  return 0;
+}
+
+int exchanges(const SimulateCommand& c) {
+  std::string rows, powers;
+  if (!c.json) fmt::print("exchanges until |x - mean| is 1e-6 of what it was\n  graph     workers  synchronous  accelerated       A2CiD2   time of A2CiD2\n");
+  for (const std::string& graph : c.graphs) {
+    std::vector<double> n, synchronous, accelerated, a2cid2;
+    for (const int size : c.sizes) {
+      const auto r = dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : 8);
+      n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated), a2cid2.push_back(r.a2cid2);
+      JsonObject row;
+      row.add("graph", graph).add("workers", size).add("synchronous", r.synchronous).add("accelerated", r.accelerated).add("a2cid2", r.a2cid2);
+      row.add("rounds", r.rounds).add("accelerated_rounds", r.accelerated_rounds).add("time", r.time).add("time_limited", r.time_limited);
+      rows += (rows.empty() ? "" : ", ") + row.str();
+      if (c.json) continue;
+      fmt::print("  {:<9} {:>7}  {:>11.4g}  {:>11.4g}  {:>11.4g}   {:.4g}{}\n", graph, size, r.synchronous, r.accelerated, r.a2cid2, r.time,
+                 r.time_limited > 1.01 * r.time ? fmt::format(" ({:.4g} if no worker does more than one a unit of time)", r.time_limited) : "");
+      std::fflush(stdout);
+    }
+    if (c.sizes.size() < 2) continue;
+    const double s = dist::fitted_power(n, synchronous), a = dist::fitted_power(n, accelerated), x = dist::fitted_power(n, a2cid2);
+    powers += (powers.empty() ? "" : ", ") + JsonObject().add("graph", graph).add("synchronous", s).add("accelerated", a).add("a2cid2", x).str();
+    if (!c.json) fmt::print("  {:<9}  ~ n^    {:>11.2f}  {:>11.2f}  {:>11.2f}\n", graph, s, a, x);
+  }
+  if (c.json) fmt::print("{{\"mode\": \"exchanges\", \"rows\": [{}], \"powers\": [{}]}}\n", rows, powers);
+  return 0;
+}
+
+}  // namespace
+
+int simulate(const SimulateCommand& given) {
+  SimulateCommand c = given;
+  if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
+  if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
+  for (const std::string& each : c.slow) read_slow(each, c.options.machines, c.options.workers);
+  check<ConfigError>(c.seeds >= 0 && c.time >= 0, "simulate: --seeds ", c.seeds, ", --time ", c.time, "; they can't be negative");
+  if (c.mode == "exchanges") return exchanges(c);
+  const dist::SimulationPlan plan = dist::plan_simulation(c.options);
+  if (c.mode == "consensus") return consensus(c, plan);
+  if (c.mode == "timeline") return timeline(c, plan);
+  c.quadratic.dims = c.logreg.dims = c.options.dims;
+  c.quadratic.seed = c.logreg.seed = c.options.seed;
+  c.logreg.heterogeneity = c.quadratic.heterogeneity;
+  if (c.mode == "quadratic") return training(c, plan, *dist::make_quadratic(c.options.workers, c.quadratic));
+  if (c.mode == "logreg") return training(c, plan, *dist::make_logistic(c.options.workers, c.logreg));
+  fail<ConfigError>("simulate ", c.mode, ": known modes are consensus, quadratic, logreg, timeline, exchanges");
+}
+
+}  // namespace gossamer::apps
