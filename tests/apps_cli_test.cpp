@@ -181,6 +181,16 @@ TEST_F(Cli, GraphPrintsTheConstants) {
   EXPECT_NEAR(g["chi2"].get<double>(), 0.93750, 1e-5);
   EXPECT_NEAR(g["eta"].get<double>(), 0.142474, 1e-5);
   EXPECT_NEAR(g["alpha_tilde"].get<double>(), 1.87169, 1e-5);
+  EXPECT_NEAR(g["rho"].get<double>(), 0.94925, 1e-5);
+  EXPECT_EQ(g["rounds"].get<int>(), 266);
+  EXPECT_NEAR(g["decay_plain"].get<double>(), 0.07535, 1e-5);
+  EXPECT_NEAR(g["decay_a2cid2"].get<double>(), 0.19855, 1e-5);
+  const Json star = Json::parse(run({"graph", "star", "64", "--json"}).out);
+  EXPECT_NEAR(star["chi1_one_at_a_time"].get<double>(), 63, 1e-6);
+  EXPECT_TRUE(star["decay_plain"].is_null());
+  const Json rounds = Json::parse(run({"graph", "one-peer-exp", "16", "--json"}).out);
+  EXPECT_EQ(rounds["rounds"].get<int>(), 4);
+  EXPECT_FALSE(rounds.contains("chi1"));
   const Json twice = Json::parse(run({"graph", "ring", "16", "--rate", "2", "--json"}).out);
   EXPECT_NEAR(twice["eta"].get<double>(), 2 * 0.142474, 2e-5);
 }

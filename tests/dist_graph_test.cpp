@@ -6,9 +6,20 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
 
 namespace gossamer::dist {
 namespace {
+
+template <class F>
+std::string text(F f) {
+  try {
+    f();
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
 
 struct Row { const char* graph; int n; double chi1, chi2, eta, alpha_tilde; };
 
@@ -50,18 +61,114 @@ TEST(Graph, T6_EdgeTransitiveGraphsHaveFostersChi2AndTheRateOnlyScalesEta) {
       }
 }
 
-TEST(Graph, EveryGraphIsValidForTheSizesItTakesAndHasTheSameBudget) {
+TEST(Graph, EcosystemTable_ConstantsOfLargeRingsAndStarsAndOneExchangeAtATime) {
+  EXPECT_NEAR(constants(make_graph("ring", 1024)).chi1, 53121.6, 0.05);
+  EXPECT_NEAR(constants(make_graph("ring", 1024)).chi2, .99902, 1e-5);
+  // The hub of a star does n/2 exchanges per unit of time. If it can do only one, chi1 is n - 1.
+  for (const int n : {4, 16, 64}) {
+    const Graph star = make_graph("star", n);
+    double hub = 0;
+    for (const Edge& e : star.edges) hub += e.rate;
+    EXPECT_NEAR(hub, n / 2.0, 1e-12);
+    EXPECT_NEAR(constants(star).chi1 * hub, n - 1, 1e-9) << n;
+  }
+}
+
+TEST(Graph, EveryGraphIsValidOrSaysWhichSizesAreAndHasTheSameBudget) {
   for (const std::string& name : graph_names())
-    for (const int n : {1, 2, 3, 4, 6, 8, 9, 12, 16, 27, 32}) {
-      if (name == "hypercube" && (n & (n - 1))) continue;
+    for (int n = 1; n <= 70; ++n) {
+      SCOPED_TRACE(name + " " + std::to_string(n));
+      const std::string error = text([&] { validate(make_graph(name, n, 1.5)); });
+      if ((name == "hypercube" || name == "aer") && (n & (n - 1))) EXPECT_NE(error.find("must be a power of two ("), std::string::npos) << error;
+      else if (name == "torus" && error != "no error") EXPECT_NE(error.find(" can, or use ring"), std::string::npos) << error;
+      else EXPECT_EQ(error, "no error");
+      if (error != "no error") continue;
       const Graph g = make_graph(name, n, 1.5);
-      EXPECT_NO_THROW(validate(g)) << name << n;
       double total = 0;
       for (const Edge& e : g.edges) total += e.rate;
       if (n == 1) continue;
-      EXPECT_NEAR(total, 1.5 * n / 2, 1e-12) << name << n;
-      EXPECT_GT(constants(g).eta, 0) << name << n;
+      EXPECT_NEAR(total, 1.5 * n / 2, 1e-12 * n);
+      EXPECT_GT(constants(g).eta, 0);
     }
+}
+
+TEST(Graph, RandomRegularGraphsAreRegularConnectedAndTheSameForAll) {
+  for (int n = 2; n <= 70; ++n)
+    for (const int degree : {1, 2, 3, 4, 5, 8, n - 1}) {
+      const std::string name = "random-regular:" + std::to_string(degree);
+      const std::string error = text([&] { make_graph(name, n); });
+      const bool possible = degree < n && n * degree % 2 == 0 && (degree > 1 || n == 2);
+      ASSERT_EQ(error == "no error", possible) << name << " " << n << ": " << error;
+      if (!possible) continue;
+      const Graph g = make_graph(name, n), again = make_graph(name, n);
+      ASSERT_NO_THROW(validate(g));
+      ASSERT_EQ(g.edges.size(), static_cast<std::size_t>(n * degree / 2)) << name << " " << n;
+      for (int i = 0; i < n; ++i) {
+        ASSERT_EQ(g.neighbours(i).size(), static_cast<std::size_t>(degree)) << name << " " << n;
+        ASSERT_EQ(g.neighbours(i), again.neighbours(i));
+      }
+    }
+  bool different = false;
+  for (int i = 0; i < 32; ++i) different |= make_graph("random-regular:3:1", 32).neighbours(i) != make_graph("random-regular:3:2", 32).neighbours(i);
+  EXPECT_TRUE(different);
+  EXPECT_LT(constants(make_graph("random-regular:4", 64)).chi1, 10);              // an expander; the ring has 207
+  EXPECT_NE(text([] { make_graph("random-regular:3", 9); }).find("must be even"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("random-regular:9", 8); }).find("only 7 others"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("random-regular:1", 8); }).find("2 neighbours are the least"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("random-regular:4x", 8); }).find("\"4x\" is not a whole number"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("random-regular:4:", 8); }).find("not a whole number"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("ring:4", 8); }).find("takes nothing behind a colon"), std::string::npos);
+}
+
+TEST(Graph, AnAlternatingExpRingJoinsNodesAsAHypercube) {
+  const Graph g = make_graph("aer:2", 16);                 // 8 nodes of 2
+  EXPECT_EQ(g.neighbours(0), (std::vector<int>{1, 2, 3, 4, 5, 8, 9}));
+  EXPECT_NEAR(g.rate(0, 1), 9 * g.rate(0, 2), 1e-12);      // 3 log2(8) times as often
+  EXPECT_EQ(make_graph("aer", 16, 1, 2).neighbours(5), g.neighbours(5));
+  EXPECT_EQ(make_graph("aer", 8).neighbours(5), make_graph("hypercube", 8).neighbours(5));
+  EXPECT_EQ(make_graph("aer:4", 4).neighbours(0), (std::vector<int>{1, 2, 3}));
+  EXPECT_NE(text([] { make_graph("aer:3", 8); }).find("multiple of 3"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("aer:0", 8); }).find("at least 1"), std::string::npos);
+}
+
+TEST(Graph, AFileGivesEdgesAndRelativeRates) {
+  const Graph g = parse_graph("# a triangle with a tail\n0 1 2.5 # twice as often\r\n\n 2\t1 1.25\n0 2 1.25\n3 0 1.25", "net.txt", 4, 2);
+  EXPECT_NO_THROW(validate(g));
+  EXPECT_EQ(g.name, "file:net.txt");
+  EXPECT_EQ(g.neighbours(0), (std::vector<int>{1, 2, 3}));
+  EXPECT_NEAR(g.rate(0, 1), 4 * 2.0 / 5, 1e-12);           // 2 * 4 / 2 exchanges, two fifths of them here
+  EXPECT_NEAR(g.rate(1, 2), 4 * 1.0 / 5, 1e-12);
+  const auto error = [](const char* content, int n = 3) { return text([&] { parse_graph(content, "net.txt", n); }); };
+  EXPECT_EQ(error("", 1), "no error");
+  EXPECT_NE(error("0 1\n1 2 x\n").find("net.txt, line 2: rate \"x\""), std::string::npos);
+  EXPECT_NE(error("0 1\n\n1 3\n").find("net.txt, line 3: worker 3; there are 0 to 2"), std::string::npos);
+  EXPECT_NE(error("0 1\n-1 2").find("worker -1"), std::string::npos);
+  EXPECT_NE(error("0 1\n1 0 2\n1 2").find("line 2: the edge 1-0 stands in line 1 already"), std::string::npos);
+  EXPECT_NE(error("1 1").find("its own neighbour"), std::string::npos);
+  EXPECT_NE(error("0 1 1 1").find("\"0 1 1 1\" is not \"worker worker [rate]\""), std::string::npos);
+  EXPECT_NE(error("0").find("is not"), std::string::npos);
+  EXPECT_NE(error("0 99999999999999999999").find("is not"), std::string::npos);
+  for (const char* rate : {"0 1 0", "0 1 -1", "0 1 inf", "0 1 nan", "0 1 1e999"}) EXPECT_NE(error(rate).find("positive number"), std::string::npos) << rate;
+  EXPECT_NE(error("0 1").find("no path leads from worker 0 to worker 2"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("file:no/such/file", 3); }).find("no/such/file: it can't be read"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("file:.", 3); }).find("can't be read"), std::string::npos);
+  EXPECT_NE(text([] { make_graph("file", 3); }).find("file:PATH"), std::string::npos);
+}
+
+TEST(Graph, AFileOfNoiseIsAnErrorAndNothingElse) {
+  Rng random(7);
+  const std::string_view alphabet = "0123456789 \n\t-+.eE#xi\0\xff";
+  int accepted = 0;
+  for (int k = 0; k < 20000; ++k) {
+    std::string content;
+    for (std::uint32_t i = random.below(40); i > 0; --i) content += alphabet[random.below(static_cast<std::uint32_t>(alphabet.size()))];
+    try {
+      validate(parse_graph(content, "noise", 2));
+      ++accepted;
+    } catch (const ConfigError&) {
+    }
+  }
+  EXPECT_LT(accepted, 20000);
 }
 
 TEST(Graph, ShapesAreAsTheirNamesSay) {
@@ -70,6 +177,7 @@ TEST(Graph, ShapesAreAsTheirNamesSay) {
   EXPECT_EQ(make_graph("star", 5).neighbours(0), (std::vector<int>{1, 2, 3, 4}));
   EXPECT_EQ(make_graph("hypercube", 8).neighbours(5), (std::vector<int>{1, 4, 7}));
   EXPECT_EQ(make_graph("torus", 12).neighbours(0), (std::vector<int>{1, 3, 4, 8}));
+  EXPECT_EQ(make_graph("tree", 12).neighbours(1), (std::vector<int>{0, 3, 4}));
   EXPECT_EQ(make_graph("exponential", 8).neighbours(0), (std::vector<int>{1, 2, 4, 6, 7}));
   const Graph e = make_graph("exponential", 8);
   EXPECT_NEAR(e.rate(0, 4), 2 * e.rate(0, 1), 1e-12);
@@ -77,14 +185,6 @@ TEST(Graph, ShapesAreAsTheirNamesSay) {
 }
 
 TEST(Graph, ErrorsNameTheGraphAndWhatItCanHave) {
-  const auto text = [](auto f) {
-    try {
-      f();
-    } catch (const ConfigError& e) {
-      return std::string(e.what());
-    }
-    return std::string("no error");
-  };
   EXPECT_NE(text([] { make_graph("rign", 4); }).find("ring"), std::string::npos);
   EXPECT_NE(text([] { make_graph("hypercube", 12); }).find("8 or 16"), std::string::npos);
   EXPECT_NE(text([] { make_graph("torus", 7); }).find("8 can"), std::string::npos);
