@@ -21,7 +21,8 @@ double median(std::vector<double> v) {
 
 }  // namespace
 
-AdaptiveDeadline::AdaptiveDeadline(double lower, double upper, double k) : lower_(lower), upper_(upper), k_(k) {
+AdaptiveDeadline::AdaptiveDeadline(double lower, double upper, double first, double k)
+    : lower_(lower), upper_(upper), first_(first > 0 ? first : upper), k_(k) {
   check<ConfigError>(lower > 0 && lower <= upper && k > 0, "a deadline between ", lower, " and ", upper, " s with ", k,
                      " deviations; wanted is 0 < lower <= upper and more than 0 deviations");
 }
@@ -36,7 +37,7 @@ void AdaptiveDeadline::took(double seconds) {
 void AdaptiveDeadline::missed() { patience_ = std::min(patience_ * 2, 1e6); }
 
 double AdaptiveDeadline::limit() const {
-  if (window_.size() < kFirst) return upper_;
+  if (window_.size() < kFirst) return std::clamp(patience_ * first_, lower_, upper_);
   const double middle = median({window_.begin(), window_.end()});
   std::vector<double> deviations;
   for (const double s : window_) deviations.push_back(std::abs(s - middle));

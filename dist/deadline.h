@@ -11,17 +11,18 @@ namespace gossamer::dist {
 
 class AdaptiveDeadline {
  public:
-  // Seconds; the limit stays in [lower, upper]. ConfigError unless 0 < lower <= upper and k > 0.
-  AdaptiveDeadline(double lower, double upper, double k = 8);
+  // Seconds; the limit stays in [lower, upper]. first: the limit until kFirst came through; 0: upper, for what is costly to repeat.
+  // ConfigError unless 0 < lower <= upper and k > 0.
+  AdaptiveDeadline(double lower, double upper, double first = 0, double k = 8);
 
   void took(double seconds);                       // one came through
   void missed();                                   // one was given up at limit(): the next may take twice as long, until one comes through
-  double limit() const;                            // `upper` until kFirst came through
+  double limit() const;
 
   static constexpr std::size_t kWindow = 33, kFirst = 5;      // of the latest; an odd number has a middle
 
  private:
-  double lower_, upper_, k_;
+  double lower_, upper_, first_, k_;
   double patience_ = 1;
   std::deque<double> window_;
 };

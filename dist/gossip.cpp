@@ -8,11 +8,14 @@
 #include "gossamer/dist/finish.h"
 
 namespace gossamer::dist {
+namespace {
+constexpr double kTakeoverPatience = 3;      // exchange_timeout_s until a restarted worker must have found a state
+}
 
 GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
     : accelerated_(accelerated), params_(params), optimizer_(optimizer), group_(group), options_(options),
       membership_(group, options.min_workers),
-      state_(params.values(), accelerated && group.size() > 1 && options.rate > 0) {
+      state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
   check<ConfigError>(!exchanges || !params.aliased(), name(), ": exchanges change the parameters while gradients are computed; build FlatParams "
                      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
@@ -26,7 +29,27 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
     state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())), facts, kReplayPatience * options.exchange_timeout_s);
   if (!options.record.empty()) state_.recorder = std::make_unique<Recorder>(options.record, facts);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
-  if (group.size() > 1) exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options);
+  if (group.size() == 1) return;
+  const double digest = state_digest(name(), params, graph, options);
+  std::optional<Takeover> taken;
+  if (options.rejoin) taken = come_back(digest, graph);
+  state_.giver = std::make_unique<StateGiver>(group, digest, Seconds(options.exchange_timeout_s));
+  exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options, taken ? &taken->early : nullptr);
+}
+
+// Goes on from where a neighbour is.
+Takeover GossipMethod::come_back(double digest, const Graph& graph) {
+  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel());
+  Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s), Seconds(kTakeoverPatience * options_.exchange_timeout_s));
+  Tensor(params_.values()).copy_from(block.x);
+  if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
+  if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
+  params_.refresh();
+  int alive = 0;
+  for (int rank = 0; rank < group_.size(); ++rank) alive += group_.control().alive(rank) ? 1 : 0;
+  state_.progress = block.progress();
+  state_.set_alive(alive, block.gradients_of_all());
+  return taken;
 }
 
 GossipMethod::~GossipMethod() = default;
@@ -61,6 +84,7 @@ void GossipMethod::step(double learning_rate) {
     });
     state_.progress += 1;
     ++state_.stats.gradients;
+    if (state_.giver && state_.giver->wanted()) state_.give();
     state_.record({.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = state_.worker.gossip.eta});
   }
   if (state_.replay) state_.replay->pass();

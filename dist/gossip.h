@@ -21,6 +21,7 @@ class GossipMethod : public Method {
   bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
 
  private:
+  Takeover come_back(double digest, const Graph&);
   void wait_for_exchanges();
   void settle() const;                          // under the mutex: this worker's progress stays from now on
   bool done_as_recorded() const;

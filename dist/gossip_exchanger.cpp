@@ -8,16 +8,21 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kStopLimit = 600;           // seconds that others may go on training after this worker is done
 constexpr double kLongestPause = 1;          // seconds
 
 }  // namespace
 
-Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph, const MethodOptions& options)
+Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph, const MethodOptions& options,
+                     const std::vector<Event>* early)
     : state_(state), group_(group), membership_(membership), base_(graph), options_(options), link_(group.control()),
       policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay) : make_partner_policy(options, graph, group.rank())),
       transfer_(state, group, options_),
-      dead_(static_cast<std::size_t>(graph.n)), stopped_(static_cast<std::size_t>(graph.n)) {
+      peers_(static_cast<std::size_t>(graph.n)), came_back_(early != nullptr) {
+  if (early) early_.assign(early->begin(), early->end());
+  for (int p = 0; came_back_ && p < graph.n; ++p)
+    if (p != group.rank()) peer(p).dead = !link_.alive(p);
+  for (int p = 0; p < graph.n; ++p)
+    if (peer(p).dead) policy_->gone(p);
   adopt_graph();
   thread_ = std::thread([this] { run(); });
 }
@@ -50,8 +55,11 @@ void Exchanger::run() {
     state_.error = std::current_exception();
     if (state_.replay) state_.replay->give_up();
   }
+  for (int p = 0; p < base_.n; ++p)
+    if (peer(p).dead) membership_.left(p);   // who comes back from now on comes too late
   transfer_.abort();                         // an error in mid-exchange: the payload must let go of our buffers before they are freed
   transfer_.settle();
+  settle_giver();
   // The last word to everyone: whoever still waits for an answer of ours has it now. epoch 1: training ended as planned.
   const std::scoped_lock lock(state_.mutex);
   Message bye{.type = MessageType::bye};
@@ -63,17 +71,25 @@ void Exchanger::run() {
 }
 
 void Exchanger::loop() {
+  if (came_back_)
+    for (int p = 0; p < base_.n; ++p)
+      if (p != group_.rank() && !peer(p).dead) greet(p, true);
   for (;;) {
     turn();
     if (finished()) return;
-    handle(link_.next(pause()));
+    if (early_.empty()) {
+      handle(link_.next(pause()));
+    } else {
+      handle(early_.front());
+      early_.pop_front();
+    }
     flush();
   }
 }
 
 void Exchanger::turn() {
   if (abandoned_) transfer_.abort();
-  else if (stopping_ && !said_stop_ && policy_->may_stop()) stop();
+  else if (stopping_) say_stopped();
   policy_->advance(now());
   if (arrived_ && (abandoned_ || policy_->may_end())) {
     end_transfer();
@@ -84,17 +100,12 @@ void Exchanger::turn() {
     transfer_.begin(*meeting);
     policy_->begun();
   }
+  for (int p = 0; p < base_.n; ++p)
+    if (peer(p).returning && wall_seconds() - peer(p).said_back_at > kLongestPause) greet(p);
   const std::scoped_lock lock(state_.mutex);
+  if (state_.giver) state_.giver->turn();
   state_.hold = policy_->hold();
   state_.changed.notify_all();
-}
-
-void Exchanger::stop() {
-  policy_->stop();
-  for (int peer = 0; peer < base_.n; ++peer)
-    if (peer != group_.rank()) link_.send(peer, {.type = MessageType::stopped});
-  said_stop_ = true;
-  stop_since_ = wall_seconds();
 }
 
 // Time as the policy sees it; what training has waited for in vain is dropped first.
@@ -112,17 +123,10 @@ Now Exchanger::now() {
   return out;
 }
 
-bool Exchanger::finished() const {
+bool Exchanger::finished() {
   if (transfer_.under_way()) return false;             // the payload still holds our buffers
   if (abandoned_) return true;
-  if (!said_stop_ || policy_->meeting() || !policy_->resting()) return false;
-  std::string late;
-  for (int peer = 0; peer < base_.n; ++peer)
-    if (const auto p = static_cast<std::size_t>(peer); peer != group_.rank() && !dead_[p] && !stopped_[p])
-      late += (late.empty() ? "" : ", ") + std::to_string(peer);
-  check<DistError>(late.empty() || wall_seconds() - stop_since_ < kStopLimit, "worker ", group_.rank(), ": done, but worker(s) ", late,
-                   " did not stop within ", kStopLimit, " s; do all workers have the same total_samples?");
-  return late.empty();
+  return said_stop_ && !policy_->meeting() && policy_->resting() && agreed();
 }
 
 Seconds Exchanger::pause() {
@@ -142,20 +146,45 @@ void Exchanger::flush() {
 
 void Exchanger::handle(const Event& e) {
   switch (e.kind) {
-    case Event::Kind::message:
-      if (e.message.type == MessageType::stopped) stopped_.at(static_cast<std::size_t>(e.peer)) = true, policy_->stopped(e.peer);
-      else if (e.message.type == MessageType::bye && e.message.epoch == 1) policy_->gone(e.peer);      // for pairing only
-      else if (e.message.type == MessageType::bye) membership_.left(e.peer), bury(e.peer, "left");
-      else policy_->receive(e.peer, e.message);
+    case Event::Kind::message: return handle(e.peer, e.message);
+    case Event::Kind::exchanged: {
+      if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session()) arrived_ = e.ok;
+      bool given = false;
+      if (state_.giver) {
+        const std::scoped_lock lock(state_.mutex);
+        given = state_.giver->ended(e);
+      }
+      if (given && peer(e.peer).waiting) returned(e.peer, *std::exchange(peer(e.peer).waiting, std::nullopt));
       return;
-    case Event::Kind::exchanged:
-      if (transfer_.under_way() && e.peer == transfer_.peer()) arrived_ = e.ok;
-      return;
+    }
     case Event::Kind::dead: return bury(e.peer, "dead");
     case Event::Kind::joined:
+      peer(e.peer).returning = peer(e.peer).dead;
+      return greet(e.peer);
     case Event::Kind::woken:
     case Event::Kind::none: return;
   }
+}
+
+void Exchanger::handle(int from, const Message& m) {
+  switch (m.type) {
+    case MessageType::back: return returned(from, m);
+    case MessageType::ask_state: {
+      const std::scoped_lock lock(state_.mutex);
+      if (state_.giver) state_.giver->asked(from, m, stopping_);
+      return;
+    }
+    case MessageType::bye:
+      if (m.epoch == 1) return policy_->gone(from);      // for pairing only
+      membership_.left(from);
+      return bury(from, "left");
+    default: break;
+  }
+  if (peer(from).dead) return;                           // late words
+  if (m.type != MessageType::stopped) return policy_->receive(from, m);
+  const bool known = peer(from).stopped.has_value();
+  peer(from).stopped = m.epoch;
+  if (!known) policy_->stopped(from);
 }
 
 void Exchanger::end_transfer() {
@@ -164,42 +193,6 @@ void Exchanger::end_transfer() {
   arrived_.reset();
   policy_->ended();
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
-}
-
-// Whoever is gone takes part in nothing any more; its neighbours are joined, and the constants follow the new graph.
-void Exchanger::bury(int peer, const std::string& what) {
-  const auto p = static_cast<std::size_t>(peer);
-  if (dead_.at(p)) return;
-  dead_[p] = true;
-  if (transfer_.peer() == peer) transfer_.abort();
-  policy_->gone(peer);
-  adopt_graph();
-  int alive = 0;
-  {
-    const std::scoped_lock lock(state_.mutex);
-    state_.record({.kind = RecordedEvent::Kind::gone, .peer = peer});
-    state_.progress_of_dead += state_.progress;
-    alive = --state_.alive;
-    state_.stats.alive = alive;
-  }
-  if (options_.on_fault) options_.on_fault(what, peer);
-  check<DistError>(alive >= options_.min_workers, "worker ", group_.rank(), ": only ", alive, " of ", base_.n, " workers are alive, at least ",
-                   options_.min_workers, " are wanted; resume from the last checkpoint");
-}
-
-void Exchanger::adopt_graph() {
-  const Graph g = heal(base_, dead_);
-  policy_->adopt(g, dead_);
-  double total = 0;
-  int alive = 0;
-  for (const bool dead : dead_) alive += dead ? 0 : 1;
-  for (const Edge& e : g.edges) total += e.rate;
-  const GraphConstants k = constants(g);
-  const double mean_rate = 2 * total / alive;              // exchanges of a worker per unit of time, as the graph is scaled
-  const std::scoped_lock lock(state_.mutex);
-  state_.eta_at_rate_1 = state_.worker.has_twin() && mean_rate > 0 ? k.eta / mean_rate : 0;
-  state_.worker.gossip.alpha_tilde = k.alpha_tilde;
-  state_.worker.longest_gap = options_.rate > 0 ? 2 / options_.rate : 1;
 }
 
 }  // namespace gossamer::dist

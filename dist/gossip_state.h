@@ -10,29 +10,38 @@
 #include "gossamer/dist/clock.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/rejoin.h"
 #include "gossamer/dist/replay.h"
 #include "gossamer/dist/worker_state.h"
 
 namespace gossamer::dist {
 
 struct GossipState {
-  GossipState(Tensor values, bool with_twin) : worker(std::move(values), with_twin) {}
+  GossipState(Tensor values, Tensor statistics, bool with_twin) : worker(std::move(values), with_twin), buffers(std::move(statistics)) {}
 
   std::mutex mutex;
   std::condition_variable changed;       // the hold moved, an exchange ended, or error was set
 
   WorkerState<Tensor> worker;
+  Tensor buffers;                        // batch-norm statistics; the training thread writes them, under no lock
   GradientClock clock;
   RateTracker rate;
   double eta_at_rate_1 = 0;              // of the graph as it is now
 
   // Progress (P5): +1 with each own gradient, averaged with the partner at each exchange. The sum over workers is the number of gradients
   // done by all; so (number of workers) * progress estimates it anywhere. A dead worker takes its share with it, about as large as
-  // ours at that moment: that share is kept here, since its gradients have been used.
-  double progress = 0, progress_of_dead = 0;
+  // ours at that moment: that share is kept in `beyond`, since its gradients have been used, and comes off it when the worker is back.
+  // `beyond` is averaged as progress is. Both are left alone between two that do not know of the same deaths yet.
+  double progress = 0, beyond = 0;
   int alive = 1;
+  double members = 0;                    // names the set of workers that count as alive
+  void set_alive(int count, double gradients) {            // the number of gradients stays what it was found to be
+    alive = count;
+    stats.alive = count;
+    beyond = gradients - alive * progress;
+  }
   bool settled = false;                  // this worker is done: its progress stays, or a partner would stop short on account of it
-  double gradients_of_all() const { return progress_of_dead + alive * progress; }
+  double gradients_of_all() const { return beyond + alive * progress; }
 
   // Pace: set by the communication thread after each of its events. What training did not get in that time it does without.
   Hold hold;
@@ -47,6 +56,8 @@ struct GossipState {
   void record(const RecordedEvent& e) {
     if (recorder) recorder->add(e);
   }
+  std::unique_ptr<StateGiver> giver;     // for those that were started again; none: this worker is alone
+  void give() { giver->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, progress, gradients_of_all()); }
   std::exception_ptr error;              // of the communication thread; thrown by the next step
   MethodStats stats;
 };

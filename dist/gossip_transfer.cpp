@@ -4,13 +4,16 @@
 #include <cstring>
 
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/exchange_trace.h"
 
 namespace gossamer::dist {
 namespace {
 
 constexpr double kSettleLimit = 30;          // seconds for an exchange that was given up to let go of its buffers
-constexpr int kProgressFloats = 2;           // one double
+constexpr int kProgressFloats = 6;           // three doubles
+
+std::uint64_t arrow(int a, int b, std::uint64_t session) {
+  return static_cast<std::uint64_t>(std::min(a, b)) << 48 | static_cast<std::uint64_t>(std::max(a, b)) << 32 | (session & 0xffffffffu);
+}
 
 }  // namespace
 
@@ -31,21 +34,30 @@ void Transfer::begin(const Meeting& meeting) {
     state_.changed.wait(lock, [&] { return !state_.held; });           // a copy is being taken: short
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
     mark_ = state_.worker.snapshot(time_, own_);
-    own_progress_ = state_.settled ? NAN : state_.progress;
+    own_progress_ = {state_.settled ? NAN : state_.progress, state_.beyond, state_.members};
     gradients_ = state_.stats.gradients;
     state_.record({.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
     state_.in_flight = true;
-    trace_departure(group_.rank(), peer_, session_);
+    if (peer_ > group_.rank()) trace::flow("gossip", arrow(peer_, group_.rank(), session_), true);
   }
+  static_assert(sizeof own_progress_ == kProgressFloats * sizeof(float));
   std::memcpy(send_.as<float>() + own_.numel(), &own_progress_, sizeof own_progress_);
-  began_us_ = transfer_begins();
+  limit_ = limit(peer_);
+  began_us_ = trace::enabled() ? trace::now_us() : 0;
   began_ = wall_seconds();
   const double limit = options_.exchange_timeout_s * (meeting.t ? kReplayPatience : 1);
   group_.payload().exchange(peer_, session_, send_.span<float>(), receive_.span<float>(), Seconds(limit));
 }
 
+// A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time it needs.
+double Transfer::limit(int peer) {
+  if (state_.replay) return options_.exchange_timeout_s;      // what came through in the record shall come through again
+  const double least = std::min(options_.exchange_least_s, options_.exchange_timeout_s);
+  return limits_.try_emplace(peer, least, options_.exchange_timeout_s).first->second.limit();
+}
+
 bool Transfer::end(bool arrived) {
-  trace_transfer(peer_, began_us_);
+  if (trace::enabled()) trace::complete("exchange", began_us_, trace::now_us(), peer_);
   const double distance = arrived ? squared_distance(own_, theirs_) : 0;
   ExchangeRecord done{.peer = peer_, .session = session_, .time = time_, .distance = std::sqrt(distance), .seconds = wall_seconds() - began_,
                       .staleness = 0, .ok = arrived && std::isfinite(distance)};
@@ -54,10 +66,13 @@ bool Transfer::end(bool arrived) {
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
-      double theirs = 0;
+      Progress theirs;
       std::memcpy(&theirs, receive_.as<float>() + own_.numel(), sizeof theirs);
       state_.worker.apply(mark_, own_, theirs_);
-      if (std::isfinite(own_progress_) && std::isfinite(theirs)) state_.progress -= 0.5 * (own_progress_ - theirs);
+      if (std::isfinite(own_progress_.progress) && std::isfinite(theirs.progress) && own_progress_.members == theirs.members) {
+        state_.progress -= 0.5 * (own_progress_.progress - theirs.progress);
+        state_.beyond -= 0.5 * (own_progress_.beyond - theirs.beyond);
+      }
       state_.rate.exchange();
       ++state_.stats.exchanges;
       state_.squared_distance = state_.squared_distance < 0 ? distance : 0.9 * state_.squared_distance + 0.1 * distance;
@@ -69,7 +84,11 @@ bool Transfer::end(bool arrived) {
     state_.stats.transfer_s += done.seconds;
     state_.in_flight = false;
     state_.changed.notify_all();
-    if (done.ok) trace_arrival(group_.rank(), peer_, session_);
+    if (peer_ < group_.rank()) trace::flow("gossip", arrow(peer_, group_.rank(), session_), false);
+  }
+  if (const auto found = limits_.find(peer_); found != limits_.end()) {
+    if (arrived) found->second.took(done.seconds);
+    else if (done.seconds >= 0.9 * limit_) found->second.missed();
   }
   peer_ = -1;
   if (options_.on_exchange) options_.on_exchange(done);

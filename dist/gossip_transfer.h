@@ -1,6 +1,9 @@
 // One exchange: a snapshot of both sides, the transfer, the jump (worker_state.h). With whom and when is a PartnerPolicy's matter.
 #pragma once
 
+#include <map>
+
+#include "gossamer/dist/deadline.h"
 #include "gossamer/dist/gossip_state.h"
 
 namespace gossamer::dist {
@@ -19,17 +22,25 @@ class Transfer {
 
   bool under_way() const { return peer_ >= 0; }
   int peer() const { return peer_; }     // -1: none
+  std::uint64_t session() const { return session_; }
 
  private:
   GossipState& state_;
   Group& group_;
   const MethodOptions& options_;
-  Tensor send_, receive_;                // [size + 2]: a snapshot of x, then the progress (one double)
+  // What both sides know of the run's progress travels behind x. progress: NaN once it is settled.
+  struct Progress { double progress, beyond, members; };
+
+  double limit(int peer);
+
+  Tensor send_, receive_;                // [size + 6]: a snapshot of x, then Progress
   Tensor own_, theirs_;                  // their first `size` elements
   int peer_ = -1;
   std::uint64_t session_ = 0;
   i64 gradients_ = 0;                    // own, at the snapshot
-  double mark_ = 0, time_ = 0, own_progress_ = 0, began_us_ = 0, began_ = 0;
+  Progress own_progress_{};
+  double mark_ = 0, time_ = 0, began_us_ = 0, began_ = 0, limit_ = 0;
+  std::map<int, AdaptiveDeadline> limits_;       // of each edge
 };
 
 }  // namespace gossamer::dist

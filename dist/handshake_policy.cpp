@@ -4,7 +4,8 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kProposalLimit = 0.2;       // seconds without an answer (host-communication: 200 ms)
+constexpr double kLeastAnswer = 0.2, kMostAnswer = 2;      // seconds for the answer to a proposal (host-communication: 200 ms)
+constexpr double kRemind = 2;                // times the limit of an answer, without any change
 constexpr double kHoldGradients = 1;         // training waits for this many of its gradients at most: who can't keep up loses exchanges, not time
 
 std::map<int, double> nobody_yet(int self, int workers) {
@@ -19,7 +20,7 @@ std::map<int, double> nobody_yet(int self, int workers) {
 HandshakePolicy::HandshakePolicy(int self, int workers, double rate, const std::string& quota, std::uint64_t seed)
     : self_(self), rate_(rate), random_(seed, 0x70616972u + static_cast<std::uint64_t>(self)),
       pairing_(self, nobody_yet(self, workers), [this](std::span<const double> rates) { return choose(rates); }),
-      quota_(quota, seed, 0x676f7373u + static_cast<std::uint64_t>(self)) {
+      quota_(quota, seed, 0x676f7373u + static_cast<std::uint64_t>(self)), answers_(kLeastAnswer, kMostAnswer, kLeastAnswer) {
   pairing_.open();
 }
 
@@ -49,9 +50,26 @@ void HandshakePolicy::adopt(const Graph& g, const std::vector<bool>& gone) {
 void HandshakePolicy::advance(const Now& now) {
   now_ = now;
   if (!stopped_ && !pairing_.wanting() && quota_.next() <= now.t) pairing_.due();
-  if (pairing_.state() == Pairing::State::proposing) {
-    if (proposal_ != pairing_.session()) proposal_ = pairing_.session(), proposed_at_ = now.wall;
-    else if (now.wall - proposed_at_ > kProposalLimit) pairing_.time_out();
+  const bool proposing = pairing_.state() == Pairing::State::proposing;
+  if (proposal_ != 0 && (!proposing || proposal_ != pairing_.session())) {
+    answers_.took(now.wall - proposed_at_);
+    proposal_ = 0;
+  }
+  if (proposing && proposal_ == 0) {
+    proposal_ = pairing_.session();
+    proposed_at_ = now.wall;
+  } else if (proposing && now.wall - proposed_at_ > answers_.limit()) {
+    answers_.missed();
+    proposal_ = 0;
+    pairing_.time_out();
+  }
+  std::vector<std::uint32_t> state = pairing_.fingerprint();
+  if (state != last_) {
+    last_ = std::move(state);
+    changed_at_ = now.wall;
+  } else if (now.wall - changed_at_ > kRemind * answers_.limit()) {
+    changed_at_ = now.wall;
+    pairing_.remind();
   }
 }
 
@@ -79,7 +97,7 @@ bool HandshakePolicy::resting() const { return pairing_.state() == Pairing::Stat
 
 Wake HandshakePolicy::wake() const {
   Wake wake;
-  if (pairing_.state() == Pairing::State::proposing) wake.wall = (proposal_ == pairing_.session() ? proposed_at_ : now_.wall) + kProposalLimit;
+  if (pairing_.state() == Pairing::State::proposing) wake.wall = (proposal_ != 0 ? proposed_at_ : now_.wall) + answers_.limit();
   if (!stopped_ && !pairing_.wanting()) wake.t = quota_.next();
   return wake;
 }

@@ -2,6 +2,7 @@
 // partner, and slow ones hold nobody up.
 #pragma once
 
+#include "gossamer/dist/deadline.h"
 #include "gossamer/dist/pairing.h"
 #include "gossamer/dist/partner_policy.h"
 #include "gossamer/dist/quota.h"
@@ -42,8 +43,11 @@ class HandshakePolicy : public PartnerPolicy {
   Quota quota_;
   Now now_;
   bool stopped_ = false;
-  std::uint32_t proposal_ = 0;
+  std::uint32_t proposal_ = 0;                   // that is unanswered; 0: none
   double proposed_at_ = 0;
+  AdaptiveDeadline answers_;                     // of proposals
+  std::vector<std::uint32_t> last_;              // the pairing as it was when it last changed, and when that was
+  double changed_at_ = 0;
 };
 
 }  // namespace gossamer::dist

@@ -132,8 +132,12 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
   if (group.size() > 1) {
     std::vector<int> others;
     for (int rank = 0; rank < group.size(); ++rank)
-      if (rank != group.rank()) others.push_back(rank);
+      if (rank != group.rank() && (!options.rejoin || group.control().alive(rank))) others.push_back(rank);
     group.control().connect(others, Seconds(30));      // all, not neighbours only: everyone must hear of every death
+  }
+  check<ConfigError>(!options.rejoin || !entry.synchronous, "method ", name, ": its workers step together, none can be started again by itself; ",
+                     "a2cid2 and adpsgd can");
+  if (group.size() > 1 && !options.rejoin) {            // who rejoins gets all of this from a neighbour
     check_agreement(name, params, group, graph, options);
     // All begin at the mean of the initial values, except after a resume, where each worker goes on from its own.
     if (options.start_samples == 0) {

@@ -36,7 +36,8 @@ struct MethodOptions {
   std::string pairing = "handshake";   // who averages with whom, and when: handshake | schedule | rounds (partner_policy.h)
   std::string quota = "poisson";       // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
   std::string record, replay;          // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit (recorder.h)
-  double exchange_timeout_s = 20;
+  double exchange_timeout_s = 20;      // the longest; an exchange is given as long as those before it took (deadline.h)
+  double exchange_least_s = 1;         // … but this long at least
   double clip_norm = 0;                // 0: no clipping
   double start_samples = 0;            // resume: samples seen so far by all
   int min_workers = 1;                 // fewer alive: DistError

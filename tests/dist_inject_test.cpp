@@ -102,7 +102,7 @@ TEST(Deadline, IsTheUpperBoundUntilEnoughWasSeen) {
 }
 
 TEST(Deadline, IsTheMedianAndManyDeviations) {
-  AdaptiveDeadline d(.001, 100, 3);
+  AdaptiveDeadline d(.001, 100, 0, 3);
   for (const double s : {1.0, 3.0, 2.0, 6.0, 4.0}) d.took(s);      // median 3, deviations 2 0 1 3 1: MAD 1
   EXPECT_NEAR(d.limit(), 3 + 3 * 1.4826, 1e-12);
 }
@@ -115,6 +115,13 @@ TEST(Deadline, AFewDisturbedTransfersDoNotMoveIt) {
     disturbed.took(i % 6 == 0 ? 19 : s);
   }
   EXPECT_LT(disturbed.limit(), 2 * calm.limit());
+}
+
+TEST(Deadline, MayBeginLow) {
+  AdaptiveDeadline d(.2, 2, .2);
+  EXPECT_EQ(d.limit(), .2);
+  d.missed();
+  EXPECT_EQ(d.limit(), .4);
 }
 
 TEST(Deadline, StaysInItsBounds) {

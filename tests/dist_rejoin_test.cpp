@@ -1,0 +1,410 @@
+// Workers that come back: started again with a neighbour's state, thawed, or behind a cable that was mended.
+#include <algorithm>
+#include <condition_variable>
+#include <gmock/gmock.h>
+
+#include "dist_workers.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/clock.h"
+#include "gossamer/dist/injector.h"
+#include "gossamer/dist/rejoin.h"
+
+namespace gossamer::dist {
+namespace {
+
+using testing::HasSubstr;
+
+// A cluster in which every worker trains to the end; tests disturb it meanwhile.
+class Training {
+ public:
+  Training(int n, double gradients_each, const char* method = "a2cid2", const char* graph = "ring", Seconds dead_after = Seconds(.3))
+      : cluster(n, dead_after), n_(n), method_(method), graph_(graph), workers_(static_cast<std::size_t>(n)) {
+    options.total_samples = n * gradients_each;
+    options.seed = 5;
+    options.exchange_timeout_s = 5;
+  }
+  ~Training() { join(); }
+
+  void start() {
+    for (int rank = 0; rank < n_; ++rank) start(rank, false);
+  }
+  void kill(int rank) {
+    cluster.kill(rank);
+    worker(rank).thread.join();
+  }
+  void restart(int rank) {
+    cluster.revive(rank);
+    start(rank, true);
+  }
+  void join() {
+    for (Worker& w : workers_)
+      if (w.thread.joinable()) w.thread.join();
+  }
+  // All join; the first error of a worker that was not killed is thrown.
+  void finish() {
+    join();
+    for (Worker& w : workers_)
+      if (w.error) std::rethrow_exception(w.error);
+  }
+  double seen() const { return seen_; }
+  template <class F> bool until(F f, double limit = 60) {
+    for (const double end = wall_seconds() + limit; wall_seconds() < end; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      if (f()) return true;
+    return false;
+  }
+  bool reaches(double fraction) {
+    return until([&] { return seen_ >= fraction * options.total_samples; });
+  }
+  int count(const std::string& what, int peer) {
+    const std::scoped_lock lock(mutex_);
+    return static_cast<int>(std::ranges::count(faults_, std::pair(what, peer)));
+  }
+
+  struct Worker {
+    std::thread thread;
+    std::exception_ptr error;
+    std::vector<float> x, at_start;
+    MethodStats stats;
+    double mean_at_start = 0, samples_at_start = 0;
+    std::vector<double> gradients;               // of each of its lives
+    std::atomic<int> step_us{300};
+    std::atomic<bool> frozen{false};             // its training stands still
+  };
+  Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  double gradients() {
+    double all = 0;
+    for (Worker& w : workers_)
+      for (const double g : w.gradients) all += g;
+    return all;
+  }
+
+  LocalCluster cluster;
+  MethodOptions options;
+  std::function<Group&(int rank, Group&)> around = [](int, Group& group) -> Group& { return group; };
+
+ private:
+  void start(int rank, bool again) {
+    Group& group = cluster.group(rank);
+    worker(rank).thread = std::thread([this, rank, again, &group] {
+      Worker& me = worker(rank);
+      Quadratic q(rank, 40, method_needs_frozen_compute(method_));
+      me.gradients.push_back(0);
+      try {
+        train(me, rank, around(rank, group), again, q);
+      } catch (...) {
+        if (group.control().alive(rank)) me.error = std::current_exception();
+        cluster.kill(rank);
+      }
+    });
+  }
+
+  void train(Worker& me, int rank, Group& group, bool again, Quadratic& q) {
+    MethodOptions mine = options;
+    mine.rejoin = again;
+    mine.on_fault = [this](const std::string& what, int peer) {
+      const std::scoped_lock lock(mutex_);
+      faults_.emplace_back(what, peer);
+    };
+    auto method = make_method(method_, q.params, q.sgd, group, make_graph(graph_, n_), mine);
+    const auto x = q.params.values().span<float>();
+    me.at_start.assign(x.begin(), x.end());
+    me.mean_at_start = q.mean.span<float>()[0];
+    me.samples_at_start = method->samples_seen();
+    while (!method->done()) {
+      if (!group.control().alive(rank)) return;
+      while (me.frozen) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      q.gradient(.01f);
+      std::this_thread::sleep_for(std::chrono::microseconds(me.step_us));
+      method->step(.05);
+      me.gradients.back() += 1;
+      seen_ = std::max(seen_.load(), method->samples_seen());
+    }
+    method->finish();
+    me.x.assign(x.begin(), x.end());
+    me.stats = method->stats();
+  }
+
+  int n_;
+  std::string method_, graph_;
+  std::vector<Worker> workers_;
+  std::atomic<double> seen_ = 0;
+  std::mutex mutex_;
+  std::vector<std::pair<std::string, int>> faults_;
+};
+
+class Rejoin : public testing::TestWithParam<const char*> {};
+
+TEST_P(Rejoin, ARestartedWorkerGoesOnFromANeighboursStateAndAllFinishTogether) {
+  Training t(4, 900, GetParam());
+  t.start();
+  ASSERT_TRUE(t.reaches(.2));
+  t.kill(2);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 2) == 3; }));
+  ASSERT_TRUE(t.reaches(.4));
+  t.restart(2);
+  t.finish();
+  EXPECT_EQ(t.count("joined", 2), 3);
+  EXPECT_GE(t.worker(2).samples_at_start, .35 * t.options.total_samples);
+  EXPECT_NEAR(t.worker(2).at_start[0], 1.5, 1.2);            // not its own 2 of before the first step: what the others have found
+  EXPECT_GT(t.worker(2).gradients.at(1), 50);
+  EXPECT_GT(t.worker(2).stats.exchanges, 20);
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  }
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);      // nobody stops short, nobody runs on
+}
+INSTANTIATE_TEST_SUITE_P(Methods, Rejoin, testing::Values("a2cid2", "adpsgd"), [](const auto& test) { return std::string(test.param); });
+
+TEST(Rejoin, TheStateIsTheNeighboursAtOneMoment) {
+  // Worker 1 stands still, so its state at the time is known: its last parameters, its statistics, and the estimate of progress.
+  Training t(3, 600);
+  t.options.rate = 0;                                        // without exchanges
+  t.start();
+  ASSERT_TRUE(t.reaches(.2));
+  t.kill(2);
+  for (const int rank : {0, 1}) t.worker(rank).step_us = 20000;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  t.restart(2);
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 2) == 2; }));
+  for (const int rank : {0, 1}) t.worker(rank).step_us = 300;
+  t.finish();
+  // Without exchanges worker r tends to r: the state is that of worker 0 or 1, not a new start at the mean of all (1.0 exactly).
+  const float x = t.worker(2).at_start[0];
+  EXPECT_LT(std::min(std::abs(x - 0), std::abs(x - 1)), .3) << x;
+  const double mean = t.worker(2).mean_at_start;             // of batch norm; each worker's is its rank here
+  EXPECT_TRUE(mean == 0 || mean == 1) << mean;
+}
+
+TEST(Rejoin, ManyDeathsAndReturnsOneAfterTheOther) {
+  Training t(5, 1200, "a2cid2", "exponential");
+  t.start();
+  for (const int victim : {0, 3, 0, 4}) {
+    ASSERT_TRUE(t.reaches(t.seen() / t.options.total_samples + .08));
+    t.kill(victim);
+    ASSERT_TRUE(t.reaches(t.seen() / t.options.total_samples + .05));
+    t.restart(victim);
+    ASSERT_TRUE(t.until([&] { return t.count("joined", victim) % 4 == 0 && t.count("joined", victim) > 0; }));
+  }
+  t.finish();
+  for (int rank = 0; rank < 5; ++rank) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 5) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  }
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .15);
+}
+
+TEST(Rejoin, TwoDeadMayComeBackTogether) {
+  Training t(4, 1200);
+  t.start();
+  ASSERT_TRUE(t.reaches(.1));
+  t.kill(1);
+  t.kill(2);
+  ASSERT_TRUE(t.reaches(.3));
+  t.restart(1);
+  t.restart(2);
+  t.finish();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  }
+}
+
+TEST(Rejoin, WhoComesWhenTheOthersAreDoneIsTold) {
+  Training t(3, 100);
+  t.options.exchange_timeout_s = .5;
+  t.start();
+  ASSERT_TRUE(t.reaches(.2));
+  t.kill(2);
+  for (const int rank : {0, 1}) t.worker(rank).thread.join();
+  t.cluster.kill(0);
+  t.cluster.kill(1);
+  t.restart(2);
+  try {
+    t.finish();
+    FAIL() << "no error";
+  } catch (const DistError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("no worker gave it the state"));
+  }
+}
+
+TEST(Rejoin, ASynchronousMethodSaysThatItCant) {
+  LocalCluster cluster(2);
+  cluster.kill(1);
+  Group& group = cluster.revive(1);
+  Quadratic q(1, 10, false);
+  MethodOptions options;
+  options.rejoin = true;
+  EXPECT_THROW(make_method("allreduce", q.params, q.sgd, group, make_graph("ring", 2), options), ConfigError);
+}
+
+TEST(Rejoin, AWorkerWithAnotherModelIsRefused) {
+  Training t(3, 1500);
+  t.start();
+  ASSERT_TRUE(t.reaches(.1));
+  t.kill(2);
+  {
+    Group& group = t.cluster.revive(2);
+    Quadratic q(2, 41, true);                                // one dimension more
+    MethodOptions options = t.options;
+    options.rejoin = true;
+    try {
+      make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 3), options);
+      ADD_FAILURE() << "no error";
+    } catch (const DistError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("trains another model"));
+    }
+  }
+  t.cluster.kill(2);
+  t.finish();
+  EXPECT_EQ(t.worker(0).stats.alive, 2);
+}
+
+TEST(Rejoin, IfTheGiverDiesAnotherIsAsked) {
+  // Rank 0 and 2 are the neighbours on the ring of 4. Their training stands still, so neither can give; 0 is killed, 2 goes on.
+  Training t(4, 900);
+  t.start();
+  ASSERT_TRUE(t.reaches(.15));
+  t.kill(1);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 1) == 3; }));
+  for (const int rank : {0, 2, 3}) t.worker(rank).frozen = true;
+  t.restart(1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  t.cluster.kill(0);
+  for (const int rank : {0, 2, 3}) t.worker(rank).frozen = false;
+  t.finish();
+  for (const int rank : {1, 2, 3}) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 3) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(1).x) << rank;
+  }
+}
+
+TEST(Return, ACutWorkerKeepsItsStateAndGoesOnGossiping) {
+  Training t(4, 2500);
+  t.start();
+  ASSERT_TRUE(t.reaches(.1));
+  for (const int other : {0, 1, 2}) t.cluster.cut(3, other);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 3) == 3 && t.count("dead", 0) == 1; }));
+  const double then = t.seen();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (const int other : {0, 1, 2}) t.cluster.mend(3, other);
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 3) == 3; }));
+  EXPECT_LT(then, t.options.total_samples);
+  t.finish();
+  EXPECT_EQ(t.worker(3).gradients.size(), 1u);               // one life
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  }
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);      // what both sides did meanwhile is counted
+}
+
+TEST(Return, TwoHalvesGoOnAndBecomeOneAgain) {
+  Training t(4, 3000, "a2cid2", "complete");
+  t.start();
+  ASSERT_TRUE(t.reaches(.1));
+  const auto all = [&](auto f) {
+    for (const int a : {0, 1})
+      for (const int b : {2, 3}) f(a, b);
+  };
+  all([&](int a, int b) { t.cluster.cut(a, b); });
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 0) == 2 && t.count("dead", 1) == 2 && t.count("dead", 2) == 2 && t.count("dead", 3) == 2; }));
+  ASSERT_TRUE(t.reaches(t.seen() / t.options.total_samples + .02));      // each goes on
+  all([&](int a, int b) { t.cluster.mend(a, b); });
+  t.finish();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(t.count("joined", rank), 2) << rank;
+    EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  }
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
+}
+
+TEST(Return, AWorkerThatComesBackNearTheEndIsWaitedForOrLeftOutByAll) {
+  for (const double when : {.85, .93, .99}) {
+    Training t(4, 500);
+    t.options.exchange_timeout_s = 2;
+    t.start();
+    ASSERT_TRUE(t.reaches(.5));
+    t.kill(2);
+    ASSERT_TRUE(t.reaches(when));
+    t.restart(2);
+    try {
+      t.finish();
+    } catch (const DistError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("worker 2"));           // too late: only the one that came back may fail
+    }
+    const int alive = t.worker(0).stats.alive;
+    EXPECT_GE(alive, 3);
+    for (const int rank : {0, 1, 3}) {
+      EXPECT_EQ(t.worker(rank).stats.alive, alive) << rank << " " << when;
+      EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank << " " << when;
+      EXPECT_FALSE(t.worker(rank).error) << rank << " " << when;
+    }
+    if (alive == 4) {
+      EXPECT_EQ(t.worker(2).x, t.worker(0).x);
+    }
+  }
+}
+
+// --- disturbed links below the method
+
+struct Faulty : Training {
+  Faulty(int n, double gradients, const std::string& faults, const char* graph = "ring") : Training(n, gradients, "a2cid2", graph) {
+    const auto all = parse_injections(faults);
+    injectors.resize(static_cast<std::size_t>(n));
+    groups.resize(static_cast<std::size_t>(n));
+    around = [this, all](int rank, Group& group) -> Group& {
+      const auto r = static_cast<std::size_t>(rank);
+      injectors[r] = std::make_unique<Injector>(all, rank, Injector::Actions{});
+      groups[r] = disturbed(group, *injectors[r], 11, Seconds(.2));
+      injectors[r]->start();
+      return *groups[r];
+    };
+  }
+  ~Faulty() { join(); }
+  std::vector<std::unique_ptr<Injector>> injectors;
+  std::vector<std::unique_ptr<Group>> groups;
+};
+
+TEST(Injected, ATenthOfAllMessagesAndExchangesMayBeLost) {
+  Faulty t(4, 2500, "drop:edge=0-1:p=0.1,drop:edge=1-2:p=0.1,drop:edge=2-3:p=0.1,drop:edge=0-3:p=0.1");
+  t.options.exchange_least_s = .05;
+  t.options.exchange_timeout_s = .5;
+  for (int rank = 0; rank < 4; ++rank) t.worker(rank).step_us = 1000;
+  t.start();
+  t.finish();
+  i64 exchanges = 0, failed = 0;      // exchanges whose COMMIT was lost fail on one side, at the deadline
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+    exchanges += t.worker(rank).stats.exchanges;
+    failed += t.worker(rank).stats.failed;
+  }
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(exchanges, 40);
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
+}
+
+TEST(Injected, ALateEdgeHoldsNobodyUp) {
+  Faulty t(4, 300, "delay:edge=0-1:30ms");
+  t.start();
+  t.finish();
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  EXPECT_GT(t.worker(2).stats.exchanges, t.worker(2).stats.gradients / 2);
+}
+
+TEST(Injected, APartitionOfTheLinksIsSurvivedByBothSides) {
+  Faulty t(4, 4000, "partition:0,1|2,3:600ms@t=0.2");
+  t.start();
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 0) == 2 && t.count("joined", 1) == 2 && t.count("joined", 2) == 2 && t.count("joined", 3) == 2; }));
+  t.finish();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+    EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
+  }
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
+}
+
+}  // namespace
+}  // namespace gossamer::dist
