@@ -4,16 +4,13 @@
 #include <cstring>
 
 #include "gossamer/core/trace.h"
+#include "gossamer/dist/exchange_trace.h"
 
 namespace gossamer::dist {
 namespace {
 
 constexpr double kSettleLimit = 30;          // seconds for an exchange that was given up to let go of its buffers
 constexpr int kProgressFloats = 6;           // three doubles
-
-std::uint64_t arrow(int a, int b, std::uint64_t session) {
-  return static_cast<std::uint64_t>(std::min(a, b)) << 48 | static_cast<std::uint64_t>(std::max(a, b)) << 32 | (session & 0xffffffffu);
-}
 
 }  // namespace
 
@@ -38,12 +35,12 @@ void Transfer::begin(const Meeting& meeting) {
     gradients_ = state_.stats.gradients;
     state_.record({.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
     state_.in_flight = true;
-    if (peer_ > group_.rank()) trace::flow("gossip", arrow(peer_, group_.rank(), session_), true);
+    trace_departure(group_.rank(), peer_, session_);
   }
   static_assert(sizeof own_progress_ == kProgressFloats * sizeof(float));
   std::memcpy(send_.as<float>() + own_.numel(), &own_progress_, sizeof own_progress_);
   limit_ = limit(peer_);
-  began_us_ = trace::enabled() ? trace::now_us() : 0;
+  began_us_ = transfer_begins();
   began_ = wall_seconds();
   const double limit = options_.exchange_timeout_s * (meeting.t ? kReplayPatience : 1);
   group_.payload().exchange(peer_, session_, send_.span<float>(), receive_.span<float>(), Seconds(limit));
@@ -57,7 +54,7 @@ double Transfer::limit(int peer) {
 }
 
 bool Transfer::end(bool arrived) {
-  if (trace::enabled()) trace::complete("exchange", began_us_, trace::now_us(), peer_);
+  trace_transfer(peer_, began_us_);
   const double distance = arrived ? squared_distance(own_, theirs_) : 0;
   ExchangeRecord done{.peer = peer_, .session = session_, .time = time_, .distance = std::sqrt(distance), .seconds = wall_seconds() - began_,
                       .staleness = 0, .ok = arrived && std::isfinite(distance)};
@@ -84,7 +81,7 @@ bool Transfer::end(bool arrived) {
     state_.stats.transfer_s += done.seconds;
     state_.in_flight = false;
     state_.changed.notify_all();
-    if (peer_ < group_.rank()) trace::flow("gossip", arrow(peer_, group_.rank(), session_), false);
+    if (done.ok) trace_arrival(group_.rank(), peer_, session_);
   }
   if (const auto found = limits_.find(peer_); found != limits_.end()) {
     if (arrived) found->second.took(done.seconds);
