@@ -123,7 +123,11 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   optimizer = make_run_optimizer(config, *params, place.size);
 
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,
-                             .collective_timeout_s = config.dist.collective_timeout_s, .on_wait = [this](const std::string& text) { progress.note(text); }});
+                             .collective_timeout_s = config.dist.collective_timeout_s, .on_wait = [this](const std::string& text) { progress.note(text); },
+                             .on_refused = [this](const std::string& text) {
+                               folder.log("refused", JsonObject().add("what", text));
+                               progress.note("refused  " + text);
+                             }});
   inject();
   if (place.size > 1) graph = dist::make_graph(config.train.graph, place.size, config.train.rate > 0 ? config.train.rate : 1);
   if (resume) start_samples = resume->samples;
