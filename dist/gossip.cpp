@@ -69,7 +69,8 @@ void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
   const float factor = clip_factor(params_.grads(), options_.clip_norm);
-  if (state_.replay) learning_rate = awaited([&] { return state_.replay->await_gradient().learning_rate; });
+  const RecordedEvent* recorded = state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
+  if (recorded) learning_rate = recorded->learning_rate;
   const auto rate = static_cast<float>(learning_rate);
   {
     const std::scoped_lock lock(state_.mutex);
@@ -77,6 +78,8 @@ void GossipMethod::step(double learning_rate) {
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
     state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
+    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ", state_.worker.gossip.eta, ", not ",
+                     recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
     state_.worker.gradient_event(static_cast<double>(state_.clock.count()), [&](double c, double s) {
       if (!state_.worker.has_twin()) return optimizer_.step(rate, nullptr, factor);
       const Twin twin{state_.worker.twin(), static_cast<float>(c), static_cast<float>(s)};

@@ -39,16 +39,15 @@ void Transfer::begin(const Meeting& meeting) {
   }
   static_assert(sizeof own_progress_ == kProgressFloats * sizeof(float));
   std::memcpy(send_.as<float>() + own_.numel(), &own_progress_, sizeof own_progress_);
-  limit_ = limit(peer_);
+  // What came through in the record shall come through again, and may have to wait for its partner.
+  limit_ = meeting.t ? kReplayPatience * options_.exchange_timeout_s : limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  const double limit = options_.exchange_timeout_s * (meeting.t ? kReplayPatience : 1);
-  group_.payload().exchange(peer_, session_, send_.span<float>(), receive_.span<float>(), Seconds(limit));
+  group_.payload().exchange(peer_, session_, send_.span<float>(), receive_.span<float>(), Seconds(limit_));
 }
 
 // A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time it needs.
 double Transfer::limit(int peer) {
-  if (state_.replay) return options_.exchange_timeout_s;      // what came through in the record shall come through again
   const double least = std::min(options_.exchange_least_s, options_.exchange_timeout_s);
   return limits_.try_emplace(peer, least, options_.exchange_timeout_s).first->second.limit();
 }

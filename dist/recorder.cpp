@@ -151,6 +151,10 @@ void Recorder::end(std::uint64_t digest) {
 Record read_record(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   check<IoError>(file.good(), path, ": can't be read; a record has one file events-RANK.jsonl for each worker");
+  return read_record(file, path);
+}
+
+Record read_record(std::istream& file, const std::string& path) {
   Record record;
   record.path = path;
   Follower follower{record.facts};

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,6 +58,7 @@ struct Record {
 std::string record_path(const std::string& folder, int rank);
 // Believes nothing that the file says: IoError with file and line for anything that no Recorder writes, also a file without its end.
 Record read_record(const std::string& path);
+Record read_record(std::istream&, const std::string& path);      // path: for messages
 // 64 bits over the bits of the numbers.
 std::uint64_t digest_of(std::span<const float>);
 
