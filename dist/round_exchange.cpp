@@ -6,6 +6,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/clock.h"
+#include "gossamer/dist/exchange_trace.h"
 
 namespace gossamer::dist {
 namespace {
@@ -65,6 +66,8 @@ void RoundExchange::start_next(int peer) {
   Part& p = f.parts[job.part];
   p.started = true;
   p.began = wall_seconds();
+  p.began_us = transfer_begins();
+  if (p.sends) trace_departure(rank_, peer, f.session);
   payload_.exchange(peer, f.session, p.sends ? f.send : std::span<const float>(), p.receives ? p.received.span<float>() : std::span<float>(), deadline_);
 }
 
@@ -83,7 +86,10 @@ void RoundExchange::handle(const Event& e) {
   Flight& f = flights_[job.slot];
   if (f.session != e.session || !f.parts[job.part].started) return;
   queue->second.pop_front();
-  end(f.parts[job.part], e.ok);
+  Part& part = f.parts[job.part];
+  end(part, e.ok);
+  trace_transfer(e.peer, part.began_us);
+  if (part.ok && part.receives) trace_arrival(rank_, e.peer, f.session);
   start_next(e.peer);
 }
 

@@ -22,6 +22,7 @@ class RoundExchange {
     bool sends = false, receives = false, started = false, ended = false, ok = false;
     Tensor received{};                   // valid if ok
     double began = 0, seconds = 0;
+    double began_us = 0;                 // for traces
   };
   // One span on its way to and from the workers of a round. Slots are independent of each other (a bucket each).
   struct Flight {
