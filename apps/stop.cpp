@@ -8,6 +8,7 @@ namespace gossamer::apps {
 namespace {
 
 volatile std::sig_atomic_t signal_seen = 0, at_once = 0;
+pid_t parent = 0;
 
 extern "C" void on_stop(int number) {
   if (signal_seen != 0 || at_once != 0) _exit(128 + number);
@@ -27,6 +28,12 @@ void install_stop_handlers() {
 
 void stop_after_step() { at_once = 0; }
 
-int stop_signal() { return signal_seen; }
+// Not PR_SET_PDEATHSIG: it follows the thread that started us, which may end long before its process.
+void stop_when_orphaned() { parent = getppid(); }
+
+int stop_signal() {
+  if (parent != 0 && signal_seen == 0 && getppid() != parent) signal_seen = SIGTERM;
+  return signal_seen;
+}
 
 }  // namespace gossamer::apps

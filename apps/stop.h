@@ -6,6 +6,7 @@ namespace gossamer::apps {
 
 void install_stop_handlers();  // from now on: end at once
 void stop_after_step();        // from now on: stop_signal() tells
+void stop_when_orphaned();     // the end of the process that started us counts as SIGTERM: launchers that leave workers behind when killed
 int stop_signal();             // 0 until a signal came
 
 }  // namespace gossamer::apps

@@ -68,6 +68,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
 
 int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place, const std::optional<ResumePoint>& resume) {
   install_stop_handlers();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun") stop_when_orphaned();
   Worker w(config, command, place, resume);
   stop_after_step();
   report_ready();

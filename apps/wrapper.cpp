@@ -23,9 +23,14 @@ int run_wrapped(const std::vector<std::string>& arguments) {
   Child child{.arguments = {"self"}, .environment = {}, .keep = {}};
   child.arguments.insert(child.arguments.end(), arguments.begin(), arguments.end());
   const pid_t pid = spawn(child);
+  const pid_t launcher = getppid();
   bool told_to_stop = false;
   for (;;) {
-    wait_for({signals.descriptor()}, {}, 60);
+    wait_for({signals.descriptor()}, {}, 1);
+    if (!told_to_stop && getppid() != launcher) {        // killed: nobody else would stop us
+      told_to_stop = true;
+      kill(pid, SIGTERM);
+    }
     while (const auto number = signals.next()) {
       if (*number == SIGCHLD) continue;
       told_to_stop = true;
