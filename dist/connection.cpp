@@ -23,25 +23,31 @@ Connection::Connection(Socket socket) : socket_(std::move(socket)) {
   socket_.non_blocking(true, ignored);
 }
 
-void Connection::read(Done done, const wire::Token* token) {
-  const bool guarded = token != nullptr;
-  const wire::Token wanted = guarded ? *token : wire::Token{};
-  asio::async_read(
-      socket_, asio::buffer(header_),
-      [self = shared_from_this(), done = std::move(done), guarded, wanted](const asio::error_code& error, std::size_t) {
-        self->payload_.clear();
-        const char* wrong = nullptr;
-        if (!error && guarded && !wire::has_token(self->header_, wanted)) wrong = "wrong token";
-        if (!error && wrong == nullptr) wrong = wire::decode(self->header_, self->frame_);
-        if (error || wrong != nullptr) {
-          self->close();
-          done(error ? describe(error) : std::string(wrong), self->frame_, self->payload_);
-        } else if (self->frame_.payload_bytes == 0) {
-          done("", self->frame_, self->payload_);
-        } else {
-          self->read_payload(done);
-        }
-      });
+void Connection::read(Done done) {
+  asio::async_read(socket_, asio::buffer(header_),
+                   [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t) {
+                     self->payload_.clear();
+                     const char* wrong = error ? nullptr : wire::decode(self->header_, self->frame_);
+                     if (error || wrong != nullptr) {
+                       self->close();
+                       done(error ? describe(error) : std::string(wrong), self->frame_, self->payload_);
+                     } else if (self->frame_.payload_bytes == 0) {
+                       done("", self->frame_, self->payload_);
+                     } else {
+                       self->read_payload(done);
+                     }
+                   });
+}
+
+void Connection::read_bytes(std::size_t count, std::function<void(const std::string& error, const wire::Bytes&)> done) {
+  payload_.assign(count, 0);
+  asio::async_read(socket_, asio::buffer(payload_),
+                   [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t got) {
+                     if (error) self->close();
+                     self->payload_.resize(got);
+                     const wire::Bytes bytes = std::move(self->payload_);      // `done` may begin the next read
+                     done(error ? describe(error) : std::string(), bytes);
+                   });
 }
 
 void Connection::read_payload(Done done) {
@@ -53,9 +59,12 @@ void Connection::read_payload(Done done) {
                    });
 }
 
-bool Connection::write(const wire::Frame& frame, std::span<const std::uint8_t> payload) {
+bool Connection::write(const wire::Frame& frame, std::span<const std::uint8_t> payload) { return enqueue(wire::encode(frame, payload)); }
+void Connection::write_bytes(wire::Bytes bytes) { enqueue(std::move(bytes)); }
+
+bool Connection::enqueue(wire::Bytes bytes) {
   if (!socket_.is_open() || finishing_) return true;
-  outgoing_.push_back(wire::encode(frame, payload));
+  outgoing_.push_back(std::move(bytes));
   unsent_ += outgoing_.back().size();
   if (outgoing_.size() == 1) write_next();
   return unsent_ <= kMaxUnsent;

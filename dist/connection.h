@@ -19,8 +19,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Done = std::function<void(const std::string& error, const wire::Frame&, const wire::Bytes& payload)>;
 
   explicit Connection(Socket);
-  // Reads one frame. With a token, the frame must carry it: checked before any other byte is looked at.
-  void read(Done, const wire::Token* token = nullptr);
+  void read(Done);  // one frame
+  // Greetings: so many bytes of any kind. On an error, those that came.
+  void read_bytes(std::size_t, std::function<void(const std::string& error, const wire::Bytes&)>);
+  void write_bytes(wire::Bytes);
   // Never blocks. A peer that does not read while 1 MB waits for it counts as gone: false.
   bool write(const wire::Frame&, std::span<const std::uint8_t> payload = {});
   void close();   // at once
@@ -29,6 +31,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool open() const { return socket_.is_open(); }
 
  private:
+  bool enqueue(wire::Bytes);
   void write_next();
   void read_payload(Done);
 

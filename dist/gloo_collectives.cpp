@@ -3,6 +3,8 @@
 #include "gossamer/dist/gloo_collectives.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -12,6 +14,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/gloo_context.h"
+#include "gossamer/dist/greeting.h"
 
 namespace gossamer::dist {
 namespace {
@@ -51,6 +54,7 @@ struct GlooCollectives::Impl {
   mutable std::mutex mutex;              // guards context and members against died()
   std::shared_ptr<GlooContext> context;
   std::atomic<bool> stop{false};
+  bool rebuilding = false;               // guarded by mutex
 
   Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, Seconds s)
       : link(l), device(std::move(d)), limit(s), members{l.rank()} {}
@@ -90,10 +94,13 @@ struct GlooCollectives::Impl {
       std::lock_guard lock(mutex);
       old = std::move(context);
       context.reset();
+      rebuilding = false;
       broken = why;
     }
     if (old) old->abort();
   }
+
+  void find_each_other(GlooContext& fresh, std::uint64_t key, SteadyClock::time_point until);
 
   template <class Operation>
   void run(const char* what, const Operation& operation) {
@@ -137,6 +144,57 @@ GlooCollectives::GlooCollectives(AsioLink& link, std::shared_ptr<gloo::transport
     : impl_(std::make_unique<Impl>(link, std::move(device), limit)) {}
 GlooCollectives::~GlooCollectives() = default;
 
+// Members find each other by what they say, over and over until it fits: "this is my attempt, this I know of yours, here is my address". So
+// leftovers of an attempt that failed, of the same set in the same epoch, mislead nobody: they name an attempt that is not made any more.
+void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t key, SteadyClock::time_point until) {
+  struct Known {
+    std::uint64_t attempt = 0;
+    bool knows_ours = false;
+    std::vector<char> address;
+  };
+  const std::uint64_t own = greeting::fresh_number();
+  std::map<int, Known> known;
+  std::map<int, int> place;
+  std::vector<int> others;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    place[members[i]] = static_cast<int>(i);
+    if (members[i] != link.rank()) others.push_back(members[i]);
+  }
+  const auto say = [&](int to) {
+    std::vector<char> value(16);
+    std::memcpy(value.data(), &own, 8);
+    std::memcpy(value.data() + 8, &known[to].attempt, 8);
+    const std::vector<char> address = fresh.address(place[to]);
+    value.insert(value.end(), address.begin(), address.end());
+    link.put(to, key, value);
+  };
+  for (const int m : others) say(m);
+  const auto all = [&] { return std::ranges::all_of(others, [&](int m) { return known[m].knows_ours; }); };
+  while (!all()) {
+    auto heard = link.take_any(others, key, until, stop);
+    if (stop || !dead().empty()) throw DistError("the members changed");
+    if (!heard) {
+      std::vector<int> absent;
+      for (const int m : others)
+        if (!known[m].knows_ours) absent.push_back(m);
+      throw DistError("worker(s) " + text_of(absent) + " did not come");
+    }
+    auto& [from, value] = *heard;
+    if (value.size() < 16) continue;
+    std::uint64_t theirs = 0, of_ours = 0;
+    std::memcpy(&theirs, value.data(), 8);
+    std::memcpy(&of_ours, value.data() + 8, 8);
+    Known& k = known[from];
+    const bool news = k.attempt != theirs;
+    k.attempt = theirs;
+    k.address.assign(value.begin() + 16, value.end());
+    k.knows_ours = of_ours == own;
+    if (news || !k.knows_ours) say(from);
+  }
+  // All addresses before the first connection: who is missing is known before anybody waits inside Gloo.
+  for (const int m : others) fresh.connect(place[m], known[m].address);
+}
+
 void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit) {
   Impl& s = *impl_;
   std::sort(members.begin(), members.end());
@@ -148,12 +206,13 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
     std::lock_guard lock(s.mutex);
     s.members = members;
     s.stop = false;
+    s.rebuilding = true;
   }
+  s.calls = 0;
+  s.link.set_mark(0);
   const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(limit);
-  const std::uint64_t key = key_of(members, epoch);
   const int place = static_cast<int>(self - members.begin()), n = static_cast<int>(members.size());
   NoSigpipe quiet;
-  std::vector<int> absent;
   try {
     if (!s.dead().empty()) throw DistError("a member is gone");      // it died while `stop` was being cleared
     if (n > 1) {
@@ -162,33 +221,28 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
         std::lock_guard lock(s.mutex);
         s.context = fresh;  // died() reaches it from here on
       }
-      for (int i = 0; i < n; ++i) {
-        if (i != place) s.link.put(members[static_cast<std::size_t>(i)], key, fresh->address(i));
-      }
-      // All addresses before the first connection: who is missing is known before anybody waits inside Gloo.
-      std::vector<std::vector<char>> addresses(members.size());
-      for (int i = 0; i < n; ++i) {
-        if (i == place) continue;
-        const int member = members[static_cast<std::size_t>(i)];
-        if (auto address = s.link.take(member, key, until, s.stop))
-          addresses[static_cast<std::size_t>(i)] = std::move(*address);
-        else
-          absent.push_back(member);
-        if (s.stop || !s.dead().empty()) throw DistError("a member is gone");
-      }
-      if (!absent.empty()) throw DistError("worker(s) " + text_of(absent) + " did not come to epoch " + std::to_string(epoch));
-      for (int i = 0; i < n; ++i) {
-        if (i != place) fresh->connect(i, addresses[static_cast<std::size_t>(i)]);
-      }
+      s.find_each_other(*fresh, key_of(members, epoch), until);
       fresh->setTimeout(ms(s.limit));
     }
     std::lock_guard lock(s.mutex);
+    s.rebuilding = false;
     s.broken.clear();
   } catch (const std::exception& e) {
     const std::string why = s.explain("building the collective group", e.what());
     s.drop(why);
     throw DistError(why);
   }
+}
+
+void GlooCollectives::joined() {
+  Impl& s = *impl_;
+  {
+    std::lock_guard lock(s.mutex);
+    if (!s.rebuilding) return;
+    s.stop = true;
+    if (s.context) s.context->abort();
+  }
+  s.link.interrupt();
 }
 
 void GlooCollectives::died(int rank, bool left) {

@@ -22,6 +22,8 @@ class GlooCollectives final : public Collectives {
   // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish first: their bytes are still to
   // come.
   void died(int rank, bool left);
+  // A worker came (back). Any thread. A rebuild that waits for others is given up: they may be building with the one that came.
+  void joined();
 
   void all_reduce_sum(std::span<float>) override;
   void all_reduce_sum(std::span<double>) override;

@@ -37,7 +37,7 @@ std::chrono::milliseconds left(SteadyClock::time_point until) {
 
 struct GlooPayload::Impl {
   struct Job {
-    std::uint64_t session;
+    std::uint64_t session, arrival;        // arrival: of the peer, as link.arrivals() counts
     std::span<const float> send;
     std::span<float> receive;
     SteadyClock::time_point until;
@@ -93,7 +93,7 @@ struct GlooPayload::Impl {
         done.ok = true;
       } catch (const std::exception& e) {
         done.why = e.what();
-        link.reset_edge(lane.peer, now.session, drop(lane).value_or(now.session));
+        link.reset_edge(lane.peer, now.session, drop(lane).value_or(now.session), now.arrival);
       }
       lock.lock();
       lane.job.reset();
@@ -130,13 +130,15 @@ struct GlooPayload::Impl {
   }
 
   void transfer(Lane& lane, const Job& now) {
-    if (!link.alive(lane.peer)) fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
+    if (!link.alive(lane.peer) || link.arrivals(lane.peer) != now.arrival)
+      fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
     std::shared_ptr<GlooContext> context = find(lane);
     if (!context) context = open(lane, now);
     begin(lane, now, context);
 
-    // A different length gets a different slot: Gloo would end the process if more arrived than fits.
-    const auto slot = [&](std::size_t length) { return mix(now.session * 2 + 1) ^ mix(length); };
+    // A different length gets a different slot: Gloo would end the process if more arrived than fits. Strangers can't guess it.
+    const std::uint64_t secret = link.connection(lane.peer);
+    const auto slot = [&](std::size_t length) { return mix(now.session * 2 + 1) ^ mix(length) ^ secret; };
     const int other = lane.peer < link.rank() ? 0 : 1;
     const auto receive = context->createUnboundBuffer(now.receive.data(), now.receive.size_bytes());
     const auto send = context->createUnboundBuffer(const_cast<float*>(now.send.data()), now.send.size_bytes());
@@ -156,7 +158,7 @@ struct GlooPayload::Impl {
     }
     const int other = first ? 1 : 0;
     const std::uint64_t key = mix(now.session ^ 0x65646765);  // "edge"
-    link.put(lane.peer, key, context->address(other));
+    link.put(lane.peer, key, context->address(other), now.arrival);
     const auto address = link.take(lane.peer, key, now.until, lane.stop);
     if (!address) {
       if (!link.alive(lane.peer)) fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
@@ -214,12 +216,12 @@ void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const floa
                            Seconds deadline) {
   check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer, ": nothing to send and nothing to receive");
   check<DistError>(peer != impl_->link.rank(), "exchange of worker ", peer, " with itself");
-  (void)impl_->link.alive(peer);  // throws for a rank that does not exist
+  const std::uint64_t arrival = impl_->link.arrivals(peer);  // throws for a rank that does not exist
   std::lock_guard lock(impl_->mutex);
   Impl::Lane& lane = impl_->lane_locked(peer);
   if (lane.job) fail<DistError>("exchange with worker ", peer, ": the one of session ", lane.job->session, " is not finished");
   lane.stop = lane.given_up == session;
-  lane.job = Impl::Job{session, send, receive, SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
+  lane.job = Impl::Job{session, arrival, send, receive, SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
   lane.wanted.notify_all();
 }
 
@@ -230,6 +232,19 @@ void GlooPayload::abort(int peer) {
       // Our own rank: this worker was given up itself.
       if (lane->job && (rank == peer || peer == impl_->link.rank())) Impl::abort_locked(*lane);
     }
+  }
+  impl_->link.interrupt();
+}
+
+void GlooPayload::forget(int peer) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    const auto found = impl_->lanes.find(peer);
+    if (found == impl_->lanes.end()) return;
+    Impl::Lane& lane = *found->second;
+    if (lane.job) Impl::abort_locked(lane);
+    lane.stale = true;
+    lane.given_up.reset();
   }
   impl_->link.interrupt();
 }

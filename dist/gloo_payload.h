@@ -20,6 +20,7 @@ class GlooPayload final : public Payload {
                 Seconds deadline) override;
   void abort(int peer) override;
   void settle(Seconds limit) override;
+  void forget(int peer);                           // it is dead: as abort(), and nothing of the edge is used again when it comes back
   // From the control link: the peer's exchange of this session failed, and the edge opened in session `opened` is closed.
   void peer_failed(int peer, std::uint64_t session, std::uint64_t opened);
 

@@ -64,23 +64,26 @@ class ProcessGroup final : public Group {
         device_(make_gloo_device(link_.local_address())),
         payload_(link_, device_),
         collectives_(link_, device_, limit_) {
-    link_.on_events(
-        [this](int rank, const std::string& why) {
-          payload_.abort(rank);
-          collectives_.died(rank, why == "left");
-        },
-        [this](int rank, std::uint64_t session, std::uint64_t opened) { payload_.peer_failed(rank, session, opened); });
+    link_.on_events({.dead =
+                         [this](int rank, const std::string& why) {
+                           if (rank == link_.rank()) payload_.abort(rank);
+                           else payload_.forget(rank);
+                           collectives_.died(rank, why == "left");
+                         },
+                     .joined = [this](int) { collectives_.joined(); },
+                     .reset = [this](int rank, std::uint64_t session, std::uint64_t opened) { payload_.peer_failed(rank, session, opened); }});
+    if (info.rejoin) return;     // the others are at work: rebuild() when all agree
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
     } catch (...) {
-      link_.on_events({}, {});
+      link_.on_events({});
       throw;
     }
     check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ", info.size,
                      " workers came through the start");
   }
-  ~ProcessGroup() override { link_.on_events({}, {}); }
+  ~ProcessGroup() override { link_.on_events({}); }
 
   int rank() const override { return link_.rank(); }
   int size() const override { return link_.size(); }
@@ -89,6 +92,7 @@ class ProcessGroup final : public Group {
   Collectives& collectives() override { return collectives_; }
   void rebuild(const std::vector<int>& members, std::uint32_t epoch) override { collectives_.rebuild(members, epoch, limit_); }
   std::vector<int> alive() const override { return link_.alive(); }
+  std::uint64_t arrivals(int peer) const override { return link_.arrivals(peer); }
 
  private:
   const Seconds limit_;

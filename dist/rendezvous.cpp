@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/door.h"
+#include "gossamer/dist/dial.h"
 
 namespace gossamer::dist {
 namespace {
@@ -26,17 +26,17 @@ std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
   return text;
 }
 
-bool names_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0; }
-
 class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
  public:
-  Rendezvous(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options)
+  Rendezvous(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options, std::uint64_t life)
       : io_(io),
         info_(info),
         options_(options),
+        life_(life),
         token_(wire::make_token(info.token)),
-        door_(std::make_shared<Door>(io, token_)),
-        links_(static_cast<std::size_t>(info.size)),
+        bind_(asio::ip::make_address(bind_address(info))),
+        door_(std::make_shared<Door>(io, token_, options.on_refused)),
+        contacts_(static_cast<std::size_t>(info.size)),
         table_(static_cast<std::size_t>(info.size)) {}
 
   Meeting run() {
@@ -44,11 +44,14 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     // Worker 0 decides who is late; the others wait a little longer, to hear its verdict.
     const auto patience = std::chrono::duration_cast<SteadyClock::duration>(Seconds(options_.connect_timeout_s));
     auto deadline = [&] {
-      return start + patience + (info_.rank == 0 || !links_[0] ? SteadyClock::duration(0) : std::chrono::seconds(2));
+      return start + patience + (info_.rank == 0 || !contacts_[0].link ? SteadyClock::duration(0) : std::chrono::seconds(2));
     };
     auto notice = start + std::chrono::seconds(10);
     try {
-      resolve();
+      endpoints_ = resolve(io_, info_.local ? bind_.to_string() : info_.host, info_.port);
+      door_->receive([self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& link, std::uint64_t id) {
+        if (!self->ended_) self->arrived(hello, link, id);
+      });
       if (info_.rank == 0)
         host();
       else
@@ -63,11 +66,14 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       }
     } catch (...) {
       end();
+      door_->close();
       throw;
     }
     if (complete() && failure_.empty()) {
       end();
-      return {links_, local_address_, door_->refused()};
+      for (std::size_t r = 0; r < table_.size(); ++r) contacts_[r].address = table_[r];
+      door_->receive(nullptr);
+      return {contacts_, door_, local_address_};
     }
     if (failure_.empty()) {
       std::ostringstream text;
@@ -76,8 +82,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     }
     if (info_.rank == 0) tell_all(failure_);
     end();
-    for (auto& link : links_) {
-      if (link) link->close();
+    door_->close();
+    for (auto& contact : contacts_) {
+      if (contact.link) contact.link->close();
     }
     throw DistError(failure_);
   }
@@ -86,14 +93,14 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   bool complete() const {
     if (info_.rank != 0 && !have_table_) return false;
     for (int r = 0; r < info_.size; ++r) {
-      if (r != info_.rank && !links_[static_cast<std::size_t>(r)]) return false;
+      if (r != info_.rank && !contacts_[static_cast<std::size_t>(r)].link) return false;
     }
     return true;
   }
 
   std::string situation() const {
     std::vector<int> missing, here;
-    for (int r = 0; r < info_.size; ++r) (r == info_.rank || links_[static_cast<std::size_t>(r)] ? here : missing).push_back(r);
+    for (int r = 0; r < info_.size; ++r) (r == info_.rank || contacts_[static_cast<std::size_t>(r)].link ? here : missing).push_back(r);
     const std::string host = info_.host + ":" + std::to_string(info_.port);
     if (info_.rank == 0 || have_table_) {
       std::string text = "waiting for worker" + std::string(missing.size() > 1 ? "s " : " ") + join_ranks(info_, missing) + " (of " +
@@ -102,7 +109,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
         text += "; " + std::to_string(door_->refused()) + " client(s) without the job's token turned away";
       return text + (info_.rank == 0 ? ". Are they running, and can they reach " + host + "?" : "");
     }
-    if (links_[0]) return "worker " + std::to_string(info_.rank) + " is registered at " + host + " and waits for the others";
+    if (contacts_[0].link) return "worker " + std::to_string(info_.rank) + " is registered at " + host + " and waits for the others";
     const std::string reason = !handshake_error_.empty() ? handshake_error_ : !last_error_.empty() ? last_error_ : "no answer";
     return "worker " + std::to_string(info_.rank) + " waits for worker 0 at " + host + " (" + reason + ")";
   }
@@ -115,26 +122,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       if (waiting->open()) waiting->socket().cancel(ignored);
     }
     for (auto& timer : timers_) timer->cancel();
-    if (dialing_) dialing_->close();
-    door_->close();
-  }
-
-  void resolve() {
-    tcp::resolver resolver(io_);
-    asio::error_code error;
-    const auto found = resolver.resolve(info_.host, std::to_string(info_.port), tcp::resolver::numeric_service, error);
-    if (error || found.empty()) {
-      fail<DistError>("cannot resolve the host of worker 0, \"", info_.host, "\": ", error.message(),
-                      ". Set GOSSAMER_RENDEZVOUS=host:port");
-    }
-    for (const auto& entry : found) endpoints_.push_back(entry.endpoint());
-    std::stable_partition(endpoints_.begin(), endpoints_.end(), [](const tcp::endpoint& e) { return e.address().is_v4(); });
-  }
-
-  // Debian lets a host's own name point to 127.0.1.1: who was given a real name listens on all interfaces then.
-  tcp::endpoint listening_on(const asio::ip::address& address, std::uint16_t port) const {
-    if (!address.is_loopback() || names_loopback(info_.host)) return {address, port};
-    return {asio::ip::address_v4::any(), port};
+    if (dial_) dial_->cancel();
+    dial_ = nullptr;
   }
 
   void after(std::chrono::milliseconds time, std::function<void()> what) {
@@ -149,11 +138,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     wire::Frame f;
     f.kind = kind;
     f.rank = static_cast<std::uint32_t>(info_.rank);
-    f.token = token_;
-    if (kind == Kind::hello) {
-      f.world = static_cast<std::uint32_t>(info_.size);
-      f.port = door_->port();
-    }
+    if (kind == Kind::welcome) f.life = life_;
     return f;
   }
 
@@ -163,18 +148,15 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     after(std::chrono::seconds(1), [link] { link->close(); });
   }
 
-  // ---- worker 0 ----
-  void host() {
-    door_->open(listening_on(endpoints_.front().address(), static_cast<std::uint16_t>(info_.port)),
-                [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
-                  self->registered(hello, link);
-                },
-                info_.listener);
+  void open_door(std::uint16_t port) {
+    if (door_->port() == 0) door_->open({bind_, port}, info_.listener);
   }
 
-  void registered(const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
-    if (ended_) return;
-    if (!admit(hello, link)) return;
+  // ---- worker 0 ----
+  void host() { open_door(static_cast<std::uint16_t>(info_.port)); }
+
+  void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>& link, std::uint64_t id) {
+    if (!admit(hello, link, id) || info_.rank != 0) return;
     const auto rank = static_cast<std::size_t>(hello.rank);
     asio::error_code error;
     const auto remote = link->socket().remote_endpoint(error).address(), local = link->socket().local_endpoint(error).address();
@@ -182,29 +164,25 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     if (local_address_.empty() || asio::ip::make_address(local_address_, error).is_loopback()) local_address_ = local.to_string();
     watch(rank, link);
     if (!complete()) return;
-    // Workers on our own host may have come over loopback: for the others they live where we do.
-    const bool public_host = !asio::ip::make_address(local_address_, error).is_loopback();
-    table_[0] = {local_address_, static_cast<std::uint16_t>(info_.port)};
-    for (auto& entry : table_) {
-      if (public_host && asio::ip::make_address(entry.host, error).is_loopback()) entry.host = local_address_;
-    }
+    table_[0] = {local_address_, door_->port()};
+    for (auto& entry : table_) entry.host = seen_from_outside(entry.host, local_address_);
     const wire::Bytes table = wire::encode_table(table_);
-    for (auto& l : links_) {
-      if (l) l->write(frame(Kind::table), table);
+    for (auto& contact : contacts_) {
+      if (contact.link) contact.link->write(frame(Kind::table), table);
     }
   }
 
-  bool admit(const wire::Frame& hello, const std::shared_ptr<Connection>& link) {
+  bool admit(const wire::Frame& hello, const std::shared_ptr<Connection>& link, std::uint64_t id) {
     const auto lowest = static_cast<std::uint32_t>(info_.rank) + 1;
     if (hello.world != static_cast<std::uint32_t>(info_.size)) {
       refuse(link, "worker " + std::to_string(hello.rank) + " was started for " + std::to_string(hello.world) +
                        " workers, worker " + std::to_string(info_.rank) + " for " + std::to_string(info_.size));
     } else if (hello.rank < lowest || hello.rank >= hello.world) {
       refuse(link, "worker " + std::to_string(hello.rank) + " has no business to dial worker " + std::to_string(info_.rank));
-    } else if (links_[hello.rank]) {
+    } else if (contacts_[hello.rank].link) {
       refuse(link, "there is a worker " + std::to_string(hello.rank) + " already: two processes were given the same rank");
     } else {
-      links_[hello.rank] = link;
+      contacts_[hello.rank] = {link, {}, hello.life, id};
       link->write(frame(Kind::welcome));
       return true;
     }
@@ -219,15 +197,15 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       asio::error_code ignored;
       if (!error && link->socket().available(ignored) > 0) return;
       link->close();
-      if (self->links_[rank] == link) self->links_[rank] = nullptr;
+      if (self->contacts_[rank].link == link) self->contacts_[rank] = {};
     });
   }
 
   void tell_all(const std::string& why) {
-    for (auto& link : links_) {
-      if (!link) continue;
-      link->write(frame(Kind::reject), wire::to_bytes(why));
-      link->finish();
+    for (auto& contact : contacts_) {
+      if (!contact.link) continue;
+      contact.link->write(frame(Kind::reject), wire::to_bytes(why));
+      contact.link->finish();
     }
     io_.restart();
     io_.run_for(std::chrono::milliseconds(100));
@@ -236,66 +214,37 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   // ---- all others ----
   void dial_host() {
     if (ended_) return;
-    auto socket = std::make_shared<Connection::Socket>(io_);
     const auto where = endpoints_[next_endpoint_++ % endpoints_.size()];
-    socket->async_connect(where, [self = shared_from_this(), socket](const asio::error_code& error) {
-      if (self->ended_) return;
-      if (!error) return self->greet_host(std::make_shared<Connection>(std::move(*socket)));
-      self->last_error_ = error.message();
-      self->after(kRetry, [self] { self->dial_host(); });
+    open_door(0);
+    call(where, 0, [this](const Answer& answer) {
+      if (answer.kind == Answer::Kind::frame) return await_table(answer.link);
+      if (answer.kind == Answer::Kind::no_handshake) {
+        handshake_error_ = answer.error;
+        if (++handshake_failures_ >= kMaxHandshakeFailures) failure_ = situation();
+      }
+      last_error_ = answer.error;
+      after(kRetry, [this] { dial_host(); });
     });
   }
 
-  void greet_host(const std::shared_ptr<Connection>& link) {
-    asio::error_code error;
-    const auto local = link->socket().local_endpoint(error).address();
-    if (door_->port() == 0) {
-      door_->open(listening_on(local, 0),
-                  [self = shared_from_this()](const wire::Frame& hello, const std::shared_ptr<Connection>& peer) {
-                    if (!self->ended_) self->admit(hello, peer);
-                  },
-                  info_.listener);
-    }
-    greet(
-        link, 0,
-        [this, link](const std::string& why) {
-          handshake_error_ = why;
-          if (++handshake_failures_ >= kMaxHandshakeFailures) failure_ = situation();
-          after(kRetry, [this] { dial_host(); });
-        },
-        [this, link] { await_table(link); });
-  }
-
-  // Says hello on a fresh connection and waits for the welcome; then the link is up.
-  void greet(const std::shared_ptr<Connection>& link, std::size_t rank, std::function<void(const std::string&)> failed,
-             std::function<void()> up) {
-    dialing_ = link;
-    link->write(frame(Kind::hello));
-    auto timer = std::make_shared<asio::steady_timer>(io_, kAnswerTime);
-    timers_.push_back(timer);
-    timer->async_wait([link](const asio::error_code& stopped) {
-      if (!stopped) link->close();
-    });
-    link->read(
-        [self = shared_from_this(), link, rank, timer, failed, up](const std::string& error, const wire::Frame& answer,
-                                                                   const wire::Bytes& payload) {
-          timer->cancel();
-          if (self->ended_) return;
-          self->dialing_ = nullptr;
-          if (error.empty() && answer.kind == Kind::welcome && answer.rank == rank) {
-            self->links_[rank] = link;
-            return up();
-          }
-          link->close();
-          if (error.empty() && answer.kind == Kind::reject) {
-            self->failure_ = "worker " + std::to_string(rank) + " refused this worker: " + wire::printable(payload);
-          } else {
-            failed(error.empty()
-                       ? "it answered something else than welcome"
-                       : "it ended the handshake: " + error + "; is the token (GOSSAMER_TOKEN) the same for all workers?");
-          }
-        },
-        &token_);
+  // Dials; after the welcome the link is up. A refusal in words is the end.
+  void call(const tcp::endpoint& where, std::size_t rank, std::function<void(const Answer&)> done) {
+    const wire::Frame introduction = hello(info_, wire::Purpose::first, life_, door_->port());
+    dial_ = Dial::start(io_, where, bind_, token_, introduction, kAnswerTime,
+                        [self = shared_from_this(), rank, done = std::move(done)](Answer answer) {
+                          if (self->ended_) return;
+                          self->dial_ = nullptr;
+                          if (answer.kind == Answer::Kind::no_handshake)
+                            answer.error = "it ended the handshake: " + answer.error + "; is the token (GOSSAMER_TOKEN) the same for all workers?";
+                          if (answer.kind != Answer::Kind::frame) return done(answer);
+                          if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
+                            self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
+                            return done(answer);
+                          }
+                          answer.link->close();
+                          self->failure_ = "worker " + std::to_string(rank) + " refused this worker: " +
+                                           (answer.frame.kind == Kind::reject ? wire::printable(answer.payload) : "another worker answers there");
+                        });
   }
 
   void await_table(const std::shared_ptr<Connection>& link) {
@@ -325,31 +274,27 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     const wire::Address& a = table_[static_cast<std::size_t>(rank)];
     asio::error_code bad;
     const tcp::endpoint where(asio::ip::make_address(a.host, bad), a.port);
-    const std::string name = "worker " + std::to_string(rank) + " at " + a.host + ":" + std::to_string(a.port);
-    auto socket = std::make_shared<Connection::Socket>(io_);
-    socket->async_connect(where, [self = shared_from_this(), socket, rank, name](const asio::error_code& error) {
-      if (self->ended_) return;
-      if (error) {
-        self->failure_ = "cannot reach " + name + ": " + error.message() + ". It died, or a firewall stands between";
-        return;
-      }
-      self->greet(
-          std::make_shared<Connection>(std::move(*socket)), static_cast<std::size_t>(rank),
-          [self, name](const std::string& why) { self->failure_ = name + ": " + why; }, [self] { self->dial_next(); });
+    call(where, static_cast<std::size_t>(rank), [this, rank, where](const Answer& answer) {
+      if (answer.kind == Answer::Kind::frame) return dial_next();
+      failure_ = "cannot reach worker " + std::to_string(rank) + " at " + where.address().to_string() + ":" + std::to_string(where.port()) +
+                 ": " + answer.error + ". It died, or a firewall stands between";
     });
   }
 
   asio::io_context& io_;
   const LaunchInfo info_;
   const JoinOptions& options_;
+  const std::uint64_t life_;
   const wire::Token token_;
+  const asio::ip::address bind_;
   std::shared_ptr<Door> door_;
-  std::vector<std::shared_ptr<Connection>> links_, watched_;
+  std::vector<Contact> contacts_;
+  std::vector<std::shared_ptr<Connection>> watched_;
   std::vector<wire::Address> table_;
   std::vector<tcp::endpoint> endpoints_;
   std::size_t next_endpoint_ = 0;
   std::vector<std::shared_ptr<asio::steady_timer>> timers_;
-  std::shared_ptr<Connection> dialing_;
+  std::shared_ptr<Dial> dial_;
   std::deque<int> to_dial_;
   std::string local_address_, last_error_, handshake_error_, failure_;
   int handshake_failures_ = 0;
@@ -358,8 +303,37 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
 
 }  // namespace
 
-Meeting meet(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options) {
-  return std::make_shared<Rendezvous>(io, info, options)->run();
+wire::Frame hello(const LaunchInfo& info, wire::Purpose purpose, std::uint64_t life, std::uint16_t port) {
+  wire::Frame f;
+  f.kind = Kind::hello;
+  f.rank = static_cast<std::uint32_t>(info.rank);
+  f.world = static_cast<std::uint32_t>(info.size);
+  f.port = port;
+  f.purpose = purpose;
+  f.life = life;
+  return f;
+}
+
+std::vector<tcp::endpoint> resolve(asio::io_context& io, const std::string& host, int port) {
+  tcp::resolver resolver(io);
+  asio::error_code error;
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::numeric_service, error);
+  check<DistError>(!error && !found.empty(), "cannot resolve the host of a worker, \"", host, "\": ", error.message(),
+                   ". Set GOSSAMER_RENDEZVOUS=host:port");
+  std::vector<tcp::endpoint> out;
+  for (const auto& entry : found) out.push_back(entry.endpoint());
+  std::stable_partition(out.begin(), out.end(), [](const tcp::endpoint& e) { return e.address().is_v4(); });
+  return out;
+}
+
+std::string seen_from_outside(const std::string& host, const std::string& local_address) {
+  asio::error_code error;
+  const bool here = asio::ip::make_address(host, error).is_loopback() && !error;
+  return here && !asio::ip::make_address(local_address, error).is_loopback() ? local_address : host;
+}
+
+Meeting meet(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options, std::uint64_t life) {
+  return std::make_shared<Rendezvous>(io, info, options, life)->run();
 }
 
 }  // namespace gossamer::dist

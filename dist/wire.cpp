@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "gossamer/dist/siphash.h"
+
 namespace gossamer::dist::wire {
 namespace {
 
@@ -14,11 +16,12 @@ enum Position : std::size_t {
   at_magic = 0,
   at_version = 4,
   at_kind = 5,
-  at_type = 6,
+  at_type = 6,  // message; hello: purpose
   at_payload = 8,
   at_rank = 12,
   at_world = 16,
   at_port = 20,  // hello
+  at_life = 24,  // hello, welcome
   at_key = 16,   // key_value, edge_reset, beat
   at_edge = 24,  // edge_reset
   at_epoch = 16,
@@ -29,7 +32,6 @@ enum Position : std::size_t {
   at_sent = 24,
   at_echo = 32,
   at_heard = 40,  // beat
-  at_token = 48,
 };
 
 template <class T>
@@ -46,9 +48,12 @@ T get(const std::uint8_t* at) {
 }
 double get_double(const std::uint8_t* at) { return std::bit_cast<double>(get<std::uint64_t>(at)); }
 
-bool carries_token(Kind k) { return k == Kind::hello || k == Kind::welcome || k == Kind::reject; }
+bool carries_life(Kind k) { return k == Kind::hello || k == Kind::welcome; }
 bool carries_key(Kind k) { return k == Kind::key_value || k == Kind::edge_reset || k == Kind::beat; }
-bool carries_payload(Kind k) { return k == Kind::reject || k == Kind::table || k == Kind::key_value || k == Kind::dropped; }
+bool carries_payload(Kind k) {
+  return k == Kind::reject || k == Kind::replaced || k == Kind::table || k == Kind::key_value || k == Kind::dropped;
+}
+bool finite(double a, double b, double c) { return std::isfinite(a) && std::isfinite(b) && std::isfinite(c); }
 
 }  // namespace
 
@@ -63,8 +68,9 @@ Bytes encode(const Frame& f, std::span<const std::uint8_t> payload) {
   if (f.kind == Kind::hello) {
     put(p + at_world, f.world);
     put(p + at_port, f.port);
+    p[at_type] = static_cast<std::uint8_t>(f.purpose);
   }
-  if (carries_token(f.kind)) std::copy(f.token.begin(), f.token.end(), p + at_token);
+  if (carries_life(f.kind)) put(p + at_life, f.life);
   if (carries_key(f.kind)) put(p + at_key, f.key);
   if (f.kind == Kind::edge_reset) put(p + at_edge, f.edge);
   if (f.kind == Kind::beat) {
@@ -102,13 +108,15 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
     f.world = get<std::uint32_t>(p + at_world);
     f.port = get<std::uint16_t>(p + at_port);
     if (f.world > kMaxWorkers) return "a number of workers out of range";
+    if (p[at_type] > static_cast<std::uint8_t>(Purpose::rejoin)) return "a hello of unknown purpose";
+    f.purpose = static_cast<Purpose>(p[at_type]);
   }
-  if (carries_token(f.kind)) std::copy_n(p + at_token, f.token.size(), f.token.begin());
+  if (carries_life(f.kind)) f.life = get<std::uint64_t>(p + at_life);
   if (carries_key(f.kind)) f.key = get<std::uint64_t>(p + at_key);
   if (f.kind == Kind::edge_reset) f.edge = get<std::uint64_t>(p + at_edge);
   if (f.kind == Kind::beat) {
     f.clock = {get_double(p + at_sent), get_double(p + at_echo), get_double(p + at_heard)};
-    if (!std::isfinite(f.clock.sent) || !std::isfinite(f.clock.echo) || !std::isfinite(f.clock.heard)) return "a heartbeat with times that are not finite";
+    if (!finite(f.clock.sent, f.clock.echo, f.clock.heard)) return "a heartbeat with times that are not finite";
   }
   if (f.kind == Kind::message) {
     if (p[at_type] > static_cast<std::uint8_t>(MessageType::bye)) return "a message of unknown type";
@@ -118,9 +126,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
     f.message.progress = get_double(p + at_progress);
     f.message.gradients = get_double(p + at_gradients);
     f.message.value = get_double(p + at_value);
-    if (!std::isfinite(f.message.progress) || !std::isfinite(f.message.gradients) || !std::isfinite(f.message.value)) {
-      return "a message with numbers that are not finite";
-    }
+    if (!finite(f.message.progress, f.message.gradients, f.message.value)) return "a message with numbers that are not finite";
   }
   // One form for one meaning: what encode() would not write is refused.
   const Bytes again = encode(f);
@@ -130,12 +136,6 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   }
   out = f;
   return nullptr;
-}
-
-bool has_token(std::span<const std::uint8_t, kFrameBytes> bytes, const Token& token) {
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < token.size(); ++i) difference |= static_cast<unsigned>(bytes[at_token + i] ^ token[i]);
-  return difference == 0;
 }
 
 Token make_token(const std::string& text) {
@@ -150,14 +150,8 @@ Token make_token(const std::string& text) {
     for (std::size_t i = 0; i < 16; ++i) token[i] = static_cast<std::uint8_t>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
     return token;
   }
-  for (std::uint64_t half = 0; half < 2; ++half) {  // FNV-1a with two offsets, then mixed: spreads, does not hide
-    std::uint64_t h = 0xcbf29ce484222325ull ^ (half * 0x9e3779b97f4a7c15ull);
-    for (unsigned char c : text) h = (h ^ c) * 0x100000001b3ull;
-    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
-    h = (h ^ (h >> 27)) * 0x94d049bb133111ebull;
-    put(token.data() + 8 * half, h ^ (h >> 31));
-  }
-  return token;
+  constexpr Token kSpreading{'G', 'o', 's', 's', 'a', 'm', 'e', 'r', ' ', 't', 'o', 'k', 'e', 'n', 's', '.'};  // spreads, does not hide
+  return siphash(kSpreading, to_bytes(text));
 }
 
 Bytes encode_table(const std::vector<Address>& table) {

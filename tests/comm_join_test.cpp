@@ -9,7 +9,7 @@
 
 #include "comm_harness.h"
 #include "gossamer/dist/asio_link.h"
-#include "gossamer/dist/wire.h"
+#include "gossamer/dist/greeting.h"
 
 namespace gossamer::dist::testing {
 namespace {
@@ -177,12 +177,12 @@ TEST(Join, StrangersAtTheDoorDisturbNobody) {
     ASSERT_GE(s, 0);
     std::vector<std::uint8_t> junk(1 + random() % 300);
     for (auto& b : junk) b = static_cast<std::uint8_t>(random());
-    if (i % 3 == 0) {  // a frame in form, with a wrong token
+    if (i % 3 == 0) {  // a hello in form, with a wrong token
       wire::Frame f;
       f.kind = wire::Kind::hello;
       f.rank = 2;
       f.world = 3;
-      junk = wire::encode(f);
+      junk = greeting::hello(wire::make_token("another"), greeting::fresh(), f, greeting::fresh());
     }
     if (i % 5 == 4) junk.resize(10);  // then silence: half open
     (void)!::send(s, junk.data(), junk.size(), MSG_NOSIGNAL);
@@ -209,11 +209,12 @@ TEST(Join, AWorkerThatDiedBeforeAllHadMetMayBeStartedAgain) {
     f.rank = 1;
     f.world = 3;
     f.port = 1;
-    f.token = wire::make_token(place(1, 3, port).token);
-    const auto hello = wire::encode(f);
-    ASSERT_EQ(::send(s, hello.data(), hello.size(), 0), 64);
-    char answer[64];
-    ASSERT_EQ(recv(s, answer, 64, MSG_WAITALL), 64);
+    greeting::Nonce challenge;
+    ASSERT_EQ(recv(s, challenge.data(), challenge.size(), MSG_WAITALL), 16);
+    const auto hello = greeting::hello(wire::make_token(place(1, 3, port).token), challenge, f, greeting::fresh());
+    ASSERT_EQ(::send(s, hello.data(), hello.size(), 0), 96);
+    char answer[16 + 64];
+    ASSERT_EQ(recv(s, answer, sizeof answer, MSG_WAITALL), 80);
     close(s);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
