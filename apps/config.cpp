@@ -15,6 +15,7 @@
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/inject.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/schedule.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/schedule.h"
 
@@ -311,7 +312,10 @@ void validate(const Config& c, int workers) {
   require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
           "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject)");
   require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s", "0 to 86400");
-  if (workers > 1) dist::make_graph(c.train.graph, workers, 1);       // throws for sizes the graph can't have
+  if (workers > 1) {
+    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1);       // throws for sizes the graph can't have
+    if (c.train.pairing == "rounds" && !dist::method_is_synchronous(c.train.method)) dist::make_rounds_agenda(0, c.train.rate, graph);
+  }
 }
 
 }  // namespace gossamer::apps

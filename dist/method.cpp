@@ -92,6 +92,8 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"way to exchange (overlap, bucket_bytes, consensus_factor, period)",
        digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" + std::to_string(options.consensus_factor) + ":" +
               std::to_string(options.period))},
+      {"pairing or quota", digest(options.pairing + ":" + options.quota)},
+      {"seed, from which all draw the same schedule", options.pairing == "schedule" ? digest(std::to_string(options.seed)) : 0},
       {"batch size", static_cast<double>(options.batch)},
       {"total_samples", options.total_samples},
       {"start_samples", options.start_samples}};
@@ -128,6 +130,8 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
   check<ConfigError>(*entry.optimizer == 0 || std::string(optimizer.name()).find("adam") != std::string::npos, "method ", name, " is dpsgd with the optimizer ",
                      entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
   check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n, " workers, there are ", group.size());
+  check<ConfigError>(!entry.synchronous || (options.record.empty() && options.replay.empty()), "method ", name, ": record and replay are for a2cid2 and adpsgd");
+  check<ConfigError>(!options.rejoin || options.replay.empty(), "method ", name, ": a worker that was started again can't replay a record");
   validate(graph);
   if (group.size() > 1) {
     std::vector<int> others;
