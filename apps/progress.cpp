@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <sys/ioctl.h>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -17,6 +20,15 @@ std::string duration_text(double seconds) {
   return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
+namespace {
+
+std::size_t terminal_columns(std::FILE* out) {
+  winsize size{};
+  return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+}  // namespace
+
 Progress::Progress(std::FILE* out, bool silent) : out_(out), silent_(silent) {
   const char* term = std::getenv("TERM");
   terminal_ = isatty(fileno(out)) && term && std::strcmp(term, "dumb") != 0;
@@ -24,21 +36,38 @@ Progress::Progress(std::FILE* out, bool silent) : out_(out), silent_(silent) {
   every_s_ = terminal_ ? 0.25 : 5;
 }
 
-std::string Progress::text(const ProgressState& s, double now) {
+// One line, whatever the width: what tells least is left out first.
+std::string Progress::text(const ProgressState& s, double now) const {
   const double done = std::clamp(s.samples / s.total, 0.0, 1.0);
   const double left = rate_ > 0 ? std::max(0.0, s.total - s.samples) / rate_ : NAN;
-  std::string bar;
-  if (terminal_) {
-    const int width = 20, filled = static_cast<int>(done * width);
-    for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
-    if (colour_) bar = "\033[36m" + bar + "\033[0m";
-    bar += " ";
-  }
-  std::string out = fmt::format("{}{:5.1f}%  epoch {:.2f}/{:.4g}  loss {:.3f}  lr {:.3g}  {:.0f} images/s  data wait {:.0f}%", bar, 100 * done,
-                                s.samples / s.epoch_size, s.total / s.epoch_size, s.loss, s.learning_rate, rate_, 100 * wait_share_);
-  if (s.workers > 1) out += fmt::format("  exchanges/step {:.2f}  consensus {:.2g}", s.exchanges_per_step, s.consensus);
-  if (s.alive < s.workers) out += fmt::format("  {} of {} workers", s.alive, s.workers);
-  return out + fmt::format("  {} gone, {} left", duration_text(now), duration_text(left));
+  struct Part { int rank; std::string text; };             // rank: the highest go first
+  std::vector<Part> parts{{0, fmt::format("{:5.1f}%", 100 * done)},
+                          {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
+                          {1, fmt::format("loss {:.3f}", s.loss)},
+                          {7, fmt::format("lr {:.3g}", s.learning_rate)},
+                          {4, fmt::format("{:.0f} images/s", rate_)},
+                          {6, fmt::format("data wait {:.0f}%", 100 * wait_share_)}};
+  if (s.workers > 1) parts.push_back({8, fmt::format("exchanges/step {:.2f}", s.exchanges_per_step)});
+  if (s.workers > 1) parts.push_back({5, fmt::format("consensus {:.2g}", s.consensus)});
+  if (s.alive < s.workers) parts.push_back({2, fmt::format("{} of {} workers", s.alive, s.workers)});
+  parts.push_back({3, fmt::format("{} gone, {} left", duration_text(now), duration_text(left))});
+
+  constexpr std::size_t kBar = 20;
+  const std::size_t columns = terminal_ ? terminal_columns(out_) : SIZE_MAX;
+  bool bar = terminal_;
+  const auto width = [&] {
+    std::size_t sum = bar ? kBar + 1 : 0;
+    for (const Part& p : parts) sum += p.text.size() + 2;
+    return sum - 2;
+  };
+  if (width() >= columns) bar = false;
+  while (width() >= columns && parts.size() > 1) parts.erase(std::ranges::max_element(parts, {}, &Part::rank));
+  std::string out;
+  for (const Part& p : parts) out += (out.empty() ? "" : "  ") + p.text;
+  if (!bar) return out;
+  std::string blocks;
+  for (std::size_t i = 0; i < kBar; ++i) blocks += static_cast<double>(i) < std::floor(done * kBar) ? "█" : "░";
+  return (colour_ ? "\033[36m" + blocks + "\033[0m" : blocks) + " " + out;
 }
 
 void Progress::update(const ProgressState& s, bool last) {

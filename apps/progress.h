@@ -26,7 +26,7 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string text(const ProgressState&, double now);
+  std::string text(const ProgressState&, double now) const;
   std::FILE* out_;
   bool silent_, terminal_, colour_;
   double every_s_;
