@@ -43,7 +43,7 @@ void add_simulate(CLI::App& app, SimulateCommand& c) {
   app.add_option("--seeds", c.seeds, "runs to average over");
   app.add_option("--seed", c.options.seed, "the first of them");
   app.add_option("--dims", c.options.dims, "parameters of a worker");
-  app.add_option("--learning-rate", c.options.learning_rate, "");
+  app.add_option("--learning-rate", c.learning_rate, "not given: 0.05 for quadratic, 0.5 for logreg");
   app.add_option("--momentum", c.options.momentum, "");
   app.add_option("--heterogeneity", c.quadratic.heterogeneity, "how different the workers' data are");
   app.add_option("--noise", c.quadratic.noise, "quadratic: of gradients");

@@ -53,6 +53,7 @@ struct SimulateCommand {
   double time = 0;                      // in mean gradient durations; 0: what suits the mode
   double from = -1;                     // consensus: the fit begins; quadratic, logreg: means over time begin; -1: after a third
   int seeds = 0;                        // 0: what suits the mode
+  std::optional<double> learning_rate;  // not given: .05 for quadratic, .5 for logreg
   std::string compute, link;            // spreads of times, see make_spread(); empty: the default ones
   std::vector<std::string> slow;        // "3:x10": worker 3 needs ten times as long
   std::vector<std::string> graphs = {"star", "ring", "complete"};       // exchanges

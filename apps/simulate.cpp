@@ -66,6 +66,7 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
     out.add("decay_rate", r.decay_rate).add("fit_from", r.fit_from).add("fit_to", r.fit_to).add("exchanges", r.exchanges);
+    out.add("decay_rate_exact", r.exact.value_or(NAN));
     if (!dist::is_synchronous(plan.options.method))
       out.add("chi1", plan.constants.chi1).add("chi2", plan.constants.chi2).add("eta", plan.constants.eta).add("alpha_tilde", plan.constants.alpha_tilde);
     out.add("time", r.time).add("distance", r.distance);
@@ -76,6 +77,7 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   print_over_time(r.time, r.distance, "(x - mean)^2");
   if (std::isfinite(r.decay_rate)) fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n", r.decay_rate, r.fit_from, r.fit_to);
   else fmt::print("  too little time between agreement and rounding errors for a fit\n");
+  if (r.exact) fmt::print("  in the long run, exactly: {:.4g}\n", *r.exact);
   return 0;
 }
 
@@ -130,7 +132,7 @@ int exchanges(const SimulateCommand& c) {
   for (const std::string& graph : c.graphs) {
     std::vector<double> n, synchronous, accelerated, a2cid2;
     for (const int size : c.sizes) {
-      const auto r = dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : 8);
+      const auto r = dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / size));
       n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated), a2cid2.push_back(r.a2cid2);
       JsonObject row;
       row.add("graph", graph).add("workers", size).add("synchronous", r.synchronous).add("accelerated", r.accelerated).add("a2cid2", r.a2cid2);
@@ -159,6 +161,7 @@ int simulate(const SimulateCommand& given) {
   for (const std::string& each : c.slow) read_slow(each, c.options.machines, c.options.workers);
   check<ConfigError>(c.seeds >= 0 && c.time >= 0, "simulate: --seeds ", c.seeds, ", --time ", c.time, "; they can't be negative");
   if (c.mode == "exchanges") return exchanges(c);
+  c.options.learning_rate = c.learning_rate.value_or(c.mode == "logreg" ? .5 : .05);
   const dist::SimulationPlan plan = dist::plan_simulation(c.options);
   if (c.mode == "consensus") return consensus(c, plan);
   if (c.mode == "timeline") return timeline(c, plan);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/spectrum.h"
 
 namespace gossamer::dist {
 namespace {
@@ -12,6 +13,16 @@ namespace {
 constexpr int kSamples = 90;
 constexpr double kRounding = 1e-24;      // of the first distance: below it, rounding errors show
 constexpr double kEventsOfAllSeeds = 2e7;
+constexpr int kMostWorkersExactly = 256;       // the exact exponent shall not take longer than the simulation
+
+std::optional<double> exact_decay(const SimulationPlan& plan) {
+  const SimulationOptions& o = plan.options;
+  if (o.pairing != "poisson" || o.workers > kMostWorkersExactly || (o.method != "a2cid2" && o.method != "adpsgd")) return std::nullopt;
+  Graph g = plan.graph;
+  for (Edge& e : g.edges) e.rate *= o.realised_rate;
+  if (o.method == "adpsgd") return decay_exponent(g, 0, plan.constants.alpha, plan.constants.alpha);
+  return decay_exponent(g, o.eta_scale * plan.constants.eta, plan.constants.alpha, plan.constants.alpha_tilde);
+}
 
 }  // namespace
 
@@ -47,6 +58,7 @@ ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int 
     }
     out.exchanges += static_cast<double>(simulation->exchanges()) / out.seeds;
   }
+  out.exact = exact_decay(plan);
   std::size_t end = 0;
   while (end < out.distance.size() && out.distance[end] > kRounding * out.distance[0]) ++end;
   out.fit_to = end > 0 ? out.time[end - 1] : 0;

@@ -1,6 +1,8 @@
 // How fast simulated workers agree, and how many exchanges that takes.
 #pragma once
 
+#include <optional>
+
 #include "gossamer/dist/simulator.h"
 
 namespace gossamer::dist {
@@ -9,6 +11,7 @@ struct ConsensusResult {
   std::vector<double> time, distance;    // mean over seeds, workers and coordinates of (x - mean)^2; times in mean gradient durations
   double decay_rate = 0;                 // of the distance: minus the slope of its logarithm on [fit_from, fit_to]; NaN: nothing to fit
   double fit_from = 0, fit_to = 0;
+  std::optional<double> exact;           // of its expectation, late, where spectrum.h knows it: Poisson exchanges, not too many workers
   int seeds = 0;
   double exchanges = 0;                  // of the whole network, mean over seeds
 };

@@ -1,0 +1,72 @@
+// `gossamer simulate` from outside: what the documentation promises is what it prints.
+#include "apps_program.h"
+
+#include <gmock/gmock.h>
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Simulate : public ProgramTest {
+ protected:
+  Json json(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    arguments.push_back("--json");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out);
+  }
+};
+
+TEST_F(Simulate, T11_TheRingOf64DecaysAsPromised) {
+  const double fast = json({"consensus", "--graph", "ring", "--workers", "64", "--method", "a2cid2"})["decay_rate"];
+  const double base = json({"consensus", "--graph", "ring", "--workers", "64", "--method", "adpsgd"})["decay_rate"];
+  EXPECT_NEAR(fast, .0555, .1 * .0555);
+  EXPECT_NEAR(base, .0059, .1 * .0059);
+}
+
+TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
+  const std::vector<std::vector<std::string>> modes = {{"consensus", "--workers", "8", "--time", "30"},
+                                                       {"quadratic", "--workers", "8", "--time", "50", "--momentum", "0.9"},
+                                                       {"logreg", "--workers", "8", "--time", "50", "--method", "sgp"},
+                                                       {"timeline", "--workers", "8", "--time", "50", "--slow", "3:x10"},
+                                                       {"timeline", "--workers", "8", "--time", "50", "--method", "dpsgd"},
+                                                       {"consensus", "--workers", "8", "--time", "30", "--pairing", "handshake"},
+                                                       {"exchanges", "--sizes", "16,32"}};
+  for (std::vector<std::string> mode : modes) {
+    EXPECT_EQ(json(mode)["mode"], mode[0]);
+    mode.insert(mode.begin(), "simulate");
+    const Result r = run(mode);
+    EXPECT_EQ(r.code, 0) << mode[1] << r.err;
+    EXPECT_GT(std::ranges::count(r.out, '\n'), 5) << mode[1];
+  }
+}
+
+TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
+  const std::vector<std::string> command = {"simulate", "logreg", "--workers", "8", "--time", "40", "--pairing", "handshake", "--seed", "7", "--json"};
+  const std::string first = run(command).out;
+  EXPECT_EQ(run(command).out, first);
+  std::vector<std::string> other = command;
+  other[8] = "8";
+  EXPECT_NE(run(other).out, first);
+}
+
+TEST_F(Simulate, MistakesAreNamed) {
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << r.out << r.err;
+    return r.err;
+  };
+  EXPECT_THAT(error({"dance"}), HasSubstr("timeline"));
+  EXPECT_THAT(error({"consensus", "--method", "sgd"}), HasSubstr("a2cid2"));
+  EXPECT_THAT(error({"consensus", "--graph", "rong"}), HasSubstr("ring"));
+  EXPECT_THAT(error({"consensus", "--workers", "5000"}), HasSubstr("4096"));
+  EXPECT_THAT(error({"timeline", "--workers", "8", "--slow", "9:x3"}), HasSubstr("0 to 7"));
+  EXPECT_THAT(error({"timeline", "--compute", "gamma"}), HasSubstr("lognormal"));
+  EXPECT_THAT(error({"exchanges", "--graphs", "torus"}), HasSubstr("star, ring, complete"));
+}
+
+}  // namespace
+}  // namespace gossamer::apps
