@@ -5,7 +5,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/graph.h"
-#include "gossamer/dist/spectrum.h"
+#include "gossamer/dist/sparse_laplacian.h"
 #include "gossamer/dist/translation.h"
 
 namespace gossamer::dist {
@@ -49,20 +49,9 @@ Extremes by_fourier(const Graph& g, const Translation& t) {
   return out;
 }
 
-// Effective resistance of an edge: (e_a - e_b)^T L^+ (e_a - e_b), from the eigenvectors.
-Extremes by_eigenvectors(const Graph& g) {
-  const SymmetricEigen eigen = symmetric_eigen(laplacian(g), true);
-  Extremes out{smallest_positive(eigen.values, g)};
-  std::vector<double> resistance(g.edges.size());
-  for (int k = 1; k < g.n; ++k) {                          // 0 is the constant one
-    const double* vector = eigen.vectors.row(k);
-    for (std::size_t i = 0; i < g.edges.size(); ++i) {
-      const double difference = vector[g.edges[i].a] - vector[g.edges[i].b];
-      resistance[i] += difference * difference / eigen.values[static_cast<std::size_t>(k)];
-    }
-  }
-  out.resistance = std::ranges::max(resistance);
-  return out;
+Extremes by_elimination(const Graph& g) {
+  const SparseLaplacian l(g);
+  return {l.smallest_positive(), l.largest_resistance()};
 }
 
 }  // namespace
@@ -71,7 +60,7 @@ GraphConstants constants(const Graph& whole) {
   const Graph g = without_the_dead(whole);
   if (g.n < 2) return {};
   const auto symmetry = Translation::of(g);
-  const auto [lambda2, resistance] = symmetry ? by_fourier(g, *symmetry) : by_eigenvectors(g);
+  const auto [lambda2, resistance] = symmetry ? by_fourier(g, *symmetry) : by_elimination(g);
   GraphConstants out;
   out.chi1 = 1 / lambda2;
   out.chi2 = resistance / 2;

@@ -14,19 +14,17 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Q^T a Q becomes tridiagonal: `diagonal` and `beside` (beside[i] joins i and i+1). Returns Q^T if `vectors`.
-Square tridiagonalise(Square& a, std::vector<double>& diagonal, std::vector<double>& beside, bool vectors) {
+// a becomes tridiagonal by reflections I - beta v v^T: `diagonal` and `beside` (beside[i] joins i and i+1).
+void tridiagonalise(Square& a, std::vector<double>& diagonal, std::vector<double>& beside) {
   const int n = a.n;
-  std::vector<std::pair<double, std::vector<double>>> mirrors;       // (beta, v): I - beta v v^T, v begins at row k+1
   for (int k = 0; k + 2 < n; ++k) {
     const int m = n - k - 1;
     std::vector<double> v(a.row(k) + k + 1, a.row(k) + n);
     const double length = std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0));
-    double beta = 0;
     beside[at(k)] = v[0];
     if (length > 0) {
       const double onto = v[0] > 0 ? -length : length;
-      beta = 1 / (onto * (onto - v[0]));
+      const double beta = 1 / (onto * (onto - v[0]));
       v[0] -= onto;
       beside[at(k)] = onto;
       std::vector<double> w(at(m));
@@ -39,30 +37,13 @@ Square tridiagonalise(Square& a, std::vector<double>& diagonal, std::vector<doub
         for (int j = 0; j < m; ++j) row[j] -= vi * w[at(j)] + wi * v[at(j)];
       }
     }
-    if (vectors) mirrors.emplace_back(beta, std::move(v));
   }
   for (int i = 0; i < n; ++i) diagonal[at(i)] = a(i, i);
   if (n > 1) beside[at(n - 2)] = a(n - 2, n - 1);
-  if (!vectors) return Square(0);
-
-  Square q(n);
-  for (int i = 0; i < n; ++i) q(i, i) = 1;
-  for (int k = n - 3; k >= 0; --k) {                       // q <- (I - beta v v^T) q; only rows and columns after k are touched
-    const auto& [beta, v] = mirrors[at(k)];
-    const int m = n - k - 1;
-    std::vector<double> sum(at(m));
-    for (int i = 0; i < m; ++i)
-      for (int j = 0; j < m; ++j) sum[at(j)] += v[at(i)] * q.row(k + 1 + i)[k + 1 + j];
-    for (int i = 0; i < m; ++i)
-      for (int j = 0; j < m; ++j) q.row(k + 1 + i)[k + 1 + j] -= beta * v[at(i)] * sum[at(j)];
-  }
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < i; ++j) std::swap(q(i, j), q(j, i));
-  return q;
 }
 
-// Implicit QL: d becomes the eigenvalues; rows of z follow the rotations (none if z is empty).
-void ql(std::vector<double>& d, std::vector<double>& e, Square& z) {
+// Implicit QL: d becomes the eigenvalues.
+void ql(std::vector<double>& d, std::vector<double>& e) {
   const int n = static_cast<int>(d.size());
   e.push_back(0);
   for (int l = 0; l < n; ++l) {
@@ -89,14 +70,6 @@ void ql(std::vector<double>& d, std::vector<double>& e, Square& z) {
         p = s * r;
         d[at(i + 1)] = g + p;
         g = c * r - b;
-        if (z.n > 0) {
-          double *low = z.row(i), *high = z.row(i + 1);
-          for (int k = 0; k < n; ++k) {
-            const double h = high[k];
-            high[k] = s * low[k] + c * h;
-            low[k] = c * low[k] - s * h;
-          }
-        }
       }
       if (r == 0 && i >= l) continue;
       d[at(l)] -= p;
@@ -121,23 +94,16 @@ Square multiply(const Square& a, const Square& b) {
   return out;
 }
 
-SymmetricEigen symmetric_eigen(Square a, bool vectors) {
+std::vector<double> symmetric_eigenvalues(Square a) {
   const int n = a.n;
-  if (n == 0) return {{}, Square(0)};
+  if (n == 0) return {};
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < i; ++j) a(i, j) = a(j, i) = (a(i, j) + a(j, i)) / 2;
   std::vector<double> diagonal(at(n)), beside(at(n - 1));
-  Square rows = tridiagonalise(a, diagonal, beside, vectors);
-  ql(diagonal, beside, rows);
-  std::vector<int> order(at(n));
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int k) { return diagonal[at(k)]; });
-  SymmetricEigen out{std::vector<double>(at(n)), Square(rows.n)};
-  for (int k = 0; k < n; ++k) {
-    out.values[at(k)] = diagonal[at(order[at(k)])];
-    if (vectors) std::copy_n(rows.row(order[at(k)]), n, out.vectors.row(k));
-  }
-  return out;
+  tridiagonalise(a, diagonal, beside);
+  ql(diagonal, beside);
+  std::ranges::sort(diagonal);
+  return diagonal;
 }
 
 LinearSystem::LinearSystem(Square a) : lu_(std::move(a)), order_(at(lu_.n)) {

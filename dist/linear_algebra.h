@@ -18,13 +18,9 @@ struct Square {
 
 Square multiply(const Square& a, const Square& b);
 
-struct SymmetricEigen {
-  std::vector<double> values;          // ascending
-  Square vectors;                      // row k belongs to values[k], length 1; empty if not asked for
-};
-// Householder tridiagonalisation and implicit QL (Golub and Van Loan, chapter 8). Only a's symmetric part counts; ~3 n^3 operations, 8 n^3
-// with vectors. Throws Error if QL does not converge (not seen; a NaN in `a` would do it).
-SymmetricEigen symmetric_eigen(Square a, bool vectors);
+// Ascending. Householder tridiagonalisation and implicit QL (Golub and Van Loan, chapter 8), ~2 n^3 operations. Only a's symmetric part counts.
+// Throws Error if QL does not converge (not seen; a NaN in `a` would do it).
+std::vector<double> symmetric_eigenvalues(Square a);
 
 // LU with partial pivoting. Throws Error if the matrix is singular.
 class LinearSystem {

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
+#include "gossamer/dist/sparse_laplacian.h"
 #include "gossamer/dist/translation.h"
 
 namespace gossamer::dist {
@@ -14,7 +15,7 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 constexpr double kTarget = 1e-6, kZero = 1e-12;
-constexpr int kExactWorkers = 128;
+constexpr int kExactWorkers = 128, kDenseWorkers = 256;
 
 // I - W as a Laplacian: its edges are the weights. ConfigError unless W is symmetric and always the same.
 Graph weights_of(const Rounds& rounds) {
@@ -34,9 +35,16 @@ Mixing from_gap(double gap) {
 }
 
 Mixing constant_rounds(const Rounds& rounds) {
-  const std::vector<double> falls = laplacian_eigenvalues(weights_of(rounds));       // 1 - eigenvalue of W, ascending
-  if (falls.size() < 2) return {};
-  return from_gap(std::max(0.0, std::min(falls[1], 2 - falls.back())));              // the far end counts if W has eigenvalues near -1
+  const Graph g = weights_of(rounds);
+  double first = 0, last = 0;                              // 1 - eigenvalue of W: the smallest above 0, and the largest
+  if (g.n > kDenseWorkers && !Translation::of(g)) {
+    const SparseLaplacian l(g);
+    first = l.smallest_positive(), last = l.largest();
+  } else {
+    const std::vector<double> falls = laplacian_eigenvalues(g);
+    first = falls[1], last = falls.back();
+  }
+  return from_gap(std::max(0.0, std::min(first, 2 - last)));                         // the far end counts if W has eigenvalues near -1
 }
 
 void subtract_mean(std::vector<double>& x) {
@@ -149,7 +157,7 @@ Square laplacian(const Graph& g) {
 
 std::vector<double> laplacian_eigenvalues(const Graph& g) {
   const auto symmetry = Translation::of(g);
-  if (!symmetry) return symmetric_eigen(laplacian(g), false).values;
+  if (!symmetry) return symmetric_eigenvalues(laplacian(g));
   std::vector<double> values = symmetry->laplacian_eigenvalues();
   std::ranges::sort(values);
   return values;

@@ -49,7 +49,7 @@ double largest_singular_value(const Square& p) {           // on what sums to 0
   Square t(p.n);
   for (int i = 0; i < p.n; ++i)
     for (int j = 0; j < p.n; ++j) t(i, j) = d(j, i);
-  return std::sqrt(std::max(0.0, symmetric_eigen(multiply(t, d), false).values.back()));
+  return std::sqrt(std::max(0.0, symmetric_eigenvalues(multiply(t, d)).back()));
 }
 
 std::vector<int> partners(const Rounds& rounds, i64 k) {   // of a matching; -1: left out

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
+#include "gossamer/dist/sparse_laplacian.h"
 #include "gossamer/dist/translation.h"
 
 namespace gossamer::dist {
@@ -20,6 +22,7 @@ TEST(Spectrum, EcosystemTable_SecondEigenvalueAndRoundsToAMillionth) {
       {"torus", 8, .5, 20},             {"torus", 16, .6, 28},           {"torus", 64, .88284, 111},      {"torus", 256, .96955, 447},
       {"torus", 1024, .99231, 1791},
       {"star", 8, .875, 104},           {"star", 16, .9375, 215},        {"star", 64, .98438, 878},       {"star", 256, .99609, 3530},
+      {"star", 1024, .99902, 14141},
       {"exponential", 8, .33333, 13},   {"exponential", 16, .5, 20},     {"exponential", 64, .66667, 35}, {"exponential", 256, .75, 49},
       {"exponential", 1024, .8, 62},
       {"hypercube", 8, .5, 20},         {"hypercube", 16, .6, 28},       {"hypercube", 64, .71429, 42},   {"hypercube", 256, .77778, 55},
@@ -130,20 +133,57 @@ TEST(Spectrum, ConstantsOfThousandsOfWorkersAreClosedForms) {
   EXPECT_NEAR(cube.chi2, 4095.0 / 4096, 1e-9);
 }
 
-TEST(Spectrum, EigenvectorsAndLinearSystemsOfARandomMatrix) {
+TEST(Spectrum, EliminationAndTheDenseWayAgree) {
+  for (const char* name : {"star", "chain", "tree", "random-regular:3", "random-regular:7", "torus", "complete"}) {
+    Graph g = make_graph(name, 48);
+    double rate = 0.3;
+    for (Edge& e : g.edges) e.rate = rate = std::fmod(rate * 7.1 + 0.1, 2.0) + 0.05;
+    const std::vector<double> dense = symmetric_eigenvalues(laplacian(g));
+    const SparseLaplacian sparse(g);
+    EXPECT_NEAR(sparse.smallest_positive(), dense[1], 1e-11) << name;
+    EXPECT_NEAR(sparse.largest(), dense.back(), 1e-11) << name;
+    double resistance = 0;                                 // with worker 0 grounded
+    Square grounded(g.n - 1);
+    for (int i = 1; i < g.n; ++i)
+      for (int j = 1; j < g.n; ++j) grounded(i - 1, j - 1) = laplacian(g)(i, j);
+    const LinearSystem system(grounded);
+    for (const Edge& e : g.edges) {
+      std::vector<double> current(static_cast<std::size_t>(g.n - 1));
+      if (e.a > 0) current[static_cast<std::size_t>(e.a - 1)] = 1;
+      current[static_cast<std::size_t>(e.b - 1)] = -1;
+      const std::vector<double> potential = system.solve(current);
+      resistance = std::max(resistance, (e.a > 0 ? potential[static_cast<std::size_t>(e.a - 1)] : 0) - potential[static_cast<std::size_t>(e.b - 1)]);
+    }
+    EXPECT_NEAR(sparse.largest_resistance(), resistance, 1e-10) << name;
+  }
+}
+
+TEST(Spectrum, StarsAndTreesOfThousandsAreClosedFormsToo) {
+  const GraphConstants star = constants(make_graph("star", 4096)), chain = constants(make_graph("chain", 1000));
+  EXPECT_NEAR(star.chi1, 2 * 4095.0 / 4096, 1e-9);
+  EXPECT_NEAR(star.chi2, 4095.0 / 4096, 1e-9);
+  EXPECT_NEAR(chain.chi1, 999.0 / 500 / (2 - 2 * std::cos(M_PI / 1000)), 1e-4);
+  EXPECT_NEAR(mixing(*make_rounds("star", 4096))->gap, 1.0 / 4096, 1e-12);
+  EXPECT_NEAR(mixing(*make_rounds("chain", 1000))->gap, (2 - 2 * std::cos(M_PI / 1000)) / 3, 1e-9);
+}
+
+TEST(Spectrum, EigenvaluesAndLinearSystemsOfARandomMatrix) {
   constexpr int n = 40;
   Rng random(3);
-  Square a(n), symmetric(n);
-  for (double& v : a.values) v = random.normal();
+  Square a(n), mirror(n), scaled(n);                   // mirror * D * mirror has the eigenvalues of D
+  double length = 0;
+  std::vector<double> v(n);
+  for (double& x : v) x = random.normal(), length += x * x;
   for (int i = 0; i < n; ++i)
-    for (int j = 0; j < n; ++j) symmetric(i, j) = a(i, j) + a(j, i);
-  const SymmetricEigen eigen = symmetric_eigen(symmetric, true);
-  for (int k = 0; k < n; ++k)
-    for (int i = 0; i < n; ++i) {
-      double product = 0;
-      for (int j = 0; j < n; ++j) product += symmetric(i, j) * eigen.vectors(k, j);
-      EXPECT_NEAR(product, eigen.values[static_cast<std::size_t>(k)] * eigen.vectors(k, i), 1e-12 * n);
-    }
+    for (int j = 0; j < n; ++j) mirror(i, j) = (i == j) - 2 * v[static_cast<std::size_t>(i)] * v[static_cast<std::size_t>(j)] / length;
+  for (int i = 0; i < n; ++i)
+    for (int j = 0; j < n; ++j) scaled(i, j) = (i * i % 17 - 5) * mirror(i, j);
+  std::vector<double> expected;
+  for (int i = 0; i < n; ++i) expected.push_back(i * i % 17 - 5);
+  std::ranges::sort(expected);
+  const std::vector<double> found = symmetric_eigenvalues(multiply(mirror, scaled));
+  for (std::size_t k = 0; k < n; ++k) EXPECT_NEAR(found[k], expected[k], 1e-12 * n);
+  for (double& x : a.values) x = random.normal();
   std::vector<double> b(n);
   for (double& v : b) v = random.normal();
   const std::vector<double> x = LinearSystem(a).solve(b);
