@@ -98,6 +98,30 @@ Finding network() {
                     : Finding{Verdict::problem, "network", "TCP works, but this build has no Gloo", "install libgloo-dev and build again; one worker works without"};
 }
 
+// The file that `program` means in PATH, links resolved; empty: none.
+std::string found_in_path(const std::string& program) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  std::error_code error;
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const fs::path file = fs::path(folder) / program; access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, error))
+      return fs::canonical(file, error).string();
+  return "";
+}
+
+Finding launchers() {
+  std::string list = "--workers";
+  if (!found_in_path("ssh").empty()) list += ", --hosts (ssh)";
+  if (const std::string mpirun = found_in_path("mpirun"); !mpirun.empty()) {
+    const bool mpich = mpirun.find("hydra") != std::string::npos || mpirun.find("mpich") != std::string::npos;
+    const bool open_mpi = mpirun.find("orte") != std::string::npos || mpirun.find("openmpi") != std::string::npos || mpirun.find("prte") != std::string::npos;
+    list += mpich ? ", mpirun (MPICH)" : open_mpi ? ", mpirun (Open MPI)" : ", mpirun";
+  }
+  for (const char* other : {"mpiexec.hydra", "srun", "torchrun"})
+    if (!found_in_path(other).empty()) list += std::string(", ") + other;
+  return {Verdict::ok, "launchers", list, ""};
+}
+
 Finding gpu() {
   const bool nvcc = fs::exists("/usr/local/cuda/bin/nvcc") || std::system("command -v nvcc >/dev/null 2>&1") == 0, device = fs::exists("/dev/nvidiactl");
   const std::string text = fmt::format("{}, {}; this build computes on the CPU", device ? "an NVIDIA driver is loaded" : "no NVIDIA GPU", nvcc ? "nvcc found" : "no nvcc");
@@ -144,7 +168,7 @@ Finding build() {
 int doctor(const DoctorCommand& command) {
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
-  const Finding findings[] = {build(), cpu(), memory(), engine(), training(), network(), gpu(), disk(), limits(), {Verdict::ok, "models", names, ""}};
+  const Finding findings[] = {build(), cpu(), memory(), engine(), training(), network(), launchers(), gpu(), disk(), limits(), {Verdict::ok, "models", names, ""}};
   const char* const words[] = {"ok", "note", "PROBLEM"};
   const auto problems = std::ranges::count(findings, Verdict::problem, &Finding::verdict);
   if (command.json) {

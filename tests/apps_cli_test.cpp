@@ -206,6 +206,17 @@ TEST_F(Cli, DoctorGivesAVerdictForEverySubject) {
   }
 }
 
+TEST_F(Cli, DoctorListsTheLaunchersThatAreThere) {
+  write_text(folder / "bin/srun", "#!/bin/sh\n");
+  fs::permissions(folder / "bin/srun", fs::perms::owner_all);
+  write_text(folder / "bin/torchrun", "not executable");
+  const std::string path = "PATH=" + (folder / "bin").string();
+  const Json d = Json::parse(run({"doctor", "--json"}, {path}).out);
+  const auto f = std::ranges::find_if(d["findings"], [](const Json& one) { return one["subject"] == "launchers"; });
+  ASSERT_NE(f, d["findings"].end());
+  EXPECT_EQ((*f)["text"], "--workers, srun");
+}
+
 TEST_F(Cli, DryRunTrainsEvaluatesAndWritesNothing) {
   auto arguments = tiny({});
   arguments.push_back("--dry-run");

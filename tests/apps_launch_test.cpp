@@ -309,7 +309,7 @@ TEST_F(LaunchTest, AWorkerThatDiesBeforeAllHaveMetStopsTheOthers) {
 // ---- restarts
 
 TEST_F(LaunchTest, ADeadWorkerIsStartedAgainWithTheDoorsOfTheLivingAndItsEventsAreListed) {
-  auto arguments = tiny({"train.epochs=200", "train.batch=4", "dist.restart=1", "dist.restart_after_s=0.5"});
+  auto arguments = tiny({"train.epochs=60", "train.batch=4", "dist.restart=1", "dist.restart_after_s=0.5"});
   arguments.insert(arguments.end(), {"--workers", "3"});
   start(arguments);
   const auto pids = workers_at_work(3);
