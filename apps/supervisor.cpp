@@ -210,7 +210,8 @@ class Supervisor {
       w.again.reset();
       if (stopping() || lost_[w.host] || running() == 0) continue;
       ++w.restarts;
-      note(fmt::format("worker {} is started again ({} of {})", r, w.restarts, launch_.restart));
+      const auto asked = std::ranges::count(launch_.restart_at, static_cast<int>(r), &std::pair<int, double>::first);
+      note(fmt::format("worker {} is started again ({} of {})", r, w.restarts, launch_.restart + asked));
       start(static_cast<int>(r), true);
     }
   }
@@ -240,6 +241,7 @@ class Supervisor {
       case Kind::ready: {
         Worker& w = workers_.at(static_cast<std::size_t>(e.rank));
         w.ready = true;
+        if (!ready_since_ && std::ranges::all_of(workers_, &Worker::ready)) ready_since_ = Clock::now();
         if (w.restarts > 0) note(fmt::format("worker {} takes part again", e.rank));
         break;
       }
@@ -272,7 +274,15 @@ class Supervisor {
     }
     if (WIFEXITED(status) && code == 3) return stop_all(60);             // data that may not be used stops the run, not one worker
     const bool came_to_grief = WIFSIGNALED(status) || code == 5;
-    if (came_to_grief && w.restarts < launch_.restart && finished_ == 0 && running() > 0) w.again = in_seconds(launch_.restart_after_s);
+    if (!came_to_grief || finished_ > 0 || running() == 0) return;
+    const auto asked = std::ranges::find(restart_at_, rank, &std::pair<int, double>::first);
+    if (asked != restart_at_.end() && ready_since_) {
+      const auto when = *ready_since_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(asked->second));
+      w.again = std::max(when, in_seconds(launch_.restart_after_s));
+      restart_at_.erase(asked);
+    } else if (w.restarts < launch_.restart) {
+      w.again = in_seconds(launch_.restart_after_s);
+    }
   }
 
   // ---- what is said
@@ -298,7 +308,7 @@ class Supervisor {
     std::fflush(out);
   }
   void tell_events() const {
-    if (launch_.restart == 0 || events_.empty()) return;                 // without restarts each was told when it happened, and no more came of it
+    if ((launch_.restart == 0 && launch_.restart_at.empty()) || events_.empty()) return;                 // without restarts each was told when it happened, and no more came of it
     fmt::print(stderr, "gossamer: what happened\n");
     for (const auto& [time, text] : events_) fmt::print(stderr, "  {:8.2f} s  {}\n", time, text);
   }
@@ -314,6 +324,8 @@ class Supervisor {
   Clock::time_point late_, notice_;
   std::optional<Clock::time_point> kill_at_;
   std::vector<std::pair<double, std::string>> events_;
+  std::vector<std::pair<int, double>> restart_at_ = launch_.restart_at;
+  std::optional<Clock::time_point> ready_since_;
   int finished_ = 0, error_ = 0, stopped_by_ = 0;
   bool stopping_ = false, killed_ = false, over_ = false;
 };

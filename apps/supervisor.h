@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossamer/apps/hosts.h"
@@ -15,6 +16,7 @@ struct Launch {
   std::string ssh;                       // see crew.h
   int restart = 0;                       // how often a worker that died is started again, to rejoin
   double restart_after_s = 1;            // the others know of the death by then
+  std::vector<std::pair<int, double>> restart_at{};      // beside those: worker, seconds after all were ready; if it dies later, then
   double connect_timeout_s = 60;         // until all hosts are there
   bool json = false;                     // workers print JSON: their stdout is passed on as it is
 };

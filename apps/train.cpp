@@ -142,12 +142,16 @@ int train(const TrainCommand& command) {
   if (command.dry_run) child.push_back("--dry-run");
   if (command.strict_images) child.push_back("--strict-images");
   if (command.json) child.push_back("--json");
+  std::vector<std::pair<int, double>> restart_at;
+  for (const dist::Injection& i : dist::parse_injections(config.dist.inject))
+    if (i.kind == dist::Injection::Kind::restart) restart_at.emplace_back(i.rank, i.at_s);
   return supervise({.workers = to_start,
                     .arguments = child,
                     .hosts = hosts,
                     .ssh = command.ssh,
                     .restart = static_cast<int>(config.dist.restart),
                     .restart_after_s = config.dist.restart_after_s,
+                    .restart_at = restart_at,
                     .connect_timeout_s = config.dist.connect_timeout_s,
                     .json = command.json});
 }
