@@ -185,7 +185,6 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   p.patience = {};
   p.mark = 0;
   p.seek = false;
-  tried(rank);
   {
     std::lock_guard lock(mutex);
     p.why.clear();
@@ -205,6 +204,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   e.kind = Event::Kind::joined;
   e.peer = rank;
   events.push(std::move(e));
+  tried(rank);
   listen(rank);
 }
 

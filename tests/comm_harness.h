@@ -16,6 +16,7 @@
 namespace gossamer::dist::testing {
 
 int free_port();
+int listener(int* port);  // a socket that listens on the loopback
 JoinOptions quick();  // 20 s to meet, 10 s for a collective
 LaunchInfo place(int rank, int size, int port);
 
@@ -23,10 +24,11 @@ LaunchInfo place(int rank, int size, int port);
 // exception of a rank, if any, is in the result.
 std::vector<std::string> on_threads(int size, const std::function<void(Group&)>& body, const JoinOptions& = quick());
 
-// A child process that runs the role of this name (see role()); what it says comes back line by line.
+// A child process that runs the role of this name (see role()); what it says comes back line by line. The LaunchInfo's listener is handed
+// on. network: of which network namespace ("ip netns") it lives in; empty: ours.
 class Worker {
  public:
-  Worker(const std::string& role, const LaunchInfo&);
+  Worker(const std::string& role, const LaunchInfo&, const std::string& network = "");
   ~Worker();  // SIGKILL and wait
   void signal(int);
   std::string line(double seconds = 30);  // next line; "" at its end or when time is up

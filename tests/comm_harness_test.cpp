@@ -44,6 +44,19 @@ int free_port() {
   return ntohs(a.sin_port);
 }
 
+int listener(int* port) {
+  const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof a;
+  EXPECT_EQ(bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
+  EXPECT_EQ(listen(s, 64), 0);
+  EXPECT_EQ(getsockname(s, reinterpret_cast<sockaddr*>(&a), &length), 0);
+  *port = ntohs(a.sin_port);
+  return s;
+}
+
 JoinOptions quick() {
   JoinOptions o;
   o.connect_timeout_s = 20;
@@ -78,10 +91,13 @@ std::vector<std::string> on_threads(int size, const std::function<void(Group&)>&
   return errors;
 }
 
-Worker::Worker(const std::string& role, const LaunchInfo& info) {
+Worker::Worker(const std::string& role, const LaunchInfo& info, const std::string& network) {
   // Everything the child needs is ready before fork(): after it only exec.
-  const std::string spec =
-      role + " " + std::to_string(info.rank) + " " + std::to_string(info.size) + " " + std::to_string(info.port);
+  std::ostringstream spec_text;
+  spec_text << role << " " << info.rank << " " << info.size << " " << info.port << " " << info.host << " " << info.local << " "
+            << info.rejoin << " " << info.listener;
+  for (const auto& seed : info.seeds) spec_text << " " << seed;
+  const std::string spec = spec_text.str();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw DistError("pipe2");
   std::vector<std::string> environment = {"COMM_ROLE=" + spec, "COMM_PIPE=" + std::to_string(ends[1])};
@@ -89,15 +105,21 @@ Worker::Worker(const std::string& role, const LaunchInfo& info) {
   std::vector<char*> env;
   for (auto& e : environment) env.push_back(e.data());
   env.push_back(nullptr);
-  std::string self = "/proc/self/exe", filter = "--gtest_filter=Harness.DISABLED_RunsARole",
+  char path[4096] = {};
+  if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0) throw DistError("readlink");
+  std::string self = path, ip = "/usr/sbin/ip", netns = "netns", exec = "exec", name = network, filter = "--gtest_filter=Harness.DISABLED_RunsARole",
               all = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
-  char* arguments[] = {self.data(), filter.data(), all.data(), brief.data(), nullptr};
+  std::vector<char*> arguments;
+  if (!network.empty()) arguments = {ip.data(), netns.data(), exec.data(), name.data()};
+  for (auto* a : {&self, &filter, &all, &brief}) arguments.push_back(a->data());
+  arguments.push_back(nullptr);
   const int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   pid_ = fork();
   if (pid_ == 0) {
     fcntl(ends[1], F_SETFD, 0);
+    if (info.listener >= 0) fcntl(info.listener, F_SETFD, 0);
     if (null >= 0) dup2(null, 1);
-    execve(self.c_str(), arguments, env.data());
+    execve(arguments[0], arguments.data(), env.data());
     _exit(127);
   }
   close(ends[1]);
@@ -149,6 +171,9 @@ TEST(Harness, DISABLED_RunsARole) {
   std::string name;
   int rank = 0, size = 0, port = 0;
   in >> name >> rank >> size >> port;
+  LaunchInfo info = place(rank, size, port);
+  in >> info.host >> info.local >> info.rejoin >> info.listener;
+  for (std::string seed; in >> seed;) info.seeds.push_back(seed);
   const int out = std::atoi(pipe);
   auto say = [out](const std::string& text) {
     const std::string with_end = text + "\n";
@@ -156,7 +181,7 @@ TEST(Harness, DISABLED_RunsARole) {
   };
   ASSERT_TRUE(roles().count(name)) << name;
   try {
-    roles()[name](place(rank, size, port), say);
+    roles()[name](info, say);
     say("done");
   } catch (const std::exception& e) {
     say(std::string("error: ") + e.what());
