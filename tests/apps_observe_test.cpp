@@ -313,7 +313,8 @@ TEST_F(Observe, OnlyTheStepsAskedForAreTraced) {
   const Result r = run(tiny({"run.trace_steps=3,5", "run.tensorboard=false", "run.report=false"}));
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   std::vector<int> steps;
-  for (const Json& e : Json::parse(read_text(folder / "runs/t/trace.json"))["traceEvents"])
+  const Json trace = Json::parse(read_text(folder / "runs/t/trace.json"));
+  for (const Json& e : trace["traceEvents"])
     if (e["name"] == "step") steps.push_back(e["args"]["n"]);
   EXPECT_EQ(steps, (std::vector<int>{3, 4, 5}));
   EXPECT_TRUE(event_file(folder / "runs/t").empty());
