@@ -30,22 +30,56 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
   options.rate = rate;
   options.seed = seed;
   options.pairing = plan.options.pairing;
-  const std::vector<bool> gone(static_cast<std::size_t>(workers_));
+  std::vector<Neighbours> neighbours(static_cast<std::size_t>(workers_));
+  for (const Edge& e : plan.graph.edges) {
+    neighbours[static_cast<std::size_t>(e.a)].emplace_back(e.b, e.rate);
+    neighbours[static_cast<std::size_t>(e.b)].emplace_back(e.a, e.rate);
+  }
   all_.reserve(static_cast<std::size_t>(workers_));
   for (int i = 0; i < workers_; ++i) {
     Worker& w = all_.emplace_back(simulated_start(plan, problem, seed, i), twin);
     if (twin) w.state.gossip.alpha_tilde = plan.constants.alpha_tilde;
     w.state.longest_gap = 2 / rate;
-    w.neighbours = plan.graph.neighbours(i);
+    Neighbours& own = neighbours[static_cast<std::size_t>(i)];
+    std::ranges::sort(own);
+    for (const auto& [j, edge_rate] : own) w.neighbours.push_back(j);
     w.tally.with.assign(w.neighbours.size(), 0);
     if (problem) w.momentum.assign(w.state.x().size(), 0.0), w.gradient = w.momentum;
-    w.policy = make_partner_policy(options, plan.graph, i);
-    w.policy->adopt(plan.graph, gone);
+    give_policy(i, own, options);
   }
   for (int i = 0; i < workers_; ++i) {
     begin_gradient(i);
     turn(i);
   }
+}
+
+// A worker of the handshake speaks with its neighbours only (nobody dies here), so its policy is told of no others: its cost is that of a
+// small network. Names keep their order, which is what the protocol goes by. The other policies need the whole graph.
+void NetworkSimulation::give_policy(int i, const Neighbours& neighbours, MethodOptions options) {
+  Worker& w = at(i);
+  if (options.pairing != "handshake") {
+    w.policy = make_partner_policy(options, plan_.graph, i);
+    w.policy->adopt(plan_.graph, std::vector<bool>(static_cast<std::size_t>(workers_)));
+    return;
+  }
+  w.known = w.neighbours;
+  w.known.insert(std::ranges::lower_bound(w.known, i), i);
+  const int self = inside(w, i);
+  Graph star{plan_.graph.name, static_cast<int>(w.known.size()), {}};
+  double share = 0;
+  for (const auto& [j, rate] : neighbours) {
+    const int other = inside(w, j);
+    star.edges.push_back({std::min(self, other), std::max(self, other), rate});
+    share += rate;
+  }
+  options.rate = 2 * share / star.n;             // of the star: then this worker's share is what it is in the whole graph
+  options.seed = options.seed * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(i);      // its place in the star is no name of its own
+  w.policy = make_partner_policy(options, star, self);
+  w.policy->adopt(star, std::vector<bool>(w.known.size()));
+}
+
+int NetworkSimulation::inside(const Worker& w, int worker) {
+  return w.known.empty() ? worker : static_cast<int>(std::ranges::lower_bound(w.known, worker) - w.known.begin());
 }
 
 void NetworkSimulation::run_until_seconds(double t) {
@@ -71,7 +105,7 @@ void NetworkSimulation::handle(const Happening& h) {
   Worker& w = at(h.who);
   switch (h.what) {
     case What::message:
-      w.policy->receive(h.other, h.message);
+      w.policy->receive(inside(w, h.other), h.message);
       return turn(h.who);
     case What::turn:
       if (now_ >= w.next_turn_s) w.next_turn_s = INFINITY;
@@ -113,7 +147,8 @@ void NetworkSimulation::turn(int i) {
 
 void NetworkSimulation::send(int i) {
   Worker& w = at(i);
-  for (const auto& [to, message] : w.policy->take_messages()) {
+  for (const auto& [name, message] : w.policy->take_messages()) {
+    const int to = outside(w, name);
     double& newest = w.newest[to];
     newest = std::max(newest, now_ + plan_.options.machines.latency_s * plan_.options.machines.link.draw(random_));
     queue_.push(newest, {What::message, to, i, 0, message});
@@ -174,15 +209,16 @@ void NetworkSimulation::end_wait(int i) {
 // The transfer begins when both sides have taken their snapshots.
 void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   Worker& w = at(i);
-  check<Error>(w.partner < 0, "worker ", i, " began an exchange with ", meeting.peer, " while in one with ", w.partner);
-  w.partner = meeting.peer;
+  const int peer = outside(w, meeting.peer);
+  check<Error>(w.partner < 0, "worker ", i, " began an exchange with ", peer, " while in one with ", w.partner);
+  w.partner = peer;
   w.session = meeting.session;
   w.exchange_began_s = now_;
   w.mark = w.state.snapshot(meeting.t.value_or(w.clock.now(now_)), w.own);
-  const Worker& other = at(meeting.peer);
+  const Worker& other = at(peer);
   if (other.partner != i || other.session != w.session) return;
   const double took = plan_.options.machines.transfer_s() * plan_.options.machines.link.draw(random_);
-  queue_.push(now_ + took, {What::exchange_done, i, meeting.peer, 0, {}});
+  queue_.push(now_ + took, {What::exchange_done, i, peer, 0, {}});
   ++exchanges_;
 }
 

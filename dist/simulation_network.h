@@ -44,9 +44,10 @@ class NetworkSimulation final : public Simulation {
     Worker(std::vector<double> x, bool twin) : state(std::move(x), twin) {}
     WorkerState<std::vector<double>> state;
     std::unique_ptr<PartnerPolicy> policy;
+    std::vector<int> known;                      // the policy's names of workers are places in this list; empty: the names are the same
     GradientClock clock;
     RateTracker rate;
-    std::vector<int> neighbours;
+    std::vector<int> neighbours;                 // ascending
     std::map<int, double> newest;                // messages of one link do not overtake each other: the last arrival at each other worker
     std::vector<double> momentum, gradient;      // the gradient under way
     std::vector<double> own, received;           // snapshots of the exchange under way
@@ -58,6 +59,10 @@ class NetworkSimulation final : public Simulation {
     double next_turn_s = INFINITY;
     WorkerTally tally;
   };
+  using Neighbours = std::vector<std::pair<int, double>>;               // with the rates of their edges
+  void give_policy(int i, const Neighbours&, MethodOptions);
+  static int outside(const Worker& w, int name) { return w.known.empty() ? name : w.known[static_cast<std::size_t>(name)]; }
+  static int inside(const Worker& w, int worker);
   const Worker& at(int i) const { return all_[static_cast<std::size_t>(i)]; }
   Worker& at(int i) { return all_[static_cast<std::size_t>(i)]; }
 
