@@ -105,7 +105,12 @@ void SynchronousMethod::launch(int slot, const Round& round, std::span<const flo
   const i64 number = next_ - 1;
   const std::uint64_t session = (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) | static_cast<std::uint64_t>(number) << kSlotBits |
                                 static_cast<std::uint64_t>(slot);
-  exchange_.launch(slot, round, number, session, send, [this](int peer) { return gone_.contains(peer) || stopped_.contains(peer); });
+  exchange_.launch(slot, round, number, session, send, [this, number](int peer) { return left_out(peer, number); });
+}
+
+bool SynchronousMethod::left_out(int peer, i64 round) const {
+  const auto stopped = stopped_.find(peer);
+  return gone_.contains(peer) || (stopped != stopped_.end() && round >= stopped->second);
 }
 
 double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::function<void(const RoundExchange::Part&)>& use,
@@ -119,7 +124,7 @@ double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::funct
     record.ok = record.ok && ok;
     record.distance += distance;
     record.seconds = std::max(record.seconds, p.seconds);
-    if (!ok && !gone_.contains(p.peer) && !stopped_.contains(p.peer)) restart_ = true;      // late, or cut off
+    restart_ = restart_ || !ok;
   }
   if (slot + 1 < slots()) return flight.own;
   for (auto& [peer, record] : round_records_) {
@@ -129,7 +134,7 @@ double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::funct
       squared_distance_ = squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
     } else {
       ++stats_.failed;
-      if (options_.on_fault && group_.control().alive(peer)) options_.on_fault("exchange failed", peer);
+      if (options_.on_fault && !left_out(peer, flight.round)) options_.on_fault("exchange failed", peer);
     }
     stats_.transfer_s += record.seconds;
     record.distance = std::sqrt(record.distance);
@@ -179,10 +184,10 @@ void SynchronousMethod::handle(const Event& e) {
         membership_.left(e.peer);
         lose(e.peer, "left");
       } else if (e.message.type == MessageType::stopped && e.message.epoch == epoch_) {
-        // It meets the others now: what it has not begun it will not begin.
-        stopped_.insert(e.peer);
-        restart_ = true;
+        // It waits for the others: what it has not begun it will not begin. If it is done, we may be as well after this step.
+        stopped_[e.peer] = e.message.nonce;
         exchange_.drop(e.peer, e.message.nonce);
+        restart_ = restart_ || e.message.value == 0;
       }
       return;
     default: return;
@@ -196,8 +201,9 @@ void SynchronousMethod::lose(int peer, const std::string& what) {
   if (options_.on_fault) options_.on_fault(what, peer);
 }
 
-void SynchronousMethod::say_stopped() {
+void SynchronousMethod::say_stopped(bool finishing) {
   Message stopped{.type = MessageType::stopped};
+  stopped.value = finishing ? 1 : 0;
   stopped.epoch = epoch_;
   stopped.nonce = static_cast<std::uint32_t>(next_);
   for (const int peer : members_)
@@ -218,7 +224,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   const trace::Scope scope("meet", static_cast<i64>(purpose));
   const double began = wall_seconds(), waited = exchange_.waited();
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
-    say_stopped();
+    say_stopped(purpose == Purpose::finish);
     complete_flights();
   }
   const auto n = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
@@ -232,13 +238,19 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     table[me * kColumns + 2] = samples_;
     if (group_.size() > 1) all.all_reduce_sum(table);
     same = true;
-    epoch = samples = 0;
+    bool finishing = false;
+    double sum = 0, most = 0;
+    epoch = 0;
     for (std::size_t w = 0; w < n; ++w) {
       const double theirs = table[w * kColumns];
       same = same && (theirs == 0 || theirs == static_cast<double>(purpose));
+      finishing = finishing || theirs == static_cast<double>(Purpose::finish);
       epoch = std::max(epoch, table[w * kColumns + 1]);
-      samples = std::max(samples, table[w * kColumns + 2]);
+      most = std::max(most, table[w * kColumns + 2]);
+      sum += table[w * kColumns + 2];
     }
+    // Each counted its own steps for all. If someone is done, all are: it will not go on.
+    samples = finishing ? most : sum / all.members();
     if (same) work(all);
   });
   const std::vector<int> now = membership_.members();

@@ -80,7 +80,8 @@ class SynchronousMethod : public Method {
   bool meet(Purpose, FunctionRef<void(Collectives&)> work);
   void handle(const Event&);
   void restart_if_needed();
-  void say_stopped();
+  void say_stopped(bool finishing);
+  bool left_out(int peer, i64 round) const;            // not waited for
   void complete_flights();
   void adopt_members();
   void lose(int peer, const std::string& what);
@@ -93,7 +94,8 @@ class SynchronousMethod : public Method {
   std::shared_ptr<const Rounds> rounds_;               // none when alone
   std::vector<int> members_;                           // ascending; by_rank: whether rounds_ counts ranks, not places in here
   bool by_rank_ = false;
-  std::set<int> gone_, stopped_;                       // heard of since the last meeting; those take no part in this epoch
+  std::set<int> gone_;                                 // heard of since the last meeting
+  std::map<int, i64> stopped_;                         // who waits for the next meeting, and the first round that it did not begin
   std::uint32_t epoch_ = 0;
   i64 next_ = 0, steps_ = 0;
   double samples_;

@@ -1,0 +1,491 @@
+// dpsgd, sgp, local-sgd and their optimizers on workers in one process: against matrices in double, in pieces, and when workers die.
+#include <algorithm>
+#include <numbers>
+
+#include "dist_workers.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/dist/mixing.h"
+#include "gossamer/dist/rounds.h"
+
+namespace gossamer::dist {
+namespace {
+
+constexpr int kDims = 12;
+constexpr double kRate = 0.1;
+
+MethodOptions options_of(const std::string& rounds, int n, int steps, bool overlap = true) {
+  MethodOptions o;
+  o.batch = 2;
+  o.total_samples = 2.0 * n * steps;
+  o.rounds = rounds;
+  o.exchange_timeout_s = 5;
+  o.overlap = overlap;
+  return o;
+}
+
+double noise_at(int worker, int step, int k) {
+  Rng random(11, static_cast<std::uint64_t>(worker * 10007 + step * 101 + k));
+  return random.normal();
+}
+
+std::vector<float> copy(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
+
+// --- T26, T20: what the methods compute ------------------------------------------------------------------------------------------
+
+// x_i <- sum_j W_ij x_j - lr g_i (AWC) or sum_j W_ij (x_j - lr g_j) (ATC), gradients written down, in double.
+std::vector<double> by_matrix(const Rounds& rounds, int steps, bool overlap, double phi) {
+  const int n = rounds.workers();
+  std::vector<double> x(static_cast<std::size_t>(n) * kDims, 0.0);
+  const auto at = [](int worker, int k) { return static_cast<std::size_t>(worker * kDims + k); };
+  const auto mix = [&](i64 round) {
+    const auto w = mixing_matrix(rounds, round);
+    const auto before = x;
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < kDims; ++k) {
+        double sum = (1 - phi) * before[at(i, k)];
+        for (int j = 0; j < n; ++j) sum += phi * w[static_cast<std::size_t>(i * n + j)] * before[at(j, k)];
+        x[at(i, k)] = sum;
+      }
+  };
+  for (int step = 0; step < steps; ++step) {
+    if (overlap && step > 0) mix(step - 1);
+    for (int i = 0; i < n; ++i)
+      for (int k = 0; k < kDims; ++k) x[at(i, k)] -= kRate * noise_at(i, step, k);
+    if (!overlap) mix(step);
+  }
+  return x;
+}
+
+struct Case { const char* method; const char* rounds; int n; bool overlap; double phi; };
+class Mixing : public testing::TestWithParam<Case> {};
+
+TEST_P(Mixing, T26_InAClusterIsTheMatrixProduct) {
+  const Case c = GetParam();
+  const int steps = 9;
+  const auto want = by_matrix(*make_rounds(c.rounds, c.n), steps, c.overlap, c.phi);
+  LocalCluster cluster(c.n);
+  on_workers(cluster, c.n, [&](int rank, Group& group) {
+    Quadratic q(0, kDims, false);
+    MethodOptions options = options_of(c.rounds, c.n, steps, c.overlap);
+    options.consensus_factor = c.phi;
+    auto method = make_method(c.method, q.params, q.sgd, group, make_graph("complete", c.n), options);
+    for (int step = 0; !method->done(); ++step) {
+      for (int k = 0; k < kDims; ++k) q.params.grads().span<float>()[static_cast<std::size_t>(k)] = static_cast<float>(noise_at(rank, step, k));
+      method->step(kRate);
+    }
+    EXPECT_EQ(method->samples_seen(), options.total_samples);
+    for (int k = 0; k < kDims; ++k)
+      EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[static_cast<std::size_t>(k)]), want[static_cast<std::size_t>(rank * kDims + k)], 2e-6) << rank;
+    EXPECT_EQ(method->stats().failed, 0);
+    method->finish();
+  });
+}
+INSTANTIATE_TEST_SUITE_P(
+    Methods, Mixing,
+    testing::Values(Case{"dpsgd", "ring", 8, true, 1}, Case{"dpsgd", "ring", 8, false, 1}, Case{"dpsgd", "ring", 5, true, .3}, Case{"dpsgd", "complete", 4, false, .5},
+                    Case{"dpsgd", "one-peer-exp", 6, true, 1}, Case{"dpsgd", "star", 5, true, 1}, Case{"dpsgd", "ring", 3, true, 0},
+                    Case{"sgp", "one-peer-exp-directed", 8, true, 1}, Case{"sgp", "one-peer-exp-directed", 6, false, 1}, Case{"sgp", "torus", 6, true, 1}),
+    [](const auto& test) {
+      std::string name = std::string(test.param.method) + "_" + test.param.rounds + "_" + std::to_string(test.param.n) + (test.param.overlap ? "_awc_" : "_atc_") +
+                         std::to_string(static_cast<int>(10 * test.param.phi));
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
+
+TEST(Mixing, T20_TheConsensusFactorKeepsSumsAndZeroChangesNothing) {
+  const auto rounds = make_rounds("complete", 4);
+  for (const double phi : {0.0, .1, .7, 1.0}) {
+    const Round r = with_consensus_factor(rounds->round(1, 0), phi);
+    double sum = r.own;
+    for (const Neighbour& n : r.in) sum += n.weight;
+    EXPECT_NEAR(sum, 1, 1e-15);
+    if (phi == 0) {
+      EXPECT_EQ(r.own, 1);
+    }
+    // As all-reduce of equal shares the own value gets w - (1 - w)/(n - 1) on top: nothing, with uniform weights.
+    EXPECT_NEAR(r.own - (1 - phi) - r.in[0].weight, 0, 1e-15);
+  }
+}
+
+// The second largest eigenvalue of the ring, the stationary distance under noise alone, and the estimator's bound.
+TEST(Mixing, T26_DistancesOnTheRing) {
+  const auto stationary = [](int n, bool awc) {
+    double sum = 0;
+    for (int m = 1; m < n; ++m) {
+      const double lambda = (1 + 2 * std::cos(2 * std::numbers::pi * m / n)) / 3;
+      sum += (awc ? 1 : lambda * lambda) / (1 - lambda * lambda) / n;
+    }
+    return sum;
+  };
+  EXPECT_NEAR(stationary(8, true), 1.3862, 5e-5);
+  EXPECT_NEAR(stationary(64, true), 8.4272, 5e-5);
+  EXPECT_NEAR(stationary(8, false), .5112, 5e-5);
+  EXPECT_NEAR(stationary(64, false), 7.4428, 5e-5);
+  for (const auto& [n, lambda2] : {std::pair{8, .80474}, {16, .94925}, {32, .98719}}) {
+    const auto w = mixing_matrix(*make_rounds("ring", n), 0);
+    // The covariance of x under x <- W x + noise reaches the same, with the weights the rounds really have.
+    std::vector<double> slow(static_cast<std::size_t>(n)), moved(slow);
+    for (int i = 0; i < n; ++i) slow[static_cast<std::size_t>(i)] = std::cos(2 * std::numbers::pi * i / n);
+    double theta = 0, xi = 0;
+    for (int i = 0; i < n; ++i) {
+      double sum = 0;
+      for (int j = 0; j < n; ++j) sum += w[static_cast<std::size_t>(i * n + j)] * slow[static_cast<std::size_t>(j)];
+      EXPECT_NEAR(sum, lambda2 * slow[static_cast<std::size_t>(i)], 1e-5);
+      theta += (sum - slow[static_cast<std::size_t>(i)]) * (sum - slow[static_cast<std::size_t>(i)]);
+      xi += slow[static_cast<std::size_t>(i)] * slow[static_cast<std::size_t>(i)];
+    }
+    EXPECT_NEAR(std::sqrt(xi), std::sqrt(theta) / (1 - (1 + 2 * std::cos(2 * std::numbers::pi / n)) / 3), 1e-9);
+  }
+}
+
+// --- push-sum -----------------------------------------------------------------------------------------------------------------------
+std::vector<float> after_pushes(int n, int rounds, bool overlap = false) {
+  LocalCluster cluster(n);
+  std::vector<float> out(static_cast<std::size_t>(n));
+  on_workers(cluster, n, [&](int rank, Group& group) {
+    Quadratic q(0, 4, false);
+    auto method = make_method("sgp", q.params, q.sgd, group, make_graph("complete", n), options_of("one-peer-exp-directed", n, rounds, overlap));
+    Tensor(q.params.values()).slice(0, 4).fill(static_cast<float>(rank * rank));
+    for (int step = 0; step < rounds; ++step) method->step(0);
+    out[static_cast<std::size_t>(rank)] = q.params.values().span<float>()[0];
+    method->finish();
+    EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[0]), (n - 1) * (2 * n - 1) / 6.0, 1e-4);
+  });
+  return out;
+}
+
+TEST(Sgp, T17_ReachesTheExactMeanAfterLog2nStepsAndConvergesForOtherNumbers) {
+  for (const auto& [n, rounds] : {std::pair{4, 2}, {8, 3}})
+    for (const float x : after_pushes(n, rounds)) EXPECT_FLOAT_EQ(x, static_cast<float>((n - 1) * (2 * n - 1)) / 6.0f);
+  const auto spread = [](const std::vector<float>& x) { return *std::ranges::max_element(x) - *std::ranges::min_element(x); };
+  EXPECT_GT(spread(after_pushes(6, 3)), 0.5f);
+  EXPECT_LT(spread(after_pushes(6, 60)), 1e-3f);
+  EXPECT_LT(spread(after_pushes(8, 4, true)), 1e-4f);      // one step later when it overlaps
+}
+
+// Weights that keep columns only: the plain average would go wrong, push-sum does not.
+TEST(Sgp, PushSumFindsTheMeanOnADirectedGraphThatIsNotRegular) {
+  constexpr int n = 4;
+  // 0 sends to all, everyone else to its successor only.
+  const double column[n][n] = {{.25, .25, .25, .25}, {0, .5, .5, 0}, {0, 0, .5, .5}, {.5, 0, 0, .5}};
+  std::vector<double> z = {1, -3, 10, 4}, w(n, 1.0);
+  for (int step = 0; step < 300; ++step) {
+    auto z2 = z, w2 = w;
+    for (int i = 0; i < n; ++i) {
+      double incoming = 0, sum = 0;
+      for (int j = 0; j < n; ++j)
+        if (j != i) incoming += column[j][i] * w[static_cast<std::size_t>(j)];
+      const PushSum p = push_sum(column[i][i] * w[static_cast<std::size_t>(i)], incoming);
+      for (int j = 0; j < n; ++j)
+        if (j != i) sum += p.share(column[j][i] * w[static_cast<std::size_t>(j)]) * z[static_cast<std::size_t>(j)];
+      z2[static_cast<std::size_t>(i)] = p.own * z[static_cast<std::size_t>(i)] + sum;
+      w2[static_cast<std::size_t>(i)] = p.weight;
+    }
+    z = z2, w = w2;
+  }
+  for (const double value : z) EXPECT_NEAR(value, 3, 1e-12);
+  EXPECT_NEAR(w[1], .5, 1e-12) << "the graph should not be regular";
+}
+
+// --- in pieces, during backward -----------------------------------------------------------------------------------------------------
+struct Layers {
+  explicit Layers(int rank) : random(5, static_cast<std::uint64_t>(rank)) {
+    Rng init(3, 0);
+    std::vector<NamedTensor> all;
+    for (int i = 0; i < 4; ++i) {
+      w.push_back(Tensor::empty({20, 20}));
+      b.push_back(Tensor::full({20}, .1f));
+      for (float& v : w.back().span<float>()) v = .3f * init.normal();
+      all.push_back({std::to_string(i) + ".w", w.back()});
+      all.push_back({std::to_string(i) + ".b", b.back()});
+    }
+    params = std::make_unique<FlatParams>(all);
+  }
+  Tensor loss() {
+    Tensor x = Tensor::empty({8, 20});
+    for (float& v : x.span<float>()) v = random.normal();
+    for (std::size_t i = 0; i < 4; ++i) x = relu(linear(x, w[i], b[i]));
+    return mean(x * x);
+  }
+  std::vector<Tensor> w, b;
+  Rng random;
+  std::unique_ptr<FlatParams> params;
+};
+
+std::vector<std::vector<float>> train_layers(const std::string& optimizer_name, bool prepared, i64 bucket_bytes, double clip = 0) {
+  constexpr int n = 4, steps = 7;
+  LocalCluster cluster(n);
+  std::vector<std::vector<float>> out(n);
+  on_workers(cluster, n, [&](int rank, Group& group) {
+    Layers net(rank);
+    auto optimizer = nn::make_optimizer(optimizer_name, *net.params, {.weight_decay = .01, .period = 2});
+    MethodOptions options = options_of("one-peer-exp", n, steps);
+    options.bucket_bytes = bucket_bytes;
+    options.clip_norm = clip;
+    auto method = make_method("dpsgd", *net.params, *optimizer, group, make_graph("complete", n), options);
+    for (int step = 0; !method->done(); ++step) {
+      const Tensor loss = net.loss();
+      net.params->zero_grad();
+      const double rate = .02 / (1 + step);
+      const auto before = copy(net.params->values());
+      if (prepared) method->prepare(rate);
+      loss.backward();
+      EXPECT_EQ(copy(net.params->values()) != before, prepared && clip == 0) << "updated during backward?";
+      method->step(rate);
+    }
+    out[static_cast<std::size_t>(rank)] = copy(net.params->values());
+    EXPECT_EQ(method->stats().exchanges, steps - 1);
+    method->finish();
+  });
+  return out;
+}
+
+TEST(Dpsgd, InPiecesDuringBackwardEqualsTheWholeBlockBitForBit) {
+  for (const char* name : {"sgd", "adamw", "accum-adam"}) {
+    const auto whole = train_layers(name, false, 1 << 30);
+    EXPECT_NE(whole[0], whole[1]);
+    EXPECT_EQ(train_layers(name, true, 1500), whole) << name;
+    EXPECT_EQ(train_layers(name, true, 1 << 30), whole) << name;
+    EXPECT_EQ(train_layers(name, false, 3500), whole) << name;
+  }
+  EXPECT_EQ(train_layers("sgd", true, 1500, .05), train_layers("sgd", false, 1 << 30, .05)) << "clipping waits for the whole gradient";
+}
+
+TEST(Dpsgd, StepMustKeepTheLearningRateOfPrepare) {
+  LocalCluster cluster(2);
+  on_workers(cluster, 2, [&](int rank, Group& group) {
+    Layers net(rank);
+    auto optimizer = nn::make_optimizer("sgd", *net.params);
+    auto method = make_method("dpsgd", *net.params, *optimizer, group, make_graph("ring", 2), options_of("ring", 2, 3));
+    net.params->zero_grad();
+    method->prepare(.1);
+    net.loss().backward();
+    EXPECT_THROW(method->step(.2), Error);
+  });
+}
+
+TEST(Dpsgd, GoesOnExactlyWhereItsCheckpointWas) {
+  constexpr int n = 4, steps = 10, stop = 6;
+  std::vector<std::vector<float>> whole(n), again(n), kept(n);
+  const auto run = [&](std::vector<std::vector<float>>& out, int from, int to) {
+    LocalCluster cluster(n);
+    on_workers(cluster, n, [&](int rank, Group& group) {
+      Quadratic q(0, kDims, false);
+      MethodOptions options = options_of("ring-matching", n, steps);
+      options.start_samples = 2.0 * n * from;
+      auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
+      if (from > 0) Tensor(q.params.values()).copy_from(Tensor::from(std::span<const float>(kept[static_cast<std::size_t>(rank)]), {q.params.size()}));
+      group.collectives().barrier();
+      for (int step = from; step < to; ++step) {
+        for (int k = 0; k < kDims; ++k) q.params.grads().span<float>()[static_cast<std::size_t>(k)] = static_cast<float>(noise_at(rank, step, k));
+        method->step(kRate);
+      }
+      out[static_cast<std::size_t>(rank)] = copy(q.params.values());
+      group.collectives().barrier();
+    });
+  };
+  run(whole, 0, steps);
+  run(kept, 0, stop);
+  run(again, stop, steps);
+  EXPECT_EQ(whole, again);
+}
+
+// --- other methods ------------------------------------------------------------------------------------------------------------------
+TEST(LocalSgd, AveragesTheParametersEveryPeriod) {
+  for (const int period : {1, 3}) {
+    LocalCluster cluster(3);
+    on_workers(cluster, 3, [&](int rank, Group& group) {
+      Quadratic q(0, kDims, false);
+      MethodOptions options = options_of("complete", 3, 7);
+      options.period = period;
+      auto method = make_method("local-sgd", q.params, q.sgd, group, make_graph("complete", 3), options);
+      std::vector<double> x(3, 0.0);
+      for (int step = 0; !method->done(); ++step) {
+        q.params.grads().span<float>()[0] = static_cast<float>(noise_at(rank, step, 0));
+        method->step(kRate);
+        for (int i = 0; i < 3; ++i) x[static_cast<std::size_t>(i)] -= kRate * noise_at(i, step, 0);
+        if ((step + 1) % period == 0) x.assign(3, (x[0] + x[1] + x[2]) / 3);
+        EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[0]), x[static_cast<std::size_t>(rank)], 1e-6);
+      }
+      method->finish();
+    });
+  }
+}
+
+TEST(AllReduce, T28_WithAdamFourWorkersAreOneWithTheMeanGradient) {
+  Quadratic whole(0, 30, false);
+  for (std::size_t k = 0; k < 30; ++k) whole.target[k] = 1.5f + .01f * static_cast<float>(k);
+  Tensor(whole.params.values()).slice(0, 30).fill(1.5f);
+  nn::Adam adam(whole.params, {.weight_decay = .01f});
+  for (int step = 0; step < 60; ++step) whole.gradient(), adam.step(.05f);
+  LocalCluster cluster(4);
+  on_workers(cluster, 4, [&](int rank, Group& group) {
+    Quadratic q(rank, 30, false);
+    nn::Adam mine(q.params, {.weight_decay = .01f});
+    auto method = make_method("allreduce", q.params, mine, group, make_graph("ring", 4), options_of("ring", 4, 60));
+    while (!method->done()) q.gradient(), method->step(.05);
+    for (std::size_t k = 0; k < 30; ++k) EXPECT_NEAR(q.params.values().span<float>()[k], whole.params.values().span<float>()[k], 1e-5);
+    method->finish();
+  });
+}
+
+TEST(Methods, ThatAreNamedAfterAnOptimizerWantIt) {
+  EXPECT_EQ(method_optimizer("dadam"), "adam");
+  EXPECT_EQ(method_optimizer("accum-adam"), "accum-adam");
+  EXPECT_EQ(method_optimizer("dpsgd"), "sgd");
+  LocalCluster cluster(1);
+  Quadratic q(0, 5, false);
+  try {
+    make_method("dadam", q.params, q.sgd, cluster.group(0), make_graph("ring", 1));
+    ADD_FAILURE();
+  } catch (const ConfigError& e) {
+    EXPECT_NE(std::string(e.what()).find("this one is sgd; take dpsgd"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Methods, OnDirectedRoundsOnlySgpIsTaken) {
+  LocalCluster cluster(4);
+  EXPECT_THROW(on_workers(cluster, 4,
+                          [&](int, Group& group) {
+                            Quadratic q(0, 5, false);
+                            make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4), options_of("one-peer-exp-directed", 4, 3));
+                          }),
+               ConfigError);
+}
+
+// --- faults -------------------------------------------------------------------------------------------------------------------------
+struct Drill {
+  std::string method, rounds;
+  int n = 8, dies = 3, at = 20, steps = 60;
+  bool overlap = true;
+};
+
+void drill(const Drill& d) {
+  SCOPED_TRACE(d.method + " on " + d.rounds);
+  LocalCluster cluster(d.n);
+  std::vector<std::vector<float>> x(static_cast<std::size_t>(d.n));
+  std::atomic<int> reports = 0;
+  on_workers(cluster, d.n, [&](int rank, Group& group) {
+    Quadratic q(rank, 40, false);
+    MethodOptions options = options_of(d.rounds, d.n, d.steps, d.overlap);
+    options.period = 4;
+    options.on_fault = [&](const std::string& what, int peer) { reports += what == "dead" && peer == d.dies; };
+    auto method = make_method(d.method, q.params, q.sgd, group, make_graph("ring", d.n), options);
+    for (int step = 0; !method->done(); ++step) {
+      if (rank == d.dies && step == d.at) return cluster.kill(rank);
+      q.gradient(.01f);
+      method->step(.1);
+    }
+    method->finish();
+    x[static_cast<std::size_t>(rank)] = copy(q.params.values());
+    EXPECT_EQ(method->stats().alive, d.n - 1);
+    // Seven did what was left of the budget of eight.
+    EXPECT_NEAR(method->samples_seen(), options.total_samples, 2.0 * d.n);
+    EXPECT_GT(method->stats().gradients, d.steps);
+  });
+  EXPECT_EQ(reports, d.n - 1);
+  double mean = 0;
+  for (int i = 0; i < d.n; ++i)
+    if (i != d.dies) mean += i / (d.n - 1.0);
+  for (int i = 0; i < d.n; ++i) {
+    if (i == d.dies) continue;
+    EXPECT_EQ(x[static_cast<std::size_t>(i)], x[i == 0 ? 1 : 0]) << i;
+    EXPECT_NEAR(static_cast<double>(x[static_cast<std::size_t>(i)][0]), mean, .25);
+  }
+}
+
+TEST(SynchronousFaults, ADeathOfOneInEightIsSurvivedByAllMethods) {
+  drill({.method = "dpsgd", .rounds = "ring"});
+  drill({.method = "dpsgd", .rounds = "", .overlap = false});
+  drill({.method = "dpsgd", .rounds = "hypercube"});            // does not exist for seven
+  drill({.method = "dpsgd", .rounds = "one-peer-exp"});
+  drill({.method = "sgp", .rounds = "one-peer-exp-directed"});
+  drill({.method = "sgp", .rounds = "one-peer-exp-directed", .overlap = false});
+  drill({.method = "local-sgd", .rounds = "ring"});
+  drill({.method = "consensus-control", .rounds = "ring"});
+}
+
+TEST(SynchronousFaults, WorkersThatDieOneAfterAnotherLeaveOneThatTrainsOn) {
+  LocalCluster cluster(3);
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(rank, 10, false);
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3), options_of("ring", 3, 40));
+    for (int step = 0; !method->done(); ++step) {
+      if (rank > 0 && step == 5 * rank) return cluster.kill(rank);
+      q.gradient();
+      method->step(.1);
+    }
+    method->finish();
+    EXPECT_EQ(method->stats().alive, 1);
+    EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[0]), 0, .05);
+  });
+}
+
+TEST(SynchronousFaults, TooFewWorkersAreAnError) {
+  LocalCluster cluster(3);
+  std::atomic<int> errors = 0;
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(rank, 10, false);
+    MethodOptions options = options_of("ring", 3, 100);
+    options.min_workers = 3;
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3), options);
+    try {
+      for (int step = 0; !method->done(); ++step) {
+        if (rank == 2 && step == 5) return cluster.kill(rank);
+        q.gradient();
+        method->step(.1);
+      }
+    } catch (const DistError& e) {
+      EXPECT_NE(std::string(e.what()).find("at least 3"), std::string::npos);
+      ++errors;
+    }
+  });
+  EXPECT_EQ(errors, 2);
+}
+
+// Neighbours go past a worker that is late, and then all begin their rounds anew together with it.
+TEST(SynchronousFaults, ALateWorkerIsLeftOutOfTheRoundAndTakesPartAgain) {
+  LocalCluster cluster(4);
+  std::vector<std::vector<float>> x(4);
+  std::atomic<i64> failed = 0;
+  on_workers(cluster, 4, [&](int rank, Group& group) {
+    Quadratic q(rank, 20, false);
+    MethodOptions options = options_of("ring", 4, 60);
+    options.exchange_timeout_s = .15;
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4), options);
+    for (int step = 0; !method->done(); ++step) {
+      if (rank == 1 && step == 20) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      q.gradient();
+      method->step(.1);
+    }
+    method->finish();
+    failed += method->stats().failed;
+    EXPECT_EQ(method->stats().alive, 4);
+    EXPECT_GT(method->stats().exchanges, 60);
+    x[static_cast<std::size_t>(rank)] = copy(q.params.values());
+  });
+  EXPECT_GT(failed, 0);
+  for (const auto& each : x) {
+    EXPECT_EQ(each, x[0]);
+    EXPECT_NEAR(static_cast<double>(each[0]), 1.5, .1);
+  }
+}
+
+TEST(SynchronousFaults, AWorkerThatLeavesWithoutFinishingIsMissedOnce) {
+  LocalCluster cluster(4);
+  on_workers(cluster, 4, [&](int rank, Group& group) {
+    Quadratic q(rank, 20, false);
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4), options_of("ring", 4, 40));
+    for (int step = 0; !method->done(); ++step) {
+      if (rank == 2 && step == 10) return;
+      q.gradient();
+      method->step(.1);
+    }
+    method->finish();
+    EXPECT_EQ(method->stats().alive, 3);
+  });
+}
+
+}  // namespace
+}  // namespace gossamer::dist
