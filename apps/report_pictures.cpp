@@ -98,15 +98,17 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
   };
   double most = 0;
   for (const DrawnEdge& e : edges) most = std::max(most, e.rate);
-  std::string svg = head("exchanges per gradient on each edge: thickness; red: less than two thirds of what was wanted", 380);
+  std::string svg = head("exchanges per gradient on each edge; red: less than 2/3 of what was wanted", 380);
   for (const DrawnEdge& e : edges) {
     const auto [x1, y1] = at(e.a, radius);
     const auto [x2, y2] = at(e.b, radius);
     const bool poor = e.wanted > 0 && e.rate < e.wanted * 2 / 3;
     svg += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" stroke-width=\"{:.2f}\"{}><title>{}</title></line>", x1, y1, x2, y2,
                        poor ? "#c8553d" : "#2a6fbb", most > 0 ? 0.5 + 6 * e.rate / most : 0.5, e.rate > 0 ? "" : " stroke-dasharray=\"3 4\"", html_escape(e.text));
-    if (edges.size() <= 16)
-      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"a m\">{:.2f}</text>", (x1 + x2) / 2, (y1 + y2) / 2 - 6, e.rate);
+    if (edges.size() <= 16) {                      // beside the line
+      const double length = std::hypot(x2 - x1, y2 - y1), side = 16 / std::max(1.0, length);
+      svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"a m\">{:.2f}</text>", (x1 + x2) / 2 + side * (y1 - y2), (y1 + y2) / 2 + side * (x2 - x1) + 4, e.rate);
+    }
   }
   for (int w = 0; w < workers; ++w) {
     const auto [x, y] = at(w, radius);
