@@ -32,7 +32,8 @@ class Finish {
     const double seen = w_.method->samples_seen();
     w_.method->finish();
     w_.settled = true;
-    alive_ = w_.group->alive();          // from here on workers leave because they are done
+    alive_ = w_.method->members();       // from here on workers leave because they are done
+    if (alive_.empty()) alive_ = w_.group->alive();
     settle_batch_norm();
     evaluate_share();
     record_tally();
@@ -136,7 +137,7 @@ class Finish {
   void write_results(double seen) {
     const Config& c = w_.config;
     // Each knows its own gradients exactly, the others' only by hearsay.
-    if (!alone_ && static_cast<int>(alive_.size()) == w_.place.size)
+    if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
       seen = w_.start_samples + tally_.sum(Tally::gradients) * static_cast<double>(c.train.batch);
     const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images()) : tally_.sum(Tally::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples), rate = trained / std::max(1e-9, w_.wall_s);

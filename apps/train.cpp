@@ -72,7 +72,10 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   Worker w(config, command, place, resume);
   stop_after_step();
   report_ready();
-  w.folder.log("start", JsonObject().add("pid", getpid()).add("workers", place.size).add("method", config.train.method).add("samples", w.start_samples));
+  JsonObject start;
+  start.add("pid", getpid()).add("workers", place.size).add("method", config.train.method).add("samples", place.rejoin ? w.at.samples : w.start_samples);
+  if (place.rejoin) start.add("rejoined", true);
+  w.folder.log("start", start);
   Bookkeeper book(w);
   const auto begin = Clock::now();
   try {

@@ -14,6 +14,7 @@ class GossipMethod : public Method {
   double samples_seen() const override;
   bool done() const override;
   void finish() override;
+  std::vector<int> members() const override { return membership_.members(); }
   void quiesce(const std::function<void()>& f) override;
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;

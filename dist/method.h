@@ -79,6 +79,9 @@ class Method {
   // Ends exchanges, waits until all living workers have stopped, makes values() their mean, merges batch-norm statistics
   // (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy. Afterwards all workers hold the same model.
   virtual void finish() = 0;
+  // After finish(): whose models were averaged, ascending. Who came back too late for that may live, but is not among them. Empty: not
+  // said; they are those the Group calls alive.
+  virtual std::vector<int> members() const { return {}; }
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f between two events.
   virtual void quiesce(const std::function<void()>& f) = 0;
   virtual std::vector<NamedTensor> state() = 0;        // beyond parameters and optimizer: {"acid.tilde", …}
