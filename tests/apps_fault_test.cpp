@@ -149,5 +149,75 @@ TEST_F(Fault, TheWrapperForMpirunReportsADeathAndExitsZero) {
   EXPECT_THAT(r.err, HasSubstr("died (signal 9)"));
 }
 
+// --- faults on purpose, and what becomes of them
+
+std::vector<std::string> with_faults(std::vector<std::string> arguments, const std::string& faults) {
+  arguments.insert(arguments.end(), {"--workers", "3", "--inject", faults});
+  return arguments;
+}
+
+TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
+  const Result r = run(with_faults(tiny({"train.epochs=150", "train.batch=4"}), "kill:rank=1@step=10,restart:rank=1@t=0"));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"), HasSubstr("worker 1 is started again"), HasSubstr("worker 1 takes part again")));
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+  EXPECT_EQ(summary()["val_images"], 40);
+  std::map<int, int> joined, steps_after;
+  for (const Json& e : events("joined")) ++joined[e["rank"]];
+  EXPECT_EQ(joined[0], 1);
+  EXPECT_EQ(joined[2], 1);
+  double again = 0, samples = 0;
+  for (const Json& e : events("start"))
+    if (e.contains("rejoined")) again = e["time"], samples = e["samples"];
+  EXPECT_GT(samples, 10 * 3 * 4 / 2);                        // it takes up the run where it is
+  for (const Json& e : events("step"))
+    if (e["time"].get<double>() > again) ++steps_after[e["rank"]];
+  for (const int rank : {0, 1, 2}) EXPECT_GT(steps_after[rank], 5) << rank;
+}
+
+TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
+  const Result r = run(with_faults(tiny({"train.epochs=150", "train.batch=4", "dist.dead_after_s=1"}), "stop:rank=1:2.5s@step=10"));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+  std::map<int, int> dead, joined;
+  for (const Json& e : events("fault")) dead[e["rank"]] += e["peer"] == 1 && e["what"] == "dead";
+  for (const Json& e : events("joined")) joined[e["rank"]] += e["peer"] == 1;
+  for (const int rank : {0, 2}) {
+    EXPECT_EQ(dead[rank], 1);
+    EXPECT_EQ(joined[rank], 1);
+  }
+  EXPECT_EQ(events("start").size(), 3u);                     // nobody was started again
+}
+
+TEST_F(Fault, LinksThatAreCutForAWhileCostNoWorker) {
+  const Result r = run(with_faults(tiny({"train.epochs=200", "train.batch=4", "dist.dead_after_s=1"}), "partition:0|1,2:2s@t=0.5"));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+  std::map<int, int> joined;
+  for (const Json& e : events("joined")) ++joined[e["rank"]];
+  EXPECT_EQ(joined[0], 2);
+  EXPECT_EQ(joined[1], 1);
+  EXPECT_EQ(joined[2], 1);
+}
+
+TEST_F(Fault, AStragglerDoesLessAndHoldsNobodyUp) {
+  const Result r = run(with_faults(tiny({"train.epochs=20", "train.batch=4"}), "slow:rank=1:x8"));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  std::map<int, double> gradients;
+  const Json all = summary();
+  for (const Json& w : all["each_worker"]) gradients[w["rank"]] = w["gradients"];
+  EXPECT_LT(2 * gradients[1], gradients[0]);
+  EXPECT_LT(2 * gradients[1], gradients[2]);
+}
+
+TEST_F(Fault, AFaultThatCantBeReadIsAnErrorThatSaysWhere) {
+  const Result r = run(with_faults(tiny({}), "kill:rank=2@step=5,stop:rank=9:5s"));
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("there is no worker 9"));
+  const Result q = run(with_faults(tiny({}), "stop:rank=1"));
+  EXPECT_EQ(q.code, 2);
+  EXPECT_THAT(q.err, ::testing::AllOf(HasSubstr("inject, character 12"), HasSubstr("5s")));
+}
+
 }  // namespace
 }  // namespace gossamer::apps
