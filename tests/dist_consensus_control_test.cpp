@@ -1,0 +1,145 @@
+// Consensus control: the distance it measures, the distance it keeps, and what that costs.
+#include <numeric>
+
+#include "dist_workers.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/consensus.h"
+#include "gossamer/dist/consensus_sketch.h"
+
+namespace gossamer::dist {
+namespace {
+
+TEST(ConsensusSketch, EstimatesTheDistanceWithinItsStandardDeviation) {
+  constexpr int n = 8, dims = 20000;
+  std::vector<std::vector<float>> x(n, std::vector<float>(dims));
+  double exact = 0;
+  std::vector<double> mean(dims, 0.0);
+  for (int i = 0; i < n; ++i) {
+    Rng random(2, static_cast<std::uint64_t>(i));
+    for (int k = 0; k < dims; ++k) {
+      float& v = x[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)];
+      v = 5 + .01f * random.normal();                    // far from zero, close to each other
+      mean[static_cast<std::size_t>(k)] += static_cast<double>(v) / n;
+    }
+  }
+  for (const auto& row : x)
+    for (std::size_t k = 0; k < dims; ++k) exact += (static_cast<double>(row[k]) - mean[k]) * (static_cast<double>(row[k]) - mean[k]) / n;
+  exact = std::sqrt(exact);
+  double bias = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<double> sum(kSketchSize + 1, 0.0);
+    for (const auto& row : x) {
+      const auto s = sketch(row, seed);
+      for (std::size_t j = 0; j < s.size(); ++j) sum[j] += s[j];
+    }
+    const double found = distance_from_sketches(sum, n);
+    EXPECT_NEAR(found, exact, .07 * exact) << seed;      // three standard deviations
+    bias += (found / exact - 1) / 20;
+  }
+  EXPECT_NEAR(bias, 0, .015);
+}
+
+struct Kept { std::vector<double> distance, target; MethodStats stats; };
+
+// n workers on a ring whose gradients are noise: what they would drift apart to, and what control keeps.
+Kept train(int n, const ConsensusControlOptions& control, int steps, const char* method = "consensus-control", double rate = .1) {
+  Kept kept;
+  LocalCluster cluster(n);
+  on_workers(cluster, n, [&](int rank, Group& group) {
+    Quadratic q(rank, 512, false);                       // all begin at the mean
+    MethodOptions options;
+    options.batch = 1;
+    options.total_samples = 1.0 * n * steps;
+    options.rounds = "ring";
+    options.control = control;
+    auto m = make_method(method, q.params, q.sgd, group, make_graph("ring", n), options);
+    while (!m->done()) {
+      for (float& g : q.params.grads().span<float>().first(512)) g = q.noise.normal();
+      m->step(rate);
+      const double exact = exact_consensus_distance(q.params.values().clone(), group.collectives());
+      if (rank == 0) kept.distance.push_back(exact), kept.target.push_back(m->stats().target);
+    }
+    if (rank == 0) kept.stats = m->stats();
+    const auto mine = m->stats();
+    m->finish();
+    EXPECT_EQ(mine.extra_gossip, m->stats().extra_gossip);
+  });
+  return kept;
+}
+
+double mean_from(const std::vector<double>& v, std::size_t begin) {
+  return std::accumulate(v.begin() + static_cast<std::ptrdiff_t>(begin), v.end(), 0.0) / static_cast<double>(v.size() - begin);
+}
+
+TEST(ConsensusControl, KeepsTheDistanceAtItsTarget) {
+  const int n = 8, steps = 300;
+  ConsensusControlOptions control;
+  control.fractions = {.5};
+  control.measure = .2;
+  const Kept free = train(n, control, steps, "dpsgd"), kept = train(n, control, steps);
+  const double plateau = mean_from(free.distance, 60), target = kept.target.back();
+  // Noise alone: the plateau is the one of algorithms' T26, 1.3862 for each coordinate.
+  EXPECT_NEAR(plateau, .1 * std::sqrt(1.3862 * 512), .05 * plateau);
+  EXPECT_NEAR(target, .5 * plateau, .1 * target);
+  EXPECT_EQ(kept.target[30], 0) << "while it measures";
+  const double reached = mean_from(kept.distance, 70);
+  EXPECT_NEAR(reached, target, .2 * target);
+  EXPECT_GT(kept.stats.extra_gossip, 100);
+  EXPECT_GT(kept.stats.theta, 0);
+  // The cheap bound: Xi <= theta / (1 - lambda_2), of the last gossip step.
+  EXPECT_LT(kept.distance.back(), 1.1 * kept.stats.theta / (1 - .80474));
+  RecordProperty("plateau", std::to_string(plateau));
+  RecordProperty("target", std::to_string(target));
+  RecordProperty("reached", std::to_string(reached));
+  RecordProperty("extra_gossip", static_cast<int>(kept.stats.extra_gossip));
+}
+
+TEST(ConsensusControl, FollowsPhasesAndEscapesToExactAverages) {
+  ConsensusControlOptions control;
+  control.phases = {.3, .6};
+  control.fractions = {1, 0, .3};
+  control.measure = .1;
+  control.most = 0;                       // phase 2: gossip is not allowed, so each control averages exactly
+  const Kept kept = train(4, control, 100);
+  EXPECT_GT(kept.distance[25], 0) << "phase 0 is left alone";
+  EXPECT_EQ(kept.target[25], 0);
+  EXPECT_LT(kept.distance[40], 1e-5) << "phase 1 averages exactly";
+  EXPECT_GT(kept.distance[65], 1e-2) << "phase 2 measures first";
+  EXPECT_GT(kept.target.back(), 0);
+  EXPECT_EQ(kept.stats.extra_gossip, 0);
+  EXPECT_GT(kept.stats.exact_averages, 30);
+}
+
+TEST(ConsensusControl, OnlineAimsAtTheLearningRateTimesTheGradientNorm) {
+  ConsensusControlOptions control;
+  control.target = "online";
+  control.factor = .7;
+  const Kept kept = train(8, control, 120);
+  // |g| = sqrt(512) on average.
+  EXPECT_NEAR(kept.target.back(), .7 * .1 * std::sqrt(512.0), .05 * kept.target.back());
+  EXPECT_LE(mean_from(kept.distance, 20), 1.02 * kept.target.back());
+  EXPECT_GT(kept.stats.extra_gossip, 50);
+}
+
+TEST(ConsensusControl, RefusesWhatItCantDo) {
+  LocalCluster cluster(1);
+  const auto error = [&](const ConsensusControlOptions& control) {
+    Quadratic q(0, 4, false);
+    MethodOptions options;
+    options.control = control;
+    try {
+      make_method("consensus-control", q.params, q.sgd, cluster.group(0), make_graph("ring", 1), options);
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(error({}), "no error");
+  EXPECT_NE(error({.method = "a2cid2"}).find("it can: dpsgd, sgp, local-sgd"), std::string::npos);
+  EXPECT_NE(error({.target = "offline"}).find("plateau, online"), std::string::npos);
+  EXPECT_NE(error({.phases = {.5}}).find("1 fractions for 2 phases"), std::string::npos);
+  EXPECT_NE(error({.phases = {.5, .2}, .fractions = {1, 1, 1}}).find("ascending"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace gossamer::dist
