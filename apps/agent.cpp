@@ -97,8 +97,6 @@ class Agent {
 
 }  // namespace
 
-std::string agent_line(const Json& message) { return message.dump(-1, ' ', false, Json::error_handler_t::replace); }
-
 int agent() {
   Agent agent;
   try {

@@ -7,10 +7,9 @@
 
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace gossamer::apps {
 
-std::string agent_line(const nlohmann::json& message);   // without the end of line; bytes that are no text are replaced
+// Without the end of line; bytes that are no text are replaced. Json: nlohmann::json, which only its users include.
+template <class Json> std::string agent_line(const Json& message) { return message.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace gossamer::apps
