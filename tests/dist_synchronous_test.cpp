@@ -382,7 +382,7 @@ void drill(const Drill& d) {
     EXPECT_EQ(method->stats().alive, d.n - 1);
     // Seven did what was left of the budget of eight.
     EXPECT_NEAR(method->samples_seen(), options.total_samples, 2.0 * d.n);
-    EXPECT_GT(method->stats().gradients, d.steps);
+    EXPECT_GT(method->stats().gradients, d.steps - 4);      // local-sgd: workers may be a period apart
   });
   EXPECT_EQ(reports, d.n - 1);
   double mean = 0;
