@@ -59,7 +59,8 @@ struct Line {
 };
 
 RunFacts read_facts(const Line& line) {
-  if (line.whole("gossamer_events") != kVersion) line.wrong(fmt::format("version {} of the format; this program reads version {}", line.whole("gossamer_events"), kVersion));
+  const std::uint64_t version = line.whole("gossamer_events");
+  if (version != kVersion) line.wrong(fmt::format("version {} of the format; this program reads version {}", version, kVersion));
   RunFacts f;
   f.method = line.text("method");
   f.graph = line.text("graph");
@@ -121,8 +122,9 @@ Recorder::Recorder(const std::string& folder, const RunFacts& f) : path_(record_
   std::filesystem::create_directories(folder, error);
   file_.reset(std::fopen(path_.c_str(), "wb"));
   check<IoError>(file_ != nullptr, path_, ": can't be written: ", std::strerror(errno));
-  write(fmt::format(R"({{"gossamer_events":{},"method":{},"graph":{},"pairing":{},"rank":{},"workers":{},"seed":{},"parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})",
-                    kVersion, Json(f.method).dump(), Json(f.graph).dump(), Json(f.pairing).dump(), f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch, f.start_samples));
+  const std::string names = fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(), Json(f.graph).dump(), Json(f.pairing).dump());
+  write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},"parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})", kVersion,
+                    names, f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch, f.start_samples));
 }
 
 void Recorder::write(const std::string& line) {

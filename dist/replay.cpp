@@ -29,7 +29,8 @@ std::string describe(const RecordedEvent& e) {
 Replay::Replay(Record record, const RunFacts& wanted, double limit_s) : record_(std::move(record)), limit_s_(limit_s) {
   const RunFacts& f = record_.facts;
   const auto same = [&](const char* what, const auto& recorded, const auto& given) {
-    check<ConfigError>(recorded == given, record_.path, ": recorded with ", what, " ", recorded, ", not ", given, "; replay with the configuration of the recorded run");
+    check<ConfigError>(recorded == given, record_.path, ": recorded with ", what, " ", recorded, ", not ", given,
+                       "; replay with the configuration of the recorded run");
   };
   same("method", f.method, wanted.method);
   same("graph", f.graph, wanted.graph);
@@ -45,7 +46,8 @@ Replay::Replay(Record record, const RunFacts& wanted, double limit_s) : record_(
 }
 
 std::string Replay::place_locked() const {
-  return fmt::format("replay of {}, event {} of {} ({})", record_.path, at_ + 1, record_.events.size(), at_ < record_.events.size() ? describe(record_.events[at_]) : "the end");
+  const std::string what = at_ < record_.events.size() ? describe(record_.events[at_]) : "the end";
+  return fmt::format("replay of {}, event {} of {} ({})", record_.path, at_ + 1, record_.events.size(), what);
 }
 
 std::string Replay::place() const {

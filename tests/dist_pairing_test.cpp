@@ -224,7 +224,8 @@ const Links pair2 = {{0, 1}}, path3 = {{0, 1}, {1, 2}}, triangle = {{0, 1}, {1, 
 void explore(const Links& links, const std::vector<Budget>& budgets) {
   for (const Budget& budget : budgets) {
     const Result r = Checker(static_cast<int>(budget.dues.size()), links, budget).run();
-    EXPECT_EQ(r.fault, "") << testing::PrintToString(budget.dues) << ", " << budget.time_outs << " time-outs, " << budget.deaths << " deaths, after " << r.states << " states";
+    EXPECT_EQ(r.fault, "") << testing::PrintToString(budget.dues) << ", " << budget.time_outs << " time-outs, " << budget.deaths << " deaths, after "
+                           << r.states << " states";
     EXPECT_GT(r.exchanges, 0);
   }
 }

@@ -38,7 +38,8 @@ TEST(PairingRates, T23_EveryWorkerGetsItsShareAndEveryEdgeToo) {
       uniform += 1.0 / static_cast<double>(g.neighbours(i).size()) / n;
     }
     const double sd = std::sqrt(1 / T);
-    for (const Edge& e : g.edges) EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate, .02 * e.rate + 4 * sd * std::sqrt(e.rate)) << name << " edge " << e.a << "-" << e.b;
+    for (const Edge& e : g.edges)
+      EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate, .02 * e.rate + 4 * sd * std::sqrt(e.rate)) << name << " edge " << e.a << "-" << e.b;
     EXPECT_LE(repeats / all, 1.5 * uniform) << name;      // about 1.01, 1.03 and 1.14; the published pairing has 10 on the complete graph (W8)
   }
 }
@@ -78,7 +79,8 @@ TEST(PairingRates, RatesBelowAndAboveOneAreMetByBothQuotas) {
       const double T = 4000 / rate;
       net.run(T);
       expect_symmetric(net);
-      for (int i = 0; i < 6; ++i) EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, rate, (quota == "exact" ? .01 : .08) * rate) << quota << " at rate " << rate;
+      for (int i = 0; i < 6; ++i)
+        EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, rate, (quota == "exact" ? .01 : .08) * rate) << quota << " at rate " << rate;
     }
 }
 
@@ -87,7 +89,8 @@ TEST(PairingRates, TheExactQuotaIsExact) {
   VirtualNetwork net(make_graph("complete", 6), handshake(6, 1, "exact"), std::vector<double>(6, 1.0), .02, 15);
   for (const double T : {50.0, 500.0, 2000.0}) {
     net.run(T);
-    for (int i = 0; i < 6; ++i) EXPECT_NEAR(static_cast<double>(net.at(i).exchanges), static_cast<double>(net.at(i).clock.count()), 3) << "worker " << i << " at " << T;
+    for (int i = 0; i < 6; ++i)
+      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges), static_cast<double>(net.at(i).clock.count()), 3) << "worker " << i << " at " << T;
   }
 }
 

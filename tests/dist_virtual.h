@@ -67,7 +67,8 @@ class VirtualNetwork {
   // A worker that has been alone in an exchange for long.
   std::string one_sided() const {
     for (int i = 0; i < graph_.n; ++i)
-      if (const Worker& me = w[static_cast<std::size_t>(i)]; !me.dead && me.busy && now - me.began > 5 + 2 * exchange_s_) return "worker " + std::to_string(i) + " with " + std::to_string(me.meeting.peer);
+      if (const Worker& me = w[static_cast<std::size_t>(i)]; !me.dead && me.busy && now - me.began > 5 + 2 * exchange_s_)
+        return "worker " + std::to_string(i) + " with " + std::to_string(me.meeting.peer);
     return "";
   }
 
@@ -101,7 +102,8 @@ class VirtualNetwork {
         me.holding = true;
         me.held_since = now;
         advance(e.who);
-        if (const Hold hold = me.policy->hold(); static_cast<double>(me.clock.count()) >= hold.at) push(now + hold.seconds, Kind::give_up, e.who, -1, me.clock.count());
+        if (const Hold hold = me.policy->hold(); static_cast<double>(me.clock.count()) >= hold.at)
+          push(now + hold.seconds, Kind::give_up, e.who, -1, me.clock.count());
         break;
       case Kind::give_up:
         if (!me.holding || e.tag != me.clock.count()) return;
