@@ -117,7 +117,8 @@ void Pairing::receive(int id, const Message& m) {
         send(id, MessageType::commit, m.epoch, m.nonce);
         begin_exchange();
       } else {
-        send(id, MessageType::cancel, m.epoch, m.nonce);
+        const bool begun = state_ == State::exchanging && partner_ == id && nonce_ == m.nonce && id > self_;      // it was reminded: COMMIT is late
+        send(id, begun ? MessageType::commit : MessageType::cancel, m.epoch, m.nonce);
       }
       return;
     case MessageType::commit:
@@ -177,8 +178,7 @@ void Pairing::time_out() {
 
 void Pairing::remind() {
   if (state_ == State::accepted) {
-    announce(partner_);
-    settle();
+    send(partner_, MessageType::accept, epoch_, nonce_);
   } else if (state_ == State::available) {
     for (auto& [id, peer] : peers_)
       if (id < self_ && peer.alive && peer.rate > 0) announce(id);

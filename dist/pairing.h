@@ -42,8 +42,8 @@ class Pairing {
   void stop_wanting();                             // goes on answering
   void receive(int peer, const Message&);          // avail, propose, accept, commit, cancel, decline
   void time_out();                                 // the proposal has been unanswered for too long
-  // Nothing has come for so long that a message must have been lost, which connections don't do: says again what others must know, and
-  // no longer waits for a COMMIT. If that was under way after all, the exchange fails at its deadline.
+  // Nothing has come for so long that a message may have been lost, which connections don't do: says again what others must know. Who is
+  // merely late changes nothing: an ACCEPT that comes twice is answered twice, and its COMMIT begins one exchange.
   void remind();
   void peer_dead(int peer);
   void peer_joined(int peer);                      // a dead peer is back, in its first state; without an edge until set_rate

@@ -12,7 +12,7 @@ namespace {
 
 using Links = std::vector<std::pair<int, int>>;
 
-struct Budget { std::vector<int> dues; int time_outs, deaths; };       // dues: of each worker; time-outs and deaths: in all
+struct Budget { std::vector<int> dues; int time_outs, deaths; };       // dues: of each worker; time-outs (and reminders) and deaths: in all
 
 // 128 bits of a state: two states of a few million have the same with a probability of 1e-25.
 struct Print {
@@ -172,6 +172,8 @@ class Checker {
       }
       if (w.time_outs > 0 && is(w, a, Pairing::State::proposing))
         branch(w, [=](World& next) { --next.time_outs, at(next, a).time_out(); });
+      if (w.time_outs > 0 && is(w, a, Pairing::State::accepted))      // its COMMIT is late
+        branch(w, [=](World& next) { --next.time_outs, at(next, a).remind(); });
       if (w.deaths > 0)
         branch(w, [=, this](World& next) {
           --next.deaths, next.dead |= 1u << a, next.arrived &= ~(1u << a), next.dues[static_cast<std::size_t>(a)] = 0;
