@@ -80,6 +80,8 @@ int parse_and_run(int argc, char** argv) {
   train_app->add_option("--ssh", train_options.ssh, "command instead of ssh and its options (also GOSSAMER_SSH)");
   train_app->add_option("--resume", train_options.resume, "go on from a run's folder or one of its checkpoints");
   train_app->add_option("--inject", train_options.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,...");
+  train_app->add_option("--record", train_options.record, "write the order of all events into this folder (a2cid2, adpsgd)");
+  train_app->add_option("--replay", train_options.replay, "repeat a recorded run bit for bit (CPU)");
   train_app->add_flag("--dry-run", train_options.dry_run, "20 steps and one batch of evaluation; writes nothing");
   train_app->add_flag("--strict-images", train_options.strict_images, "a damaged image stops the run");
   train_app->add_flag("--json", train_options.json, "print the summary as JSON on stdout, progress on stderr");

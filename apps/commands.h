@@ -15,6 +15,7 @@ struct TrainCommand {
   std::string hosts;                    // where to start them: a file or a list (hosts.h); empty: here
   std::string ssh;                      // the command that reaches the others; empty: GOSSAMER_SSH, else ssh
   std::string resume;                   // a run's folder or one of its checkpoints
+  std::string record, replay;           // the same as run.record=…, run.replay=…
   std::string inject;                   // faults on purpose (dist/inject.h): the same as dist.inject=…
   bool dry_run = false, strict_images = false, json = false;
   bool worker = false;                  // started by our own launcher: the run's folder and configuration are ready

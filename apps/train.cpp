@@ -118,6 +118,8 @@ int train(const TrainCommand& command) {
     if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved)) arguments.insert(arguments.begin(), saved);
   }
   if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
+  if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
+  if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
   if (command.strict_images) config.data.strict_images = true;
   if (resume && !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
