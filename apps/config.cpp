@@ -15,6 +15,7 @@
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/inject.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/rounds.h"
 #include "gossamer/dist/schedule.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/schedule.h"
@@ -190,6 +191,16 @@ void set_key(Config& config, const std::string& assignment) {
   if (!known) unknown_key("command line", key);
 }
 
+// SGD's learning rate, scaled with the workers, is none for Adam: what was not given becomes Adam's.
+void follow_optimizer(Config& c) {
+  const auto methods = dist::method_names();
+  const bool known = std::ranges::find(methods, c.train.method) != methods.end();
+  const std::string name = c.optim.name == "auto" && known ? dist::method_optimizer(c.train.method) : c.optim.name;
+  if (name.find("adam") == std::string::npos) return;
+  if (!c.origin.contains("optim.learning_rate")) c.optim.learning_rate = 1e-3;
+  if (!c.origin.contains("optim.scaling")) c.optim.scaling = "none";
+}
+
 Config load_config(const std::vector<std::string>& arguments) {
   Config config;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -205,6 +216,7 @@ Config load_config(const std::vector<std::string>& arguments) {
       set_key(config, argument);
     }
   }
+  follow_optimizer(config);
   return config;
 }
 
@@ -249,7 +261,9 @@ void validate(const Config& c, int workers) {
           "three positive numbers, or an empty list");
   require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads", "\"auto\" or 1 to 256");
   one_of("train.method", c.train.method, dist::method_names());
-  if (!dist::known_graph(c.train.graph)) one_of("train.graph", c.train.graph, dist::graph_names());        // random-regular:4, file:PATH … are known too
+  // Workers that meet in rounds may also follow rounds that no graph has; random-regular:4, file:PATH … are known too.
+  const bool in_rounds = dist::method_is_synchronous(c.train.method);
+  if (!dist::known_graph(c.train.graph)) one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
   one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
   one_of("train.quota", c.train.quota, {"poisson", "exact"});
   one_of("train.dtype", c.train.dtype, {"f32", "bf16"});
@@ -312,9 +326,10 @@ void validate(const Config& c, int workers) {
   require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
           "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject)");
   require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s", "0 to 86400");
-  if (workers > 1) {
-    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1);       // throws for sizes the graph can't have
-    if (c.train.pairing == "rounds" && !dist::method_is_synchronous(c.train.method)) dist::make_rounds_agenda(0, c.train.rate, graph);
+  if (workers > 1 && in_rounds) dist::make_rounds(c.train.graph, workers);       // throws for sizes that it can't have
+  if (workers > 1 && !in_rounds) {
+    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1);
+    if (c.train.pairing == "rounds") dist::make_rounds_agenda(0, c.train.rate, graph);
   }
 }
 

@@ -104,7 +104,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("control.factor", c.control.factor, "online");
   f("control.most", c.control.most, "gossip steps after one local step; who needs more averages exactly");
   f("optim.name", c.optim.name, "auto: what the method is named after, else sgd | adam | adamw | accum-adam | accum-adamw");
-  f("optim.learning_rate", c.optim.learning_rate, "for 256 images a step (see scaling)");
+  f("optim.learning_rate", c.optim.learning_rate, "for 256 images a step (see scaling); Adam, if not given: 0.001 and no scaling");
   f("optim.scaling", c.optim.scaling, "linear: learning_rate * workers * batch / 256; none");
   f("optim.momentum", c.optim.momentum, "of SGD");
   f("optim.nesterov", c.optim.nesterov, "no effect without momentum");

@@ -129,7 +129,9 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
                                progress.note("refused  " + text);
                              }});
   inject();
-  if (place.size > 1) graph = dist::make_graph(config.train.graph, place.size, config.train.rate > 0 ? config.train.rate : 1);
+  // Rounds that are no graph (one-peer-exp …) lead everywhere.
+  const std::string graph_name = dist::known_graph(config.train.graph) ? config.train.graph : "complete";
+  if (place.size > 1) graph = dist::make_graph(graph_name, place.size, config.train.rate > 0 ? config.train.rate : 1);
   if (resume) start_samples = resume->samples;
   dist::MethodOptions options = method_options(config);
   options.total_samples = total_samples;
