@@ -43,8 +43,8 @@ JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int 
 std::string title(const dist::SimulationPlan& plan, int seeds) {
   const dist::SimulationOptions& o = plan.options;
   const bool synchronous = dist::is_synchronous(o.method);
-  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, o.method,
-                     synchronous ? "rounds " + plan.rounds->name() : "pairing " + o.pairing + fmt::format(" at rate {}", o.rate), seeds, seeds == 1 ? "" : "s");
+  const std::string how = synchronous ? "rounds " + plan.rounds->name() : fmt::format("pairing {} at rate {}", o.pairing, o.rate);
+  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, o.method, how, seeds, seeds == 1 ? "" : "s");
 }
 
 // A value over time, with a bar on a logarithmic scale.
@@ -67,15 +67,18 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
     JsonObject out = head(c, plan, r.seeds);
     out.add("decay_rate", r.decay_rate).add("fit_from", r.fit_from).add("fit_to", r.fit_to).add("exchanges", r.exchanges);
     out.add("decay_rate_exact", r.exact.value_or(NAN));
-    if (!dist::is_synchronous(plan.options.method))
-      out.add("chi1", plan.constants.chi1).add("chi2", plan.constants.chi2).add("eta", plan.constants.eta).add("alpha_tilde", plan.constants.alpha_tilde);
+    if (!dist::is_synchronous(plan.options.method)) {
+      const dist::GraphConstants& k = plan.constants;
+      out.add("chi1", k.chi1).add("chi2", k.chi2).add("eta", k.eta).add("alpha_tilde", k.alpha_tilde);
+    }
     out.add("time", r.time).add("distance", r.distance);
     fmt::print("{}\n", out.str());
     return 0;
   }
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.distance, "(x - mean)^2");
-  if (std::isfinite(r.decay_rate)) fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n", r.decay_rate, r.fit_from, r.fit_to);
+  if (std::isfinite(r.decay_rate))
+    fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n", r.decay_rate, r.fit_from, r.fit_to);
   else fmt::print("  too little time between agreement and rounding errors for a fit\n");
   if (r.exact) fmt::print("  in the long run, exactly: {:.4g}\n", *r.exact);
   return 0;
@@ -85,7 +88,8 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const d
   const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500, c.seeds > 0 ? c.seeds : 4, c.from);
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
-    out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum).add("heterogeneity", c.quadratic.heterogeneity);
+    out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum);
+    out.add("heterogeneity", c.quadratic.heterogeneity);
     out.add("final_loss", r.loss.back()).add("stationary_loss", r.stationary_loss).add("stationary_distance", r.stationary_distance);
     out.add("stationary_from", r.stationary_from).add("gradients", r.gradients).add("exchanges", r.exchanges);
     out.add("time", r.time).add("loss", r.loss).add("distance", r.distance);
@@ -94,8 +98,8 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const d
   }
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
-  fmt::print("  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} exchanges\n", r.stationary_from, r.stationary_loss,
-             r.stationary_distance, r.gradients, r.exchanges);
+  fmt::print("  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} exchanges\n", r.stationary_from,
+             r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
   return 0;
 }
 
@@ -108,8 +112,9 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
       exchanges.push_back(w.exchanges_per_step);
     }
     JsonObject out = head(c, plan, 1);
-    out.add("seconds", r.seconds).add("steps_per_s", r.steps_per_s).add("perfect_steps_per_s", r.perfect_steps_per_s).add("efficiency", r.efficiency);
-    out.add("worker_steps_per_s", steps).add("computing", computing).add("waiting", waiting).add("exposed", exposed).add("exchanges_per_step", exchanges);
+    out.add("seconds", r.seconds).add("steps_per_s", r.steps_per_s).add("perfect_steps_per_s", r.perfect_steps_per_s);
+    out.add("efficiency", r.efficiency).add("worker_steps_per_s", steps).add("computing", computing).add("waiting", waiting);
+    out.add("exposed", exposed).add("exchanges_per_step", exchanges);
     fmt::print("{}\n", out.str());
     return 0;
   }
@@ -120,22 +125,26 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
       break;
     }
     const auto& w = r.workers[i];
-    fmt::print("  {:>6}  {:>8.3f}  {:>8.1f}%  {:>7.1f}%  {:>7.1f}%\n", i, w.steps_per_s, 100 * w.computing, 100 * w.waiting, 100 * w.exposed);
+    fmt::print("  {:>6}  {:>8.3f}  {:>8.1f}%  {:>7.1f}%  {:>7.1f}%\n", i, w.steps_per_s, 100 * w.computing, 100 * w.waiting,
+               100 * w.exposed);
   }
-  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if nobody ever waited: efficiency {:.3f}\n", r.steps_per_s, r.perfect_steps_per_s, r.efficiency);
+  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if nobody ever waited: efficiency {:.3f}\n", r.steps_per_s, r.perfect_steps_per_s,
+             r.efficiency);
   return 0;
 }
 
 int exchanges(const SimulateCommand& c) {
   std::string rows, powers;
-  if (!c.json) fmt::print("exchanges until |x - mean| is 1e-6 of what it was\n  graph     workers  synchronous  accelerated       A2CiD2   time of A2CiD2\n");
+  if (!c.json)
+    fmt::print("exchanges until |x - mean| is 1e-6 of what it was\n  graph     workers  synchronous  accelerated       A2CiD2   time of A2CiD2\n");
   for (const std::string& graph : c.graphs) {
     std::vector<double> n, synchronous, accelerated, a2cid2;
     for (const int size : c.sizes) {
       const auto r = dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / size));
       n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated), a2cid2.push_back(r.a2cid2);
       JsonObject row;
-      row.add("graph", graph).add("workers", size).add("synchronous", r.synchronous).add("accelerated", r.accelerated).add("a2cid2", r.a2cid2);
+      row.add("graph", graph).add("workers", size);
+      row.add("synchronous", r.synchronous).add("accelerated", r.accelerated).add("a2cid2", r.a2cid2);
       row.add("rounds", r.rounds).add("accelerated_rounds", r.accelerated_rounds).add("time", r.time).add("time_limited", r.time_limited);
       rows += (rows.empty() ? "" : ", ") + row.str();
       if (c.json) continue;
@@ -145,7 +154,9 @@ int exchanges(const SimulateCommand& c) {
     }
     if (c.sizes.size() < 2) continue;
     const double s = dist::fitted_power(n, synchronous), a = dist::fitted_power(n, accelerated), x = dist::fitted_power(n, a2cid2);
-    powers += (powers.empty() ? "" : ", ") + JsonObject().add("graph", graph).add("synchronous", s).add("accelerated", a).add("a2cid2", x).str();
+    JsonObject row;
+    row.add("graph", graph).add("synchronous", s).add("accelerated", a).add("a2cid2", x);
+    powers += (powers.empty() ? "" : ", ") + row.str();
     if (!c.json) fmt::print("  {:<9}  ~ n^    {:>11.2f}  {:>11.2f}  {:>11.2f}\n", graph, s, a, x);
   }
   if (c.json) fmt::print("{{\"mode\": \"exchanges\", \"rows\": [{}], \"powers\": [{}]}}\n", rows, powers);

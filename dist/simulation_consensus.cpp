@@ -65,8 +65,8 @@ ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int 
   const double from = fit_from >= 0 ? fit_from : out.fit_to / 3;
   const auto begin = static_cast<std::size_t>(std::ranges::lower_bound(out.time, from - 1e-9) - out.time.begin());
   out.fit_from = begin < out.time.size() ? out.time[begin] : from;
-  out.decay_rate = begin + 2 < end ? fitted_exponent(std::span(out.time).subspan(begin, end - begin), std::span(out.distance).subspan(begin, end - begin))
-                                   : NAN;
+  const auto part = [&](const std::vector<double>& all) { return std::span(all).subspan(begin, end - begin); };
+  out.decay_rate = begin + 2 < end ? fitted_exponent(part(out.time), part(out.distance)) : NAN;
   return out;
 }
 

@@ -71,7 +71,8 @@ double rounds_until_agreed(const Weighted& w, const std::vector<double>& start, 
 // Time until the mean over seeds of |x - mean|^2 is small enough, looked at a few hundred times.
 double time_until_agreed(const SimulationPlan& plan, int seeds) {
   std::vector<std::unique_ptr<Simulation>> runs;
-  for (int seed = 0; seed < seeds; ++seed) runs.push_back(make_simulation(plan, nullptr, plan.options.seed + static_cast<std::uint64_t>(seed)));
+  for (int seed = 0; seed < seeds; ++seed)
+    runs.push_back(make_simulation(plan, nullptr, plan.options.seed + static_cast<std::uint64_t>(seed)));
   const double step = -std::log(kAgreed) / plan.constants.eta / 400, goal = kAgreed * kAgreed * runs[0]->distance();
   double before = 0;
   for (double t = 0;; t += step) {
@@ -88,7 +89,8 @@ double time_until_agreed(const SimulationPlan& plan, int seeds) {
 }  // namespace
 
 ExchangeCount count_exchanges(const std::string& graph, int workers, int seeds) {
-  check<ConfigError>(workers >= 3 && seeds >= 1, "simulate exchanges: ", workers, " workers and ", seeds, " seeds; at least 3 and 1 are needed");
+  check<ConfigError>(workers >= 3 && seeds >= 1, "simulate exchanges: ", workers, " workers and ", seeds,
+                     " seeds; at least 3 and 1 are needed");
   const Weighted w = metropolis(graph, workers);
   const std::vector<double> start = slowest_start(graph, workers);
   const auto edges = static_cast<double>(w.edges.size());

@@ -15,7 +15,8 @@ namespace gossamer::dist {
 
 // What one simulated worker has done so far.
 struct WorkerTally {
-  i64 gradients = 0, exchanges = 0, repeats = 0, dropped = 0;          // repeats: with the partner of the time before; dropped: waits in vain
+  i64 gradients = 0, exchanges = 0;
+  i64 repeats = 0, dropped = 0;                  // exchanges with the partner of the time before; waits in vain
   double compute_s = 0, waited_s = 0, transfer_s = 0;
   std::vector<i64> with;                         // exchanges with each neighbour, in the order of Graph::neighbours
 };

@@ -14,7 +14,10 @@ constexpr int kSamples = 200;            // of loss and distance over time
 class Quadratic final : public Problem {
  public:
   Quadratic(int workers, const QuadraticOptions& o) : dims_(static_cast<std::size_t>(o.dims)), noise_(o.noise), mean_(dims_) {
-    for (int k = 0; k < o.dims; ++k) h_.push_back(o.curvature * std::pow(o.condition, o.dims > 1 ? static_cast<double>(k) / (o.dims - 1) - 1 : 0));
+    for (int k = 0; k < o.dims; ++k) {
+      const double place = o.dims > 1 ? static_cast<double>(k) / (o.dims - 1) : 1;
+      h_.push_back(o.curvature * std::pow(o.condition, place - 1));
+    }
     for (int i = 0; i < workers; ++i) {
       Rng random(o.seed, 0x7175616400000000u + static_cast<std::uint64_t>(i));
       for (std::size_t k = 0; k < dims_; ++k) {
@@ -64,7 +67,8 @@ void solve(std::vector<double>& a, std::vector<double>& b) {
 
 class Logistic final : public Problem {
  public:
-  Logistic(int workers, const LogisticOptions& o) : options_(o), dims_(static_cast<std::size_t>(o.dims)), points_(static_cast<std::size_t>(o.samples)) {
+  Logistic(int workers, const LogisticOptions& o)
+      : options_(o), dims_(static_cast<std::size_t>(o.dims)), points_(static_cast<std::size_t>(o.samples)) {
     Rng random(o.seed, 0x6c6f676900000000u);
     std::vector<double> truth(dims_);
     for (double& w : truth) w = random.normal();
@@ -97,8 +101,9 @@ class Logistic final : public Problem {
     std::vector<double> shift(dims_), own = truth, a(dims_);
     for (double& s : shift) s = options_.heterogeneity * random.normal();
     for (double& w : own) w += options_.heterogeneity * random.normal();
+    const double scale = 1 / std::sqrt(static_cast<double>(dims_));
     for (std::size_t p = 0; p < points_; ++p) {
-      for (std::size_t k = 0; k < dims_; ++k) a[k] = (k + 1 < dims_ ? random.normal() + shift[k] : 1) / std::sqrt(static_cast<double>(dims_));
+      for (std::size_t k = 0; k < dims_; ++k) a[k] = scale * (k + 1 < dims_ ? random.normal() + shift[k] : 1);
       const double y = random.uniform53() < sigmoid(3 * dot(a.data(), own)) ? 1 : -1;
       for (const double each : a) signed_.push_back(y * each);
     }
@@ -152,14 +157,14 @@ class Logistic final : public Problem {
 }  // namespace
 
 std::unique_ptr<Problem> make_quadratic(int workers, const QuadraticOptions& o) {
-  check<ConfigError>(o.dims >= 1 && o.curvature >= 0 && o.condition >= 1 && o.noise >= 0, "simulate quadratic: dims ", o.dims, ", curvature ",
-                     o.curvature, ", condition ", o.condition, ", noise ", o.noise, "; at least 1, 0, 1 and 0 are needed");
+  check<ConfigError>(o.dims >= 1 && o.curvature >= 0 && o.condition >= 1 && o.noise >= 0, "simulate quadratic: dims ", o.dims,
+                     ", curvature ", o.curvature, ", condition ", o.condition, ", noise ", o.noise, "; at least 1, 0, 1 and 0 are needed");
   return std::make_unique<Quadratic>(workers, o);
 }
 
 std::unique_ptr<Problem> make_logistic(int workers, const LogisticOptions& o) {
-  check<ConfigError>(o.dims >= 2 && o.dims <= 1024 && o.samples >= 1 && o.batch >= 1 && o.l2 > 0, "simulate logreg: dims ", o.dims, ", samples ",
-                     o.samples, ", batch ", o.batch, ", l2 ", o.l2, "; 2 to 1024, at least 1, at least 1 and above 0 are needed");
+  check<ConfigError>(o.dims >= 2 && o.dims <= 1024 && o.samples >= 1 && o.batch >= 1 && o.l2 > 0, "simulate logreg: dims ", o.dims,
+                     ", samples ", o.samples, ", batch ", o.batch, ", l2 ", o.l2, "; 2 to 1024, at least 1, at least 1 and above 0 are needed");
   return std::make_unique<Logistic>(workers, o);
 }
 

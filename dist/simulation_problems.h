@@ -15,8 +15,9 @@ struct QuadraticOptions {
 };
 std::unique_ptr<Problem> make_quadratic(int workers, const QuadraticOptions&);
 
-// Logistic regression on `samples` made-up points a worker, in `dims` - 1 features and a constant: y = ±1 with odds exp(y w_i.a). Workers see
-// different points (their features are shifted) and different labels (w_i differs), both by normal values of deviation `heterogeneity`.
+// Logistic regression on `samples` made-up points a worker, in `dims` - 1 features and a constant: y = 1 or -1 with odds exp(3 w_i.a).
+// Workers see different points (their features are shifted) and different labels (w_i differs), both by normal values of deviation
+// `heterogeneity`.
 // Gradients are of `batch` points drawn at random. All start at 0; loss() is above the minimum over all data, found by Newton's method.
 struct LogisticOptions {
   int dims = 16, samples = 128, batch = 8;
@@ -32,6 +33,7 @@ struct TrainingResult {
   int seeds = 0;
   double gradients = 0, exchanges = 0;           // of the whole network, means over seeds
 };
-TrainingResult simulate_training(const SimulationPlan&, const Problem&, double time, int seeds, double stationary_from = -1);      // -1: time / 3
+// stationary_from < 0: time / 3
+TrainingResult simulate_training(const SimulationPlan&, const Problem&, double time, int seeds, double stationary_from = -1);
 
 }  // namespace gossamer::dist

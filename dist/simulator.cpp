@@ -61,13 +61,15 @@ Spread make_spread(const std::string& text) {
 bool is_synchronous(const std::string& method) { return std::ranges::find(kSynchronous, method) != kSynchronous.end(); }
 
 SimulationPlan plan_simulation(const SimulationOptions& o) {
-  check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers, "simulate: ", o.workers, " workers; from 2 to ", kMostWorkers, " can be simulated");
+  check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers, "simulate: ", o.workers, " workers; from 2 to ", kMostWorkers,
+                     " can be simulated");
   check<ConfigError>(is_synchronous(o.method) || std::ranges::find(kAsynchronous, o.method) != kAsynchronous.end(), "simulate: method \"",
                      o.method, "\" is unknown; known are: ", listed(kAsynchronous), ", ", listed(kSynchronous));
-  check<ConfigError>(std::ranges::find(kPairings, o.pairing) != kPairings.end(), "simulate: pairing \"", o.pairing, "\" is unknown; known are: ",
-                     listed(kPairings));
+  check<ConfigError>(std::ranges::find(kPairings, o.pairing) != kPairings.end(), "simulate: pairing \"", o.pairing,
+                     "\" is unknown; known are: ", listed(kPairings));
   check<ConfigError>(o.realised_rate == 1 || o.pairing == "poisson", "simulate: a realised rate can be set with pairing poisson only");
-  check<ConfigError>(o.method != "published" || o.pairing == "poisson", "simulate: the published order of events is there with pairing poisson only");
+  check<ConfigError>(o.method != "published" || o.pairing == "poisson",
+                     "simulate: the published order of events is there with pairing poisson only");
   const auto positive = [](double value, const char* what) {
     check<ConfigError>(value > 0 && std::isfinite(value), "simulate: ", what, " ", value, "; it must be above 0");
   };

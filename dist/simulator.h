@@ -53,7 +53,7 @@ struct SimulationOptions {
   int period = 8;                        // local-sgd: steps between averages
   int dims = 16;
   std::uint64_t seed = 0;
-  double eta_scale = 1, realised_rate = 1;             // to see A2CiD2 diverge: eta times this; exchanges happen only at this part of the rate
+  double eta_scale = 1, realised_rate = 1;             // to see A2CiD2 diverge: eta times this; exchanges at this part of the rate only
   double learning_rate = 0.05, momentum = 0;
   Machines machines;                     // of pairing that is not ideal, and of time lines
 };

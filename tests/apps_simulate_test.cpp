@@ -44,7 +44,8 @@ TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
 }
 
 TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
-  const std::vector<std::string> command = {"simulate", "logreg", "--workers", "8", "--time", "40", "--pairing", "handshake", "--seed", "7", "--json"};
+  const std::vector<std::string> command = {
+      "simulate", "logreg", "--workers", "8", "--time", "40", "--pairing", "handshake", "--seed", "7", "--json"};
   const std::string first = run(command).out;
   EXPECT_EQ(run(command).out, first);
   std::vector<std::string> other = command;

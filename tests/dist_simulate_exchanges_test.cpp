@@ -14,7 +14,8 @@ TEST(Exchanges, SynchronousRoundsAreAsManyAsTheSecondEigenvalueSays) {
 }
 
 TEST(Exchanges, CountsGrowWithThePowersOfTheTheory) {
-  const struct { const char* graph; double synchronous, accelerated, a2cid2; } rows[] = {{"star", 2, 1.5, 1}, {"ring", 3, 2, 2}, {"complete", 2, 2, 1}};
+  const struct { const char* graph; double synchronous, accelerated, a2cid2; } rows[] = {
+      {"star", 2, 1.5, 1}, {"ring", 3, 2, 2}, {"complete", 2, 2, 1}};
   for (const auto& row : rows) {
     std::vector<double> n, synchronous, accelerated, a2cid2;
     for (const int size : {16, 32, 64, 128}) {

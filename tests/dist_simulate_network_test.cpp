@@ -35,8 +35,8 @@ double expected_exchanges(const SimulationPlan& plan, int i) {
   return sum;
 }
 
-// Seconds to simulate, and by how much a share may be off: 5 %, or what a Poisson count of so many exchanges needs. Everyone tells everyone on
-// the complete graph, so it is simulated for less long.
+// Seconds to simulate, and by how much a share may be off: 5 %, or what a Poisson count of so many exchanges needs. Everyone tells
+// everyone on the complete graph, so it is simulated for less long.
 double seconds_for(const std::string& graph, int n) { return n == 8 ? 6000 : graph == "complete" ? 500 : 1500; }
 double tolerance(double exchanges) { return std::max(.05, 3.3 / std::sqrt(exchanges)); }
 
@@ -163,7 +163,8 @@ TimelineResult timeline(SimulationOptions o, const char* method, double steps = 
 
 TEST(SimulatedTimeline, SynchronousStepsCostTheSlowestOfAll) {
   // E max of n log-normal times with mean 1: the price of waiting for everyone.
-  const struct { double sigma; int n; double factor; } rows[] = {{.1, 8, 1.15}, {.1, 64, 1.26}, {.1, 512, 1.35}, {.3, 8, 1.49}, {.3, 64, 1.95}, {.3, 512, 2.40}};
+  const struct { double sigma; int n; double factor; } rows[] = {
+      {.1, 8, 1.15}, {.1, 64, 1.26}, {.1, 512, 1.35}, {.3, 8, 1.49}, {.3, 64, 1.95}, {.3, 512, 2.40}};
   for (const auto& row : rows) {
     SimulationOptions o = machines_of("ring", row.n);
     o.machines.latency_s = o.machines.bytes = 0;

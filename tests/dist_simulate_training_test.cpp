@@ -27,7 +27,8 @@ double stationary(const SimulationOptions& o, double time, int dims, int seeds) 
 struct Row { const char* graph; int n; double momentum, base, accelerated; };
 
 void expect_row(const Row& row, double time, int dims, int seeds) {
-  EXPECT_NEAR(stationary(options_of(row.graph, row.n, "adpsgd", row.momentum), time, dims, seeds), row.base, .05 * row.base) << row.graph << row.n;
+  EXPECT_NEAR(stationary(options_of(row.graph, row.n, "adpsgd", row.momentum), time, dims, seeds), row.base, .05 * row.base)
+      << row.graph << row.n;
   EXPECT_NEAR(stationary(options_of(row.graph, row.n, "a2cid2", row.momentum), time, dims, seeds), row.accelerated, .05 * row.accelerated)
       << row.graph << row.n;
 }
@@ -57,7 +58,8 @@ TEST(SimulatedTraining, T15_TwiceTheExchanges) {
 }
 
 TEST(SimulatedTraining, T26_DistanceOfSynchronousGossipOnRings) {
-  struct { int n; double while_adapting, then; } rows[] = {{8, 1.3862, .5112}, {16, 2.4096, 1.4721}, {32, 4.4213, 3.4525}, {64, 8.4272, 7.4428}};
+  const struct { int n; double while_adapting, then; } rows[] = {
+      {8, 1.3862, .5112}, {16, 2.4096, 1.4721}, {32, 4.4213, 3.4525}, {64, 8.4272, 7.4428}};
   for (const auto& row : rows) {
     const double time = 2000;
     const int dims = 64;
