@@ -28,7 +28,16 @@ ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method, co
   check<ConfigError>(options.factor > 0, "consensus-control: factor ", options.factor, "; it must be above 0");
   check<ConfigError>(options.measure > 0 && options.measure < 1, "consensus-control: measure ", options.measure, "; it must be between 0 and 1");
   check<ConfigError>(options.most >= 0, "consensus-control: most ", options.most, "; it must be 0 or more");
-  method_->after_update([this](double learning_rate) { control(learning_rate); });
+  method_->after_update([this](double learning_rate) { control(learning_rate); }, [this] { forget(); });
+}
+
+void ConsensusControl::forget() {
+  measurements_ = 0;
+  phase_ = -1;
+  to_measure_ = 0;
+  target_ = 0;
+  exact_ = false;
+  gradient_norm_ = -1;
 }
 
 void ConsensusControl::control(double learning_rate) {
@@ -58,12 +67,7 @@ std::optional<ConsensusControl::Measured> ConsensusControl::measure(double learn
   const std::vector<double> own = {moved, online ? squared_norm(method_->params().grads()) : 0, method_->samples_seen(), learning_rate};
   numbers.insert(numbers.end(), own.begin(), own.end());
   const auto sum = method_->sum_over_workers(std::move(numbers));
-  if (!sum) {                                      // some workers may be a step ahead now: all begin from the same state
-    measurements_ = 0;
-    phase_ = -1;
-    gradient_norm_ = -1;
-    return std::nullopt;
-  }
+  if (!sum) return std::nullopt;
   const int n = method_->alive();
   const double* rest = sum->data() + kSketchSize + 1;
   const Measured m{distance_from_sketches(*sum, n), std::sqrt(rest[0] / n), std::sqrt(rest[1] / n), rest[2] / n, rest[3] / n};

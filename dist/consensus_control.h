@@ -34,6 +34,7 @@ class ConsensusControl final : public Method {
   std::optional<Measured> measure(double learning_rate, double moved);      // the same numbers on all workers; none after a death
   void follow(const Measured&);                    // phase and target; decisions rest on measured numbers only, so all workers decide alike
   void end_measuring();
+  void forget();                                   // after a restart of the rounds: all workers begin from the same state
 
   const std::unique_ptr<SynchronousMethod> method_;
   const ConsensusControlOptions options_;

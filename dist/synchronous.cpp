@@ -70,11 +70,14 @@ void SynchronousMethod::step(double learning_rate) {
   check<Error>(!finished_, name_, ": step after finish");
   params_.settle_grads();
   update(learning_rate);
+  const std::uint32_t epoch = epoch_;
   if (after_update_) {
     after_update_(learning_rate);
     params_.refresh();
   }
-  launch_ahead();
+  // Rounds that began anew in the midst of this step: others are at its beginning. Who launched now would wait for them in the next step,
+  // while they wait for its measurements in this one.
+  if (epoch_ == epoch) launch_ahead();
   samples_ += static_cast<double>(alive()) * static_cast<double>(options_.batch);
   ++steps_;
   ++stats_.gradients;
@@ -116,6 +119,8 @@ bool SynchronousMethod::left_out(int peer, i64 round) const {
 double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::function<void(const RoundExchange::Part&)>& use,
                                  const std::function<void(const RoundExchange::Part&)>& lost) {
   const RoundExchange::Flight& flight = exchange_.wait(slot);
+  // What was lost before rounds began anew was the reason for it, and is none to do so again.
+  const bool of_now = flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
   for (const RoundExchange::Part& p : flight.parts) {
     const double distance = p.ok && p.receives ? squared_distance(own, p.received.slice(0, own.numel())) : 0;
     const bool ok = p.ok && std::isfinite(distance);
@@ -124,7 +129,7 @@ double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::funct
     record.ok = record.ok && ok;
     record.distance += distance;
     record.seconds = std::max(record.seconds, p.seconds);
-    restart_ = restart_ || !ok;
+    restart_ = restart_ || (!ok && of_now);
   }
   if (slot + 1 < slots()) return flight.own;
   for (auto& [peer, record] : round_records_) {
@@ -134,7 +139,7 @@ double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::funct
       squared_distance_ = squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
     } else {
       ++stats_.failed;
-      if (options_.on_fault && !left_out(peer, flight.round)) options_.on_fault("exchange failed", peer);
+      if (options_.on_fault && of_now && !left_out(peer, flight.round) && group_.control().alive(peer)) options_.on_fault("exchange failed", peer);
     }
     stats_.transfer_s += record.seconds;
     record.distance = std::sqrt(record.distance);
@@ -267,6 +272,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     restart_ = false;
     adopt_members();
     begin_anew();
+    if (restarted_) restarted_();
   }
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
   return same;

@@ -29,7 +29,11 @@ class SynchronousMethod : public Method {
   bool needs_frozen_compute() const override { return false; }        // values change in step(), or when backward is done with them
 
   // --- for consensus control: more averaging after the local update of a step, before what is exchanged beside the next one.
-  void after_update(std::function<void(double learning_rate)> f) { after_update_ = std::move(f); }
+  // restarted: rounds began anew; some workers may be a step further than others.
+  void after_update(std::function<void(double learning_rate)> f, std::function<void()> restarted) {
+    after_update_ = std::move(f);
+    restarted_ = std::move(restarted);
+  }
   // One more round, waited for. Returns |x' - x|^2 of this worker.
   double gossip();
   // Replaces values() by their mean over all living workers. False if a death came in between (then it did not happen).
@@ -101,6 +105,7 @@ class SynchronousMethod : public Method {
   double samples_;
   bool restart_ = false, finished_ = false;
   std::function<void(double)> after_update_;
+  std::function<void()> restarted_;
   MethodStats stats_;
   EdgeStatistics edges_;
   std::map<int, ExchangeRecord> round_records_;        // of the round being mixed: its slots together
