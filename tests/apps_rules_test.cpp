@@ -83,7 +83,8 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.folder() == "apps") continue;
     for (const std::string& line : f.lines) {
-      EXPECT_FALSE(std::regex_search(code_of(line), forbidden)) << f.path << ": " << line;
+      const bool in_fork = f.path == "dist/injector.cpp" && line.find("_exit(0)") != std::string::npos;      // the end of the child that wakes a stopped worker
+      EXPECT_TRUE(in_fork || !std::regex_search(code_of(line), forbidden)) << f.path << ": " << line;
       if (f.path != "dist/launch.cpp") EXPECT_FALSE(std::regex_search(code_of(line), environment)) << f.path << ": " << line;
     }
   }
@@ -92,7 +93,8 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
 TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|png|toml|CLI|fmt|nlohmann|stb))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only when nvcc compiles.
-  const std::set<std::string> internal{"dist/asio_link.h", "dist/connection.h", "dist/door.h", "dist/gloo_context.h", "dist/rendezvous.h", "core/onednn_calls.h", "core/kernel.h"};
+  const std::set<std::string> internal{"dist/asio_link.h", "dist/asio_link_impl.h", "dist/connection.h", "dist/dial.h", "dist/door.h",
+                                       "dist/gloo_context.h", "dist/rendezvous.h", "core/onednn_calls.h", "core/kernel.h"};
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
     for (const std::string& line : f.lines) EXPECT_FALSE(std::regex_search(line, vendor)) << f.path << ": " << line;
