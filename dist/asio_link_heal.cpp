@@ -133,6 +133,7 @@ std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
   if (static_cast<int>(hello.world) != info.size)
     return "worker " + std::to_string(rank) + " was started for " + std::to_string(hello.world) + " workers, this job has " +
            std::to_string(info.size);
+  if (rank >= info.size) return "there is no worker " + std::to_string(rank) + " of " + std::to_string(info.size);
   if (rank == info.rank) return "this is worker " + std::to_string(rank) + " itself";
   const Peer& p = *peers[static_cast<std::size_t>(rank)];
   if (hello.purpose == Purpose::first)

@@ -79,7 +79,9 @@ void Exchanger::returned(int rank, const Message& back) {
     busy = state_.giver->sending_to(rank);
   }
   if (busy) {                                  // it has all it needs, our payload does not know yet
+    const std::uint32_t said = p.waiting ? p.waiting->epoch : 0;
     p.waiting = back;
+    p.waiting->epoch |= said & kFresh;         // said once
     return;
   }
   const bool misses_us = back.epoch & kMissesYours;
