@@ -80,7 +80,7 @@ TEST_P(Faults, TheCentreOfAStarMayDie) {
   run(GetParam(), "star", 4, {0}, s, options_for(4, 300));
   for (const std::size_t r : {1u, 2u, 3u}) EXPECT_EQ(s.x[r], s.x[1]);
   if (std::string(GetParam()) != "allreduce") {
-    EXPECT_GT(s.stats[3].exchanges, s.stats[3].gradients / 2);      // the leaves found each other
+    EXPECT_GT(s.stats[3].exchanges, s.stats[3].gradients / 4);      // the leaves found each other: the centre's time gives them 13 %
   }
 }
 
@@ -134,6 +134,89 @@ TEST(Leaving, ASlowWorkerDoesNotHoldTheOthersUp) {
   EXPECT_LT(3 * stats[1].gradients, stats[0].gradients);
   EXPECT_GT(stats[1].exchanges, stats[1].gradients);      // its neighbours' clocks serve it as well
 }
+
+// Kills its worker in one phase of an exchange: when it sends a message of one kind for the twentieth time, or begins to transfer.
+enum class Phase { says_available, proposes, accepts, commits, begins_transfer, transfers, has_stopped };
+
+class DiesIn final : public Group, private ControlLink, private Payload {
+ public:
+  DiesIn(Group& inner, Phase phase, std::function<void()> die) : inner_(inner), phase_(phase), die_(std::move(die)) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  ControlLink& control() override { return *this; }
+  Payload& payload() override { return *this; }
+  Collectives& collectives() override { return inner_.collectives(); }
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
+  std::vector<int> alive() const override { return inner_.alive(); }
+  std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
+
+ private:
+  void passes(Phase phase, int times = 20) {
+    if (phase != phase_ || ++count_ != times) return;
+    die_();
+    throw DistError("dead");                     // its communication thread does nothing more
+  }
+  void send(int peer, const Message& m) override {
+    if (m.type == MessageType::stopped) passes(Phase::has_stopped, 2);      // one neighbour hears it, the others don't
+    if (m.type == MessageType::avail) passes(Phase::says_available);
+    if (m.type == MessageType::propose) passes(Phase::proposes);
+    if (m.type == MessageType::accept) passes(Phase::accepts);
+    inner_.control().send(peer, m);
+    if (m.type == MessageType::commit) passes(Phase::commits);
+  }
+  Event next(Seconds timeout) override { return inner_.control().next(timeout); }
+  void post(Event e) override { inner_.control().post(std::move(e)); }
+  bool alive(int peer) const override { return inner_.control().alive(peer); }
+  void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.control().connect(peers, deadline); }
+  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in, Seconds deadline) override {
+    passes(Phase::begins_transfer);
+    inner_.payload().exchange(peer, session, out, in, deadline);
+    passes(Phase::transfers);
+  }
+  void abort(int peer) override { inner_.payload().abort(peer); }
+  void settle(Seconds limit) override { inner_.payload().settle(limit); }
+
+  Group& inner_;
+  const Phase phase_;
+  std::function<void()> die_;
+  int count_ = 0;
+};
+
+class Phases : public testing::TestWithParam<Phase> {};
+
+TEST_P(Phases, ADeathThereStopsNobody) {
+  LocalCluster cluster(4);
+  std::vector<std::vector<float>> x(4);
+  std::vector<MethodStats> stats(4);
+  std::atomic<bool> died = false;
+  on_workers(cluster, 4, [&](int rank, Group& inner) {
+    DiesIn group(inner, GetParam(), [&] {
+      died = true;
+      cluster.kill(1);
+    });
+    Quadratic q(rank, 40, true);
+    auto method = make_method("a2cid2", q.params, q.sgd, rank == 1 ? static_cast<Group&>(group) : inner, make_graph("ring", 4), options_for(4, 200));
+    while (!method->done() && inner.control().alive(rank)) {
+      q.gradient(.01f);
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      method->step(.05);
+    }
+    if (!inner.control().alive(rank)) return;
+    method->finish();
+    const auto values = q.params.values().span<float>();
+    x[static_cast<std::size_t>(rank)].assign(values.begin(), values.end());
+    stats[static_cast<std::size_t>(rank)] = method->stats();
+  });
+  EXPECT_TRUE(died);
+  for (const std::size_t rank : {0u, 2u, 3u}) {
+    EXPECT_EQ(stats[rank].alive, 3) << rank;
+    EXPECT_EQ(x[rank], x[0]) << rank;
+    EXPECT_FALSE(x[rank].empty());
+  }
+}
+INSTANTIATE_TEST_SUITE_P(All, Phases,
+                         testing::Values(Phase::says_available, Phase::proposes, Phase::accepts, Phase::commits, Phase::begins_transfer, Phase::transfers,
+                                         Phase::has_stopped));
 
 // A collective that reports failure to one worker although it came through: that worker is then a step behind the other survivors.
 class Flaky : public Group, private Collectives {
