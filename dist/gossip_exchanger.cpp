@@ -20,15 +20,7 @@ Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, c
       policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay) : make_partner_policy(options, graph, group.rank())),
       transfer_(state, group, options_),
       peers_(static_cast<std::size_t>(graph.n)), came_back_(early != nullptr) {
-  if (early) early_.assign(early->begin(), early->end());
-  for (int p = 0; came_back_ && p < graph.n; ++p) {
-    if (p == group.rank()) continue;
-    peer(p).dead = !link_.alive(p);
-    peer(p).share = state.progress;            // of who died before we came: about as large as our neighbour's
-  }
-  if (came_back_) state.set_alive(static_cast<int>(std::ranges::count(dead(), false)), state.gradients_of_all());
-  for (int p = 0; p < graph.n; ++p)
-    if (peer(p).dead) policy_->gone(p);
+  if (early) come_back(*early);
   adopt_graph();
   thread_ = std::thread([this] { run(); });
 }

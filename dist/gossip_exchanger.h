@@ -43,6 +43,7 @@ class Exchanger {
     std::optional<Message> waiting;      // its `back`, until our state has been sent to it
   };
   Peer& peer(int rank) { return peers_.at(static_cast<std::size_t>(rank)); }
+  void come_back(const std::vector<Event>& early);
   void bury(int peer, const std::string& why);
   void greet(int peer, bool fresh = false);      // says that this worker takes part; fresh: started again
   void returned(int peer, const Message& back);

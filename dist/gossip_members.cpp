@@ -32,6 +32,25 @@ std::vector<bool> Exchanger::dead() const {
   return out;
 }
 
+// Who is connected now is a member; another one that is being started again as well may have come since this worker began to.
+void Exchanger::come_back(const std::vector<Event>& early) {
+  early_.assign(early.begin(), early.end());
+  int alive = 1;
+  for (int p = 0; p < base_.n; ++p) {
+    if (p == group_.rank()) continue;
+    peer(p).dead = !link_.alive(p);
+    peer(p).share = state_.progress;           // of who died before we came: about as large as our neighbour's
+    if (peer(p).dead) {
+      policy_->gone(p);
+    } else {
+      membership_.joined(p);
+      ++alive;
+    }
+  }
+  const std::scoped_lock lock(state_.mutex);
+  state_.set_alive(alive, state_.gradients_of_all());
+}
+
 // Whoever is gone takes part in nothing any more; its neighbours are joined, and the constants follow the new graph.
 void Exchanger::bury(int rank, const std::string& what) {
   Peer& p = peer(rank);

@@ -391,7 +391,7 @@ TEST(Injected, ALateEdgeHoldsNobodyUp) {
   t.start();
   t.finish();
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(t.worker(rank).x, t.worker(0).x) << rank;
-  EXPECT_GT(t.worker(2).stats.exchanges, t.worker(2).stats.gradients / 2);
+  EXPECT_GT(t.worker(2).stats.exchanges, t.worker(2).stats.gradients / 10);      // waiting for the late edge each time, it would be 1 in 100
 }
 
 TEST(Injected, APartitionOfTheLinksIsSurvivedByBothSides) {
