@@ -4,6 +4,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/asio_link_impl.h"
+#include "gossamer/dist/greeting.h"
 
 namespace gossamer::dist {
 namespace {
@@ -40,7 +41,7 @@ void AsioLink::Impl::meet_all() {
 }
 
 void AsioLink::Impl::rejoin() {
-  door = std::make_shared<Door>(io, token, options.on_refused);
+  door = std::make_shared<Door>(io, info.rank, token, options.on_refused);
   door->receive([this](const wire::Frame& hello, const auto& link, std::uint64_t id) { arrived(hello, link, id); });
   if (!bind.is_unspecified()) local_address = bind.to_string();
   std::string names, seed_error;
@@ -80,7 +81,8 @@ void AsioLink::Impl::rejoin() {
 void AsioLink::Impl::ask_a_seed() {
   if (leaving || have_table || seeking) return;
   const auto where = seeds[next_seed++ % seeds.size()];
-  seeking = Dial::start(io, where, bind, token, hello(info, Purpose::rejoin, life, door->port()), kDialTime, [this](const Answer& a) {
+  const wire::Frame introduction = hello(info, Purpose::rejoin, life, door->port());
+  seeking = Dial::start(io, where, greeting::kAnyone, bind, token, introduction, kDialTime, [this](const Answer& a) {
     seeking = nullptr;
     const int rank = static_cast<int>(a.frame.rank);
     const bool welcome = a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome && rank != info.rank && rank < info.size;
@@ -224,8 +226,8 @@ void AsioLink::Impl::dial(int rank) {
   asio::error_code error;
   const tcp::endpoint where(asio::ip::make_address(p.address.host, error), p.address.port);
   if (error) return tried(rank);
-  const Purpose purpose = p.seek ? Purpose::rejoin : Purpose::back;
-  p.dial = Dial::start(io, where, bind, token, hello(info, purpose, life, door->port()), kDialTime, [this, rank](const Answer& a) {
+  const wire::Frame introduction = hello(info, p.seek ? Purpose::rejoin : Purpose::back, life, door->port());
+  p.dial = Dial::start(io, where, static_cast<std::uint32_t>(rank), bind, token, introduction, kDialTime, [this, rank](const Answer& a) {
     peer(rank).dial = nullptr;
     answered(rank, a);
   });

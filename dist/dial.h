@@ -25,22 +25,26 @@ struct Answer {
 class Dial : public std::enable_shared_from_this<Dial> {
  public:
   using Done = std::function<void(const Answer&)>;
-  // from: the address of ours to use; unspecified: the kernel's choice. limit: for all of it. Calls `done` once, or never after cancel().
-  static std::shared_ptr<Dial> start(asio::io_context&, const asio::ip::tcp::endpoint& to, const asio::ip::address& from, const wire::Token&,
-                                     const wire::Frame& hello, std::chrono::milliseconds limit, Done done);
+  // called: the worker that shall be there, or greeting::kAnyone (but not the caller itself). from: the address of ours to use;
+  // unspecified: the kernel's choice. limit: for all of it. Calls `done` once, or never after cancel().
+  static std::shared_ptr<Dial> start(asio::io_context&, const asio::ip::tcp::endpoint& to, std::uint32_t called,
+                                     const asio::ip::address& from, const wire::Token&, const wire::Frame& hello,
+                                     std::chrono::milliseconds limit, Done done);
   void cancel();
   bool said_hello() const { return said_hello_; }
 
-  Dial(asio::io_context&, const wire::Token&, const wire::Frame& hello, Done done);
+  Dial(asio::io_context&, std::uint32_t called, const wire::Token&, const wire::Frame& hello, Done done);
 
  private:
   void connect(const asio::ip::tcp::endpoint& to, const asio::ip::address& from);
   void greet();
   void check(const wire::Bytes& challenge, const wire::Bytes& own, const wire::Bytes& proof);
+  bool answers(std::uint32_t rank, const wire::Bytes& challenge, const wire::Bytes& own, const wire::Bytes& proof) const;
   void end(Answer::Kind, const std::string& error);
 
   asio::steady_timer timer_;
   Connection::Socket socket_;
+  const std::uint32_t called_;
   const wire::Token token_;
   const wire::Frame hello_;
   Done done_;

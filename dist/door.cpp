@@ -17,8 +17,8 @@ constexpr std::chrono::milliseconds kAcceptPause(20);
 
 }  // namespace
 
-Door::Door(asio::io_context& io, const wire::Token& token, std::function<void(const std::string&)> on_refused)
-    : io_(io), acceptor_(io), pause_(io), token_(token), on_refused_(std::move(on_refused)) {}
+Door::Door(asio::io_context& io, int rank, const wire::Token& token, std::function<void(const std::string&)> on_refused)
+    : io_(io), acceptor_(io), pause_(io), rank_(static_cast<std::uint32_t>(rank)), token_(token), on_refused_(std::move(on_refused)) {}
 
 void Door::open(const asio::ip::tcp::endpoint& where, int listener) {
   asio::error_code error;
@@ -99,13 +99,13 @@ void Door::judge(const std::shared_ptr<Guest>& guest, const wire::Bytes& said, c
   greeting::Nonce challenge;
   std::copy(said.begin(), said.end(), challenge.begin());
   const std::span<const std::uint8_t, greeting::kHelloBytes> bytes(answer.data(), greeting::kHelloBytes);
-  if (!greeting::proves(token_, challenge, bytes)) return refuse(*guest, "wrong token");
+  if (!greeting::proves(token_, challenge, bytes, rank_)) return refuse(*guest, "wrong token, or a call for another worker");
   wire::Frame hello;
   const char* wrong = wire::decode(bytes.first<wire::kFrameBytes>(), hello);
   if (wrong != nullptr) return refuse(*guest, wrong);
   if (hello.kind != wire::Kind::hello || !arrived_) return refuse(*guest, "not a hello");
   const greeting::Nonce theirs = greeting::nonce_of(bytes);
-  const SipCode proof = greeting::answer(token_, challenge, theirs);
+  const SipCode proof = greeting::answer(token_, challenge, theirs, rank_);
   guest->link->write_bytes(wire::Bytes(proof.begin(), proof.end()));
   arrived_(hello, guest->link, greeting::connection_id(token_, challenge, theirs));
 }

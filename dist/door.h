@@ -20,8 +20,8 @@ class Door : public std::enable_shared_from_this<Door> {
   // id: the connection's name, known to both ends only.
   using Arrived = std::function<void(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id)>;
 
-  // on_refused: a sentence for a log, at most one a second; may be empty.
-  Door(asio::io_context&, const wire::Token&, std::function<void(const std::string&)> on_refused);
+  // rank: of the worker whose door it is. on_refused: a sentence for a log, at most one a second; may be empty.
+  Door(asio::io_context&, int rank, const wire::Token&, std::function<void(const std::string&)> on_refused);
   // DistError when the address cannot be had. listener: a socket that listens there already; it is taken over.
   void open(const asio::ip::tcp::endpoint&, int listener = -1);
   void receive(Arrived arrived) { arrived_ = std::move(arrived); }  // who is called from now on
@@ -44,6 +44,7 @@ class Door : public std::enable_shared_from_this<Door> {
   asio::io_context& io_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer pause_;
+  const std::uint32_t rank_;
   const wire::Token token_;
   const std::function<void(const std::string&)> on_refused_;
   Arrived arrived_;

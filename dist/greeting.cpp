@@ -14,8 +14,10 @@ namespace gossamer::dist::greeting {
 namespace {
 
 // Each code has a purpose of its own, so that none can be sent back in another's place.
-SipCode code(const wire::Token& token, std::uint8_t purpose, std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
+SipCode code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door, std::span<const std::uint8_t> a,
+             std::span<const std::uint8_t> b) {
   wire::Bytes message{purpose};
+  for (int shift = 0; shift < 32; shift += 8) message.push_back(static_cast<std::uint8_t>(door >> shift));
   message.insert(message.end(), a.begin(), a.end());
   message.insert(message.end(), b.begin(), b.end());
   return siphash(token, message);
@@ -38,16 +40,19 @@ std::uint64_t fresh_number() {
   return number;
 }
 
-wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::Frame& frame, const Nonce& own) {
+wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::Frame& frame, const Nonce& own, std::uint32_t called) {
   wire::Bytes out = wire::encode(frame);
   out.insert(out.end(), own.begin(), own.end());
-  const SipCode proof = code(token, 'd', challenge, out);
+  const SipCode proof = code(token, 'd', called, challenge, out);
   out.insert(out.end(), proof.begin(), proof.end());
   return out;
 }
 
-bool proves(const wire::Token& token, const Nonce& challenge, std::span<const std::uint8_t, kHelloBytes> bytes) {
-  return same(code(token, 'd', challenge, bytes.first(kHelloBytes - 16)), bytes.last(16));
+bool proves(const wire::Token& token, const Nonce& challenge, std::span<const std::uint8_t, kHelloBytes> bytes, std::uint32_t door) {
+  const auto meant_for = [&](std::uint32_t called) {
+    return same(code(token, 'd', called, challenge, bytes.first(kHelloBytes - 16)), bytes.last(16));
+  };
+  return meant_for(door) || meant_for(kAnyone);
 }
 
 Nonce nonce_of(std::span<const std::uint8_t, kHelloBytes> bytes) {
@@ -56,7 +61,9 @@ Nonce nonce_of(std::span<const std::uint8_t, kHelloBytes> bytes) {
   return nonce;
 }
 
-SipCode answer(const wire::Token& token, const Nonce& challenge, const Nonce& dialer) { return code(token, 'a', dialer, challenge); }
+SipCode answer(const wire::Token& token, const Nonce& challenge, const Nonce& dialer, std::uint32_t door) {
+  return code(token, 'a', door, dialer, challenge);
+}
 
 bool same(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
   if (a.size() != b.size()) return false;
@@ -66,7 +73,7 @@ bool same(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
 }
 
 std::uint64_t connection_id(const wire::Token& token, const Nonce& challenge, const Nonce& dialer) {
-  const SipCode c = code(token, 'c', challenge, dialer);
+  const SipCode c = code(token, 'c', 0, challenge, dialer);
   std::uint64_t id = 0;
   for (std::size_t i = 0; i < 8; ++i) id |= static_cast<std::uint64_t>(c[i]) << (8 * i);
   return id;

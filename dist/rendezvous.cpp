@@ -35,7 +35,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
         life_(life),
         token_(wire::make_token(info.token)),
         bind_(asio::ip::make_address(bind_address(info))),
-        door_(std::make_shared<Door>(io, token_, options.on_refused)),
+        door_(std::make_shared<Door>(io, info.rank, token_, options.on_refused)),
         contacts_(static_cast<std::size_t>(info.size)),
         table_(static_cast<std::size_t>(info.size)) {}
 
@@ -230,7 +230,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   // Dials; after the welcome the link is up. A refusal in words is the end.
   void call(const tcp::endpoint& where, std::size_t rank, std::function<void(const Answer&)> done) {
     const wire::Frame introduction = hello(info_, wire::Purpose::first, life_, door_->port());
-    dial_ = Dial::start(io_, where, bind_, token_, introduction, kAnswerTime,
+    dial_ = Dial::start(io_, where, static_cast<std::uint32_t>(rank), bind_, token_, introduction, kAnswerTime,
                         [self = shared_from_this(), rank, done = std::move(done)](Answer answer) {
                           if (self->ended_) return;
                           self->dial_ = nullptr;

@@ -1,4 +1,5 @@
-// Strangers at the doors of workers that train: floods, half-open and dripping clients, random bytes.
+// Strangers at the doors of workers that train: floods, half-open and dripping clients, random bytes. And strangers who are called.
+#include <asio/write.hpp>
 #include <random>
 #include <thread>
 
@@ -8,6 +9,8 @@
 #include <unistd.h>
 
 #include "comm_harness.h"
+#include "gossamer/dist/dial.h"
+#include "gossamer/dist/door.h"
 #include "gossamer/dist/greeting.h"
 
 namespace gossamer::dist::testing {
@@ -108,6 +111,88 @@ TEST(Door, ASiegeStallsNobodyAndLetsWorkersIn) {
   EXPECT_EQ(met, 3);
   EXPECT_EQ(rounds, 60);
   EXPECT_GT(reports, 0);
+}
+
+using asio::ip::tcp;
+
+// A stranger without the token, who has a worker's door answer for him.
+class Relay {
+ public:
+  Relay(asio::io_context& io, std::uint16_t door)
+      : io_(io), to_(asio::ip::address_v4::loopback(), door), listens_(io, {asio::ip::address_v4::loopback(), 0}) {
+    accept();
+  }
+  tcp::endpoint where() const { return listens_.local_endpoint(); }
+
+ private:
+  struct Pipe {
+    explicit Pipe(asio::io_context& io) : caller(io), door(io) {}
+    tcp::socket caller, door;
+    char there[256], back[256];
+  };
+  void accept() {
+    auto p = std::make_shared<Pipe>(io_);
+    listens_.async_accept(p->caller, [this, p](const asio::error_code& error) {
+      if (error) return;
+      asio::error_code failed;
+      p->door.connect(to_, failed);
+      pass(p, p->caller, p->door, p->there);
+      pass(p, p->door, p->caller, p->back);
+      accept();
+    });
+  }
+  static void pass(const std::shared_ptr<Pipe>& p, tcp::socket& from, tcp::socket& to, char (&buffer)[256]) {
+    from.async_read_some(asio::buffer(buffer), [p, &from, &to, &buffer](const asio::error_code& error, std::size_t got) {
+      asio::error_code failed = error;
+      if (!failed) asio::write(to, asio::buffer(buffer, got), failed);
+      if (!failed) return pass(p, from, to, buffer);
+      to.close(failed);
+    });
+  }
+  asio::io_context& io_;
+  const tcp::endpoint to_;
+  tcp::acceptor listens_;
+};
+
+TEST(Door, AnswersForNobodyElse) {
+  asio::io_context io;
+  const wire::Token token = wire::make_token("secret");
+  const auto door = std::make_shared<Door>(io, 3, token, nullptr);
+  int arrived = 0;
+  door->receive([&](const wire::Frame&, const std::shared_ptr<Connection>& link, std::uint64_t) {
+    wire::Frame welcome;
+    welcome.kind = wire::Kind::welcome;
+    welcome.rank = 3;
+    welcome.life = 1;
+    link->write(welcome);
+    ++arrived;
+  });
+  door->open({asio::ip::address_v4::loopback(), 0});
+  Relay relay(io, door->port());
+  const tcp::endpoint direct(asio::ip::address_v4::loopback(), door->port());
+  // Who of the caller's job is there, as the caller believes; -1: nobody.
+  const auto call = [&](const tcp::endpoint& where, std::uint32_t caller, std::uint32_t called) {
+    wire::Frame hello;
+    hello.kind = wire::Kind::hello;
+    hello.rank = caller;
+    hello.world = 4;
+    hello.life = 7;
+    std::optional<Answer> answer;
+    const auto dial = Dial::start(io, where, called, {}, token, hello, std::chrono::seconds(20), [&](const Answer& a) { answer = a; });
+    io.restart();
+    while (!answer && io.run_one() > 0) {}
+    if (answer && answer->link) answer->link->close();
+    return answer && answer->kind == Answer::Kind::frame ? static_cast<int>(answer->frame.rank) : -1;
+  };
+  EXPECT_EQ(call(direct, 2, 3), 3);
+  EXPECT_EQ(call(direct, 2, greeting::kAnyone), 3);
+  EXPECT_EQ(call(relay.where(), 2, 3), 3) << "passed on unchanged: the door itself";
+  EXPECT_EQ(arrived, 3);
+  EXPECT_EQ(call(relay.where(), 2, 1), -1) << "the stranger listens where worker 1 did, and lets worker 3 answer";
+  EXPECT_EQ(call(relay.where(), 3, 1), -1) << "he lets the caller itself answer";
+  EXPECT_EQ(arrived, 3) << "and is nobody at that door";
+  EXPECT_EQ(call(relay.where(), 3, greeting::kAnyone), -1);
+  door->close();
 }
 
 }  // namespace

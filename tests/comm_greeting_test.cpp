@@ -36,13 +36,15 @@ TEST(SipHash, EveryBitOfKeyMessageAndLengthMatters) {
   EXPECT_NE(siphash(key, message), before);
 }
 
+constexpr std::uint32_t kDoor = 1;
+
 struct Greeting : ::testing::Test {
   Greeting() {
     frame.kind = wire::Kind::hello;
     frame.rank = 3;
     frame.world = 4;
     frame.life = 99;
-    bytes = greeting::hello(token, challenge, frame, own);
+    bytes = greeting::hello(token, challenge, frame, own, kDoor);
   }
   std::span<const std::uint8_t, kHelloBytes> span() const { return std::span<const std::uint8_t, kHelloBytes>(bytes.data(), kHelloBytes); }
   const wire::Token token = wire::make_token("secret");
@@ -53,15 +55,22 @@ struct Greeting : ::testing::Test {
 
 TEST_F(Greeting, ProvesTheTokenForThisChallengeAndThisHelloOnly) {
   ASSERT_EQ(bytes.size(), kHelloBytes);
-  EXPECT_TRUE(greeting::proves(token, challenge, span()));
+  EXPECT_TRUE(greeting::proves(token, challenge, span(), kDoor));
   EXPECT_EQ(greeting::nonce_of(span()), own);
-  EXPECT_FALSE(greeting::proves(wire::make_token("Secret"), challenge, span()));
-  EXPECT_FALSE(greeting::proves(token, greeting::fresh(), span())) << "heard before, said again";
+  EXPECT_FALSE(greeting::proves(wire::make_token("Secret"), challenge, span(), kDoor));
+  EXPECT_FALSE(greeting::proves(token, greeting::fresh(), span(), kDoor)) << "heard before, said again";
   for (std::size_t i = 0; i < kHelloBytes; ++i) {
     bytes[i] ^= 0x40;
-    EXPECT_FALSE(greeting::proves(token, challenge, span())) << "byte " << i;
+    EXPECT_FALSE(greeting::proves(token, challenge, span(), kDoor)) << "byte " << i;
     bytes[i] ^= 0x40;
   }
+}
+
+TEST_F(Greeting, IsGoodForTheWorkerThatIsCalledOnly) {
+  EXPECT_FALSE(greeting::proves(token, challenge, span(), 2)) << "relayed to another door";
+  EXPECT_NE(greeting::answer(token, challenge, own, 2), greeting::answer(token, challenge, own, kDoor));
+  bytes = greeting::hello(token, challenge, frame, own, greeting::kAnyone);
+  EXPECT_TRUE(greeting::proves(token, challenge, span(), 2));
 }
 
 TEST_F(Greeting, TheTokenNeverTravels) {
@@ -69,9 +78,9 @@ TEST_F(Greeting, TheTokenNeverTravels) {
 }
 
 TEST_F(Greeting, ACodeOfOneSideIsNoneOfTheOther) {
-  const SipCode answer = greeting::answer(token, challenge, own);
+  const SipCode answer = greeting::answer(token, challenge, own, kDoor);
   EXPECT_FALSE(greeting::same(answer, std::span(bytes).last(16)));
-  EXPECT_NE(answer, greeting::answer(token, own, challenge)) << "a reflected challenge";
+  EXPECT_NE(answer, greeting::answer(token, own, challenge, kDoor)) << "a reflected challenge";
   EXPECT_NE(greeting::connection_id(token, challenge, own), greeting::connection_id(token, own, challenge));
   EXPECT_NE(greeting::fresh(), greeting::fresh());
 }

@@ -182,7 +182,7 @@ TEST(Join, StrangersAtTheDoorDisturbNobody) {
       f.kind = wire::Kind::hello;
       f.rank = 2;
       f.world = 3;
-      junk = greeting::hello(wire::make_token("another"), greeting::fresh(), f, greeting::fresh());
+      junk = greeting::hello(wire::make_token("another"), greeting::fresh(), f, greeting::fresh(), 0);
     }
     if (i % 5 == 4) junk.resize(10);  // then silence: half open
     (void)!::send(s, junk.data(), junk.size(), MSG_NOSIGNAL);
@@ -211,7 +211,7 @@ TEST(Join, AWorkerThatDiedBeforeAllHadMetMayBeStartedAgain) {
     f.port = 1;
     greeting::Nonce challenge;
     ASSERT_EQ(recv(s, challenge.data(), challenge.size(), MSG_WAITALL), 16);
-    const auto hello = greeting::hello(wire::make_token(place(1, 3, port).token), challenge, f, greeting::fresh());
+    const auto hello = greeting::hello(wire::make_token(place(1, 3, port).token), challenge, f, greeting::fresh(), 0);
     ASSERT_EQ(::send(s, hello.data(), hello.size(), 0), 96);
     char answer[16 + 64];
     ASSERT_EQ(recv(s, answer, sizeof answer, MSG_WAITALL), 80);

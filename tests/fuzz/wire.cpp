@@ -43,8 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size >= greeting::kHelloBytes) {
     const std::span<const std::uint8_t, greeting::kHelloBytes> said(data, greeting::kHelloBytes);
     const greeting::Nonce challenge{};
-    require(!greeting::proves(token, challenge, said));
-    (void)greeting::answer(token, challenge, greeting::nonce_of(said));
+    require(!greeting::proves(token, challenge, said, 0));
+    (void)greeting::answer(token, challenge, greeting::nonce_of(said), 0);
   }
   for (std::size_t at = 0; at + kFrameBytes <= size; at += kFrameBytes) {
     std::array<std::uint8_t, kFrameBytes> head{};
