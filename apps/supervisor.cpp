@@ -64,7 +64,7 @@ class Supervisor {
     while (!stopped_by_ && !opened_all() && !over_) step();
     if (!stopped_by_ && !over_) {
       for (std::size_t rank = 0; rank < workers_.size(); ++rank) start(static_cast<int>(rank), false);
-      while (!over_ && (running() > 0 || someone_comes_back())) step();
+      while (!over_ && running() > 0) step();              // nobody is started again when all have ended
     }
     tell_events();
     if (stopped_by_) return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
@@ -170,9 +170,6 @@ class Supervisor {
 
   const std::string& door(int rank) const { return crews_[workers_[static_cast<std::size_t>(rank)].host]->doors().at(rank); }
   long running() const { return std::ranges::count(workers_, true, &Worker::running); }
-  bool someone_comes_back() const {
-    return std::ranges::any_of(workers_, [](const Worker& w) { return w.again.has_value(); });
-  }
   void signal_all(int number) {
     for (std::size_t h = 0; h < crews_.size(); ++h)
       if (!lost_[h]) crews_[h]->signal(number);

@@ -138,12 +138,12 @@ Injector::Actions process_actions(std::function<void(const std::string&)> say) {
       // Only calls that are safe after a fork of a process with threads. No connection may stay open through this copy of it.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (int fd = 3; fd < 1024; ++fd) close(fd);
+      kill(self, SIGSTOP);      // not by itself: the end of a very short stop could come before its beginning
       timespec left{static_cast<time_t>(seconds), static_cast<long>((seconds - std::floor(seconds)) * 1e9)};
       while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
       kill(self, SIGCONT);
       _exit(0);
     }
-    kill(self, SIGSTOP);
     waitpid(helper, nullptr, 0);
   };
   return {[] { kill(getpid(), SIGKILL); }, stop, std::move(say)};
