@@ -179,6 +179,30 @@ TEST(Return, ACutWorkerKeepsItsStateAndGoesOnGossiping) {
   EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);      // what both sides did meanwhile is counted
 }
 
+TEST(Return, WhoWasCutOffWhileAnotherWasStartedAgainIsCountedOnce) {
+  Training t(4, 2000);
+  t.start();
+  ASSERT_TRUE(t.reaches(.5));
+  t.worker(3).frozen = true;
+  for (const int other : {0, 1, 2}) t.cluster.cut(3, other);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 3) == 3; }));
+  t.kill(2);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 2) == 3; }));
+  t.restart(2);
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 2) == 2; }));
+  for (int rank = 0; rank < 4; ++rank) t.worker(rank).step_us = 20000;       // from here on little is done
+  const double before = t.seen();
+  for (const int other : {0, 1, 2}) t.cluster.mend(3, other);
+  t.worker(3).frozen = false;
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 3) == 3; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(80));
+  EXPECT_LT(t.seen() - before, .05 * t.options.total_samples) << "its gradients of before, an eighth of all, were counted already";
+  for (int rank = 0; rank < 4; ++rank) t.worker(rank).step_us = 300;
+  t.finish();
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
+}
+
 TEST(Return, TwoHalvesGoOnAndBecomeOneAgain) {
   Training t(4, 3000, "a2cid2", "complete");
   t.start();
