@@ -83,6 +83,11 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
   std::ostringstream edges;
   edges << graph.n;
   for (const Edge& e : graph.edges) edges << ';' << e.a << '-' << e.b << ':' << e.rate;
+  const ConsensusControlOptions& c = options.control;
+  std::ostringstream control;
+  control << c.method << ':' << c.target << ':' << c.measure << ':' << c.factor << ':' << c.most;
+  for (const double p : c.phases) control << ";p" << p;
+  for (const double f : c.fractions) control << ";f" << f;
   const std::vector<std::pair<const char*, double>> facts = {
       {"model (names or shapes of the parameters)", digest(std::to_string(params.fingerprint()))},
       {"method", digest(name)},
@@ -92,6 +97,7 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"way to exchange (overlap, bucket_bytes, consensus_factor, period)",
        digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" + std::to_string(options.consensus_factor) + ":" +
               std::to_string(options.period))},
+      {"consensus control", digest(control.str())},      // they decide alike, or wait for each other in vain
       {"pairing or quota", digest(options.pairing + ":" + options.quota)},
       {"seed, from which all draw the same schedule", options.pairing == "schedule" ? digest(std::to_string(options.seed)) : 0},
       {"batch size", static_cast<double>(options.batch)},

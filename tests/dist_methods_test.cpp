@@ -216,6 +216,7 @@ TEST(Methods, DisagreementNamesTheWorkerAndTheDifference) {
   EXPECT_NE(start([](int rank, std::string& name, int&, MethodOptions&, std::string&) { if (rank == 1) name = "a2cid2"; }).find("0 and 1 do not agree on the method"), std::string::npos);
   EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) { if (rank == 1) o.batch = 7; }).find("batch size"), std::string::npos);
   EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions&, std::string& g) { if (rank == 1) g = "chain"; }).find("graph"), std::string::npos);
+  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) { if (rank == 1) o.control.fractions = {0.5}; }).find("consensus control"), std::string::npos);
 }
 
 TEST(Methods, BadOptionsAreRefusedWithTheReason) {
