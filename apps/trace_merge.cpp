@@ -149,7 +149,9 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
   std::map<i64, std::vector<FlowEnd>> flows;
   for (std::size_t i = 0; i < parts.size(); ++i)
     each_event(parts[i], [&](i64 line, const Json& e, const std::string& phase) {
-      if (phase == "s" || phase == "f") flows[static_cast<i64>(number(e, "id", -1))].push_back({aligned(parts[i], number(e, "ts")), phase == "s", i, line});
+      if (phase != "s" && phase != "f") return;
+      const double id = number(e, "id", -1);               // of a damaged file: anything
+      flows[std::abs(id) < 0x1p53 ? static_cast<i64>(id) : -1].push_back({aligned(parts[i], number(e, "ts")), phase == "s", i, line});
     });
   std::map<std::pair<std::size_t, i64>, i64> arrow_of;
   for (auto& [id, ends] : flows) {
