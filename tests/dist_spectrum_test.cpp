@@ -185,7 +185,7 @@ TEST(Spectrum, EigenvaluesAndLinearSystemsOfARandomMatrix) {
   for (std::size_t k = 0; k < n; ++k) EXPECT_NEAR(found[k], expected[k], 1e-12 * n);
   for (double& x : a.values) x = random.normal();
   std::vector<double> b(n);
-  for (double& v : b) v = random.normal();
+  for (double& entry : b) entry = random.normal();
   const std::vector<double> x = LinearSystem(a).solve(b);
   for (int i = 0; i < n; ++i) {
     double product = 0;
