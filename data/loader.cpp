@@ -3,8 +3,6 @@
 // whoever is first hands it in. Both make the same bytes, so nobody can tell.
 #include "gossamer/data/loader.h"
 
-#include <pthread.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -40,12 +38,9 @@ struct Hand {                              // one per thread
   Prepared image;
 };
 
-// Computing goes first: SCHED_IDLE needs no rights; where it is refused, nice 19.
-void give_way() {
-  const sched_param none{};
-  if (pthread_setschedparam(pthread_self(), SCHED_IDLE, &none) != 0)
-    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19);
-}
+// Computing goes first. Not SCHED_IDLE: on a full machine such a thread can stand still for seconds with a lock of the whole process in its
+// hands, and a process that was killed can't end before it has run once more.
+void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19); }
 
 }  // namespace
 

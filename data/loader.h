@@ -29,7 +29,7 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   bool strict = false;                 // a damaged image stops the run (DataError) instead of being replaced
   bool replace_damaged = true;         // false: its row is left out of the batch, so that no other image counts twice (evaluation)
-  bool background = true;              // threads at low priority (SCHED_IDLE where allowed): computing goes first on a full machine
+  bool background = true;              // threads at nice 19: computing goes first on a full machine
 };
 
 struct Batch { Tensor images, labels; };   // u8 [N, size, size, 3], i32 [N]; undefined images: the epoch is over

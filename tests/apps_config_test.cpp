@@ -78,7 +78,7 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
     return error_of([&] { validate(c, workers); });
   };
   EXPECT_EQ(invalid("train.batch=0"), "command line: train.batch = 0; it must be 1 to 65536");
-  EXPECT_THAT(invalid("train.method=magic"), HasSubstr("one of a2cid2, adpsgd, allreduce"));
+  EXPECT_THAT(invalid("train.method=magic"), HasSubstr("one of a2cid2, accum-adam, adpsgd, allreduce"));
   EXPECT_THAT(invalid("train.graph=rong"), HasSubstr("ring"));
   EXPECT_THAT(invalid("model.name=resnet8"), HasSubstr("resnet8-cifar"));
   EXPECT_THAT(invalid("train.epochs=0"), HasSubstr("above 0"));

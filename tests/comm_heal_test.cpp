@@ -82,7 +82,10 @@ TEST(Heal, AThawedWorkerComesBackByItself) {
   workers[frozen]->signal(SIGCONT);
   for (std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(until_all_here(*workers[r]), "joined 2");
   const std::string own = until_all_here(*workers[frozen]);
-  for (const char* what : {"dead 0", "dead 1", "dead 3", "joined 0", "joined 1", "joined 3"}) EXPECT_NE(own.find(what), std::string::npos) << own;
+  // All may be here again before it has found out that the last of them had given it up.
+  EXPECT_NE(own.find("dead"), std::string::npos) << own;
+  for (const std::string peer : {"0", "1", "3"})
+    if (own.find("dead " + peer) != std::string::npos) EXPECT_NE(own.find("joined " + peer), std::string::npos) << own;
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(60), "sum 4 6") << r;
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "done");
