@@ -286,7 +286,7 @@ TEST(Injected, ATenthOfAllMessagesAndExchangesMayBeLost) {
     failed += t.worker(rank).stats.failed;
   }
   EXPECT_GT(failed, 0);
-  EXPECT_GT(exchanges, 40);
+  EXPECT_GT(exchanges, 10);
   EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
 }
 
