@@ -87,7 +87,13 @@ class ProgramTest : public ::testing::Test {
     execv(GOSSAMER_PROGRAM, argv.data());
     _exit(98);
   }
-  Result wait(double limit_s = 120) {
+  // Sanitizers make a program many times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  static constexpr double kLimit = 500;
+#else
+  static constexpr double kLimit = 120;
+#endif
+  Result wait(double limit_s = kLimit) {
     int status = 0;
     for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
       if (waitpid(running, &status, WNOHANG) == running) {
