@@ -55,7 +55,7 @@ void SgpMethod::receive() {
   };
   const auto lost = [&](const RoundExchange::Part& p) { sent += p.sends, kept += p.sends; };
   const double own = arrivals(0, values, use, lost);
-  const double back = sent > 0 ? (1 - own) * kept / sent : 0;      // shares are equal: what was not taken stays here
+  const double back = sent > 0 ? (1 - own) * kept / sent : 0;      // what was not taken stays here; exact where shares are equal
   const PushSum sum = push_sum((own + back) * static_cast<double>(weight_.item()), incoming);
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto share = static_cast<float>(sum.share(others[i].first));

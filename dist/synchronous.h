@@ -1,9 +1,9 @@
 // What synchronous methods have in common: rounds in which each worker mixes with the neighbours of that round, one count of samples for
 // all, deaths, and the end. A method adds what it does in a step. All in the training thread.
 //
-// A death, or a worker that was late beyond the deadline, costs its neighbours that round: they use their own value in its place, both
-// sides alike. Then all living workers meet in a collective and the rounds begin anew, over those who are left: so nobody needs to agree
-// with others on the step in which it heard of the death.
+// A death, or a worker that was late beyond the deadline, costs its neighbours that round: they use their own value in its place (after a
+// deadline perhaps on one side only, which moves the mean a little). Then all living workers meet in a collective and the rounds begin anew,
+// over those who are left: so nobody needs to agree with others on the step in which it heard of the death.
 #pragma once
 
 #include <set>

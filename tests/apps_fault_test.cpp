@@ -12,18 +12,6 @@ using ::testing::HasSubstr;
 
 class Fault : public ProgramTest {
  protected:
-  // Process of each rank, once all have trained a few steps.
-  std::map<int, pid_t> workers_at_work(int n) {
-    for (int i = 0; i < 3000; ++i) {
-      std::map<int, pid_t> pids;
-      for (const Json& e : events("start")) pids[e["rank"]] = e["pid"];
-      std::map<int, int> steps;
-      for (const Json& e : events("step")) ++steps[e["rank"]];
-      if (static_cast<int>(pids.size()) == n && static_cast<int>(steps.size()) == n && std::ranges::all_of(steps, [](auto& s) { return s.second >= 3; })) return pids;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return {};
-  }
   static bool gone(pid_t pid) {
     // A zombie is gone too: its parent (init of this container) may not collect it.
     const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");

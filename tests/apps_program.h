@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <sys/wait.h>
@@ -87,6 +90,19 @@ class ProgramTest : public ::testing::Test {
     execv(GOSSAMER_PROGRAM, argv.data());
     _exit(98);
   }
+  // Process of each rank, once all have trained a few steps.
+  std::map<int, pid_t> workers_at_work(int n) {
+    for (int i = 0; i < 3000; ++i) {
+      std::map<int, pid_t> pids;
+      for (const Json& e : events("start")) pids[e["rank"]] = e["pid"];
+      std::map<int, int> steps;
+      for (const Json& e : events("step")) ++steps[e["rank"]];
+      if (static_cast<int>(pids.size()) == n && static_cast<int>(steps.size()) == n && std::ranges::all_of(steps, [](auto& s) { return s.second >= 3; })) return pids;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return {};
+  }
+
   // Sanitizers make a program many times slower.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   static constexpr double kLimit = 500;
