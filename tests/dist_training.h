@@ -60,6 +60,8 @@ class Training {
     std::vector<float> x, at_start;
     MethodStats stats;
     double mean_at_start = 0, samples_at_start = 0;
+    std::atomic<double> seen{0};                 // its estimate of what all have done, in samples
+    std::atomic<i64> steps{0};                   // of all its lives
     std::vector<double> gradients;               // of each of its lives
     std::atomic<int> step_us{300};
     std::atomic<bool> frozen{false};             // its training stands still
@@ -100,8 +102,8 @@ class Training {
       faults_.emplace_back(what, peer);
     };
     auto method = make_method(method_, q.params, q.sgd, group, make_graph(graph_, n_), mine);
-    const auto x = q.params.values().span<float>();
-    me.at_start.assign(x.begin(), x.end());
+    const auto copy = q.params.compute_f32().span<float>();      // values() may be in an exchange already
+    me.at_start.assign(copy.begin(), copy.end());
     me.mean_at_start = q.mean.span<float>()[0];
     me.samples_at_start = method->samples_seen();
     while (!method->done()) {
@@ -111,9 +113,12 @@ class Training {
       std::this_thread::sleep_for(std::chrono::microseconds(me.step_us));
       method->step(.05);
       me.gradients.back() += 1;
-      seen_ = std::max(seen_.load(), method->samples_seen());
+      ++me.steps;
+      me.seen = method->samples_seen();
+      seen_ = std::max(seen_.load(), me.seen.load());
     }
     method->finish();
+    const auto x = q.params.values().span<float>();
     me.x.assign(x.begin(), x.end());
     me.stats = method->stats();
   }
