@@ -24,9 +24,14 @@ using PickBox = FunctionRef<Box(ImageSize)>;
 // Decodes the picked part into `out` (whose memory is reused) and returns the size of the whole picture. DataError as decode().
 ImageSize decode_part(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
 
-ImageSize decode_jpeg(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
+// Which Huffman decoder: ours where it can be used, or always libjpeg's (for comparing).
+enum class JpegStages { ours, library };
+ImageSize decode_jpeg(std::span<const std::byte>, const std::string& name, PickBox, Image& out, JpegStages = JpegStages::ours);
 ImageSize decode_png(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
 ImageSize decode_other(std::span<const std::byte>, const std::string& name, PickBox, Image& out);   // BMP, GIF by stb_image
+// For measuring: the entropy decoding of a whole file by libjpeg, and the entropy decoding that a part of it costs here.
+void read_coefficients(std::span<const std::byte>, const std::string& name);
+void skim_jpeg(std::span<const std::byte>, const std::string& name, PickBox);
 ImageSize probe_jpeg(std::span<const std::byte>, const std::string& name);
 ImageSize probe_png(std::span<const std::byte>, const std::string& name);
 ImageSize probe_other(std::span<const std::byte>, const std::string& name);

@@ -1,70 +1,31 @@
-// JPEG on libjpeg-turbo's libjpeg face, which alone can skip lines and columns. Its errors arrive by longjmp, so everything that
-// calls the library runs inside guarded(), without C++ objects of its own on the stack.
+// JPEG on libjpeg-turbo's libjpeg face, which alone can skip lines and columns. Of its stages the Huffman decoder, two thirds of the
+// time, is replaced by ours (jpeg_huffman.h) where that can be done: in baseline files with one scan, as nearly all are.
 #include <algorithm>
-#include <csetjmp>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-
-#include <jpeglib.h>   // wants cstdio first
-#include <jerror.h>
+#include <optional>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec.h"
+#include "gossamer/data/jpeg_huffman.h"
+#include "gossamer/data/jpeg_library.h"
+
+// The stages of the library are meant to be exchanged, but their header isn't installed everywhere (Debian and Fedora have it).
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && __has_include(<jpegint.h>)
+#define GOSSAMER_JPEG_STAGES 1
+#include <jpegint.h>
+#endif
 
 namespace gossamer::data {
 namespace {
-
-struct Errors {
-  jpeg_error_mgr base;
-  std::jmp_buf jump;
-  char text[JMSG_LENGTH_MAX];
-};
-
-void leave(j_common_ptr c) {
-  auto* errors = reinterpret_cast<Errors*>(c->err);
-  c->err->format_message(c, errors->text);
-  std::longjmp(errors->jump, 1);
-}
-
-// Warnings mean lost data and make the picture a defect, but for those that real, whole files cause.
-void warn(j_common_ptr c, int level) {
-  if (level >= 0) return;
-  switch (c->err->msg_code) {
-    case JWRN_EXTRANEOUS_DATA:     // bytes between two markers; a few ImageNet files have them
-    case JWRN_ADOBE_XFORM:
-    case JWRN_JFIF_MAJOR:
-    case JWRN_BOGUS_ICC: return;
-    default: leave(c);
-  }
-}
-
-void silent(j_common_ptr) {}
 
 void count_scans(j_common_ptr c) {
   if (!c->is_decompressor) return;
   const auto* d = reinterpret_cast<j_decompress_ptr>(c);
   const int most = max_scans({static_cast<int>(d->image_width), static_cast<int>(d->image_height)});
   if (d->input_scan_number <= most) return;
-  auto* errors = reinterpret_cast<Errors*>(c->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(c->err);
   std::snprintf(errors->text, sizeof errors->text, "more than %d progressive scans for %u x %u pixels", most, d->image_width, d->image_height);
   std::longjmp(errors->jump, 1);
-}
-
-void init_errors(Errors& errors) {
-  jpeg_std_error(&errors.base);
-  errors.base.error_exit = leave;
-  errors.base.emit_message = warn;
-  errors.base.output_message = silent;
-  errors.text[0] = 0;
-}
-
-// False if the library gave up; the reason is in errors.text. noinline: what f changes lives in the caller's frame, which
-// longjmp leaves alone.
-template <class F> [[gnu::noinline]] bool guarded(Errors& errors, F&& f) {
-  if (setjmp(errors.jump)) return false;
-  f();
-  return true;
 }
 
 // One per thread. The library's object is made anew for each picture: it would keep the tables of the one before, and a damaged
@@ -72,7 +33,7 @@ template <class F> [[gnu::noinline]] bool guarded(Errors& errors, F&& f) {
 class Decompressor {
  public:
   Decompressor() {
-    init_errors(errors);
+    errors.attach();
     c.err = &errors.base;
     progress.progress_monitor = count_scans;
   }
@@ -91,7 +52,8 @@ class Decompressor {
   ImageSize header(std::span<const std::byte> bytes, const std::string& name) {
     run(name, [&] {
       jpeg_destroy_decompress(&c);          // does nothing the first time
-      jpeg_create_decompress(&c);           // keeps c.err
+      jpeg_create_decompress(&c);           // keeps c.err and c.client_data
+      c.client_data = this;
       c.progress = &progress;
       jpeg_mem_src(&c, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       if (jpeg_read_header(&c, TRUE) != JPEG_HEADER_OK) ERREXIT(&c, JERR_NO_IMAGE);
@@ -103,11 +65,113 @@ class Decompressor {
     return size;
   }
 
+  // After header(): to 8-bit RGB (or CMYK), as exact as the library can.
+  void start(const std::string& name, JpegStages stages) {
+    run(name, [&] {
+      c.out_color_space = c.num_components == 4 ? JCS_CMYK : JCS_RGB;
+      c.dct_method = JDCT_ISLOW;
+      c.do_fancy_upsampling = TRUE;
+      if (!jpeg_start_decompress(&c)) ERREXIT(&c, JERR_INPUT_EOF);
+    });
+    if (stages == JpegStages::ours) take_over();
+  }
+
+  // The columns that will be read, at least 16 to both sides of the box: chroma is interpolated from its neighbours and treated otherwise
+  // at an edge. Returns the first one. Inside run().
+  int crop_columns(Box box) {
+    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, box.x - 16));
+    JDIMENSION width = std::min(c.image_width, static_cast<JDIMENSION>(box.x + box.width + 16)) - left;
+    if (width == c.output_width) return 0;
+    jpeg_crop_scanline(&c, &left, &width);
+    return static_cast<int>(left);
+  }
+
+  void take_over();
+  bool skim_ours(Box box);
+
   jpeg_decompress_struct c{};
-  Errors errors{};
+  JpegErrors errors{};
   jpeg_progress_mgr progress{};
   std::vector<JSAMPLE> line;
+
+ private:
+  static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks);
+
+  HuffmanDecoder huffman_;
+  std::vector<HuffmanDecoder::Block> mcu_;
+  JDIMENSION column_ = 0;                   // of the next MCU
+  std::size_t left_ = 0;                    // MCUs of the scan
 };
+
+#ifdef GOSSAMER_JPEG_STAGES
+
+// Puts our Huffman decoder in the place of the library's, if it can read the file.
+void Decompressor::take_over() {
+  if (c.progressive_mode || c.arith_code || c.restart_interval != 0 || c.data_precision != 8 || jpeg_has_multiple_scans(&c)) return;
+  for (int i = 0; i < c.comps_in_scan; ++i) {
+    const jpeg_component_info& component = *c.cur_comp_info[i];
+    const JHUFF_TBL *dc = c.dc_huff_tbl_ptrs[component.dc_tbl_no], *ac = c.ac_huff_tbl_ptrs[component.ac_tbl_no];
+    bool first_dc = true, first_ac = true;                         // components share tables
+    for (int j = 0; j < i; ++j) {
+      first_dc = first_dc && c.cur_comp_info[j]->dc_tbl_no != component.dc_tbl_no;
+      first_ac = first_ac && c.cur_comp_info[j]->ac_tbl_no != component.ac_tbl_no;
+    }
+    if (!dc || !ac || (first_dc && !huffman_.dc[component.dc_tbl_no].assign(dc->bits, dc->huffval, true)) ||
+        (first_ac && !huffman_.ac[component.ac_tbl_no].assign(ac->bits, ac->huffval, false)))
+      return;
+  }
+  mcu_.clear();
+  for (int i = 0; i < c.blocks_in_MCU; ++i) {
+    const jpeg_component_info& component = *c.cur_comp_info[c.MCU_membership[i]];
+    mcu_.push_back({static_cast<std::uint8_t>(c.MCU_membership[i]), static_cast<std::uint8_t>(component.dc_tbl_no),
+                    static_cast<std::uint8_t>(component.ac_tbl_no)});
+  }
+  huffman_.start({c.src->next_input_byte, c.src->bytes_in_buffer});
+  column_ = 0;
+  left_ = static_cast<std::size_t>(c.MCUs_per_row) * c.MCU_rows_in_scan;
+  c.entropy->decode_mcu = decode_mcu;
+}
+
+// Of the columns that nobody wants only the lengths of the codes matter.
+boolean Decompressor::decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks) {
+  auto& d = *static_cast<Decompressor*>(c->client_data);
+  const JDIMENSION column = d.column_;
+  d.column_ = column + 1 == c->MCUs_per_row ? 0 : column + 1;
+  const bool wanted = blocks && column >= c->master->first_iMCU_col && column <= c->master->last_iMCU_col;
+  if (!(wanted ? d.huffman_.decode(d.mcu_, blocks) : d.huffman_.skip(d.mcu_))) {
+    if (!d.huffman_.at_end()) WARNMS(c, JWRN_HUFF_BAD_CODE);
+    else if (d.huffman_.coded().marker()) WARNMS(c, JWRN_HIT_MARKER);
+    else WARNMS(c, JWRN_JPEG_EOF);
+  }
+  if (--d.left_ == 0) {                     // the library goes on with what follows the scan
+    CodedBytes& coded = d.huffman_.coded();
+    coded.finish();
+    c->src->bytes_in_buffer -= static_cast<std::size_t>(coded.next() - c->src->next_input_byte);
+    c->src->next_input_byte = coded.next();
+    c->unread_marker = coded.marker();
+  }
+  return TRUE;
+}
+
+bool Decompressor::skim_ours(Box box) {
+  if (c.entropy->decode_mcu != decode_mcu) return false;
+  alignas(64) JBLOCK memory[D_MAX_BLOCKS_IN_MCU];
+  JBLOCKROW blocks[D_MAX_BLOCKS_IN_MCU];
+  for (int i = 0; i < D_MAX_BLOCKS_IN_MCU; ++i) blocks[i] = &memory[i];
+  const JDIMENSION lines = (c.image_height + c.MCU_rows_in_scan - 1) / c.MCU_rows_in_scan;      // nearly: of one row of MCUs
+  const JDIMENSION above = static_cast<JDIMENSION>(box.y) / lines, rows = std::min(c.MCU_rows_in_scan, static_cast<JDIMENSION>(box.y + box.height) / lines + 1);
+  for (JDIMENSION y = 0; y < rows; ++y)
+    for (JDIMENSION x = 0; x < c.MCUs_per_row; ++x) {
+      std::memset(memory, 0, static_cast<std::size_t>(c.blocks_in_MCU) * sizeof(JBLOCK));
+      c.entropy->decode_mcu(&c, y < above ? nullptr : blocks);
+    }
+  return true;
+}
+
+#else
+void Decompressor::take_over() {}
+bool Decompressor::skim_ours(Box) { return false; }
+#endif
 
 Decompressor& decompressor() {
   thread_local Decompressor d;
@@ -136,7 +200,7 @@ bool has_end(const unsigned char* at, std::size_t left) {
 
 ImageSize probe_jpeg(std::span<const std::byte> bytes, const std::string& name) { return decompressor().header(bytes, name); }
 
-ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
+ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out, JpegStages stages) {
   Decompressor& d = decompressor();
   jpeg_decompress_struct& c = d.c;
   const ImageSize size = d.header(bytes, name);
@@ -153,17 +217,9 @@ ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
   d.line.resize(static_cast<std::size_t>(size.width) * (four ? 4 : 3));
   std::uint8_t* const pixels = out.pixels.data();
 
+  d.start(name, stages);
   d.run(name, [&] {
-    c.out_color_space = four ? JCS_CMYK : JCS_RGB;
-    c.dct_method = JDCT_ISLOW;
-    c.do_fancy_upsampling = TRUE;
-    if (!jpeg_start_decompress(&c)) ERREXIT(&c, JERR_INPUT_EOF);
-    // Chroma is interpolated from its neighbours and treated otherwise at an edge, so the columns decoded reach 16 beyond the box.
-    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, box.x - 16));
-    JDIMENSION width = static_cast<JDIMENSION>(std::min(size.width, box.x + box.width + 16)) - left;
-    if (width < c.output_width) jpeg_crop_scanline(&c, &left, &width);
-    else left = 0;
-    const int skip = box.x - static_cast<int>(left);
+    const int skip = box.x - d.crop_columns(box);
     const bool direct = !four && skip == 0 && static_cast<int>(c.output_width) == box.width;
     if (box.y > 0 && jpeg_skip_scanlines(&c, static_cast<JDIMENSION>(box.y)) != static_cast<JDIMENSION>(box.y))
       ERREXIT(&c, JERR_INPUT_EOF);
@@ -183,41 +239,26 @@ ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
   return size;
 }
 
-std::vector<std::byte> encode_jpeg(const Image& image, JpegOptions options) {
-  check<ShapeError>(image.width > 0 && image.height > 0 && image.width <= kMaxSide && image.height <= kMaxSide, "encode_jpeg: ",
-                    image.width, " x ", image.height, " pixels; sides go from 1 to ", kMaxSide);
-  jpeg_compress_struct c{};
-  Errors errors{};
-  unsigned char* memory = nullptr;
-  unsigned long bytes = 0;                   // NOLINT(google-runtime-int): the library's type
-  init_errors(errors);
-  c.err = &errors.base;
-  const bool ok = guarded(errors, [&] {
-    jpeg_create_compress(&c);
-    jpeg_mem_dest(&c, &memory, &bytes);
-    c.image_width = static_cast<JDIMENSION>(image.width);
-    c.image_height = static_cast<JDIMENSION>(image.height);
-    c.input_components = 3;
-    c.in_color_space = JCS_RGB;
-    jpeg_set_defaults(&c);
-    jpeg_set_quality(&c, options.quality, TRUE);
-    c.dct_method = JDCT_ISLOW;
-    c.comp_info[0].h_samp_factor = options.h;
-    c.comp_info[0].v_samp_factor = options.v;
-    if (options.progressive) jpeg_simple_progression(&c);
-    jpeg_start_compress(&c, TRUE);
-    while (c.next_scanline < c.image_height) {
-      JSAMPROW row = const_cast<JSAMPROW>(image.pixels.data() + static_cast<std::size_t>(c.next_scanline) * image.width * 3);
-      jpeg_write_scanlines(&c, &row, 1);
-    }
-    jpeg_finish_compress(&c);
+void read_coefficients(std::span<const std::byte> bytes, const std::string& name) {
+  Decompressor& d = decompressor();
+  d.header(bytes, name);
+  d.run(name, [&] {
+    if (!jpeg_read_coefficients(&d.c)) ERREXIT(&d.c, JERR_INPUT_EOF);
+    jpeg_abort_decompress(&d.c);
   });
-  jpeg_destroy_compress(&c);
-  std::vector<std::byte> result;
-  if (ok) result.assign(reinterpret_cast<std::byte*>(memory), reinterpret_cast<std::byte*>(memory) + bytes);
-  std::free(memory);
-  check<DataError>(ok, "encode_jpeg: ", errors.text);
-  return result;
+}
+
+void skim_jpeg(std::span<const std::byte> bytes, const std::string& name, PickBox pick) {
+  Decompressor& d = decompressor();
+  const ImageSize size = d.header(bytes, name);
+  const Box box = pick(size);
+  check_box(box, size, name);
+  d.start(name, JpegStages::ours);
+  d.run(name, [&] {
+    d.crop_columns(box);
+    if (!d.skim_ours(box)) jpeg_skip_scanlines(&d.c, static_cast<JDIMENSION>(std::min(box.y + box.height, size.height - 1)));
+    jpeg_abort_decompress(&d.c);
+  });
 }
 
 }  // namespace gossamer::data

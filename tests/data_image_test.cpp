@@ -41,6 +41,66 @@ INSTANTIATE_TEST_SUITE_P(Codings, DecodeBox,
                            return std::to_string(p.param.h) + "x" + std::to_string(p.param.v) + (p.param.progressive ? "progressive" : "");
                          });
 
+// Our Huffman decoder against libjpeg's: the same pixels, and the same opinion of what is damaged.
+struct Decoded {
+  Image image;
+  std::string error;
+};
+Decoded decoded(std::span<const std::byte> bytes, Box box, JpegStages stages) {
+  Decoded out;
+  try {
+    decode_jpeg(bytes, "x.jpg", [&](ImageSize) { return box; }, out.image, stages);
+  } catch (const DataError& error) {
+    out.error = error.what();
+    out.image = {};
+  }
+  return out;
+}
+
+TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnWholeFiles) {
+  Rng rng(21);
+  for (const int quality : {5, 50, 85, 100})
+    for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {2, 2}, {4, 1}})
+      for (const ImageSize size : {ImageSize{131, 77}, {8, 8}, {1, 300}, {300, 3}}) {
+        Image noise = pattern(size.width, size.height);
+        if (quality > 50) for (std::uint8_t& p : noise.pixels) p = static_cast<std::uint8_t>(rng.word());      // the longest codes
+        const Bytes jpeg = encode_jpeg(noise, {.quality = quality, .h = h, .v = v});
+        const Box all{0, 0, size.width, size.height}, part{size.width / 3, size.height / 3, (size.width + 2) / 3, (size.height + 2) / 3};
+        for (const Box box : {all, part}) {
+          const Decoded ours = decoded(jpeg, box, JpegStages::ours), theirs = decoded(jpeg, box, JpegStages::library);
+          ASSERT_EQ(ours.error, "");
+          ASSERT_EQ(ours.image.pixels, theirs.image.pixels) << quality << " " << h << "x" << v << " " << size.width << "x" << size.height;
+        }
+      }
+}
+
+TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnDamagedFiles) {
+  Rng rng(22);
+  int refused = 0, accepted = 0;
+  for (int i = 0; i < 1500; ++i) {
+    const ImageSize size{16 + i % 50, 90};
+    Bytes jpeg = encode_jpeg(pattern(size.width, size.height), {.quality = 75, .h = 1 + i % 2, .v = 1 + i / 2 % 2});
+    const std::uint32_t from = i % 3 ? 600 : 2;              // mostly in the coded data, else in the headers as well
+    for (std::uint32_t k = 0; k <= rng.below(3); ++k)
+      jpeg[from + rng.below(static_cast<std::uint32_t>(jpeg.size()) - from)] = static_cast<std::byte>(rng.word());
+    if (i % 5 == 0) jpeg.resize(jpeg.size() - rng.below(200));
+    ImageSize now;
+    try {
+      now = probe(jpeg, "x.jpg");
+    } catch (const DataError&) {
+      continue;
+    }
+    const Box box{0, 0, now.width, now.height};
+    if (i64{now.width} * now.height > 1'000'000) continue;
+    const Decoded ours = decoded(jpeg, box, JpegStages::ours), theirs = decoded(jpeg, box, JpegStages::library);
+    ASSERT_EQ(ours.error.empty(), theirs.error.empty()) << i << ": " << ours.error << " / " << theirs.error;
+    ASSERT_EQ(ours.image.pixels, theirs.image.pixels) << i;
+    ++(ours.error.empty() ? accepted : refused);
+  }
+  EXPECT_GT(refused, 300);
+  EXPECT_GT(accepted, 100);
+}
+
 TEST(Decode, GivesNearlyThePixelsThatWereEncoded) {
   const Image image = flat(40, 30, 200, 90, 30);
   const Image back = decode(encode_jpeg(image, {.quality = 100}), "flat.jpg");
