@@ -157,6 +157,19 @@ int parse_and_run(int argc, char** argv) {
   step_app->add_flag("--json", step_options.json, "");
   step_app->callback([&] { code = bench_step(step_options); });
 
+  BenchDataOptions data_options;
+  CLI::App* bench_data_app = bench_app->add_subcommand("data", "Images a second that a core decodes and augments: gossamer bench data PATH");
+  bench_data_app->add_option("paths", data_options.paths, "what data.train may be")->required();
+  bench_data_app->add_option("--mode", data_options.mode, "train: random resized crop, flip; eval: shorter side, centre crop");
+  bench_data_app->add_option("--what", data_options.what, "all, or one of coefficients, entropy, decode, prepare, loader");
+  bench_data_app->add_option("--size", data_options.size, "side of the images that come out");
+  bench_data_app->add_option("--threads", data_options.threads, "");
+  bench_data_app->add_option("--seconds", data_options.seconds, "for all measurements together");
+  bench_data_app->add_option("--images", data_options.images, "held in memory at most");
+  bench_data_app->add_option("--gpu-rate,--feeds", data_options.gpu_rate, "images/s that a GPU takes: says whether it would starve");
+  bench_data_app->add_flag("--json", data_options.json, "");
+  bench_data_app->callback([&] { code = bench_data(data_options); });
+
   app.add_subcommand("agent", "")->group("")->callback([&] { code = agent(); });
 
   DoctorCommand doctor_options;

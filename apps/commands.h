@@ -93,6 +93,19 @@ struct BenchStepOptions {
 };
 int bench_step(const BenchStepOptions&);
 
+// Times what one core does with the images of a data set: entropy decoding alone, decoding, decoding and augmenting, the loader.
+struct BenchDataOptions {
+  std::vector<std::string> paths;
+  std::string mode = "train";           // train (random resized crop, flip) | eval (shorter side, centre crop)
+  std::string what = "all";             // all, or one of coefficients, entropy, decode, prepare, loader
+  int size = 224, threads = 1;
+  double seconds = 8;                   // for all measurements together
+  int images = 2000;                    // at most so many are held in memory
+  double gpu_rate = 0;                  // images/s that a GPU takes; above 0: says whether it would starve
+  bool json = false;
+};
+int bench_data(const BenchDataOptions&);
+
 struct DoctorCommand {
   bool json = false;
 };
