@@ -233,7 +233,7 @@ std::string to_toml(const Config& config) {
 
 std::string Config::run_folder() const { return run.dir + "/" + (run.name == "auto" ? model.name + "-" + train.method : run.name); }
 
-void validate(const Config& c, int workers) {
+void validate(const Config& c, int workers, int per_machine) {
   const auto require = [&](bool ok, const std::string& key, const std::string& wanted) {
     if (ok) return;
     std::string given;
@@ -326,9 +326,11 @@ void validate(const Config& c, int workers) {
   require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
           "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject)");
   require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s", "0 to 86400");
-  if (workers > 1 && in_rounds) dist::make_rounds(c.train.graph, workers);       // throws for sizes that it can't have
-  if (workers > 1 && !in_rounds) {
-    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1);
+  if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
+  if (in_rounds) {
+    dist::make_rounds(c.train.graph, workers, std::max(1, per_machine));         // throws for sizes that it can't have
+  } else {
+    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1, std::max(1, per_machine));
     if (c.train.pairing == "rounds") dist::make_rounds_agenda(0, c.train.rate, graph);
   }
 }

@@ -82,7 +82,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("data.threads", c.data.threads, "decoding threads of each worker; auto: 1, more when there are spare cores");
   f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");
   f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | accum-adam");
-  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, aer:8, file:PATH");
+  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, aer:8 (workers a node; aer: those on a machine), file:PATH");
   f("train.rate", c.train.rate, "exchanges of each worker per gradient of its own");
   f("train.pairing", c.train.pairing, "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
   f("train.quota", c.train.quota, "of the handshake: poisson | exact (evenly spaced exchanges)");
@@ -151,7 +151,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
 Config load_config(const std::vector<std::string>& arguments);
 Config parse_config(const std::string& text, const std::string& file);           // TOML text; `file` is for messages
 void set_key(Config&, const std::string& assignment);                            // "train.batch=64"
-void validate(const Config&, int workers);                                       // names and ranges, before anything is started
+// Names and ranges, before anything is started. per_machine: workers on each machine, the nodes of graph aer; 0: only the workers will know.
+void validate(const Config&, int workers, int per_machine = 0);
 std::string to_toml(const Config&);
 
 }  // namespace gossamer::apps

@@ -127,7 +127,7 @@ int train(const TrainCommand& command) {
     config.run.dir = resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
   const int workers = std::max(to_start, place.size);
-  validate(config, workers);
+  validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
   // The first process checks what can be checked and prepares the folder; workers that it starts find everything ready.
   if (!command.worker && place.rank == 0) {

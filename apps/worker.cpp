@@ -52,8 +52,9 @@ std::unique_ptr<Optimizer> make_run_optimizer(const Config& c, FlatParams& param
 }
 
 // What make_method is told. Rounds take the graph's name, which may be one that only synchronous methods know.
-dist::MethodOptions method_options(const Config& c) {
+dist::MethodOptions method_options(const Config& c, int per_machine) {
   dist::MethodOptions o;
+  if (c.train.graph == "aer") o.workers_per_node = per_machine;      // machines may hold different numbers: else nobody must agree on it
   o.rate = c.train.rate;
   o.batch = c.train.batch;
   o.pairing = c.train.pairing;
@@ -131,9 +132,9 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   inject();
   // Rounds that are no graph (one-peer-exp …) lead everywhere.
   const std::string graph_name = dist::known_graph(config.train.graph) ? config.train.graph : "complete";
-  if (place.size > 1) graph = dist::make_graph(graph_name, place.size, config.train.rate > 0 ? config.train.rate : 1);
+  if (place.size > 1) graph = dist::make_graph(graph_name, place.size, config.train.rate > 0 ? config.train.rate : 1, place.local_size);
   if (resume) start_samples = resume->samples;
-  dist::MethodOptions options = method_options(config);
+  dist::MethodOptions options = method_options(config, place.local_size);
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;

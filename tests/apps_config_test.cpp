@@ -98,6 +98,25 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
   EXPECT_NO_THROW(validate(Config(), 4));
 }
 
+// aer without a number: nodes are machines.
+TEST(Config, TheNodesOfAerAreTheMachinesUnlessANumberIsGiven) {
+  const auto invalid = [](const std::string& graph, const std::string& method, int workers, int per_machine) {
+    Config c;
+    set_key(c, "train.graph=" + graph);
+    set_key(c, "train.method=" + method);
+    return error_of([&] { validate(c, workers, per_machine); });
+  };
+  for (const char* method : {"a2cid2", "dpsgd"}) {
+    EXPECT_EQ(invalid("aer", method, 6, 3), "no error");
+    EXPECT_EQ(invalid("aer", method, 6, 6), "no error") << "one node";
+    EXPECT_THAT(invalid("aer", method, 6, 1), HasSubstr("the number of nodes must be a power of two"));
+    EXPECT_THAT(invalid("aer", method, 6, 4), HasSubstr("6 workers can't fill nodes of 4"));
+    EXPECT_EQ(invalid("aer", method, 6, 0), "no error") << "not known yet: each worker checks";
+    EXPECT_EQ(invalid("aer:3", method, 6, 6), "no error");
+    EXPECT_THAT(invalid("aer:4", method, 6, 0), HasSubstr("6 workers can't fill nodes of 4"));
+  }
+}
+
 TEST(Config, WhatIsWrittenReadsBackTheSame) {
   Config c;
   set_key(c, "optim.learning_rate=0.123456789012345");
