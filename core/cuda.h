@@ -64,7 +64,7 @@ class Event {
   bool defined() const { return impl_ != nullptr; }
   void* handle() const;                        // cudaEvent_t
   void record(const Stream&) const;            // marks the work enqueued there so far
-  bool done() const;                           // does not wait; true before the first record; DeviceError if the device failed
+  bool done() const;                           // what was recorded last is done; does not wait; DeviceError if the device failed
   // The host polls until done; false when the time is up. Counted in waits().
   bool wait(std::chrono::milliseconds limit) const;
   // Time between two events recorded with Timing::on; both must be done.
@@ -76,6 +76,7 @@ class Event {
 };
 
 // The stream on which ops, copies and kernels of this thread run: the device's own compute stream, or that of the innermost UseStream.
+// The reference is good until the next UseStream begins or ends.
 const Stream& current_stream(Device);
 class UseStream {
  public:
@@ -86,7 +87,11 @@ class UseStream {
 
  private:
   Stream before_;
+  Device device_;
 };
+
+// What a kernel launch needs: the handle of the current stream, after its device was made the one of the calling thread.
+void* launch_stream(Device);
 
 // Makes `device` the one of the calling thread for vendor calls that take none, and restores the one before.
 class UseDevice {
@@ -115,6 +120,8 @@ std::shared_ptr<Block> open_shared(const SharedHandle&, std::size_t bytes, Devic
 // Copies between any two of device, pinned and other host memory, in stream order; ordinary host memory makes the host wait (counted).
 void copy(void* to, const void* from, std::size_t bytes, const Stream&);
 void fill(void* to, unsigned char value, std::size_t bytes, const Stream&);
+// A few bytes of the device for the host, which waits for them (counted).
+void read(void* to, const void* from, std::size_t bytes, const Stream&);
 
 // How often the host waited for a device in this process: synchronize(), Event::wait, item() and copies with ordinary host memory, and
 // system allocations of the cache (they may stop the device). A training step in its steady state adds none but what it asks for.

@@ -2,6 +2,7 @@
 // Formulas are functor structs, not lambdas: nvcc hides host-device lambdas from the host optimiser (15x slower, measured).
 #pragma once
 
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/device.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/error.h"
@@ -13,7 +14,7 @@
 #endif
 
 // Before a loop whose iterations do not depend on each other: pointers of one formula never overlap unless they are equal.
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDA_ARCH__)
 #define GOSSAMER_IVDEP _Pragma("GCC ivdep")
 #else
 #define GOSSAMER_IVDEP
@@ -28,7 +29,15 @@ template <class F> __global__ void for_each_kernel(i64 n, F f) {
     f(i);
 }
 }  // namespace detail
-void* current_stream(Device);            // cudaStream_t of the calling thread (cuda backend)
+// cudaStream_t of the calling thread, and its device made the current one: what a launch needs.
+inline void* current_stream(Device device) { return cuda::launch_stream(device); }
+namespace detail {
+inline void check_launch(Device device) {
+  const cudaError_t status = cudaGetLastError();
+  check<DeviceError>(status == cudaSuccess, "kernel launch on ", device, ": ", cudaGetErrorString(status),
+                     "; `gossamer doctor` shows for which GPUs this program was built");
+}
+}  // namespace detail
 #endif
 
 // Runs f(i) for all i in [0, n), in any order; the iterations must not depend on each other (the loop is vectorised).
@@ -48,10 +57,9 @@ template <class F> void for_each(Device device, i64 n, F f, i64 grain = 1 << 15)
   const i64 blocks = (n + threads - 1) / threads;
   detail::for_each_kernel<<<static_cast<unsigned>(blocks < 65536 ? blocks : 65536), threads, 0,
                             static_cast<cudaStream_t>(current_stream(device))>>>(n, f);
-  const cudaError_t status = cudaGetLastError();
-  check<DeviceError>(status == cudaSuccess, "kernel launch on ", device.index, ": ", cudaGetErrorString(status));
+  detail::check_launch(device);
 #else
-  fail<DeviceError>("this build has no CUDA kernels: configure with -DGOSSAMER_CUDA=ON");
+  fail<DeviceError>("no kernels for ", device, ": ", cuda::why_none());
 #endif
 }
 
@@ -107,27 +115,66 @@ struct JoinPieces {                      // out[0] is the first piece: the sum r
     if (out) *out = static_cast<float>(pieces[0]);
   }
 };
+#ifdef __CUDACC__
+inline constexpr int kSumThreads = 256;
+// Adds the values of a block's threads in a fixed order; the first thread has the sum.
+__device__ inline double sum_of_block(double value) {
+  __shared__ double shared[kSumThreads];
+  shared[threadIdx.x] = value;
+  for (int width = kSumThreads / 2; width > 0; width /= 2) {
+    __syncthreads();
+    if (static_cast<int>(threadIdx.x) < width) shared[threadIdx.x] += shared[threadIdx.x + width];
+  }
+  return shared[0];
+}
+template <class F> __global__ void sum_piece_kernel(i64 n, i64 pieces, F f, double* out) {
+  for (i64 p = blockIdx.x; p < pieces; p += gridDim.x) {
+    const i64 end = (p + 1) * kPiece < n ? (p + 1) * kPiece : n;
+    double sum = 0;
+    for (i64 i = p * kPiece + threadIdx.x; i < end; i += kSumThreads) sum += static_cast<double>(f(i));
+    sum = sum_of_block(sum);
+    if (threadIdx.x == 0) out[p] = sum;
+    __syncthreads();
+  }
+}
+template <class = void> __global__ void join_pieces_kernel(double* pieces, i64 n, double factor, float* out) {
+  double sum = 0;
+  for (i64 p = threadIdx.x; p < n; p += kSumThreads) sum += pieces[p];
+  sum = sum_of_block(sum);
+  if (threadIdx.x != 0) return;
+  pieces[0] = factor * sum;
+  if (out) *out = static_cast<float>(pieces[0]);
+}
+template <class F> void sum_pieces_on_gpu(Device device, i64 n, i64 pieces, const F& f, double factor, float* out, double* partial) {
+  const auto stream = static_cast<cudaStream_t>(current_stream(device));
+  sum_piece_kernel<<<static_cast<unsigned>(pieces < 4096 ? pieces : 4096), kSumThreads, 0, stream>>>(n, pieces, f, partial);
+  check_launch(device);
+  join_pieces_kernel<><<<1, kSumThreads, 0, stream>>>(partial, pieces, factor, out);
+  check_launch(device);
+}
+#endif
 template <class F> std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, double factor, float* out) {
   const i64 pieces = n <= 0 ? 1 : (n + kPiece - 1) / kPiece;
   std::shared_ptr<Block> block = allocate(sizeof(double) * static_cast<std::size_t>(pieces), device);
   double* partial = static_cast<double*>(block->data);
+#ifdef __CUDACC__
+  if (!device.is_cpu()) {
+    sum_pieces_on_gpu(device, n, pieces, f, factor, out, partial);
+    return block;
+  }
+#endif
   for_each(device, pieces, SumPiece<F>{f, n, partial}, 8);
   for_each(device, 1, JoinPieces{partial, pieces, factor, out});
   return block;
 }
 }  // namespace detail
 
-// Sum of f(i), i in [0, n), accumulated in double.
+// Sum of f(i), i in [0, n), accumulated in double. The host waits for a GPU.
 template <class F> double sum_all(Device device, i64 n, F f) {
   const std::shared_ptr<Block> block = detail::sum_pieces(device, n, f, 1, nullptr);
-  double sum = 0;
   if (device.is_cpu()) return *static_cast<const double*>(block->data);
-#ifdef __CUDACC__
-  const cudaStream_t stream = static_cast<cudaStream_t>(current_stream(device));
-  cudaMemcpyAsync(&sum, block->data, sizeof sum, cudaMemcpyDeviceToHost, stream);
-  const cudaError_t status = cudaStreamSynchronize(stream);
-  check<DeviceError>(status == cudaSuccess, "sum on ", device.index, ": ", cudaGetErrorString(status));
-#endif
+  double sum = 0;
+  cuda::read(&sum, block->data, sizeof sum, cuda::current_stream(device));
   return sum;
 }
 // The same, left on the device: *out = factor * sum.

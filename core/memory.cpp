@@ -10,7 +10,11 @@
 #include <new>
 #include <vector>
 
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#ifdef GOSSAMER_HAS_CUDA
+#include "gossamer/core/cuda_memory.h"
+#endif
 
 namespace gossamer {
 namespace {
@@ -115,7 +119,13 @@ Block::~Block() {
 }
 
 std::shared_ptr<Block> allocate(std::size_t bytes, Device device) {
-  check<DeviceError>(device.is_cpu(), "allocate: no memory on ", device, " in this build; configure with -DGOSSAMER_CUDA=ON");
+  if (!device.is_cpu()) {
+#ifdef GOSSAMER_HAS_CUDA
+    return cuda::allocate_device(bytes, device);
+#else
+    fail<DeviceError>("allocate: no memory on ", device, ": ", cuda::why_none());
+#endif
+  }
   auto block = std::make_shared<Block>();
   block->bytes = rounded(bytes ? bytes : 1);
   block->device = device;
@@ -123,8 +133,14 @@ std::shared_ptr<Block> allocate(std::size_t bytes, Device device) {
   return block;
 }
 
+#ifdef GOSSAMER_HAS_CUDA
+MemoryStats memory_stats(Device device) { return device.is_cpu() ? CpuCache::instance().stats() : cuda::device_stats(device); }
+void reset_peak(Device device) { device.is_cpu() ? CpuCache::instance().reset_peak() : cuda::reset_device_peak(device); }
+void release_cached(Device device) { device.is_cpu() ? CpuCache::instance().release() : cuda::release_device_cache(device); }
+#else
 MemoryStats memory_stats(Device) { return CpuCache::instance().stats(); }
 void reset_peak(Device) { CpuCache::instance().reset_peak(); }
 void release_cached(Device) { CpuCache::instance().release(); }
+#endif
 
 }  // namespace gossamer

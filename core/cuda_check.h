@@ -1,0 +1,18 @@
+// Vendor calls that throw. Internal to the CUDA files: it shows the vendor's types.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "gossamer/core/cuda.h"
+
+namespace gossamer::cuda {
+
+[[noreturn]] void fail_call(cudaError_t status, const char* call, Device device);
+inline void check_call(cudaError_t status, const char* call, Device device) {
+  if (status != cudaSuccess) [[unlikely]] fail_call(status, call, device);
+}
+
+void select(Device);                           // makes it the calling thread's; DeviceError if there is no such device
+void count_wait();
+
+}  // namespace gossamer::cuda

@@ -1,0 +1,76 @@
+// The caching allocator of device and pinned memory: pieces of large segments, reused in stream order. It calls no vendor: what it
+// needs from one is an interface, so that all of it is tested without a GPU.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "gossamer/core/memory.h"
+
+namespace gossamer::cuda {
+
+// Where segments come from, and how to know that a stream has got somewhere.
+class PoolSystem {
+ public:
+  virtual ~PoolSystem() = default;
+  virtual void* allocate(std::size_t bytes) = 0;         // null: there is no more
+  virtual void free(void* segment) = 0;
+  virtual void* mark(void* stream) = 0;                  // of the work enqueued on the stream so far
+  virtual bool passed(void* mark) = 0;                   // that work is done
+  virtual void drop(void* mark) = 0;
+};
+
+// A piece belongs to the stream it was taken for. Given back, it is at once free for that stream again (work there is in order), after
+// the marks of used_on() for nothing else. Free neighbours of one segment and stream grow together. Thread-safe.
+class CachingPool {
+ public:
+  explicit CachingPool(PoolSystem& system) : system_(system) {}
+  ~CachingPool();                                        // frees every segment: no piece may be out
+  CachingPool(const CachingPool&) = delete;
+  CachingPool& operator=(const CachingPool&) = delete;
+
+  void* take(std::size_t bytes, void* stream);           // null: no memory, not even after the cache was given back
+  void give(void* data);
+  bool used_on(void* data, void* stream);                // false: not a piece of this pool
+  std::size_t size_of(void* data) const;                 // bytes of a piece that is out, as rounded
+  void release();                                        // whole free segments go back to the system
+  MemoryStats stats() const;
+  std::size_t largest_free() const;
+  void reset_peak();
+
+ private:
+  struct Piece {
+    char* data;
+    std::size_t bytes;
+    void* stream;
+    bool free;
+    Piece *before, *after;                               // neighbours in the segment
+    std::vector<void*> marks;
+  };
+  struct Smaller {
+    bool operator()(const Piece* a, const Piece* b) const { return a->bytes != b->bytes ? a->bytes < b->bytes : a->data < b->data; }
+  };
+  using FreeList = std::set<Piece*, Smaller>;
+
+  Piece* find_free(std::size_t bytes, void* stream);
+  Piece* new_segment(std::size_t bytes, void* stream);
+  void split(Piece* piece, std::size_t bytes);
+  void make_free(Piece* piece);
+  Piece* join(Piece* left, Piece* right);
+  bool ready(Piece& piece);
+  void collect();                                        // pieces whose marks have passed become free
+  void release_locked();
+
+  PoolSystem& system_;
+  mutable std::mutex mutex_;
+  std::map<void*, FreeList> free_;                       // by stream
+  std::map<void*, std::unique_ptr<Piece>> pieces_;       // by address
+  std::vector<Piece*> waiting_;                          // given back, but another stream may still read them
+  MemoryStats stats_;
+};
+
+}  // namespace gossamer::cuda

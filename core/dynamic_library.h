@@ -1,0 +1,26 @@
+// A shared library looked for while the program runs, so that one binary also works on machines that do not have it.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+namespace gossamer {
+
+// Looked for as dlopen does: loaded already, LD_LIBRARY_PATH, the program's own runpath, the system's folders. Never unloaded.
+class DynamicLibrary {
+ public:
+  // The first of `names` that opens, e.g. {"libcudnn.so.9", "libcudnn.so"}.
+  explicit DynamicLibrary(std::initializer_list<const char*> names);
+  bool found() const { return handle_ != nullptr; }
+  const std::string& why() const { return why_; }       // the loader's message when it was not found
+  std::string path() const;                             // the file; "" if not found
+  // The function, or null when this version of the library lacks it.
+  template <class F> void find(F*& function, const char* name) const { function = reinterpret_cast<F*>(address(name)); }
+
+ private:
+  void* address(const char* name) const;
+  void* handle_ = nullptr;
+  std::string why_;
+};
+
+}  // namespace gossamer
