@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/resize_passes.h"
 
 namespace gossamer::data {
 namespace {
@@ -15,7 +16,7 @@ constexpr int kHalf = 1 << (kBits - 1);
 
 std::uint8_t rounded(int sum) { return static_cast<std::uint8_t>(std::clamp(sum >> kBits, 0, 255)); }
 
-void horizontal_pass(const std::uint8_t* src, int src_x, const Axis& axis, std::uint8_t* dst) {
+void horizontal_row(const std::uint8_t* src, int src_x, const Axis& axis, std::uint8_t* dst) {
   const int outputs = static_cast<int>(axis.first.size());
   for (int i = 0; i < outputs; ++i) {
     const std::int32_t* w = axis.weights.data() + static_cast<std::size_t>(i) * axis.taps;
@@ -33,28 +34,38 @@ void horizontal_pass(const std::uint8_t* src, int src_x, const Axis& axis, std::
 }
 
 // One output row from `count` rows below each other. Blocks of 64 sums stay in registers.
-void vertical_pass(const std::uint8_t* src, std::size_t row, const std::int32_t* w, int count, std::uint8_t* dst) {
+void vertical_row(const std::uint8_t* src, std::size_t stride, const std::int32_t* w, int count, std::size_t row, std::uint8_t* dst) {
   constexpr std::size_t block = 64;
   std::size_t x = 0;
   for (; x + block <= row; x += block) {
     std::int32_t sums[block];
     for (std::size_t i = 0; i < block; ++i) sums[i] = kHalf;
     for (int t = 0; t < count; ++t) {
-      const std::uint8_t* s = src + static_cast<std::size_t>(t) * row + x;
+      const std::uint8_t* s = src + static_cast<std::size_t>(t) * stride + x;
       for (std::size_t i = 0; i < block; ++i) sums[i] += w[t] * s[i];
     }
     for (std::size_t i = 0; i < block; ++i) dst[x + i] = rounded(sums[i]);
   }
   for (; x < row; ++x) {
     std::int32_t sum = kHalf;
-    for (int t = 0; t < count; ++t) sum += w[t] * src[static_cast<std::size_t>(t) * row + x];
+    for (int t = 0; t < count; ++t) sum += w[t] * src[static_cast<std::size_t>(t) * stride + x];
     dst[x] = rounded(sum);
   }
 }
 
+template <class Passes>
+void run(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch, std::uint8_t* dst) {
+  const std::size_t row = horizontal.first.size() * 3, stride = (row + kRowSlack + 63) / 64 * 64, src_stride = static_cast<std::size_t>(src.width) * 3;
+  const int top = vertical.begin(), count = vertical.end() - top;
+  scratch.resize(stride * static_cast<std::size_t>(count) + kRowSlack);
+  const Rows wide{src.pixels.data() + static_cast<std::size_t>(top - src_y) * src_stride, src_stride, count, src.pixels.data() + src.pixels.size()};
+  Passes::horizontal(wide, src_x, horizontal, scratch.data(), stride);
+  Passes::vertical({scratch.data(), stride, count, scratch.data() + scratch.size()}, top, vertical, row, dst);
+}
+
 }  // namespace
 
-Axis make_axis(int in, int out, int begin, int outputs) {
+Axis make_axis(int in, int out, int begin, int outputs, bool mirrored) {
   const double scale = static_cast<double>(in) / out, wide = std::max(scale, 1.0), inverse = 1.0 / wide;
   Axis axis;
   axis.taps = static_cast<int>(std::ceil(wide)) * 2 + 1;
@@ -62,8 +73,9 @@ Axis make_axis(int in, int out, int begin, int outputs) {
   axis.count.resize(static_cast<std::size_t>(outputs));
   axis.weights.assign(static_cast<std::size_t>(outputs) * axis.taps, 0);
   std::vector<double> k(static_cast<std::size_t>(axis.taps));
-  for (int i = 0; i < outputs; ++i) {
-    const double centre = (begin + i + 0.5) * scale;
+  for (int output = 0; output < outputs; ++output) {
+    const double centre = (begin + output + 0.5) * scale;
+    const int i = mirrored ? outputs - 1 - output : output;
     const int first = std::max(0, static_cast<int>(centre - wide + 0.5));
     const int count = std::min(in, static_cast<int>(centre + wide + 0.5)) - first;
     double total = 0;
@@ -82,16 +94,21 @@ Axis make_axis(int in, int out, int begin, int outputs) {
   return axis;
 }
 
+void PlainPasses::horizontal(const Rows& src, int src_x, const Axis& axis, std::uint8_t* dst, std::size_t dst_stride) {
+  for (int y = 0; y < src.count; ++y)
+    horizontal_row(src.first + static_cast<std::size_t>(y) * src.stride, src_x, axis, dst + static_cast<std::size_t>(y) * dst_stride);
+}
+
+void PlainPasses::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row, std::uint8_t* dst) {
+  for (std::size_t i = 0; i < axis.first.size(); ++i)
+    vertical_row(src.first + static_cast<std::size_t>(axis.first[i] - src_y) * src.stride, src.stride,
+                 axis.weights.data() + i * static_cast<std::size_t>(axis.taps), axis.count[i], row, dst + i * row);
+}
+
 void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
-                   std::uint8_t* dst) {
-  const std::size_t row = horizontal.first.size() * 3;
-  const int top = vertical.begin(), rows = vertical.end() - top;
-  scratch.resize(row * rows);
-  for (int y = 0; y < rows; ++y)
-    horizontal_pass(src.pixels.data() + static_cast<std::size_t>(top + y - src_y) * src.width * 3, src_x, horizontal, scratch.data() + y * row);
-  for (std::size_t i = 0; i < vertical.first.size(); ++i)
-    vertical_pass(scratch.data() + (vertical.first[i] - top) * row, row, vertical.weights.data() + i * vertical.taps, vertical.count[i],
-                  dst + i * row);
+                   std::uint8_t* dst, ResizePasses passes) {
+  if (passes == ResizePasses::fast) run<FastPasses>(src, src_x, src_y, horizontal, vertical, scratch, dst);
+  else run<PlainPasses>(src, src_x, src_y, horizontal, vertical, scratch, dst);
 }
 
 void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst) {

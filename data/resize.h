@@ -1,6 +1,7 @@
 // The resize behind image.h: any window of the resized picture, from a picture of which only a part was decoded.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -13,15 +14,18 @@ struct Axis {
   int taps = 0;
   std::vector<int> first, count;
   std::vector<std::int32_t> weights;                       // taps for each output
-  int begin() const { return first.front(); }
-  int end() const { return first.back() + count.back(); }
+  int begin() const { return std::min(first.front(), first.back()); }
+  int end() const { return std::max(first.front() + count.front(), first.back() + count.back()); }
 };
-// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`.
-Axis make_axis(int in, int out, int begin, int outputs);
+// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`; mirrored: the last of them first, so that a flip costs nothing.
+Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false);
+
+// Which code: vector instructions where there are some, or always plain C++ (for comparing). The bytes are the same.
+enum class ResizePasses { fast, plain };
 
 // Output window of resizing `from` to a width x height picture. horizontal and vertical are made by make_axis for that window;
 // src holds at least the pixels they need, its first pixel being (src_x, src_y) counted from the corner of `from`.
 void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
-                   std::uint8_t* dst);
+                   std::uint8_t* dst, ResizePasses = ResizePasses::fast);
 
 }  // namespace gossamer::data

@@ -60,6 +60,35 @@ TEST(Resize, OfAWindowIsThatPartOfTheWhole) {
   EXPECT_EQ(part, crop({40, 50, whole}, {11, 7, 20, 25}).pixels);
 }
 
+TEST(Resize, GivesTheSameBytesWithAndWithoutVectorInstructions) {
+  Rng rng(9);
+  for (int i = 0; i < 400; ++i) {
+    const auto side = [&](std::uint32_t most) { return 1 + static_cast<int>(rng.below(i % 20 ? most : 10 * most)); };
+    Image image = pattern(side(300), side(300));
+    if (i % 3 == 0) for (std::uint8_t& p : image.pixels) p = rng.word() & 1u ? 255 : 0;           // where rounding could go over
+    const int width = side(250), height = side(250), x = static_cast<int>(rng.below(static_cast<std::uint32_t>(width))),
+              y = static_cast<int>(rng.below(static_cast<std::uint32_t>(height)));
+    const bool mirrored = rng.word() & 1u;
+    const Axis horizontal = make_axis(image.width, width, x, width - x, mirrored), vertical = make_axis(image.height, height, y, height - y);
+    const Box box{horizontal.begin(), vertical.begin(), horizontal.end() - horizontal.begin(), vertical.end() - vertical.begin()};
+    const Image part = crop(image, box);
+    std::vector<std::uint8_t> scratch, fast(static_cast<std::size_t>(width - x) * (height - y) * 3, 77), plain = fast;
+    resize_window(part, box.x, box.y, horizontal, vertical, scratch, fast.data(), ResizePasses::fast);
+    resize_window(part, box.x, box.y, horizontal, vertical, scratch, plain.data(), ResizePasses::plain);
+    ASSERT_EQ(fast, plain) << image.width << "x" << image.height << " to " << width << "x" << height << " from " << x << "," << y;
+  }
+}
+
+TEST(Resize, MirroredIsTheSameBackwards) {
+  const Image image = pattern(120, 90);
+  const Image straight{40, 50, resized(image, all(image), 50, 40)};
+  std::vector<std::uint8_t> scratch, mirrored(straight.pixels.size());
+  resize_window(image, 0, 0, make_axis(120, 50, 0, 50, true), make_axis(90, 40, 0, 40), scratch, mirrored.data());
+  for (std::size_t y = 0; y < 40; ++y)
+    for (std::size_t x = 0; x < 50; ++x)
+      for (std::size_t c = 0; c < 3; ++c) ASSERT_EQ(mirrored[(y * 50 + x) * 3 + c], straight.pixels[(y * 50 + 49 - x) * 3 + c]);
+}
+
 TEST(Resize, RefusesABoxOutside) {
   std::uint8_t out[3];
   EXPECT_THROW(resize(pattern(8, 8), {4, 4, 5, 1}, 1, 1, out), ShapeError);

@@ -1,0 +1,173 @@
+// The passes of the resize in AVX-512. A weight of 22 bits is three signed bytes, w = a + 256 b + 65536 c, so that one instruction
+// (VPDPBUSD) does four taps of sixteen sums with one of them, exactly; the pixels that four taps of five outputs need are brought into
+// place by one permutation of 64 bytes (VPERMB).
+#include "gossamer/data/resize_passes.h"
+
+#ifdef GOSSAMER_RESIZE_AVX512
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"       // in GCC 12's own header (bug 105593)
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace gossamer::data {
+namespace {
+
+constexpr int kBits = 22;
+constexpr int kDigits = 3;
+constexpr std::size_t kReach = 64;                         // bytes of one load
+
+std::array<std::int8_t, kDigits> digits(std::int32_t w) {
+  const auto a = static_cast<std::int8_t>(w);
+  w = (w - a) >> 8;
+  const auto b = static_cast<std::int8_t>(w);
+  return {a, b, static_cast<std::int8_t>((w - b) >> 8)};
+}
+
+__m512i sum(__m512i a, __m512i b, __m512i c) {
+  const __m512i total = _mm512_add_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(1 << (kBits - 1))),
+                                         _mm512_add_epi32(_mm512_slli_epi32(b, 8), _mm512_slli_epi32(c, 16)));
+  return _mm512_srli_epi32(total, kBits);
+}
+
+// What a horizontal pass repeats for every row: for each group of up to five outputs where its pixels begin, which of the 64 bytes there
+// belong to which sum, and for every four taps the weights.
+struct alignas(64) Line { std::int8_t bytes[64]; };
+struct Plan {
+  int pixels = 5, groups = 0, chunks = 0;                  // outputs of a group; steps of four taps
+  std::vector<std::size_t> offset;                         // of each group, bytes
+  std::vector<Line> lines;                                 // of each group: index, then kDigits lines for each chunk
+
+  const std::int8_t* group(int g) const { return lines[static_cast<std::size_t>(g) * lines_of_group()].bytes; }
+  std::size_t lines_of_group() const { return 1 + static_cast<std::size_t>(kDigits * chunks); }
+  std::size_t reach() const { return kReach + 12 * static_cast<std::size_t>(chunks - 1); }   // bytes read from offset on
+
+  void make(const Axis& axis, int src_x) {
+    const int outputs = static_cast<int>(axis.first.size());
+    const auto fits = [&](int wanted) {
+      for (int i = 0; i < outputs; i += wanted) {
+        const auto [low, high] = std::minmax(axis.first[i], axis.first[std::min(i + wanted, outputs) - 1]);
+        if (3 * (high - low) + 11 >= static_cast<int>(kReach)) return false;
+      }
+      return true;
+    };
+    for (pixels = 5; pixels > 1 && !fits(pixels);) --pixels;
+    groups = (outputs + pixels - 1) / pixels;
+    chunks = (*std::max_element(axis.count.begin(), axis.count.end()) + 3) / 4;
+    offset.resize(static_cast<std::size_t>(groups));
+    lines.assign(static_cast<std::size_t>(groups) * lines_of_group(), Line{});
+    for (int g = 0; g < groups; ++g) {
+      const int begin = g * pixels, end = std::min(begin + pixels, outputs);
+      const int low = std::min(axis.first[begin], axis.first[end - 1]);
+      offset[static_cast<std::size_t>(g)] = 3 * static_cast<std::size_t>(low - src_x);
+      Line* const to = &lines[static_cast<std::size_t>(g) * lines_of_group()];
+      for (int i = begin; i < end; ++i) {
+        const std::int32_t* w = axis.weights.data() + static_cast<std::size_t>(i) * axis.taps;
+        const int lane = 12 * (i - begin), from = 3 * (axis.first[i] - low);
+        for (int c = 0; c < 3; ++c)
+          for (int t = 0; t < 4; ++t) to[0].bytes[lane + 4 * c + t] = static_cast<std::int8_t>(from + 3 * t + c);
+        for (int t = 0; t < axis.count[i]; ++t) {
+          const auto digit = digits(w[t]);
+          for (int d = 0; d < kDigits; ++d)
+            for (int c = 0; c < 3; ++c) to[1 + kDigits * (t / 4) + d].bytes[lane + 4 * c + t % 4] = digit[static_cast<std::size_t>(d)];
+        }
+      }
+    }
+  }
+};
+
+// `rows` rows at once share the plan's loads.
+template <int rows> void horizontal_rows(const Plan& plan, const std::uint8_t* const* src, std::uint8_t* dst, std::size_t dst_stride) {
+  for (int g = 0; g < plan.groups; ++g) {
+    const std::int8_t* line = plan.group(g);
+    const __m512i index = _mm512_load_si512(line);
+    const std::size_t offset = plan.offset[static_cast<std::size_t>(g)];
+    __m512i a[rows], b[rows], c[rows];
+    for (int r = 0; r < rows; ++r) a[r] = b[r] = c[r] = _mm512_setzero_si512();
+    for (int chunk = 0; chunk < plan.chunks; ++chunk) {
+      const __m512i wa = _mm512_load_si512(line + 64), wb = _mm512_load_si512(line + 128), wc = _mm512_load_si512(line + 192);
+      line += 64 * kDigits;
+      for (int r = 0; r < rows; ++r) {
+        const __m512i taps = _mm512_permutexvar_epi8(index, _mm512_loadu_si512(src[r] + offset + 12 * static_cast<std::size_t>(chunk)));
+        a[r] = _mm512_dpbusd_epi32(a[r], taps, wa);
+        b[r] = _mm512_dpbusd_epi32(b[r], taps, wb);
+        c[r] = _mm512_dpbusd_epi32(c[r], taps, wc);
+      }
+    }
+    for (int r = 0; r < rows; ++r)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + static_cast<std::size_t>(r) * dst_stride + static_cast<std::size_t>(3 * g * plan.pixels)),
+                       _mm512_cvtusepi32_epi8(sum(a[r], b[r], c[r])));
+  }
+}
+
+}  // namespace
+
+void Avx512Passes::horizontal(const Rows& src, int src_x, const Axis& axis, std::uint8_t* dst, std::size_t dst_stride) {
+  thread_local Plan plan;
+  thread_local std::vector<std::uint8_t> copy;             // of a row whose last loads would end behind the picture
+  plan.make(axis, src_x);
+  const std::size_t reach = *std::max_element(plan.offset.begin(), plan.offset.end()) + plan.reach();
+  constexpr int block = 4;
+  int safe = src.count;
+  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) < static_cast<std::size_t>(safe - 1) * src.stride + reach) --safe;
+  int y = 0;
+  for (; y + block <= safe; y += block) {
+    const std::uint8_t* rows[block];
+    for (int r = 0; r < block; ++r) rows[r] = src.first + static_cast<std::size_t>(y + r) * src.stride;
+    horizontal_rows<block>(plan, rows, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
+  }
+  for (; y < src.count; ++y) {
+    const std::uint8_t* row = src.first + static_cast<std::size_t>(y) * src.stride;
+    if (y >= safe) {
+      copy.assign(reach, 0);
+      std::memcpy(copy.data(), row, std::min(reach, static_cast<std::size_t>(src.end - row)));
+      row = copy.data();
+    }
+    horizontal_rows<1>(plan, &row, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
+  }
+}
+
+void Avx512Passes::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row, std::uint8_t* dst) {
+  std::vector<std::array<std::uint32_t, kDigits>> weights;           // of four taps each
+  for (std::size_t i = 0; i < axis.first.size(); ++i, dst += row) {
+    const std::int32_t* w = axis.weights.data() + i * static_cast<std::size_t>(axis.taps);
+    const std::uint8_t* const top = src.first + static_cast<std::size_t>(axis.first[i] - src_y) * src.stride;
+    const int count = axis.count[i];
+    weights.assign(static_cast<std::size_t>(count + 3) / 4, {});
+    for (int t = 0; t < count; ++t) {
+      const auto digit = digits(w[t]);
+      for (std::size_t d = 0; d < kDigits; ++d)
+        weights[static_cast<std::size_t>(t) / 4][d] |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(digit[d])) << (8 * (t % 4));
+    }
+    for (std::size_t x = 0; x < row; x += 64) {
+      __m512i sums[4][kDigits];
+      for (auto& s : sums) s[0] = s[1] = s[2] = _mm512_setzero_si512();
+      for (int t = 0; t < count; t += 4) {
+        __m512i in[4];
+        for (int k = 0; k < 4; ++k) in[k] = _mm512_loadu_si512(top + static_cast<std::size_t>(std::min(t + k, count - 1)) * src.stride + x);
+        const __m512i low01 = _mm512_unpacklo_epi8(in[0], in[1]), high01 = _mm512_unpackhi_epi8(in[0], in[1]);
+        const __m512i low23 = _mm512_unpacklo_epi8(in[2], in[3]), high23 = _mm512_unpackhi_epi8(in[2], in[3]);
+        const __m512i taps[4] = {_mm512_unpacklo_epi16(low01, low23), _mm512_unpackhi_epi16(low01, low23), _mm512_unpacklo_epi16(high01, high23),
+                                 _mm512_unpackhi_epi16(high01, high23)};
+        for (std::size_t d = 0; d < kDigits; ++d) {
+          const __m512i weight = _mm512_set1_epi32(static_cast<int>(weights[static_cast<std::size_t>(t) / 4][d]));
+          for (int q = 0; q < 4; ++q) sums[q][d] = _mm512_dpbusd_epi32(sums[q][d], taps[q], weight);
+        }
+      }
+      __m512i out[4];
+      for (int q = 0; q < 4; ++q) out[q] = sum(sums[q][0], sums[q][1], sums[q][2]);
+      const __m512i bytes = _mm512_packus_epi16(_mm512_packus_epi32(out[0], out[1]), _mm512_packus_epi32(out[2], out[3]));
+      if (x + 64 <= row) _mm512_storeu_si512(dst + x, bytes);
+      else _mm512_mask_storeu_epi8(dst + x, (1ull << (row - x)) - 1, bytes);
+    }
+  }
+}
+
+}  // namespace gossamer::data
+
+#pragma GCC diagnostic pop
+#endif
