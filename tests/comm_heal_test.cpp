@@ -127,13 +127,14 @@ TEST(Heal, AWorkerThatWasKilledAndStartedAgainRejoins) {
 
 TEST(Heal, ASecondProcessOfTheSameRankIsRefusedUnlessItRejoinsAndThenTheFirstIsOut) {
   const int port = free_port();
-  std::atomic<bool> asked{false}, replaced{false};
+  std::atomic<int> joined{0};
+  std::atomic<bool> replaced{false};
   std::vector<std::thread> threads;
   std::string first, second;
   for (int r = 0; r < 3; ++r)
     threads.emplace_back([&, r] {
       const auto g = process_group(place(r, 3, port), healing());
-      asked = true;
+      joined += 1;
       try {
         while (!replaced) (void)g->control().next(Seconds(0.05));
         if (r == 1) first = "still in";
@@ -143,7 +144,7 @@ TEST(Heal, ASecondProcessOfTheSameRankIsRefusedUnlessItRejoinsAndThenTheFirstIsO
         while (!replaced) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     });
-  while (!asked) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (joined < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   LaunchInfo info = place(1, 3, port);
   try {
     (void)process_group(info, healing());
@@ -175,6 +176,44 @@ TEST(Heal, WhoFindsNobodyToRejoinSaysWhomItAsked) {
   } catch (const DistError& e) {
     EXPECT_NE(std::string(e.what()).find(info.seeds[0]), std::string::npos) << e.what();
   }
+}
+
+// The other of two is silent for good, as behind a dead cable: after alone_after_s it is this one that must be cut off.
+TEST(Heal, WhoIsCutOffFromAllForLongIsTold) {
+  const int port = free_port();
+  Worker other("heal", place(1, 2, port));
+  JoinOptions o = healing();
+  o.alone_after_s = 0.5;
+  const auto g = process_group(place(0, 2, port), o);
+  ASSERT_EQ(other.line(), "ready");
+  other.signal(SIGSTOP);
+  bool dead = false;
+  std::string told;
+  try {
+    for (const double until = now_s() + 60; now_s() < until;) dead |= g->control().next(Seconds(0.1)).kind == Event::Kind::dead;
+  } catch (const DistError& e) {
+    told = e.what();
+  }
+  EXPECT_TRUE(dead);
+  EXPECT_NE(told.find("cut off from all others for "), std::string::npos) << told;
+  EXPECT_THROW(g->collectives().barrier(), DistError);
+}
+
+// All others have ended, or are known to be dead: who is left is alone, but not cut off.
+TEST(Heal, WhoIsLeftBecauseTheOthersEndedIsNotCutOff) {
+  const int port = free_port();
+  JoinOptions o = healing();
+  o.alone_after_s = 0.2;
+  Worker killed("heal", place(1, 3, port));
+  std::thread leaves([&] { (void)process_group(place(2, 3, port), healing()); });
+  const auto g = process_group(place(0, 3, port), o);
+  leaves.join();
+  ASSERT_EQ(killed.line(), "ready");
+  killed.signal(SIGKILL);
+  int dead = 0;
+  for (const double until = now_s() + 30; dead < 2 && now_s() < until;) dead += g->control().next(Seconds(0.1)).kind == Event::Kind::dead;
+  EXPECT_EQ(dead, 2);
+  for (const double until = now_s() + 1.5; now_s() < until;) EXPECT_NO_THROW((void)g->control().next(Seconds(0.1)));
 }
 
 // Two hosts with two workers each: network namespaces, joined by a pair of virtual cards.
