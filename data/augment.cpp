@@ -92,13 +92,16 @@ CentreCrop centre_crop(ImageSize size, int resize, int crop) {
   return at;
 }
 
-void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng, Scratch& scratch,
-             std::uint8_t* dst) {
+namespace {
+
+// The crop of the recipe, flipped or not.
+void crop_and_flip(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng, Scratch& scratch,
+                   std::uint8_t* dst) {
   const int size = recipe.size;
   switch (recipe.augment) {
     case Augment::none: centre(bytes, raw, name, recipe.resize, size, scratch, dst); return;
     case Augment::pad_crop_flip: {
-      scratch.square.resize(static_cast<std::size_t>(size) * size * 3);
+      scratch.square.resize(recipe.bytes());
       centre(bytes, raw, name, size, size, scratch, scratch.square.data());
       const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
       const int dy = recipe.pad - static_cast<int>(rng.below(reach)), dx = recipe.pad - static_cast<int>(rng.below(reach));
@@ -113,6 +116,14 @@ void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::stri
     }
   }
   if (rng.word() & 1u) flip(dst, size);
+}
+
+}  // namespace
+
+void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng, Scratch& scratch,
+             std::uint8_t* dst) {
+  crop_and_flip(bytes, raw, name, recipe, rng, scratch, dst);
+  for (const PixelStep& step : recipe.steps) apply(step, {dst, recipe.size, recipe.size}, rng, scratch.square);
 }
 
 Tensor read_image(const std::string& path, int resize, int crop) {

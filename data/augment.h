@@ -9,6 +9,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/data/image.h"
 #include "gossamer/data/loader.h"
+#include "gossamer/data/policy.h"
 
 namespace gossamer::data {
 
@@ -18,10 +19,13 @@ struct Scratch {                                   // one per thread, reused for
   std::vector<std::uint8_t> rows, square;
 };
 
+// What is done to each image: its crop (and flip), then the steps in their order. All draw from one generator, the image's own.
 struct Recipe {
   Augment augment = Augment::none;
   int size = 32, resize = 32, pad = 4;
   float min_area = 0.08f;
+  std::vector<PixelStep> steps{};
+  std::size_t bytes() const { return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3; }      // of one image
 };
 
 // dst: u8 [size, size, 3]. raw.height > 0: bytes are pixels of that size, else an encoded image. DataError: damaged.

@@ -3,10 +3,6 @@
 // whoever is first hands it in. Both make the same bytes, so nobody can tell.
 #include "gossamer/data/loader.h"
 
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -23,7 +19,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/augment.h"
+#include "gossamer/data/affinity.h"
 #include "gossamer/data/loader_job.h"
 #include "gossamer/data/mix.h"
 
@@ -33,44 +29,25 @@ namespace {
 constexpr int kTries = 64;                 // damaged images in a row before the loader gives up
 constexpr std::chrono::milliseconds kGrace{2};   // how long next() waits for images in other hands before it makes them itself
 
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
 struct Hand {                              // one per thread
   Scratch scratch;
   Prepared image;
 };
-
-// Computing goes first. Not SCHED_IDLE: on a full machine such a thread can stand still for seconds with a lock of the whole process in its
-// hands, and a process that was killed can't end before it has run once more.
-void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19); }
 
 }  // namespace
 
 struct Loader::Impl {
   Impl(std::shared_ptr<const Dataset> set, LoaderOptions o) : dataset(std::move(set)), options(o) {
     check<ConfigError>(dataset != nullptr, "loader: no data set");
-    check<ConfigError>(o.batch >= 1 && o.batch <= 1 << 20, "loader: batch ", o.batch, "; 1 or more images are wanted");
-    check<ConfigError>(o.size >= 1 && o.size <= 4096, "loader: size ", o.size, "; images come out with a side of 1 … 4096 pixels");
-    check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "loader: ", o.threads, " threads; use 1 … 1024");
-    check<ConfigError>(o.ahead >= 1, "loader: ", o.ahead, " batches ahead; use 1 or more");
-    check<ConfigError>(o.pad >= 0 && o.pad <= 4096, "loader: pad ", o.pad, " is not a number of pixels");
-    check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area, "; a share in (0, 1] is wanted");
-    const int shorter = o.resize ? o.resize : o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
-    check<ConfigError>(shorter >= o.size && shorter <= 1 << 16, "loader: resize ", shorter, " is smaller than size ", o.size,
-                       "; the centre crop needs resize >= size (0: chosen from size)");
-    recipe = {o.augment, o.size, shorter, o.pad, o.min_area};
+    steps = steps_of(*dataset, o);
+    recipe = std::make_shared<const Recipe>(recipe_of(o, o.size));
     raw = dataset->raw();
-    check<DataError>(dataset->size() > 0, "loader: the data set holds no images");
-    const i64 total = dataset->size();
-    check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "loader: rank ", o.rank, " of ", o.world, " workers");
-    // The same number of steps for every rank: synchronous methods wait for each other.
-    const i64 mine = o.shard ? total / o.world + (!o.drop_last && o.rank < total % o.world) : total;
-    steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
-    const bool may_be_empty = o.shard && !o.drop_last;      // more workers than images: some have nothing to do
-    check<ConfigError>(steps > 0 || may_be_empty, "loader: ", mine, " images", o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
-                       "; use a smaller batch or drop_last = false");
-    pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * image_bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t));
+    pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * recipe->bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t),
+                                  static_cast<int>(std::min<i64>(o.ahead, steps)));
   }
-
-  std::size_t image_bytes() const { return static_cast<std::size_t>(options.size) * options.size * 3; }
 
   // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a million swaps at low priority,
   // with the lock held, would stop everybody on a full machine.
@@ -101,6 +78,7 @@ struct Loader::Impl {
     job->epoch = next_epoch;
     job->begin = next_step * options.batch;
     job->order = orders.at(next_epoch);
+    job->recipe = recipe;
     job->count = static_cast<int>(std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
     job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
     job->absent.resize(static_cast<std::size_t>(job->count));
@@ -133,7 +111,7 @@ struct Loader::Impl {
     Prepared& out = hand.image;
     out.damaged.clear();
     out.absent = false;
-    out.pixels.resize(image_bytes());
+    out.pixels.resize(job.recipe->bytes());
     const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
     for (int attempt = 0; attempt < tries(job); ++attempt) {
       const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
@@ -141,7 +119,7 @@ struct Loader::Impl {
       Rng rng(mix(options.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options.rank))),
               static_cast<std::uint64_t>(position));
       try {
-        prepare(dataset->bytes(index, hand.scratch.file), raw, dataset->name(index), recipe, rng, hand.scratch, out.pixels.data());
+        prepare(dataset->bytes(index, hand.scratch.file), raw, dataset->name(index), *job.recipe, rng, hand.scratch, out.pixels.data());
         out.label = dataset->label(index);
         return;
       } catch (const DataError& error) {
@@ -171,8 +149,8 @@ struct Loader::Impl {
     if (job.handed_in[i].exchange(true, std::memory_order_acq_rel)) return;
     if (image.absent && !image.error) job.absent[static_cast<std::size_t>(i)] = 1;
     else if (!image.error && !job.cancelled.load(std::memory_order_relaxed)) {
-      std::memcpy(static_cast<std::uint8_t*>(job.lease->memory.images->data) + static_cast<std::size_t>(i) * image_bytes(), image.pixels.data(),
-                  image_bytes());
+      std::memcpy(static_cast<std::uint8_t*>(job.lease->memory.images->data) + static_cast<std::size_t>(i) * image.pixels.size(), image.pixels.data(),
+                  image.pixels.size());
       static_cast<std::int32_t*>(job.lease->memory.labels->data)[i] = image.label;
     }
     if (image.error || !image.damaged.empty()) {
@@ -206,7 +184,9 @@ struct Loader::Impl {
       } catch (...) {                            // no memory for another batch: next() meets the same and throws it
       }
       if (!job) {
+        const auto start = Clock::now();
         room.wait(lock);
+        idle_s += seconds_since(start);
         continue;
       }
       lock.unlock();
@@ -217,7 +197,7 @@ struct Loader::Impl {
   }
 
   std::shared_ptr<Job> take() {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     std::unique_lock lock(mutex);
     if (jobs.empty()) add_job();
     const std::shared_ptr<Job> job = jobs.front();
@@ -236,7 +216,7 @@ struct Loader::Impl {
     }
     jobs.pop_front();
     room.notify_all();
-    wait_s += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    wait_s += seconds_since(start);
     return job;
   }
 
@@ -252,7 +232,8 @@ struct Loader::Impl {
       }
       absent_in_a_row = 0;
       if (kept != i) {
-        std::memcpy(pixels + static_cast<std::size_t>(kept) * image_bytes(), pixels + static_cast<std::size_t>(i) * image_bytes(), image_bytes());
+        const std::size_t row = job.recipe->bytes();
+        std::memcpy(pixels + static_cast<std::size_t>(kept) * row, pixels + static_cast<std::size_t>(i) * row, row);
         labels[kept] = labels[i];
       }
       ++kept;
@@ -277,12 +258,12 @@ struct Loader::Impl {
 
   std::shared_ptr<const Dataset> dataset;
   LoaderOptions options;
-  Recipe recipe;
   Dataset::Raw raw;
   i64 steps = 0;
   std::shared_ptr<Pool> pool;
 
   mutable std::mutex mutex;
+  std::shared_ptr<const Recipe> recipe;          // of the next job
   std::condition_variable room, filled;          // room: a thread may find work; filled: a batch is complete
   std::deque<std::shared_ptr<Job>> jobs;         // in the order in which next() returns them
   i64 next_epoch = 0, next_step = 0;             // of the next job to be made
@@ -290,7 +271,7 @@ struct Loader::Impl {
   bool closed = false;
   i64 epoch = 0, step = 0;                       // of the batch that next() returns
   i64 images = 0, absent_in_a_row = 0;
-  double wait_s = 0;
+  double wait_s = 0, idle_s = 0;
   std::set<i64> damaged_indices;
   std::vector<std::string> damaged;
   std::exception_ptr failed;                     // once next() threw it goes on throwing, until seek()
@@ -302,7 +283,10 @@ struct Loader::Impl {
 Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(dataset), options)) {
   impl_->need_order(0);
   try {
-    for (int i = 0; i < options.threads; ++i) impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
+    for (int i = 0; i < options.threads; ++i) {
+      impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
+      if (!options.cpus.empty()) pin(impl_->threads.back().native_handle(), options.cpus);
+    }
   } catch (const std::system_error& error) {
     const std::size_t running = impl_->threads.size();
     impl_->close();
@@ -329,6 +313,24 @@ void Loader::seek(i64 epoch, i64 step) {
   impl_->failed = nullptr;
   impl_->absent_in_a_row = 0;
   impl_->room.notify_all();
+}
+
+void Loader::set_size(int size) {
+  auto fresh = std::make_shared<const Recipe>(recipe_of(impl_->options, size));
+  i64 epoch = 0, step = 0;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    if (impl_->recipe->size == size) return;
+    impl_->recipe = std::move(fresh);
+    epoch = impl_->epoch;
+    step = impl_->step;
+  }
+  seek(epoch, step);
+}
+
+int Loader::size() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->recipe->size;
 }
 
 i64 Loader::epoch() const {
@@ -376,13 +378,15 @@ Batch Loader::next() {
     const auto lend = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
       return Tensor::wrap(block->data, shape, type, [lease]() mutable { lease.reset(); });
     };
-    return {lend(lease->memory.images, {kept, s.options.size, s.options.size, 3}, DType::u8), lend(lease->memory.labels, {kept}, DType::i32)};
+    const i64 side = job->recipe->size;
+    return {lend(lease->memory.images, {kept, side, side, 3}, DType::u8), lend(lease->memory.labels, {kept}, DType::i32)};
   }
 }
 
 LoaderStats Loader::stats() const {
   const std::scoped_lock lock(impl_->mutex);
-  return {impl_->images, static_cast<i64>(impl_->damaged.size()), impl_->wait_s};
+  const auto whole = [](const auto& job) { return job->done.load(std::memory_order_acquire) == job->count; };
+  return {impl_->images, static_cast<i64>(impl_->damaged.size()), impl_->wait_s, impl_->idle_s, static_cast<int>(std::ranges::count_if(impl_->jobs, whole))};
 }
 
 std::vector<std::string> Loader::damaged() const {

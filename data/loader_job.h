@@ -12,6 +12,7 @@
 
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/memory.h"
+#include "gossamer/data/augment.h"
 
 namespace gossamer::data {
 
@@ -22,7 +23,10 @@ struct Memory {
 // Batch memory, reused: a batch that the user dropped comes back here. Shared, because a batch may outlive its loader.
 class Pool {
  public:
-  Pool(std::size_t image_bytes, std::size_t label_bytes) : image_bytes_(image_bytes), label_bytes_(label_bytes) {}
+  // `ready` batches are allocated at once: what does not fit shows at the start, not after hours.
+  Pool(std::size_t image_bytes, std::size_t label_bytes, int ready) : image_bytes_(image_bytes), label_bytes_(label_bytes) {
+    for (int i = 0; i < ready; ++i) free_.push_back({allocate(image_bytes_), allocate(label_bytes_)});
+  }
   Memory take() {
     {
       const std::scoped_lock lock(mutex_);
@@ -63,6 +67,7 @@ struct Job {                               // one batch being filled
   i64 epoch = 0, begin = 0;                // begin: position of its first image in the order
   int count = 0;
   std::shared_ptr<const std::vector<i64>> order;
+  std::shared_ptr<const Recipe> recipe;
   std::shared_ptr<Lease> lease;
   std::unique_ptr<std::atomic<bool>[]> handed_in;
   std::vector<char> absent;                // rows that stay empty; each written by whoever hands it in
@@ -73,6 +78,10 @@ struct Job {                               // one batch being filled
   std::exception_ptr error;
   int error_at = 0;                        // the first image that failed, whichever thread was faster
 };
+
+// What LoaderOptions amount to, checked (loader_options.cpp). ConfigError and DataError say what makes no sense.
+i64 steps_of(const Dataset&, const LoaderOptions&);        // batches an epoch
+Recipe recipe_of(const LoaderOptions&, int size);
 
 // One image on its way into a batch.
 struct Prepared {

@@ -10,9 +10,11 @@
 #include <set>
 #include <thread>
 
+#include <sched.h>
 #include <sys/resource.h>
 
 #include "data_helpers.h"
+#include "gossamer/data/affinity.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/data/loader.h"
 
@@ -43,12 +45,13 @@ class Fake : public Dataset {
   std::string name(i64 i) const override { return "fake/" + std::to_string(i) + ".jpg"; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
     ++reads;
+    last_cpu = sched_getcpu();
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
     if (i == broken) throw std::runtime_error("the disk is on fire");
     return files_[static_cast<std::size_t>(i)];
   }
   const std::vector<std::string>& classes() const override { return classes_; }
-  mutable std::atomic<int> reads{0};
+  mutable std::atomic<int> reads{0}, last_cpu{-1};
   mutable std::set<std::thread::id> sized;       // who asked for the size
   bool slow = false;
   i64 broken = -1;
@@ -122,19 +125,28 @@ TEST(Loader, GivesEveryImageOnceAnEpochAndThenAnEmptyBatch) {
   EXPECT_EQ(loader.stats().images, 100);
 }
 
-TEST(Loader, GivesTheSameBatchesWithOneAndThreeThreads) {
+// Everything that draws random numbers, at once.
+std::vector<PixelStep> all_steps() {
+  return {ColourJitter{0.4, 0.4, 0.4, 0.1}, RandAugment{3, 9, Filter::bilinear}, TrivialAugmentWide{}, RandomErasing{.probability = 0.5}};
+}
+
+TEST(Loader, GivesTheSameBatchesWhateverItsThreads) {
   for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip}) {
     const auto set = std::make_shared<Fake>(60, std::set<i64>{7, 20, 21, 22, 59});
     set->slow = true;
-    LoaderOptions options{.batch = 8, .size = 20, .augment = augment, .threads = 1, .seed = 9};
+    LoaderOptions options{.batch = 8, .size = 20, .augment = augment, .steps = all_steps(), .threads = 1, .seed = 9};
     Loader one(set, options);
-    options.threads = 3;
-    options.background = false;
-    options.ahead = 2;
-    Loader three(set, options);
-    for (int e = 0; e < 3; ++e) ASSERT_EQ(epoch(one), epoch(three)) << "epoch " << e;
-    EXPECT_EQ(one.damaged(), three.damaged());
-    EXPECT_EQ(one.stats().damaged, three.stats().damaged);
+    std::vector<std::vector<Copy>> epochs;
+    for (int e = 0; e < 3; ++e) epochs.push_back(epoch(one));
+    for (const int threads : {2, 7}) {
+      options.threads = threads;
+      options.background = threads == 2;
+      options.ahead = threads == 2 ? 4 : 2;
+      Loader many(set, options);
+      for (const auto& wanted : epochs) ASSERT_EQ(epoch(many), wanted) << threads << " threads";
+      EXPECT_EQ(one.damaged(), many.damaged());
+      EXPECT_EQ(one.stats().damaged, many.stats().damaged);
+    }
   }
 }
 
@@ -154,7 +166,7 @@ TEST(Loader, DrawsOtherAugmentationInEveryEpochAndForEveryRank) {
 
 TEST(Loader, SeeksExactly) {
   const auto set = std::make_shared<Fake>(40);
-  const LoaderOptions options{.batch = 8, .size = 20, .augment = Augment::pad_crop_flip, .threads = 2, .seed = 4};
+  const LoaderOptions options{.batch = 8, .size = 20, .augment = Augment::pad_crop_flip, .steps = all_steps(), .threads = 2, .seed = 4};
   Loader loader(set, options);
   epoch(loader);
   epoch(loader);
@@ -174,6 +186,103 @@ TEST(Loader, SeeksExactly) {
   EXPECT_THROW(fresh.seek(0, 6), ConfigError);
 }
 
+TEST(Loader, ChangesItsSizeBetweenBatchesAndKeepsItsPlace) {
+  const auto set = std::make_shared<Fake>(40);
+  const LoaderOptions options{.batch = 8, .size = 32, .augment = Augment::resized_crop_flip, .steps = all_steps(), .threads = 2, .seed = 4};
+  Loader loader(set, options);
+  loader.set_size(16);
+  EXPECT_EQ(loader.size(), 16);
+  std::vector<Copy> all;
+  for (int i = 0; i < 3; ++i) {
+    const Batch b = loader.next();
+    EXPECT_EQ(b.images.shape(), Shape({8, 16, 16, 3}));
+    all.push_back(copy(b));
+  }
+  loader.set_size(32);
+  for (int i = 0; i < 2; ++i) {
+    const Batch b = loader.next();
+    EXPECT_EQ(b.images.shape(), Shape({8, 32, 32, 3}));
+    all.push_back(copy(b));
+  }
+  EXPECT_FALSE(loader.next().images.defined());
+  const auto order = epoch_order(40, 4, 0, 0, 1, false, true);
+  EXPECT_TRUE(std::ranges::equal(labels(all), order));       // none is lost or read twice
+  // A run that goes on after batch 2, or 3, gets the same bytes.
+  Loader resumed(set, options);
+  resumed.set_size(16);
+  resumed.seek(0, 2);
+  EXPECT_EQ(copy(resumed.next()), all[2]);
+  resumed.set_size(32);
+  EXPECT_EQ(copy(resumed.next()), all[3]);
+  EXPECT_THAT(error_of<ConfigError>([&] { loader.set_size(33); }), HasSubstr("size 33 after the start; it must be 1 … 32"));
+  EXPECT_EQ(loader.size(), 32);
+}
+
+TEST(Loader, SeesAsMuchOfAPictureAtASmallerSize) {
+  // Evaluation at 3/4 of the size: a flat edge of the resized picture lies where it lay.
+  Image half = flat(64, 64, 0, 0, 0);
+  for (int y = 0; y < 64; ++y)
+    for (int x = 40; x < 64; ++x) std::fill_n(half.pixels.begin() + (y * 64 + x) * 3, 3, std::uint8_t{255});
+  class One : public Fake {
+   public:
+    explicit One(const Image& image) : Fake(1), png_(make_png(image)) {}
+    std::span<const std::byte> bytes(i64, std::vector<std::byte>&) const override { return png_; }
+    Bytes png_;
+  };
+  Loader loader(std::make_shared<One>(half), {.batch = 1, .size = 128, .resize = 160});
+  const auto edge = [&] {
+    const Batch b = loader.next().images.defined() ? (loader.seek(0), loader.next()) : loader.next();
+    const auto row = b.images.span<std::uint8_t>().first(static_cast<std::size_t>(b.images.shape(2)) * 3);
+    int at = 0;
+    while (row[static_cast<std::size_t>(at) * 3] < 128) ++at;
+    return static_cast<double>(at) / static_cast<double>(b.images.shape(2));
+  };
+  const double whole = edge();
+  loader.seek(0);
+  loader.set_size(96);
+  EXPECT_NEAR(edge(), whole, 1.0 / 96);
+}
+
+TEST(Loader, RunsOnTheCpusThatItIsGiven) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  int last = 0;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &allowed)) last = cpu;
+  const auto set = std::make_shared<Fake>(16);
+  {
+    Loader loader(set, {.batch = 8, .size = 16, .threads = 1, .ahead = 2, .background = false, .cpus = {last}});
+    for (int i = 0; i < 1000 && set->reads < 16; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));      // without next(): its thread reads alone
+    EXPECT_EQ(set->reads, 16);
+    EXPECT_EQ(set->last_cpu, last);
+  }
+  const std::string text = error_of<ConfigError>([&] { Loader loader(set, {.batch = 8, .size = 16, .threads = 2, .cpus = {1023}}); });
+  EXPECT_THAT(text, HasSubstr("can't run on CPUs 1023"));
+}
+
+TEST(Affinity, ReadsListsOfCpusAndNodes) {
+  EXPECT_THAT(parse_cpus("3,0-2,2"), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(parse_cpus("7"), ElementsAre(7));
+  for (const char* wrong : {"", "a", "1-", "-1", "3-1", "1024", "1,,2", "node:", "node:x", "0x1"})
+    EXPECT_THAT(error_of<ConfigError>([&] { parse_cpus(wrong); }), HasSubstr("cpus \"")) << wrong;
+  EXPECT_THAT(error_of<ConfigError>([] { parse_cpus("node:1000"); }), HasSubstr("no CPUs of NUMA node 1000"));
+  if (std::filesystem::exists("/sys/devices/system/node/node0/cpulist")) EXPECT_FALSE(parse_cpus("node:0").empty());
+}
+
+TEST(Loader, TellsHowFarAheadItIs) {
+  const auto set = std::make_shared<Fake>(64);
+  Loader loader(set, {.batch = 8, .size = 16, .threads = 2, .ahead = 3, .background = false});
+  for (int i = 0; i < 1000 && loader.stats().ready < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(loader.stats().ready, 3);
+  EXPECT_EQ(loader.stats().images, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  loader.next();                                             // a thread that had no room wakes and counts its time
+  for (int i = 0; i < 1000 && loader.stats().idle_s < 0.02; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_GE(loader.stats().idle_s, 0.02);
+  EXPECT_LE(loader.stats().wait_s, loader.stats().idle_s + 1);
+}
+
 TEST(Loader, ShardsHaveAsManyStepsAsEachOther) {
   const auto set = std::make_shared<Fake>(35);
   std::vector<int> all;
@@ -185,6 +294,25 @@ TEST(Loader, ShardsHaveAsManyStepsAsEachOther) {
   }
   std::ranges::sort(all);
   EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+}
+
+TEST(Loader, ShardsWithTheirLastBatchesCoverTheSetOnceEachEpoch) {
+  const auto set = std::make_shared<Fake>(35);
+  for (const bool shuffle : {false, true}) {
+    std::vector<std::unique_ptr<Loader>> ranks;
+    for (int rank = 0; rank < 3; ++rank)
+      ranks.push_back(std::make_unique<Loader>(set, LoaderOptions{.batch = 4, .size = 16, .threads = 2, .rank = rank, .world = 3, .shard = true, .shuffle = shuffle, .drop_last = false}));
+    for (int e = 0; e < 2; ++e) {
+      std::vector<int> all;
+      for (auto& loader : ranks) {
+        const auto mine = labels(epoch(*loader));
+        all.insert(all.end(), mine.begin(), mine.end());
+      }
+      std::ranges::sort(all);
+      ASSERT_EQ(all.size(), 35u);
+      for (int i = 0; i < 35; ++i) ASSERT_EQ(all[static_cast<std::size_t>(i)], i);
+    }
+  }
 }
 
 TEST(Loader, ReplacesDamagedImagesByTheNextGoodOneAndNamesThemOnce) {
@@ -352,6 +480,7 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(refusal({.batch = 5, .size = 16}), HasSubstr("4 images don't fill one batch of 5"));
   EXPECT_THAT(refusal({.batch = 2, .size = 64, .resize = 32}), HasSubstr("resize 32 is smaller than size 64"));
   EXPECT_THAT(refusal({.batch = 2, .threads = 0}), HasSubstr("0 threads"));
+  EXPECT_THAT(refusal({.batch = 2, .steps = {RandAugment{.magnitude = 31}}}), HasSubstr("rand-augment: magnitude 31; use 0 to 30"));
   EXPECT_THAT(refusal({.batch = 2, .rank = 2, .world = 2}), HasSubstr("rank 2 of 2"));
 }
 

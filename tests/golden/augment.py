@@ -3,17 +3,20 @@
     /usr/bin/python3 augment.py          # Debian 12: python3-torchvision 0.14, python3-pil 9.4
 
 "PICTURE/OPERATION/VALUE[/bilinear]": u8 [height, width, 3], the operation of functional.py on that picture. "rand_augment/OPERATION" and
-"trivial_augment/OPERATION": f32 [31], the magnitudes of the two policies, for pictures of 37 x 53 pixels. The pictures are a formula.
+"trivial_augment/OPERATION": f32 [31], the magnitudes of the two policies, for pictures of 37 x 53 pixels. "crop_boxes/WIDTHxHEIGHT": i32, of
+100,000 boxes of RandomResizedCrop how many have that area, aspect and place. The pictures are a formula.
 """
 import json
+import math
 import pathlib
 import struct
 
 import numpy as np
 import PIL
+import torch
 import torchvision
 from PIL import Image
-from torchvision.transforms import InterpolationMode
+from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms import functional as F
 from torchvision.transforms.autoaugment import RandAugment, TrivialAugmentWide, _apply_op
 
@@ -53,10 +56,23 @@ for policy, space in (("rand_augment", RandAugment()._augmentation_space(31, (37
         if magnitudes.ndim:
             out[f"{policy}/{NAMES[op]}"] = magnitudes.numpy().astype(np.float32)
 
+torch.manual_seed(1)
+for width, height in ((500, 375), (333, 500), (40, 200)):
+    image, counts = Image.new("RGB", (width, height)), np.zeros((8, 4, 3, 3), np.int32)
+
+    def bin_of(value, bins):
+        return min(max(int(value * bins), 0), bins - 1)
+
+    for _ in range(100_000):
+        y, x, h, w = RandomResizedCrop.get_params(image, (0.08, 1.0), (3 / 4, 4 / 3))
+        across, down = x / (width - w + 1) if width > w else 0, y / (height - h + 1) if height > h else 0
+        counts[bin_of(w * h / (width * height), 8), bin_of((math.log(w / h) / math.log(4 / 3) + 1) / 2, 4), bin_of(across, 3), bin_of(down, 3)] += 1
+    out[f"crop_boxes/{width}x{height}"] = counts.reshape(-1)
+
 header, data = {"__metadata__": {"torchvision": torchvision.__version__, "pillow": PIL.__version__}}, b""
 for name, array in out.items():
     raw = np.ascontiguousarray(array).tobytes()
-    header[name] = {"dtype": {"uint8": "U8", "float32": "F32"}[array.dtype.name], "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+    header[name] = {"dtype": {"uint8": "U8", "float32": "F32", "int32": "I32"}[array.dtype.name], "shape": list(array.shape), "data_offsets": [len(data), len(data) + len(raw)]}
     data += raw
 text = json.dumps(header).encode()
 text += b" " * (-len(text) % 8)
