@@ -12,6 +12,8 @@
 
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/affinity.h"
+#include "gossamer/data/policy.h"
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/inject.h"
 #include "gossamer/dist/method.h"
@@ -246,6 +248,15 @@ void validate(const Config& c, int workers, int per_machine) {
     for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
     require(std::ranges::find(names, value) != names.end(), key, "one of " + list);
   };
+  // Runs a check of a library and says which key it was about.
+  const auto named = [&](const std::string& key, const auto& check_it) {
+    try {
+      check_it();
+    } catch (const ConfigError& e) {
+      const auto from = c.origin.find(key);
+      fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, ": ", e.what());
+    }
+  };
   std::vector<std::string> model_names;
   for (const auto& m : models::list()) model_names.push_back(m.name);
   one_of("model.name", c.model.name, model_names);
@@ -254,7 +265,22 @@ void validate(const Config& c, int workers, int per_machine) {
   require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
   require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size", "\"auto\" or 1 to 4096");
   require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize", "\"auto\" or 1 to 8192");
-  one_of("data.augment", c.data.augment, {"auto", "none", "pad-crop-flip", "resized-crop-flip"});
+  require(c.data.eval_size.value >= 0 && c.data.eval_size.value <= 4096, "data.eval_size", "\"auto\" or 1 to 4096");
+  require(c.data.sizes.size() == c.data.size_milestones.size(), "data.size_milestones", "one fraction for each of data.sizes");
+  require(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s >= 1 && s <= 4096 && (c.data.size.value == 0 || s <= c.data.size.value); }), "data.sizes",
+          "sides of 1 pixel to data.size");
+  require(std::ranges::all_of(c.data.size_milestones, [](double m) { return m > 0 && m < 1; }) &&
+              std::ranges::adjacent_find(c.data.size_milestones, std::greater_equal<>()) == c.data.size_milestones.end(),
+          "data.size_milestones", "ascending fractions of the run, above 0 and below 1");
+  const std::vector<std::string> crops{"auto", "none", "pad-crop-flip", "resized-crop-flip"};
+  require(!c.data.augment.empty() && std::ranges::find(crops, c.data.augment[0]) != crops.end(), "data.augment",
+          "a crop (auto, none, pad-crop-flip or resized-crop-flip), alone or followed by steps");
+  named("data.augment", [&] {
+    for (std::size_t i = 1; i < c.data.augment.size(); ++i) data::parse_pixel_step(c.data.augment[i]);
+  });
+  named("data.cpus", [&] {
+    if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
+  });
   one_of("data.shard", c.data.shard, {"auto", "true", "false"});
   require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean", "three numbers, or an empty list");
   require(c.data.std.empty() || (c.data.std.size() == 3 && std::ranges::all_of(c.data.std, [](double s) { return s > 0; })), "data.std",
@@ -281,6 +307,8 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.control.factor > 0, "control.factor", "above 0");
   require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
   one_of("optim.name", c.optim.name, {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
+  require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
+  require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches", "0 or more");

@@ -16,9 +16,11 @@ struct Config {
   struct { std::string name = "resnet8-cifar"; Auto classes; } model;
   struct {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
-    Auto size, threads, resize;
-    std::string augment = "auto", shard = "auto";
-    std::vector<double> mean, std;
+    Auto size, eval_size, threads, resize;
+    std::vector<std::string> augment{"auto"};
+    std::string shard = "auto", cpus;
+    std::vector<i64> sizes;
+    std::vector<double> mean, std, size_milestones;
     bool strict_images = false;
   } data;
   struct {
@@ -27,7 +29,7 @@ struct Config {
     i64 batch = 32, seed = 0, bn_batches = 20;
     Auto threads;
     bool overlap = true;
-    double consensus_factor = 1, bucket_mb = 25;
+    double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
     i64 period = 8;
   } train;
   struct {
@@ -73,13 +75,17 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("model.classes", c.model.classes, "outputs; auto: as many as the data has");
   f("data.train", c.data.train, "folder of class folders, tar shards, or CIFAR binary files; a list is joined");
   f("data.val", c.data.val, "the same for validation");
-  f("data.size", c.data.size, "side of the images the model sees; auto: the model's own");
-  f("data.resize", c.data.resize, "evaluation: shorter side before the centre crop; auto: size, or size * 256/224 above 64");
-  f("data.augment", c.data.augment, "auto | none | pad-crop-flip | resized-crop-flip");
+  f("data.size", c.data.size, "side of the images the model is trained with; auto: the model's own");
+  f("data.sizes", c.data.sizes, "progressive resolution: smaller sides before data.size, one for each of size_milestones, e.g. [128, 160]");
+  f("data.size_milestones", c.data.size_milestones, "fractions of the run at which the next size begins, e.g. [0.35, 0.7]");
+  f("data.eval_size", c.data.eval_size, "side for evaluation and classify; auto: data.size");
+  f("data.resize", c.data.resize, "evaluation: shorter side before the centre crop; auto: eval_size, or eval_size * 256/224 above 64");
+  f("data.augment", c.data.augment, "the crop (auto | none | pad-crop-flip | resized-crop-flip), then steps in order: colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
   f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce");
   f("data.mean", c.data.mean, "of the channels, 0 to 1; empty: CIFAR's up to 64 pixels, ImageNet's above");
   f("data.std", c.data.std, "of the channels");
   f("data.threads", c.data.threads, "decoding threads of each worker; auto: 1, more when there are spare cores");
+  f("data.cpus", c.data.cpus, "the data threads of each worker run on these only: 0-3,8 or node:0 (NUMA); empty: anywhere");
   f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");
   f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | accum-adam");
   f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, aer:8 (workers a node; aer: those on a machine), file:PATH");
@@ -88,6 +94,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("train.quota", c.train.quota, "of the handshake: poisson | exact (evenly spaced exchanges)");
   f("train.batch", c.train.batch, "images of one gradient, per worker");
   f("train.epochs", c.train.epochs, "passes over the training set, all workers together");
+  f("train.mixup", c.train.mixup, "alpha of mixup, e.g. 0.2; 0: off. With cutmix: each batch one of the two");
+  f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");
   f("train.seed", c.train.seed, "of initial values, order and augmentation");
   f("train.dtype", c.train.dtype, "f32 | bf16: type in which layers compute; the master copy is f32");
   f("train.threads", c.train.threads, "compute threads of each worker; auto: cores / workers on this machine");

@@ -38,9 +38,11 @@ Tensor Pictures::operator()(const Tensor& images) const { return normalize(image
 
 Pictures pictures(const Config& c) {
   Pictures p;
-  p.size = static_cast<int>(c.data.size.value ? c.data.size.value : models::info(c.model.name).image_size);
+  p.train_size = static_cast<int>(c.data.size.value ? c.data.size.value : models::info(c.model.name).image_size);
+  p.size = static_cast<int>(c.data.eval_size.value ? c.data.eval_size.value : p.train_size);
+  check<ConfigError>(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s <= p.train_size; }), "data.sizes holds a side above data.size = ", p.train_size);
   p.resize = static_cast<int>(c.data.resize.value ? c.data.resize.value : p.size <= 64 ? p.size : p.size * 256 / 224);
-  check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than data.size = ", p.size);
+  check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than ", c.data.eval_size.value ? "data.eval_size" : "data.size", " = ", p.size);
   // Channel statistics of CIFAR-10 and ImageNet as everyone uses them.
   p.mean = p.size <= 64 ? std::array{0.4914f, 0.4822f, 0.4465f} : std::array{0.485f, 0.456f, 0.406f};
   p.std = p.size <= 64 ? std::array{0.2023f, 0.1994f, 0.2010f} : std::array{0.229f, 0.224f, 0.225f};

@@ -16,7 +16,8 @@ namespace gossamer::apps {
 
 // How pixels become the model's input. Kept in the model file.
 struct Pictures {
-  int size = 32, resize = 32;                     // side; shorter side before the centre crop of evaluation
+  int size = 32, resize = 32;                     // evaluation: side; shorter side before the centre crop
+  int train_size = 32;                            // side in training, at most
   std::array<float, 3> mean{}, std{};
   DType dtype = DType::f32;
   Tensor operator()(const Tensor& images) const;  // u8 [N, size, size, 3] -> normalized

@@ -10,9 +10,9 @@
 #include "gossamer/apps/bookkeeper.h"
 #include "gossamer/apps/stop.h"
 #include "gossamer/apps/supervisor.h"
+#include "gossamer/apps/training_loss.h"
 #include "gossamer/apps/worker.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/ops.h"
 #include "gossamer/core/trace.h"
 
 namespace gossamer::apps {
@@ -23,7 +23,7 @@ double seconds_since(Clock::time_point t) { return std::chrono::duration<double>
 
 // The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in the background.
 void train_loop(Worker& w, Bookkeeper& book) {
-  const CrossEntropyOptions loss_options{.label_smoothing = static_cast<float>(w.config.optim.label_smoothing)};
+  const TrainingLoss loss_of(w.config, w.place.rank);
   double learning_rate = 0;
   i64 step = 0;
   w.net->train();
@@ -33,6 +33,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
     data::Batch batch;
     {
       const trace::Scope wait("data");
+      w.loader->set_size(w.picture_size());
       batch = w.loader->next();
     }
     if (!batch.images.defined()) {                       // an epoch is over
@@ -42,7 +43,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
     Tensor loss;
     {
       const trace::Scope forward("forward");
-      loss = cross_entropy((*w.net)(w.prepare(batch.images)), batch.labels, loss_options);
+      loss = loss_of(*w.net, w.prepare(batch.images), batch.labels, w.at);
     }
     {
       const trace::Scope backward("backward");

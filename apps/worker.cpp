@@ -2,6 +2,7 @@
 #include "gossamer/apps/worker.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -11,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
+#include "gossamer/data/affinity.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
@@ -21,19 +23,25 @@ constexpr int kDryRunSteps = 20;
 bool shares_epochs(const Config& c) { return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true"; }
 
 data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dist::LaunchInfo& place) {
-  const bool small = p.size <= 64;
-  const std::string augment = c.data.augment == "auto" ? (small ? "pad-crop-flip" : "resized-crop-flip") : c.data.augment;
-  return {.batch = c.train.batch,
-          .size = p.size,
-          .resize = p.resize,
-          .augment = augment == "none" ? data::Augment::none : augment == "pad-crop-flip" ? data::Augment::pad_crop_flip : data::Augment::resized_crop_flip,
-          .pad = std::max(1, p.size / 8),
-          .threads = data_threads_for(c, place.local_size),
-          .rank = place.rank,
-          .world = place.size,
-          .shard = shares_epochs(c),
-          .seed = static_cast<std::uint64_t>(c.train.seed),
-          .strict = c.data.strict_images};
+  const std::string crop = c.data.augment[0] == "auto" ? (p.train_size <= 64 ? "pad-crop-flip" : "resized-crop-flip") : c.data.augment[0];
+  data::LoaderOptions o{.batch = c.train.batch,
+                        .size = p.train_size,
+                        .resize = p.size == p.train_size ? p.resize : 0,
+                        .augment = crop == "none" ? data::Augment::none : crop == "pad-crop-flip" ? data::Augment::pad_crop_flip : data::Augment::resized_crop_flip,
+                        .pad = std::max(1, p.train_size / 8),
+                        .threads = data_threads_for(c, place.local_size),
+                        .rank = place.rank,
+                        .world = place.size,
+                        .shard = shares_epochs(c),
+                        .seed = static_cast<std::uint64_t>(c.train.seed),
+                        .strict = c.data.strict_images};
+  for (std::size_t i = 1; i < c.data.augment.size(); ++i) {
+    o.steps.push_back(data::parse_pixel_step(c.data.augment[i]));
+    if (auto* erasing = std::get_if<data::RandomErasing>(&o.steps.back()))      // becomes 0 once normalized
+      for (std::size_t k = 0; k < 3; ++k) erasing->fill[k] = static_cast<std::uint8_t>(std::lround(std::clamp(p.mean[k], 0.0f, 1.0f) * 255));
+  }
+  if (!c.data.cpus.empty()) o.cpus = data::parse_cpus(c.data.cpus);
+  return o;
 }
 
 nn::Schedule make_run_schedule(const Config& c, int workers, double total, double epoch) {
@@ -146,6 +154,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   if (place.rejoin) at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};
   else if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
+  loader->set_size(picture_size());
   loader->seek(at.epoch, at.step);
   // Nobody exchanges before everybody has its state.
   if (place.size > 1 && !place.rejoin) group->collectives().barrier();
@@ -154,7 +163,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   if (injector) injector->start();
 
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}", joined(config.data.train), train_set->size(), val_set->size(),
-                            train_set->classes().size(), prepare.size, prepare.size));
+                            train_set->classes().size(), prepare.train_size, prepare.train_size));
   progress.note(fmt::format("model    {}: {} parameters, {}", config.model.name, params->parameter_count(), config.train.dtype));
   if (place.size > 1) {
     const dist::GraphConstants k = dist::constants(graph);
@@ -175,6 +184,13 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
                                               : fmt::format("of {}, the others are missing", resume->world);
     progress.note(fmt::format("resumed  from the mean of {} models ({}), momentum starts afresh", resume->files.size(), which));
   }
+}
+
+int Worker::picture_size() const {
+  const double progress = total_samples > 0 ? method->samples_seen() / total_samples : 1;
+  for (std::size_t i = 0; i < config.data.sizes.size(); ++i)
+    if (progress < config.data.size_milestones[i]) return static_cast<int>(config.data.sizes[i]);
+  return prepare.train_size;
 }
 
 void Worker::inject() {

@@ -76,6 +76,11 @@ Tensor global_avg_pool(const Tensor& x);                   // [N, H, W, C] -> [N
 // [N, H, W, C] -> [N, ceil(H/stride), ceil(W/stride), channels]; (channels - C)/2 zeros before, the rest after.
 Tensor subsample_pad(const Tensor& x, int stride, i64 channels);
 
+// --- mixup and CutMix (op_mix.cpp)
+// y[n,h,w,c] = a x[n,h,w,c] + (1-a) x[n-1,h,w,c], x[-1] being the last image; a = inside for top <= h < bottom, left <= w < right, else
+// outside. x [N, H, W, C]; plan: f32 [6] on the same device, (outside, inside, top, bottom, left, right). No gradient of plan.
+Tensor mix_batch(const Tensor& x, const Tensor& plan);
+
 // --- batch norm (op_norm.cpp)
 struct BatchNormOptions {
   float eps = 1e-5f, momentum = 0.1f;   // running <- (1 - momentum) running + momentum batch (unbiased variance)

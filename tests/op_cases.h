@@ -126,6 +126,14 @@ inline void elementwise(std::vector<OpCase>& all) {
                  false});
 }
 
+inline void mixing(std::vector<OpCase>& all) {
+  const struct { const char* what; std::vector<float> plan; } plans[] = {
+      {"mixup", {0.3f, 0.3f, 0, 0, 0, 0}}, {"cutmix", {1, 0, 1, 3, 2, 4}}, {"nothing", {1, 1, 0, 0, 0, 0}}};
+  for (const auto& p : plans)
+    all.push_back({"mix_batch", p.what, {{3, 4, 5, 3}}, [plan = p.plan](const Inputs& in) { return mix_batch(in[0], Tensor::from(plan, {6})); }});
+  all.push_back({"mix_batch", "one image", {{1, 2, 2, 3}}, [](const Inputs& in) { return mix_batch(in[0], Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6})); }});
+}
+
 inline void reductions(std::vector<OpCase>& all) {
   all.push_back({"sum", "", {{5, 7}}, [](const Inputs& in) { return sum(in[0]); }, {}, {}, 35});
   all.push_back({"sum", "several pieces", {{3, 4000}}, [](const Inputs& in) { return mul(sum(in[0]), 0.01f); }, {}, {}, 12000});
@@ -274,6 +282,7 @@ inline const std::vector<OpCase>& op_cases() {
     std::vector<OpCase> list;
     rows::elementwise(list);
     rows::reductions(list);
+    rows::mixing(list);
     rows::linear_algebra(list);
     rows::convolutions(list);
     rows::pooling(list);
