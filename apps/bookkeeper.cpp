@@ -14,6 +14,12 @@ namespace {
 
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
+// So far; exchanges: of this worker, the method's own and control's.
+void log_control(JsonObject& row, const dist::MethodStats& s) {
+  row.add("target", s.target).add("theta", s.theta).add("exchanges", s.exchanges);
+  row.add("control_gossip", s.control.gossip).add("control_exact", s.control.exact_averages).add("control_measurements", s.control.measurements);
+}
+
 }  // namespace
 
 Bookkeeper::Bookkeeper(Worker& w)
@@ -69,9 +75,12 @@ void Bookkeeper::log_step(double seen, double learning_rate) {
   const dist::MethodStats s = w_.method->stats();
   const data::LoaderStats d = w_.loader->stats();
   const double loss = loss_sum_ / static_cast<double>(since_log_);
-  w_.folder.log("step", JsonObject().add("step", s.gradients).add("samples", seen).add("epoch", seen / epoch_).add("loss", loss)
-                            .add("learning_rate", learning_rate).add("data_wait_s", d.wait_s).add("exposed_s", s.exposed_s).add("eta", s.eta)
-                            .add("alive", s.alive).add("consensus_distance", s.consensus_distance));
+  JsonObject row;
+  row.add("step", s.gradients).add("samples", seen).add("epoch", seen / epoch_).add("loss", loss).add("learning_rate", learning_rate);
+  row.add("data_wait_s", d.wait_s).add("exposed_s", s.exposed_s).add("eta", s.eta).add("alive", s.alive);
+  row.add("consensus_distance", s.consensus_distance);
+  if (w_.config.train.method == "consensus-control") log_control(row, s);
+  w_.folder.log("step", row);
   if (!w_.config.run.log_exchanges && (s.exchanges > logged_.exchanges || s.failed > logged_.failed)) {
     i64 staleness = 0;
     for (const dist::EdgeStats& e : s.edges) staleness += e.staleness_sum;

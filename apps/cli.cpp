@@ -29,41 +29,66 @@ int report(const std::string& text, int code) {
 }
 
 void add_simulate(CLI::App& app, SimulateCommand& c) {
-  app.add_option("mode", c.mode, "consensus, quadratic, logreg, timeline, exchanges")->required();
-  app.add_option("--graph", c.options.graph, "see gossamer graph");
-  app.add_option("--workers", c.options.workers, "2 to 4096");
-  app.add_option("--method", c.options.method, "a2cid2, adpsgd, published; synchronous: dpsgd, dpsgd-atc, allreduce, sgp, local-sgd");
-  app.add_option("--pairing", c.options.pairing, "ideal: poisson, matching; with latencies: handshake, schedule, rounds");
-  app.add_option("--rounds", c.options.rounds, "of synchronous methods: ring-matching, one-peer-exp, aer, ...");
-  app.add_option("--rate", c.options.rate, "exchanges per worker and gradient");
-  app.add_flag("--rate-is-limit", c.options.rate_is_limit, "no worker does more than the rate (the hub of a star)");
-  app.add_option("--period", c.options.period, "local-sgd: steps between averages");
-  app.add_option("--time", c.time, "in mean gradient durations");
-  app.add_option("--from", c.from, "the fit, or the mean over time, begins here");
-  app.add_option("--seeds", c.seeds, "runs to average over");
-  app.add_option("--seed", c.options.seed, "the first of them");
-  app.add_option("--dims", c.options.dims, "parameters of a worker");
-  app.add_option("--learning-rate", c.learning_rate, "not given: 0.05 for quadratic, 0.5 for logreg");
-  app.add_option("--momentum", c.options.momentum, "");
-  app.add_option("--heterogeneity", c.quadratic.heterogeneity, "how different the workers' data are");
-  app.add_option("--noise", c.quadratic.noise, "quadratic: of gradients");
-  app.add_option("--curvature", c.quadratic.curvature, "quadratic: 0 leaves the noise only");
-  app.add_option("--condition", c.quadratic.condition, "quadratic: largest by smallest curvature");
-  app.add_option("--samples", c.logreg.samples, "logreg: of each worker");
-  app.add_option("--batch", c.logreg.batch, "logreg: samples of a gradient");
-  app.add_option("--eta-scale", c.options.eta_scale, "a2cid2: eta times this");
-  app.add_option("--realised-rate", c.options.realised_rate, "exchanges happen at this part of the rate only");
-  app.add_option("--compute-s", c.options.machines.compute_s, "seconds a gradient");
-  app.add_option("--compute", c.compute, "its spread: constant, lognormal:SIGMA, exponential");
-  app.add_option("--slow", c.slow, "3:x10 makes worker 3 ten times as slow");
-  app.add_option("--latency-s", c.options.machines.latency_s, "of a message");
-  app.add_option("--bandwidth", c.options.machines.bandwidth, "bytes a second");
-  app.add_option("--bytes", c.options.machines.bytes, "of a model");
-  app.add_option("--link", c.link, "spread of latencies and transfers");
-  app.add_option("--buckets", c.options.machines.buckets, "allreduce: parts that overlap with backward");
-  app.add_option("--graphs", c.graphs, "exchanges: star, ring, complete")->delimiter(',');
-  app.add_option("--sizes", c.sizes, "exchanges: numbers of workers")->delimiter(',');
-  app.add_flag("--json", c.json, "");
+  app.add_option("mode", c.mode, "consensus: how fast workers agree; quadratic, logreg: training; timeline: who waits for whom; exchanges: a table")->required();
+  const char* group = "Network";
+  const auto option = [&](const char* name, auto& value, const char* text) { return app.add_option(name, value, text)->group(group)->capture_default_str(); };
+  const auto list = [&](const char* name, auto& value, const char* text) { return option(name, value, text)->delimiter(',')->allow_extra_args(false); };
+  // 0 and -1 stand for "what suits the mode".
+  const auto chosen = [&](const char* name, auto& value, const char* text) { return app.add_option(name, value, text)->group(group); };
+  option("--graph", c.options.graph, "see gossamer graph");
+  option("--workers", c.options.workers, "2 to 4096");
+  option("--method", c.options.method, "a2cid2, adpsgd, published; synchronous: dpsgd, dpsgd-atc, allreduce, sgp, local-sgd, consensus-control");
+  option("--pairing", c.options.pairing, "ideal: poisson, matching; with latencies: handshake, schedule, rounds");
+  chosen("--rounds", c.options.rounds, "of synchronous methods and pairing matching: ring-matching, one-peer-exp, aer, ... Not given: the graph's neighbours");
+  option("--rate", c.options.rate, "exchanges per worker and gradient");
+  app.add_flag("--rate-is-limit", c.options.rate_is_limit, "no worker does more than the rate (the hub of a star)")->group(group);
+  option("--period", c.options.period, "local-sgd: steps between averages");
+  option("--eta-scale", c.options.eta_scale, "a2cid2: eta times this");
+  option("--realised-rate", c.options.realised_rate, "exchanges happen at this part of the rate only");
+  group = "Run";
+  chosen("--time", c.time, "in mean gradient durations; not given: 300 for consensus, else 500");
+  chosen("--from", c.from, "the fit, or the mean over time, begins here; not given: after a third");
+  chosen("--seeds", c.seeds, "runs to average over; not given: 4 of training, else as many as take a second");
+  option("--seed", c.options.seed, "the first of them");
+  option("--dims", c.options.dims, "parameters of a worker");
+  app.add_flag("--json", c.json, "the result as one JSON object")->group(group);
+  group = "Training: quadratic, logreg";
+  chosen("--learning-rate", c.learning_rate, "not given: 0.05 for quadratic, 0.5 for logreg");
+  option("--momentum", c.options.momentum, "of SGD");
+  option("--heterogeneity", c.quadratic.heterogeneity, "how different the workers' data are");
+  option("--noise", c.quadratic.noise, "quadratic: of gradients");
+  option("--curvature", c.quadratic.curvature, "quadratic: 0 leaves the noise only");
+  option("--condition", c.quadratic.condition, "quadratic: largest by smallest curvature");
+  option("--samples", c.logreg.samples, "logreg: of each worker");
+  option("--batch", c.logreg.batch, "logreg: samples of a gradient");
+  group = "Consensus control: training with --method consensus-control";
+  dist::ConsensusControlOptions& k = c.options.control;
+  option("--control-method", k.method, "the synchronous method under control: dpsgd, dpsgd-atc, sgp, local-sgd");
+  option("--control-target", k.target, "plateau: fractions of the distance without control; online: factor * learning rate * gradient norm");
+  list("--control-phases", k.phases, "plateau: fractions of the run at which the next phase begins: 0.3,0.6");
+  list("--control-fractions", k.fractions, "plateau: target of each phase, one more than phases; 0: exact averages; 1: no control");
+  option("--control-measure", k.measure, "plateau: fraction of the run at the start of a phase in which the distance is measured");
+  option("--control-factor", k.factor, "online");
+  option("--control-most", k.most, "rounds of gossip after one step; who needs more averages exactly");
+  group = "Machines: timeline; pairings handshake, schedule, rounds";
+  option("--compute-s", c.options.machines.compute_s, "seconds a gradient");
+  chosen("--compute", c.compute, "its spread: constant, lognormal:SIGMA, exponential; not given: lognormal:0.02");
+  chosen("--slow", c.slow, "3:x10 makes worker 3 ten times as slow; may be repeated")->allow_extra_args(false);
+  option("--latency-s", c.options.machines.latency_s, "of a message");
+  option("--bandwidth", c.options.machines.bandwidth, "bytes a second");
+  option("--bytes", c.options.machines.bytes, "of a model");
+  chosen("--link", c.link, "spread of latencies and transfers; not given: constant");
+  option("--buckets", c.options.machines.buckets, "timeline of allreduce: parts that overlap with backward");
+  group = "Exchanges: mode exchanges";
+  list("--graphs", c.graphs, "star, ring, complete");
+  list("--sizes", c.sizes, "numbers of workers");
+}
+
+std::vector<std::string> given(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* o : app.get_options())
+    if (o->count() > 0) names.push_back(o->get_name());
+  return names;
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -116,7 +141,10 @@ int parse_and_run(int argc, char** argv) {
   SimulateCommand simulate_options;
   CLI::App* simulate_app = app.add_subcommand("simulate", "Many workers in simulated time: gossamer simulate consensus --graph ring --workers 64");
   add_simulate(*simulate_app, simulate_options);
-  simulate_app->callback([&] { code = simulate(simulate_options); });
+  simulate_app->callback([&] {
+    simulate_options.given = given(*simulate_app);
+    code = simulate(simulate_options);
+  });
 
   TraceMergeCommand trace_options;
   CLI::App* trace_app = app.add_subcommand("trace", "Traces of runs");

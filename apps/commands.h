@@ -60,6 +60,7 @@ struct SimulateCommand {
   std::vector<std::string> graphs = {"star", "ring", "complete"};       // exchanges
   std::vector<int> sizes = {16, 32, 64, 128, 256, 512, 1024};
   bool json = false;
+  std::vector<std::string> given;       // names of the options that were given: one that has no effect in this mode is an error
 };
 int simulate(const SimulateCommand&);
 

@@ -152,6 +152,7 @@ class Finish {
     s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges)).add("exchanges_failed", tally_.sum(Tally::failed));
     s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s) : 0.0);
     s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
+    if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, tally_.rates(), w_.graph);
     s.raw("each_worker", tally_.each_worker());
     s.raw("versions", JsonObject().add("gossamer", version()).add("git", git_hash()).add("compiler", compiler()).add("onednn", onednn_version()).str());

@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/json.h"
+#include "gossamer/apps/tally.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation_consensus.h"
 #include "gossamer/dist/simulation_timeline.h"
@@ -31,20 +31,57 @@ void read_slow(const std::string& text, dist::Machines& machines, int workers) {
   machines.slow[static_cast<std::size_t>(worker)] = factor;
 }
 
+// An option that nobody looks at is a misunderstanding: better said than passed over.
+void check_given(const SimulateCommand& c) {
+  const std::string& method = c.options.method;
+  const bool trains = c.mode == "quadratic" || c.mode == "logreg", timeline = c.mode == "timeline", exchanges = c.mode == "exchanges";
+  const bool synchronous = dist::is_synchronous(method), ideal = c.options.pairing == "poisson" || c.options.pairing == "matching";
+  const struct { std::vector<std::string> options; bool used; const char* belong_to; } rules[] = {
+      {{"--graphs", "--sizes"}, exchanges, "mode exchanges; others take --graph and --workers"},
+      {{"--graph", "--workers", "--method", "--time", "--seed"}, !exchanges, "the other modes; exchanges compares methods by --graphs and --sizes"},
+      {{"--from", "--dims"}, !exchanges && !timeline, "consensus, quadratic and logreg"},
+      {{"--seeds"}, !timeline, "the other modes; a time line is of one run, with --seed"},
+      {{"--learning-rate", "--momentum", "--heterogeneity"}, trains, "quadratic and logreg"},
+      {{"--noise", "--curvature", "--condition"}, c.mode == "quadratic", "quadratic"},
+      {{"--samples", "--batch"}, c.mode == "logreg", "logreg"},
+      {{"--pairing", "--rate", "--rate-is-limit"}, !exchanges && !synchronous, "methods whose workers meet in pairs: a2cid2, adpsgd, published"},
+      {{"--eta-scale"}, !exchanges && !synchronous && method != "adpsgd", "a2cid2 and published"},
+      {{"--realised-rate"}, !exchanges && !synchronous && ideal, "a2cid2, adpsgd and published with pairing poisson"},
+      {{"--rounds"}, !exchanges && (synchronous || c.options.pairing == "matching"), "synchronous methods and to pairing matching"},
+      {{"--period"}, !exchanges && dist::mixing_method(c.options) == "local-sgd", "local-sgd"},
+      {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link"}, timeline || (!exchanges && !synchronous && !ideal),
+       "mode timeline and to pairings with latencies: handshake, schedule, rounds"},
+      {{"--buckets"}, timeline && method == "allreduce", "timeline with method allreduce"},
+      {{"--control-method", "--control-target", "--control-phases", "--control-fractions", "--control-measure", "--control-factor", "--control-most"},
+       !exchanges && method == "consensus-control", "method consensus-control"}};
+  for (const auto& rule : rules)
+    for (const std::string& option : rule.options)
+      check<ConfigError>(rule.used || std::ranges::find(c.given, option) == c.given.end(), "simulate ", c.mode, ": ", option,
+                         " would have no effect; it belongs to ", rule.belong_to);
+}
+
 JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int seeds) {
   const dist::SimulationOptions& o = plan.options;
   JsonObject out;
   out.add("mode", c.mode).add("graph", o.graph).add("workers", o.workers).add("method", o.method);
   if (dist::is_synchronous(o.method)) out.add("rounds", plan.rounds->name());
   else out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
+  if (o.method == "consensus-control") {
+    const dist::ConsensusControlOptions& k = o.control;
+    out.add("control_method", k.method).add("control_target", k.target);
+    if (k.target == "online") out.add("control_factor", k.factor);
+    else out.add("control_phases", k.phases).add("control_fractions", k.fractions).add("control_measure", k.measure);
+    out.add("control_most", k.most);
+  }
   return out.add("dims", o.dims).add("seed", o.seed).add("seeds", seeds), out;
 }
 
 std::string title(const dist::SimulationPlan& plan, int seeds) {
   const dist::SimulationOptions& o = plan.options;
   const bool synchronous = dist::is_synchronous(o.method);
+  const std::string method = o.method == "consensus-control" ? o.method + " of " + o.control.method : o.method;
   const std::string how = synchronous ? "rounds " + plan.rounds->name() : fmt::format("pairing {} at rate {}", o.pairing, o.rate);
-  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, o.method, how, seeds, seeds == 1 ? "" : "s");
+  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, method, how, seeds, seeds == 1 ? "" : "s");
 }
 
 // A value over time, with a bar on a logarithmic scale.
@@ -84,6 +121,17 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   return 0;
 }
 
+void print_control(const dist::TrainingResult& r) {
+  const dist::ControlTally& t = r.control->tally;
+  print_over_time(r.time, r.control->xi, "Xi, the root of mean |x_i - mean|^2");
+  const auto each = [&](i64 count) { return static_cast<double>(count) / r.seeds; };
+  if (t.steps > 0)
+    fmt::print("  {:.6g} steps had a target, {:.4g} at the end: Xi was {:.3f} of it in the mean, from {:.3f} to {:.3f}, within 20 % in {:.1f} % of the steps\n",
+               each(t.steps), r.control->target.back(), t.ratio(), t.least, t.most, 100 * static_cast<double>(t.near) / static_cast<double>(t.steps));
+  fmt::print("  control took {:.6g} rounds of gossip, {:.6g} exact averages and {:.6g} measurements of 8 KB: {:.4g} of {:.4g} exchanges\n", each(t.gossip),
+             each(t.exact_averages), each(t.measurements), r.control->exchanges, r.exchanges);
+}
+
 int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const dist::Problem& problem) {
   const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500, c.seeds > 0 ? c.seeds : 4, c.from);
   if (c.json) {
@@ -92,6 +140,10 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const d
     out.add("heterogeneity", c.quadratic.heterogeneity);
     out.add("final_loss", r.loss.back()).add("stationary_loss", r.stationary_loss).add("stationary_distance", r.stationary_distance);
     out.add("stationary_from", r.stationary_from).add("gradients", r.gradients).add("exchanges", r.exchanges);
+    if (r.control) {
+      add_control(out, r.control->tally, r.seeds);
+      out.add("control_exchanges", r.control->exchanges).add("xi", r.control->xi).add("target", r.control->target);
+    }
     out.add("time", r.time).add("loss", r.loss).add("distance", r.distance);
     fmt::print("{}\n", out.str());
     return 0;
@@ -100,6 +152,7 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const d
   print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
   fmt::print("  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} exchanges\n", r.stationary_from,
              r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
+  if (r.control) print_control(r);
   return 0;
 }
 
@@ -167,6 +220,9 @@ int exchanges(const SimulateCommand& c) {
 
 int simulate(const SimulateCommand& given) {
   SimulateCommand c = given;
+  const std::vector<std::string> modes = {"consensus", "quadratic", "logreg", "timeline", "exchanges"};
+  check<ConfigError>(std::ranges::find(modes, c.mode) != modes.end(), "simulate ", c.mode, ": known modes are consensus, quadratic, logreg, timeline, exchanges");
+  check_given(c);
   if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
   for (const std::string& each : c.slow) read_slow(each, c.options.machines, c.options.workers);
@@ -180,8 +236,7 @@ int simulate(const SimulateCommand& given) {
   c.quadratic.seed = c.logreg.seed = c.options.seed;
   c.logreg.heterogeneity = c.quadratic.heterogeneity;
   if (c.mode == "quadratic") return training(c, plan, *dist::make_quadratic(c.options.workers, c.quadratic));
-  if (c.mode == "logreg") return training(c, plan, *dist::make_logistic(c.options.workers, c.logreg));
-  fail<ConfigError>("simulate ", c.mode, ": known modes are consensus, quadratic, logreg, timeline, exchanges");
+  return training(c, plan, *dist::make_logistic(c.options.workers, c.logreg));
 }
 
 }  // namespace gossamer::apps

@@ -66,4 +66,13 @@ void add_rates(JsonObject& s, const dist::RealisedRates& rates, const dist::Grap
   if (rates.constants) s.add("chi1_hat", rates.constants->chi1).add("chi2_hat", rates.constants->chi2);
 }
 
+void add_control(JsonObject& s, const dist::ControlTally& t, int runs) {
+  const auto each = [&](i64 count) { return static_cast<double>(count) / runs; };
+  JsonObject out;
+  out.add("steps", each(t.steps)).add("kept", t.ratio()).add("kept_least", t.least).add("kept_most", t.most);
+  out.add("within_20_percent", t.steps > 0 ? static_cast<double>(t.near) / static_cast<double>(t.steps) : 0.0);
+  out.add("gossip", each(t.gossip)).add("exact_averages", each(t.exact_averages)).add("measurements", each(t.measurements));
+  s.raw("control", out.str());
+}
+
 }  // namespace gossamer::apps

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gossamer/apps/json.h"
+#include "gossamer/dist/consensus_controller.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/transport.h"
 
@@ -36,5 +37,7 @@ class Tally {
 
 // The keys "edges", "chi1_hat", "staleness_mean" … of summary.json. graph: the rates that were asked for.
 void add_rates(JsonObject&, const dist::RealisedRates&, const dist::Graph& graph);
+// The key "control": what consensus control kept, as parts of its target, and what that took. Counts are means over `runs`.
+void add_control(JsonObject&, const dist::ControlTally&, int runs = 1);
 
 }  // namespace gossamer::apps

@@ -11,22 +11,14 @@
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
+#include "gossamer/dist/consensus_controller.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
-// consensus-control (Kong et al., ICML 2021): gossip again after each local step until the workers are close enough (consensus_control.h).
-struct ConsensusControlOptions {
-  std::string method = "dpsgd";        // the synchronous method under control
-  std::string target = "plateau";      // plateau: fractions of the distance without control, measured; online: factor * learning rate * gradient norm
-  std::vector<double> phases{};        // plateau: fractions of the run at which the next phase begins, ascending
-  std::vector<double> fractions{0.25}; // plateau: the target of each phase (one more than phases); 0: exact averages; 1 or more: no control
-  double measure = 0.02;               // plateau: fraction of the run at the start of a phase that is left alone to measure its distance
-  double factor = 1;                   // online
-  int most = 100;                      // gossip steps after one local step; who needs more averages exactly (all-reduce)
-};
+class Carrier;
 
 struct MethodOptions {
   double rate = 1;                     // exchanges per worker per own gradient (r); 0: never
@@ -43,12 +35,13 @@ struct MethodOptions {
   int min_workers = 1;                 // fewer alive: DistError
   // Synchronous methods (synchronous.h):
   std::string rounds{};                // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
-  int workers_per_node = 1;            // of rounds "aer"
+  int workers_per_node = 1;            // of rounds "aer" without a number; those of a node follow one another
   bool overlap = true;                 // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own
   double consensus_factor = 1;         // phi in [0, 1]: x <- (1 - phi) x + phi W x
   i64 bucket_bytes = 25 << 20;         // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare())
   int period = 1;                      // local-sgd: steps between two averages
-  ConsensusControlOptions control{};
+  ConsensusControlOptions control{};   // consensus-control (consensus_controller.h)
+  std::function<std::unique_ptr<Carrier>(Group&, i64 size)> carrier{};     // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
   std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "left", "joined", "exchange failed"
   std::function<void(const ExchangeRecord&)> on_exchange;              // every exchange, failed ones too; from the thread that did it
@@ -61,9 +54,10 @@ struct MethodStats {
   double transfer_s = 0;               // time spent in exchanges, beside the computation
   double eta = 0;                      // in use now (rate tracking)
   int alive = 1;
-  i64 extra_gossip = 0, exact_averages = 0;            // consensus-control: gossip steps and all-reduces beyond the method's own
-  double theta = 0;                    // consensus-control: sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 - lambda_2)
-  double target = 0;                   // consensus-control: the distance aimed at; 0: none now
+  // consensus-control:
+  double target = 0;                   // the distance aimed at; 0: none now
+  double theta = 0;                    // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 - lambda_2)
+  ControlTally control;                // what it kept, and what that took
   std::vector<EdgeStats> edges;        // exchanges with each peer, ascending
 };
 

@@ -38,6 +38,8 @@ double fitted_exponent(std::span<const double> x, std::span<const double> y) {
 
 ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int seeds, double fit_from) {
   check<ConfigError>(time > 0 && std::isfinite(time), "simulate consensus: a time of ", time, "; it must be above 0");
+  check<ConfigError>(plan.options.method != "consensus-control", "simulate consensus: consensus-control has nothing to do without gradients, which drive ",
+                     "workers apart; quadratic and logreg have them");
   check<ConfigError>(seeds >= 0, "simulate consensus: ", seeds, " seeds; at least 1 is needed");
   check<ConfigError>(fit_from < time, "simulate consensus: the fit shall begin at ", fit_from, ", after the end at ", time);
   ConsensusResult out;

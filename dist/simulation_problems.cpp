@@ -178,15 +178,26 @@ TrainingResult simulate_training(const SimulationPlan& plan, const Problem& prob
   for (int k = 0; k <= kSamples; ++k) out.time.push_back(time * k / kSamples);
   out.loss.assign(out.time.size(), 0.0);
   out.distance.assign(out.time.size(), 0.0);
+  SimulationPlan whole = plan;
+  whole.options.steps = std::floor(time);
+  if (plan.options.method == "consensus-control") out.control.emplace(std::vector<double>(out.time.size(), 0.0), std::vector<double>(out.time.size(), 0.0));
   for (int seed = 0; seed < seeds; ++seed) {
-    const auto simulation = make_simulation(plan, &problem, plan.options.seed + static_cast<std::uint64_t>(seed));
+    const auto simulation = make_simulation(whole, &problem, plan.options.seed + static_cast<std::uint64_t>(seed));
     for (std::size_t k = 0; k < out.time.size(); ++k) {
       simulation->run_until(out.time[k]);
-      out.distance[k] += simulation->distance() / seeds;
+      const double distance = simulation->distance();
+      out.distance[k] += distance / seeds;
+      if (out.control) {
+        out.control->xi[k] += std::sqrt(distance * problem.dims()) / seeds;
+        out.control->target[k] += simulation->controller()->target() / seeds;
+      }
       out.loss[k] += problem.loss(simulation->mean()) / seeds;
     }
     out.gradients += static_cast<double>(simulation->gradients()) / seeds;
     out.exchanges += static_cast<double>(simulation->exchanges()) / seeds;
+    if (!out.control) continue;
+    out.control->tally += simulation->controller()->tally();
+    out.control->exchanges += static_cast<double>(simulation->control_exchanges()) / seeds;
   }
   double count = 0;
   for (std::size_t k = 0; k < out.time.size(); ++k) {

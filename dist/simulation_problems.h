@@ -1,6 +1,8 @@
 // What simulated workers can train on, and what comes of it over time.
 #pragma once
 
+#include <optional>
+
 #include "gossamer/dist/simulator.h"
 
 namespace gossamer::dist {
@@ -26,14 +28,21 @@ struct LogisticOptions {
 };
 std::unique_ptr<Problem> make_logistic(int workers, const LogisticOptions&);
 
+// What consensus control made of it: Xi = sqrt(mean |x_i - mean|^2) and its target at TrainingResult::time (0: none), means over seeds.
+struct ControlResult {
+  std::vector<double> xi, target;
+  ControlTally tally;                            // of all seeds
+  double exchanges = 0;                          // beyond the method's own, of the whole network, mean over seeds
+};
 struct TrainingResult {
   std::vector<double> time, loss, distance;      // of the mean model above its minimum; mean (x - mean)^2; means over seeds
   double stationary_loss = 0, stationary_distance = 0;          // means over time from stationary_from on
   double stationary_from = 0;
   int seeds = 0;
   double gradients = 0, exchanges = 0;           // of the whole network, means over seeds
+  std::optional<ControlResult> control;          // of consensus-control
 };
-// stationary_from < 0: time / 3
+// stationary_from < 0: time / 3. The run ends at `time`: control's phases are fractions of it.
 TrainingResult simulate_training(const SimulationPlan&, const Problem&, double time, int seeds, double stationary_from = -1);
 
 }  // namespace gossamer::dist

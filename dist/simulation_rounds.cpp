@@ -1,5 +1,7 @@
 // Synchronous methods in simulated time: one gradient of every worker and one round of mixing per unit of time.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
@@ -50,11 +52,12 @@ Method method_of(const std::string& name) {
   return name == "allreduce" ? Method::all_reduce : Method::local_sgd;
 }
 
-class RoundSimulation final : public Simulation {
+class RoundSimulation final : public Simulation, private ControlledWorkers {
  public:
   RoundSimulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed)
       : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims), plan_(plan), problem_(problem),
-        method_(method_of(plan.options.method)), noise_(seed, 2) {
+        method_(method_of(mixing_method(plan.options))), noise_(seed, 2) {
+    if (plan.options.method == "consensus-control") controller_.emplace(plan.options.control);
     for (int i = 0; i < workers_; ++i) {
       const std::vector<double> start = simulated_start(plan, problem, seed, i);
       x_.insert(x_.end(), start.begin(), start.end());
@@ -67,11 +70,14 @@ class RoundSimulation final : public Simulation {
   }
 
   void run_until(double t) override {
-    for (; static_cast<double>(round_) + 1 <= t; ++round_) {
+    for (; static_cast<double>(step_number_) + 1 <= t; ++step_number_) {
       if (problem_) compute_steps();
       advance();
+      if (controller_) control();
     }
   }
+  const ConsensusController* controller() const override { return controller_ ? &*controller_ : nullptr; }
+  i64 control_exchanges() const override { return control_exchanges_; }
 
  protected:
   void present(int worker, std::span<double> x) override {
@@ -80,16 +86,46 @@ class RoundSimulation final : public Simulation {
   }
 
  private:
+  // --- consensus control. Measured is the distance itself: so it is with the sketches of real workers, up to 1,024 parameters.
+  void control() {
+    theta_ = 0;
+    const i64 before = exchanges_;
+    controller_->control(*this);
+    control_exchanges_ += exchanges_ - before;
+  }
+  std::optional<Measured> measure(bool) override {
+    const SimulationOptions& o = plan_.options;
+    return Measured{.distance = std::sqrt(distance() * dims_), .theta = theta_, .gradient_norm = std::sqrt(squared_gradients_ / workers_),
+                    .progress = o.steps > 0 ? static_cast<double>(step_number_) / o.steps : 0, .learning_rate = o.learning_rate};
+  }
+  void gossip() override {
+    combine();
+    const auto d = static_cast<std::size_t>(dims_);
+    double moved = 0;                    // combine() has left the values of before in mixed_
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      const double by = x_[k] / weight_[k / d] - mixed_[k] / mixed_weight_[k / d];
+      moved += by * by;
+    }
+    theta_ = std::sqrt(moved / workers_);
+  }
+  bool average_exactly() override {
+    average();
+    return true;
+  }
+  double steps() const override { return plan_.options.steps; }
+
   // step_ = learning rate * direction, of every worker, at its own x (push-sum: at u / w).
   void compute_steps() {
     const auto n = static_cast<std::size_t>(workers_), d = static_cast<std::size_t>(dims_);
     std::vector<double> z(d);
     const bool shared = method_ == Method::all_reduce;
     if (shared) std::ranges::fill(step_, 0.0);
+    squared_gradients_ = 0;
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < d; ++k) z[k] = x_[i * d + k] / weight_[i];
       problem_->gradient(static_cast<int>(i), z, noise_, gradient_);
       ++gradients_;
+      for (const double g : gradient_) squared_gradients_ += g * g;
       for (std::size_t k = 0; k < d; ++k) {
         if (shared) step_[k] += gradient_[k] / static_cast<double>(n);      // the mean gradient, in the first row
         else step_[i * d + k] = direction(z[k], gradient_[k], momentum_[i * d + k]);
@@ -117,7 +153,7 @@ class RoundSimulation final : public Simulation {
         return average();
       case Method::local_sgd:
         subtract_steps();
-        if ((round_ + 1) % plan_.options.period == 0) average();
+        if ((step_number_ + 1) % plan_.options.period == 0) average();
         return;
     }
   }
@@ -132,6 +168,7 @@ class RoundSimulation final : public Simulation {
     const auto d = static_cast<std::size_t>(dims_);
     w.apply(x_, mixed_, d);
     x_.swap(mixed_);
+    ++round_;
     exchanges_half_ += static_cast<i64>(w.entries.size());
     exchanges_ = exchanges_half_ / 2;
     if (method_ != Method::push_sum) return;
@@ -140,11 +177,17 @@ class RoundSimulation final : public Simulation {
   }
 
   void average() {
-    const std::vector<double> all = mean();
-    for (std::size_t i = 0; i < x_.size(); ++i) x_[i] = all[i % all.size()];
+    const auto d = static_cast<std::size_t>(dims_);
+    std::vector<double> all(d, 0.0);     // push-sum: x_ is u = w z, and the weights' mean is 1
+    for (std::size_t k = 0; k < x_.size(); ++k) all[k % d] += x_[k] / workers_;
+    for (std::size_t k = 0; k < x_.size(); ++k) x_[k] = all[k % d] * weight_[k / d];
     count_all_reduce();
   }
-  void count_all_reduce() { exchanges_ += workers_ - 1; }      // each worker sends about two models' worth of data and receives as much
+  // Each worker sends about two models' worth of data and receives as much.
+  void count_all_reduce() {
+    exchanges_half_ += 2 * (static_cast<i64>(workers_) - 1);
+    exchanges_ = exchanges_half_ / 2;
+  }
 
   const SparseRound& round() {
     const i64 period = plan_.rounds->period(), k = round_ % period;
@@ -162,7 +205,11 @@ class RoundSimulation final : public Simulation {
   std::vector<double> x_, mixed_, step_, momentum_;          // [workers, dims]
   std::vector<double> gradient_;                             // [dims]
   std::vector<double> weight_, mixed_weight_;                // push-sum: x_ is u, the model is u / weight
-  i64 round_ = 0, exchanges_half_ = 0;
+  i64 step_number_ = 0, round_ = 0, exchanges_half_ = 0;     // round_: of mixing; control has rounds between two steps
+  std::optional<ConsensusController> controller_;
+  double squared_gradients_ = 0;                             // of the last step, sum over workers
+  double theta_ = 0;
+  i64 control_exchanges_ = 0;
 };
 
 }  // namespace

@@ -101,6 +101,8 @@ void finish(TimelineResult& out, const SimulationPlan& plan) {
 
 TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
   check<ConfigError>(seconds > 0 && std::isfinite(seconds), "simulate timeline: ", seconds, " seconds; it must be above 0");
+  check<ConfigError>(plan.options.method != "consensus-control", "simulate timeline: how often consensus-control gossips depends on how far apart the ",
+                     "workers are, and a time line has no parameters; quadratic and logreg have them");
   TimelineResult out;
   out.seconds = seconds;
   if (is_synchronous(plan.options.method)) {

@@ -11,7 +11,8 @@ namespace gossamer::dist {
 namespace {
 
 constexpr int kMostWorkers = 4096;
-const std::vector<std::string> kSynchronous = {"dpsgd", "dpsgd-atc", "allreduce", "sgp", "local-sgd"};
+const std::vector<std::string> kSynchronous = {"dpsgd", "dpsgd-atc", "allreduce", "sgp", "local-sgd", "consensus-control"};
+const std::vector<std::string> kControlled = {"dpsgd", "dpsgd-atc", "sgp", "local-sgd"};
 const std::vector<std::string> kAsynchronous = {"a2cid2", "adpsgd", "published"};
 const std::vector<std::string> kPairings = {"poisson", "matching", "handshake", "schedule", "rounds"};
 
@@ -23,7 +24,7 @@ std::string listed(const std::vector<std::string>& names) {
 
 std::string rounds_for(const SimulationOptions& o) {
   if (!o.rounds.empty()) return o.rounds;
-  if (o.method == "sgp") return "one-peer-exp-directed";
+  if (mixing_method(o) == "sgp") return "one-peer-exp-directed";
   if (o.pairing == "matching" && !is_synchronous(o.method)) return o.graph == "ring" ? "ring-matching" : "one-peer-exp";
   return "";
 }
@@ -59,12 +60,15 @@ Spread make_spread(const std::string& text) {
 }
 
 bool is_synchronous(const std::string& method) { return std::ranges::find(kSynchronous, method) != kSynchronous.end(); }
+const std::string& mixing_method(const SimulationOptions& o) { return o.method == "consensus-control" ? o.control.method : o.method; }
 
 SimulationPlan plan_simulation(const SimulationOptions& o) {
   check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers, "simulate: ", o.workers, " workers; from 2 to ", kMostWorkers,
                      " can be simulated");
   check<ConfigError>(is_synchronous(o.method) || std::ranges::find(kAsynchronous, o.method) != kAsynchronous.end(), "simulate: method \"",
                      o.method, "\" is unknown; known are: ", listed(kAsynchronous), ", ", listed(kSynchronous));
+  check<ConfigError>(o.method != "consensus-control" || std::ranges::find(kControlled, o.control.method) != kControlled.end(),
+                     "simulate: consensus-control of \"", o.control.method, "\" is not possible; it can control: ", listed(kControlled));
   check<ConfigError>(std::ranges::find(kPairings, o.pairing) != kPairings.end(), "simulate: pairing \"", o.pairing,
                      "\" is unknown; known are: ", listed(kPairings));
   check<ConfigError>(o.realised_rate == 1 || o.pairing == "poisson", "simulate: a realised rate can be set with pairing poisson only");

@@ -1,5 +1,6 @@
 // Networks of workers in simulated time. What is simulated is the machines; the algorithm is the one that trains: WorkerState, Pairing,
-// GradientClock, RateTracker, Graph and Rounds are the very same classes. One thread, no clock, the same numbers for the same seed.
+// GradientClock, RateTracker, Graph, Rounds and ConsensusController are the very same classes. One thread, no clock, the same numbers for the
+// same seed.
 //
 // Time is counted in mean gradient durations. Three kinds of network, by what they idealise:
 //   events   exchanges are instantaneous, at Poisson times (what the theory describes) or in matching rounds
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "gossamer/core/random.h"
+#include "gossamer/dist/consensus_controller.h"
 #include "gossamer/dist/graph.h"
 #include "gossamer/dist/rounds.h"
 
@@ -42,7 +44,7 @@ struct SimulationOptions {
   std::string graph = "ring";
   int workers = 64;
   // a2cid2, adpsgd, published (A2CiD2 with the events in the order of the published code: for teaching); synchronous: dpsgd (adapt while
-  // communicating), dpsgd-atc (adapt, then combine), allreduce, sgp (push-sum), local-sgd
+  // communicating), dpsgd-atc (adapt, then combine), allreduce, sgp (push-sum), local-sgd, consensus-control (of one of these, see `control`)
   std::string method = "a2cid2";
   // Of asynchronous methods. Ideal: poisson, or matching (by rounds, at whole times); with latencies, as in training: handshake, schedule,
   // rounds (partner_policy.h).
@@ -51,6 +53,8 @@ struct SimulationOptions {
   double rate = 1;                       // exchanges per worker and gradient: on average, or at most (rate_is_limit)
   bool rate_is_limit = false;            // no worker does more than `rate`: the hub of a star then slows down the network
   int period = 8;                        // local-sgd: steps between averages
+  ConsensusControlOptions control{};     // its method may be dpsgd-atc as well
+  double steps = 0;                      // of the whole run: what its phases are fractions of; 0: it has no end
   int dims = 16;
   std::uint64_t seed = 0;
   double eta_scale = 1, realised_rate = 1;             // to see A2CiD2 diverge: eta times this; exchanges at this part of the rate only
@@ -78,6 +82,8 @@ struct SimulationPlan {
 };
 SimulationPlan plan_simulation(const SimulationOptions&);
 bool is_synchronous(const std::string& method);
+// The method that mixes: of consensus-control, the one under control.
+const std::string& mixing_method(const SimulationOptions&);
 
 class Simulation {
  public:
@@ -88,6 +94,9 @@ class Simulation {
   std::vector<double> mean();
   i64 exchanges() const { return exchanges_; }         // pairwise; a message in one direction is half
   i64 gradients() const { return gradients_; }
+  // Of consensus-control; and how many of the exchanges are its own.
+  virtual const ConsensusController* controller() const { return nullptr; }
+  virtual i64 control_exchanges() const { return 0; }
 
  protected:
   Simulation(int workers, int dims) : workers_(workers), dims_(dims) {}

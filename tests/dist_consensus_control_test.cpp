@@ -62,7 +62,7 @@ Kept train(int n, const ConsensusControlOptions& control, int steps, const char*
     if (rank == 0) kept.stats = m->stats();
     const auto mine = m->stats();
     m->finish();
-    EXPECT_EQ(mine.extra_gossip, m->stats().extra_gossip);
+    EXPECT_EQ(mine.control.gossip, m->stats().control.gossip);
   });
   return kept;
 }
@@ -84,14 +84,14 @@ TEST(ConsensusControl, KeepsTheDistanceAtItsTarget) {
   EXPECT_EQ(kept.target[30], 0) << "while it measures";
   const double reached = mean_from(kept.distance, 70);
   EXPECT_NEAR(reached, target, .2 * target);
-  EXPECT_GT(kept.stats.extra_gossip, 100);
+  EXPECT_GT(kept.stats.control.gossip, 100);
   EXPECT_GT(kept.stats.theta, 0);
   // The cheap bound: Xi <= theta / (1 - lambda_2), of the last gossip step.
   EXPECT_LT(kept.distance.back(), 1.1 * kept.stats.theta / (1 - .80474));
   RecordProperty("plateau", std::to_string(plateau));
   RecordProperty("target", std::to_string(target));
   RecordProperty("reached", std::to_string(reached));
-  RecordProperty("extra_gossip", static_cast<int>(kept.stats.extra_gossip));
+  RecordProperty("extra_gossip", static_cast<int>(kept.stats.control.gossip));
 }
 
 TEST(ConsensusControl, FollowsPhasesAndEscapesToExactAverages) {
@@ -106,8 +106,8 @@ TEST(ConsensusControl, FollowsPhasesAndEscapesToExactAverages) {
   EXPECT_LT(kept.distance[40], 1e-5) << "phase 1 averages exactly";
   EXPECT_GT(kept.distance[65], 1e-2) << "phase 2 measures first";
   EXPECT_GT(kept.target.back(), 0);
-  EXPECT_EQ(kept.stats.extra_gossip, 0);
-  EXPECT_GT(kept.stats.exact_averages, 30);
+  EXPECT_EQ(kept.stats.control.gossip, 0);
+  EXPECT_GT(kept.stats.control.exact_averages, 30);
 }
 
 TEST(ConsensusControl, OnlineAimsAtTheLearningRateTimesTheGradientNorm) {
@@ -118,7 +118,7 @@ TEST(ConsensusControl, OnlineAimsAtTheLearningRateTimesTheGradientNorm) {
   // |g| = sqrt(512) on average.
   EXPECT_NEAR(kept.target.back(), .7 * .1 * std::sqrt(512.0), .05 * kept.target.back());
   EXPECT_LE(mean_from(kept.distance, 20), 1.02 * kept.target.back());
-  EXPECT_GT(kept.stats.extra_gossip, 50);
+  EXPECT_GT(kept.stats.control.gossip, 50);
 }
 
 TEST(ConsensusControl, RefusesWhatItCantDo) {

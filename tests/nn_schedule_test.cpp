@@ -1,4 +1,4 @@
-// Learning-rate curves at the places where they are known.
+// Learning-rate curves at the places where they are known. Oracle T21.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +10,10 @@
 namespace gossamer::nn {
 namespace {
 
-// The recipe of the A2CiD2 experiments for n workers of batch 128: warm-up over 5 "epochs" from 0.1 to 0.1 * 128 n / 256.
+// The gradients of a run of the A2CiD2 experiments: whole batches of 128 in an epoch, and as many for each worker.
+int gradients(int n, int images, int epochs) { return n * (epochs * (images / 128) / n); }
+
+// Its recipe for n workers of batch 128: warm-up over 5 "epochs" from 0.1 to 0.1 * 128 n / 256.
 struct Recipe {
   double total, peak;
   Schedule rate;
@@ -35,7 +38,10 @@ std::vector<int> changes(const Recipe& recipe, int n) {
   return out;
 }
 
-TEST(Schedule, HasThePublishedStepsOfImageNetOn64And16Workers) {
+TEST(Schedule, T21_HasThePublishedStepsOfImageNetOn64And16Workers) {
+  EXPECT_EQ(gradients(64, 1'281'167, 90), 64 * 14'075);
+  EXPECT_EQ(gradients(64, 1'281'167, 90), 900'800);
+  EXPECT_EQ(gradients(16, 1'281'167, 90), 16 * 56'300);
   const Recipe wide(64, 900'800, 90, {0.3, 0.6, 0.8});
   EXPECT_DOUBLE_EQ(wide.rate(0), 0.1);
   EXPECT_DOUBLE_EQ(wide.peak, 3.2);
@@ -46,7 +52,9 @@ TEST(Schedule, HasThePublishedStepsOfImageNetOn64And16Workers) {
   EXPECT_EQ(changes(narrow, 16), (std::vector{3128, 16'890, 33'780, 45'040}));
 }
 
-TEST(Schedule, HasThePublishedStepsOfCifarOn32Workers) {
+TEST(Schedule, T21_HasThePublishedStepsOfCifarOn32Workers) {
+  EXPECT_EQ(gradients(32, 50'000, 300), 32 * 3'656);
+  EXPECT_EQ(gradients(32, 50'000, 300), 116'992);
   const Recipe cifar(32, 116'992, 300, {0.5, 0.75});
   EXPECT_DOUBLE_EQ(cifar.peak, 1.6);
   EXPECT_EQ(changes(cifar, 32), (std::vector{61, 1828, 2742}));

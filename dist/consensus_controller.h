@@ -1,0 +1,86 @@
+// How far apart workers may be while they train, and what is done when they are further (Kong et al., ICML 2021): after a local step they gossip
+// on until their distance Xi = sqrt(mean |x_i - mean|^2) is below a target. The same class controls the workers of a run (consensus_control.h)
+// and those of a simulation (simulation_rounds.cpp); what it acts on is behind ControlledWorkers.
+//
+// target "plateau": the run has phases; at the start of each the distance without control, Xi_max, is measured, and the phase aims at a
+// fraction of it. "online": factor * learning rate * (mean gradient norm, smoothed), with nothing to measure first.
+// A fraction of 0, or a target that `most` gossip steps do not reach, is met by an exact average (all-reduce).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::dist {
+
+struct ConsensusControlOptions {
+  std::string method = "dpsgd";        // the synchronous method under control
+  std::string target = "plateau";      // plateau: fractions of the distance without control, measured; online: factor * learning rate * gradient norm
+  std::vector<double> phases{};        // plateau: fractions of the run at which the next phase begins, ascending
+  std::vector<double> fractions{0.25}; // plateau: the target of each phase (one more than phases); 0: exact averages; 1 or more: no control
+  double measure = 0.02;               // plateau: fraction of the run at the start of a phase that is left alone to measure its distance
+  double factor = 1;                   // online
+  int most = 100;                      // gossip steps after one local step; who needs more averages exactly (all-reduce)
+};
+
+// All workers of a network. In a real one each worker has a controller and a ControlledWorkers of its own, and their calls are collective.
+class ControlledWorkers {
+ public:
+  // Means over all workers, the same numbers on each of them: so all decide alike.
+  struct Measured {
+    double distance = 0;               // Xi
+    double theta = 0;                  // sqrt(mean |x' - x|^2) of the gossip() before; 0: there was none in this step
+    double gradient_norm = 0;          // sqrt(mean |g_i|^2), if wanted
+    double progress = 0;               // of the run, from 0 to 1; 0: it has no end
+    double learning_rate = 0;
+  };
+  virtual ~ControlledWorkers() = default;
+  virtual std::optional<Measured> measure(bool gradients) = 0;      // none after a death: everything begins anew then, see forget()
+  virtual void gossip() = 0;                                        // one more round of mixing
+  virtual bool average_exactly() = 0;                               // false if a death came in between
+  virtual double steps() const = 0;                                 // of the whole run; 0: it has no end
+};
+
+// What control has done so far, and what that took.
+struct ControlTally {
+  i64 steps = 0;                       // local steps after which there was a target
+  i64 near = 0;                        // of those: Xi was within 20 % of it in the end
+  double ratio_sum = 0;                // of Xi / target over those steps, after control
+  double least = 0, most = 0;          // Xi / target
+  i64 gossip = 0, exact_averages = 0;  // rounds and all-reduces beyond the method's own
+  i64 measurements = 0;                // all-reduces of 8 KB
+  double ratio() const { return steps > 0 ? ratio_sum / static_cast<double>(steps) : 0; }
+  void count(double distance, double target);
+  ControlTally& operator+=(const ControlTally&);
+};
+
+class ConsensusController {
+ public:
+  explicit ConsensusController(const ConsensusControlOptions&);     // ConfigError: what is wrong with them
+  void control(ControlledWorkers&);                                 // after each local step
+  void forget();                                                    // all workers begin again: measure first, no target
+  double target() const { return target_; }                         // 0: none now
+  double distance() const { return distance_; }                     // after the last step; below 0: not known yet
+  double theta() const { return theta_; }                           // of the last gossip step
+  const ControlTally& tally() const { return tally_; }
+
+ private:
+  std::optional<ControlledWorkers::Measured> measure(ControlledWorkers&);
+  void follow(const ControlledWorkers::Measured&, double steps);    // phase and target; rests on measured numbers only
+  void end_measuring();
+  bool online() const { return options_.target == "online"; }
+
+  const ConsensusControlOptions options_;
+  int phase_ = -1;
+  std::vector<double> uncontrolled_;   // distances since the phase began, while it is measured
+  i64 to_measure_ = 0;                 // steps still left alone
+  double target_ = 0;
+  bool exact_ = false;                 // exact averages in this phase
+  double gradient_norm_ = -1;          // moving average
+  double distance_ = -1, theta_ = 0;
+  ControlTally tally_;
+};
+
+}  // namespace gossamer::dist
