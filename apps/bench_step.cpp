@@ -1,8 +1,10 @@
-// `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of inference, on synthetic images.
+// `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of inference, on synthetic images or fed by the
+// loader.
 #include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 
@@ -50,6 +53,37 @@ Tensor random_labels(i64 batch, i64 classes) {
   return Tensor::from(labels, Shape{batch});
 }
 
+struct Input { Tensor images, labels; };
+
+// One synthetic batch again and again, or what the loader makes of real pictures.
+class Feed {
+ public:
+  Feed(const BenchStepOptions& o, int side, i64 classes, DType type) : type_(type) {
+    if (o.data.empty()) {
+      fixed_ = {random_images(o.batch, side).to(type), random_labels(o.batch, classes)};
+      return;
+    }
+    const auto set = data::open({o.data});
+    classes_ = static_cast<i64>(set->classes().size());
+    const data::Augment crop = o.eval ? data::Augment::none : side <= 64 ? data::Augment::pad_crop_flip : data::Augment::resized_crop_flip;
+    loader_ = std::make_unique<data::Loader>(set, data::LoaderOptions{.batch = o.batch, .size = side, .augment = crop, .threads = o.data_threads});
+  }
+  Input next() {
+    if (!loader_) return fixed_;
+    data::Batch batch = loader_->next();
+    if (!batch.images.defined()) batch = loader_->next();      // the next epoch
+    return {normalize(batch.images, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, type_), batch.labels};
+  }
+  i64 classes() const { return classes_; }                     // of the data; 0: synthetic
+  double wait_s() const { return loader_ ? loader_->stats().wait_s : 0; }
+
+ private:
+  DType type_;
+  Input fixed_;
+  i64 classes_ = 0;
+  std::unique_ptr<data::Loader> loader_;
+};
+
 double median(std::vector<double> v) {
   std::ranges::sort(v);
   const std::size_t half = v.size() / 2;
@@ -60,32 +94,34 @@ double median(std::vector<double> v) {
 
 int bench_step(const BenchStepOptions& o) {
   check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16", "bench step: --dtype ", o.dtype, " is unknown; use f32 or bf16");
+  check<ConfigError>(o.data_threads >= 1, "bench step: --data-threads must be at least 1");
   check<ConfigError>(o.batch >= 1 && o.steps >= 1 && o.warmup >= 0 && o.size >= 0 && o.seconds >= 0,
                      "bench step: --batch and --steps must be at least 1; --warmup, --size and --seconds not negative");
   set_compute_threads(o.threads);
   if (!o.backend.empty()) use_cpu_backend(o.backend);
   const DType type = o.dtype == "bf16" ? DType::bf16 : DType::f32;
   const models::ModelInfo& info = models::info(o.model);
-  const auto model = models::make(o.model);
+  Feed feed(o, o.size ? o.size : info.image_size, info.classes, type);
+  const auto model = models::make(o.model, {.classes = feed.classes()});
   FlatParams params(model->parameters(), model->buffers(), {.compute = type});
   nn::Sgd optimizer(params, {.momentum = 0.9f, .weight_decay = 1e-4f});
-  const Tensor images = random_images(o.batch, o.size ? o.size : info.image_size).to(type), labels = random_labels(o.batch, info.classes);
   model->train(!o.eval);
 
   const auto step = [&] {
+    const Input input = feed.next();
     if (o.eval) {
       const NoGrad no_grad;
-      model->forward(images);
+      model->forward(input.images);
       return;
     }
     params.zero_grad();
-    cross_entropy(model->forward(images), labels).backward();
+    cross_entropy(model->forward(input.images), input.labels).backward();
     optimizer.step(0.01f);
   };
 
   for (int i = 0; i < o.warmup; ++i) step();
   std::vector<double> times, cpu_times;
-  const double begin = seconds_now();
+  const double begin = seconds_now(), waited = feed.wait_s();
   const auto enough = [&](double now) {
     return o.seconds > 0 ? now - begin >= o.seconds && times.size() >= 5 : times.size() >= static_cast<std::size_t>(o.steps);
   };
@@ -99,6 +135,7 @@ int bench_step(const BenchStepOptions& o) {
     cpu_last = cpu_now;
   }
 
+  const double wait_s = feed.wait_s() - waited, wait_fraction = wait_s / (seconds_now() - begin);
   const double middle = median(times), images_per_s = o.batch / middle;
   const MemoryStats memory = memory_stats();
   if (o.json) {
@@ -107,6 +144,7 @@ int bench_step(const BenchStepOptions& o) {
     out.add("threads", o.threads).add("dtype", o.dtype).add("mode", o.eval ? "eval" : "train").add("samples", times.size());
     out.add("ms_median", 1e3 * middle).add("ms_min", 1e3 * std::ranges::min(times)).add("images_per_s", images_per_s);
     out.add("cpu_ms_median", 1e3 * median(cpu_times));
+    if (!o.data.empty()) out.add("data", o.data).add("data_threads", o.data_threads).add("data_wait_s", wait_s).add("data_wait_fraction", wait_fraction);
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_rss());
     fmt::print("{}\n", out.str());
     return 0;
@@ -115,6 +153,7 @@ int bench_step(const BenchStepOptions& o) {
              o.threads == 1 ? "" : "s", backend(Device::cpu()).name());
   fmt::print("  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process {:.1f} MB at most\n", images_per_s, 1e3 * middle,
              1e3 * std::ranges::min(times), static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_rss()) / 1e6);
+  if (!o.data.empty()) fmt::print("  data wait {:.2f} % of the time, {} data thread{}\n", 100 * wait_fraction, o.data_threads, o.data_threads == 1 ? "" : "s");
   return 0;
 }
 

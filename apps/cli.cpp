@@ -171,7 +171,7 @@ int parse_and_run(int argc, char** argv) {
   BenchStepOptions step_options;
   CLI::App* bench_app = app.add_subcommand("bench", "Measurements");
   bench_app->require_subcommand(1);
-  CLI::App* step_app = bench_app->add_subcommand("step", "Time of whole training steps on synthetic images");
+  CLI::App* step_app = bench_app->add_subcommand("step", "Time of whole training steps, on synthetic images or fed by the loader");
   step_app->add_option("--model", step_options.model, "");
   step_app->add_option("--batch", step_options.batch, "");
   step_app->add_option("--threads", step_options.threads, "");
@@ -181,6 +181,8 @@ int parse_and_run(int argc, char** argv) {
   step_app->add_flag("--eval", step_options.eval, "inference instead of training");
   step_app->add_option("--warmup", step_options.warmup, "steps before");
   step_app->add_option("--size", step_options.size, "image side; 0: the model's own");
+  step_app->add_option("--data", step_options.data, "pictures, as data.train; not given: synthetic images");
+  step_app->add_option("--data-threads", step_options.data_threads, "loader threads");
   step_app->add_option("--backend", step_options.backend, "onednn or reference");
   step_app->add_flag("--json", step_options.json, "");
   step_app->callback([&] { code = bench_step(step_options); });

@@ -79,7 +79,8 @@ struct MakeShapesCommand {
 };
 int make_shapes(const MakeShapesCommand&);
 
-// Times whole training steps (forward, backward, optimizer) on synthetic images. --json prints images_per_s, ms_median, peak_bytes.
+// Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures that the loader feeds. --json prints
+// images_per_s, ms_median, peak_bytes, data_wait_fraction.
 struct BenchStepOptions {
   std::string model = "resnet20-cifar";
   int batch = 128;
@@ -89,6 +90,8 @@ struct BenchStepOptions {
   double seconds = 0;                   // above 0: as many steps as fit this time, instead of `steps`
   bool eval = false;                    // inference
   int size = 0;                         // image side; 0: the model's own
+  std::string data;                     // pictures to train on, as data.train; empty: synthetic
+  int data_threads = 1;
   std::string backend;                  // empty: the default one
   bool json = false;
 };
