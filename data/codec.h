@@ -40,7 +40,7 @@ void check_size(ImageSize, const std::string& name);                       // Da
 void check_box(Box, ImageSize, const std::string& name);                   // ShapeError unless inside
 void copy_box(const std::uint8_t* pixels, ImageSize, Box, Image& out);     // from a whole picture
 
-struct JpegOptions { int quality = 85; int h = 2, v = 2; bool progressive = false; };   // h x v: chroma subsampling
+struct JpegOptions { int quality = 85; int h = 2, v = 2; bool progressive = false, optimised = false; };   // h x v: chroma subsampling; Huffman tables of its own
 std::vector<std::byte> encode_jpeg(const Image&, JpegOptions = {});
 
 }  // namespace gossamer::data
