@@ -21,6 +21,7 @@ namespace gossamer::dist {
 class AsioLink final : public ControlLink {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
+  static constexpr std::uint64_t kLetter = 0x6c657474657221ull;
 
   // Returns when all workers have met; with LaunchInfo::rejoin, when one of those that go on has answered and all it knows of were dialed.
   // DistError names who is missing.
@@ -66,6 +67,7 @@ class AsioLink final : public ControlLink {
     std::function<void(int peer, const std::string& why)> dead;  // our own rank: this worker is out
     std::function<void(int peer)> joined;
     std::function<void(int peer, std::uint64_t session, std::uint64_t opened)> reset;  // reset_edge() of a peer
+    std::function<void(int peer, std::span<const char>)> letter;  // put() of a peer under kLetter: every one of them, in order
   };
   void on_events(Hooks);
 

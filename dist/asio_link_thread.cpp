@@ -71,6 +71,11 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f, const w
       return true;
     }
     case Kind::key_value: {
+      if (f.key == kLetter) {
+        std::lock_guard lock(hooks_mutex);
+        if (hooks.letter) hooks.letter(rank, {reinterpret_cast<const char*>(payload.data()), payload.size()});
+        return true;
+      }
       {
         std::lock_guard lock(mutex);
         if (from.kept.size() >= kMaxKept) from.kept.clear();  // leftovers of sessions that failed long ago

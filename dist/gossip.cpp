@@ -21,6 +21,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
                      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
   state_.alive = group.size();
   state_.stats.alive = group.size();
+  if (group.size() > 1) state_.carrier = options.carrier ? options.carrier(group, params.size()) : host_carrier(group, params.size());
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
   const RunFacts facts{.method = name(), .graph = graph.name, .pairing = options.pairing, .rank = group.rank(), .workers = group.size(), .seed = options.seed,
@@ -78,11 +79,13 @@ void GossipMethod::step(double learning_rate) {
     state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
     check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ", state_.worker.gossip.eta, ", not ",
                      recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
+    if (state_.carrier) state_.carrier->gradient_begins();
     state_.worker.gradient_event(static_cast<double>(state_.clock.count()), [&](double c, double s) {
       if (!state_.worker.has_twin()) return optimizer_.step(rate, nullptr, factor);
       const Twin twin{state_.worker.twin(), static_cast<float>(c), static_cast<float>(s)};
       optimizer_.step(rate, &twin, factor);
     });
+    if (state_.carrier) state_.carrier->gradient_ended();
     state_.progress += 1;
     ++state_.stats.gradients;
     if (state_.giver && state_.giver->wanted()) state_.give();

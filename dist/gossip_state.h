@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "gossamer/dist/carrier.h"
 #include "gossamer/dist/clock.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/method.h"
@@ -23,6 +24,7 @@ struct GossipState {
   std::condition_variable changed;       // the hold moved, an exchange ended, or error was set
 
   WorkerState<Tensor> worker;
+  std::unique_ptr<Carrier> carrier;      // none: this worker is alone
   Tensor buffers;                        // batch-norm statistics; the training thread writes them, under no lock
   GradientClock clock;
   RateTracker rate;

@@ -1,7 +1,7 @@
 // Snapshot, payload, jump.
 #include "gossamer/dist/gossip_transfer.h"
 
-#include <cstring>
+#include <cmath>
 
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/exchange_trace.h"
@@ -10,17 +10,11 @@ namespace gossamer::dist {
 namespace {
 
 constexpr double kSettleLimit = 30;          // seconds for an exchange that was given up to let go of its buffers
-constexpr int kProgressFloats = 6;           // three doubles
 
 }  // namespace
 
-Transfer::Transfer(GossipState& state, Group& group, const MethodOptions& options) : state_(state), group_(group), options_(options) {
-  const i64 size = state.worker.x().numel();
-  send_ = Tensor::zeros({size + kProgressFloats});
-  receive_ = Tensor::zeros({size + kProgressFloats});
-  own_ = send_.slice(0, size);
-  theirs_ = receive_.slice(0, size);
-}
+Transfer::Transfer(GossipState& state, Group& group, const MethodOptions& options)
+    : state_(state), group_(group), options_(options), carrier_(*state.carrier) {}
 
 void Transfer::begin(const Meeting& meeting) {
   peer_ = meeting.peer;
@@ -30,20 +24,18 @@ void Transfer::begin(const Meeting& meeting) {
     std::unique_lock lock(state_.mutex);
     state_.changed.wait(lock, [&] { return !state_.held; });           // a copy is being taken: short
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
-    mark_ = state_.worker.snapshot(time_, own_);
+    carrier_.snapshot(state_.worker, time_);
     own_progress_ = {state_.settled ? NAN : state_.progress, state_.beyond, state_.members};
     gradients_ = state_.stats.gradients;
     state_.record({.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
     state_.in_flight = true;
     trace_departure(group_.rank(), peer_, session_);
   }
-  static_assert(sizeof own_progress_ == kProgressFloats * sizeof(float));
-  std::memcpy(send_.as<float>() + own_.numel(), &own_progress_, sizeof own_progress_);
   // What came through in the record shall come through again, and may have to wait for its partner.
   limit_ = meeting.t ? kReplayPatience * options_.exchange_timeout_s : limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  group_.payload().exchange(peer_, session_, send_.span<float>(), receive_.span<float>(), Seconds(limit_));
+  carrier_.start(peer_, session_, own_progress_, Seconds(limit_));
 }
 
 // A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time it needs.
@@ -54,7 +46,8 @@ double Transfer::limit(int peer) {
 
 bool Transfer::end(bool arrived) {
   trace_transfer(peer_, began_us_);
-  const double distance = arrived ? squared_distance(own_, theirs_) : 0;
+  const Carrier::Arrival arrival = arrived ? carrier_.arrived() : Carrier::Arrival{};
+  const double distance = arrival.squared_distance;
   ExchangeRecord done{.peer = peer_, .session = session_, .time = time_, .distance = std::sqrt(distance), .seconds = wall_seconds() - began_,
                       .staleness = 0, .ok = arrived && std::isfinite(distance)};
   {
@@ -62,9 +55,8 @@ bool Transfer::end(bool arrived) {
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
-      Progress theirs;
-      std::memcpy(&theirs, receive_.as<float>() + own_.numel(), sizeof theirs);
-      state_.worker.apply(mark_, own_, theirs_);
+      const Progress& theirs = arrival.theirs;
+      carrier_.apply(state_.worker);
       if (std::isfinite(own_progress_.progress) && std::isfinite(theirs.progress) && own_progress_.members == theirs.members) {
         state_.progress -= 0.5 * (own_progress_.progress - theirs.progress);
         state_.beyond -= 0.5 * (own_progress_.beyond - theirs.beyond);
@@ -92,11 +84,11 @@ bool Transfer::end(bool arrived) {
 }
 
 void Transfer::abort() {
-  if (under_way()) group_.payload().abort(peer_);
+  if (under_way()) carrier_.abort(peer_);
 }
 
 void Transfer::settle() {
-  if (under_way()) group_.payload().settle(Seconds(kSettleLimit));
+  if (under_way()) carrier_.settle(Seconds(kSettleLimit));
 }
 
 }  // namespace gossamer::dist

@@ -28,18 +28,14 @@ class Transfer {
   GossipState& state_;
   Group& group_;
   const MethodOptions& options_;
-  // What both sides know of the run's progress travels behind x. progress: NaN once it is settled.
-  struct Progress { double progress, beyond, members; };
-
   double limit(int peer);
 
-  Tensor send_, receive_;                // [size + 6]: a snapshot of x, then Progress
-  Tensor own_, theirs_;                  // their first `size` elements
+  Carrier& carrier_;
   int peer_ = -1;
   std::uint64_t session_ = 0;
   i64 gradients_ = 0;                    // own, at the snapshot
   Progress own_progress_{};
-  double mark_ = 0, time_ = 0, began_us_ = 0, began_ = 0, limit_ = 0;
+  double time_ = 0, began_us_ = 0, began_ = 0, limit_ = 0;
   std::map<int, AdaptiveDeadline> limits_;       // of each edge
 };
 

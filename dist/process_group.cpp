@@ -1,6 +1,8 @@
 // Puts control link, payload and collectives together, and carries deaths from the first to the other two.
 #include "gossamer/dist/process_group.h"
 
+#include <mutex>
+
 #include "gossamer/core/error.h"
 #include "gossamer/dist/asio_link.h"
 #include "gossamer/dist/event_queue.h"
@@ -56,6 +58,30 @@ struct SoloGroup final : Group {
 };
 
 #ifdef GOSSAMER_HAS_GLOO
+// Letters ride on the control connections.
+class LinkMailbox final : public Mailbox {
+ public:
+  explicit LinkMailbox(AsioLink& link) : link_(link) {}
+  void send(int peer, std::span<const char> letter) override { link_.put(peer, AsioLink::kLetter, {letter.begin(), letter.end()}); }
+  void read(Readers readers) override {
+    std::lock_guard lock(mutex_);
+    readers_ = std::move(readers);
+  }
+  void letter(int peer, std::span<const char> bytes) {
+    std::lock_guard lock(mutex_);
+    if (readers_.letter) readers_.letter(peer, bytes);
+  }
+  void dead(int peer) {
+    std::lock_guard lock(mutex_);
+    if (readers_.dead) readers_.dead(peer);
+  }
+
+ private:
+  AsioLink& link_;
+  std::mutex mutex_;
+  Readers readers_;
+};
+
 class ProcessGroup final : public Group {
  public:
   ProcessGroup(const LaunchInfo& info, const JoinOptions& options)
@@ -63,15 +89,18 @@ class ProcessGroup final : public Group {
         link_(info, options),
         device_(make_gloo_device(link_.local_address())),
         payload_(link_, device_),
+        mailbox_(link_),
         collectives_(link_, device_, limit_) {
     link_.on_events({.dead =
                          [this](int rank, const std::string& why) {
                            if (rank == link_.rank()) payload_.abort(rank);
                            else payload_.forget(rank);
+                           mailbox_.dead(rank);
                            collectives_.died(rank, why == "left");
                          },
                      .joined = [this](int) { collectives_.joined(); },
-                     .reset = [this](int rank, std::uint64_t session, std::uint64_t opened) { payload_.peer_failed(rank, session, opened); }});
+                     .reset = [this](int rank, std::uint64_t session, std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
+                     .letter = [this](int rank, std::span<const char> bytes) { mailbox_.letter(rank, bytes); }});
     if (info.rejoin) return;     // the others are at work: rebuild() when all agree
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
@@ -89,6 +118,7 @@ class ProcessGroup final : public Group {
   int size() const override { return link_.size(); }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
+  Mailbox* mailbox() override { return &mailbox_; }
   Collectives& collectives() override { return collectives_; }
   void rebuild(const std::vector<int>& members, std::uint32_t epoch) override { collectives_.rebuild(members, epoch, limit_); }
   std::vector<int> alive() const override { return link_.alive(); }
@@ -99,6 +129,7 @@ class ProcessGroup final : public Group {
   AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
   std::shared_ptr<gloo::transport::Device> device_;
   GlooPayload payload_;
+  LinkMailbox mailbox_;
   GlooCollectives collectives_;
 };
 #endif

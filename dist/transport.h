@@ -68,6 +68,20 @@ class Payload {
   virtual void settle(Seconds limit) = 0;
 };
 
+// Small letters from the exchange machinery of one worker to that of another, where it needs words of its own (gpu_payload.h). In order;
+// nothing of a lost connection comes after `dead`.
+class Mailbox {
+ public:
+  virtual ~Mailbox() = default;
+  virtual void send(int peer, std::span<const char>) = 0;        // from any thread; dropped if the connection is lost
+  struct Readers {
+    std::function<void(int peer, std::span<const char>)> letter;
+    std::function<void(int peer)> dead;
+  };
+  // Called by a thread of the link; must be quick. Empty functions: nobody is called any more when this returns.
+  virtual void read(Readers) = 0;
+};
+
 // Operations of all living workers. Every call has the deadline given at construction; DistError names who is missing.
 class Collectives {
  public:
@@ -87,6 +101,7 @@ class Group {
   virtual int size() const = 0;                                    // at the start
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
+  virtual Mailbox* mailbox() { return nullptr; }                   // none: GPUs exchange through the payload
   // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt when the set changes. A set, and an epoch,
   // may come again: a rebuild never meets leftovers of an earlier one.
   virtual Collectives& collectives() = 0;
