@@ -108,7 +108,7 @@ void backward(const Tensor& root) {
   }
   // 2. Newest first: every consumer of a tensor has a higher number than its maker.
   std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
-  gather(*root.slot(), Tensor::full(root.shape(), 1.0f, root.dtype()), "backward");
+  gather(*root.slot(), Tensor::full(root.shape(), 1.0f, root.dtype(), root.device()), "backward");
   while (!order.empty()) {
     const std::shared_ptr<Node> node = std::move(order.back());
     order.pop_back();

@@ -7,6 +7,7 @@
 namespace gossamer {
 
 Backend& reference_backend();            // backend_reference.cpp
+Backend& cuda_backend(Device);           // backend_cuda.cpp
 #ifdef GOSSAMER_HAS_ONEDNN
 Backend& onednn_backend();               // backend_onednn.cpp
 #endif
@@ -37,7 +38,7 @@ const Entry& find(const std::string& name) {
 }  // namespace
 
 Backend& backend(Device device) {
-  check<DeviceError>(device.is_cpu(), "backend: no backend for ", device, " in this build; configure with -DGOSSAMER_CUDA=ON");
+  if (!device.is_cpu()) return cuda_backend(device);
   return in_use.load(std::memory_order_relaxed)->get();
 }
 Backend& backend(const std::string& name) { return find(name).get(); }

@@ -46,9 +46,9 @@ class Backend {
                                const Tensor& inv_std, bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) = 0;
 };
 
-Backend& backend(Device);                            // the one in use; CPU: "onednn" unless set otherwise
-Backend& backend(const std::string& name);           // DeviceError lists what this build has
+Backend& backend(Device);                            // the one in use; CPU: "onednn" unless set otherwise; a GPU: "cuda" (backend_cuda.h)
+Backend& backend(const std::string& name);           // of the CPU; DeviceError lists what this build has
 void use_cpu_backend(const std::string& name);       // "reference" or "onednn", for the whole process
-std::vector<std::string> backend_names();
+std::vector<std::string> backend_names();            // of the CPU
 
 }  // namespace gossamer

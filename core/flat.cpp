@@ -32,11 +32,14 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     if (tensor.rank() >= 2) decayed_ = offset;
   }
   const i64 size = offset;
-  values_ = Tensor::zeros({size});
-  grads_ = Tensor::zeros({size});
+  const Device device = params_.empty() ? Device() : params_[0].tensor.device();
+  for (const auto& [name, tensor] : params_)
+    check<DeviceError>(tensor.device() == device, "FlatParams: parameter \"", name, "\" is on ", tensor.device(), ", others on ", device);
+  values_ = Tensor::zeros({size}, DType::f32, device);
+  grads_ = Tensor::zeros({size}, DType::f32, device);
   const bool half = options.compute == DType::bf16;
-  compute_f32_ = options.frozen ? Tensor::zeros({size}) : values_;
-  if (half) compute_bf16_ = Tensor::zeros({decayed_}, DType::bf16);
+  compute_f32_ = options.frozen ? Tensor::zeros({size}, DType::f32, device) : values_;
+  if (half) compute_bf16_ = Tensor::zeros({decayed_}, DType::bf16, device);
 
   for (std::size_t i = 0; i < params_.size(); ++i) {
     Tensor& tensor = params_[i].tensor;
@@ -60,7 +63,7 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
       offset += aligned(buffer.tensor.numel());
       buffer_tensors_.push_back(std::move(buffer));
     }
-  buffers_ = Tensor::zeros({offset});
+  buffers_ = Tensor::zeros({offset}, DType::f32, device);
   for (std::size_t i = 0; i < buffer_tensors_.size(); ++i) {
     Tensor& tensor = buffer_tensors_[i].tensor;
     const Tensor window = buffers_.slice(buffer_entries_[i].offset, buffer_entries_[i].offset + tensor.numel()).reshape(tensor.shape());

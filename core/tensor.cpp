@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/copy.h"
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/parallel.h"
 
 namespace gossamer {
@@ -16,33 +18,6 @@ struct Tensor::Impl {
   DType dtype = DType::f32;
   std::shared_ptr<Slot> slot;
 };
-
-namespace {
-
-// Converts n elements of type A to type B.
-template <class A, class B> void convert(const void* from, void* to, i64 n) {
-  const A* a = static_cast<const A*>(from);
-  B* b = static_cast<B*>(to);
-  parallel_for(n, 1 << 15, [=](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) {
-      if constexpr (std::is_same_v<A, bf16> || std::is_same_v<B, bf16>) b[i] = B(static_cast<float>(a[i]));
-      else b[i] = static_cast<B>(a[i]);
-    }
-  });
-}
-
-template <class A> void convert_from(const void* from, DType type, void* to, i64 n) {
-  switch (type) {
-    case DType::f32: convert<A, float>(from, to, n); return;
-    case DType::bf16: convert<A, bf16>(from, to, n); return;
-    case DType::u8: convert<A, std::uint8_t>(from, to, n); return;
-    case DType::i32: convert<A, std::int32_t>(from, to, n); return;
-    case DType::i64: convert<A, i64>(from, to, n); return;
-    case DType::f16: fail<ShapeError>("copy: f16 exists on GPUs only; use bf16 or f32");
-  }
-}
-
-}  // namespace
 
 Tensor Tensor::empty(Shape shape, DType dtype, Device device) {
   i64 bytes = static_cast<i64>(size_of(dtype));
@@ -175,51 +150,63 @@ Tensor Tensor::to(DType type) const {
 }
 
 Tensor Tensor::to(Device device) const {
-  check<DeviceError>(device == this->device(), "to: copying from ", this->device(), " to ", device, " needs the cuda backend");
-  return *this;
+  if (device == this->device()) return *this;
+  Tensor t = empty(shape(), dtype(), device);
+  t.copy_from(*this);
+  return t;
 }
+
+namespace {
+
+// Bytes from one device to another, or within a GPU. The CPU's side is complete when this returns; between GPUs, work enqueued on
+// either later sees it.
+void copy_bytes(const Block& to_block, void* to, const Block& from_block, const void* from, std::size_t bytes) {
+  const Device gpu = from_block.device.is_cpu() ? to_block.device : from_block.device;
+  const cuda::Stream stream = cuda::current_stream(gpu);
+  if (!from_block.device.is_cpu() && !to_block.device.is_cpu() && from_block.device != to_block.device) {
+    const cuda::Event ready(to_block.device);
+    ready.record(cuda::current_stream(to_block.device));             // who uses the destination now is done first
+    stream.wait(ready);
+  }
+  cuda::copy(to, from, bytes, stream);
+  if (to_block.device.is_cpu()) return stream.synchronize();
+  if (from_block.device.is_cpu()) return cuda::record_use(from_block, stream);
+  if (from_block.device == to_block.device) return;
+  const cuda::Event done(gpu);
+  done.record(stream);
+  cuda::current_stream(to_block.device).wait(done);
+  cuda::record_use(to_block, stream);
+}
+
+}  // namespace
 
 void Tensor::copy_from(const Tensor& src) {
   check<ShapeError>(src.shape() == shape(), "copy: ", src.shape(), " into ", shape());
-  check<DeviceError>(device().is_cpu() && src.device().is_cpu(), "copy: from ", src.device(), " to ", device(), " needs the cuda backend");
   const i64 n = numel();
-  if (src.dtype() == dtype()) {
-    const std::size_t width = size_of(dtype());
-    parallel_for(n, 1 << 16, [&](i64 begin, i64 end) {
-      std::memcpy(static_cast<std::byte*>(data()) + static_cast<std::size_t>(begin) * width,
-                  static_cast<const std::byte*>(src.data()) + static_cast<std::size_t>(begin) * width, static_cast<std::size_t>(end - begin) * width);
-    });
-    return;
+  if (n == 0) return;
+  if (src.dtype() != dtype()) {
+    if (src.device() == device()) return detail::convert(device(), src.dtype(), src.data(), dtype(), data(), n);
+    // On the GPU's side: it converts faster than the CPU.
+    return src.device().is_cpu() ? copy_from(src.to(device()).to(dtype())) : copy_from(src.to(dtype()));
   }
-  switch (src.dtype()) {
-    case DType::f32: convert_from<float>(src.data(), dtype(), data(), n); return;
-    case DType::bf16: convert_from<bf16>(src.data(), dtype(), data(), n); return;
-    case DType::u8: convert_from<std::uint8_t>(src.data(), dtype(), data(), n); return;
-    case DType::i32: convert_from<std::int32_t>(src.data(), dtype(), data(), n); return;
-    case DType::i64: convert_from<i64>(src.data(), dtype(), data(), n); return;
-    case DType::f16: fail<ShapeError>("copy: f16 exists on GPUs only; use bf16 or f32");
-  }
+  if (!device().is_cpu() || !src.device().is_cpu()) return copy_bytes(*impl_->block, data(), *src.impl_->block, src.data(), bytes());
+  const std::size_t width = size_of(dtype());
+  parallel_for(n, 1 << 16, [&](i64 begin, i64 end) {
+    std::memcpy(static_cast<std::byte*>(data()) + static_cast<std::size_t>(begin) * width,
+                static_cast<const std::byte*>(src.data()) + static_cast<std::size_t>(begin) * width, static_cast<std::size_t>(end - begin) * width);
+  });
 }
 
-void Tensor::fill(float value) {
-  const i64 n = numel();
-  switch (dtype()) {
-    case DType::f32: std::fill_n(as<float>(), n, value); return;
-    case DType::bf16: std::fill_n(as<bf16>(), n, bf16(value)); return;
-    case DType::u8: std::fill_n(as<std::uint8_t>(), n, static_cast<std::uint8_t>(value)); return;
-    case DType::i32: std::fill_n(as<std::int32_t>(), n, static_cast<std::int32_t>(value)); return;
-    case DType::i64: std::fill_n(as<i64>(), n, static_cast<i64>(value)); return;
-    case DType::f16: fail<ShapeError>("fill: f16 exists on GPUs only; use bf16 or f32");
-  }
-}
+void Tensor::fill(float value) { detail::fill(device(), dtype(), data(), value, numel()); }
 
 void Tensor::zero() {
-  check<DeviceError>(device().is_cpu(), "zero: tensor on ", device(), " needs the cuda backend");
-  std::memset(data(), 0, bytes());
+  if (device().is_cpu()) std::memset(data(), 0, bytes());
+  else cuda::fill(data(), 0, bytes(), cuda::current_stream(device()));
 }
 
 float Tensor::item() const {
   check<ShapeError>(numel() == 1, "item: ", shape(), " has ", numel(), " elements, wanted one");
+  if (!device().is_cpu()) return to(Device::cpu()).item();
   switch (dtype()) {
     case DType::f32: return *as<float>();
     case DType::bf16: return static_cast<float>(*as<bf16>());
@@ -228,7 +215,7 @@ float Tensor::item() const {
     case DType::i64: return static_cast<float>(*as<i64>());
     case DType::f16: break;
   }
-  fail<ShapeError>("item: f16 exists on GPUs only; use to(DType::f32) there");
+  fail<ShapeError>("item: f16 is not supported; use bf16 or f32");
 }
 
 void Tensor::rebind(const Tensor& window) {
