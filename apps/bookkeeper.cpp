@@ -77,7 +77,7 @@ void Bookkeeper::log_step(double seen, double learning_rate) {
   const double loss = loss_sum_ / static_cast<double>(since_log_);
   JsonObject row;
   row.add("step", s.gradients).add("samples", seen).add("epoch", seen / epoch_).add("loss", loss).add("learning_rate", learning_rate);
-  row.add("data_wait_s", d.wait_s).add("exposed_s", s.exposed_s).add("eta", s.eta).add("alive", s.alive);
+  row.add("data_wait_s", d.wait_s).add("data_idle_s", d.idle_s).add("data_ready", d.ready).add("exposed_s", s.exposed_s).add("eta", s.eta).add("alive", s.alive);
   row.add("consensus_distance", s.consensus_distance);
   if (w_.config.train.method == "consensus-control") log_control(row, s);
   w_.folder.log("step", row);

@@ -29,6 +29,7 @@ class Finish {
 
   int run() {
     before_ = w_.method->stats();
+    waited_for_data_ = w_.loader->stats().wait_s;
     const double seen = w_.method->samples_seen();
     w_.method->finish();
     w_.settled = true;
@@ -121,7 +122,8 @@ class Finish {
     tally_.set(Tally::failed, static_cast<double>(after.failed));
     tally_.set(Tally::exposed_s, before_.exposed_s);
     tally_.set(Tally::transfer_s, before_.transfer_s);
-    tally_.set(Tally::data_wait_s, data.wait_s);
+    tally_.set(Tally::data_wait_s, waited_for_data_);
+    tally_.set(Tally::data_idle_s, data.idle_s);
     tally_.set(Tally::images, static_cast<double>(data.images));
     tally_.set(Tally::damaged, static_cast<double>(damaged_.size()));
     tally_.set(Tally::wall_s, w_.wall_s);
@@ -150,6 +152,7 @@ class Finish {
     s.add("exchanges_per_gradient", tally_.sum(Tally::gradients) > 0 ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients) : 0.0);
     s.add("consensus_distance", consensus_).add("consensus_distance_estimate", before_.consensus_distance);
     s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges)).add("exchanges_failed", tally_.sum(Tally::failed));
+    s.add("data_wait_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::data_wait_s) / tally_.sum(Tally::wall_s) : 0.0);
     s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s) : 0.0);
     s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
@@ -208,6 +211,7 @@ class Finish {
   Tally tally_;
   std::vector<int> alive_;
   dist::MethodStats before_;
+  double waited_for_data_ = 0;         // of the training loop, as wall_s
   Counts counts_;
   std::vector<std::string> damaged_;
   std::string batch_norm_;

@@ -43,7 +43,7 @@ std::string Tally::each_worker() const {
     JsonObject row;
     row.add("rank", r).add("gradients", at(r, gradients)).add("exchanges", at(r, exchanges)).add("failed", at(r, failed));
     row.add("exposed_s", at(r, exposed_s)).add("exposed_fraction", at(r, exposed_s) / at(r, wall_s)).add("transfer_s", at(r, transfer_s));
-    row.add("data_wait_s", at(r, data_wait_s)).add("wall_s", at(r, wall_s)).add("peak_bytes", at(r, peak_bytes)).add("damaged_images", at(r, damaged));
+    row.add("data_wait_s", at(r, data_wait_s)).add("data_idle_s", at(r, data_idle_s)).add("wall_s", at(r, wall_s)).add("peak_bytes", at(r, peak_bytes)).add("damaged_images", at(r, damaged));
     out += (out.empty() ? "" : ", ") + row.str();
   }
   return "[" + out + "]";
