@@ -10,8 +10,8 @@ namespace {
 
 // Zigzag. What leads beyond the block goes to 63: a damaged run as in libjpeg, and the zero that the end of a block writes, where
 // nothing has been yet.
-constexpr std::array<std::uint8_t, 128> kOrder = [] {
-  std::array<std::uint8_t, 128> order{};
+constexpr std::array<std::uint8_t, 192> kOrder = [] {
+  std::array<std::uint8_t, 192> order{};
   int x = 0, y = 0;
   for (std::size_t k = 0; k < 64; ++k) {
     order[k] = static_cast<std::uint8_t>(8 * y + x);
@@ -35,26 +35,23 @@ std::uint64_t load_big_endian(const unsigned char* at) {
   return std::endian::native == std::endian::little ? __builtin_bswap64(word) : word;
 }
 
-// The value behind the code: its first bit says the sign (T.81, figure F.12).
-std::int64_t value_of(std::uint64_t bits, HuffmanTable::Entry e) {
-  const std::uint64_t after = bits << e.code;
-  const std::uint64_t value = (after >> 1) >> e.unused, most = (~std::uint64_t{0} >> 1) >> e.unused;
-  const std::uint64_t negative = static_cast<std::uint64_t>(static_cast<std::int64_t>(~after) >> 63);
-  return static_cast<std::int64_t>(value - (most & negative));
+// The last value of e; its first bit says the sign (T.81, figure F.12).
+int value_of(std::uint64_t bits, HuffmanEntry e) {
+  const int most = e.mask, value = static_cast<int>(bits >> ((64 - e.total) & 63)) & most;
+  return 2 * value <= most ? value - most : value;
 }
 
 }  // namespace
 
-HuffmanTable::Entry HuffmanTable::entry_of(std::uint8_t symbol, int length, bool dc) {
+HuffmanEntry HuffmanTable::entry_of(std::uint8_t symbol, int length, bool dc) {
   const int size = dc ? symbol : symbol & 15, zeros = dc ? 0 : symbol >> 4;
   const bool ends = !dc && size == 0 && zeros != 15;
-  return {static_cast<std::uint8_t>(length + size), static_cast<std::uint8_t>(ends ? 64 : zeros + 1), static_cast<std::uint8_t>(length),
-          static_cast<std::uint8_t>(63 - size)};
+  return {static_cast<std::uint8_t>(length + size), static_cast<std::uint8_t>(ends ? 64 : zeros + 1), static_cast<std::uint16_t>((1 << size) - 1)};
 }
 
 bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc) {
   dc_ = dc;
-  entries.fill({});
+  pairs.fill({});
   std::uint32_t code = 0;                            // of the current length
   int index = 0;
   for (int length = 1; length <= 16; ++length) {
@@ -65,20 +62,35 @@ bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbol
       if (dc ? symbol > 11 : (symbol & 15) > 10) return false;
       symbols_[static_cast<std::size_t>(index)] = symbol;
       if (length > kLook) continue;
-      const auto first = entries.begin() + (code << (kLook - length));
-      std::fill(first, first + (1 << (kLook - length)), entry_of(symbol, length, dc));
+      const HuffmanEntry e = entry_of(symbol, length, dc);
+      const auto first = pairs.begin() + (code << (kLook - length));
+      std::fill(first, first + (1 << (kLook - length)), HuffmanPair{e, e});
     }
     end_[static_cast<std::size_t>(length)] = code << (16 - length);
     code <<= 1;
   }
+  if (!dc) make_pairs();
   return index > 0;
 }
 
-HuffmanTable::Entry HuffmanTable::find(std::uint32_t sixteen_bits) const {
+// The code of the second symbol must be known to its end: bits beyond the kLook are taken for zeros here, and may be anything.
+void HuffmanTable::make_pairs() {
+  for (std::uint32_t i = 0; i < pairs.size(); ++i) {
+    const HuffmanEntry first = pairs[i].first;
+    const int left = kLook - first.total;
+    if (first.total == 0 || first.advance == 64 || left <= 0) continue;
+    const HuffmanEntry second = pairs[(i << first.total) & (pairs.size() - 1)].first;
+    const int code = second.total - std::popcount(second.mask);
+    if (second.total == 0 || code > left) continue;
+    pairs[i].both = {static_cast<std::uint8_t>(first.total + second.total), static_cast<std::uint8_t>(first.advance + second.advance), second.mask};
+  }
+}
+
+HuffmanEntry HuffmanTable::find(std::uint32_t sixteen_bits) const {
   for (int length = kLook + 1; length <= 16; ++length)
     if (sixteen_bits < end_[static_cast<std::size_t>(length)])
       return entry_of(symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] + static_cast<int>(sixteen_bits >> (16 - length)))], length, dc_);
-  return {0, 64, 0, 63};
+  return {0, 64, 0};
 }
 
 void CodedBytes::start(std::span<const unsigned char> raw) {
@@ -145,45 +157,55 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
   std::uint64_t bits = bits_;
   int count = count_;
   bool good = true;
-  // At least 56 bits: two codes with their values (at most 16 + 11 each).
+  HuffmanPair longer;
+  // At least 56 bits: two codes with their values (at most 16 + 11 each), or two pairs (10 + 10).
   const auto refill = [&] {
     bits |= load_big_endian(at) >> count;
     at += (63 - count) >> 3;
     count |= 56;
   };
-  const auto next = [&](const HuffmanTable& table) {
-    HuffmanTable::Entry e = table.entries[bits >> (64 - HuffmanTable::kLook)];
-    if (e.total == 0) [[unlikely]] {
-      e = table.find(static_cast<std::uint32_t>(bits >> 48));
-      good = good && e.total != 0;
-    }
-    return e;
+  const auto drop = [&](int n) {
+    bits <<= n & 63;
+    count -= n;
+  };
+  const auto next = [&](const HuffmanTable& table) -> const HuffmanPair& {
+    const HuffmanPair& p = table.pairs[bits >> (64 - HuffmanTable::kLook)];
+    if (p.first.total != 0) [[likely]] return p;
+    const HuffmanEntry e = table.find(static_cast<std::uint32_t>(bits >> 48));
+    good = good && e.total != 0;
+    longer = {e, e};
+    return longer;
   };
   for (std::size_t i = 0; i < mcu.size(); ++i) {
-    const Block b = mcu[i];
     refill();
-    const HuffmanTable::Entry difference = next(dc[b.dc]);
-    std::uint32_t& last = last_dc_[b.component];
+    const HuffmanEntry difference = next(dc[mcu[i].dc]).first;
+    std::uint32_t& last = last_dc_[mcu[i].component];
     last += static_cast<std::uint32_t>(value_of(bits, difference));
-    bits <<= difference.total;
-    count -= difference.total;
+    drop(difference.total);
     std::int16_t* const out = store ? *blocks[i] : nullptr;
     if constexpr (store) out[0] = static_cast<std::int16_t>(last);
-    const HuffmanTable& table = ac[b.ac];
-    unsigned k = 0;
-    const auto one = [&] {
-      const HuffmanTable::Entry e = next(table);
-      k += e.advance;
-      if constexpr (store) out[kOrder[k]] = static_cast<std::int16_t>(value_of(bits, e));
-      bits <<= e.total;
-      count -= e.total;
+    const HuffmanTable& table = ac[mcu[i].ac];
+    std::size_t k = 0;                                // the last coefficient that is known
+    // False: the block is complete, perhaps with the first of two symbols; then the second was none of it, and is written first so that
+    // what it wrote is gone.
+    const auto two = [&] {
+      const HuffmanPair& p = next(table);
+      const std::size_t k1 = k + p.first.advance;
+      k += p.both.advance;
+      if constexpr (store) {
+        out[kOrder[k]] = static_cast<std::int16_t>(value_of(bits, p.both));
+        out[kOrder[k1]] = static_cast<std::int16_t>(value_of(bits, p.first));
+      }
+      if (k >= 63) {
+        drop(k1 >= 63 ? p.first.total : p.both.total);
+        return false;
+      }
+      drop(p.both.total);
+      return true;
     };
-    one();
-    while (k < 63) {
+    while (two()) {                                   // the first one lives on the refill above
       refill();
-      one();
-      if (k >= 63) break;
-      one();
+      if (!two()) break;
     }
   }
   at_ = at;

@@ -11,27 +11,32 @@
 
 namespace gossamer::data {
 
-// One code table. An entry for every value of the next kLook bits: what one symbol does.
+// What one symbol does, or several in a row.
+struct HuffmanEntry {
+  std::uint8_t total = 0;                            // bits of codes and values together
+  std::uint8_t advance = 0;                          // AC: coefficients to go on, zeros and itself; 64 at the end of the block
+  std::uint16_t mask = 0;                            // of the bits of the last value
+};
+// What is known from the next kLook bits: one symbol (total = 0: its code is longer), and, if the next code is there as well, both (else
+// the same again). Its value need not be.
+struct HuffmanPair { HuffmanEntry first, both; };
+
+// One code table.
 class HuffmanTable {
  public:
   static constexpr int kLook = 10;
-  struct Entry {                                     // packed, so that each field is one byte of a register
-    std::uint8_t total = 0;                          // bits of code and value together; 0: a longer code, see find()
-    std::uint8_t advance = 0;                        // AC: zeros before it and itself; 64: end of the block
-    std::uint8_t code = 0;                           // bits of the code
-    std::uint8_t unused = 63;                        // 63 minus bits of the value
-  };
 
   // A table of a DHT segment: counts[1…16] codes of each length, then their symbols. False: no code, or symbols that baseline JPEG
   // doesn't have, which are left to libjpeg.
   bool assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc);
   // The symbol whose code the 16 bits begin with; total = 0: there is none.
-  Entry find(std::uint32_t sixteen_bits) const;
+  HuffmanEntry find(std::uint32_t sixteen_bits) const;
 
-  std::array<Entry, 1 << kLook> entries;
+  std::array<HuffmanPair, 1 << kLook> pairs;         // for every value of the next kLook bits
 
  private:
-  static Entry entry_of(std::uint8_t symbol, int length, bool dc);
+  static HuffmanEntry entry_of(std::uint8_t symbol, int length, bool dc);
+  void make_pairs();
   std::array<std::uint32_t, 18> end_{};              // of the codes of each length, left-aligned in 16 bits
   std::array<int, 17> offset_{};                     // index of a symbol is offset + code
   std::array<std::uint8_t, 256> symbols_{};
