@@ -1,0 +1,172 @@
+// Times the fused passes of a GPU at ResNet-50's shapes, with bytes per second beside what a copy reaches on the same GPU.
+//     bench_passes [batch]        (default 256; prints a table, or why there is no GPU and exits with 77)
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/fused.h"
+#include "gossamer/core/fused_update.h"
+
+namespace gossamer {
+namespace {
+
+using fused::NormGradient;
+const Device kGpu = Device::cuda(0);
+double copy_rate = 0;                     // bytes/s
+
+// Median of some repetitions, each of enough launches to take a millisecond or so.
+double seconds_of(const std::function<void()>& pass, int launches = 10) {
+  const cuda::Stream& stream = cuda::current_stream(kGpu);
+  cuda::Event begin(kGpu, cuda::Event::Timing::on), end(kGpu, cuda::Event::Timing::on);
+  std::vector<double> times;
+  for (int k = 0; k < 3; ++k) pass();
+  for (int repetition = 0; repetition < 9; ++repetition) {
+    begin.record(stream);
+    for (int k = 0; k < launches; ++k) pass();
+    end.record(stream);
+    if (!end.wait(std::chrono::seconds(60))) fail<DeviceError>("a pass took longer than a minute");
+    times.push_back(cuda::Event::milliseconds(begin, end) / 1e3 / launches);
+  }
+  std::nth_element(times.begin(), times.begin() + 4, times.end());
+  return times[4];
+}
+
+void row(const char* name, const Shape& shape, double bytes, const std::function<void()>& pass) {
+  const double s = seconds_of(pass);
+  std::printf("%-34s %-22s %8.1f MB %9.1f us %8.0f GB/s %5.0f %%\n", name, shape.str().c_str(), bytes / 1e6, s * 1e6, bytes / s / 1e9, 100 * bytes / s / copy_rate);
+  std::fflush(stdout);
+}
+
+Tensor filled(Shape shape, float value, DType type) { return Tensor::full(shape, value, type, kGpu); }
+
+struct Branch {
+  Tensor x, gamma, beta, dx, d_gamma, d_beta;
+  fused::NormFactors f;
+  explicit Branch(const Shape& s)
+      : x(filled(s, 0.5f, DType::bf16)), gamma(filled({s[-1]}, 1, DType::f32)), beta(filled({s[-1]}, 0, DType::f32)), dx(Tensor::empty(s, DType::bf16, kGpu)),
+        d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)), d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)), f(fused::NormFactors::empty(s[-1], kGpu)) {}
+  fused::NormBack back() { return {x, f, gamma, dx, d_gamma, d_beta}; }
+};
+
+void norms(const Shape& shape) {
+  Branch one(shape), two(shape);
+  const double tensor = static_cast<double>(one.x.bytes());
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu), dy = filled(shape, 1e-3f, DType::bf16);
+  row("norm statistics", shape, tensor, [&] { fused::norm_statistics(one.x, one.gamma, one.beta, 1e-5f, {}, one.f); });
+  fused::norm_statistics(two.x, two.gamma, two.beta, 1e-5f, {}, two.f);
+  row("norm + ReLU", shape, 2 * tensor, [&] { fused::norm_apply(one.x, one.f, {.relu = true}, y); });
+  row("norm + add + ReLU + mask", shape, 3.0625 * tensor, [&] { fused::norm_apply(one.x, one.f, {.add = &two.x, .relu = true, .mask = &mask}, y); });
+  row("two norms + ReLU + mask", shape, 3.0625 * tensor,
+      [&] { fused::norm_apply(one.x, one.f, {.second = &two.x, .second_factors = &two.f, .relu = true, .mask = &mask}, y); });
+  row("norm backward", shape, 5 * tensor, [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::factors}, one.back()); });
+  row("norm backward, shortcut", shape, 6.125 * tensor,
+      [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), nullptr, &y); });
+  const fused::NormBack second = two.back();
+  row("two norms backward", shape, 8.125 * tensor, [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), &second); });
+}
+
+void stem(i64 n) {
+  const Shape shape{n, 112, 112, 64}, pooled{n, 56, 56, 64};
+  Branch b(shape);
+  Tensor y = Tensor::empty(pooled, DType::bf16, kGpu), taken = Tensor::empty(pooled, DType::u8, kGpu);
+  const double tensor = static_cast<double>(b.x.bytes());
+  fused::norm_statistics(b.x, b.gamma, b.beta, 1e-5f, {}, b.f);
+  row("norm + ReLU + pooling", shape, 1.375 * tensor, [&] { fused::stem_pool(b.x, b.f, y, taken); });
+  row("pooling + norm backward", shape, 3.75 * tensor, [&] { fused::norm_back({.from = NormGradient::From::pooled, .dy = y, .taken = taken}, b.back()); });
+  std::vector<fused::Picture> pictures(static_cast<std::size_t>(n));
+  const int width = 330, height = 270;      // the mean of random crops of ImageNet
+  for (std::size_t k = 0; k < pictures.size(); ++k)
+    pictures[k] = {static_cast<i64>(k) * width * height * 3, width * 3, width, height, 224, 224, 0, 0, static_cast<int>(k % 2)};
+  Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(fused::Picture))}, DType::u8);
+  std::memcpy(table.data(), pictures.data(), table.bytes());
+  const Tensor there = table.to(kGpu), bytes = Tensor::zeros({n * width * height * 3}, DType::u8, kGpu);
+  Tensor pairs = Tensor::empty({n, 112, 112, 16}, DType::bf16, kGpu);
+  row("input: resize, flip, pairs", pairs.shape(), static_cast<double>(bytes.bytes() + pairs.bytes()),
+      [&] { fused::input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, pairs); });
+}
+
+void head(i64 n) {
+  Tensor x = filled({n, 7, 7, 2048}, 1, DType::bf16), y = Tensor::empty({n, 2048}, DType::bf16, kGpu);
+  row("global average", x.shape(), static_cast<double>(x.bytes()), [&] { fused::global_average(x, y); });
+  Tensor z = filled({n, 1000}, 1, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu), losses = Tensor::empty({n}, DType::f32, kGpu),
+         dz = Tensor::empty({n, 1000}, DType::bf16, kGpu), counters = fused::new_counters(kGpu);
+  row("softmax, loss, counters", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()),
+      [&] { fused::softmax_loss(z, labels, 0.1f, 1.0f / static_cast<float>(n), losses, dz, counters); });
+}
+
+void updates() {
+  const i64 n = 25'557'056, halves = 25'502'912;
+  const auto block = [&](DType type = DType::f32) { return Tensor::zeros({n}, type, kGpu); };
+  fused::UpdateBuffers b;
+  b.values = block();
+  b.grads = block();
+  b.compute_bf16 = Tensor::zeros({halves}, DType::bf16, kGpu);
+  b.compute_f32 = block();
+  const fused::ParameterGroups groups{Tensor::zeros({1, 2}, DType::f32, kGpu), Tensor::zeros({n / 32}, DType::u8, kGpu)};
+  Tensor momentum = block(), snapshot = block(), half = block(DType::f16);
+  const auto numbers_on = [](int jump) {
+    fused::StepNumbers numbers;
+    numbers.jump = jump;
+    Tensor here = Tensor::empty({static_cast<i64>(sizeof numbers)}, DType::u8);
+    std::memcpy(here.data(), &numbers, sizeof numbers);
+    return here.to(kGpu);
+  };
+  const Tensor quiet = numbers_on(0), jump = numbers_on(1);
+  const auto size = static_cast<double>(n);
+  const Shape shape{n};
+  row("SGD, f32 gradients", shape, 22 * size, [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+  fused::UpdateBuffers narrow = b;
+  narrow.grads = block(DType::bf16);
+  row("SGD, bf16 gradients", shape, 20 * size, [&] { fused::sgd_pass(narrow, momentum, groups, false, quiet); });
+  b.twin = block();
+  row("SGD with twin", shape, 30 * size, [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+  b.own = block();
+  b.received = block();
+  row("SGD with twin, no difference came", shape, 30 * size, [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+  row("SGD with twin and difference f32", shape, 38 * size, [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
+  b.own = b.received = block(DType::f16);
+  row("SGD with twin and difference f16", shape, 34 * size, [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
+  const AdamState adam{block(), Tensor::full({n}, 1, DType::f32, kGpu), {}};
+  b.twin = b.own = b.received = Tensor();
+  row("AdamW, f32 gradients", shape, 30 * size, [&] { fused::adam_pass(b, adam, groups, fused::Decay::decoupled, quiet); });
+  const Tensor twin = block();
+  row("snapshot with twin f32", shape, 12 * size, [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, snapshot); });
+  row("snapshot with twin f16", shape, 10 * size, [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, half); });
+}
+
+int run(i64 batch) {
+  if (cuda::device_count() == 0) {
+    std::printf("no GPU: %s\n", cuda::why_none().c_str());
+    return 77;
+  }
+  const cuda::Properties& p = cuda::properties(kGpu);
+  {
+    const Tensor from = Tensor::zeros({1 << 30}, DType::u8, kGpu), to = Tensor::zeros({1 << 30}, DType::u8, kGpu);
+    copy_rate = 2.0 * (1 << 30) / seconds_of([&] { cuda::copy(to.data(), from.data(), 1 << 30, cuda::current_stream(kGpu)); });
+  }
+  std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n", p.name.c_str(), p.multiprocessors, static_cast<double>(p.l2) / 1e6,
+              copy_rate / 1e9, static_cast<long long>(batch));
+  updates();
+  stem(batch);
+  head(batch);
+  for (const auto& [side, channels] : {std::pair<i64, i64>{56, 64}, {56, 256}, {28, 128}, {28, 512}, {14, 256}, {14, 1024}, {7, 512}, {7, 2048}})
+    norms({batch, side, side, channels});
+  return 0;
+}
+
+}  // namespace
+}  // namespace gossamer
+
+int main(int argc, char** argv) {
+  try {
+    const long batch = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 256;
+    return gossamer::run(batch > 0 ? batch : 256);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "bench_passes: %s\n", e.what());
+    return 4;
+  }
+}
