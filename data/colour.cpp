@@ -79,47 +79,42 @@ Table flatten(const Histogram& h) {
   return t;
 }
 
-struct Hsv { std::uint8_t h, s, v; };
-Hsv to_hsv(int r, int g, int b) {
-  const int top = std::max(r, std::max(g, b)), low = std::min(r, std::min(g, b));
-  const float range = static_cast<float>(top > low ? top - low : 1);
-  const float saturation = range / static_cast<float>(std::max(top, 1));
-  const float rc = static_cast<float>(top - r) / range, gc = static_cast<float>(top - g) / range, bc = static_cast<float>(top - b) / range;
-  const float h = r == top ? bc - gc : static_cast<float>(g == top ? 2.0 + static_cast<double>(rc) - static_cast<double>(bc) : 4.0 + static_cast<double>(gc) - static_cast<double>(rc));
-  const double turned = static_cast<double>(h) / 6.0 + 1.0;
-  const float turn = static_cast<float>(turned >= 1.0 ? turned - 1.0 : turned);
-  if (top == low) return {0, 0, static_cast<std::uint8_t>(top)};
-  return {static_cast<std::uint8_t>(static_cast<int>(static_cast<double>(turn) * 255.0)),
-          static_cast<std::uint8_t>(static_cast<int>(static_cast<double>(saturation) * 255.0)), static_cast<std::uint8_t>(top)};
-}
+// Some pixels in planes, so that the loops below work on many at once. Pillow's HSV: f32 and f64 mixed as in its source, so that not
+// one of the 16.7 million colours differs.
+struct Planes {
+  static constexpr int kCount = 64;
+  int r[kCount], g[kCount], b[kCount], h[kCount], s[kCount], v[kCount];
 
-inline std::uint8_t rounded(double v) { return static_cast<std::uint8_t>(static_cast<int>(v + 0.5)); }      // of what is not negative
-
-struct Sector { int index; float rest; };          // of a hue: which sixth of the circle, and how far into it
-const std::array<Sector, 256>& sectors() {
-  static const std::array<Sector, 256> all = [] {
-    std::array<Sector, 256> made;
-    for (int h = 0; h < 256; ++h) {
-      const double at = static_cast<double>(h) * 6.0 / 255.0;
-      const int index = static_cast<int>(at);
-      made[static_cast<std::size_t>(h)] = {index % 6, static_cast<float>(at - index)};
+  void to_hsv() {
+    for (int i = 0; i < kCount; ++i) {
+      const int x = r[i], y = g[i], z = b[i], top = std::max(x, std::max(y, z)), low = std::min(x, std::min(y, z));
+      const float range = static_cast<float>(std::max(top - low, 1)), part = range / static_cast<float>(std::max(top, 1));
+      const float rc = static_cast<float>(top - r[i]) / range, gc = static_cast<float>(top - g[i]) / range, bc = static_cast<float>(top - b[i]) / range;
+      const auto from_green = static_cast<float>(2.0 + static_cast<double>(rc) - static_cast<double>(bc));
+      const auto from_blue = static_cast<float>(4.0 + static_cast<double>(gc) - static_cast<double>(rc));
+      const float from_red = bc - gc, from_others = g[i] == top ? from_green : from_blue, sixths = r[i] == top ? from_red : from_others;
+      const double turned = static_cast<double>(sixths) / 6.0 + 1.0;
+      const auto turn = static_cast<float>(turned - (turned >= 1.0 ? 1.0 : 0.0));
+      const int hue_of = static_cast<int>(static_cast<double>(turn) * 255.0), strength = static_cast<int>(static_cast<double>(part) * 255.0);
+      h[i] = top > low ? hue_of : 0;
+      s[i] = top > low ? strength : 0;
+      v[i] = top;
     }
-    return made;
-  }();
-  return all;
-}
+  }
 
-void from_hsv(Hsv c, const std::array<Sector, 256>& circle, std::uint8_t* out) {
-  const Sector sector = circle[c.h];
-  const float s = static_cast<float>(static_cast<double>(c.s) / 255.0);
-  const double v = c.v;
-  const std::uint8_t top = c.v, p = rounded(v * (1.0 - static_cast<double>(s))), q = rounded(v * (1.0 - static_cast<double>(s * sector.rest))),
-                     t = rounded(v * (1.0 - static_cast<double>(s) * (1.0 - static_cast<double>(sector.rest))));
-  const std::uint8_t red[6] = {top, q, p, p, t, top}, green[6] = {t, top, top, q, p, p}, blue[6] = {p, p, t, top, top, q};
-  out[0] = red[sector.index];
-  out[1] = green[sector.index];
-  out[2] = blue[sector.index];
-}
+  void to_rgb() {
+    for (int i = 0; i < kCount; ++i) {
+      const double at = static_cast<double>(h[i]) * 6.0 / 255.0, top = v[i];
+      const int sixth = static_cast<int>(at);
+      const auto rest = static_cast<float>(at - sixth), part = static_cast<float>(static_cast<double>(s[i]) / 255.0);
+      const int p = static_cast<int>(top * (1.0 - static_cast<double>(part)) + 0.5), q = static_cast<int>(top * (1.0 - static_cast<double>(part * rest)) + 0.5);
+      const int t = static_cast<int>(top * (1.0 - static_cast<double>(part) * (1.0 - static_cast<double>(rest))) + 0.5), k = sixth == 6 ? 0 : sixth;
+      r[i] = k == 0 || k == 5 ? v[i] : k == 1 ? q : k == 4 ? t : p;
+      g[i] = k == 1 || k == 2 ? v[i] : k == 0 ? t : k == 3 ? q : p;
+      b[i] = k == 3 || k == 4 ? v[i] : k == 2 ? t : k == 5 ? q : p;
+    }
+  }
+};
 
 }  // namespace
 
@@ -171,12 +166,21 @@ void sharpness(Pixels p, double factor, std::vector<std::uint8_t>& scratch) {
 }
 
 void hue(Pixels p, double shift) {
-  const auto by = static_cast<std::uint8_t>(static_cast<int>(shift * 255));
-  const auto& circle = sectors();
-  for (std::size_t i = 0, n = p.bytes(); i < n; i += 3) {
-    Hsv c = to_hsv(p.data[i], p.data[i + 1], p.data[i + 2]);
-    c.h = static_cast<std::uint8_t>(c.h + by);
-    from_hsv(c, circle, p.data + i);
+  const int by = static_cast<int>(shift * 255);
+  Planes c{};
+  const std::size_t pixels = p.bytes() / 3;
+  for (std::size_t at = 0; at < pixels; at += Planes::kCount) {
+    const int count = static_cast<int>(std::min<std::size_t>(Planes::kCount, pixels - at));
+    std::uint8_t* rgb = p.data + 3 * at;
+    for (int i = 0; i < count; ++i) c.r[i] = rgb[3 * i], c.g[i] = rgb[3 * i + 1], c.b[i] = rgb[3 * i + 2];
+    c.to_hsv();
+    for (int& h : c.h) h = (h + by) & 255;
+    c.to_rgb();
+    for (int i = 0; i < count; ++i) {
+      rgb[3 * i] = static_cast<std::uint8_t>(c.r[i]);
+      rgb[3 * i + 1] = static_cast<std::uint8_t>(c.g[i]);
+      rgb[3 * i + 2] = static_cast<std::uint8_t>(c.b[i]);
+    }
   }
 }
 
