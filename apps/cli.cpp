@@ -216,7 +216,8 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);      // --help, --version
-    return report(std::string(e.what()) + " (see gossamer --help)", 2);
+    const auto commands = app.get_subcommands();
+    return report(std::string(e.what()) + " (see gossamer " + (commands.empty() ? "" : commands[0]->get_name() + " ") + "--help)", 2);
   }
   if (run_app->parsed()) {
     check<ConfigError>(!wrapped.empty(), "run: what shall be run? For example: mpirun -np 4 gossamer run train config.toml");

@@ -352,7 +352,8 @@ void validate(const Config& c, int workers, int per_machine) {
   dist::validate(faults, workers);
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) { return f.kind == dist::Injection::Kind::restart; });
   require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
-          "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject)");
+          "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject): with the others all workers step together, and a "
+          "new one would have to take up a step that nobody is in any more; without restarts they go on with the living");
   require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s", "0 to 86400");
   if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
   if (in_rounds) {

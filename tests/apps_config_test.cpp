@@ -98,6 +98,17 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
   EXPECT_NO_THROW(validate(Config(), 4));
 }
 
+TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
+  for (const char* wish : {"dist.restart=1", "dist.inject=kill:rank=1@step=5,restart:rank=1@t=2"})
+    for (const char* method : {"allreduce", "dpsgd", "sgp", "local-sgd", "consensus-control", "dadam", "accum-adam"}) {
+      Config c;
+      set_key(c, wish);
+      EXPECT_EQ(error_of([&] { validate(c, 4); }), "no error") << "the default method can";
+      set_key(c, std::string("train.method=") + method);
+      EXPECT_THAT(error_of([&] { validate(c, 4); }), ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2 or adpsgd"), HasSubstr("step together"))) << wish;
+    }
+}
+
 // aer without a number: nodes are machines.
 TEST(Config, TheNodesOfAerAreTheMachinesUnlessANumberIsGiven) {
   const auto invalid = [](const std::string& graph, const std::string& method, int workers, int per_machine) {

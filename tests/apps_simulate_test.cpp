@@ -33,6 +33,7 @@ TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
                                                        {"timeline", "--workers", "8", "--time", "50", "--slow", "3:x10"},
                                                        {"timeline", "--workers", "8", "--time", "50", "--method", "dpsgd"},
                                                        {"consensus", "--workers", "8", "--time", "30", "--pairing", "handshake"},
+                                                       {"quadratic", "--workers", "8", "--time", "50", "--method", "consensus-control"},
                                                        {"exchanges", "--sizes", "16,32"}};
   for (std::vector<std::string> mode : modes) {
     EXPECT_EQ(json(mode)["mode"], mode[0]);
@@ -41,6 +42,22 @@ TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
     EXPECT_EQ(r.code, 0) << mode[1] << r.err;
     EXPECT_GT(std::ranges::count(r.out, '\n'), 5) << mode[1];
   }
+}
+
+TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
+  const Json r = json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control", "--control-fractions", ".5", "--curvature", "0",
+                       "--heterogeneity", "0", "--dims", "64", "--learning-rate", ".1", "--seeds", "2"});
+  const Json& control = r["control"];
+  EXPECT_EQ(control["steps"], 491);                                       // 500 steps, ten of them measured, the last of which has a target already
+  EXPECT_NEAR(control["kept"].get<double>(), 1, .2);
+  EXPECT_GT(control["within_20_percent"].get<double>(), .99);
+  EXPECT_EQ(control["exact_averages"], 0);
+  EXPECT_EQ(r["control_exchanges"].get<double>(), 16 * control["gossip"].get<double>());
+  EXPECT_NEAR(r["exchanges"].get<double>(), r["control_exchanges"].get<double>() + 16 * 500, 1e-6);
+  EXPECT_EQ(r["xi"].size(), r["time"].size());
+  EXPECT_EQ(r["target"][0], 0);
+  EXPECT_NEAR(r["xi"].back().get<double>(), r["target"].back().get<double>(), .2 * r["target"].back().get<double>());
+  EXPECT_EQ(r["control_method"], "dpsgd");
 }
 
 TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
@@ -67,6 +84,30 @@ TEST_F(Simulate, MistakesAreNamed) {
   EXPECT_THAT(error({"timeline", "--workers", "8", "--slow", "9:x3"}), HasSubstr("0 to 7"));
   EXPECT_THAT(error({"timeline", "--compute", "gamma"}), HasSubstr("lognormal"));
   EXPECT_THAT(error({"exchanges", "--graphs", "torus"}), HasSubstr("star, ring, complete"));
+  EXPECT_THAT(error({"consensus", "--workers", "1"}), HasSubstr("from 2 to 4096"));
+  EXPECT_THAT(error({"consensus", "--graph", "hypercube", "--workers", "12"}), HasSubstr("12"));
+  EXPECT_THAT(error({"consensus", "--wrokers", "8"}), HasSubstr("--wrokers"));
+  EXPECT_THAT(error({"consensus", "--method", "consensus-control"}), HasSubstr("quadratic and logreg"));
+  EXPECT_THAT(error({"timeline", "--method", "consensus-control"}), HasSubstr("quadratic and logreg"));
+  EXPECT_THAT(error({"quadratic", "--method", "consensus-control", "--control-method", "a2cid2"}), HasSubstr("dpsgd, dpsgd-atc, sgp, local-sgd"));
+}
+
+TEST_F(Simulate, OptionsWithoutEffectAreRefused) {
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
+      {{"consensus", "--learning-rate", ".1"}, "quadratic and logreg"},
+      {{"exchanges", "--workers", "8"}, "--sizes"},
+      {{"quadratic", "--method", "dpsgd", "--pairing", "handshake"}, "a2cid2"},
+      {{"quadratic", "--slow", "3:x10"}, "timeline"},
+      {{"quadratic", "--control-factor", "2"}, "consensus-control"},
+      {{"logreg", "--curvature", "0"}, "quadratic"},
+      {{"timeline", "--seeds", "3"}, "--seed"}};
+  for (auto [arguments, wanted] : cases) {
+    arguments.insert(arguments.begin(), "simulate");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << r.out;
+    EXPECT_THAT(r.err, HasSubstr(wanted));
+    EXPECT_THAT(r.err, HasSubstr("no effect"));
+  }
 }
 
 }  // namespace
