@@ -18,6 +18,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/evaluate.h"
+#include "gossamer/apps/finding.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/backend.h"
@@ -29,9 +30,6 @@ namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
-
-enum class Verdict { ok, note, problem };
-struct Finding { Verdict verdict; std::string subject, text, fix; };
 
 std::string first_line_after(const char* file, const std::string& key) {
   std::ifstream in(file);
@@ -122,12 +120,6 @@ Finding launchers() {
   return {Verdict::ok, "launchers", list, ""};
 }
 
-Finding gpu() {
-  const bool nvcc = fs::exists("/usr/local/cuda/bin/nvcc") || std::system("command -v nvcc >/dev/null 2>&1") == 0, device = fs::exists("/dev/nvidiactl");
-  const std::string text = fmt::format("{}, {}; this build computes on the CPU", device ? "an NVIDIA driver is loaded" : "no NVIDIA GPU", nvcc ? "nvcc found" : "no nvcc");
-  return {Verdict::note, "gpu", text, ""};
-}
-
 Finding disk() {
   std::error_code error;
   const fs::space_info space = fs::space(".", error);
@@ -168,7 +160,9 @@ Finding build() {
 int doctor(const DoctorCommand& command) {
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
-  const Finding findings[] = {build(), cpu(), memory(), engine(), training(), network(), launchers(), gpu(), disk(), limits(), {Verdict::ok, "models", names, ""}};
+  std::vector<Finding> findings{build(), cpu(), memory(), engine(), training(), network(), launchers()};
+  std::ranges::move(gpu_findings(), std::back_inserter(findings));
+  findings.insert(findings.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
   const char* const words[] = {"ok", "note", "PROBLEM"};
   const auto problems = std::ranges::count(findings, Verdict::problem, &Finding::verdict);
   if (command.json) {

@@ -52,6 +52,11 @@ std::vector<NamedTensor> Module::state() const {
   return out;
 }
 
+void Module::to(Device device) {
+  for (const NamedTensor& entry : state())
+    if (is_floating(entry.tensor.dtype())) Tensor(entry.tensor).rebind(entry.tensor.to(device));
+}
+
 void Module::train(bool on) {
   training_ = on;
   for (auto& [name, child] : children_) child->train(on);

@@ -29,6 +29,7 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  void to(Device);                                   // what is floating moves, counters stay; before FlatParams or an optimizer holds them
   std::vector<Module*> modules();                    // this and all below, depth first
 
  protected:

@@ -3,7 +3,7 @@
 
 namespace gossamer::nn {
 
-Sgd::Sgd(FlatParams& params, SgdOptions options) : params_(params), options_(options), momentum_(Tensor::zeros({params.size()})) {
+Sgd::Sgd(FlatParams& params, SgdOptions options) : params_(params), options_(options), momentum_(Tensor::zeros({params.size()}, DType::f32, params.values().device())) {
   check<ConfigError>(options.momentum >= 0 && options.momentum < 1, "Sgd: momentum ", options.momentum, "; wanted 0 <= momentum < 1");
   check<ConfigError>(options.weight_decay >= 0, "Sgd: weight_decay ", options.weight_decay, "; wanted at least 0");
   check<ConfigError>(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
@@ -22,13 +22,13 @@ void Sgd::update(FlatRange range, float learning_rate, const Twin* twin, float g
 std::vector<NamedTensor> Sgd::state() { return {{"momentum", momentum_}}; }
 
 Adam::Adam(FlatParams& params, AdamOptions options)
-    : params_(params), options_(options), moments_{Tensor::zeros({params.size()}), Tensor::zeros({params.size()}), {}}, steps_(Tensor::zeros({1}, DType::i64)) {
+    : params_(params), options_(options), moments_{Tensor::zeros({params.size()}, DType::f32, params.values().device()), Tensor::zeros({params.size()}, DType::f32, params.values().device()), {}}, steps_(Tensor::zeros({1}, DType::i64)) {
   check<ConfigError>(options.beta1 >= 0 && options.beta1 < 1, "Adam: beta1 ", options.beta1, "; wanted 0 <= beta1 < 1");
   check<ConfigError>(options.beta2 >= 0 && options.beta2 < 1, "Adam: beta2 ", options.beta2, "; wanted 0 <= beta2 < 1");
   check<ConfigError>(options.epsilon > 0, "Adam: epsilon ", options.epsilon, "; wanted above 0");
   check<ConfigError>(options.weight_decay >= 0, "Adam: weight_decay ", options.weight_decay, "; wanted at least 0");
   check<ConfigError>(options.period >= 1, "Adam: period ", options.period, "; wanted at least 1 step");
-  if (options.period > 1) moments_.sum = Tensor::zeros({params.size()});
+  if (options.period > 1) moments_.sum = Tensor::zeros({params.size()}, DType::f32, params.values().device());
 }
 
 void Adam::begin_step() { ++*steps_.as<i64>(); }

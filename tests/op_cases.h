@@ -130,8 +130,8 @@ inline void mixing(std::vector<OpCase>& all) {
   const struct { const char* what; std::vector<float> plan; } plans[] = {
       {"mixup", {0.3f, 0.3f, 0, 0, 0, 0}}, {"cutmix", {1, 0, 1, 3, 2, 4}}, {"nothing", {1, 1, 0, 0, 0, 0}}};
   for (const auto& p : plans)
-    all.push_back({"mix_batch", p.what, {{3, 4, 5, 3}}, [plan = p.plan](const Inputs& in) { return mix_batch(in[0], Tensor::from(plan, {6})); }});
-  all.push_back({"mix_batch", "one image", {{1, 2, 2, 3}}, [](const Inputs& in) { return mix_batch(in[0], Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6})); }});
+    all.push_back({"mix_batch", p.what, {{3, 4, 5, 3}}, [plan = p.plan](const Inputs& in) { return mix_batch(in[0], Tensor::from(plan, {6}).to(in[0].device())); }});
+  all.push_back({"mix_batch", "one image", {{1, 2, 2, 3}}, [](const Inputs& in) { return mix_batch(in[0], Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6}).to(in[0].device())); }});
 }
 
 inline void reductions(std::vector<OpCase>& all) {
@@ -150,14 +150,14 @@ inline void reductions(std::vector<OpCase>& all) {
         {"cross_entropy",
          smoothing > 0 ? "label smoothing" : "",
          {{8, 11}},
-         [smoothing](const Inputs& in) { return cross_entropy(in[0], labels_of(8, 11), {.label_smoothing = smoothing}); },
+         [smoothing](const Inputs& in) { return cross_entropy(in[0], labels_of(8, 11).to(in[0].device()), {.label_smoothing = smoothing}); },
          {},
          {},
          11});
   all.push_back({"count_top_k",
                  "",
                  {{8, 11}},
-                 [](const Inputs& in) { return Tensor::full({}, static_cast<float>(count_top_k(in[0], labels_of(8, 11), 3))); },
+                 [](const Inputs& in) { return Tensor::full({}, static_cast<float>(count_top_k(in[0], labels_of(8, 11).to(in[0].device()), 3))); },
                  {Draw::distinct},
                  {},
                  1,
@@ -258,7 +258,7 @@ inline void norms(std::vector<OpCase>& all) {
             const i64 c = shape[-1];
             // With ReLU shift and branch are made small, so that the sign is that of the bimodal x.
             const float small = relu ? 0.05f : 1.0f;
-            return batch_norm(in[0], in[1], mul(in[2], small), Tensor::full({c}, 0.1f), Tensor::full({c}, 0.9f),
+            return batch_norm(in[0], in[1], mul(in[2], small), Tensor::full({c}, 0.1f, DType::f32, in[0].device()), Tensor::full({c}, 0.9f, DType::f32, in[0].device()),
                               {.training = training, .relu = relu}, branch ? mul(in[3], small) : Tensor());
           };
           const std::string what =
