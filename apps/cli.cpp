@@ -185,6 +185,10 @@ int parse_and_run(int argc, char** argv) {
   step_app->add_option("--data-threads", step_options.data_threads, "loader threads");
   step_app->add_option("--backend", step_options.backend, "onednn or reference");
   step_app->add_flag("--json", step_options.json, "");
+  step_app->add_option("--device", step_options.device, "cpu, cuda or cuda:N");
+  step_app->add_flag("--graph", step_options.graph, "GPU: capture the step once and launch it as a whole");
+  step_app->add_flag("--tf32", step_options.tf32, "GPU, f32: products rounded to 10 bits");
+  step_app->add_option("--plans", step_options.plans, "GPU: file where measured plans of convolutions are kept");
   step_app->callback([&] { code = bench_step(step_options); });
 
   BenchDataOptions data_options;

@@ -92,7 +92,11 @@ struct BenchStepOptions {
   int size = 0;                         // image side; 0: the model's own
   std::string data;                     // pictures to train on, as data.train; empty: synthetic
   int data_threads = 1;
-  std::string backend;                  // empty: the default one
+  std::string backend;                  // of the CPU; empty: the default one
+  std::string device = "cpu";           // cpu | cuda | cuda:N
+  bool graph = false;                   // a GPU: the step is captured once and launched as a whole
+  bool tf32 = false;                    // a GPU, f32: products rounded to 10 bits
+  std::string plans;                    // a GPU: file of measured plans; empty: measured anew
   bool json = false;
 };
 int bench_step(const BenchStepOptions&);
