@@ -70,6 +70,21 @@ template <class Block> class WorkerState {
     else jump(x_, twin_, a, 0, own, received);
   }
 
+  // Both halves for who copies and jumps himself (on a GPU, in other formats). copy(c, s) writes c x + s x~ and leaves both as they are: the next
+  // event makes up for their drift. jump(jx, jy) does x -= jx d, x~ -= jy d; the flow also runs backwards, so it may come before that event.
+  template <class Copy> double peek(double t, Copy copy) const {
+    const double gap = std::clamp(t - time_, 0.0, longest_gap);
+    const auto mixed = MixCoefficients<double>::over(gossip.eta, gap);
+    copy(mixed.c, mixed.s);
+    return drifted_ + gossip.eta * gap;
+  }
+  template <class Jump> void apply(double mark, Jump jump_by) {
+    const auto since = MixCoefficients<double>::over(1, drifted_ - mark);
+    const double a = gossip.alpha, b = gossip.alpha_tilde;
+    if (has_twin_) jump_by(since.c * a + since.s * b, since.s * a + since.c * b);
+    else jump_by(a, 0.0);
+  }
+
   // Drifts without an event, e.g. before states are compared at a common time.
   void mix_to(double t) {
     const auto mixed = drift_to(t);

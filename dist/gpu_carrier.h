@@ -1,0 +1,45 @@
+// Snapshots on a GPU. Work on (x, x~) is enqueued on two streams and done in one order: each piece waits, on the device, for the one before. So
+// the computation waits for a snapshot's 0.1 ms at most, never for a peer:
+//
+//   compute  ── fwd k ── bwd k ──[order]─ step k ─[order]── fwd k+1 ── bwd k+1 ──[order]─ step k+1 ─[order]──
+//   exchange ───────[order]─ snapshot ─[order, taken]····(both READY)─ NCCL or copy ─ inspect ·(both MOVED)·[order]─ jump ─[order]──
+//   host                                  polls taken    launches       polls           polls, confirms       enqueues
+#pragma once
+
+#include <memory>
+
+#include "gossamer/dist/carrier.h"
+#include "gossamer/dist/gpu_payload.h"
+
+namespace gossamer::dist {
+
+class GpuCarrier final : public Carrier {
+ public:
+  // own, theirs: the buffers of the two snapshots, f32 or f16 [size], of this carrier alone while it lives. keep: what the payload and they need.
+  GpuCarrier(DevicePort&, GpuPayload&, Tensor own, Tensor theirs, std::shared_ptr<void> keep = {});
+  ~GpuCarrier() override;
+
+  void snapshot(WorkerState<Tensor>&, double t) override;
+  void apply(WorkerState<Tensor>&) override;
+  void gradient_begins() override;
+  void gradient_ended() override;
+  void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) override;
+  Arrival arrived() override;
+  void abort(int peer) override { payload_.abort(peer); }
+  void settle(Seconds limit) override { payload_.settle(limit); }
+
+ private:
+  using Lane = DevicePort::Lane;
+  void enter(Lane);
+  void leave(Lane);
+
+  const std::shared_ptr<void> keep_;           // destroyed last
+  DevicePort& port_;
+  GpuPayload& payload_;
+  Tensor own_, theirs_;
+  const DevicePort::Event order_, taken_;      // the last work on (x, x~); the last snapshot
+  std::uint64_t session_ = 0;
+  double mark_ = 0, distance_ = 0;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,350 @@
+// Fake GPUs and a fake NCCL for the tests of dist/gpu_*: streams that run when the test (or a thread) lets them, communicators that open late,
+// fail, hang or lose their peer, and receive garbage when they are aborted, as the real ones do. What a program may not do to them is noted.
+#pragma once
+
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+#include "gossamer/dist/gpu_port.h"
+#include "gossamer/dist/peer_copy.h"
+
+namespace gossamer::dist::fake {
+
+struct Faults {
+  double init_fails = 0, init_hangs = 0, transfer_fails = 0, transfer_hangs = 0, id_fails = 0;      // each: the probability
+  bool abort_hangs = false;
+  bool notices = true;                       // a transport that sees that its peer is lost: sockets do, NVLink does not
+};
+
+class Machine;
+
+// GPU and NCCL of worker `rank`.
+class Gpu final : public DevicePort, public NcclPort {
+ public:
+  Gpu(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
+
+  Event make_event() override;
+  void record(Event, Lane) override;
+  void wait(Lane, Event) override;
+  bool done(Event) override;
+  void run(Lane, const std::function<void()>& kernels) override;
+  void copy(Lane, void* to, const void* from, std::size_t bytes) override;
+
+  Id unique_id() override;
+  Comm init(const Id&, int ranks, int rank, const Options&) override;
+  Status status(Comm) override;
+  void group_start() override;
+  void group_end() override;
+  void send(Comm, const void*, std::size_t bytes, int to) override;
+  void receive(Comm, void*, std::size_t bytes, int from) override;
+  void all_reduce_sum(Comm, const float* from, float* to, std::size_t count) override;
+  void abort(Comm) override;
+  void finalize(Comm) override;
+  bool gone(Comm) override;
+
+ private:
+  friend class Machine;
+  struct Work {
+    std::function<void()> kernels;           // or:
+    Event event = 0;
+    std::uint64_t mark = 0;
+    bool waits = false;                      // for the event; else reaches it
+    Comm comm = 0;                           // or a transfer of this communicator
+  };
+  struct Mark { std::uint64_t recorded = 0, reached = 0; };
+
+  Machine& machine_;
+  const int rank_;
+  std::array<std::deque<Work>, 2> lanes_;
+  std::vector<Mark> events_{1};
+  bool in_group_ = false;
+  std::set<Comm> grouped_;
+};
+
+// All GPUs, and NCCL between them. Every call takes one mutex: what matters here is the order, not the speed.
+class Machine {
+ public:
+  explicit Machine(int workers, std::uint64_t seed, Faults f = {}) : faults(f), random(seed) {
+    for (int i = 0; i < workers; ++i) gpus_.push_back(std::make_unique<Gpu>(*this, i));
+  }
+  Gpu& gpu(int rank) { return *gpus_.at(static_cast<std::size_t>(rank)); }
+
+  // Lets one thing happen on worker `rank`'s devices, drawn among those that can: the head of a lane runs, a communicator gets further.
+  // False: nothing can.
+  bool step(int rank) {
+    const std::scoped_lock lock(mutex);
+    std::vector<std::function<void()>> possible;
+    Gpu& g = gpu(rank);
+    for (auto& lane : g.lanes_)
+      if (!lane.empty() && runnable(g, lane.front())) possible.emplace_back([&] { execute(g, lane); });
+    for (auto& [id, side] : sides)
+      if (side.rank == rank && advances(id, side)) possible.emplace_back([this, id = id] { advance(id, sides.at(id)); });
+    if (possible.empty()) return false;
+    possible[random.below(static_cast<std::uint32_t>(possible.size()))]();
+    return true;
+  }
+
+  // The process of this worker ends: its kernels never run on; the others' sockets to it notice, or not.
+  void kill(int rank) {
+    const std::scoped_lock lock(mutex);
+    for (auto& lane : gpu(rank).lanes_) lane.clear();
+    for (auto& [id, side] : sides)
+      if (side.rank == rank) side.dead = true;
+  }
+  int live_communicators(int rank) {
+    const std::scoped_lock lock(mutex);
+    int n = 0;
+    for (const auto& [id, side] : sides) n += side.rank == rank && !side.gone;
+    return n;
+  }
+  std::vector<std::string> problems() {
+    const std::scoped_lock lock(mutex);
+    return problems_;
+  }
+  struct Launch { int worker; std::string name; };
+  std::vector<Launch> take_launches() {
+    const std::scoped_lock lock(mutex);
+    return std::exchange(launches_, {});
+  }
+
+  Faults faults;
+  Rng random;
+  bool eager = false;                        // kernels run when they are given to a lane; events and transfers take their time all the same
+
+ private:
+  friend class Gpu;
+  using Comm = NcclPort::Comm;
+  // One rank of a communicator.
+  struct Side {
+    int rank = 0, place = 0;
+    std::string name;
+    NcclPort::Id id{};
+    NcclPort::Status status;
+    bool opening = true, launching = false, aborted = false, gone = false, dead = false, hangs = false, running = false, transferred = false;
+    const void* send = nullptr;
+    void* receive = nullptr;
+    std::size_t sends = 0, receives = 0;
+    std::uint64_t launches = 0;
+  };
+
+  void problem(int rank, const std::string& what) { problems_.push_back("worker " + std::to_string(rank) + ": " + what); }
+  Side* other(const Side& one) {
+    for (auto& [id, side] : sides)
+      if (side.id == one.id && side.place != one.place) return &side;
+    return nullptr;
+  }
+  bool in_stream(const Side& side, Comm id) {
+    for (const auto& lane : gpu(side.rank).lanes_)
+      for (const auto& work : lane)
+        if (work.comm == id) return true;
+    return false;
+  }
+
+  // --- lanes
+  bool runnable(Gpu& g, Gpu::Work& work) {
+    if (work.waits) return g.events_[work.event].reached >= work.mark;
+    if (work.comm == 0) return true;
+    Side& side = sides.at(work.comm);
+    return side.aborted || side.transferred || !side.running || meets(side);
+  }
+  // Both kernels run, on healthy communicators.
+  bool meets(const Side& side) {
+    const Side* peer = other(side);
+    return peer && !side.hangs && !peer->hangs && side.running && peer->running && !peer->dead && !peer->aborted && peer->launches == side.launches &&
+           side.sends == peer->receives && side.receives == peer->sends;
+  }
+  void execute(Gpu& g, std::deque<Gpu::Work>& lane) {
+    Gpu::Work& work = lane.front();
+    if (work.comm == 0) {
+      const Gpu::Work now = std::move(work);
+      lane.pop_front();
+      if (now.kernels) now.kernels();
+      else if (!now.waits) g.events_[now.event].reached = std::max(g.events_[now.event].reached, now.mark);
+      return;
+    }
+    Side& side = sides.at(work.comm);
+    if (side.aborted) {                      // the kernel leaves, as if all were well
+      if (!side.transferred) std::memset(side.receive, 0x7b, side.receives);
+    } else if (!side.running) {
+      side.running = true;
+      return;
+    } else if (!side.transferred) {
+      Side& peer = *other(side);
+      std::memcpy(peer.receive, side.send, side.sends);
+      std::memcpy(side.receive, peer.send, peer.sends);
+      side.transferred = peer.transferred = true;
+      return;
+    }
+    side.running = side.transferred = false;
+    lane.pop_front();
+  }
+
+  // --- communicators
+  bool advances(Comm id, const Side& side) {
+    if (side.gone || side.dead) return false;
+    if (side.aborted) return !faults.abort_hangs && !in_stream(side, id);
+    if (side.status.stage == Stage::failed || side.hangs) return false;
+    const Side* peer = other(side);
+    if (side.opening) return peer && !peer->dead && !peer->aborted;
+    return side.launching || (side.running && faults.notices && (peer->dead || peer->aborted));
+  }
+  void advance(Comm id, Side& side) {
+    const auto happens = [&](double probability) { return random.uniform() < static_cast<float>(probability); };
+    if (side.aborted) {
+      side.gone = true;
+    } else if (side.opening) {
+      if (happens(faults.init_hangs)) side.hangs = true;
+      else if (happens(faults.init_fails)) side.status = {Stage::failed, "unhandled system error"};
+      else side.opening = false, side.status.stage = Stage::done;
+    } else if (side.launching) {
+      side.launching = false;
+      if (happens(faults.transfer_fails)) {
+        side.status = {Stage::failed, "remote process exited or there was a network error"};
+        return;
+      }
+      if (happens(faults.transfer_hangs)) side.hangs = true;
+      ++side.launches;
+      gpu(side.rank).lanes_[1].push_back({.kernels = {}, .comm = id});
+      side.status.stage = Stage::done;
+    } else {
+      side.status = {Stage::failed, "the connection was closed by the other side"};
+    }
+  }
+
+  std::recursive_mutex mutex;                // kernels of tests may call back
+  std::vector<std::unique_ptr<Gpu>> gpus_;
+  std::map<Comm, Side> sides;
+  Comm next_comm_ = 1;
+  std::uint64_t ids_ = 0;
+  std::vector<std::string> problems_;
+  std::vector<Launch> launches_;
+};
+
+// --- DevicePort
+inline DevicePort::Event Gpu::make_event() {
+  const std::scoped_lock lock(machine_.mutex);
+  events_.emplace_back();
+  return static_cast<Event>(events_.size() - 1);
+}
+inline void Gpu::record(Event e, Lane lane) {
+  const std::scoped_lock lock(machine_.mutex);
+  lanes_[static_cast<std::size_t>(lane)].push_back({.kernels = {}, .event = e, .mark = ++events_.at(e).recorded});
+}
+inline void Gpu::wait(Lane lane, Event e) {
+  const std::scoped_lock lock(machine_.mutex);
+  lanes_[static_cast<std::size_t>(lane)].push_back({.kernels = {}, .event = e, .mark = events_.at(e).recorded, .waits = true});
+}
+inline bool Gpu::done(Event e) {
+  const std::scoped_lock lock(machine_.mutex);
+  return events_.at(e).reached >= events_.at(e).recorded;
+}
+inline void Gpu::run(Lane lane, const std::function<void()>& kernels) {
+  if (machine_.eager) return kernels();
+  const std::scoped_lock lock(machine_.mutex);
+  lanes_[static_cast<std::size_t>(lane)].push_back({.kernels = kernels});
+}
+inline void Gpu::copy(Lane lane, void* to, const void* from, std::size_t bytes) {
+  run(lane, [=] { std::memcpy(to, from, bytes); });
+}
+
+// --- NcclPort
+inline NcclPort::Id Gpu::unique_id() {
+  const std::scoped_lock lock(machine_.mutex);
+  if (machine_.random.uniform() < static_cast<float>(machine_.faults.id_fails)) fail<DistError>("ncclGetUniqueId: no socket");
+  Id id{};
+  const std::uint64_t n = ++machine_.ids_;
+  std::memcpy(id.data(), &n, sizeof n);
+  return id;
+}
+inline NcclPort::Comm Gpu::init(const Id& id, int ranks, int rank, const Options& options) {
+  const std::scoped_lock lock(machine_.mutex);
+  if (ranks != 2 || rank < 0 || rank > 1) machine_.problem(rank_, "a communicator that is not one of two");
+  for (const auto& [comm, side] : machine_.sides)
+    if (side.id == id && side.place == rank) machine_.problem(rank_, "an id that was used before");
+  const Comm comm = machine_.next_comm_++;
+  machine_.sides[comm] = {.rank = rank_, .place = rank, .name = options.name, .id = id, .status = {}};
+  return comm;
+}
+inline NcclPort::Status Gpu::status(Comm comm) {
+  const std::scoped_lock lock(machine_.mutex);
+  Machine::Side& side = machine_.sides.at(comm);
+  if (side.aborted) machine_.problem(rank_, "asks an aborted communicator");
+  return side.status;
+}
+inline void Gpu::group_start() {
+  const std::scoped_lock lock(machine_.mutex);
+  if (std::exchange(in_group_, true)) machine_.problem(rank_, "a group in a group");
+}
+inline void Gpu::group_end() {
+  const std::scoped_lock lock(machine_.mutex);
+  if (!std::exchange(in_group_, false)) machine_.problem(rank_, "the end of no group");
+  if (grouped_.size() != 1) machine_.problem(rank_, "a group of another number of communicators than one");
+  for (const Comm comm : std::exchange(grouped_, {})) {
+    Machine::Side& side = machine_.sides.at(comm);
+    if (side.sends == 0 || side.sends != side.receives) machine_.problem(rank_, "a group without a send and a receive of one size");
+    side.launching = true;
+    side.status.stage = Stage::pending;
+    machine_.launches_.push_back({rank_, side.name});
+  }
+}
+inline void Gpu::send(Comm comm, const void* from, std::size_t bytes, int to) {
+  const std::scoped_lock lock(machine_.mutex);
+  Machine::Side& side = machine_.sides.at(comm);
+  if (!in_group_) machine_.problem(rank_, "a send outside of a group");
+  if (to != 1 - side.place) machine_.problem(rank_, "a send to nobody");
+  if (side.aborted || side.status.stage != Stage::done) machine_.problem(rank_, "a send on a communicator that is not open");
+  side.send = from;
+  side.sends = bytes;
+  side.receives = 0;
+  grouped_.insert(comm);
+}
+inline void Gpu::receive(Comm comm, void* to, std::size_t bytes, int from) {
+  const std::scoped_lock lock(machine_.mutex);
+  Machine::Side& side = machine_.sides.at(comm);
+  if (!in_group_) machine_.problem(rank_, "a receive outside of a group");
+  if (from != 1 - side.place) machine_.problem(rank_, "a receive from nobody");
+  side.receive = to;
+  side.receives = bytes;
+  grouped_.insert(comm);
+}
+inline void Gpu::all_reduce_sum(Comm, const float*, float*, std::size_t) { machine_.problem(rank_, "an all-reduce on an edge"); }
+inline void Gpu::abort(Comm comm) {
+  const std::scoped_lock lock(machine_.mutex);
+  Machine::Side& side = machine_.sides.at(comm);
+  if (std::exchange(side.aborted, true)) machine_.problem(rank_, "aborts twice");
+  side.launching = false;
+}
+inline void Gpu::finalize(Comm comm) { abort(comm); }
+inline bool Gpu::gone(Comm comm) {
+  const std::scoped_lock lock(machine_.mutex);
+  return machine_.sides.at(comm).gone;
+}
+
+// Another worker's snapshot, by its address.
+class Memory final : public PeerMemory {
+ public:
+  explicit Memory(const void* snapshot) : snapshot_(snapshot) {}
+  ChannelBytes share() override {
+    ChannelBytes out(sizeof snapshot_);
+    std::memcpy(out.data(), &snapshot_, sizeof snapshot_);
+    return out;
+  }
+  std::shared_ptr<const void> open(const ChannelBytes& shared) override {
+    const void* theirs = nullptr;
+    check<DistError>(shared.size() == sizeof theirs, "a handle of ", shared.size(), " bytes");
+    std::memcpy(&theirs, shared.data(), sizeof theirs);
+    return {std::shared_ptr<void>(), theirs};
+  }
+
+ private:
+  const void* snapshot_;
+};
+
+}  // namespace gossamer::dist::fake
