@@ -188,8 +188,9 @@ class Machine {
 
   // --- communicators
   bool advances(Comm id, const Side& side) {
-    if (side.gone || side.dead) return false;
+    if (side.gone) return false;
     if (side.aborted) return !faults.abort_hangs && !in_stream(side, id);
+    if (side.dead) return false;
     if (side.status.stage == Stage::failed || side.hangs) return false;
     const Side* peer = other(side);
     if (side.opening) return peer && !peer->dead && !peer->aborted;

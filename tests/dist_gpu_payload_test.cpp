@@ -59,7 +59,7 @@ struct Setup {
   std::unique_ptr<GpuPayload> payload;
 };
 
-struct Run {
+struct Trial {
   int workers = 3;
   const char* method = "a2cid2";
   DType wire = DType::f32;
@@ -74,7 +74,7 @@ struct Outcome {
   std::vector<std::string> problems;
 };
 
-Outcome train(const Run& run) {
+Outcome train(const Trial& run) {
   fake::Machine machine(run.workers, 3, run.faults);
   machine.eager = true;
   LocalCluster cluster(run.workers, Seconds(.3));
@@ -92,10 +92,14 @@ Outcome train(const Run& run) {
   try {
     on_workers(cluster, run.workers, [&](int rank, Group& group) {
       Quadratic q(rank, 40, method_needs_frozen_compute(run.method));
-      MethodOptions options{.total_samples = run.gradients * run.workers, .seed = 4, .exchange_timeout_s = run.faults.transfer_hangs > 0 ? .3 : 20, .exchange_least_s = .2};
+      MethodOptions options;
+      options.total_samples = run.gradients * run.workers;
+      options.seed = 4;
+      options.exchange_timeout_s = run.faults.transfer_hangs > 0 ? .3 : 20;
+      options.exchange_least_s = .2;
       std::shared_ptr<Setup> setup;
       options.carrier = [&](Group& g, i64 size) -> std::unique_ptr<Carrier> {
-        setup = std::make_shared<Setup>(rank, machine, post, g, size, run.wire, run.peer_copy, GpuEdge::Limits{.grace_s = 5, .abort_s = 30});
+        setup = std::make_shared<Setup>(rank, machine, post, g, size, run.wire, run.peer_copy, GpuEdge::Limits{.grace_s = 1, .abort_s = 30});
         return std::make_unique<GpuCarrier>(machine.gpu(rank), *setup->payload, setup->own, setup->theirs, setup);
       };
       auto method = make_method(run.method, q.params, q.sgd, group, make_graph("ring", run.workers), options);
@@ -125,7 +129,7 @@ Outcome train(const Run& run) {
   return out;
 }
 
-void expect_trained(const Outcome& out, const Run& run, double tolerance = .1) {
+void expect_trained(const Outcome& out, const Trial& run, double tolerance = .1) {
   EXPECT_THAT(out.problems, testing::IsEmpty());
   for (int rank = 0; rank < run.workers; ++rank) {
     if (rank == run.dies) continue;
@@ -138,22 +142,22 @@ void expect_trained(const Outcome& out, const Run& run, double tolerance = .1) {
 }
 
 TEST(GpuTraining, ConvergesOverNcclEdges) {
-  const Run run;
+  const Trial run;
   expect_trained(train(run), run);
 }
 
 TEST(GpuTraining, ConvergesOverPeerCopies) {
-  const Run run{.method = "adpsgd", .peer_copy = true};
+  const Trial run{.method = "adpsgd", .peer_copy = true};
   expect_trained(train(run), run);
 }
 
 TEST(GpuTraining, ConvergesInHalfPrecisionOnTheWire) {
-  const Run run{.wire = DType::f16};
+  const Trial run{.wire = DType::f16};
   expect_trained(train(run), run);
 }
 
 TEST(GpuTraining, GoesOnWhenExchangesFailAndHang) {
-  const Run run{.faults = {.init_fails = .1, .transfer_fails = .1, .transfer_hangs = .02}, .gradients = 300};
+  const Trial run{.faults = {.init_fails = .1, .transfer_fails = .1, .transfer_hangs = .02}, .gradients = 300};
   const Outcome out = train(run);
   expect_trained(out, run, .2);
   i64 failed = 0;
@@ -162,7 +166,7 @@ TEST(GpuTraining, GoesOnWhenExchangesFailAndHang) {
 }
 
 TEST(GpuTraining, GoesOnWhenAWorkerDies) {
-  const Run run{.workers = 4, .faults = {.notices = false}, .gradients = 200, .dies = 2};
+  const Trial run{.workers = 4, .faults = {.notices = false}, .gradients = 200, .dies = 2};
   expect_trained(train(run), run);
 }
 
