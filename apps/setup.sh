@@ -1,7 +1,7 @@
 # Sourced by apps/quickstart and tests/run: the list of packages, how they are installed, how the project is built.
 # Debian 12 and Ubuntu 24.04 names.
 packages=(g++ cmake ninja-build libdnnl-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
-  libjpeg-dev libpng-dev zlib1g-dev libstb-dev)
+  libjpeg-dev libpng-dev zlib1g-dev libstb-dev libxxhash-dev)
 test_packages=(libgtest-dev libgmock-dev)
 
 say() { printf '\n== %s\n' "$*"; }

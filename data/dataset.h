@@ -24,10 +24,10 @@ class Dataset {
   virtual const std::vector<std::string>& classes() const = 0;    // sorted; label = position
 };
 
-// What each path is, is found by looking: a folder of class folders, tar shards (class/name.jpg inside), CIFAR-10/100 binary files.
-// Several paths join into one set (the class lists are united). DataError names the path and says what was found there and what to do
-// (missing folder, flat folder, no images, unreadable tar, wrong CIFAR size).
-// A folder of CIFAR's binary files holds training and test data alike: `part` says which are meant (any: those to train with).
+// What each path is, is found by looking (README.md has the table): class folders, ImageNet's flat val/ with its ground truth, tars, WebDataset,
+// TFRecord, our packed shards, CIFAR binary; "{000000..000146}" in a path stands for many. Several paths join into one set (the class lists are
+// united). DataError names the path and says what was found there and what to do.
+// Where training and validation data lie in one folder `part` says which are meant (any: those to train with, if there are both).
 enum class Part { any, train, val };
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any);
 // DataError unless both have the same classes: names the first differences.

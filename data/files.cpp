@@ -2,7 +2,6 @@
 #include "gossamer/data/files.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,17 +51,12 @@ void File::read(std::size_t offset, std::span<std::byte> to) const {
   }
 }
 
-Mapping::Mapping(const File& file) : size_(file.size()) {
-  if (size_ == 0) return;
-  const int fd = ::open(file.path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  check<DataError>(fd >= 0, printable(file.path()), ": can't be opened: ", std::strerror(errno));
-  data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
-  ::close(fd);
-  check<DataError>(data_ != MAP_FAILED, printable(file.path()), ": can't be mapped: ", std::strerror(errno));
-}
-
-Mapping::~Mapping() {
-  if (data_ && data_ != MAP_FAILED) ::munmap(data_, size_);
+std::vector<std::byte> read_whole(const std::string& path, std::size_t limit) {
+  const File file(path);
+  check<DataError>(file.size() <= limit, printable(path), ": ", file.size(), " bytes; such a file has ", limit >> 20, " MiB at most");
+  std::vector<std::byte> bytes(file.size());
+  file.read(0, bytes);
+  return bytes;
 }
 
 bool is_image_name(const std::string& name) {

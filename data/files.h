@@ -1,4 +1,4 @@
-// Small file helpers of the data sets: positioned reads, read-only mapping, endings.
+// Small file helpers of the data sets: positioned reads, whole small files, endings.
 #pragma once
 
 #include <cstddef>
@@ -32,40 +32,8 @@ class File {                                                   // open for readi
   std::size_t size_ = 0;
 };
 
-class Mapping {                                                // the whole file as memory, read once from start to end
- public:
-  explicit Mapping(const File&);
-  ~Mapping();
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
-
- private:
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
+std::vector<std::byte> read_whole(const std::string& path, std::size_t limit);   // DataError above the limit
 
 bool is_image_name(const std::string& name);                   // by its ending, upper or lower case
-
-// Sample names and labels of a big data set: one block of text instead of a million strings.
-class Samples {
- public:
-  void add(const std::string& name, int label) {
-    text_ += name;
-    end_.push_back(text_.size());
-    label_.push_back(label);
-  }
-  i64 size() const { return static_cast<i64>(end_.size()); }
-  std::string name(i64 i) const {
-    const std::size_t begin = i ? end_[static_cast<std::size_t>(i) - 1] : 0;
-    return text_.substr(begin, end_[static_cast<std::size_t>(i)] - begin);
-  }
-  int label(i64 i) const { return label_[static_cast<std::size_t>(i)]; }
-
- private:
-  std::string text_;
-  std::vector<std::size_t> end_;
-  std::vector<int> label_;
-};
 
 }  // namespace gossamer::data

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::uint64_t kRecord = 512;
 constexpr std::uint64_t kMaxName = 1 << 16;                // longest path, and longest extension record, that is believed
+constexpr std::size_t kMaxStem = 255;                      // of an archive inside: its name is put before each of its files
 
 std::string_view field(const std::byte* header, std::size_t at, std::size_t length) {
   const char* text = reinterpret_cast<const char*>(header) + at;
@@ -83,13 +84,14 @@ bool read_pax(std::string_view text, std::string& path, std::string& link, std::
 
 class Indexer {
  public:
-  Indexer(const std::string& path, std::vector<TarEntry>& entries) : path_(path), entries_(entries) {}
+  Indexer(Reader& reader, const std::string& path, Members& members) : reader_(reader), path_(path), members_(members) {}
 
-  // `base`: where this archive begins in the outermost one.
-  void run(std::span<const std::byte> archive, std::uint64_t base, const std::string& folder, int depth) {
+  // `base`: where this archive of `length` bytes begins in the outermost one.
+  void run(std::uint64_t base, std::uint64_t length, const std::string& folder, int depth) {
     std::uint64_t at = 0;
-    while (archive.size() - at >= kRecord) {
-      const std::byte* header = archive.data() + at;
+    while (length - at >= kRecord) {
+      std::byte header[kRecord];                           // a copy: extensions and archives inside read on
+      std::ranges::copy(reader_.at(base + at, kRecord), header);
       if (all_zero(header)) return;                        // the end mark; what follows is padding
       if (!sum_is_right(header)) damaged(base + at, at == 0 ? "this is not a tar archive" : "damaged header");
       std::uint64_t size = 0;
@@ -97,14 +99,13 @@ class Indexer {
       const char type = static_cast<char>(std::to_integer<unsigned char>(header[156]));
       const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
       if (has_size_ && !extension) size = size_;
-      const std::uint64_t left = archive.size() - at - kRecord;
+      const std::uint64_t left = length - at - kRecord;
       const std::string name = name_of(header);
       if (size > left)
         damaged(base + at, "it is cut off: '" + name + "' needs " + std::to_string(size) + " bytes, " + std::to_string(left) + " are left");
-      const auto content = archive.subspan(at + kRecord, size);
-      if (extension) extend(type, content, base + at);
+      if (extension) extend(type, base + at, size);
       else if (type == '0' || type == '\0' || type == '7') {
-        add(name, content, base + at + kRecord, folder, depth);
+        add(name, base + at + kRecord, size, folder, depth);
         forget();
       } else if (type == '1') {
         add_link(name, link_of(header), base + at, folder);
@@ -114,7 +115,7 @@ class Indexer {
       const std::uint64_t padded = (size + kRecord - 1) / kRecord * kRecord;
       at += kRecord + std::min(padded, left);              // the last padding may be missing
     }
-    if (at != archive.size()) damaged(base + at, "it is cut off inside a header");
+    if (at != length) damaged(base + at, "it is cut off inside a header");
   }
 
  private:
@@ -133,9 +134,10 @@ class Indexer {
     return printable(long_link_.empty() ? std::string(field(header, 157, 100)) : long_link_);
   }
 
-  void extend(char type, std::span<const std::byte> content, std::uint64_t at) {
+  void extend(char type, std::uint64_t at, std::uint64_t size) {
     if (type == 'g') return;                               // defaults for all files
-    if (content.size() > kMaxName) damaged(at, "a name of " + std::to_string(content.size()) + " bytes");
+    if (size > kMaxName) damaged(at, "a name of " + std::to_string(size) + " bytes");
+    const auto content = reader_.at(at + kRecord, static_cast<std::size_t>(size));
     if (type == 'L') long_name_ = field(content.data(), 0, content.size());
     else if (type == 'K') long_link_ = field(content.data(), 0, content.size());
     else if (!read_pax(text_of(content), long_name_, long_link_, size_, has_size_)) damaged(at, "damaged pax record");
@@ -154,25 +156,32 @@ class Indexer {
   void add_link(const std::string& given, const std::string& target, std::uint64_t at, const std::string& folder) {
     const std::string name = plain(given);
     if (hidden(name) || !is_image_name(name)) return;
-    for (; listed_ < entries_.size(); ++listed_) by_name_[entries_[listed_].name] = listed_;
+    for (; listed_ < static_cast<std::size_t>(members_.size()); ++listed_) by_name_[members_.names.at(static_cast<i64>(listed_))] = listed_;
     const auto found = by_name_.find(folder + plain(target));
     if (found == by_name_.end())
       damaged(at, "'" + name + "' is a hard link to '" + target + "', which does not come before it; pack with --hard-dereference");
-    entries_.push_back({folder + name, entries_[found->second].offset, entries_[found->second].bytes});
+    put(folder + name, members_.offset[found->second], members_.bytes[found->second]);
   }
 
-  void add(std::string name, std::span<const std::byte> content, std::uint64_t offset, const std::string& folder, int depth) {
+  void add(std::string name, std::uint64_t offset, std::uint64_t bytes, const std::string& folder, int depth) {
     name = plain(std::move(name));
     if (hidden(name)) return;
     if (depth == 0 && name.ends_with(".tar")) {
       const std::size_t slash = name.rfind('/');
       const std::size_t from = slash == std::string::npos ? 0 : slash + 1;
       const std::string stem = name.substr(from, name.size() - from - 4);
+      if (stem.size() > kMaxStem) damaged(offset, "an archive inside has a name of " + std::to_string(stem.size()) + " bytes");
       forget();
-      run(content, offset, stem + "/", 1);
+      run(offset, bytes, stem + "/", 1);
       return;
     }
-    entries_.push_back({folder + name, offset, content.size()});
+    put(folder + name, offset, bytes);
+  }
+
+  void put(const std::string& name, std::uint64_t offset, std::uint64_t bytes) {
+    members_.names.add(name);
+    members_.offset.push_back(offset);
+    members_.bytes.push_back(bytes);
   }
 
   void forget() {
@@ -181,10 +190,11 @@ class Indexer {
     has_size_ = false;
   }
 
+  Reader& reader_;
   const std::string& path_;
-  std::vector<TarEntry>& entries_;
+  Members& members_;
   std::string long_name_, long_link_;                      // from an extension, for the next file
-  std::unordered_map<std::string, std::size_t> by_name_;   // of the first listed_ entries; filled when a hard link needs it
+  std::unordered_map<std::string, std::size_t> by_name_;   // of the first listed_ members; filled when a hard link needs it
   std::size_t listed_ = 0;
   std::uint64_t size_ = 0;
   bool has_size_ = false;
@@ -196,14 +206,24 @@ bool looks_like_tar(std::span<const std::byte> start) {
   return start.size() >= kRecord && !all_zero(start.data()) && sum_is_right(start.data());
 }
 
-std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path) {
-  check<DataError>(!archive.empty(), path, ": the file is empty; a tar of class/name.jpg was expected");
-  const auto starts = [&](std::string_view magic) { return text_of(archive).starts_with(magic); };
-  check<DataError>(!starts("\x1F\x8B") && !starts("BZh") && !starts("\xFD" "7zXZ") && !starts("\x28\xB5\x2F\xFD"), path,
-                   ": this archive is compressed; unpack it to a plain .tar first (pictures don't shrink, and plain ones are read in place)");
+Members list_tar(Reader& archive, const std::string& path) {
+  check<DataError>(archive.size() > 0, path, ": the file is empty; a tar of class/name.jpg was expected");
+  const std::string_view start = text_of(archive.at(0, static_cast<std::size_t>(std::min<std::uint64_t>(archive.size(), 8))));
+  check<DataError>(!start.starts_with("\x1F\x8B") && !start.starts_with("BZh") && !start.starts_with("\xFD" "7zXZ") && !start.starts_with("\x28\xB5\x2F\xFD"),
+                   path, ": this archive is compressed; unpack it to a plain .tar first (pictures don't shrink, and plain ones are read in place)");
   check<DataError>(archive.size() >= kRecord, path, ": unreadable tar: only ", archive.size(), " bytes");
+  Members members;
+  Indexer(archive, path, members).run(0, archive.size(), "", 0);
+  return members;
+}
+
+std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path) {
+  MemoryReader reader(archive);
+  const Members members = list_tar(reader, path);
   std::vector<TarEntry> entries;
-  Indexer(path, entries).run(archive, 0, "", 0);
+  members.names.each([&](i64 i, const std::string& name) {
+    entries.push_back({name, members.offset[static_cast<std::size_t>(i)], members.bytes[static_cast<std::size_t>(i)]});
+  });
   return entries;
 }
 

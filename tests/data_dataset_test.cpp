@@ -46,7 +46,7 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   EXPECT_THAT(refusal(folder / "none/here"), AllOf(HasSubstr("none/here: no such file or folder"), HasSubstr("data.train")));
   EXPECT_THAT(refusal(folder.str()), HasSubstr("no images: the folder holds no class folders and 0 other files"));
   for (int i = 0; i < 5; ++i) folder.write("flat/" + std::to_string(i) + ".jpg", {});
-  EXPECT_THAT(refusal(folder / "flat"), AllOf(HasSubstr("is flat: 5 images"), HasSubstr("no class folders"), HasSubstr("CLASS/NAME.jpg")));
+  EXPECT_THAT(refusal(folder / "flat"), AllOf(HasSubstr("is flat: 5 images"), HasSubstr("no class folders, and no ground truth"), HasSubstr("LOC_val_solution.csv"), HasSubstr("CLASS/NAME.jpg")));
   folder.write("deep/train/cat/a.jpg", {});
   folder.write("deep/val/cat/a.jpg", {});
   EXPECT_THAT(refusal(folder / "deep"), AllOf(HasSubstr("no images"), HasSubstr("deep/train")));
@@ -86,7 +86,7 @@ TEST(Dataset, AnImageOfMoreThan256MiBIsDamage) {
   EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }), AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("256 MiB")));
   const std::string shard = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "", '0', "", "77777777777")));
   std::filesystem::resize_file(shard, (std::uintmax_t{1} << 33) + 4096);
-  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 8589934591 bytes"), HasSubstr("256 MiB")));
+  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("256 MiB")));     // so many or more
 }
 
 TEST(ImageFolder, SaysWhenAFileVanished) {
@@ -114,7 +114,7 @@ TEST(TarShards, JoinAndUniteTheirClasses) {
 TEST(TarShards, SayWhatIsWrong) {
   const TempFolder folder;
   EXPECT_THAT(refusal(folder.write("no.tar", to_bytes("this is not a tar"))), AllOf(HasSubstr("no.tar"), HasSubstr("unreadable tar")));
-  EXPECT_THAT(refusal(folder.write("flat.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))), HasSubstr("2 of 2 images lie in no class folder"));
+  EXPECT_THAT(refusal(folder.write("flat.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))), AllOf(HasSubstr("2 images lie in no class folder"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz")));
   EXPECT_THAT(refusal(folder.write("none.tar", to_bytes(tar_member("c/a.txt", "x")))), HasSubstr("no images: the archive holds 1 files"));
   EXPECT_THAT(refusal(folder.write("a.tar.gz", to_bytes("\x1F\x8B" + std::string(600, 'z')))), HasSubstr("compressed"));
   EXPECT_THAT(refusal(folder.write("word.txt", to_bytes("hello"))), HasSubstr("not a data set"));

@@ -1,0 +1,17 @@
+// Checksums: XXH3-64 (ours: packed shards, index files) and CRC-32C (TFRecord).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace gossamer::data {
+
+std::uint64_t xxh3(std::span<const std::byte>, std::uint64_t seed = 0);
+
+// Castagnoli; the nine bytes "123456789" give e3069283.
+std::uint32_t crc32c(std::span<const std::byte>);
+// As TFRecord stores it (a CRC of data that holds CRCs says little).
+inline std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
+
+}  // namespace gossamer::data
