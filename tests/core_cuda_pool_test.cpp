@@ -169,17 +169,19 @@ TEST(CachingPool, PiecesOfManyThreadsNeverOverlap) {
   const auto work = [&](int seed, void* stream) {
     std::vector<std::pair<char*, std::size_t>> mine;
     unsigned state = static_cast<unsigned>(seed);
+    const auto give_last = [&] {
+      char* const data = mine.back().first;
+      mine.pop_back();
+      {
+        const std::scoped_lock lock(mutex);
+        out.erase(data);
+      }
+      pool.give(data);
+    };
     for (int i = 0; i < 500; ++i) {
       state = state * 1664525u + 1013904223u;
       if (mine.size() > 20 || (state >> 30) == 0) {
-        if (mine.empty()) continue;
-        const auto piece = mine.back();
-        mine.pop_back();
-        {
-          const std::scoped_lock lock(mutex);
-          out.erase(piece.first);
-        }
-        pool.give(piece.first);
+        if (!mine.empty()) give_last();
         continue;
       }
       const std::size_t bytes = (state >> 8) % (3 * kMiB) + 1;
@@ -191,7 +193,7 @@ TEST(CachingPool, PiecesOfManyThreadsNeverOverlap) {
       out[data] = bytes;
       mine.emplace_back(data, bytes);
     }
-    for (const auto& piece : mine) pool.give(piece.first);
+    while (!mine.empty()) give_last();
   };
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) threads.emplace_back(work, t + 1, t % 2 ? A : B);
