@@ -80,7 +80,7 @@ const std::array kKinds{
          }},
     Kind{"decode",
          [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
-           data::decode_part(s.bytes, s.name, [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); }, hand.image);
+           data::decode_rows(s.bytes, s.name, [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); }, [](const data::Rows&) {}, hand.image);
          }},
     Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
            data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, hand.scratch, hand.out.data());

@@ -13,30 +13,29 @@
 namespace gossamer::data {
 namespace {
 
-// Decodes the picked part, or copies it from raw pixels.
-ImageSize load(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, PickBox pick, Image& out) {
-  if (raw.height == 0) return decode_part(bytes, name, pick, out);
+// The window of an encoded picture or of raw pixels, resized.
+void cut(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, PickWindow pick, Scratch& scratch, std::uint8_t* dst) {
+  if (raw.height == 0) {
+    decode_resized(bytes, name, pick, scratch.image, scratch.rows, dst);
+    return;
+  }
   check<DataError>(bytes.size() == static_cast<std::size_t>(raw.height) * raw.width * 3, name, ": ", bytes.size(), " bytes for ", raw.width,
                    " x ", raw.height, " raw pixels");
   const ImageSize size{raw.width, raw.height};
-  copy_box(reinterpret_cast<const std::uint8_t*>(bytes.data()), size, pick(size), out);
-  return size;
+  const Window window = pick(size);
+  copy_box(reinterpret_cast<const std::uint8_t*>(bytes.data()), size, {0, 0, size.width, size.height}, scratch.image);
+  resize_window(scratch.image, -window.x, -window.y, window.horizontal, window.vertical, scratch.rows, dst);
 }
 
 // Only the pixels that the crop depends on are decoded, and only the crop is resized.
 void centre(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, int resize, int crop, Scratch& scratch,
             std::uint8_t* dst) {
-  Axis horizontal, vertical;
-  Box needed;
-  load(bytes, raw, name,
-       [&](ImageSize size) {
-         const CentreCrop at = centre_crop(size, resize, crop);
-         horizontal = make_axis(size.width, at.width, at.x, crop);
-         vertical = make_axis(size.height, at.height, at.y, crop);
-         return needed = Box{horizontal.begin(), vertical.begin(), horizontal.end() - horizontal.begin(), vertical.end() - vertical.begin()};
-       },
-       scratch.image);
-  resize_window(scratch.image, needed.x, needed.y, horizontal, vertical, scratch.rows, dst);
+  cut(bytes, raw, name,
+      [&](ImageSize size) {
+        const CentreCrop at = centre_crop(size, resize, crop);
+        return Window{0, 0, make_axis(size.width, at.width, at.x, crop), make_axis(size.height, at.height, at.y, crop)};
+      },
+      scratch, dst);
 }
 
 void flip(std::uint8_t* pixels, int size) {
@@ -109,10 +108,14 @@ void crop_and_flip(std::span<const std::byte> bytes, Dataset::Raw raw, const std
       break;
     }
     case Augment::resized_crop_flip: {
-      Box box;
-      load(bytes, raw, name, [&](ImageSize whole) { return box = random_resized_crop(whole, rng, recipe.min_area); }, scratch.image);
-      resize_window(scratch.image, 0, 0, make_axis(box.width, size, 0, size), make_axis(box.height, size, 0, size), scratch.rows, dst);
-      break;
+      cut(bytes, raw, name,
+          [&](ImageSize whole) {
+            const Box box = random_resized_crop(whole, rng, recipe.min_area);
+            const bool mirrored = rng.word() & 1u;
+            return Window{box.x, box.y, make_axis(box.width, size, 0, size, mirrored), make_axis(box.height, size, 0, size)};
+          },
+          scratch, dst);
+      return;
     }
   }
   if (rng.word() & 1u) flip(dst, size);

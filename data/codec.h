@@ -21,12 +21,26 @@ inline int max_scans(ImageSize size) { return static_cast<int>(std::clamp<i64>(2
 // Told the size of the whole picture, answers which part is wanted. It must lie inside.
 using PickBox = FunctionRef<Box(ImageSize)>;
 
+// Rows of RGB pixels below each other, `stride` bytes apart; `end`: behind the last byte that may be read.
+struct Rows {
+  const std::uint8_t* first;
+  std::size_t stride;
+  int count;
+  const std::uint8_t* end;
+};
+// Given the rows of a part from above, some at a time.
+using RowSink = FunctionRef<void(const Rows&)>;
+
+// Decodes the picked part row by row, as far as the format can (JPEG); `spare` is memory for the others. Returns the size of the whole
+// picture. DataError as decode(), perhaps when rows have been given already.
+ImageSize decode_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink, Image& spare);
 // Decodes the picked part into `out` (whose memory is reused) and returns the size of the whole picture. DataError as decode().
 ImageSize decode_part(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
 
 // Which Huffman decoder: ours where it can be used, or always libjpeg's (for comparing).
 enum class JpegStages { ours, library };
 ImageSize decode_jpeg(std::span<const std::byte>, const std::string& name, PickBox, Image& out, JpegStages = JpegStages::ours);
+ImageSize decode_jpeg_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink, JpegStages = JpegStages::ours);
 ImageSize decode_png(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
 ImageSize decode_other(std::span<const std::byte>, const std::string& name, PickBox, Image& out);   // BMP, GIF by stb_image
 // For measuring: the entropy decoding of a whole file by libjpeg, and the entropy decoding that a part of it costs here.

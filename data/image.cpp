@@ -43,6 +43,13 @@ void copy_box(const std::uint8_t* pixels, ImageSize size, Box box, Image& out) {
     std::memcpy(out.pixels.data() + y * row, pixels + (static_cast<std::size_t>(box.y + y) * size.width + box.x) * 3, row);
 }
 
+ImageSize decode_rows(std::span<const std::byte> bytes, const std::string& name, PickBox pick, RowSink sink, Image& spare) {
+  if (format_of(bytes) == Format::jpeg) return decode_jpeg_rows(bytes, name, pick, sink);
+  const ImageSize size = decode_part(bytes, name, pick, spare);
+  sink({spare.pixels.data(), static_cast<std::size_t>(spare.width) * 3, spare.height, spare.pixels.data() + spare.pixels.size()});
+  return size;
+}
+
 ImageSize decode_part(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
   switch (format_of(bytes)) {
     case Format::jpeg: return decode_jpeg(bytes, name, pick, out);

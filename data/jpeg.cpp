@@ -92,7 +92,7 @@ class Decompressor {
   jpeg_decompress_struct c{};
   JpegErrors errors{};
   jpeg_progress_mgr progress{};
-  std::vector<JSAMPLE> line;
+  std::vector<JSAMPLE> lines;
 
  private:
   static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks);
@@ -200,7 +200,7 @@ bool has_end(const unsigned char* at, std::size_t left) {
 
 ImageSize probe_jpeg(std::span<const std::byte> bytes, const std::string& name) { return decompressor().header(bytes, name); }
 
-ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out, JpegStages stages) {
+ImageSize decode_jpeg_rows(std::span<const std::byte> bytes, const std::string& name, PickBox pick, RowSink sink, JpegStages stages) {
   Decompressor& d = decompressor();
   jpeg_decompress_struct& c = d.c;
   const ImageSize size = d.header(bytes, name);
@@ -209,26 +209,25 @@ ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
   const bool to_the_end = box.y + box.height == size.height;
   check<DataError>(to_the_end || has_end(c.src->next_input_byte, c.src->bytes_in_buffer), name,
                    ": damaged JPEG: it ends early (no end marker)");
-
   const bool four = c.num_components == 4;
-  out.width = box.width;
-  out.height = box.height;
-  out.pixels.resize(static_cast<std::size_t>(box.width) * box.height * 3);
-  d.line.resize(static_cast<std::size_t>(size.width) * (four ? 4 : 3));
-  std::uint8_t* const pixels = out.pixels.data();
+  constexpr int block = 4;                           // rows that are passed on together
+  const std::size_t stride = (static_cast<std::size_t>(size.width) * (four ? 4 : 3) + 127) / 64 * 64;
+  d.lines.resize(block * stride);
+  JSAMPLE* const lines = d.lines.data();
 
   d.start(name, stages);
   d.run(name, [&] {
     const int skip = box.x - d.crop_columns(box);
-    const bool direct = !four && skip == 0 && static_cast<int>(c.output_width) == box.width;
     if (box.y > 0 && jpeg_skip_scanlines(&c, static_cast<JDIMENSION>(box.y)) != static_cast<JDIMENSION>(box.y))
       ERREXIT(&c, JERR_INPUT_EOF);
-    for (int y = 0; y < box.height; ++y) {
-      std::uint8_t* const to = pixels + static_cast<std::size_t>(y) * box.width * 3;
-      JSAMPROW row = direct ? to : d.line.data();
-      if (jpeg_read_scanlines(&c, &row, 1) != 1) ERREXIT(&c, JERR_INPUT_EOF);
-      if (four) cmyk_to_rgb(row + skip * 4, box.width, to);
-      else if (!direct) std::memcpy(to, row + skip * 3, static_cast<std::size_t>(box.width) * 3);
+    for (int y = 0; y < box.height; y += block) {
+      const int count = std::min(block, box.height - y);
+      for (int i = 0; i < count; ++i) {
+        JSAMPROW row = lines + static_cast<std::size_t>(i) * stride;
+        if (jpeg_read_scanlines(&c, &row, 1) != 1) ERREXIT(&c, JERR_INPUT_EOF);
+        if (four) cmyk_to_rgb(row + skip * 4, box.width, row + skip * 3);
+      }
+      sink({lines + skip * 3, stride, count, lines + block * stride});
     }
     if (to_the_end) {
       if (!jpeg_finish_decompress(&c)) ERREXIT(&c, JERR_INPUT_EOF);
@@ -237,6 +236,26 @@ ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name,
     }
   });
   return size;
+}
+
+ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out, JpegStages stages) {
+  std::uint8_t* to = nullptr;
+  return decode_jpeg_rows(
+      bytes, name,
+      [&](ImageSize size) {
+        const Box box = pick(size);
+        check_box(box, size, name);
+        out.width = box.width;
+        out.height = box.height;
+        out.pixels.resize(static_cast<std::size_t>(box.width) * box.height * 3);
+        to = out.pixels.data();
+        return box;
+      },
+      [&](const Rows& rows) {
+        const std::size_t bytes_of_row = static_cast<std::size_t>(out.width) * 3;
+        for (int i = 0; i < rows.count; ++i, to += bytes_of_row) std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, bytes_of_row);
+      },
+      stages);
 }
 
 void read_coefficients(std::span<const std::byte> bytes, const std::string& name) {

@@ -53,14 +53,41 @@ void vertical_row(const std::uint8_t* src, std::size_t stride, const std::int32_
   }
 }
 
+// Rows of the source go in from above, as they are decoded; the result is made when all are there.
+template <class Passes> class Resizer {
+ public:
+  void start(int src_x, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch) {
+    row_ = horizontal.first.size() * 3;
+    stride_ = (row_ + kRowSlack + 63) / 64 * 64;
+    scratch.resize(stride_ * static_cast<std::size_t>(vertical.end() - vertical.begin()) + kRowSlack);
+    scratch_ = &scratch;
+    at_ = scratch.data();
+    passes_.start(horizontal, src_x);
+  }
+  void add(const Rows& rows) {
+    passes_.horizontal(rows, at_, stride_);
+    at_ += static_cast<std::size_t>(rows.count) * stride_;
+  }
+  void finish(const Axis& vertical, std::uint8_t* dst) {
+    const std::uint8_t* const from = scratch_->data();
+    Passes::vertical({from, stride_, vertical.end() - vertical.begin(), from + scratch_->size()}, vertical.begin(), vertical, row_, dst);
+  }
+
+ private:
+  Passes passes_;
+  std::size_t row_ = 0, stride_ = 0;                       // bytes
+  std::vector<std::uint8_t>* scratch_ = nullptr;           // the rows after the horizontal pass
+  std::uint8_t* at_ = nullptr;
+};
+
 template <class Passes>
 void run(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch, std::uint8_t* dst) {
-  const std::size_t row = horizontal.first.size() * 3, stride = (row + kRowSlack + 63) / 64 * 64, src_stride = static_cast<std::size_t>(src.width) * 3;
-  const int top = vertical.begin(), count = vertical.end() - top;
-  scratch.resize(stride * static_cast<std::size_t>(count) + kRowSlack);
-  const Rows wide{src.pixels.data() + static_cast<std::size_t>(top - src_y) * src_stride, src_stride, count, src.pixels.data() + src.pixels.size()};
-  Passes::horizontal(wide, src_x, horizontal, scratch.data(), stride);
-  Passes::vertical({scratch.data(), stride, count, scratch.data() + scratch.size()}, top, vertical, row, dst);
+  thread_local Resizer<Passes> resizer;
+  const std::size_t stride = static_cast<std::size_t>(src.width) * 3;
+  resizer.start(src_x, horizontal, vertical, scratch);
+  resizer.add({src.pixels.data() + static_cast<std::size_t>(vertical.begin() - src_y) * stride, stride, vertical.end() - vertical.begin(),
+               src.pixels.data() + src.pixels.size()});
+  resizer.finish(vertical, dst);
 }
 
 }  // namespace
@@ -94,9 +121,9 @@ Axis make_axis(int in, int out, int begin, int outputs, bool mirrored) {
   return axis;
 }
 
-void PlainPasses::horizontal(const Rows& src, int src_x, const Axis& axis, std::uint8_t* dst, std::size_t dst_stride) {
+void PlainPasses::horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) {
   for (int y = 0; y < src.count; ++y)
-    horizontal_row(src.first + static_cast<std::size_t>(y) * src.stride, src_x, axis, dst + static_cast<std::size_t>(y) * dst_stride);
+    horizontal_row(src.first + static_cast<std::size_t>(y) * src.stride, src_x_, *axis_, dst + static_cast<std::size_t>(y) * dst_stride);
 }
 
 void PlainPasses::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row, std::uint8_t* dst) {
@@ -109,6 +136,23 @@ void resize_window(const Image& src, int src_x, int src_y, const Axis& horizonta
                    std::uint8_t* dst, ResizePasses passes) {
   if (passes == ResizePasses::fast) run<FastPasses>(src, src_x, src_y, horizontal, vertical, scratch, dst);
   else run<PlainPasses>(src, src_x, src_y, horizontal, vertical, scratch, dst);
+}
+
+void decode_resized(std::span<const std::byte> bytes, const std::string& name, PickWindow pick, Image& spare, std::vector<std::uint8_t>& scratch,
+                    std::uint8_t* dst) {
+  thread_local Resizer<FastPasses> resizer;
+  Window window;
+  decode_rows(
+      bytes, name,
+      [&](ImageSize size) {
+        window = pick(size);
+        const Axis &h = window.horizontal, &v = window.vertical;
+        const int x = h.begin(), y = v.begin();
+        resizer.start(x, h, v, scratch);
+        return Box{window.x + x, window.y + y, h.end() - x, v.end() - y};
+      },
+      [&](const Rows& rows) { resizer.add(rows); }, spare);
+  resizer.finish(window.vertical, dst);
 }
 
 void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gossamer/core/parallel.h"
 #include "gossamer/data/image.h"
 
 namespace gossamer::data {
@@ -27,5 +28,16 @@ enum class ResizePasses { fast, plain };
 // src holds at least the pixels they need, its first pixel being (src_x, src_y) counted from the corner of `from`.
 void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
                    std::uint8_t* dst, ResizePasses = ResizePasses::fast);
+
+// The axes of a resize and where they begin in the whole picture. Told the size of the whole, PickWindow says which.
+struct Window {
+  int x = 0, y = 0;
+  Axis horizontal, vertical;
+};
+using PickWindow = FunctionRef<Window(ImageSize)>;
+// Decodes what the window needs and resizes it, row by row: the part at full size is never in memory as a whole (of JPEG; others need
+// `spare`). DataError as decode().
+void decode_resized(std::span<const std::byte>, const std::string& name, PickWindow, Image& spare, std::vector<std::uint8_t>& scratch,
+                    std::uint8_t* dst);
 
 }  // namespace gossamer::data

@@ -34,63 +34,52 @@ __m512i sum(__m512i a, __m512i b, __m512i c) {
   return _mm512_srli_epi32(total, kBits);
 }
 
-// What a horizontal pass repeats for every row: for each group of up to five outputs where its pixels begin, which of the 64 bytes there
-// belong to which sum, and for every four taps the weights.
-struct alignas(64) Line { std::int8_t bytes[64]; };
-struct Plan {
-  int pixels = 5, groups = 0, chunks = 0;                  // outputs of a group; steps of four taps
-  std::vector<std::size_t> offset;                         // of each group, bytes
-  std::vector<Line> lines;                                 // of each group: index, then kDigits lines for each chunk
+}  // namespace
 
-  const std::int8_t* group(int g) const { return lines[static_cast<std::size_t>(g) * lines_of_group()].bytes; }
-  std::size_t lines_of_group() const { return 1 + static_cast<std::size_t>(kDigits * chunks); }
-  std::size_t reach() const { return kReach + 12 * static_cast<std::size_t>(chunks - 1); }   // bytes read from offset on
-
-  void make(const Axis& axis, int src_x) {
-    const int outputs = static_cast<int>(axis.first.size());
-    const auto fits = [&](int wanted) {
-      for (int i = 0; i < outputs; i += wanted) {
-        const auto [low, high] = std::minmax(axis.first[i], axis.first[std::min(i + wanted, outputs) - 1]);
-        if (3 * (high - low) + 11 >= static_cast<int>(kReach)) return false;
-      }
-      return true;
-    };
-    for (pixels = 5; pixels > 1 && !fits(pixels);) --pixels;
-    groups = (outputs + pixels - 1) / pixels;
-    chunks = (*std::max_element(axis.count.begin(), axis.count.end()) + 3) / 4;
-    offset.resize(static_cast<std::size_t>(groups));
-    lines.assign(static_cast<std::size_t>(groups) * lines_of_group(), Line{});
-    for (int g = 0; g < groups; ++g) {
-      const int begin = g * pixels, end = std::min(begin + pixels, outputs);
-      const int low = std::min(axis.first[begin], axis.first[end - 1]);
-      offset[static_cast<std::size_t>(g)] = 3 * static_cast<std::size_t>(low - src_x);
-      Line* const to = &lines[static_cast<std::size_t>(g) * lines_of_group()];
-      for (int i = begin; i < end; ++i) {
-        const std::int32_t* w = axis.weights.data() + static_cast<std::size_t>(i) * axis.taps;
-        const int lane = 12 * (i - begin), from = 3 * (axis.first[i] - low);
-        for (int c = 0; c < 3; ++c)
-          for (int t = 0; t < 4; ++t) to[0].bytes[lane + 4 * c + t] = static_cast<std::int8_t>(from + 3 * t + c);
-        for (int t = 0; t < axis.count[i]; ++t) {
-          const auto digit = digits(w[t]);
-          for (int d = 0; d < kDigits; ++d)
-            for (int c = 0; c < 3; ++c) to[1 + kDigits * (t / 4) + d].bytes[lane + 4 * c + t % 4] = digit[static_cast<std::size_t>(d)];
-        }
+void Avx512Passes::start(const Axis& axis, int src_x) {
+  const int outputs = static_cast<int>(axis.first.size());
+  const auto fits = [&](int wanted) {
+    for (int i = 0; i < outputs; i += wanted) {
+      const auto [low, high] = std::minmax(axis.first[i], axis.first[std::min(i + wanted, outputs) - 1]);
+      if (3 * (high - low) + 11 >= static_cast<int>(kReach)) return false;
+    }
+    return true;
+  };
+  for (pixels_ = 5; pixels_ > 1 && !fits(pixels_);) --pixels_;
+  groups_ = (outputs + pixels_ - 1) / pixels_;
+  chunks_ = (*std::max_element(axis.count.begin(), axis.count.end()) + 3) / 4;
+  const std::size_t lines = 1 + static_cast<std::size_t>(kDigits * chunks_);       // of a group
+  offset_.resize(static_cast<std::size_t>(groups_));
+  lines_.assign(static_cast<std::size_t>(groups_) * lines, Line{});
+  for (int g = 0; g < groups_; ++g) {
+    const int begin = g * pixels_, end = std::min(begin + pixels_, outputs), low = std::min(axis.first[begin], axis.first[end - 1]);
+    offset_[static_cast<std::size_t>(g)] = 3 * static_cast<std::size_t>(low - src_x);
+    Line* const to = &lines_[static_cast<std::size_t>(g) * lines];
+    for (int i = begin; i < end; ++i) {
+      const std::int32_t* w = axis.weights.data() + static_cast<std::size_t>(i) * axis.taps;
+      const int lane = 12 * (i - begin), from = 3 * (axis.first[i] - low);
+      for (int c = 0; c < 3; ++c)
+        for (int t = 0; t < 4; ++t) to[0].bytes[lane + 4 * c + t] = static_cast<std::int8_t>(from + 3 * t + c);
+      for (int t = 0; t < axis.count[i]; ++t) {
+        const auto digit = digits(w[t]);
+        for (int d = 0; d < kDigits; ++d)
+          for (int c = 0; c < 3; ++c) to[1 + kDigits * (t / 4) + d].bytes[lane + 4 * c + t % 4] = digit[static_cast<std::size_t>(d)];
       }
     }
   }
-};
+  reach_ = *std::max_element(offset_.begin(), offset_.end()) + kReach + 12 * static_cast<std::size_t>(chunks_ - 1);
+}
 
-// `rows` rows at once share the plan's loads.
-template <int rows> void horizontal_rows(const Plan& plan, const std::uint8_t* const* src, std::uint8_t* dst, std::size_t dst_stride) {
-  for (int g = 0; g < plan.groups; ++g) {
-    const std::int8_t* line = plan.group(g);
-    const __m512i index = _mm512_load_si512(line);
-    const std::size_t offset = plan.offset[static_cast<std::size_t>(g)];
+// They share the loads of index and weights.
+template <int rows> void Avx512Passes::rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst, std::size_t dst_stride) const {
+  const Line* line = lines_.data();
+  for (int g = 0; g < groups_; ++g) {
+    const __m512i index = _mm512_load_si512(line++);
+    const std::size_t offset = offset_[static_cast<std::size_t>(g)];
     __m512i a[rows], b[rows], c[rows];
     for (int r = 0; r < rows; ++r) a[r] = b[r] = c[r] = _mm512_setzero_si512();
-    for (int chunk = 0; chunk < plan.chunks; ++chunk) {
-      const __m512i wa = _mm512_load_si512(line + 64), wb = _mm512_load_si512(line + 128), wc = _mm512_load_si512(line + 192);
-      line += 64 * kDigits;
+    for (int chunk = 0; chunk < chunks_; ++chunk, line += kDigits) {
+      const __m512i wa = _mm512_load_si512(line), wb = _mm512_load_si512(line + 1), wc = _mm512_load_si512(line + 2);
       for (int r = 0; r < rows; ++r) {
         const __m512i taps = _mm512_permutexvar_epi8(index, _mm512_loadu_si512(src[r] + offset + 12 * static_cast<std::size_t>(chunk)));
         a[r] = _mm512_dpbusd_epi32(a[r], taps, wa);
@@ -99,35 +88,29 @@ template <int rows> void horizontal_rows(const Plan& plan, const std::uint8_t* c
       }
     }
     for (int r = 0; r < rows; ++r)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + static_cast<std::size_t>(r) * dst_stride + static_cast<std::size_t>(3 * g * plan.pixels)),
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + static_cast<std::size_t>(r) * dst_stride + static_cast<std::size_t>(3 * g * pixels_)),
                        _mm512_cvtusepi32_epi8(sum(a[r], b[r], c[r])));
   }
 }
 
-}  // namespace
-
-void Avx512Passes::horizontal(const Rows& src, int src_x, const Axis& axis, std::uint8_t* dst, std::size_t dst_stride) {
-  thread_local Plan plan;
-  thread_local std::vector<std::uint8_t> copy;             // of a row whose last loads would end behind the picture
-  plan.make(axis, src_x);
-  const std::size_t reach = *std::max_element(plan.offset.begin(), plan.offset.end()) + plan.reach();
+void Avx512Passes::horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) {
   constexpr int block = 4;
-  int safe = src.count;
-  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) < static_cast<std::size_t>(safe - 1) * src.stride + reach) --safe;
+  int safe = src.count;                                    // rows behind which there is room for the last load
+  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) < static_cast<std::size_t>(safe - 1) * src.stride + reach_) --safe;
   int y = 0;
   for (; y + block <= safe; y += block) {
     const std::uint8_t* rows[block];
     for (int r = 0; r < block; ++r) rows[r] = src.first + static_cast<std::size_t>(y + r) * src.stride;
-    horizontal_rows<block>(plan, rows, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
+    rows_at_once<block>(rows, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
   }
   for (; y < src.count; ++y) {
     const std::uint8_t* row = src.first + static_cast<std::size_t>(y) * src.stride;
     if (y >= safe) {
-      copy.assign(reach, 0);
-      std::memcpy(copy.data(), row, std::min(reach, static_cast<std::size_t>(src.end - row)));
-      row = copy.data();
+      copy_.assign(reach_, 0);
+      std::memcpy(copy_.data(), row, std::min(reach_, static_cast<std::size_t>(src.end - row)));
+      row = copy_.data();
     }
-    horizontal_rows<1>(plan, &row, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
+    rows_at_once<1>(&row, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
   }
 }
 
