@@ -20,6 +20,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   check<ConfigError>(!exchanges || !params.aliased(), name(), ": exchanges change the parameters while gradients are computed; build FlatParams "
                      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
   state_.alive = group.size();
+  state_.accounts.resize(static_cast<std::size_t>(group.size()));
   state_.stats.alive = group.size();
   if (group.size() > 1) state_.carrier = options.carrier ? options.carrier(group, params.size()) : host_carrier(group, params.size());
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
@@ -40,14 +41,19 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
 
 // Goes on from where a neighbour is.
 Takeover GossipMethod::come_back(double digest, const Graph& graph) {
-  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel());
+  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(), group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s), Seconds(kTakeoverPatience * options_.exchange_timeout_s));
   Tensor(params_.values()).copy_from(block.x);
   if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
   params_.refresh();
-  state_.progress = block.progress();
-  state_.set_alive(1, block.gradients_of_all());         // the exchanger finds out who else is there
+  Count count = block.count();
+  state_.progress = count.progress;
+  state_.set_alive(1, count.gradients_of_all);           // the exchanger finds out who else is there
+  state_.accounts = std::move(count.accounts);
+  Account& own = state_.accounts[static_cast<std::size_t>(group_.rank())];
+  if (own.share >= 0) own.leap += state_.progress - own.share;        // what others have done while this worker was dead
+  own.share = -1;
   return taken;
 }
 

@@ -38,11 +38,11 @@ class Exchanger {
     bool dead = false;
     bool returning = false;              // connected again; its `back` has not come yet
     double said_back_at = 0;             // ours
-    double share = 0;                    // dead: the progress it is thought to have taken along
     std::optional<std::uint32_t> stopped;        // trains no more; the set of workers that it counts as alive then
     std::optional<Message> waiting;      // its `back`, until our state has been sent to it
   };
   Peer& peer(int rank) { return peers_.at(static_cast<std::size_t>(rank)); }
+  Account& account(int rank) { return state_.accounts.at(static_cast<std::size_t>(rank)); }      // under the mutex
   void come_back(const std::vector<Event>& early);
   void bury(int peer, const std::string& why);
   void greet(int peer, bool fresh = false);      // says that this worker takes part; fresh: started again

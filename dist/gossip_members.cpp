@@ -36,10 +36,12 @@ std::vector<bool> Exchanger::dead() const {
 void Exchanger::come_back(const std::vector<Event>& early) {
   early_.assign(early.begin(), early.end());
   int alive = 1;
+  const std::scoped_lock lock(state_.mutex);
   for (int p = 0; p < base_.n; ++p) {
     if (p == group_.rank()) continue;
     peer(p).dead = !link_.alive(p);
-    peer(p).share = state_.progress;           // of who died before we came: about as large as our neighbour's
+    double& share = account(p).share;          // as the giver had it; who died since then took about as much along as it has now
+    share = !peer(p).dead ? -1 : share < 0 ? state_.progress : share;
     if (peer(p).dead) {
       policy_->gone(p);
     } else {
@@ -47,7 +49,6 @@ void Exchanger::come_back(const std::vector<Event>& early) {
       ++alive;
     }
   }
-  const std::scoped_lock lock(state_.mutex);
   state_.set_alive(alive, state_.gradients_of_all());
 }
 
@@ -69,7 +70,7 @@ void Exchanger::bury(int rank, const std::string& what) {
   {
     const std::scoped_lock lock(state_.mutex);
     state_.record({.kind = RecordedEvent::Kind::gone, .peer = rank});
-    p.share = state_.progress;                 // about as large as ours
+    account(rank).share = state_.progress;     // about as large as ours
     alive = state_.alive - 1;
     state_.set_alive(alive, state_.gradients_of_all());
   }
@@ -84,7 +85,7 @@ void Exchanger::greet(int rank, bool fresh) {
   {
     const std::scoped_lock lock(state_.mutex);
     back.progress = state_.progress;
-    back.gradients = static_cast<double>(state_.stats.gradients);
+    back.value = account(group_.rank()).leap;
   }
   link_.send(rank, back);
   peer(rank).said_back_at = wall_seconds();
@@ -104,13 +105,21 @@ void Exchanger::returned(int rank, const Message& back) {
     return;
   }
   const bool misses_us = back.epoch & kMissesYours;
-  if (p.dead) welcome(rank, back);
-  else if (misses_us) meet_again(rank);        // it has lost us, not we it
+  if (p.dead) {
+    welcome(rank, back);
+  } else {
+    {
+      const std::scoped_lock lock(state_.mutex);
+      account(rank).leap = back.value;
+    }
+    if (misses_us) meet_again(rank);           // it has lost us, not we it
+  }
   p.returning = false;
   if (misses_us) greet(rank);
 }
 
-// The estimate of what all have done stays as it was, plus what the other did while it was away.
+// The estimate of what all have done stays as it was, plus what the other did while it was away: what its progress has grown by, without
+// that which it took over when it was started again. The last was done by its neighbour, who tells it himself.
 void Exchanger::welcome(int rank, const Message& back) {
   Peer& p = peer(rank);
   p.dead = false;
@@ -119,7 +128,10 @@ void Exchanger::welcome(int rank, const Message& back) {
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.giver) state_.giver->back(rank);
-    const double meanwhile = back.epoch & kFresh ? 0 : back.progress - p.share;
+    Account& a = account(rank);
+    const double leapt = std::exchange(a.leap, back.value);
+    const double share = std::exchange(a.share, -1);
+    const double meanwhile = back.epoch & kFresh ? 0 : back.progress - share - (back.value - leapt);
     state_.set_alive(state_.alive + 1, state_.gradients_of_all() + meanwhile);
   }
   policy_->joined(rank);

@@ -35,6 +35,7 @@ struct GossipState {
   // ours at that moment: that share is kept in `beyond`, since its gradients have been used, and comes off it when the worker is back.
   // `beyond` is averaged as progress is. Both are left alone between two that do not know of the same deaths yet.
   double progress = 0, beyond = 0;
+  std::vector<Account> accounts;         // by rank: progress that is no sign of gradients
   int alive = 1;
   double members = 0;                    // names the set of workers that count as alive
   void set_alive(int count, double gradients) {            // the number of gradients stays what it was found to be
@@ -59,7 +60,9 @@ struct GossipState {
     if (recorder) recorder->add(e);
   }
   std::unique_ptr<StateGiver> giver;     // for those that were started again; none: this worker is alone
-  void give() { giver->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, progress, gradients_of_all()); }
+  void give() {
+    giver->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, {progress, gradients_of_all(), accounts});
+  }
   std::exception_ptr error;              // of the communication thread; thrown by the next step
   MethodStats stats;
 };

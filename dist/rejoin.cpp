@@ -13,8 +13,6 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr i64 kNumbers = 4;              // floats behind the tensors: two doubles
-
 std::uint64_t fnv(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
@@ -36,29 +34,27 @@ std::vector<int> order_of_asking(const Graph& graph, int self) {
 
 }  // namespace
 
-StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size) {
+StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size, int workers) : workers_(workers) {
   const i64 of_twin = with_twin ? size : 0;
-  block_ = Tensor::zeros({size + of_twin + buffer_size + kNumbers});
+  block_ = Tensor::zeros({size + of_twin + buffer_size + 2 * numbers()});
   x = block_.slice(0, size);
   if (with_twin) twin = block_.slice(size, 2 * size);
   buffers = block_.slice(size + of_twin, size + of_twin + buffer_size);
 }
 
-void StateBlock::set_progress(double progress, double gradients_of_all) {
-  const double numbers[] = {progress, gradients_of_all};
-  std::memcpy(block_.as<float>() + block_.numel() - kNumbers, numbers, sizeof numbers);
+void StateBlock::set_count(const Count& count) {
+  std::vector<double> all = {count.progress, count.gradients_of_all};
+  for (const Account& a : count.accounts) all.insert(all.end(), {a.share, a.leap});
+  check(static_cast<i64>(all.size()) == numbers(), "StateBlock: accounts of ", count.accounts.size(), " workers, there are ", workers_);
+  std::memcpy(block_.as<float>() + block_.numel() - 2 * numbers(), all.data(), all.size() * sizeof(double));
 }
 
-double StateBlock::progress() const {
-  double numbers[2];
-  std::memcpy(numbers, block_.as<float>() + block_.numel() - kNumbers, sizeof numbers);
-  return numbers[0];
-}
-
-double StateBlock::gradients_of_all() const {
-  double numbers[2];
-  std::memcpy(numbers, block_.as<float>() + block_.numel() - kNumbers, sizeof numbers);
-  return numbers[1];
+Count StateBlock::count() const {
+  std::vector<double> all(static_cast<std::size_t>(numbers()));
+  std::memcpy(all.data(), block_.as<float>() + block_.numel() - 2 * numbers(), all.size() * sizeof(double));
+  Count out{all[0], all[1], {}};
+  for (std::size_t i = 2; i < all.size(); i += 2) out.accounts.push_back({all[i], all[i + 1]});
+  return out;
 }
 
 double state_digest(const std::string& method, const FlatParams& params, const Graph& graph, const MethodOptions& options) {
@@ -133,12 +129,12 @@ void StateGiver::asked(int peer, const Message& m, bool ending) {
   since_ = wall_seconds();
 }
 
-void StateGiver::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, double progress, double gradients_of_all) {
-  block_ = std::make_unique<StateBlock>(x.numel(), twin != nullptr, buffers.numel());
+void StateGiver::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, const Count& count) {
+  block_ = std::make_unique<StateBlock>(x.numel(), twin != nullptr, buffers.numel(), group_.size());
   block_->x.copy_from(x);
   if (twin) block_->twin.copy_from(*twin);
   if (buffers.numel() > 0) block_->buffers.copy_from(buffers);
-  block_->set_progress(progress, gradients_of_all);
+  block_->set_count(count);
   wanted_ = false;
   filled_ = true;
 }

@@ -16,18 +16,32 @@
 
 namespace gossamer::dist {
 
+// What one worker knows of the progress of another that is no sign of gradients.
+struct Account {
+  double share = -1;                   // the progress that it is thought to have taken along when it died; -1: it lives
+  double leap = 0;                     // it was started again with another's progress: how much more than it had when it died, all lives together
+};
+
+// How much all have done, as one worker counts it.
+struct Count {
+  double progress = 0;                 // its q
+  double gradients_of_all = 0;
+  std::vector<Account> accounts;       // by rank; its own holds its leap
+};
+
 // What is taken over, as one block of floats on its way.
 class StateBlock {
  public:
-  StateBlock(i64 size, bool with_twin, i64 buffers);      // of x, whether there is an x~, of the batch-norm statistics
+  StateBlock(i64 size, bool with_twin, i64 buffers, int workers);      // of x, whether there is an x~, of the batch-norm statistics
   Tensor x, twin, buffers;                                // windows of the block; twin is undefined without x~
-  void set_progress(double progress, double gradients_of_all);
-  double progress() const;                                // the giver's q
-  double gradients_of_all() const;                        // and its estimate of what all have done
+  void set_count(const Count&);
+  Count count() const;                                    // the giver's
   std::span<float> floats() { return block_.span<float>(); }
 
  private:
+  i64 numbers() const { return 2 + 2 * workers_; }        // doubles behind the tensors
   Tensor block_;
+  i64 workers_;
 };
 
 // Equal on two workers that could exchange states: model, method, graph, budget. Exact in a double.
@@ -60,7 +74,7 @@ class StateGiver {
 
   // --- training thread, between two steps
   bool wanted() const { return wanted_; }
-  void fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, double progress, double gradients_of_all);
+  void fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, const Count&);
 
  private:
   void refuse(int peer, std::uint32_t nonce, Refusal);

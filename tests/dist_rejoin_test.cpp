@@ -203,6 +203,35 @@ TEST(Return, WhoWasCutOffWhileAnotherWasStartedAgainIsCountedOnce) {
   EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
 }
 
+// While 3 is cut off, 1 trains for long, and then gives its state to 2, which has died: what 1 has done in that time is in 2's progress as
+// well, and must be counted once by 3; and the time in which 3 stood still must not be taken off by 2, which never saw it go.
+TEST(Return, WhatTheGiverDidWhileAnotherWasCutOffIsCountedOnce) {
+  Training t(4, 2000);
+  t.start();
+  ASSERT_TRUE(t.reaches(.1));
+  t.worker(3).frozen = true;
+  for (const int other : {0, 1, 2}) t.cluster.cut(3, other);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 3) == 3; }));
+  t.kill(2);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 2) == 3; }));
+  ASSERT_TRUE(t.reaches(.5));
+  t.restart(2);
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 2) == 2; }));
+  for (int rank = 0; rank < 4; ++rank) t.worker(rank).step_us = 20000;       // from here on little is done
+  for (const int other : {0, 1, 2}) t.cluster.mend(3, other);
+  t.worker(3).frozen = false;
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 3) == 3 && t.count("joined", 2) == 3; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(80));                // a step of each
+  double done = 0;
+  for (int rank = 0; rank < 4; ++rank) done += static_cast<double>(t.worker(rank).steps);
+  for (int rank = 0; rank < 4; ++rank)
+    EXPECT_NEAR(t.worker(rank).seen / t.options.total_samples, done / t.options.total_samples, .05) << "as worker " << rank << " counts";
+  for (int rank = 0; rank < 4; ++rank) t.worker(rank).step_us = 300;
+  t.finish();
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
+  EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
+}
+
 TEST(Return, TwoHalvesGoOnAndBecomeOneAgain) {
   Training t(4, 3000, "a2cid2", "complete");
   t.start();
