@@ -10,6 +10,7 @@ namespace gossamer::dist {
 inline Round with_consensus_factor(Round round, double phi) {
   round.own = (1 - phi) + phi * round.own;
   for (Neighbour& n : round.in) n.weight *= phi;
+  for (Neighbour& n : round.out) n.weight *= phi;
   return round;
 }
 

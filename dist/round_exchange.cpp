@@ -38,10 +38,10 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
     if (p.received.defined()) buffers.push_back(std::move(p.received));
   f = {.open = true, .round = number, .session = session, .own = round.own, .send = send, .parts = {}};
   for (const Neighbour& n : round.in) f.parts.push_back({.peer = n.worker, .weight = n.weight, .receives = true});
-  for (const int peer : round.out) {
-    const auto known = std::ranges::find(f.parts, peer, &Part::peer);
-    if (known != f.parts.end()) known->sends = true;
-    else f.parts.push_back({.peer = peer, .sends = true});
+  for (const Neighbour& n : round.out) {
+    const auto known = std::ranges::find(f.parts, n.worker, &Part::peer);
+    if (known != f.parts.end()) known->share = n.weight, known->sends = true;
+    else f.parts.push_back({.peer = n.worker, .share = n.weight, .sends = true});
   }
   std::ranges::sort(f.parts, {}, &Part::peer);
   for (std::size_t i = 0; i < f.parts.size(); ++i) {

@@ -19,6 +19,7 @@ class RoundExchange {
   struct Part {
     int peer = 0;
     double weight = 0;                   // W_ij; 0: only sent to
+    double share = 0;                    // W_ji; 0: only received from
     bool sends = false, receives = false, started = false, ended = false, ok = false;
     Tensor received{};                   // valid if ok
     double began = 0, seconds = 0;

@@ -43,7 +43,8 @@ Round mean_over(const std::vector<int>& group, int worker) {
   Round r;
   r.own = 1.0 / static_cast<double>(group.size());
   for (const int member : group)
-    if (member != worker) r.in.push_back({member, r.own}), r.out.push_back(member);
+    if (member != worker) r.in.push_back({member, r.own});
+  r.out = r.in;
   return r;
 }
 
@@ -64,7 +65,8 @@ class Fixed final : public Named {
     for (const Edge& e : g.edges) connect(e.a, e.b), connect(e.b, e.a);
     for (Round& r : rounds_) {
       std::ranges::sort(r.in, {}, &Neighbour::worker);
-      for (const Neighbour& other : r.in) r.own -= other.weight, r.out.push_back(other.worker);
+      for (const Neighbour& other : r.in) r.own -= other.weight;
+      r.out = r.in;
     }
   }
 
@@ -91,7 +93,7 @@ class Matching : public Named {
   Round mix(int worker, int k) const override {
     const int other = partner(worker, k);
     if (other < 0) return {};
-    return {0.5, {{other, 0.5}}, {other}};
+    return {0.5, {{other, 0.5}}, {{other, 0.5}}};
   }
 };
 
@@ -135,7 +137,7 @@ class OnePeerExpDirected final : public Named {
   Round mix(int worker, int k) const override {
     const int n = workers(), hop = (1 << k) % n;
     if (n == 1) return {};
-    return {0.5, {{(worker - hop + n) % n, 0.5}}, {(worker + hop) % n}};
+    return {0.5, {{(worker - hop + n) % n, 0.5}}, {{(worker + hop) % n, 0.5}}};
   }
 };
 
@@ -215,31 +217,33 @@ std::vector<double> mixing_matrix(const Rounds& rounds, i64 k) {
 
 namespace {
 
+// The weight under which `worker` stands in an ascending list; 0 if it does not.
+double weight_of(const std::vector<Neighbour>& list, int worker) {
+  const auto found = std::ranges::lower_bound(list, worker, {}, &Neighbour::worker);
+  return found != list.end() && found->worker == worker ? found->weight : 0;
+}
+
 void validate_round(const Rounds& rounds, i64 k) {
   const int n = rounds.workers();
   const auto where = [&] { return "rounds " + rounds.name() + " of " + std::to_string(n) + " workers, round " + std::to_string(k) + ": "; };
   std::vector<Round> all;
   for (int i = 0; i < n; ++i) all.push_back(rounds.round(i, k));
-  std::vector<double> column(at(n));
   std::size_t sent = 0, received = 0;
   for (int i = 0; i < n; ++i) {
     const Round& r = all[at(i)];
     double row = r.own;
     check<ConfigError>(r.own >= 0 && std::isfinite(r.own), where(), "worker ", i, " has weight ", r.own, " on its own value; it must be 0 or more");
-    check<ConfigError>(std::ranges::is_sorted(r.out) && std::ranges::is_sorted(r.in, {}, &Neighbour::worker), where(), "worker ", i, "'s neighbours are not ascending");
-    column[at(i)] += r.own;
+    check<ConfigError>(std::ranges::is_sorted(r.out, {}, &Neighbour::worker) && std::ranges::is_sorted(r.in, {}, &Neighbour::worker), where(), "worker ", i,
+                       "'s neighbours are not ascending");
     sent += r.out.size(), received += r.in.size();
     int last = -1;
     for (const auto& [j, weight] : r.in) {
       check<ConfigError>(j >= 0 && j < n && j != i && j != last, where(), "worker ", i, " takes from worker ", j, "; each other worker at most once");
       check<ConfigError>(weight > 0 && std::isfinite(weight), where(), "worker ", i, " takes from worker ", j, " with weight ", weight, "; it must be positive");
-      check<ConfigError>(std::ranges::binary_search(all[at(j)].out, i), where(), "worker ", i, " waits for worker ", j, ", who sends it nothing");
-      if (!rounds.directed()) {
-        const auto back = std::ranges::lower_bound(all[at(j)].in, i, {}, &Neighbour::worker);
-        check<ConfigError>(back != all[at(j)].in.end() && back->worker == i && back->weight == weight, where(), "workers ", i, " and ", j,
-                           " do not weigh each other equally");
-      }
-      column[at(j)] += weight;
+      const double given = weight_of(all[at(j)].out, i);
+      check<ConfigError>(given > 0, where(), "worker ", i, " waits for worker ", j, ", who sends it nothing");
+      check<ConfigError>(rounds.directed() || weight_of(all[at(j)].in, i) == weight, where(), "workers ", i, " and ", j, " do not weigh each other equally");
+      check<ConfigError>(given == weight, where(), "worker ", i, " takes ", weight, " of worker ", j, "'s value, who gives it ", given);
       row += weight;
       last = j;
     }
@@ -247,8 +251,11 @@ void validate_round(const Rounds& rounds, i64 k) {
   }
   // All who wait are sent to; as many values are sent as waited for, so nobody sends to one that does not wait.
   check<ConfigError>(sent == received, where(), sent, " values are sent, but ", received, " waited for");
-  for (int j = 0; j < n; ++j)
-    check<ConfigError>(std::abs(column[at(j)] - 1) < 1e-12 * n, where(), "worker ", j, "'s value counts ", column[at(j)], " times instead of once: the mean would move");
+  for (int j = 0; j < n; ++j) {
+    double column = all[at(j)].own;
+    for (const Neighbour& to : all[at(j)].out) column += to.weight;
+    check<ConfigError>(std::abs(column - 1) < 1e-12 * n, where(), "worker ", j, "'s value counts ", column, " times instead of once: the mean would move");
+  }
 }
 
 }  // namespace

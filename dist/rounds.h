@@ -13,13 +13,18 @@
 
 namespace gossamer::dist {
 
-struct Neighbour { int worker = 0; double weight = 0; };
+struct Neighbour {
+  int worker = 0;
+  double weight = 0;
+  bool operator==(const Neighbour&) const = default;
+};
 
 // One round as one worker sees it.
 struct Round {
   double own = 1;                      // W_ii
   std::vector<Neighbour> in;           // whose values it needs, with W_ij; ascending
-  std::vector<int> out;                // who needs its value, ascending; symmetric rounds: the workers of `in`
+  std::vector<Neighbour> out;          // who needs its value, with W_ji: its share of what this worker has; ascending. own + these: 1.
+                                       // Symmetric rounds: the same as `in`
 };
 
 class Rounds {

@@ -45,18 +45,16 @@ void SgpMethod::receive() {
   const i64 size = params_.size();
   Tensor values = params_.values();
   std::vector<std::pair<double, Tensor>> others;       // W_ij w_j, z_j
-  double incoming = 0, sent = 0, kept = 0;
+  double incoming = 0, kept = 0;
   const auto use = [&](const RoundExchange::Part& p) {
-    sent += p.sends;
     if (!p.receives) return;
     const double mass = p.weight * static_cast<double>(p.received.slice(size, size + 1).item());
     others.emplace_back(mass, p.received.slice(0, size));
     incoming += mass;
   };
-  const auto lost = [&](const RoundExchange::Part& p) { sent += p.sends, kept += p.sends; };
+  const auto lost = [&](const RoundExchange::Part& p) { kept += p.share; };      // what was not taken stays here
   const double own = arrivals(0, values, use, lost);
-  const double back = sent > 0 ? (1 - own) * kept / sent : 0;      // what was not taken stays here; exact where shares are equal
-  const PushSum sum = push_sum((own + back) * static_cast<double>(weight_.item()), incoming);
+  const PushSum sum = push_sum((own + kept) * static_cast<double>(weight_.item()), incoming);
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto share = static_cast<float>(sum.share(others[i].first));
     if (i == 0) weighted_sum(values, static_cast<float>(sum.own), share, others[i].second);

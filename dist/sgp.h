@@ -19,6 +19,9 @@ class SgpMethod final : public SynchronousMethod {
   void update(double learning_rate) override;
   void launch_ahead() override;
   void mix_round() override;
+  void take_in() override {
+    if (pending(0)) receive();
+  }
   std::optional<double> weight_in_mean() const override { return static_cast<double>(weight_.item()); }
   void send();
   void receive();

@@ -100,7 +100,7 @@ Round SynchronousMethod::next_round() {
   const auto place = by_rank_ ? group_.rank() : static_cast<int>(std::ranges::find(members_, group_.rank()) - members_.begin());
   Round round = rounds_->round(place, k);
   for (Neighbour& n : round.in) n.worker = rank_at(n.worker);
-  for (int& peer : round.out) peer = rank_at(peer);
+  for (Neighbour& n : round.out) n.worker = rank_at(n.worker);
   return with_consensus_factor(std::move(round), options_.consensus_factor);
 }
 
@@ -172,6 +172,11 @@ void SynchronousMethod::mix_round() {
   for (int slot = 0; slot < slots(); ++slot) mix(slot);
 }
 
+void SynchronousMethod::take_in() {
+  for (int slot = 0; slot < slots(); ++slot)
+    if (pending(slot)) mix(slot);
+}
+
 double SynchronousMethod::gossip() {
   if (alone()) return 0;
   if (before_.defined()) before_.copy_from(params_.values());
@@ -231,6 +236,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
     say_stopped(purpose == Purpose::finish);
     complete_flights();
+    if (purpose == Purpose::finish) take_in();
   }
   const auto n = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
   constexpr std::size_t kColumns = 3;                // purpose (0: not here), epoch, samples
@@ -284,8 +290,11 @@ bool SynchronousMethod::average_exactly() {
   Tensor mean = Tensor::empty(params_.values().shape());
   const bool done = meet(Purpose::average, [&](Collectives& all) {
     mean.copy_from(params_.values());
+    std::vector<double> weight = {weight_in_mean().value_or(1)};
+    if (weight_in_mean()) scale(mean, static_cast<float>(weight[0]));
     all.all_reduce_sum(mean.span<float>());
-    scale(mean, 1.0f / static_cast<float>(all.members()));
+    all.all_reduce_sum(weight);
+    scale(mean, static_cast<float>(1 / weight[0]));
   });
   if (done) Tensor(params_.values()).copy_from(mean);
   return done;

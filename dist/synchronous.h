@@ -36,7 +36,8 @@ class SynchronousMethod : public Method {
   }
   // One more round, waited for. Returns |x' - x|^2 of this worker.
   double gossip();
-  // Replaces values() by their mean over all living workers. False if a death came in between (then it did not happen).
+  // Replaces values() by their mean over all living workers, each with its weight_in_mean(): so the mean stays what it was, and the weights
+  // stay too. False if a death came in between (then it did not happen).
   bool average_exactly();
   // Sums over the living workers; nothing if a death came in between.
   std::optional<std::vector<double>> sum_over_workers(std::vector<double> own);
@@ -51,8 +52,9 @@ class SynchronousMethod : public Method {
   virtual void update(double learning_rate) = 0;       // the step's update, and the mixing that belongs to it
   virtual void launch_ahead() {}                       // begins what runs beside the next step
   virtual void mix_round();                            // one round over all values, waited for
+  virtual void take_in();                              // the end: mixes what is still on its way, since some others may have done so
   virtual void begin_anew() {}                         // rounds begin at 0 with the living
-  virtual std::optional<double> weight_in_mean() const { return {}; }
+  virtual std::optional<double> weight_in_mean() const { return {}; }      // push-sum: the mean is sum w x / sum w; none: 1 each
 
   Round next_round();                                  // of this worker, by real ranks, with the consensus factor; counts rounds
   void set_next_round(i64 k) { next_ = k; }

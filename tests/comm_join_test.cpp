@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "comm_harness.h"
+#include "error_of.h"
 #include "gossamer/dist/asio_link.h"
 #include "gossamer/dist/greeting.h"
 
@@ -26,15 +27,6 @@ int dial(int port) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return -1;
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const DistError& e) {
-    return e.what();
-  }
-  return "no DistError";
 }
 
 TEST(Join, AloneIsAGroupOfOneWithoutSockets) {
@@ -221,7 +213,7 @@ TEST(Join, AWorkerThatDiedBeforeAllHadMetMayBeStartedAgain) {
   threads.emplace_back(meet, 1);
   threads.emplace_back(meet, 2);
   for (auto& t : threads) t.join();
-  for (const auto& e : errors) EXPECT_EQ(e, "no DistError");
+  for (const auto& e : errors) EXPECT_EQ(e, "no error");
 }
 
 TEST(Join, SenselessPlacesAreConfigErrors) {

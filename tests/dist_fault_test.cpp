@@ -1,6 +1,7 @@
 // Deaths in the middle of training: the others go on, finish, and agree.
 #include <algorithm>
 
+#include "dist_around.h"
 #include "dist_workers.h"
 #include "gossamer/core/error.h"
 
@@ -138,17 +139,9 @@ TEST(Leaving, ASlowWorkerDoesNotHoldTheOthersUp) {
 // Kills its worker in one phase of an exchange: when it sends a message of one kind for the twentieth time, or begins to transfer.
 enum class Phase { says_available, proposes, accepts, commits, begins_transfer, transfers, has_stopped };
 
-class DiesIn final : public Group, private ControlLink, private Payload {
+class DiesIn final : public Around {
  public:
-  DiesIn(Group& inner, Phase phase, std::function<void()> die) : inner_(inner), phase_(phase), die_(std::move(die)) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  ControlLink& control() override { return *this; }
-  Payload& payload() override { return *this; }
-  Collectives& collectives() override { return inner_.collectives(); }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
-  std::vector<int> alive() const override { return inner_.alive(); }
-  std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
+  DiesIn(Group& inner, Phase phase, std::function<void()> die) : Around(inner), phase_(phase), die_(std::move(die)) {}
 
  private:
   void passes(Phase phase, int times = 20) {
@@ -161,22 +154,15 @@ class DiesIn final : public Group, private ControlLink, private Payload {
     if (m.type == MessageType::avail) passes(Phase::says_available);
     if (m.type == MessageType::propose) passes(Phase::proposes);
     if (m.type == MessageType::accept) passes(Phase::accepts);
-    inner_.control().send(peer, m);
+    Around::send(peer, m);
     if (m.type == MessageType::commit) passes(Phase::commits);
   }
-  Event next(Seconds timeout) override { return inner_.control().next(timeout); }
-  void post(Event e) override { inner_.control().post(std::move(e)); }
-  bool alive(int peer) const override { return inner_.control().alive(peer); }
-  void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.control().connect(peers, deadline); }
   void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in, Seconds deadline) override {
     passes(Phase::begins_transfer);
-    inner_.payload().exchange(peer, session, out, in, deadline);
+    Around::exchange(peer, session, out, in, deadline);
     passes(Phase::transfers);
   }
-  void abort(int peer) override { inner_.payload().abort(peer); }
-  void settle(Seconds limit) override { inner_.payload().settle(limit); }
 
-  Group& inner_;
   const Phase phase_;
   std::function<void()> die_;
   int count_ = 0;
@@ -219,30 +205,20 @@ INSTANTIATE_TEST_SUITE_P(All, Phases,
                                          Phase::has_stopped));
 
 // A collective that reports failure to one worker although it came through: that worker is then a step behind the other survivors.
-class Flaky : public Group, private Collectives {
+class Flaky final : public Around {
  public:
-  Flaky(Group& inner, int fails_at, std::function<void()> at_failure) : inner_(inner), fails_at_(fails_at), at_failure_(std::move(at_failure)) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  ControlLink& control() override { return inner_.control(); }
-  Payload& payload() override { return inner_.payload(); }
-  Collectives& collectives() override { return *this; }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
-  std::vector<int> alive() const override { return inner_.alive(); }
+  Flaky(Group& inner, int fails_at, std::function<void()> at_failure) : Around(inner), fails_at_(fails_at), at_failure_(std::move(at_failure)) {}
 
  private:
   void all_reduce_sum(std::span<float> x) override {
-    inner_.collectives().all_reduce_sum(x);
+    Around::all_reduce_sum(x);
     if (++calls_ == fails_at_) {
       at_failure_();
       throw DistError("connection closed");
     }
   }
-  void all_reduce_sum(std::span<double> x) override { inner_.collectives().all_reduce_sum(x); }
-  void broadcast(std::span<float> x, int root) override { inner_.collectives().broadcast(x, root); }
-  void barrier() override { inner_.collectives().barrier(); }
-  int members() const override { return inner_.collectives().members(); }
-  Group& inner_;
+  using Around::all_reduce_sum;
+
   int fails_at_, calls_ = 0;
   std::function<void()> at_failure_;
 };

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "dist_workers.h"
+#include "error_of.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::dist {
@@ -189,15 +190,6 @@ TEST(Methods, AllBeginAtTheMeanUnlessTheyResume) {
       group.collectives().barrier();
     });
   }
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(Methods, DisagreementNamesTheWorkerAndTheDifference) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "dist_around.h"
 #include "dist_workers.h"
 
 namespace gossamer::dist {
@@ -34,34 +35,20 @@ struct Watch {
   std::atomic<i64> ends = 0;
 };
 
-class WatchedGroup : public Group, private ControlLink, private Payload {
+class WatchedGroup final : public Around {
  public:
-  WatchedGroup(Group& inner, Watch& watch) : inner_(inner), watch_(watch) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  ControlLink& control() override { return *this; }
-  Payload& payload() override { return *this; }
-  Collectives& collectives() override { return inner_.collectives(); }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
-  std::vector<int> alive() const override { return inner_.alive(); }
+  WatchedGroup(Group& inner, Watch& watch) : Around(inner), watch_(watch) {}
 
  private:
-  void send(int peer, const Message& m) override { inner_.control().send(peer, m); }
   Event next(Seconds timeout) override {
-    Event e = inner_.control().next(timeout);
+    Event e = Around::next(timeout);
     if (e.kind == Event::Kind::exchanged) watch_.end(rank(), e.peer, e.ok);
     return e;
   }
-  void post(Event e) override { inner_.control().post(std::move(e)); }
-  bool alive(int peer) const override { return inner_.control().alive(peer); }
-  void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.control().connect(peers, deadline); }
   void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in, Seconds deadline) override {
     watch_.begin(rank(), peer, session);
-    inner_.payload().exchange(peer, session, out, in, deadline);
+    Around::exchange(peer, session, out, in, deadline);
   }
-  void abort(int peer) override { inner_.payload().abort(peer); }
-  void settle(Seconds limit) override { inner_.payload().settle(limit); }
-  Group& inner_;
   Watch& watch_;
 };
 

@@ -1,23 +1,11 @@
 // Synchronous methods when workers die, are late or leave.
 #include <algorithm>
 
-#include "dist_workers.h"
+#include "dist_synchronous.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::dist {
 namespace {
-
-MethodOptions options_of(const std::string& rounds, int n, int steps, bool overlap = true) {
-  MethodOptions o;
-  o.batch = 2;
-  o.total_samples = 2.0 * n * steps;
-  o.rounds = rounds;
-  o.exchange_timeout_s = 5;
-  o.overlap = overlap;
-  return o;
-}
-
-std::vector<float> copy(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
 
 struct Drill {
   std::string method, rounds;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numbers>
 
-#include "dist_workers.h"
+#include "dist_synchronous.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/dist/mixing.h"
@@ -14,22 +14,10 @@ namespace {
 constexpr int kDims = 12;
 constexpr double kRate = 0.1;
 
-MethodOptions options_of(const std::string& rounds, int n, int steps, bool overlap = true) {
-  MethodOptions o;
-  o.batch = 2;
-  o.total_samples = 2.0 * n * steps;
-  o.rounds = rounds;
-  o.exchange_timeout_s = 5;
-  o.overlap = overlap;
-  return o;
-}
-
 double noise_at(int worker, int step, int k) {
   Rng random(11, static_cast<std::uint64_t>(worker * 10007 + step * 101 + k));
   return random.normal();
 }
-
-std::vector<float> copy(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
 
 // --- T26, T20: what the methods compute ------------------------------------------------------------------------------------------
 
@@ -137,55 +125,6 @@ TEST(Mixing, T26_DistancesOnTheRing) {
     }
     EXPECT_NEAR(std::sqrt(xi), std::sqrt(theta) / (1 - (1 + 2 * std::cos(2 * std::numbers::pi / n)) / 3), 1e-9);
   }
-}
-
-// --- push-sum -----------------------------------------------------------------------------------------------------------------------
-std::vector<float> after_pushes(int n, int rounds, bool overlap = false) {
-  LocalCluster cluster(n);
-  std::vector<float> out(static_cast<std::size_t>(n));
-  on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(0, 4, false);
-    auto method = make_method("sgp", q.params, q.sgd, group, make_graph("complete", n), options_of("one-peer-exp-directed", n, rounds, overlap));
-    Tensor(q.params.values()).slice(0, 4).fill(static_cast<float>(rank * rank));
-    for (int step = 0; step < rounds; ++step) method->step(0);
-    out[static_cast<std::size_t>(rank)] = q.params.values().span<float>()[0];
-    method->finish();
-    EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[0]), (n - 1) * (2 * n - 1) / 6.0, 1e-4);
-  });
-  return out;
-}
-
-TEST(Sgp, T17_ReachesTheExactMeanAfterLog2nStepsAndConvergesForOtherNumbers) {
-  for (const auto& [n, rounds] : {std::pair{4, 2}, {8, 3}})
-    for (const float x : after_pushes(n, rounds)) EXPECT_FLOAT_EQ(x, static_cast<float>((n - 1) * (2 * n - 1)) / 6.0f);
-  const auto spread = [](const std::vector<float>& x) { return *std::ranges::max_element(x) - *std::ranges::min_element(x); };
-  EXPECT_GT(spread(after_pushes(6, 3)), 0.5f);
-  EXPECT_LT(spread(after_pushes(6, 60)), 1e-3f);
-  EXPECT_LT(spread(after_pushes(8, 4, true)), 1e-4f);      // one step later when it overlaps
-}
-
-// Weights that keep columns only: the plain average would go wrong, push-sum does not.
-TEST(Sgp, PushSumFindsTheMeanOnADirectedGraphThatIsNotRegular) {
-  constexpr int n = 4;
-  // 0 sends to all, everyone else to its successor only.
-  const double column[n][n] = {{.25, .25, .25, .25}, {0, .5, .5, 0}, {0, 0, .5, .5}, {.5, 0, 0, .5}};
-  std::vector<double> z = {1, -3, 10, 4}, w(n, 1.0);
-  for (int step = 0; step < 300; ++step) {
-    auto z2 = z, w2 = w;
-    for (int i = 0; i < n; ++i) {
-      double incoming = 0, sum = 0;
-      for (int j = 0; j < n; ++j)
-        if (j != i) incoming += column[j][i] * w[static_cast<std::size_t>(j)];
-      const PushSum p = push_sum(column[i][i] * w[static_cast<std::size_t>(i)], incoming);
-      for (int j = 0; j < n; ++j)
-        if (j != i) sum += p.share(column[j][i] * w[static_cast<std::size_t>(j)]) * z[static_cast<std::size_t>(j)];
-      z2[static_cast<std::size_t>(i)] = p.own * z[static_cast<std::size_t>(i)] + sum;
-      w2[static_cast<std::size_t>(i)] = p.weight;
-    }
-    z = z2, w = w2;
-  }
-  for (const double value : z) EXPECT_NEAR(value, 3, 1e-12);
-  EXPECT_NEAR(w[1], .5, 1e-12) << "the graph should not be regular";
 }
 
 // --- in pieces, during backward -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,44 @@
+// For tests that stand between a method and the outside: a Group around another one that passes everything on. What a test wants to see
+// or to spoil it overrides.
+#pragma once
+
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+class Around : public Group, protected ControlLink, protected Payload, protected Collectives {
+ public:
+  explicit Around(Group& inner) : inner_(inner) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  ControlLink& control() override { return *this; }
+  Payload& payload() override { return *this; }
+  Collectives& collectives() override { return *this; }
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
+  std::vector<int> alive() const override { return inner_.alive(); }
+  std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
+
+ protected:
+  void send(int peer, const Message& m) override { inner_.control().send(peer, m); }
+  Event next(Seconds timeout) override { return inner_.control().next(timeout); }
+  void post(Event e) override { inner_.control().post(std::move(e)); }
+  bool alive(int peer) const override { return inner_.control().alive(peer); }
+  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override { return inner_.control().clock_offset(peer, at_us); }
+  void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.control().connect(peers, deadline); }
+
+  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in, Seconds deadline) override {
+    inner_.payload().exchange(peer, session, out, in, deadline);
+  }
+  void abort(int peer) override { inner_.payload().abort(peer); }
+  void settle(Seconds limit) override { inner_.payload().settle(limit); }
+
+  void all_reduce_sum(std::span<float> x) override { inner_.collectives().all_reduce_sum(x); }
+  void all_reduce_sum(std::span<double> x) override { inner_.collectives().all_reduce_sum(x); }
+  void broadcast(std::span<float> x, int root) override { inner_.collectives().broadcast(x, root); }
+  void barrier() override { inner_.collectives().barrier(); }
+  int members() const override { return inner_.collectives().members(); }
+
+  Group& inner_;
+};
+
+}  // namespace gossamer::dist
