@@ -1,7 +1,9 @@
-// A Group whose links lose, delay or cut what passes. It disturbs the receiving side: what is late waits here, in order.
-#include <deque>
+// A Group whose links lose, delay or cut what passes, as connections would: what is late, or held back by a cut that does not last, arrives
+// in order; what a connection had on its way when it was given up is lost.
+#include <algorithm>
 #include <cmath>
-#include <map>
+#include <deque>
+#include <mutex>
 
 #include "gossamer/core/random.h"
 #include "gossamer/dist/injector.h"
@@ -9,20 +11,95 @@
 namespace gossamer::dist {
 namespace {
 
-// After a cut ends, this long until the other is announced: the clocks of two workers are not one, and its first word must not be lost.
+// After a cut ends, this long until the other is announced, as a new connection takes. Its first words may come before that: they wait.
 constexpr double kSettling = 0.5;
 
 // Messages that the pairing can lose. The others are sent once, on a connection that loses nothing while it lasts.
 bool may_be_lost(MessageType type) { return type <= MessageType::decline; }
 
+// Exchanges that are asked for during a cut wait for its end, as bytes on a connection would.
+class DisturbedPayload final : public Payload {
+ public:
+  DisturbedPayload(Payload& inner, ControlLink& link, const Injector& faults, int rank, std::uint64_t seed)
+      : inner_(inner), link_(link), faults_(faults), rank_(rank), seed_(seed) {}
+
+  void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) override {
+    // A function of edge and session, so that both sides lose the same exchanges.
+    const auto low = static_cast<std::uint64_t>(std::min(rank_, peer)), high = static_cast<std::uint64_t>(std::max(rank_, peer));
+    const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() < faults_.drop(peer);
+    if (lost) return link_.post(failure(peer, session, "lost (injected)"));
+    if (!faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, deadline);
+    const std::scoped_lock lock(mutex_);
+    waiting_.push_back({peer, session, send, receive, faults_.now() + deadline.count()});
+  }
+  void abort(int peer) override {
+    for (Event& e : give_up(peer)) link_.post(std::move(e));
+    inner_.abort(peer);
+  }
+  void settle(Seconds limit) override { inner_.settle(limit); }
+
+  // Those whose cut is over begin; the ends of those whose time is over.
+  std::vector<Event> follow(double now) {
+    std::vector<Event> ends;
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(waiting_, [&](const Waiting& w) {
+      if (now >= w.until) return ends.push_back(failure(w.peer, w.session, "time is over (injected cut)")), true;
+      if (faults_.cut(w.peer)) return false;
+      inner_.exchange(w.peer, w.session, w.send, w.receive, Seconds(w.until - now));
+      return true;
+    });
+    return ends;
+  }
+  std::vector<Event> give_up(int peer) {
+    std::vector<Event> ends;
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(waiting_, [&](const Waiting& w) {
+      if (w.peer == peer) ends.push_back(failure(peer, w.session, "cut off (injected)"));
+      return w.peer == peer;
+    });
+    return ends;
+  }
+  double next_end() {
+    const std::scoped_lock lock(mutex_);
+    double next = INFINITY;
+    for (const Waiting& w : waiting_) next = std::min(next, w.until);
+    return next;
+  }
+
+ private:
+  struct Waiting {
+    int peer;
+    std::uint64_t session;
+    std::span<const float> send;
+    std::span<float> receive;
+    double until;
+  };
+  static Event failure(int peer, std::uint64_t session, const char* why) {
+    return {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = false, .session = session, .why = why};
+  }
+
+  Payload& inner_;
+  ControlLink& link_;
+  const Injector& faults_;
+  const int rank_;
+  const std::uint64_t seed_;
+  std::mutex mutex_;
+  std::vector<Waiting> waiting_;
+};
+
+// Both sides hold back what passes a cut: the clocks of two workers are not one, nor do they reach a step at the same time.
 class DisturbedLink final : public ControlLink {
  public:
-  DisturbedLink(ControlLink& inner, const Injector& faults, int rank, int size, std::uint64_t seed, Seconds dead_after)
-      : inner_(inner), faults_(faults), dead_after_(dead_after.count()), random_(seed, 0x64726f70u + static_cast<std::uint64_t>(rank)),
-        edges_(static_cast<std::size_t>(size)), rank_(rank) {}
+  DisturbedLink(ControlLink& inner, DisturbedPayload& payload, const Injector& faults, int rank, int size, std::uint64_t seed, Seconds dead_after)
+      : inner_(inner), payload_(payload), faults_(faults), dead_after_(dead_after.count()),
+        random_(seed, 0x64726f70u + static_cast<std::uint64_t>(rank)), edges_(static_cast<std::size_t>(size)), rank_(rank) {}
 
   void send(int peer, const Message& m) override {
-    if (!faults_.cut(peer)) inner_.send(peer, m);
+    Edge& edge = edges_.at(static_cast<std::size_t>(peer));
+    const std::scoped_lock lock(edge.mutex);
+    if (edge.dead) return;
+    edge.unsent.push_back(m);
+    if (!faults_.cut(peer)) send_held(peer, edge);
   }
   void post(Event e) override { inner_.post(std::move(e)); }
   bool alive(int peer) const override { return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead; }
@@ -36,23 +113,18 @@ class DisturbedLink final : public ControlLink {
     for (;;) {
       const double now = faults_.now();
       follow_cuts(now);
+      double wake = limit;
+      for (std::size_t p = 0; p < edges_.size(); ++p) {
+        const bool open = !faults_.cut(static_cast<int>(p)) && !edges_[p].dead;
+        release(edges_[p].transfers, now, wake);
+        if (open) release(edges_[p].messages, now, wake);
+      }
       if (!ready_.empty()) {
         Event e = std::move(ready_.front());
         ready_.pop_front();
         return e;
       }
-      double wake = limit;
-      for (auto& edge : edges_) {
-        if (edge.late.empty()) continue;
-        if (edge.late.front().first > now) {
-          wake = std::min(wake, edge.late.front().first);
-          continue;
-        }
-        Event e = std::move(edge.late.front().second);
-        edge.late.pop_front();
-        return e;
-      }
-      wake = std::min({wake, faults_.next_change(now), next_verdict(now)});
+      wake = std::min({wake, faults_.next_change(now), next_verdict(now), payload_.next_end()});
       Event e = inner_.next(Seconds(std::max(0.0, std::isfinite(wake) ? wake - now : timeout.count())));
       if (e.kind != Event::Kind::none) take(std::move(e));
       else if (faults_.now() >= limit && ready_.empty()) return {};
@@ -60,32 +132,45 @@ class DisturbedLink final : public ControlLink {
   }
 
  private:
+  using Late = std::deque<std::pair<double, Event>>;      // due at, ascending
   struct Edge {
     std::atomic<bool> dead{false};         // cut off for so long that it counts as dead, though its process lives
     std::atomic<std::uint64_t> returns{0};
     double cut_since = -1, whole_since = -1;
-    std::deque<std::pair<double, Event>> late;
+    Late messages, transfers;
+    std::mutex mutex;
+    std::vector<Message> unsent;           // during a cut
   };
+
+  void send_held(int peer, Edge& edge) {
+    for (const Message& m : edge.unsent) inner_.send(peer, m);
+    edge.unsent.clear();
+  }
+
+  void release(Late& late, double now, double& wake) {
+    for (; !late.empty() && late.front().first <= now; late.pop_front()) ready_.push_back(std::move(late.front().second));
+    if (!late.empty()) wake = std::min(wake, late.front().first);
+  }
 
   void take(Event e) {
     if (e.peer < 0 || e.kind == Event::Kind::woken) return ready_.push_back(std::move(e));
     Edge& edge = edges_.at(static_cast<std::size_t>(e.peer));
-    if (e.kind == Event::Kind::dead) edge.late.clear();
+    if (e.kind == Event::Kind::dead) edge.messages.clear();
     if (e.kind == Event::Kind::dead || e.kind == Event::Kind::joined) {
       if (!edge.dead) ready_.push_back(std::move(e));      // else: said already, or said when the cut ends
       return;
     }
+    const double due = faults_.now() + faults_.delay(e.peer);
+    Late& late = e.kind == Event::Kind::message ? edge.messages : edge.transfers;
     if (e.kind == Event::Kind::message) {
-      if (faults_.cut(e.peer) || edge.dead) return;
+      if (edge.dead && faults_.cut(e.peer)) return;        // from before its sender gave us up
       if (may_be_lost(e.message.type) && random_.uniform53() < faults_.drop(e.peer)) return;
     }
-    const double delay = faults_.delay(e.peer);
-    if (delay <= 0 && edge.late.empty()) return ready_.push_back(std::move(e));
-    const double due = faults_.now() + delay;
-    edge.late.emplace_back(edge.late.empty() ? due : std::max(due, edge.late.back().first), std::move(e));      // in order
+    late.emplace_back(late.empty() ? due : std::max(due, late.back().first), std::move(e));      // in order
   }
 
   void follow_cuts(double now) {
+    for (Event& e : payload_.follow(now)) ready_.push_back(std::move(e));
     for (std::size_t p = 0; p < edges_.size(); ++p) {
       const int peer = static_cast<int>(p);
       if (peer == rank_) continue;
@@ -93,20 +178,31 @@ class DisturbedLink final : public ControlLink {
       if (faults_.cut(peer)) {
         edge.whole_since = -1;
         if (edge.cut_since < 0) edge.cut_since = now;
-        if (edge.dead || now - edge.cut_since < dead_after_ || !inner_.alive(peer)) continue;
-        edge.dead = true;
-        edge.late.clear();
-        ready_.push_back({.kind = Event::Kind::dead, .peer = peer, .message = {}, .ok = false, .session = 0, .why = "no heartbeat (injected)"});
-      } else {
-        edge.cut_since = -1;
-        if (!edge.dead) continue;
-        if (edge.whole_since < 0) edge.whole_since = now;
-        if (now - edge.whole_since < kSettling || !inner_.alive(peer)) continue;
-        edge.dead = false;
-        ++edge.returns;
-        ready_.push_back({.kind = Event::Kind::joined, .peer = peer, .message = {}, .ok = false, .session = 0, .why = {}});
+        if (!edge.dead && now - edge.cut_since >= dead_after_ && inner_.alive(peer)) lose(peer, edge);
+        continue;
       }
+      edge.cut_since = -1;
+      const std::scoped_lock lock(edge.mutex);
+      if (!edge.dead) {
+        send_held(peer, edge);
+        continue;
+      }
+      if (edge.whole_since < 0) edge.whole_since = now;
+      if (now - edge.whole_since < kSettling || !inner_.alive(peer)) continue;
+      edge.dead = false;
+      ++edge.returns;
+      ready_.push_back({.kind = Event::Kind::joined, .peer = peer, .message = {}, .ok = false, .session = 0, .why = {}});
     }
+  }
+
+  // Its connection is gone, and what was on the way with it.
+  void lose(int peer, Edge& edge) {
+    for (Event& e : payload_.give_up(peer)) ready_.push_back(std::move(e));
+    const std::scoped_lock lock(edge.mutex);
+    edge.dead = true;
+    edge.messages.clear();
+    edge.unsent.clear();
+    ready_.push_back({.kind = Event::Kind::dead, .peer = peer, .message = {}, .ok = false, .session = 0, .why = "no heartbeat (injected)"});
   }
 
   // When a cut has lasted long enough, or its end has.
@@ -120,6 +216,7 @@ class DisturbedLink final : public ControlLink {
   }
 
   ControlLink& inner_;
+  DisturbedPayload& payload_;
   const Injector& faults_;
   const double dead_after_;
   Rng random_;
@@ -128,34 +225,11 @@ class DisturbedLink final : public ControlLink {
   const int rank_;
 };
 
-class DisturbedPayload final : public Payload {
- public:
-  DisturbedPayload(Payload& inner, ControlLink& link, const Injector& faults, int rank, std::uint64_t seed)
-      : inner_(inner), link_(link), faults_(faults), rank_(rank), seed_(seed) {}
-
-  void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) override {
-    // A function of edge and session, so that both sides lose the same exchanges.
-    Rng of_session(seed_ ^ session * 0x9e3779b97f4a7c15ull, static_cast<std::uint64_t>(std::min(rank_, peer)) << 32 | static_cast<std::uint64_t>(std::max(rank_, peer)));
-    const bool lost = of_session.uniform53() < faults_.drop(peer);
-    if (!lost && !faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, deadline);
-    link_.post({.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = false, .session = session, .why = "lost (injected)"});
-  }
-  void abort(int peer) override { inner_.abort(peer); }
-  void settle(Seconds limit) override { inner_.settle(limit); }
-
- private:
-  Payload& inner_;
-  ControlLink& link_;
-  const Injector& faults_;
-  const int rank_;
-  const std::uint64_t seed_;
-};
-
 class DisturbedGroup final : public Group {
  public:
   DisturbedGroup(Group& inner, const Injector& faults, std::uint64_t seed, Seconds dead_after)
-      : inner_(inner), link_(inner.control(), faults, inner.rank(), inner.size(), seed, dead_after),
-        payload_(inner.payload(), inner.control(), faults, inner.rank(), seed) {}
+      : inner_(inner), payload_(inner.payload(), inner.control(), faults, inner.rank(), seed),
+        link_(inner.control(), payload_, faults, inner.rank(), inner.size(), seed, dead_after) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   ControlLink& control() override { return link_; }
@@ -171,8 +245,8 @@ class DisturbedGroup final : public Group {
 
  private:
   Group& inner_;
-  DisturbedLink link_;
   DisturbedPayload payload_;
+  DisturbedLink link_;
 };
 
 }  // namespace
