@@ -63,9 +63,8 @@ void HandshakePolicy::advance(const Now& now) {
     proposal_ = 0;
     pairing_.time_out();
   }
-  std::vector<std::uint32_t> state = pairing_.fingerprint();
-  if (state != last_) {
-    last_ = std::move(state);
+  if (pairing_.changes() != changes_) {
+    changes_ = pairing_.changes();
     changed_at_ = now.wall;
   } else if (now.wall - changed_at_ > kRemind * answers_.limit()) {
     changed_at_ = now.wall;

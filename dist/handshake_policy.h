@@ -46,8 +46,8 @@ class HandshakePolicy : public PartnerPolicy {
   std::uint32_t proposal_ = 0;                   // that is unanswered; 0: none
   double proposed_at_ = 0;
   AdaptiveDeadline answers_;                     // of proposals
-  std::vector<std::uint32_t> last_;              // the pairing as it was when it last changed, and when that was
-  double changed_at_ = 0;
+  std::uint64_t changes_ = 0;                    // of the pairing, when it was last looked at
+  double changed_at_ = 0;                        // when it last changed
 };
 
 }  // namespace gossamer::dist

@@ -22,8 +22,8 @@ void Pairing::announce(int peer) { send(peer, MessageType::avail, epoch_, peers_
 
 void Pairing::open() {
   if (state_ != State::idle) return;
-  ++epoch_;
-  state_ = State::available;
+  set(epoch_, epoch_ + 1);
+  set(state_, State::available);
   for (auto& [id, peer] : peers_) {
     peer.asked = peer.refused = false;
     if (id < self_ && peer.alive && peer.rate > 0) announce(id);
@@ -32,19 +32,20 @@ void Pairing::open() {
 }
 
 void Pairing::due() {
-  wants_ = true;
+  set(wants_, true);
   if (state_ == State::available) settle();
 }
 
-void Pairing::stop_wanting() { wants_ = false; }
+void Pairing::stop_wanting() { set(wants_, false); }
 
 // Someone deferred is answered first; then someone who asks; then the own wish.
 void Pairing::settle() {
-  state_ = State::available;
-  partner_ = -1;
+  set(state_, State::available);
+  set(partner_, -1);
   if (!deferred_.empty()) {
     const Deferred first = deferred_.front();
     deferred_.erase(deferred_.begin());
+    ++changes_;
     accept(first.peer, first.nonce);
     return;
   }
@@ -67,13 +68,14 @@ bool Pairing::initiate() {
   if (id > self_) {
     propose(id, true);
   } else {
-    peers_[id].asked = true;
+    set(peers_[id].asked, true);
     announce(id);
   }
   return true;
 }
 
 void Pairing::propose(int peer, bool own_want) {
+  ++changes_;
   state_ = State::proposing;
   partner_ = peer;
   own_want_ = own_want;
@@ -83,6 +85,7 @@ void Pairing::propose(int peer, bool own_want) {
 }
 
 void Pairing::accept(int peer, std::uint32_t nonce) {
+  ++changes_;
   state_ = State::accepted;
   partner_ = peer;
   nonce_ = nonce;
@@ -91,6 +94,7 @@ void Pairing::accept(int peer, std::uint32_t nonce) {
 }
 
 void Pairing::begin_exchange() {
+  ++changes_;
   state_ = State::exchanging;
   initiated_ = own_want_;
   if (initiated_) wants_ = false;
@@ -100,6 +104,7 @@ void Pairing::begin_exchange() {
 
 void Pairing::exchange_done() {
   if (state_ != State::exchanging) return;
+  ++changes_;
   state_ = State::idle;
   partner_ = -1;
 }
@@ -129,7 +134,7 @@ void Pairing::receive(int id, const Message& m) {
         announce(id);        // it gave up on an availability that still stands: without this word it would never propose again
         settle();
       } else {
-        std::erase_if(deferred_, [&](const Deferred& d) { return d.peer == id && d.nonce == m.nonce; });
+        changes_ += std::erase_if(deferred_, [&](const Deferred& d) { return d.peer == id && d.nonce == m.nonce; });
       }
       return;
     case MessageType::decline: return on_decline(id, m);
@@ -140,9 +145,9 @@ void Pairing::receive(int id, const Message& m) {
 void Pairing::on_avail(int id, const Message& m) {
   if (id < self_) return;                                             // only higher ids say AVAIL to us
   Peer& peer = peers_[id];
-  peer.asks = m.nonce == 1 || (peer.asks && peer.avail && peer.avail_epoch == m.epoch);
-  peer.avail = true;
-  peer.avail_epoch = m.epoch;
+  set(peer.asks, m.nonce == 1 || (peer.asks && peer.avail && peer.avail_epoch == m.epoch));
+  set(peer.avail, true);
+  set(peer.avail_epoch, m.epoch);
   if (state_ == State::available) settle();
   else if (m.nonce == 1 && !(state_ == State::proposing && partner_ == id)) send(id, MessageType::decline, m.epoch, 0);   // busy; not forgotten
 }
@@ -151,7 +156,7 @@ void Pairing::on_propose(int id, const Message& m) {
   const bool fits = m.epoch == epoch_ && id < self_;
   if (!fits || state_ == State::idle || state_ == State::exchanging) send(id, MessageType::decline, m.epoch, m.nonce);
   else if (state_ == State::available) accept(id, m.nonce);
-  else deferred_.push_back({id, m.nonce});
+  else ++changes_, deferred_.push_back({id, m.nonce});
 }
 
 // nonce 0: the lower neighbour we asked is busy. Otherwise the answer to our proposal.
@@ -159,7 +164,7 @@ void Pairing::on_decline(int id, const Message& m) {
   Peer& peer = peers_[id];
   if (m.nonce == 0) {
     if (m.epoch != epoch_) return;
-    peer.refused = true;
+    set(peer.refused, true);
     if (state_ == State::available) settle();
     return;
   }
@@ -188,6 +193,7 @@ void Pairing::remind() {
 void Pairing::peer_dead(int id) {
   const auto found = peers_.find(id);
   if (found == peers_.end() || !found->second.alive) return;
+  ++changes_;
   found->second = {};
   found->second.alive = false;
   std::erase_if(deferred_, [&](const Deferred& d) { return d.peer == id; });
@@ -197,7 +203,9 @@ void Pairing::peer_dead(int id) {
 
 void Pairing::peer_joined(int id) {
   const auto found = peers_.find(id);
-  if (found != peers_.end() && !found->second.alive) found->second = {};
+  if (found == peers_.end() || found->second.alive) return;
+  ++changes_;
+  found->second = {};
 }
 
 void Pairing::set_rate(int id, double rate) {

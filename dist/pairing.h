@@ -57,6 +57,7 @@ class Pairing {
   std::uint32_t session() const { return nonce_; } // exchanging: the same number on both sides, given by the lower id
   bool initiated() const { return initiated_; }    // exchanging: this worker's clock started it
   std::vector<std::pair<int, Message>> take_messages() { return std::exchange(outbox_, {}); }
+  std::uint64_t changes() const { return changes_; }     // grows whenever fingerprint() changes, and only then
   std::vector<std::uint32_t> fingerprint() const;  // of the whole state, for the checker
 
  private:
@@ -71,6 +72,10 @@ class Pairing {
 
   void send(int peer, MessageType type, std::uint32_t epoch, std::uint32_t nonce);
   void announce(int peer);
+  template <class T> void set(T& member, T value) {
+    changes_ += member != value;
+    member = value;
+  }
   void settle();                                   // available: answer, propose or ask, whatever is next
   bool initiate();
   void propose(int peer, bool own_want);
@@ -89,6 +94,7 @@ class Pairing {
   std::uint32_t epoch_ = 0, nonce_ = 0, next_nonce_ = 0, proposed_epoch_ = 0;
   std::vector<Deferred> deferred_;
   std::vector<std::pair<int, Message>> outbox_;
+  std::uint64_t changes_ = 0;
 };
 
 }  // namespace gossamer::dist

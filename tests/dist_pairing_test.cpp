@@ -117,9 +117,18 @@ class Checker {
       World next = w;
       event(next);
       for (int i = 0; i < n_; ++i) next.collect(i);
+      if (result_.states % 16 == 0) compare_counters(w, next);
       visit(std::move(next));
       while (!choices_.empty() && ++choices_.back().first == choices_.back().second) choices_.pop_back();
       if (choices_.empty()) return;
+    }
+  }
+  // changes() instead of the whole state: it must tell the same.
+  void compare_counters(const World& before, const World& after) {
+    for (std::size_t i = 0; i < after.workers.size(); ++i) {
+      const bool counted = before.workers[i].changes() != after.workers[i].changes();
+      const bool changed = before.workers[i].fingerprint() != after.workers[i].fingerprint();
+      if (counted != changed) result_.fault = "worker " + std::to_string(i) + (changed ? " changed and counts nothing" : " counts a change of nothing");
     }
   }
   void visit(World w) {
