@@ -26,8 +26,8 @@ Graph make_graph(const std::string& name, int n, double rate = 1, int per_node =
 std::vector<std::string> graph_names();                  // those that make_graph() takes as they are, without :D or :PATH
 bool known_graph(const std::string& name);               // with or without an argument behind a colon
 
-// A graph from the text of a file: "a b [rate]" a line, workers from 0, # begins a comment, a missing rate is 1. Rates are relative to each
-// other: they are scaled as those of make_graph(). ConfigError names `path` and line.
+// A graph from the text of a file: "a b [rate]" a line, workers from 0, # begins a comment, a missing rate is 1. Rates, 1e-6 to 1e6, are
+// relative to each other: they are scaled as those of make_graph(). ConfigError names `path` and line.
 Graph parse_graph(std::string_view text, const std::string& path, int n, double rate = 1);
 
 // ConfigError unless symmetric, connected, without loops and with positive rates.

@@ -15,6 +15,7 @@ namespace gossamer::dist::shapes {
 namespace {
 
 constexpr std::string_view kBlank = " \t\r\f\v";
+constexpr double kLeastRate = 1e-6, kMostRate = 1e6;       // relative to each other: sums of more extreme ones are 0 or infinite
 
 // The next word of a line, taken off its front; empty at the end.
 std::string_view take_word(std::string_view& line) {
@@ -58,7 +59,7 @@ std::vector<Edge> parse_edges(std::string_view text, const std::string& path, in
     double rate = 1;
     if (!third.empty()) {
       const auto given = number<double>(third);
-      want(given && *given > 0 && std::isfinite(*given), "rate \"", shown(third), "\"; it must be a positive number");
+      want(given && *given >= kLeastRate && *given <= kMostRate, "rate \"", shown(third), "\"; it must be a number from 1e-6 to 1e6");
       rate = *given;
     }
     const auto [before, fresh] = line_of.emplace(std::pair{std::min(*a, *b), std::max(*a, *b)}, line_number);
