@@ -12,7 +12,8 @@ namespace {
 
 // What a worker's payload and link see, checked from outside of all classes under test.
 struct Watch {
-  explicit Watch(int n) : with(static_cast<std::size_t>(n), -1), together(static_cast<std::size_t>(n), std::vector<i64>(static_cast<std::size_t>(n), 0)) {}
+  explicit Watch(int n)
+      : with(static_cast<std::size_t>(n), -1), last(with), together(with.size(), std::vector<i64>(with.size(), 0)) {}
   void begin(int rank, int peer, std::uint64_t session) {
     const std::scoped_lock lock(mutex);
     int& now = with[static_cast<std::size_t>(rank)];
@@ -22,16 +23,28 @@ struct Watch {
   }
   void end(int rank, int peer, bool ok) {
     const std::scoped_lock lock(mutex);
-    with[static_cast<std::size_t>(rank)] = -1;
-    if (ok) ++together[static_cast<std::size_t>(rank)][static_cast<std::size_t>(peer)], ++ends;
+    const auto r = static_cast<std::size_t>(rank);
+    with[r] = -1;
+    repeats += std::exchange(last[r], peer) == peer;
+    if (ok) ++together[r][static_cast<std::size_t>(peer)], ++ends;
     else ++failed;
   }
+  // How often a worker's partner is the one before, against chance: drawn independently with the frequencies that it really had.
+  double repeats_against_chance() const {
+    double expected = 0;
+    for (const auto& of_worker : together) {
+      double all = 0, squares = 0;
+      for (const i64 count : of_worker) all += static_cast<double>(count), squares += static_cast<double>(count * count);
+      expected += all > 0 ? squares / all : 0;
+    }
+    return static_cast<double>(repeats) / expected;
+  }
   std::mutex mutex;
-  std::vector<int> with;
+  std::vector<int> with, last;
   std::map<std::pair<int, int>, std::set<std::pair<int, std::uint64_t>>> sessions;
   std::vector<std::vector<i64>> together;
   std::string fault;
-  i64 failed = 0;
+  i64 failed = 0, repeats = 0;
   std::atomic<i64> ends = 0;
 };
 
@@ -91,6 +104,13 @@ void stress(const char* graph, int n, const char* pairing, int slow, i64 exchang
     for (const EdgeStats& e : edges[i]) EXPECT_EQ(e.exchanges, watch.together[i][static_cast<std::size_t>(e.peer)]) << i << "-" << e.peer;
   }
   for (const auto& [pair, ends] : watch.sessions) EXPECT_EQ(ends.size() % 2, 0u) << "a session of one side only: " << pair.first << "-" << pair.second;
+  const double repeats = watch.repeats_against_chance();
+  testing::Test::RecordProperty("repeats_against_chance", std::to_string(repeats));
+  // On a loaded machine who has a core at the time meets who has the other: a bound would be one of the load. In virtual time it is 1.5
+  // (dist_rates_test.cpp).
+  if (std::getenv("GOSSAMER_STRESS_EXCHANGES"))
+    std::printf("    %s of %d, %s: %lld exchanges, a repeated partner %.3f times as often as by chance\n", graph, n, pairing,
+                static_cast<long long>(watch.ends / 2), repeats);
   if (slow >= 0) {
     EXPECT_LT(2 * gradients[static_cast<std::size_t>(slow)], gradients[0]) << "the slow worker held the others up";
   }

@@ -40,7 +40,8 @@ TEST(PairingRates, T23_EveryWorkerGetsItsShareAndEveryEdgeToo) {
     const double sd = std::sqrt(1 / T);
     for (const Edge& e : g.edges)
       EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate, .02 * e.rate + 4 * sd * std::sqrt(e.rate)) << name << " edge " << e.a << "-" << e.b;
-    EXPECT_LE(repeats / all, 1.5 * uniform) << name;      // about 1.01, 1.03 and 1.14; the published pairing has 10 on the complete graph (W8)
+    RecordProperty(std::string("repeats_") + name, std::to_string(repeats / all / uniform));
+    EXPECT_LE(repeats / all, 1.2 * uniform) << name;      // the same in each run; the published pairing: 10 on the complete graph (W8)
   }
 }
 
