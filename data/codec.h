@@ -15,6 +15,9 @@ namespace gossamer::data {
 // Above these a picture is refused before memory is asked for: a file of 1 KB may claim 65,500 x 65,500.
 constexpr int kMaxSide = 30'000;
 constexpr i64 kMaxPixels = 100'000'000;
+// What a decoder may hold at once. Baseline JPEG and plain PNG are read by rows and need little; progressive JPEG and interlaced PNG are
+// held whole, GIF several times.
+constexpr i64 kMaxMemory = i64{240} << 20;
 // Progressive JPEG: each scan costs a pass over the whole picture. Real files have about ten.
 inline int max_scans(ImageSize size) { return static_cast<int>(std::clamp<i64>(2'000'000'000 / (i64{size.width} * size.height), 1, 100)); }
 
@@ -28,20 +31,19 @@ struct Rows {
   int count;
   const std::uint8_t* end;
 };
+// Which Huffman decoder: ours where it can be used, or always libjpeg's (for comparing).
+enum class JpegStages { ours, library };
 // Given the rows of a part from above, some at a time.
 using RowSink = FunctionRef<void(const Rows&)>;
 
-// Decodes the picked part row by row, as far as the format can (JPEG); `spare` is memory for the others. Returns the size of the whole
-// picture. DataError as decode(), perhaps when rows have been given already.
-ImageSize decode_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink, Image& spare);
+// Decodes the picked part row by row, as far as the format can (JPEG, PNG); `spare` is memory for the others. Returns the size of the
+// whole picture. DataError as decode(), perhaps when rows have been given already.
+ImageSize decode_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink, Image& spare, JpegStages = JpegStages::ours);
 // Decodes the picked part into `out` (whose memory is reused) and returns the size of the whole picture. DataError as decode().
-ImageSize decode_part(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
+ImageSize decode_part(std::span<const std::byte>, const std::string& name, PickBox, Image& out, JpegStages = JpegStages::ours);
 
-// Which Huffman decoder: ours where it can be used, or always libjpeg's (for comparing).
-enum class JpegStages { ours, library };
-ImageSize decode_jpeg(std::span<const std::byte>, const std::string& name, PickBox, Image& out, JpegStages = JpegStages::ours);
-ImageSize decode_jpeg_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink, JpegStages = JpegStages::ours);
-ImageSize decode_png(std::span<const std::byte>, const std::string& name, PickBox, Image& out);
+ImageSize decode_jpeg_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink, JpegStages);
+ImageSize decode_png_rows(std::span<const std::byte>, const std::string& name, PickBox, RowSink);
 ImageSize decode_other(std::span<const std::byte>, const std::string& name, PickBox, Image& out);   // BMP, GIF by stb_image
 // For measuring: the entropy decoding of a whole file by libjpeg, and the entropy decoding that a part of it costs here.
 void read_coefficients(std::span<const std::byte>, const std::string& name);
@@ -51,6 +53,7 @@ ImageSize probe_png(std::span<const std::byte>, const std::string& name);
 ImageSize probe_other(std::span<const std::byte>, const std::string& name);
 
 void check_size(ImageSize, const std::string& name);                       // DataError outside the limits above
+void check_memory(ImageSize, int bytes_per_pixel, const std::string& name, const char* what);   // DataError above kMaxMemory
 void check_box(Box, ImageSize, const std::string& name);                   // ShapeError unless inside
 void copy_box(const std::uint8_t* pixels, ImageSize, Box, Image& out);     // from a whole picture
 

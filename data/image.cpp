@@ -27,6 +27,11 @@ void check_size(ImageSize size, const std::string& name) {
                    kMaxPixels / 1'000'000, " million in all");
 }
 
+void check_memory(ImageSize size, int bytes_per_pixel, const std::string& name, const char* what) {
+  check<DataError>(i64{size.width} * size.height * bytes_per_pixel <= kMaxMemory, name, ": a ", what, " of ", size.width, " x ", size.height,
+                   " pixels needs more than ", kMaxMemory >> 20, " MB to decode; save it as baseline JPEG or as PNG without interlacing");
+}
+
 void check_box(Box box, ImageSize size, const std::string& name) {
   check<ShapeError>(box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 && box.width <= size.width - box.x &&
                         box.height <= size.height - box.y,
@@ -43,20 +48,34 @@ void copy_box(const std::uint8_t* pixels, ImageSize size, Box box, Image& out) {
     std::memcpy(out.pixels.data() + y * row, pixels + (static_cast<std::size_t>(box.y + y) * size.width + box.x) * 3, row);
 }
 
-ImageSize decode_rows(std::span<const std::byte> bytes, const std::string& name, PickBox pick, RowSink sink, Image& spare) {
-  if (format_of(bytes) == Format::jpeg) return decode_jpeg_rows(bytes, name, pick, sink);
-  const ImageSize size = decode_part(bytes, name, pick, spare);
+ImageSize decode_rows(std::span<const std::byte> bytes, const std::string& name, PickBox pick, RowSink sink, Image& spare, JpegStages stages) {
+  switch (format_of(bytes)) {
+    case Format::jpeg: return decode_jpeg_rows(bytes, name, pick, sink, stages);
+    case Format::png: return decode_png_rows(bytes, name, pick, sink);
+    case Format::other: break;
+  }
+  const ImageSize size = decode_other(bytes, name, pick, spare);
   sink({spare.pixels.data(), static_cast<std::size_t>(spare.width) * 3, spare.height, spare.pixels.data() + spare.pixels.size()});
   return size;
 }
 
-ImageSize decode_part(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
-  switch (format_of(bytes)) {
-    case Format::jpeg: return decode_jpeg(bytes, name, pick, out);
-    case Format::png: return decode_png(bytes, name, pick, out);
-    case Format::other: break;
-  }
-  return decode_other(bytes, name, pick, out);
+ImageSize decode_part(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out, JpegStages stages) {
+  if (format_of(bytes) == Format::other) return decode_other(bytes, name, pick, out);
+  std::uint8_t* to = nullptr;
+  const auto sized = [&](ImageSize size) {
+    const Box box = pick(size);
+    check_box(box, size, name);
+    out.width = box.width;
+    out.height = box.height;
+    out.pixels.resize(static_cast<std::size_t>(box.width) * box.height * 3);
+    to = out.pixels.data();
+    return box;
+  };
+  const auto keep = [&](const Rows& rows) {
+    const std::size_t row = static_cast<std::size_t>(out.width) * 3;
+    for (int i = 0; i < rows.count; ++i, to += row) std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, row);
+  };
+  return decode_rows(bytes, name, sized, keep, out, stages);
 }
 
 ImageSize probe(std::span<const std::byte> bytes, const std::string& name) {

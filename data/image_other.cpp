@@ -84,6 +84,7 @@ ImageSize decode_other(std::span<const std::byte> bytes, const std::string& name
   const ImageSize size = probe_other(bytes, name);
   const Box box = pick(size);
   check_box(box, size, name);
+  check_memory(size, 14, name, "BMP or GIF");        // a GIF: RGBA twice, RGB, marks
   if (const char* what = defect(bytes, size)) fail<DataError>(name, ": damaged picture: ", what);
   int width = 0, height = 0, channels = 0;
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(

@@ -55,6 +55,7 @@ class Decompressor {
       jpeg_create_decompress(&c);           // keeps c.err and c.client_data
       c.client_data = this;
       c.progress = &progress;
+      c.mem->max_memory_to_use = static_cast<long>(kMaxMemory);     // NOLINT(google-runtime-int); for coefficients of progressive files
       jpeg_mem_src(&c, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
       if (jpeg_read_header(&c, TRUE) != JPEG_HEADER_OK) ERREXIT(&c, JERR_NO_IMAGE);
     });
@@ -236,26 +237,6 @@ ImageSize decode_jpeg_rows(std::span<const std::byte> bytes, const std::string& 
     }
   });
   return size;
-}
-
-ImageSize decode_jpeg(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out, JpegStages stages) {
-  std::uint8_t* to = nullptr;
-  return decode_jpeg_rows(
-      bytes, name,
-      [&](ImageSize size) {
-        const Box box = pick(size);
-        check_box(box, size, name);
-        out.width = box.width;
-        out.height = box.height;
-        out.pixels.resize(static_cast<std::size_t>(box.width) * box.height * 3);
-        to = out.pixels.data();
-        return box;
-      },
-      [&](const Rows& rows) {
-        const std::size_t bytes_of_row = static_cast<std::size_t>(out.width) * 3;
-        for (int i = 0; i < rows.count; ++i, to += bytes_of_row) std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, bytes_of_row);
-      },
-      stages);
 }
 
 void read_coefficients(std::span<const std::byte> bytes, const std::string& name) {

@@ -73,15 +73,19 @@ ImageSize probe_png(std::span<const std::byte> bytes, const std::string& name) {
   return size;
 }
 
-ImageSize decode_png(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
+ImageSize decode_png_rows(std::span<const std::byte> bytes, const std::string& name, PickBox pick, RowSink sink) {
   const ImageSize size = probe_png(bytes, name);
   const Box box = pick(size);
   check_box(box, size, name);
+  const bool interlaced = bytes[28] != std::byte{0};       // of IHDR; libpng checks it
+  if (interlaced) check_memory(size, 3, name, "interlaced PNG");
   Reader reader(bytes, name);
   const png_structp png = reader.png;
-  std::vector<png_byte> pixels(static_cast<std::size_t>(size.width) * size.height * 3);
-  std::vector<png_bytep> rows(static_cast<std::size_t>(size.height));
-  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels.data() + y * size.width * 3;
+  const std::size_t row = static_cast<std::size_t>(size.width) * 3;
+  std::vector<png_byte> pixels(row * static_cast<std::size_t>(interlaced ? size.height : 1));
+  std::vector<png_bytep> rows(static_cast<std::size_t>(interlaced ? size.height : 0));
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels.data() + y * row;
+  const png_bytep first = pixels.data(), end = first + pixels.size(), corner = first + static_cast<std::size_t>(box.x) * 3;
 
   const bool ok = guarded(png, [&] {
     png_set_read_fn(png, &reader.source, read);
@@ -90,7 +94,8 @@ ImageSize decode_png(std::span<const std::byte> bytes, const std::string& name, 
     png_set_chunk_cache_max(png, 64);
     png_read_info(png, reader.info);
     if (static_cast<int>(png_get_image_width(png, reader.info)) != size.width ||
-        static_cast<int>(png_get_image_height(png, reader.info)) != size.height)
+        static_cast<int>(png_get_image_height(png, reader.info)) != size.height ||
+        (png_get_interlace_type(png, reader.info) != PNG_INTERLACE_NONE) != interlaced)
       png_error(png, "the header contradicts itself");
     png_set_palette_to_rgb(png);
     png_set_gray_to_rgb(png);
@@ -100,12 +105,17 @@ ImageSize decode_png(std::span<const std::byte> bytes, const std::string& name, 
     png_set_strip_alpha(png);
     png_set_interlace_handling(png);
     png_read_update_info(png, reader.info);
-    if (png_get_rowbytes(png, reader.info) != static_cast<std::size_t>(size.width) * 3) png_error(png, "unknown pixel layout");
-    png_read_image(png, rows.data());
+    if (png_get_rowbytes(png, reader.info) != row) png_error(png, "unknown pixel layout");
+    if (interlaced) png_read_image(png, rows.data());
+    else
+      for (int y = 0; y < size.height; ++y) {              // those below the box as well: damage doesn't depend on the crop
+        png_read_row(png, first, nullptr);
+        if (y >= box.y && y < box.y + box.height) sink({corner, row, 1, end});
+      }
     png_read_end(png, nullptr);
   });
   check<DataError>(ok, name, ": damaged PNG: ", reader.source.text);
-  copy_box(pixels.data(), size, box, out);
+  if (interlaced) sink({corner + static_cast<std::size_t>(box.y) * row, row, box.height, end});
   return size;
 }
 

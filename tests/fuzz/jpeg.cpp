@@ -1,4 +1,5 @@
-// Fuzz target of the image decoders: any bytes give a picture or a DataError; our Huffman decoder and libjpeg's agree on both.
+// Fuzz target of the image decoders: any bytes give a picture or a DataError; our Huffman decoder and libjpeg's agree, but for
+// codes that don't exist: libjpeg takes some of them for zeros.
 //   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/jpeg.cpp data/{image,jpeg,jpeg_huffman,png,image_other}.cpp -ljpeg -lpng -o fuzz_jpeg
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span bytes(reinterpret_cast<const std::byte*>(data), size);
   const bool jpeg = size >= 2 && data[0] == 0xFF && data[1] == 0xD8;
   const auto all = [](ImageSize it) { return Box{0, 0, it.width, it.height}; };
-  bool accepted = false;
+  bool accepted = false, strict = false;
   Image image;
   ImageSize whole;
   try {
@@ -32,14 +33,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (part.pixels[static_cast<std::size_t>(y) * 3 * box.width + x] !=
             image.pixels[static_cast<std::size_t>(box.y + y) * 3 * whole.width + 3 * box.x + x])
           std::abort();
-  } catch (const DataError&) {
+  } catch (const DataError& error) {
+    strict = std::string(error.what()).ends_with("bad Huffman code");
     if (accepted) std::abort();                                                  // a part of a picture that is whole
   }
   if (!jpeg || whole.width == 0 || static_cast<i64>(whole.width) * whole.height > 1'000'000) return 0;
   try {
     Image theirs;
-    decode_jpeg(bytes, "fuzz", all, theirs, JpegStages::library);
-    if (!accepted || theirs.pixels != image.pixels) std::abort();
+    decode_part(bytes, "fuzz", all, theirs, JpegStages::library);
+    if (!strict && (!accepted || theirs.pixels != image.pixels)) std::abort();
   } catch (const DataError&) {
     if (accepted) std::abort();
   }
