@@ -1,6 +1,7 @@
 // Asking cuDNN for plans: heuristics, engines, their properties, and plans as text.
 #include "gossamer/core/cudnn_plan.h"
 
+#include <cstdlib>
 #include <sstream>
 
 #ifdef GOSSAMER_HAS_CUDA
@@ -158,6 +159,8 @@ ConvPlan Planner::from_json(const std::string& json) const {
       !impl->plan.try_finalize())
     return {};
   impl->workspace = static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  const std::string name = "\"engineId\":";             // to show it; the rest of the text is cuDNN's own business
+  if (const std::size_t at = json.find(name); at != std::string::npos) impl->engine = std::atoi(json.c_str() + at + name.size());
   return ConvPlan(std::move(impl));
 }
 

@@ -87,6 +87,7 @@ TEST_F(Planning, PlansComeBackFromTheirText) {
     const ConvPlan again = planner.from_json(plan.json());
     ASSERT_TRUE(again.defined());
     EXPECT_EQ(again.workspace(), plan.workspace());
+    EXPECT_EQ(again.engine(), plan.engine());
     EXPECT_EQ(again.json(), plan.json());
   }
   EXPECT_FALSE(planner.from_json("{\"not\": \"a plan\"}").defined());
