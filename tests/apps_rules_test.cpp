@@ -94,7 +94,7 @@ TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|png|toml|CLI|fmt|nlohmann|stb))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only when nvcc compiles.
   const std::set<std::string> internal{"dist/asio_link.h", "dist/asio_link_impl.h", "dist/connection.h", "dist/dial.h", "dist/door.h",
-                                       "dist/gloo_context.h", "dist/nccl_library.h", "dist/rendezvous.h", "core/onednn_calls.h", "core/kernel.h", "data/jpeg_library.h"};
+                                       "dist/gloo_context.h", "dist/nccl_library.h", "dist/rendezvous.h", "core/onednn_calls.h", "core/kernel.h", "core/cuda_check.h", "core/cudnn_api.h", "data/jpeg_library.h"};
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
     for (const std::string& line : f.lines) EXPECT_FALSE(std::regex_search(line, vendor)) << f.path << ": " << line;
