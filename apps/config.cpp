@@ -15,6 +15,7 @@
 #include "gossamer/data/affinity.h"
 #include "gossamer/data/policy.h"
 #include "gossamer/dist/graph.h"
+#include "gossamer/dist/gpu_transport.h"
 #include "gossamer/dist/inject.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/rounds.h"
@@ -348,6 +349,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers", "1 to the number of workers, " + std::to_string(workers));
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
+  dist::check_gpu_transport({.transport = c.dist.transport, .wire = c.dist.wire, .ctas = static_cast<int>(c.dist.nccl_ctas)});
   const auto faults = dist::parse_injections(c.dist.inject);
   dist::validate(faults, workers);
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) { return f.kind == dist::Injection::Kind::restart; });

@@ -60,7 +60,8 @@ struct Config {
     double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120, exchange_timeout_s = 20;
     i64 min_workers = 1, restart = 0;
     double restart_after_s = 1;
-    std::string inject;
+    std::string inject, transport = "auto", wire = "f32";
+    i64 nccl_ctas = 4;
   } dist;
 
   std::map<std::string, std::string> origin;    // key -> "train.toml:3:9" or "command line", for messages
@@ -152,6 +153,9 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("dist.min_workers", c.dist.min_workers, "stop when fewer are alive");
   f("dist.restart", c.dist.restart, "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a neighbour");
   f("dist.restart_after_s", c.dist.restart_after_s, "so long after its death");
+  f("dist.transport", c.dist.transport, "between GPUs: auto (the quicker of the two, measured on each edge) | peercopy (one machine) | nccl | host");
+  f("dist.wire", c.dist.wire, "f32 | f16: what exchanges between GPUs send");
+  f("dist.nccl_ctas", c.dist.nccl_ctas, "multiprocessors that an NCCL exchange may take: 2 for a network, 4 or 8 for NVLink");
   f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/inject.h)");
 }
 

@@ -10,37 +10,39 @@
 
 namespace gossamer::dist {
 
-GpuCarrier::GpuCarrier(DevicePort& port, GpuPayload& payload, Tensor own, Tensor theirs, std::shared_ptr<void> keep)
-    : keep_(std::move(keep)), port_(port), payload_(payload), own_(std::move(own)), theirs_(std::move(theirs)), order_(port.make_event()), taken_(port.make_event()) {
-  check<ShapeError>(own_.numel() == theirs_.numel() && own_.dtype() == theirs_.dtype(), "snapshots of an exchange: ", own_.dtype(), " ", own_.shape(), " and ",
-                    theirs_.dtype(), " ", theirs_.shape());
+GpuCarrier::GpuCarrier(Parts parts, std::shared_ptr<void> keep)
+    : keep_(std::move(keep)), parts_(std::move(parts)), order_(parts_.port.make_event()), taken_(parts_.port.make_event()) {
+  const Tensor &own = parts_.own, &theirs = parts_.theirs;
+  check<ShapeError>(own.numel() == theirs.numel() && own.dtype() == theirs.dtype(), "snapshots of an exchange: ", own.dtype(), " ", own.shape(), " and ",
+                    theirs.dtype(), " ", theirs.shape());
 }
 GpuCarrier::~GpuCarrier() = default;
 
-void GpuCarrier::enter(Lane lane) { port_.wait(lane, order_); }
-void GpuCarrier::leave(Lane lane) { port_.record(order_, lane); }
+void GpuCarrier::enter(Lane lane) { parts_.port.wait(lane, order_); }
+void GpuCarrier::leave(Lane lane) { parts_.port.record(order_, lane); }
 
 void GpuCarrier::gradient_begins() { enter(Lane::compute); }
 void GpuCarrier::gradient_ended() { leave(Lane::compute); }
 
 void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
   enter(Lane::exchange);
-  port_.run(Lane::exchange, [&] {
+  parts_.port.run(Lane::exchange, [&] {
     mark_ = worker.peek(t, [&](double c, double s) {
-      fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(), static_cast<float>(c), static_cast<float>(s), own_);
+      Tensor snapshot = parts_.own;
+      fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(), static_cast<float>(c), static_cast<float>(s), snapshot);
     });
   });
   leave(Lane::exchange);
-  port_.record(taken_, Lane::exchange);
+  parts_.port.record(taken_, Lane::exchange);
 }
 
 // Behind the snapshot in the same stream, and behind what has been done to (x, x~) since.
 void GpuCarrier::apply(WorkerState<Tensor>& worker) {
   enter(Lane::exchange);
-  port_.run(Lane::exchange, [&] {
+  parts_.port.run(Lane::exchange, [&] {
     worker.apply(mark_, [&](double jx, double jy) {
       Tensor none, &twin = worker.has_twin() ? worker.twin() : none;
-      fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy), own_, theirs_);
+      fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy), parts_.own, parts_.theirs);
     });
   });
   leave(Lane::exchange);
@@ -48,29 +50,47 @@ void GpuCarrier::apply(WorkerState<Tensor>& worker) {
 
 void GpuCarrier::start(int peer, std::uint64_t session, const Progress& own, Seconds limit) {
   session_ = session;
-  GpuEdge::Request request{.session = session, .send = own_.data(), .receive = theirs_.data(), .bytes = own_.bytes(), .snapshot = taken_, .note = {},
+  if (!parts_.payload) return parts_.staging->start(peer, session, taken_, own, limit);
+  GpuEdge::Request request{.session = session, .send = parts_.own.data(), .receive = parts_.theirs.data(), .bytes = parts_.own.bytes(), .snapshot = taken_, .note = {},
                            .inspect = {}, .sound = {}, .until = 0};
   request.note.resize(sizeof own);
   std::memcpy(request.note.data(), &own, sizeof own);
-  // Of both sides the same number: infinities are seen by both.
-  request.inspect = [this] {
-    port_.run(Lane::exchange, [this] {
-      if (own_.dtype() == DType::f32) {
-        distance_ = squared_distance(own_, theirs_);
-        return;
-      }
-      Tensor difference = Tensor::zeros(own_.shape(), DType::f32, own_.device()), none;
-      fused::apply_difference(difference, none, -1, 0, own_, theirs_);
-      distance_ = squared_norm(difference);
-    });
-  };
+  request.inspect = [this] { inspect(); };
   request.sound = [this] { return std::isfinite(distance_); };
-  payload_.exchange(peer, std::move(request), limit);
+  parts_.payload->exchange(peer, std::move(request), limit);
+}
+
+// Of both sides the same number: infinities are seen by both.
+void GpuCarrier::inspect() {
+  parts_.port.run(Lane::exchange, [this] {
+    const Tensor &own = parts_.own, &theirs = parts_.theirs;
+    if (own.dtype() == DType::f32) {
+      distance_ = squared_distance(own, theirs);
+      return;
+    }
+    Tensor difference = Tensor::zeros(own.shape(), DType::f32, own.device()), none;
+    fused::apply_difference(difference, none, -1, 0, own, theirs);
+    distance_ = squared_norm(difference);
+  });
+}
+
+void GpuCarrier::abort(int peer) {
+  if (!parts_.payload) parts_.staging->abort(peer);
+  else parts_.payload->abort(peer);
+}
+void GpuCarrier::settle(Seconds limit) {
+  if (!parts_.payload) parts_.staging->settle(limit);
+  else parts_.payload->settle(limit);
 }
 
 Carrier::Arrival GpuCarrier::arrived() {
+  if (!parts_.payload) {
+    const Progress theirs = parts_.staging->land();
+    inspect();
+    return {.squared_distance = distance_, .theirs = theirs};
+  }
   Arrival out{.squared_distance = distance_, .theirs = {}};
-  const std::vector<char> note = payload_.note(session_);
+  const std::vector<char> note = parts_.payload->note(session_);
   check<DistError>(note.size() == sizeof out.theirs, "a note of ", note.size(), " bytes came with exchange ", session_, "; wanted ", sizeof out.theirs);
   std::memcpy(static_cast<void*>(&out.theirs), note.data(), sizeof out.theirs);
   return out;

@@ -10,13 +10,20 @@
 
 #include "gossamer/dist/carrier.h"
 #include "gossamer/dist/gpu_payload.h"
+#include "gossamer/dist/gpu_staging.h"
 
 namespace gossamer::dist {
 
 class GpuCarrier final : public Carrier {
  public:
-  // own, theirs: the buffers of the two snapshots, f32 or f16 [size], of this carrier alone while it lives. keep: what the payload and they need.
-  GpuCarrier(DevicePort&, GpuPayload&, Tensor own, Tensor theirs, std::shared_ptr<void> keep = {});
+  struct Parts {
+    DevicePort& port;
+    GpuPayload* payload = nullptr;
+    Tensor own, theirs;                        // the buffers of the two snapshots, f32 or f16 [size], of this carrier alone while it lives
+    HostStaging* staging = nullptr;            // instead of a payload
+  };
+  // keep: what owns the parts.
+  GpuCarrier(Parts, std::shared_ptr<void> keep);
   ~GpuCarrier() override;
 
   void snapshot(WorkerState<Tensor>&, double t) override;
@@ -25,18 +32,17 @@ class GpuCarrier final : public Carrier {
   void gradient_ended() override;
   void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) override;
   Arrival arrived() override;
-  void abort(int peer) override { payload_.abort(peer); }
-  void settle(Seconds limit) override { payload_.settle(limit); }
+  void abort(int peer) override;
+  void settle(Seconds limit) override;
 
  private:
   using Lane = DevicePort::Lane;
   void enter(Lane);
   void leave(Lane);
+  void inspect();
 
   const std::shared_ptr<void> keep_;           // destroyed last
-  DevicePort& port_;
-  GpuPayload& payload_;
-  Tensor own_, theirs_;
+  const Parts parts_;
   const DevicePort::Event order_, taken_;      // the last work on (x, x~); the last snapshot
   std::uint64_t session_ = 0;
   double mark_ = 0, distance_ = 0;

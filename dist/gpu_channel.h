@@ -20,6 +20,7 @@ class GpuChannel {
   // Both sides are ready. Sends `bytes` of `send` and receives as many, on the exchange lane.
   virtual void launch(const void* send, void* receive, std::size_t bytes) = 0;
   virtual Stage moved() = 0;                 // of the last launch, on this side: the peer may need more time
+  virtual bool outdated() const { return false; }      // another channel would be better: it is opened for the next exchange
   // No more is moved. Until gone(), the device may still write to the buffers of a launch.
   virtual void abort() = 0;
   virtual bool gone() = 0;
@@ -30,9 +31,10 @@ class GpuChannelMaker {
  public:
   virtual ~GpuChannelMaker() = default;
   virtual const char* name() const = 0;      // "nccl", "peercopy"
-  // What the other side must know before open(). The higher rank's is made first; the lower one's when that has come.
-  virtual ChannelBytes offer(int peer, bool lower) = 0;
-  // own: what offer() returned. DistError if `theirs` makes no sense.
+  // What the other side must know before open(): the higher rank's offer, and the lower rank's answer to it. DistError if it makes no sense.
+  virtual ChannelBytes offer(int peer) = 0;
+  virtual ChannelBytes answer(int peer, const ChannelBytes& theirs) = 0;
+  // own: what offer() or answer() returned.
   virtual std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) = 0;
 };
 

@@ -38,7 +38,7 @@ void GpuEdge::begin(Request request, double now) {
     result_ = failure("an earlier exchange never let go of the GPU");
     return;
   }
-  if (channel_) phase_ = Phase::arming;
+  if (channel_ && !channel_->outdated()) phase_ = Phase::arming;
   else reopen();
   for (const GpuLetter& letter : std::exchange(early_, {}))
     if (letter.session == request_.session) receive(letter, now);
@@ -156,7 +156,7 @@ void GpuEdge::reopen() {
 void GpuEdge::say_open() {
   phase_ = Phase::opening;
   if (lower() && peer_open_) return join(*peer_open_);
-  if (!lower()) own_offer_ = maker_.offer(peer_, false);
+  if (!lower()) own_offer_ = maker_.offer(peer_);
   say(Kind::open, lower() ? ChannelBytes{} : own_offer_);
 }
 
@@ -165,7 +165,7 @@ void GpuEdge::join(const ChannelBytes& theirs) {
   const ChannelBytes offer = theirs;
   try {
     if (lower()) {
-      own_offer_ = maker_.offer(peer_, true);
+      own_offer_ = maker_.answer(peer_, offer);
       say(Kind::offer, own_offer_);
     }
     channel_ = maker_.open(peer_, lower(), own_offer_, offer);

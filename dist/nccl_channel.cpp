@@ -57,8 +57,7 @@ class NcclChannel final : public GpuChannel {
 NcclChannelMaker::NcclChannelMaker(int self, DevicePort& device, NcclPort& nccl, int most_ctas)
     : self_(self), most_ctas_(most_ctas), device_(device), nccl_(nccl) {}
 
-ChannelBytes NcclChannelMaker::offer(int, bool lower) {
-  if (!lower) return {};
+ChannelBytes NcclChannelMaker::answer(int, const ChannelBytes&) {
   const NcclPort::Id id = nccl_.unique_id();
   return {id.begin(), id.end()};
 }

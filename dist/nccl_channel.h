@@ -10,7 +10,8 @@ class NcclChannelMaker final : public GpuChannelMaker {
   // most_ctas: multiprocessors that an exchange may take: 2 saturate a network, 4 to 8 an NVLink.
   NcclChannelMaker(int self, DevicePort&, NcclPort&, int most_ctas);
   const char* name() const override { return "nccl"; }
-  ChannelBytes offer(int peer, bool lower) override;       // of the lower rank: a fresh id
+  ChannelBytes offer(int) override { return {}; }
+  ChannelBytes answer(int peer, const ChannelBytes&) override;       // a fresh id
   std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) override;
 
  private:

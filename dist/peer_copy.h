@@ -19,7 +19,8 @@ class PeerCopyMaker final : public GpuChannelMaker {
  public:
   PeerCopyMaker(DevicePort& device, PeerMemory& memory) : device_(device), memory_(memory) {}
   const char* name() const override { return "peercopy"; }
-  ChannelBytes offer(int, bool) override { return memory_.share(); }
+  ChannelBytes offer(int) override { return memory_.share(); }
+  ChannelBytes answer(int, const ChannelBytes&) override { return memory_.share(); }
   std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) override;
 
  private:

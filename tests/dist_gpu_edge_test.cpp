@@ -240,6 +240,29 @@ TEST(GpuEdge, ADeviceThatNeverLetsGoIsSaidSoOnceAndForAll) {
   EXPECT_EQ(w.applied(), 0);
 }
 
+// The first exchanges measure; then the quicker way stays.
+TEST(GpuEdge, TriesBothWaysAndKeepsTheQuicker) {
+  GpuWorld w({.workers = 3, .choice = true});
+  for (int round = 0; round < 2 * GpuChoice::kMeasured + 2; ++round) exchange(w);
+  ASSERT_EQ(w.decisions.size(), 1u) << "by the lower rank only";
+  EXPECT_THAT(w.decisions[0], testing::MatchesRegex("edge 0-1: peercopy .* ms, nccl .* ms; (peercopy|nccl) is used"));
+  const std::string used = w.decisions[0].substr(w.decisions[0].find(';'));
+  EXPECT_EQ(w.machine.live_communicators(0), used == "; nccl is used" ? 1 : 0);
+  end_well(w);
+}
+
+TEST(GpuEdge, AWayThatNeverWorksIsLeftForTheOther) {
+  GpuWorld w({.choice = true, .faults = {.init_fails = 1}});
+  for (int round = 0; round < 12; ++round) {
+    begin_both(w);
+    ASSERT_TRUE(w.run_until([&] { return w.idle(); }));
+  }
+  ASSERT_EQ(w.decisions.size(), 1u);
+  EXPECT_THAT(w.decisions[0], testing::HasSubstr("nccl not possible; peercopy is used"));
+  EXPECT_TRUE(w.worker(0).results.back().ok);
+  end_well(w);
+}
+
 // --- any order ---------------------------------------------------------------------------------------------------------------------------
 
 struct Exploration {
@@ -248,6 +271,7 @@ struct Exploration {
   bool peer_copy;
   double patience, gives_up, breaks;
   fake::Faults faults;
+  bool choice = false;
 };
 class GpuEdgeExplored : public testing::TestWithParam<Exploration> {};
 
@@ -264,7 +288,7 @@ void explore(std::uint64_t seed, GpuWorld::Options o, int moves, std::map<std::s
 
 TEST_P(GpuEdgeExplored, NothingIsLaunchedTooEarlyAppliedAloneOrLost) {
   const Exploration& e = GetParam();
-  const GpuWorld::Options o{.workers = e.workers, .peer_copy = e.peer_copy, .faults = e.faults, .patience = e.patience, .breaks = e.breaks, .gives_up = e.gives_up};
+  const GpuWorld::Options o{.workers = e.workers, .peer_copy = e.peer_copy, .choice = e.choice, .faults = e.faults, .patience = e.patience, .breaks = e.breaks, .gives_up = e.gives_up};
   std::map<std::string, int> seen;
   const int seeds = 500;
   for (int seed = 1; seed <= seeds && !HasFailure(); ++seed) explore(static_cast<std::uint64_t>(seed), o, 3000, seen);
@@ -279,7 +303,8 @@ INSTANTIATE_TEST_SUITE_P(Worlds, GpuEdgeExplored,
                                          Exploration{"broken", 2, false, 5, .0005, .0005, {}}, Exploration{"threeBroken", 3, false, 5, .001, .001, {}},
                                          Exploration{"faulty", 2, false, 5, .0005, .0005, {.init_fails = .1, .init_hangs = .1, .transfer_fails = .1, .transfer_hangs = .1, .id_fails = .05}},
                                          Exploration{"faultyUnnoticed", 3, false, 5, .0005, .0005, {.init_fails = .1, .init_hangs = .1, .transfer_fails = .1, .transfer_hangs = .1, .notices = false}},
-                                         Exploration{"copies", 3, true, 100, 0, 0, {}}, Exploration{"copiesLate", 3, true, 2, .001, .001, {}}),
+                                         Exploration{"copies", 3, true, 100, 0, 0, {}}, Exploration{"copiesLate", 3, true, 2, .001, .001, {}},
+                                         Exploration{"choice", 3, false, 5, .0005, .0005, {.init_fails = .05, .transfer_fails = .05, .transfer_hangs = .02}, true}),
                          [](const auto& p) { return p.param.name; });
 
 }  // namespace

@@ -101,7 +101,8 @@ Outcome train(const Trial& run) {
       std::shared_ptr<Setup> setup;
       options.carrier = [&](Group& g, i64 size) -> std::unique_ptr<Carrier> {
         setup = std::make_shared<Setup>(rank, machine, post, g, size, run.wire, run.peer_copy, GpuEdge::Limits{.grace_s = run.dies < 0 ? 30. : 1, .abort_s = 30});
-        return std::make_unique<GpuCarrier>(machine.gpu(rank), *setup->payload, setup->own, setup->theirs, setup);
+        return std::make_unique<GpuCarrier>(
+            GpuCarrier::Parts{.port = machine.gpu(rank), .payload = setup->payload.get(), .own = setup->own, .theirs = setup->theirs}, setup);
       };
       auto method = make_method(run.method, q.params, q.sgd, group, make_graph("ring", run.workers), options);
       while (!method->done()) {

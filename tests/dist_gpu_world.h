@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "dist_gpu_fakes.h"
+#include "gossamer/dist/gpu_choice.h"
 #include "gossamer/dist/gpu_edge.h"
 #include "gossamer/dist/nccl_channel.h"
 #include "gossamer/dist/worker_state.h"
@@ -17,7 +18,7 @@ class GpuWorld {
   struct Options {
     int workers = 2;
     std::uint64_t seed = 1;
-    bool peer_copy = false;
+    bool peer_copy = false, choice = false;      // how bytes travel; neither: NCCL; choice: what is quicker
     fake::Faults faults{};
     double patience = 10;            // mean time that an exchange is given; the clock moves by about 0.01 a move
     double breaks = 0;               // probability of a broken connection in a move
@@ -28,10 +29,12 @@ class GpuWorld {
   using Values = std::vector<double>;
   struct Worker {
     Worker(GpuWorld& world, int id)
-        : gpu(world.machine.gpu(id)), memory(send.data()), nccl(id, gpu, gpu, 2), copies(gpu, memory), order(gpu.make_event()), taken(gpu.make_event()),
+        : gpu(world.machine.gpu(id)), memory(send.data()), nccl(id, gpu, gpu, 2), copies(gpu, memory), 
+          choice(id, {&copies, &nccl}, {.clock = [&world] { return world.now; }, .possible = {}, .log = [&world](const std::string& line) { world.decisions.push_back(line); }}),
+          order(gpu.make_event()), taken(gpu.make_event()),
           state({1.0 * id, 10.0 - id}, true) {
       state.gossip = {.eta = 0.3, .alpha = 0.5, .alpha_tilde = 0.8};
-      GpuChannelMaker& maker = world.options.peer_copy ? static_cast<GpuChannelMaker&>(copies) : nccl;
+      GpuChannelMaker& maker = world.options.choice ? static_cast<GpuChannelMaker&>(choice) : world.options.peer_copy ? static_cast<GpuChannelMaker&>(copies) : nccl;
       for (int p = 0; p < world.options.workers; ++p)
         if (p != id) edges.emplace(std::piecewise_construct, std::forward_as_tuple(p), std::forward_as_tuple(id, p, gpu, maker, world.options.limits));
     }
@@ -40,6 +43,7 @@ class GpuWorld {
     fake::Memory memory;
     NcclChannelMaker nccl;
     PeerCopyMaker copies;
+    GpuChoice choice;
     const DevicePort::Event order, taken;      // the last work on (x, x~); the snapshot
     std::map<int, GpuEdge> edges;
     WorkerState<Values> state;
@@ -268,7 +272,7 @@ class GpuWorld {
   std::uint64_t next_session = 1;
   std::map<std::pair<int, int>, std::deque<GpuLetter>> mail;
   std::map<std::pair<int, int>, std::set<int>> unnoticed;      // broken connections, and who does not know yet
-  std::vector<std::string> problems;
+  std::vector<std::string> problems, decisions;
   std::size_t letters = 0;
 
  private:
