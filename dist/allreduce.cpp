@@ -36,7 +36,8 @@ void AllReduceMethod::step(double learning_rate) {
       }
       sum_.copy_from(params_.grads());
       const auto flat = sum_.span<float>();
-      for (std::size_t begin = 0; begin < flat.size(); begin += kBucket) all.all_reduce_sum(flat.subspan(begin, std::min(kBucket, flat.size() - begin)));
+      for (std::size_t begin = 0; begin < flat.size(); begin += kBucket)
+        all.all_reduce_sum(flat.subspan(begin, std::min(kBucket, flat.size() - begin)));
       members = all.members();
     });
     stats_.exposed_s += wall_seconds() - began;

@@ -208,7 +208,8 @@ Wake AppointmentPolicy::wake() const {
 Hold AppointmentPolicy::hold() const {
   if (stopped_) return {};
   if (state_ == State::exchanging && now_.wall - due_wall_ > patience(head_.peer)) return {};
-  return {(state_ == State::waiting ? next_.t : head_.t) + kAhead - offset_, 2 * std::max(kLeastPatience, kPatienceGradients * now_.gradient_s)};
+  return {(state_ == State::waiting ? next_.t : head_.t) + kAhead - offset_,
+          2 * std::max(kLeastPatience, kPatienceGradients * now_.gradient_s)};
 }
 
 }  // namespace gossamer::dist

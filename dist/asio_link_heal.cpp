@@ -139,7 +139,8 @@ std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
   if (rank == info.rank) return "this is worker " + std::to_string(rank) + " itself";
   const Peer& p = *peers[static_cast<std::size_t>(rank)];
   if (hello.purpose == Purpose::first)
-    return "the job has begun, with a worker " + std::to_string(rank) + ". A process that is to take its place is started with GOSSAMER_REJOIN=1";
+    return "the job has begun, with a worker " + std::to_string(rank) +
+           ". A process that is to take its place is started with GOSSAMER_REJOIN=1";
   if (p.alive && p.life == hello.life && Clock::now() - p.connected < kJustConnected) return "connected already";
   if (p.dial && p.dial->said_hello() && info.rank > rank) return "a call from here is under way";
   return "";

@@ -22,7 +22,8 @@ std::vector<double> merged(const FlatParams& params, Collectives& all) {
       const std::string wanted = var.name.substr(0, var.name.size() - 3) + "mean";
       for (const auto& mean : entries)
         if (mean.name == wanted)
-          for (i64 k = 0; k < var.shape.numel(); ++k) f(sum[static_cast<std::size_t>(var.offset + k)], sum[static_cast<std::size_t>(mean.offset + k)]);
+          for (i64 k = 0; k < var.shape.numel(); ++k)
+            f(sum[static_cast<std::size_t>(var.offset + k)], sum[static_cast<std::size_t>(mean.offset + k)]);
     }
   };
   for_variances([](double& var, double mean) { var += mean * mean; });

@@ -24,7 +24,8 @@ std::vector<double> sketch(std::span<const float> x, std::uint64_t seed) {
     const std::uint64_t signs = scramble(stream ^ begin);
     double* sums = out.data() + begin % kSketchSize;
     const std::size_t count = std::min(kWord, x.size() - begin);
-    for (std::size_t j = 0; j < count; ++j) sums[j] += (signs >> j & 1) ? -static_cast<double>(x[begin + j]) : static_cast<double>(x[begin + j]);
+    for (std::size_t j = 0; j < count; ++j)
+      sums[j] += (signs >> j & 1) ? -static_cast<double>(x[begin + j]) : static_cast<double>(x[begin + j]);
   }
   double square = 0;
   for (std::size_t j = 0; j < kSketchSize; ++j) square += out[j] * out[j];

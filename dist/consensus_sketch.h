@@ -1,5 +1,5 @@
-// The consensus distance of all workers from a few kilobytes of each, on any graph: a random linear map S (a count sketch, Charikar et al. 2002)
-// keeps |v|^2 on average, so  Xi^2 = mean |x_i - mean x|^2  is estimated by  mean |S x_i|^2 - |mean S x_i|^2.
+// The consensus distance of all workers from a few kilobytes of each, on any graph: a random linear map S (a count sketch, Charikar et al.
+// 2002) keeps |v|^2 on average, so  Xi^2 = mean |x_i - mean x|^2  is estimated by  mean |S x_i|^2 - |mean S x_i|^2.
 // Unbiased; the standard deviation of Xi is at most 2.2 % with 1,024 numbers, whatever the size of x.
 #pragma once
 

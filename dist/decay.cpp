@@ -1,5 +1,6 @@
-// The exact exponent of randomised pairwise gossip, with and without the twin of A2CiD2. Second moments of all pairs of workers follow a closed
-// linear equation, whatever the distribution; its slowest mode is the exponent. Translation-invariant graphs need one moment per distance only.
+// The exact exponent of randomised pairwise gossip, with and without the twin of A2CiD2. Second moments of all pairs of workers follow a
+// closed linear equation, whatever the distribution; its slowest mode is the exponent. Translation-invariant graphs need one moment per
+// distance only.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -81,8 +82,8 @@ Square second_moments(const Graph& g, const Moments& moments, double eta, const 
   return m;
 }
 
-// Inverse iteration near `shift`, which lies to the right of the spectrum. Second moments stay second moments, so (Perron and Frobenius) the
-// rightmost eigenvalue is real, and the nearest to any such shift. `x` is the start, and then the mode.
+// Inverse iteration near `shift`, which lies to the right of the spectrum. Second moments stay second moments, so (Perron and Frobenius)
+// the rightmost eigenvalue is real, and the nearest to any such shift. `x` is the start, and then the mode.
 double rightmost(Square m, double shift, int rounds, std::vector<double>& x) {
   for (int i = 0; i < m.n; ++i) m(i, i) -= shift;
   const LinearSystem system(std::move(m));

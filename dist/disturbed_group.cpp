@@ -90,7 +90,8 @@ class DisturbedPayload final : public Payload {
 // Both sides hold back what passes a cut: the clocks of two workers are not one, nor do they reach a step at the same time.
 class DisturbedLink final : public ControlLink {
  public:
-  DisturbedLink(ControlLink& inner, DisturbedPayload& payload, const Injector& faults, int rank, int size, std::uint64_t seed, Seconds dead_after)
+  DisturbedLink(ControlLink& inner, DisturbedPayload& payload, const Injector& faults, int rank, int size, std::uint64_t seed,
+                Seconds dead_after)
       : inner_(inner), payload_(payload), faults_(faults), dead_after_(dead_after.count()),
         random_(seed, 0x64726f70u + static_cast<std::uint64_t>(rank)), edges_(static_cast<std::size_t>(size)), rank_(rank) {}
 

@@ -13,8 +13,10 @@ std::vector<FlatRange> pieces_of(const FlatParams& params, const Group& group, c
 
 }  // namespace
 
-DpsgdMethod::DpsgdMethod(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
-    : SynchronousMethod(name, params, optimizer, group, graph, options, pieces_of(params, group, options), false), resumed_(steps_before() == 0) {
+DpsgdMethod::DpsgdMethod(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
+                         const MethodOptions& options)
+    : SynchronousMethod(name, params, optimizer, group, graph, options, pieces_of(params, group, options), false),
+      resumed_(steps_before() == 0) {
   std::vector<FlatRange> ranges;
   for (int slot = 0; slot < slots(); ++slot) ranges.push_back(piece(slot));
   params_.on_ready(ranges, [this](std::size_t piece) { ready(piece); });
@@ -53,8 +55,8 @@ void DpsgdMethod::advance(int slot, float factor) {
 
 void DpsgdMethod::update(double learning_rate) {
   if (prepared_) {
-    check<Error>(learning_rate == learning_rate_, name(), ": step with learning rate ", learning_rate, " after prepare with ", learning_rate_,
-                 ": some parameters have been updated with the other already");
+    check<Error>(learning_rate == learning_rate_, name(), ": step with learning rate ", learning_rate, " after prepare with ",
+                 learning_rate_, ": some parameters have been updated with the other already");
     for (int slot = done_; slot < slots(); ++slot) ready(static_cast<std::size_t>(slot));      // whose gradients did not all come
     prepared_ = false;
     return;

@@ -33,7 +33,8 @@ void EdgeStatistics::add(const ExchangeRecord& r) {
 }
 
 std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int workers, int rows) {
-  check<Error>(static_cast<int>(own.size()) <= rows && rank < workers, "edge_table: ", own.size(), " edges of worker ", rank, " of ", workers, " in ", rows, " rows");
+  check<Error>(static_cast<int>(own.size()) <= rows && rank < workers, "edge_table: ", own.size(), " edges of worker ", rank, " of ",
+               workers, " in ", rows, " rows");
   std::vector<double> table(row_at(workers, rows, 0));
   for (int i = 0; i < static_cast<int>(own.size()); ++i) {
     const EdgeStats& e = own[static_cast<std::size_t>(i)];
@@ -51,7 +52,8 @@ std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int 
 
 RealisedRates realised_rates(std::span<const double> table, int rows, std::span<const double> gradients) {
   const int workers = static_cast<int>(gradients.size());
-  check<Error>(table.size() == row_at(workers, rows, 0), "realised_rates: a table of ", table.size(), " numbers for ", workers, " workers with ", rows, " rows");
+  check<Error>(table.size() == row_at(workers, rows, 0), "realised_rates: a table of ", table.size(), " numbers for ", workers,
+               " workers with ", rows, " rows");
   RealisedRates out;
   double reported = 0;
   for (const double g : gradients) {

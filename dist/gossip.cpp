@@ -12,12 +12,14 @@ namespace {
 constexpr double kTakeoverPatience = 3;      // exchange_timeout_s until a restarted worker must have found a state
 }
 
-GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
+GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
+                           const MethodOptions& options)
     : accelerated_(accelerated), params_(params), optimizer_(optimizer), group_(group), options_(options),
       membership_(group, options.min_workers),
       state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
-  check<ConfigError>(!exchanges || !params.aliased(), name(), ": exchanges change the parameters while gradients are computed; build FlatParams "
+  check<ConfigError>(!exchanges || !params.aliased(), name(),
+                     ": exchanges change the parameters while gradients are computed; build FlatParams "
                      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
   state_.alive = group.size();
   state_.accounts.resize(static_cast<std::size_t>(group.size()));
@@ -25,10 +27,19 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   if (group.size() > 1) state_.carrier = options.carrier ? options.carrier(group, params.size()) : host_carrier(group, params.size());
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
-  const RunFacts facts{.method = name(), .graph = graph.name, .pairing = options.pairing, .rank = group.rank(), .workers = group.size(), .seed = options.seed,
-                       .parameters = params.fingerprint(), .rate = options.rate, .batch = static_cast<double>(options.batch), .start_samples = options.start_samples};
+  const RunFacts facts{.method = name(),
+                       .graph = graph.name,
+                       .pairing = options.pairing,
+                       .rank = group.rank(),
+                       .workers = group.size(),
+                       .seed = options.seed,
+                       .parameters = params.fingerprint(),
+                       .rate = options.rate,
+                       .batch = static_cast<double>(options.batch),
+                       .start_samples = options.start_samples};
   if (!options.replay.empty())
-    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())), facts, kReplayPatience * options.exchange_timeout_s);
+    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())), facts,
+                                             kReplayPatience * options.exchange_timeout_s);
   if (!options.record.empty()) state_.recorder = std::make_unique<Recorder>(options.record, facts);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
@@ -42,7 +53,8 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
 // Goes on from where a neighbour is.
 Takeover GossipMethod::come_back(double digest, const Graph& graph) {
   StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(), group_.size());
-  Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s), Seconds(kTakeoverPatience * options_.exchange_timeout_s));
+  Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
+                             Seconds(kTakeoverPatience * options_.exchange_timeout_s));
   Tensor(params_.values()).copy_from(block.x);
   if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
@@ -83,8 +95,8 @@ void GossipMethod::step(double learning_rate) {
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
     state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
-    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ", state_.worker.gossip.eta, ", not ",
-                     recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
+    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ",
+                     state_.worker.gossip.eta, ", not ", recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
     if (state_.carrier) state_.carrier->gradient_begins();
     state_.worker.gradient_event(static_cast<double>(state_.clock.count()), [&](double c, double s) {
       if (!state_.worker.has_twin()) return optimizer_.step(rate, nullptr, factor);

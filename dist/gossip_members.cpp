@@ -75,8 +75,8 @@ void Exchanger::bury(int rank, const std::string& what) {
     state_.set_alive(alive, state_.gradients_of_all());
   }
   if (options_.on_fault) options_.on_fault(what, rank);
-  check<DistError>(alive >= options_.min_workers, "worker ", group_.rank(), ": only ", alive, " of ", base_.n, " workers are alive, at least ",
-                   options_.min_workers, " are wanted; resume from the last checkpoint");
+  check<DistError>(alive >= options_.min_workers, "worker ", group_.rank(), ": only ", alive, " of ", base_.n,
+                   " workers are alive, at least ", options_.min_workers, " are wanted; resume from the last checkpoint");
 }
 
 void Exchanger::greet(int rank, bool fresh) {

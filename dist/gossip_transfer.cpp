@@ -48,8 +48,13 @@ bool Transfer::end(bool arrived) {
   trace_transfer(peer_, began_us_);
   const Carrier::Arrival arrival = arrived ? carrier_.arrived() : Carrier::Arrival{};
   const double distance = arrival.squared_distance;
-  ExchangeRecord done{.peer = peer_, .session = session_, .time = time_, .distance = std::sqrt(distance), .seconds = wall_seconds() - began_,
-                      .staleness = 0, .ok = arrived && std::isfinite(distance)};
+  ExchangeRecord done{.peer = peer_,
+                      .session = session_,
+                      .time = time_,
+                      .distance = std::sqrt(distance),
+                      .seconds = wall_seconds() - began_,
+                      .staleness = 0,
+                      .ok = arrived && std::isfinite(distance)};
   {
     const trace::Scope scope("jump", peer_);
     const std::scoped_lock lock(state_.mutex);

@@ -73,15 +73,19 @@ void validate(const Graph& g) {
   std::vector<std::pair<int, int>> pairs;
   for (const Edge& e : g.edges) {
     check<ConfigError>(e.a >= 0 && e.b < g.n, "graph ", g.name, ": edge ", e.a, "-", e.b, " leaves the workers 0 to ", g.n - 1);
-    check<ConfigError>(e.a < e.b, "graph ", g.name, ": edge ", e.a, "-", e.b, "; the first worker must be the smaller, and no worker its own neighbour");
-    check<ConfigError>(e.rate > 0 && std::isfinite(e.rate), "graph ", g.name, ": edge ", e.a, "-", e.b, " has rate ", e.rate, "; it must be positive");
+    check<ConfigError>(e.a < e.b, "graph ", g.name, ": edge ", e.a, "-", e.b,
+                       "; the first worker must be the smaller, and no worker its own neighbour");
+    check<ConfigError>(e.rate > 0 && std::isfinite(e.rate), "graph ", g.name, ": edge ", e.a, "-", e.b, " has rate ", e.rate,
+                       "; it must be positive");
     pairs.emplace_back(e.a, e.b);
   }
   std::ranges::sort(pairs);
   const auto twice = std::ranges::adjacent_find(pairs);
-  if (twice != pairs.end()) fail<ConfigError>("graph ", g.name, ": edge ", twice->first, "-", twice->second, " is listed twice; add the rates instead");
+  if (twice != pairs.end())
+    fail<ConfigError>("graph ", g.name, ": edge ", twice->first, "-", twice->second, " is listed twice; add the rates instead");
   const int lonely = shapes::unreachable(g.n, g.edges);
-  check<ConfigError>(lonely < 0, "graph ", g.name, ": no path leads from worker 0 to worker ", lonely, "; add edges until all are connected");
+  check<ConfigError>(lonely < 0, "graph ", g.name, ": no path leads from worker 0 to worker ", lonely,
+                     "; add edges until all are connected");
 }
 
 Graph heal(const Graph& g, const std::vector<bool>& dead) {

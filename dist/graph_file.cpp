@@ -49,9 +49,12 @@ std::vector<Edge> parse_edges(std::string_view text, const std::string& path, in
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     line = line.substr(0, line.find('#'));
-    const std::string_view whole = line, first = take_word(line), second = take_word(line), third = take_word(line), fourth = take_word(line);
+    const std::string_view whole = line, first = take_word(line), second = take_word(line), third = take_word(line),
+                           fourth = take_word(line);
     if (first.empty()) continue;
-    const auto want = [&](bool ok, const auto&... parts) { check<ConfigError>(ok, "graph file ", path, ", line ", line_number, ": ", parts...); };
+    const auto want = [&](bool ok, const auto&... parts) {
+      check<ConfigError>(ok, "graph file ", path, ", line ", line_number, ": ", parts...);
+    };
     const auto a = number<int>(first), b = number<int>(second);
     want(a && b && fourth.empty(), "\"", shown(whole), "\" is not \"worker worker [rate]\"");
     for (const int worker : {*a, *b}) want(worker >= 0 && worker < n, "worker ", worker, "; there are 0 to ", n - 1);
@@ -67,7 +70,8 @@ std::vector<Edge> parse_edges(std::string_view text, const std::string& path, in
     edges.push_back({std::min(*a, *b), std::max(*a, *b), rate});
   }
   const int lonely = unreachable(n, edges);
-  check<ConfigError>(lonely < 0, "graph file ", path, ": no path leads from worker 0 to worker ", lonely, " of ", n, "; add edges until all are connected");
+  check<ConfigError>(lonely < 0, "graph file ", path, ": no path leads from worker 0 to worker ", lonely, " of ", n,
+                     "; add edges until all are connected");
   return edges;
 }
 
@@ -75,7 +79,8 @@ std::vector<Edge> read_edges(const std::string& path, int n) {
   check<ConfigError>(!path.empty(), "graph file: no path is given; write file:PATH, with one edge \"worker worker [rate]\" a line");
   std::error_code none;
   std::ifstream in(path, std::ios::binary);
-  check<ConfigError>(in.is_open() && !std::filesystem::is_directory(path, none), "graph file ", path, ": it can't be read; is the path right?");
+  check<ConfigError>(in.is_open() && !std::filesystem::is_directory(path, none), "graph file ", path,
+                     ": it can't be read; is the path right?");
   return parse_edges(std::string{std::istreambuf_iterator<char>(in), {}}, path, n);
 }
 

@@ -70,7 +70,8 @@ std::string powers_near(int n) {
 }
 
 Edges hypercube(const Request& r) {
-  check<ConfigError>(std::has_single_bit(static_cast<unsigned>(r.n)), "graph hypercube: ", r.n, " workers; the number must be a power of two (", powers_near(r.n), ")");
+  check<ConfigError>(std::has_single_bit(static_cast<unsigned>(r.n)), "graph hypercube: ", r.n,
+                     " workers; the number must be a power of two (", powers_near(r.n), ")");
   Edges e;
   for (int i = 0; i < r.n; ++i)
     for (int bit = 1; bit < r.n; bit *= 2)
@@ -125,8 +126,8 @@ template <class T>
 T whole_number(const Name& name, std::string_view text, const char* example) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check<ConfigError>(error == std::errc() && end == text.data() + text.size(), "graph ", name.base, ":", name.argument, ": \"", std::string(text),
-                     "\" is not a whole number; write for example ", example);
+  check<ConfigError>(error == std::errc() && end == text.data() + text.size(), "graph ", name.base, ":", name.argument, ": \"",
+                     std::string(text), "\" is not a whole number; write for example ", example);
   return value;
 }
 
@@ -137,7 +138,8 @@ Edges random_regular(const Request& r) {
   int degree = std::min(4, r.n - 1);
   std::uint64_t seed = 0;
   if (!argument.empty()) degree = whole_number<int>(r.name, argument.substr(0, colon), "random-regular:4");
-  if (colon != std::string::npos) seed = whole_number<std::uint64_t>(r.name, argument.substr(colon + 1), "random-regular:4:7 (degree 4, seed 7)");
+  if (colon != std::string::npos)
+    seed = whole_number<std::uint64_t>(r.name, argument.substr(colon + 1), "random-regular:4:7 (degree 4, seed 7)");
   const auto want = [&](bool ok, const std::string& wanted) {
     check<ConfigError>(ok, "graph random-regular:", degree, ": ", r.n, " workers with ", degree, " neighbours each; ", wanted);
   };
@@ -148,7 +150,9 @@ Edges random_regular(const Request& r) {
   if (degree == r.n - 1) return complete(r);
 
   Edges e;
-  const auto key = [&](int a, int b) { return static_cast<std::uint64_t>(std::min(a, b)) * static_cast<std::uint64_t>(r.n) + static_cast<std::uint64_t>(std::max(a, b)); };
+  const auto key = [&](int a, int b) {
+    return static_cast<std::uint64_t>(std::min(a, b)) * static_cast<std::uint64_t>(r.n) + static_cast<std::uint64_t>(std::max(a, b));
+  };
   std::unordered_set<std::uint64_t> taken;
   const auto connect = [&](int a, int b) { add(e, a, b), taken.insert(key(a, b)); };
   for (int i = 0; i < r.n; ++i)
@@ -211,7 +215,8 @@ int workers_per_node(const Name& name, int n, int per_node) {
 
 std::vector<Edge> make(const Name& name, int n, int per_node) {
   const bool takes_argument = name.base == "random-regular" || name.base == "aer" || name.base == "file";
-  check<ConfigError>(takes_argument || name.argument.empty(), "graph ", name.base, ":", name.argument, ": ", name.base, " takes nothing behind a colon");
+  check<ConfigError>(takes_argument || name.argument.empty(), "graph ", name.base, ":", name.argument, ": ", name.base,
+                     " takes nothing behind a colon");
   Edges e = makers().at(name.base)({name, n, per_node});
   std::ranges::sort(e, [](const Edge& x, const Edge& y) { return std::pair{x.a, x.b} < std::pair{y.a, y.b}; });
   Edges merged;

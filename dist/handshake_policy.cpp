@@ -6,7 +6,7 @@ namespace {
 
 constexpr double kLeastAnswer = 0.2, kMostAnswer = 2;      // seconds for the answer to a proposal (host-communication: 200 ms)
 constexpr double kRemind = 2;                // times the limit of an answer, without any change
-constexpr double kHoldGradients = 1;         // training waits for this many of its gradients at most: who can't keep up loses exchanges, not time
+constexpr double kHoldGradients = 1;  // training waits for this many of its gradients at most: who can't keep up loses exchanges, not time
 
 std::map<int, double> nobody_yet(int self, int workers) {
   std::map<int, double> peers;

@@ -41,7 +41,8 @@ class Parser {
   }
   [[noreturn]] void fail_at(std::size_t where, const std::string& why) const {
     const std::string_view rest = text_.substr(where, 12);
-    gossamer::fail<ConfigError>("inject, character ", where + 1, rest.empty() ? " (the end)" : " (\"" + std::string(rest) + "\")", ": ", why);
+    gossamer::fail<ConfigError>("inject, character ", where + 1, rest.empty() ? " (the end)" : " (\"" + std::string(rest) + "\")", ": ",
+                                why);
   }
   [[noreturn]] void fail_here(const std::string& why) const { fail_at(at_, why); }
 

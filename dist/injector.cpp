@@ -45,7 +45,8 @@ void Injector::start() {
   check<Error>(!timer_.joinable() && origin_ == INFINITY, "Injector: started twice");
   step_began_ = wall_seconds();
   origin_ = step_began_;
-  const bool timed = std::ranges::any_of(all_, [&](const Injection& i) { return i.kind <= Kind::stop && i.rank == rank_ && i.at_step < 0; });
+  const bool timed =
+      std::ranges::any_of(all_, [&](const Injection& i) { return i.kind <= Kind::stop && i.rank == rank_ && i.at_step < 0; });
   if (timed) timer_ = std::thread([this] { watch(); });
 }
 

@@ -60,7 +60,8 @@ class Injector {
 // For a worker that is a process of its own: SIGKILL; SIGSTOP, and SIGCONT from a helper process (all threads of this one stand still).
 Injector::Actions process_actions(std::function<void(const std::string&)> say);
 
-// `inner` as it looks from this worker when its edges are disturbed: messages and exchanges are lost, late or cut off. A cut holds them back;
+// `inner` as it looks from this worker when its edges are disturbed: messages and exchanges are lost, late or cut off. A cut holds them
+// back;
 // if it lasts for `dead_after`, they are lost, the other counts as dead, and has joined again shortly after the end. An exchange under
 // way comes through. Collectives pass: a cut shows in alive(). Both must outlive it.
 std::unique_ptr<Group> disturbed(Group& inner, const Injector&, std::uint64_t seed, Seconds dead_after);

@@ -45,9 +45,9 @@ struct JoinOptions {
   // A client without the token, or with garbage, was turned away: a sentence for the log, at most one a second. From the link's thread.
   std::function<void(const std::string&)> on_refused;
 };
-// Errors are DistErrors that name the missing or refused worker. A worker that was frozen or cut off for dead_after_s is given up, gives the
-// others up, and comes back by itself: Event{dead}, then Event{joined}, on both sides. After alone_after_s without anybody, or when another
-// process was started in its place, it learns from a DistError out of ControlLink::next() and the collectives that it is out.
+// Errors are DistErrors that name the missing or refused worker. A worker that was frozen or cut off for dead_after_s is given up, gives
+// the others up, and comes back by itself: Event{dead}, then Event{joined}, on both sides. After alone_after_s without anybody, or when
+// another process was started in its place, it learns from a DistError out of ControlLink::next() and the collectives that it is out.
 std::unique_ptr<Group> join(const LaunchInfo&, const JoinOptions& = {});
 
 }  // namespace gossamer::dist

@@ -52,7 +52,8 @@ std::vector<int> tasks_per_node(const std::string& text) {
     const std::size_t end = std::min(text.find(',', i), text.size()), bracket = text.find("(x", i);
     const std::string one = text.substr(i, std::min(end, bracket) - i);
     const std::string times = bracket < end ? text.substr(bracket + 2, end - bracket - 3) : "1";
-    if (one.empty() || times.empty() || (one + times).find_first_not_of("0123456789") != std::string::npos || (one + times).size() > 8) return {};
+    if (one.empty() || times.empty() || (one + times).find_first_not_of("0123456789") != std::string::npos || (one + times).size() > 8)
+      return {};
     tasks.insert(tasks.end(), static_cast<std::size_t>(std::min(std::stoi(times), kMaxWorkers)), std::stoi(one));
     i = end + 1;
   }
@@ -67,7 +68,8 @@ void read_mpi_host(const std::string& job, const std::string& launcher, LaunchIn
   info.token = job;
 }
 
-// The nearest of our ancestors whose name starts with `name`: the same for all workers of a host, however they were wrapped. Else our parent.
+// The nearest of our ancestors whose name starts with `name`: the same for all workers of a host, however they were wrapped. Else our
+// parent.
 pid_t ancestor(const std::string& name) {
   for (pid_t pid = getppid(); pid > 1;) {
     std::ifstream in("/proc/" + std::to_string(pid) + "/stat");      // "77 (hydra_pmi_proxy) S 76 …"

@@ -129,7 +129,8 @@ std::vector<double> LinearSystem::solve(const std::vector<double>& b) const {
   const int n = lu_.n;
   std::vector<double> x(at(n));
   for (int i = 0; i < n; ++i) x[at(i)] = b[at(order_[at(i)])] - std::inner_product(lu_.row(i), lu_.row(i) + i, x.begin(), 0.0);
-  for (int i = n - 1; i >= 0; --i) x[at(i)] = (x[at(i)] - std::inner_product(lu_.row(i) + i + 1, lu_.row(i) + n, x.begin() + i + 1, 0.0)) / lu_(i, i);
+  for (int i = n - 1; i >= 0; --i)
+    x[at(i)] = (x[at(i)] - std::inner_product(lu_.row(i) + i + 1, lu_.row(i) + n, x.begin() + i + 1, 0.0)) / lu_(i, i);
   return x;
 }
 

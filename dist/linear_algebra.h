@@ -1,4 +1,5 @@
-// Dense linear algebra in double for spectra of graphs: eigenvalues of symmetric matrices, and linear systems. Sizes up to about a thousand.
+// Dense linear algebra in double for spectra of graphs: eigenvalues of symmetric matrices, and linear systems. Sizes up to about a
+// thousand.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,8 @@ struct Square {
 
 Square multiply(const Square& a, const Square& b);
 
-// Ascending. Householder tridiagonalisation and implicit QL (Golub and Van Loan, chapter 8), ~2 n^3 operations. Only a's symmetric part counts.
+// Ascending. Householder tridiagonalisation and implicit QL (Golub and Van Loan, chapter 8), ~2 n^3 operations. Only a's symmetric part
+// counts.
 // Throws Error if QL does not converge (not seen; a NaN in `a` would do it).
 std::vector<double> symmetric_eigenvalues(Square a);
 

@@ -120,8 +120,8 @@ class LocalCollectives : public Collectives {
     const auto intact = [&] { check<DistError>(c.broken.empty(), "worker ", rank, ", ", what, ": ", c.broken); };
     if (self_.dead()) fail<DistError>("worker ", rank, ", ", what, ": this worker is dead");
     if (!c.arrived.empty() && (std::string(what) != c.what || bytes != c.bytes)) {
-      c.broken = "worker " + std::to_string(rank) + " calls " + what + " of " + std::to_string(bytes) + " bytes, others " + c.what + " of " +
-                 std::to_string(c.bytes);
+      c.broken = "worker " + std::to_string(rank) + " calls " + what + " of " + std::to_string(bytes) + " bytes, others " + c.what +
+                 " of " + std::to_string(c.bytes);
       shared_.changed.notify_all();
     }
     intact();
@@ -157,7 +157,8 @@ class LocalGroup : public Group {
  public:
   // Under the lock, as is the making of the first context. A revived worker begins outside of all collectives, as a restarted process does.
   LocalGroup(Self self, std::shared_ptr<Context> context)
-      : self_(self), shared_(self.shared), link_(self), payload_(self), collectives_(std::make_unique<LocalCollectives>(self, std::move(context))) {}
+      : self_(self), shared_(self.shared), link_(self), payload_(self),
+        collectives_(std::make_unique<LocalCollectives>(self, std::move(context))) {}
   int rank() const override { return self_.rank; }
   int size() const override { return shared_.count(); }
   ControlLink& control() override { return link_; }

@@ -1,4 +1,5 @@
-// Local SGD (Stich 2019): `period` steps of its own, then all workers average their parameters. period 1 is parameter averaging in each step.
+// Local SGD (Stich 2019): `period` steps of its own, then all workers average their parameters. period 1 is parameter averaging in each
+// step.
 #pragma once
 
 #include "gossamer/dist/synchronous.h"

@@ -125,7 +125,8 @@ struct Shared {
     }
     for (auto& [key, context] : contexts)
       if (std::ranges::count(context->members, a) + std::ranges::count(context->members, b) == 2 && context->broken.empty())
-        context->broken = worker(a).dead ? "worker " + std::to_string(a) + " died" : "workers " + std::to_string(a) + " and " + std::to_string(b) + " have parted";
+        context->broken = worker(a).dead ? "worker " + std::to_string(a) + " died"
+                                         : "workers " + std::to_string(a) + " and " + std::to_string(b) + " have parted";
     changed.notify_all();
   }
 
@@ -142,7 +143,8 @@ struct Shared {
     Instant next = Instant::max();
     for (auto it = cuts.begin(); it != cuts.end();) {
       const auto [pair, limit] = *it++;
-      if (limit <= std::chrono::steady_clock::now()) part(pair.first, pair.second, "no heartbeat for " + std::to_string(dead_after.count()) + " s");
+      if (limit <= std::chrono::steady_clock::now())
+        part(pair.first, pair.second, "no heartbeat for " + std::to_string(dead_after.count()) + " s");
       else next = std::min(next, limit);
     }
     return next;

@@ -12,7 +12,8 @@ namespace {
 constexpr int kGraceMs = 4000, kPollMs = 5;      // a failed collective is often noticed before the death behind it
 }
 
-Membership::Membership(Group& group, int min_workers) : group_(group), min_workers_(min_workers), admitted_(arrivals()), built_at_(admitted_) {
+Membership::Membership(Group& group, int min_workers)
+    : group_(group), min_workers_(min_workers), admitted_(arrivals()), built_at_(admitted_) {
   if (group.collectives().members() != group.size()) return;
   built_for_.resize(admitted_.size());
   std::iota(built_for_.begin(), built_for_.end(), 0);
@@ -44,8 +45,8 @@ void Membership::run(FunctionRef<void(Collectives&)> op) {
     const std::vector<std::uint64_t> came = arrivals();
     const std::vector<int> members = alive();
     const int count = static_cast<int>(members.size());
-    check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ", group_.size(), " workers are alive, at least ",
-                     min_workers_, " are wanted; resume from the last checkpoint");
+    check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ", group_.size(),
+                     " workers are alive, at least ", min_workers_, " are wanted; resume from the last checkpoint");
     check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ", group_.rank(),
                      ": the others have given this worker up; it can't go on with them");
     try {

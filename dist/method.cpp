@@ -28,13 +28,18 @@ struct Entry {
 
 // Method M of the common constructor.
 template <class M> Maker maker() {
-  return [](FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) { return std::make_unique<M>(p, o, g, graph, options); };
+  return [](FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) {
+    return std::make_unique<M>(p, o, g, graph, options);
+  };
 }
 Maker gossip(bool accelerated) {
-  return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<GossipMethod>(accelerated, p, o, g, graph, options); };
+  return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) {
+    return std::make_unique<GossipMethod>(accelerated, p, o, g, graph, options);
+  };
 }
 Maker dpsgd(const std::string& name) {
-  return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<DpsgdMethod>(name, p, o, g, graph, options); };
+  return
+      [=](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<DpsgdMethod>(name, p, o, g, graph, options); };
 }
 
 std::unique_ptr<Method> consensus_control(FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) {
@@ -51,7 +56,9 @@ const std::map<std::string, Entry>& registry() {
   static const std::map<std::string, Entry> table = {
       {"a2cid2", {true, false, "", gossip(true)}},
       {"adpsgd", {true, false, "", gossip(false)}},
-      {"allreduce", {false, true, "", [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}},
+      {"allreduce",
+       {false, true, "",
+        [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}},
       {"dpsgd", {false, true, "", dpsgd("dpsgd")}},
       {"dadam", {false, true, "adam", dpsgd("dadam")}},
       {"accum-adam", {false, true, "accum-adam", dpsgd("accum-adam")}},
@@ -95,9 +102,9 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"rate", options.rate},
       {"rounds", digest(options.rounds + ":" + std::to_string(options.workers_per_node))},
       {"way to exchange (overlap, bucket_bytes, consensus_factor, period)",
-       digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" + std::to_string(options.consensus_factor) + ":" +
-              std::to_string(options.period))},
-      {"consensus control", digest(control.str())},      // they decide alike, or wait for each other in vain
+       digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" +
+              std::to_string(options.consensus_factor) + ":" + std::to_string(options.period))},
+      {"consensus control", digest(control.str())},  // they decide alike, or wait for each other in vain
       {"pairing or quota", digest(options.pairing + ":" + options.quota)},
       {"seed, from which all draw the same schedule", options.pairing == "schedule" ? digest(std::to_string(options.seed)) : 0},
       {"batch size", static_cast<double>(options.batch)},
@@ -133,10 +140,11 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
   const Entry& entry = find(name);
   check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ", options.rate, "; it must be 0 or more");
   check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch, "; it must be at least 1");
-  check<ConfigError>(*entry.optimizer == 0 || std::string(optimizer.name()).find("adam") != std::string::npos, "method ", name, " is dpsgd with the optimizer ",
-                     entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
+  check<ConfigError>(*entry.optimizer == 0 || std::string(optimizer.name()).find("adam") != std::string::npos, "method ", name,
+                     " is dpsgd with the optimizer ", entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
   check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n, " workers, there are ", group.size());
-  check<ConfigError>(!entry.synchronous || (options.record.empty() && options.replay.empty()), "method ", name, ": record and replay are for a2cid2 and adpsgd");
+  check<ConfigError>(!entry.synchronous || (options.record.empty() && options.replay.empty()), "method ", name,
+                     ": record and replay are for a2cid2 and adpsgd");
   check<ConfigError>(!options.rejoin || options.replay.empty(), "method ", name, ": a worker that was started again can't replay a record");
   validate(graph);
   if (group.size() > 1) {
@@ -145,8 +153,8 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
       if (rank != group.rank() && (!options.rejoin || group.control().alive(rank))) others.push_back(rank);
     group.control().connect(others, Seconds(30));      // all, not neighbours only: everyone must hear of every death
   }
-  check<ConfigError>(!options.rejoin || !entry.synchronous, "method ", name, ": its workers step together, none can be started again by itself; ",
-                     "a2cid2 and adpsgd can");
+  check<ConfigError>(!options.rejoin || !entry.synchronous, "method ", name,
+                     ": its workers step together, none can be started again by itself; ", "a2cid2 and adpsgd can");
   if (group.size() > 1 && !options.rejoin) {            // who rejoins gets all of this from a neighbour
     check_agreement(name, params, group, graph, options);
     // All begin at the mean of the initial values, except after a resume, where each worker goes on from its own.

@@ -36,14 +36,16 @@ struct MethodOptions {
   // Synchronous methods (synchronous.h):
   std::string rounds{};                // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
   int workers_per_node = 1;            // of rounds "aer" without a number; those of a node follow one another
-  bool overlap = true;                 // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own
+  bool overlap = true;  // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own
   double consensus_factor = 1;         // phi in [0, 1]: x <- (1 - phi) x + phi W x
-  i64 bucket_bytes = 25 << 20;         // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare())
+  i64 bucket_bytes = 25 << 20;  // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare())
   int period = 1;                      // local-sgd: steps between two averages
   ConsensusControlOptions control{};   // consensus-control (consensus_controller.h)
-  std::function<std::unique_ptr<Carrier>(Group&, i64 size)> carrier{};     // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
+  std::function<std::unique_ptr<Carrier>(Group&, i64 size)>
+      carrier{};                       // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
-  std::function<void(const std::string& what, int peer)> on_fault;     // called from the communication thread: "dead", "left", "joined", "exchange failed"
+  std::function<void(const std::string& what, int peer)>
+      on_fault;  // called from the communication thread: "dead", "left", "joined", "exchange failed"
   std::function<void(const ExchangeRecord&)> on_exchange;              // every exchange, failed ones too; from the thread that did it
 };
 
@@ -56,7 +58,7 @@ struct MethodStats {
   int alive = 1;
   // consensus-control:
   double target = 0;                   // the distance aimed at; 0: none now
-  double theta = 0;                    // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 - lambda_2)
+  double theta = 0;  // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 - lambda_2)
   ControlTally control;                // what it kept, and what that took
   std::vector<EdgeStats> edges;        // exchanges with each peer, ascending
 };
@@ -84,8 +86,8 @@ class Method {
   virtual bool needs_frozen_compute() const = 0;       // FlatOptions::frozen must be set when exchanges run beside the computation
 };
 
-// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and accum-adam are dpsgd with the optimizer of that
-// name (ConfigError with another). Broadcasts the mean of the workers' initial values first, and checks that all have the same model
+// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and accum-adam are dpsgd with the optimizer of
+// that name (ConfigError with another). Broadcasts the mean of the workers' initial values first, and checks that all have the same model
 // (fingerprint), method and graph: DistError names rank and difference. ConfigError lists the known names.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();

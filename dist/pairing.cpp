@@ -122,7 +122,8 @@ void Pairing::receive(int id, const Message& m) {
         send(id, MessageType::commit, m.epoch, m.nonce);
         begin_exchange();
       } else {
-        const bool begun = state_ == State::exchanging && partner_ == id && nonce_ == m.nonce && id > self_;      // it was reminded: COMMIT is late
+        const bool begun =
+            state_ == State::exchanging && partner_ == id && nonce_ == m.nonce && id > self_;  // it was reminded: COMMIT is late
         send(id, begun ? MessageType::commit : MessageType::cancel, m.epoch, m.nonce);
       }
       return;
@@ -149,7 +150,8 @@ void Pairing::on_avail(int id, const Message& m) {
   set(peer.avail, true);
   set(peer.avail_epoch, m.epoch);
   if (state_ == State::available) settle();
-  else if (m.nonce == 1 && !(state_ == State::proposing && partner_ == id)) send(id, MessageType::decline, m.epoch, 0);   // busy; not forgotten
+  else if (m.nonce == 1 && !(state_ == State::proposing && partner_ == id))
+    send(id, MessageType::decline, m.epoch, 0);  // busy; not forgotten
 }
 
 void Pairing::on_propose(int id, const Message& m) {

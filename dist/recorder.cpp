@@ -30,7 +30,9 @@ struct Line {
   i64 number;
   Json json;
 
-  [[noreturn]] void wrong(const std::string& what) const { fail<IoError>(path, ":", number, ": ", what, "; this is not a record of a run, or it was damaged"); }
+  [[noreturn]] void wrong(const std::string& what) const {
+    fail<IoError>(path, ":", number, ": ", what, "; this is not a record of a run, or it was damaged");
+  }
   const Json& at(const char* key) const {
     const auto found = json.find(key);
     if (found == json.end()) wrong(fmt::format("no \"{}\"", key));
@@ -43,7 +45,8 @@ struct Line {
   }
   std::uint64_t whole(const char* key, std::uint64_t most = UINT64_MAX) const {
     const Json& v = at(key);
-    if (!v.is_number_unsigned() || v.get<std::uint64_t>() > most) wrong(fmt::format("\"{}\" is not a whole number from 0 to {}", key, most));
+    if (!v.is_number_unsigned() || v.get<std::uint64_t>() > most)
+      wrong(fmt::format("\"{}\" is not a whole number from 0 to {}", key, most));
     return v.get<std::uint64_t>();
   }
   std::string text(const char* key) const {
@@ -53,7 +56,8 @@ struct Line {
   }
   std::uint64_t hex(const char* key) const {
     const std::string digits = text(key);
-    if (digits.size() != 16 || digits.find_first_not_of("0123456789abcdef") != std::string::npos) wrong(fmt::format("\"{}\" is not 16 hex digits", key));
+    if (digits.size() != 16 || digits.find_first_not_of("0123456789abcdef") != std::string::npos)
+      wrong(fmt::format("\"{}\" is not 16 hex digits", key));
     return std::stoull(digits, nullptr, 16);
   }
 };
@@ -115,28 +119,33 @@ struct Follower {
 
 }  // namespace
 
-std::string record_path(const std::string& folder, int rank) { return (std::filesystem::path(folder) / fmt::format("events-{}.jsonl", rank)).string(); }
+std::string record_path(const std::string& folder, int rank) {
+  return (std::filesystem::path(folder) / fmt::format("events-{}.jsonl", rank)).string();
+}
 
 Recorder::Recorder(const std::string& folder, const RunFacts& f) : path_(record_path(folder, f.rank)) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   file_.reset(std::fopen(path_.c_str(), "wb"));
   check<IoError>(file_ != nullptr, path_, ": can't be written: ", std::strerror(errno));
-  const std::string names = fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(), Json(f.graph).dump(), Json(f.pairing).dump());
-  write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},"parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})", kVersion,
-                    names, f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch, f.start_samples));
+  const std::string names =
+      fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(), Json(f.graph).dump(), Json(f.pairing).dump());
+  write(fmt::format(
+      R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},"parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})",
+      kVersion, names, f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch, f.start_samples));
 }
 
 void Recorder::write(const std::string& line) {
-  check<IoError>(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fputc('\n', file_.get()) == '\n', path_, ": can't be written: ",
-                 std::strerror(errno));
+  check<IoError>(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fputc('\n', file_.get()) == '\n', path_,
+                 ": can't be written: ", std::strerror(errno));
 }
 
 void Recorder::add(const RecordedEvent& e) {
   const char* name = kNames[static_cast<std::size_t>(e.kind)];
   ++events_;
   switch (e.kind) {
-    case Kind::gradient: return write(fmt::format(R"({{"event":"{}","k":{},"learning_rate":{},"eta":{}}})", name, ++gradients_, e.learning_rate, e.eta));
+    case Kind::gradient:
+      return write(fmt::format(R"({{"event":"{}","k":{},"learning_rate":{},"eta":{}}})", name, ++gradients_, e.learning_rate, e.eta));
     case Kind::snapshot: return write(fmt::format(R"({{"event":"{}","peer":{},"session":{},"t":{}}})", name, e.peer, e.session, e.t));
     case Kind::applied:
     case Kind::failed: return write(fmt::format(R"({{"event":"{}","peer":{},"session":{}}})", name, e.peer, e.session));
@@ -177,7 +186,8 @@ Record read_record(std::istream& file, const std::string& path) {
     }
     const std::string name = line.text("event");
     if (name == "end") {
-      if (line.whole("events") != record.events.size()) line.wrong(fmt::format("{} events, but {} lines", line.whole("events"), record.events.size()));
+      if (line.whole("events") != record.events.size())
+        line.wrong(fmt::format("{} events, but {} lines", line.whole("events"), record.events.size()));
       if (follower.open) line.wrong("an exchange did not end");
       record.digest = line.hex("digest");
       ended = true;

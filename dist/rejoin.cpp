@@ -60,7 +60,8 @@ Count StateBlock::count() const {
 double state_digest(const std::string& method, const FlatParams& params, const Graph& graph, const MethodOptions& options) {
   std::ostringstream all;
   all.precision(17);
-  all << method << ';' << params.fingerprint() << ';' << options.batch << ';' << options.total_samples << ';' << options.rate << ';' << graph.n;
+  all << method << ';' << params.fingerprint() << ';' << options.batch << ';' << options.total_samples << ';' << options.rate << ';'
+      << graph.n;
   for (const Edge& e : graph.edges) all << ';' << e.a << '-' << e.b << ':' << e.rate;
   return static_cast<double>(fnv(all.str()) >> 12);      // 52 bits
 }
@@ -96,7 +97,8 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
           group.payload().abort(giver);
           if (refusal == Refusal::another_model) {
             group.payload().settle(patience);
-            fail<DistError>("worker ", group.rank(), ": worker ", giver, " trains another model, or with another method, graph or budget; start this ",
+            fail<DistError>("worker ", group.rank(), ": worker ", giver,
+                            " trains another model, or with another method, graph or budget; start this ",
                             "one again with the command and config of the others");
           }
         } else if (e.kind == Event::Kind::message && e.message.type == MessageType::ask_state) {

@@ -19,7 +19,7 @@ namespace gossamer::dist {
 // What one worker knows of the progress of another that is no sign of gradients.
 struct Account {
   double share = -1;                   // the progress that it is thought to have taken along when it died; -1: it lives
-  double leap = 0;                     // it was started again with another's progress: how much more than it had when it died, all lives together
+  double leap = 0;  // it was started again with another's progress: how much more than it had when it died, all lives together
 };
 
 // How much all have done, as one worker counts it.

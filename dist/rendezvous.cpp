@@ -235,15 +235,17 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                           if (self->ended_) return;
                           self->dial_ = nullptr;
                           if (answer.kind == Answer::Kind::no_handshake)
-                            answer.error = "it ended the handshake: " + answer.error + "; is the token (GOSSAMER_TOKEN) the same for all workers?";
+                            answer.error =
+                                "it ended the handshake: " + answer.error + "; is the token (GOSSAMER_TOKEN) the same for all workers?";
                           if (answer.kind != Answer::Kind::frame) return done(answer);
                           if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
                             self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
                             return done(answer);
                           }
                           answer.link->close();
-                          self->failure_ = "worker " + std::to_string(rank) + " refused this worker: " +
-                                           (answer.frame.kind == Kind::reject ? wire::printable(answer.payload) : "another worker answers there");
+                          self->failure_ =
+                              "worker " + std::to_string(rank) + " refused this worker: " +
+                              (answer.frame.kind == Kind::reject ? wire::printable(answer.payload) : "another worker answers there");
                         });
   }
 

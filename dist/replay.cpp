@@ -42,7 +42,8 @@ Replay::Replay(Record record, const RunFacts& wanted, double limit_s) : record_(
   same("start_samples", f.start_samples, wanted.start_samples);
   same("parameters (names and shapes)", f.parameters, wanted.parameters);
   for (const RecordedEvent& e : record_.events)
-    check<ConfigError>(e.kind != Kind::gone, record_.path, ": the recorded run lost worker ", e.peer, "; only runs without deaths can be replayed");
+    check<ConfigError>(e.kind != Kind::gone, record_.path, ": the recorded run lost worker ", e.peer,
+                       "; only runs without deaths can be replayed");
 }
 
 std::string Replay::place_locked() const {
@@ -80,7 +81,8 @@ const RecordedEvent* Replay::await_training() {
     if (at_ >= record_.events.size()) return nullptr;
     if (is_training(record_.events[at_])) return &record_.events[at_];
     const std::size_t before = at_;
-    check<DistError>(moved_.wait_for(lock, limit, [&] { return at_ != before || given_up_; }), place_locked(), " has not happened for ", limit_s_, " s");
+    check<DistError>(moved_.wait_for(lock, limit, [&] { return at_ != before || given_up_; }), place_locked(), " has not happened for ",
+                     limit_s_, " s");
   }
 }
 
@@ -92,7 +94,8 @@ const RecordedEvent& Replay::await_gradient() {
 
 void Replay::check_end(std::uint64_t digest) const {
   check<DistError>(next() == nullptr, place(), " was recorded, but the program has finished");
-  check<DistError>(digest == record_.digest, "replay of ", record_.path, ": all events were repeated, but the parameters are not those of the recorded run; "
+  check<DistError>(digest == record_.digest, "replay of ", record_.path,
+                   ": all events were repeated, but the parameters are not those of the recorded run; "
                    "are data, model, number of threads and machine the same?");
 }
 

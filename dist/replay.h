@@ -33,7 +33,9 @@ class Replay {
   std::string place() const;                          // "replay of FILE, event 17 (snapshot with worker 3)"
 
  private:
-  static bool is_training(const RecordedEvent& e) { return e.kind == RecordedEvent::Kind::gradient || e.kind == RecordedEvent::Kind::settled; }
+  static bool is_training(const RecordedEvent& e) {
+    return e.kind == RecordedEvent::Kind::gradient || e.kind == RecordedEvent::Kind::settled;
+  }
   std::string place_locked() const;
 
   const Record record_;

@@ -68,7 +68,8 @@ void RoundExchange::start_next(int peer) {
   p.began = wall_seconds();
   p.began_us = transfer_begins();
   if (p.sends) trace_departure(rank_, peer, f.session);
-  payload_.exchange(peer, f.session, p.sends ? f.send : std::span<const float>(), p.receives ? p.received.span<float>() : std::span<float>(), deadline_);
+  payload_.exchange(peer, f.session, p.sends ? f.send : std::span<const float>(),
+                    p.receives ? p.received.span<float>() : std::span<float>(), deadline_);
 }
 
 void RoundExchange::end(Part& p, bool ok) {

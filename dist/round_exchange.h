@@ -43,7 +43,8 @@ class RoundExchange {
 
   // Begins the exchange of `send` with the workers of `round`; it must not change before wait(). All workers launch slots and rounds in the
   // same order: exchanges with one peer run one after the other. Workers in `without` are not waited for.
-  void launch(int slot, const Round& round, i64 number, std::uint64_t session, std::span<const float> send, const std::function<bool(int)>& without);
+  void launch(int slot, const Round& round, i64 number, std::uint64_t session, std::span<const float> send,
+              const std::function<bool(int)>& without);
   bool pending(int slot) const { return flights_[static_cast<std::size_t>(slot)].open; }
   // Until every part has ended, well or not.
   const Flight& complete(int slot);

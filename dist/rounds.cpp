@@ -1,4 +1,5 @@
-// The rounds of synchronous methods: fixed graphs with Metropolis weights, matchings, and groups of workers that change from round to round.
+// The rounds of synchronous methods: fixed graphs with Metropolis weights, matchings, and groups of workers that change from round to
+// round.
 #include "gossamer/dist/rounds.h"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ class Named : public Rounds {
   bool directed() const override { return false; }
 
   Round round(int worker, i64 k) const final {
-    check<ConfigError>(worker >= 0 && worker < n_ && k >= 0, "rounds ", name_, " of ", n_, " workers: worker ", worker, " in round ", k, " does not exist");
+    check<ConfigError>(worker >= 0 && worker < n_ && k >= 0, "rounds ", name_, " of ", n_, " workers: worker ", worker, " in round ", k,
+                       " does not exist");
     return mix(worker, static_cast<int>(k % period_));
   }
 
@@ -155,7 +157,8 @@ class AlternatingExpRing final : public Named {
     if (nodes_ > 1) {
       const int other = node ^ hop, low = std::min(node, other);
       const int pair = low / (2 * hop) * hop + low % hop;          // its number among the pairs of this hop, from 0
-      // Pairs are numbered through all hops; a hop has nodes/2, an even number, so the number within the hop decides. (Two nodes: one pair.)
+      // Pairs are numbered through all hops; a hop has nodes/2, an even number, so the number within the hop decides. (Two nodes: one
+      // pair.)
       if (pair % 2 != k % 2) {
         const std::vector<int> others = range(other * per_node_, per_node_);
         group.insert(other < node ? group.begin() : group.end(), others.begin(), others.end());
@@ -232,37 +235,43 @@ void validate_round(const Rounds& rounds, i64 k) {
   for (int i = 0; i < n; ++i) {
     const Round& r = all[at(i)];
     double row = r.own;
-    check<ConfigError>(r.own >= 0 && std::isfinite(r.own), where(), "worker ", i, " has weight ", r.own, " on its own value; it must be 0 or more");
-    check<ConfigError>(std::ranges::is_sorted(r.out, {}, &Neighbour::worker) && std::ranges::is_sorted(r.in, {}, &Neighbour::worker), where(), "worker ", i,
-                       "'s neighbours are not ascending");
+    check<ConfigError>(r.own >= 0 && std::isfinite(r.own), where(), "worker ", i, " has weight ", r.own,
+                       " on its own value; it must be 0 or more");
+    check<ConfigError>(std::ranges::is_sorted(r.out, {}, &Neighbour::worker) && std::ranges::is_sorted(r.in, {}, &Neighbour::worker),
+                       where(), "worker ", i, "'s neighbours are not ascending");
     sent += r.out.size(), received += r.in.size();
     int last = -1;
     for (const auto& [j, weight] : r.in) {
-      check<ConfigError>(j >= 0 && j < n && j != i && j != last, where(), "worker ", i, " takes from worker ", j, "; each other worker at most once");
-      check<ConfigError>(weight > 0 && std::isfinite(weight), where(), "worker ", i, " takes from worker ", j, " with weight ", weight, "; it must be positive");
+      check<ConfigError>(j >= 0 && j < n && j != i && j != last, where(), "worker ", i, " takes from worker ", j,
+                         "; each other worker at most once");
+      check<ConfigError>(weight > 0 && std::isfinite(weight), where(), "worker ", i, " takes from worker ", j, " with weight ", weight,
+                         "; it must be positive");
       const double given = weight_of(all[at(j)].out, i);
       check<ConfigError>(given > 0, where(), "worker ", i, " waits for worker ", j, ", who sends it nothing");
-      check<ConfigError>(rounds.directed() || weight_of(all[at(j)].in, i) == weight, where(), "workers ", i, " and ", j, " do not weigh each other equally");
+      check<ConfigError>(rounds.directed() || weight_of(all[at(j)].in, i) == weight, where(), "workers ", i, " and ", j,
+                         " do not weigh each other equally");
       check<ConfigError>(given == weight, where(), "worker ", i, " takes ", weight, " of worker ", j, "'s value, who gives it ", given);
       row += weight;
       last = j;
     }
-    check<ConfigError>(rounds.directed() || std::abs(row - 1) < 1e-12 * n, where(), "the weights of worker ", i, " sum to ", row, " instead of 1");
+    check<ConfigError>(rounds.directed() || std::abs(row - 1) < 1e-12 * n, where(), "the weights of worker ", i, " sum to ", row,
+                       " instead of 1");
   }
   // All who wait are sent to; as many values are sent as waited for, so nobody sends to one that does not wait.
   check<ConfigError>(sent == received, where(), sent, " values are sent, but ", received, " waited for");
   for (int j = 0; j < n; ++j) {
     double column = all[at(j)].own;
     for (const Neighbour& to : all[at(j)].out) column += to.weight;
-    check<ConfigError>(std::abs(column - 1) < 1e-12 * n, where(), "worker ", j, "'s value counts ", column, " times instead of once: the mean would move");
+    check<ConfigError>(std::abs(column - 1) < 1e-12 * n, where(), "worker ", j, "'s value counts ", column,
+                       " times instead of once: the mean would move");
   }
 }
 
 }  // namespace
 
 void validate(const Rounds& rounds) {
-  check<ConfigError>(rounds.workers() >= 1 && rounds.period() >= 1, "rounds ", rounds.name(), ": ", rounds.workers(), " workers and period ", rounds.period(),
-                     "; both must be 1 or more");
+  check<ConfigError>(rounds.workers() >= 1 && rounds.period() >= 1, "rounds ", rounds.name(), ": ", rounds.workers(),
+                     " workers and period ", rounds.period(), "; both must be 1 or more");
   const i64 most = std::max<i64>(64, (i64{1} << 22) / rounds.workers());
   i64 step = (rounds.period() + most - 1) / most;
   while (std::gcd(step, rounds.period()) != 1) ++step;       // so that all residues are met: every hop, every worker left out

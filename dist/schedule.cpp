@@ -94,12 +94,15 @@ ScheduledEvent EventList::next() {
   return {{list_, number_++}, t_, e.a, e.b};
 }
 
-std::unique_ptr<Agenda> make_seeded_agenda(int self, double rate, std::uint64_t seed) { return std::make_unique<SeededAgenda>(self, rate, seed); }
+std::unique_ptr<Agenda> make_seeded_agenda(int self, double rate, std::uint64_t seed) {
+  return std::make_unique<SeededAgenda>(self, rate, seed);
+}
 
 std::unique_ptr<Agenda> make_rounds_agenda(int self, double rate, const Graph& graph) {
   const std::string& g = graph.name;
   const char* name = g == "ring" ? "ring-matching" : g == "complete" || g == "hypercube" || g == "exponential" ? "one-peer-exp" : nullptr;
-  check<ConfigError>(name != nullptr, "pairing \"rounds\" has no matchings for the graph \"", g, "\"; it has for ring, complete, hypercube, exponential");
+  check<ConfigError>(name != nullptr, "pairing \"rounds\" has no matchings for the graph \"", g,
+                     "\"; it has for ring, complete, hypercube, exponential");
   check<ConfigError>(rate > 0, "pairing \"rounds\": rate ", rate, "; it must be above 0");
   return std::make_unique<RoundsAgenda>(self, rate, make_rounds(name, graph.n));
 }

@@ -9,8 +9,8 @@
 namespace gossamer::dist {
 
 SgpMethod::SgpMethod(FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
-    : SynchronousMethod("sgp", params, optimizer, group, graph, options, {{0, params.size()}}, true), send_(Tensor::zeros({params.size() + 1})),
-      weight_(Tensor::full({1}, 1)), resumed_(steps_before() == 0) {}
+    : SynchronousMethod("sgp", params, optimizer, group, graph, options, {{0, params.size()}}, true),
+      send_(Tensor::zeros({params.size() + 1})), weight_(Tensor::full({1}, 1)), resumed_(steps_before() == 0) {}
 
 void SgpMethod::update(double learning_rate) {
   if (options_.overlap && !resumed_) {               // a resumed run begins with the exchange that its checkpoint was waiting for

@@ -1,8 +1,9 @@
-// SGP, stochastic gradient push (Assran et al. 2019): each worker sends to whom it likes and waits only for what is sent to it, so rounds may be
-// directed. Then W need not keep the mean of the values, but push-sum does: with u = w z, both u and w are mixed, and z = u / w is the model.
+// SGP, stochastic gradient push (Assran et al. 2019): each worker sends to whom it likes and waits only for what is sent to it, so rounds
+// may be directed. Then W need not keep the mean of the values, but push-sum does: with u = w z, both u and w are mixed, and z = u / w is
+// the model.
 //
-// values() holds z. The gradient step u -= lr d is z -= (lr / w) d. (z, w) travel together: one float more, and any rounds whose columns sum
-// to 1 are right, also after a loss: what is not taken is kept. (On regular graphs w stays 1.)
+// values() holds z. The gradient step u -= lr d is z -= (lr / w) d. (z, w) travel together: one float more, and any rounds whose columns
+// sum to 1 are right, also after a loss: what is not taken is kept. (On regular graphs w stays 1.)
 // overlap: what was sent after a step is added after the next backward; otherwise each step waits for its own round.
 #pragma once
 

@@ -68,8 +68,8 @@ double lanczos(int n, const std::function<Vector(const Vector&)>& times) {
 
 }  // namespace
 
-// Who has the fewest neighbours goes first. Without it, each two of its neighbours are joined with weight w_a w_b / (sum of w): the star-mesh
-// transform, which is Gaussian elimination without a subtraction.
+// Who has the fewest neighbours goes first. Without it, each two of its neighbours are joined with weight w_a w_b / (sum of w): the
+// star-mesh transform, which is Gaussian elimination without a subtraction.
 SparseLaplacian::SparseLaplacian(const Graph& g) : graph_(&g), number_(at(g.n), -1), links_(at(g.n)), weight_(at(g.n)) {
   std::vector<std::vector<Link>> left(at(g.n));            // by worker, ascending
   for (const Edge& e : g.edges) left[at(e.a)].push_back({e.b, e.rate}), left[at(e.b)].push_back({e.a, e.rate});
@@ -146,8 +146,8 @@ double SparseLaplacian::largest() const {
   return lanczos(graph_->n, [this](const Vector& x) { return apply(x); });
 }
 
-// With the last worker grounded, Z = L^-1 is needed where links_ has entries only: from the last to the first (Takahashi, Fagan and Chen 1973),
-// Z_va = sum over b in links_[v] of weight_vb Z_ba / weight_v, Z_vv = (1 + sum weight_vb Z_bv) / weight_v.
+// With the last worker grounded, Z = L^-1 is needed where links_ has entries only: from the last to the first (Takahashi, Fagan and Chen
+// 1973), Z_va = sum over b in links_[v] of weight_vb Z_ba / weight_v, Z_vv = (1 + sum weight_vb Z_bv) / weight_v.
 double SparseLaplacian::largest_resistance() const {
   const int n = graph_->n;
   std::vector<Vector> beside(at(n));                       // Z_va, in the order of links_[v]

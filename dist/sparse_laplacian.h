@@ -1,5 +1,5 @@
-// The Laplacian of any graph, factored by eliminating workers one by one: its extreme eigenvalues and effective resistances, for thousands of
-// workers if the graph is sparse. Used where a graph has no translation (translation.h).
+// The Laplacian of any graph, factored by eliminating workers one by one: its extreme eigenvalues and effective resistances, for thousands
+// of workers if the graph is sparse. Used where a graph has no translation (translation.h).
 #pragma once
 
 #include <vector>

@@ -19,7 +19,8 @@ constexpr int kExactWorkers = 128, kDenseWorkers = 256;
 
 // I - W as a Laplacian: its edges are the weights. ConfigError unless W is symmetric and always the same.
 Graph weights_of(const Rounds& rounds) {
-  check<ConfigError>(rounds.period() == 1 && !rounds.directed(), "rounds ", rounds.name(), ": eigenvalues are asked for, but the mixing matrix is not one symmetric one");
+  check<ConfigError>(rounds.period() == 1 && !rounds.directed(), "rounds ", rounds.name(),
+                     ": eigenvalues are asked for, but the mixing matrix is not one symmetric one");
   Graph g{rounds.name(), rounds.workers(), {}};
   for (int i = 0; i < g.n; ++i)
     for (const auto& [j, weight] : rounds.round(i, 0).in)

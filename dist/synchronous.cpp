@@ -29,20 +29,23 @@ std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, in
 
 }  // namespace
 
-SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options,
-                                     std::vector<FlatRange> pieces, bool directed)
-    : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers), name_(std::move(name)), graph_(graph),
-      directed_(directed), pieces_(std::move(pieces)), exchange_(group, slots(), Seconds(options.exchange_timeout_s), [this](const Event& e) { handle(e); }),
+SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
+                                     const MethodOptions& options, std::vector<FlatRange> pieces, bool directed)
+    : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers),
+      name_(std::move(name)), graph_(graph), directed_(directed), pieces_(std::move(pieces)),
+      exchange_(group, slots(), Seconds(options.exchange_timeout_s), [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())), samples_(options.start_samples) {
   check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_, ": consensus_factor ", options.consensus_factor,
                      "; it must be between 0 and 1");
-  check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(), " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
+  check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(), " pieces, at most ", 1 << kSlotBits,
+                     " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
   adopt_members();
   next_ = steps_before();
   if (!rounds_) return;
   validate(*rounds_);
-  check<ConfigError>(directed || !rounds_->directed(), name_, ": rounds \"", rounds_->name(), "\" are directed, and only sgp keeps the mean on them");
+  check<ConfigError>(directed || !rounds_->directed(), name_, ": rounds \"", rounds_->name(),
+                     "\" are directed, and only sgp keeps the mean on them");
 }
 
 SynchronousMethod::~SynchronousMethod() {
@@ -106,8 +109,8 @@ Round SynchronousMethod::next_round() {
 
 void SynchronousMethod::launch(int slot, const Round& round, std::span<const float> send) {
   const i64 number = next_ - 1;
-  const std::uint64_t session = (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) | static_cast<std::uint64_t>(number) << kSlotBits |
-                                static_cast<std::uint64_t>(slot);
+  const std::uint64_t session = (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
+                                static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
   exchange_.launch(slot, round, number, session, send, [this, number](int peer) { return left_out(peer, number); });
 }
 
@@ -139,7 +142,8 @@ double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::funct
       squared_distance_ = squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
     } else {
       ++stats_.failed;
-      if (options_.on_fault && of_now && !left_out(peer, flight.round) && group_.control().alive(peer)) options_.on_fault("exchange failed", peer);
+      if (options_.on_fault && of_now && !left_out(peer, flight.round) && group_.control().alive(peer))
+        options_.on_fault("exchange failed", peer);
     }
     stats_.transfer_s += record.seconds;
     record.distance = std::sqrt(record.distance);
@@ -327,7 +331,8 @@ MethodStats SynchronousMethod::stats() const {
   MethodStats out = stats_;
   out.exposed_s += exchange_.waited();
   out.edges = edges_.edges();
-  if (squared_distance_ >= 0) out.consensus_distance = std::sqrt(squared_distance_ * std::max(1, alive() - 1) / (2.0 * std::max(2, alive())));
+  if (squared_distance_ >= 0)
+    out.consensus_distance = std::sqrt(squared_distance_ * std::max(1, alive() - 1) / (2.0 * std::max(2, alive())));
   return out;
 }
 

@@ -2,8 +2,8 @@
 // all, deaths, and the end. A method adds what it does in a step. All in the training thread.
 //
 // A death, or a worker that was late beyond the deadline, costs its neighbours that round: they use their own value in its place (after a
-// deadline perhaps on one side only, which moves the mean a little). Then all living workers meet in a collective and the rounds begin anew,
-// over those who are left: so nobody needs to agree with others on the step in which it heard of the death.
+// deadline perhaps on one side only, which moves the mean a little). Then all living workers meet in a collective and the rounds begin
+// anew, over those who are left: so nobody needs to agree with others on the step in which it heard of the death.
 #pragma once
 
 #include <set>
@@ -47,7 +47,8 @@ class SynchronousMethod : public Method {
 
  protected:
   // pieces: of values(), in the order in which they are exchanged; each has its own slot. directed: can do with directed rounds.
-  SynchronousMethod(std::string name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&, std::vector<FlatRange> pieces, bool directed);
+  SynchronousMethod(std::string name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&, std::vector<FlatRange> pieces,
+                    bool directed);
 
   virtual void update(double learning_rate) = 0;       // the step's update, and the mixing that belongs to it
   virtual void launch_ahead() {}                       // begins what runs beside the next step

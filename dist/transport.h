@@ -20,7 +20,20 @@ using Seconds = std::chrono::duration<double>;
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way exchange of session `nonce`; no_state, the
 // answer of one who can't give it; back, the sender takes part again.
-enum class MessageType : std::uint8_t { avail, propose, accept, commit, cancel, decline, heartbeat, stopped, ask_state, no_state, back, bye };
+enum class MessageType : std::uint8_t {
+  avail,
+  propose,
+  accept,
+  commit,
+  cancel,
+  decline,
+  heartbeat,
+  stopped,
+  ask_state,
+  no_state,
+  back,
+  bye
+};
 struct Message {
   MessageType type = MessageType::heartbeat;
   std::uint32_t epoch = 0;          // availability of the addressee or sender, see pairing.h
@@ -52,10 +65,12 @@ class ControlLink {
   virtual bool alive(int peer) const = 0;
   // How far the peer's trace::now_us() is ahead of ours at our time `at_us`; nullopt: not known (yet), or one clock for both.
   virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const { return std::nullopt; }
-  virtual void connect(const std::vector<int>& peers, Seconds deadline) = 0;   // opens links to new neighbours (healing); DistError names who is missing
+  virtual void connect(const std::vector<int>& peers,
+                       Seconds deadline) = 0;  // opens links to new neighbours (healing); DistError names who is missing
 };
 
-// Full-duplex exchange of f32 spans with one neighbour: send ours, receive theirs. One at a time with each peer; with several peers at once.
+// Full-duplex exchange of f32 spans with one neighbour: send ours, receive theirs. One at a time with each peer; with several peers at
+// once.
 class Payload {
  public:
   virtual ~Payload() = default;
@@ -107,7 +122,8 @@ class Group {
   virtual Collectives& collectives() = 0;
   virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch) = 0;
   virtual std::vector<int> alive() const = 0;                      // ranks this worker believes to be alive, itself included
-  // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker that joined later: counted from its start.
+  // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker that joined later: counted from its
+  // start.
   virtual std::uint64_t arrivals(int /*peer*/) const { return 1; }
 };
 

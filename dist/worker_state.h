@@ -70,8 +70,9 @@ template <class Block> class WorkerState {
     else jump(x_, twin_, a, 0, own, received);
   }
 
-  // Both halves for who copies and jumps himself (on a GPU, in other formats). copy(c, s) writes c x + s x~ and leaves both as they are: the next
-  // event makes up for their drift. jump(jx, jy) does x -= jx d, x~ -= jy d; the flow also runs backwards, so it may come before that event.
+  // Both halves for who copies and jumps himself (on a GPU, in other formats). copy(c, s) writes c x + s x~ and leaves both as they are:
+  // the next event makes up for their drift. jump(jx, jy) does x -= jx d, x~ -= jy d; the flow also runs backwards, so it may come before
+  // that event.
   template <class Copy> double peek(double t, Copy copy) const {
     const double gap = std::clamp(t - time_, 0.0, longest_gap);
     const auto mixed = MixCoefficients<double>::over(gossip.eta, gap);
