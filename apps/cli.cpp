@@ -168,6 +168,32 @@ int parse_and_run(int argc, char** argv) {
   shapes_app->add_flag("--json", shapes_options.json, "");
   shapes_app->callback([&] { code = make_shapes(shapes_options); });
 
+  DataCheckCommand check_options;
+  CLI::App* check_app = data_app->add_subcommand("check", "Decode every picture; list damaged and unusual ones (exit code 3 if any is damaged)");
+  check_app->add_option("paths", check_options.paths, "what data.train may be")->required();
+  check_app->add_option("--threads", check_options.threads, "")->capture_default_str();
+  check_app->add_flag("--json", check_options.json, "");
+  check_app->callback([&] { code = data_check(check_options); });
+
+  DataIndexCommand index_options;
+  CLI::App* index_app = data_app->add_subcommand("index", "Write the index of tars and TFRecords beside them: the next start is instant");
+  index_app->add_option("paths", index_options.paths, "archives, or folders with them")->required();
+  index_app->add_flag("--json", index_options.json, "");
+  index_app->callback([&] { code = data_index(index_options); });
+
+  DataPackCommand pack_options;
+  CLI::App* pack_app = data_app->add_subcommand("pack", "Any data set into packed shards: gossamer data pack SRC DST");
+  pack_app->add_option("source", pack_options.source, "what data.train may be")->required();
+  pack_app->add_option("folder", pack_options.folder, "where the shards go; the same command again goes on where it was stopped")->required();
+  pack_app->add_option("--max-side", pack_options.max_side, "larger pictures are shrunk to this")->capture_default_str();
+  pack_app->add_option("--quality", pack_options.quality, "of the JPEG files")->capture_default_str();
+  pack_app->add_option("--shard-images", pack_options.shard_images, "pictures in a shard")->capture_default_str();
+  pack_app->add_option("--threads", pack_options.threads, "")->capture_default_str();
+  pack_app->add_flag("--copy", pack_options.copy, "keep the files as they are");
+  pack_app->add_flag("--strict", pack_options.strict, "end at a damaged picture instead of leaving it out");
+  pack_app->add_flag("--json", pack_options.json, "");
+  pack_app->callback([&] { code = data_pack(pack_options); });
+
   BenchStepOptions step_options;
   CLI::App* bench_app = app.add_subcommand("bench", "Measurements");
   bench_app->require_subcommand(1);

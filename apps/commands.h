@@ -79,6 +79,27 @@ struct MakeShapesCommand {
 };
 int make_shapes(const MakeShapesCommand&);
 
+struct DataCheckCommand {
+  std::vector<std::string> paths;
+  int threads = 2;
+  bool json = false;
+};
+int data_check(const DataCheckCommand&);   // 3: there are damaged pictures
+
+struct DataIndexCommand {
+  std::vector<std::string> paths;
+  bool json = false;
+};
+int data_index(const DataIndexCommand&);
+
+struct DataPackCommand {
+  std::string source, folder;
+  int max_side = 500, quality = 90, threads = 2;
+  long long shard_images = 8192;
+  bool copy = false, strict = false, json = false;
+};
+int data_pack(const DataPackCommand&);
+
 // Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures that the loader feeds. --json prints
 // images_per_s, ms_median, peak_bytes, data_wait_fraction.
 struct BenchStepOptions {

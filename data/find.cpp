@@ -3,7 +3,9 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
@@ -57,6 +59,22 @@ std::vector<std::string> of_part(const std::vector<std::string>& names, Part par
   return chosen;
 }
 
+// Of packed shards a folder must hold all that belong together: NAME-00003-of-00157.pack. Packing may have been interrupted.
+void check_complete(const std::vector<std::string>& packs, const fs::path& folder) {
+  std::map<std::string, std::pair<long, long>> sets;       // "NAME-…-of-00157": there, wanted
+  for (const std::string& name : packs) {
+    const std::size_t of = name.rfind("-of-"), end = name.size() - std::string_view(kPackEnding).size();
+    if (of == std::string::npos || of < 6 || end <= of + 4 || end > of + 10) continue;
+    const std::string count = name.substr(of + 4, end - of - 4);
+    if (count.find_first_not_of("0123456789") != std::string::npos) continue;
+    auto& set = sets[name.substr(0, of - 5) + name.substr(of)];
+    set = {set.first + 1, std::stol(count)};
+  }
+  for (const auto& [name, set] : sets)
+    check<DataError>(set.first == set.second, folder.string(), ": holds ", set.first, " of ", set.second, " packed shards …", printable(name),
+                     ". Start the same `gossamer data pack` again: it goes on where it was stopped.");
+}
+
 struct Content {
   std::vector<std::string> packs, records, tars, cifar, cifar_test;
   std::set<std::string> folders;
@@ -102,8 +120,12 @@ void find_in_folder(const fs::path& folder, Part part, std::vector<Found>& all, 
     const std::string train = first({"train", "training"}), val = first({"val", "valid", "validation", "test"});
     if (!train.empty() && !val.empty()) return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
   }
-  for (const auto* names : {&inside.packs, &inside.records, &inside.tars})
-    if (!names->empty()) return add(of_part(*names, part, folder));
+  for (const auto* names : {&inside.packs, &inside.records, &inside.tars}) {
+    if (names->empty()) continue;
+    const std::vector<std::string> chosen = of_part(*names, part, folder);
+    if (names == &inside.packs) check_complete(chosen, folder);
+    return add(chosen);
+  }
   all.push_back({folder.string(), true});
 }
 

@@ -1,0 +1,61 @@
+// Threads that share a counter of samples.
+#include "gossamer/data/work.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace gossamer::data {
+
+bool for_each_sample(i64 begin, i64 end, int threads, FunctionRef<void(i64, std::vector<std::byte>&)> work, FunctionRef<bool(i64)> tick) {
+  std::atomic<i64> next{begin}, done{0};
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::exception_ptr error;
+  int running = 0;
+  std::vector<std::jthread> crew;
+  const auto run = [&] {
+    std::vector<std::byte> buffer;
+    try {
+      for (i64 i = next++; i < end && !stop; i = next++) {
+        work(i, buffer);
+        ++done;
+      }
+    } catch (...) {
+      const std::scoped_lock lock(mutex);
+      if (!error) error = std::current_exception();
+      stop = true;
+    }
+    const std::scoped_lock lock(mutex);
+    --running;
+    ended.notify_all();
+  };
+  bool whole = true;
+  {
+    std::unique_lock lock(mutex);
+    try {
+      for (int t = 0; t < threads; ++t) {
+        crew.emplace_back(run);
+        ++running;
+      }
+    } catch (...) {                                        // fewer threads than wanted will do, none will not
+      if (crew.empty()) throw;
+    }
+    while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
+      lock.unlock();
+      if (!tick(done)) {
+        stop = true;
+        whole = false;
+      }
+      lock.lock();
+    }
+  }
+  crew.clear();
+  if (error) std::rethrow_exception(error);
+  return tick(done) && whole;
+}
+
+}  // namespace gossamer::data
