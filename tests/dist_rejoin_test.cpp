@@ -225,7 +225,7 @@ TEST(Return, WhatTheGiverDidWhileAnotherWasCutOffIsCountedOnce) {
   double done = 0;
   for (int rank = 0; rank < 4; ++rank) done += static_cast<double>(t.worker(rank).steps);
   for (int rank = 0; rank < 4; ++rank)
-    EXPECT_NEAR(t.worker(rank).seen / t.options.total_samples, done / t.options.total_samples, .05) << "as worker " << rank << " counts";
+    EXPECT_NEAR(t.worker(rank).seen / t.options.total_samples, done / t.options.total_samples, .02) << "as worker " << rank << " counts";
   for (int rank = 0; rank < 4; ++rank) t.worker(rank).step_us = 300;
   t.finish();
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;
