@@ -1,6 +1,8 @@
 // cuBLASLt computes column by column, our matrices lie row by row: c = a b is asked for as c' = b' a'. One plan a shape is kept.
 #include "gossamer/core/cublas_gemm.h"
 
+#include "gossamer/core/cuda.h"
+
 #ifdef GOSSAMER_HAS_CUDA
 #include <cublasLt.h>
 
@@ -179,6 +181,10 @@ std::string library_version() {
   }
 }
 #else
+struct Gemm::Impl {};
+Gemm::Gemm(Device device) { fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none()); }
+Gemm::~Gemm() = default;
+void Gemm::run(bool, bool, float, const Tensor&, const Tensor&, float, Tensor&, const Tensor*, bool) {}
 std::string library_version() { return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON"; }
 #endif
 

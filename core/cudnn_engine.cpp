@@ -1,13 +1,14 @@
 // The plans of one GPU: found, measured, kept.
-#ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cudnn_engine.h"
 
+#ifdef GOSSAMER_HAS_CUDA
 #include <map>
 #include <mutex>
 
 #include "gossamer/core/cuda_check.h"
 #include "gossamer/core/cudnn_autotune.h"
 #include "gossamer/core/plan_file.h"
+#endif
 
 namespace gossamer::cudnn {
 
@@ -15,6 +16,7 @@ std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
   return "cudnn" + library_version() + " sm" + std::to_string(gpu.major * 10 + gpu.minor) + "x" + std::to_string(gpu.multiprocessors) + " " + problem.key();
 }
 
+#ifdef GOSSAMER_HAS_CUDA
 struct ConvEngine::Impl {
   Device device;
   EngineOptions options;
@@ -77,5 +79,12 @@ std::vector<ConvEngine::Choice> ConvEngine::choices() const {
   return all;
 }
 
-}  // namespace gossamer::cudnn
+#else
+struct ConvEngine::Impl {};
+ConvEngine::ConvEngine(Device device, EngineOptions) { fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none()); }
+ConvEngine::~ConvEngine() = default;
+void ConvEngine::run(const ConvProblem&, void*, void*, void*) {}
+std::vector<ConvEngine::Choice> ConvEngine::choices() const { return {}; }
 #endif
+
+}  // namespace gossamer::cudnn

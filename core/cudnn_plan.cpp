@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "gossamer/core/cuda.h"
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cudnn_graph.h"
 #endif
@@ -173,6 +174,23 @@ std::string library_version() {
   }
 }
 #else
+// Without CUDA nobody can make a planner, so nothing behind one is ever called.
+namespace {
+[[noreturn]] void none() { fail<DeviceError>("cuDNN: ", cuda::why_none()); }
+}  // namespace
+struct ConvPlan::Impl {};
+struct Planner::Target {};
+int ConvPlan::engine() const { none(); }
+std::size_t ConvPlan::workspace() const { none(); }
+bool ConvPlan::tensor_cores() const { none(); }
+bool ConvPlan::clusters() const { none(); }
+bool ConvPlan::compiles() const { none(); }
+std::string ConvPlan::json() const { none(); }
+std::string ConvPlan::describe() const { none(); }
+Planner Planner::for_properties(const std::string&) { none(); }
+Planner Planner::for_handle(void*) { none(); }
+std::vector<ConvPlan> Planner::plans(const ConvProblem&, std::size_t, std::size_t) const { none(); }
+ConvPlan Planner::from_json(const std::string&) const { none(); }
 std::string library_version() { return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON"; }
 #endif
 
