@@ -24,7 +24,11 @@ class Marks : public PoolSystem {
     check_call(cudaEventRecord(event, static_cast<cudaStream_t>(stream)), "cudaEventRecord", device);
     return event;
   }
-  bool passed(void* mark) override { return cudaEventQuery(static_cast<cudaEvent_t>(mark)) != cudaErrorNotReady; }
+  bool passed(void* mark) override {
+    const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(mark));
+    if (status != cudaSuccess) cudaGetLastError();       // or the next launch would find it
+    return status != cudaErrorNotReady;
+  }
   void drop(void* mark) override { cudaEventDestroy(static_cast<cudaEvent_t>(mark)); }
 };
 

@@ -54,6 +54,16 @@ const Stream& main_stream(Device device) {
   return stream;
 }
 
+// "Not ready" is an answer, but it stays behind as the thread's last error, where the next launch would find it.
+bool answer(cudaError_t status, const char* call, Device device) {
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    return false;
+  }
+  check_call(status, call, device);
+  return true;
+}
+
 }  // namespace
 
 struct Stream::Impl {
@@ -84,10 +94,7 @@ void Stream::wait(const Event& event) const {
 }
 
 bool Stream::idle() const {
-  const cudaError_t status = cudaStreamQuery(impl_->handle);
-  if (status == cudaErrorNotReady) return false;
-  check_call(status, "cudaStreamQuery", impl_->device);
-  return true;
+  return answer(cudaStreamQuery(impl_->handle), "cudaStreamQuery", impl_->device);
 }
 
 void Stream::synchronize(std::chrono::milliseconds limit) const {
@@ -121,10 +128,7 @@ void Event::record(const Stream& stream) const {
 }
 
 bool Event::done() const {
-  const cudaError_t status = cudaEventQuery(impl_->handle);
-  if (status == cudaErrorNotReady) return false;
-  check_call(status, "cudaEventQuery", impl_->device);
-  return true;
+  return answer(cudaEventQuery(impl_->handle), "cudaEventQuery", impl_->device);
 }
 
 bool Event::wait(std::chrono::milliseconds limit) const {
