@@ -13,6 +13,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/data/affinity.h"
+#include "gossamer/dist/gpu_transport.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
@@ -146,6 +147,9 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
+  if (place.size > 1 && !params->values().device().is_cpu())
+    options.carrier = dist::gpu_carriers(params->values().device(), {.transport = config.dist.transport, .wire = config.dist.wire, .ctas = static_cast<int>(config.dist.nccl_ctas),
+                                         .log = [this](const std::string& line) { progress.note("gpu      " + line); }});
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);

@@ -4,6 +4,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/finish.h"
+#include "gossamer/dist/gpu_collectives.h"
 #include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
@@ -12,7 +13,8 @@ namespace {
 // Statistics of all workers' activations together. Each saw N(m_i, v_i):  mean = E m_i,  var = E (v_i + m_i^2) - mean^2.
 // The mean of the variances alone would lose the spread of the means.
 std::vector<double> merged(const FlatParams& params, Collectives& all) {
-  const auto flat = params.buffers().span<float>();
+  const Tensor host = params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
+  const auto flat = host.span<float>();
   std::vector<double> sum(flat.begin(), flat.end());
   const auto& entries = params.buffer_entries();
   const auto ends_with = [](const std::string& name, const std::string& end) { return name.size() >= end.size() && name.ends_with(end); };
@@ -34,8 +36,10 @@ std::vector<double> merged(const FlatParams& params, Collectives& all) {
 }
 
 void store(const std::vector<double>& from, FlatParams& params) {
-  const auto to = params.buffers().span<float>();
+  const Tensor host = params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
+  const auto to = host.span<float>();
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]);
+  if (!params.buffers().device().is_cpu()) Tensor(params.buffers()).copy_from(host);
 }
 
 }  // namespace
@@ -50,7 +54,7 @@ AveragedModel average_of_models(const FlatParams& params, Collectives& all, std:
     all.all_reduce_sum(sum);
     scale(out.values, static_cast<float>(*weight * all.members() / sum[0]));
   }
-  all.all_reduce_sum(out.values.span<float>());
+  all_reduce_sum(out.values, all);
   scale(out.values, 1.0f / static_cast<float>(all.members()));
   std::vector<double> square = {squared_distance(params.values(), out.values)};
   all.all_reduce_sum(square);

@@ -18,8 +18,10 @@ class Carrier {
   // --- under the mutex of the state. On a GPU these only enqueue: the order of the calls is the order in which the device does them.
   virtual void snapshot(WorkerState<Tensor>&, double t) = 0;       // first half of a communication event
   virtual void apply(WorkerState<Tensor>&) = 0;                    // second half, of the last snapshot; after arrived()
-  virtual void gradient_begins() {}                                // around each gradient event
-  virtual void gradient_ended() {}
+  // Around what the training thread itself does to (x, x~), or reads of them: it comes after all that was enqueued before, and before all
+  // that is enqueued later.
+  virtual void training_begins() {}
+  virtual void training_ends() {}
   // --- outside of it, one exchange at a time
   // Sends the last snapshot and returns; Event{exchanged, peer, session} follows.
   virtual void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) = 0;

@@ -4,12 +4,13 @@
 #include <cmath>
 
 #include "gossamer/core/update.h"
+#include "gossamer/dist/gpu_collectives.h"
 
 namespace gossamer::dist {
 
 double exact_consensus_distance(Tensor copy, Collectives& all) {
   Tensor mean = copy.clone();
-  all.all_reduce_sum(mean.span<float>());
+  all_reduce_sum(mean, all);
   scale(mean, 1.0f / static_cast<float>(all.members()));
   double square[] = {squared_distance(copy, mean)};
   all.all_reduce_sum(std::span<double>(square));

@@ -21,8 +21,8 @@ GpuCarrier::~GpuCarrier() = default;
 void GpuCarrier::enter(Lane lane) { parts_.port.wait(lane, order_); }
 void GpuCarrier::leave(Lane lane) { parts_.port.record(order_, lane); }
 
-void GpuCarrier::gradient_begins() { enter(Lane::compute); }
-void GpuCarrier::gradient_ended() { leave(Lane::compute); }
+void GpuCarrier::training_begins() { enter(Lane::compute); }
+void GpuCarrier::training_ends() { leave(Lane::compute); }
 
 void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
   enter(Lane::exchange);

@@ -28,8 +28,8 @@ class GpuCarrier final : public Carrier {
 
   void snapshot(WorkerState<Tensor>&, double t) override;
   void apply(WorkerState<Tensor>&) override;
-  void gradient_begins() override;
-  void gradient_ended() override;
+  void training_begins() override;
+  void training_ends() override;
   void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) override;
   Arrival arrived() override;
   void abort(int peer) override;

@@ -12,6 +12,7 @@
 #include "gossamer/dist/consensus_control.h"
 #include "gossamer/dist/dpsgd.h"
 #include "gossamer/dist/gossip.h"
+#include "gossamer/dist/gpu_collectives.h"
 #include "gossamer/dist/local_sgd.h"
 #include "gossamer/dist/sgp.h"
 
@@ -160,7 +161,7 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
     // All begin at the mean of the initial values, except after a resume, where each worker goes on from its own.
     if (options.start_samples == 0) {
       const Tensor& x = params.values();
-      group.collectives().all_reduce_sum(x.span<float>());
+      all_reduce_sum(x, group.collectives());
       Tensor values = x;
       scale(values, 1.0f / static_cast<float>(group.size()));
     }
