@@ -8,6 +8,10 @@
 
 #include "gossamer/core/tensor.h"
 
+namespace gossamer {
+struct PoolGeometry;                      // backend.h
+}
+
 namespace gossamer::fused {
 
 // Where a pass begins. One that begins where the one before ended finds that part of the tensor in the cache.
@@ -84,6 +88,12 @@ void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
 // bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] or in pairs [N, H/2, W/2, 16] (stem_input's layout), f32 or bf16:
 // (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in data/image.h, which rounds to bytes twice.
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean, const std::array<float, 3>& std, Tensor& out);
+
+// --- pooling (op_fused_pool.cpp): what max_pool2d and avg_pool2d do on a GPU. taken u8 like y, the tap of the maximum; undefined: not kept.
+void max_pool(const PoolGeometry&, const Tensor& x, Tensor& y, const Tensor& taken);
+void max_pool_back(const PoolGeometry&, const Tensor& dy, const Tensor& taken, Tensor& dx);
+void avg_pool(const PoolGeometry&, const Tensor& x, Tensor& y);
+void avg_pool_back(const PoolGeometry&, const Tensor& dy, Tensor& dx);
 
 // --- head (op_fused_head.cpp)
 void global_average(const Tensor& x, Tensor& y);                         // [N, H, W, C] -> [N, C]

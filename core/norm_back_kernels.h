@@ -37,16 +37,18 @@ template <class T> struct PooledGradient {
   template <bool whole> GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
     const unsigned pixel = static_cast<unsigned>(row), line = pixel / w, v = pixel - line * w, n = line / h, u = line - n * h;
     Eight sum{};
-    for (unsigned o = u / 2; o <= (u + 1) / 2 && o < ho; ++o)
-      for (unsigned q = v / 2; q <= (v + 1) / 2 && q < wo; ++q) {
-        const i64 from = ((static_cast<i64>(n) * ho + o) * wo + q) * cols + col;
-        const unsigned tap = (u + 1 - 2 * o) * 3 + (v + 1 - 2 * q);
-        const Eight up = load_eight<whole>(dy + from, count);
-        std::uint8_t arg[8] = {};
-        load_bytes<whole>(taken + from, count, arg);
-        GOSSAMER_UNROLL
-        for (int j = 0; j < 8; ++j) sum.v[j] += arg[j] == tap ? up.v[j] : 0.0f;
-      }
+    GOSSAMER_UNROLL
+    for (unsigned k = 0; k < 4; ++k) {    // four at most, so that their loads are under way together
+      const unsigned o = u / 2 + k / 2, q = v / 2 + k % 2;
+      if (o > (u + 1) / 2 || q > (v + 1) / 2 || o >= ho || q >= wo) continue;
+      const i64 from = ((static_cast<i64>(n) * ho + o) * wo + q) * cols + col;
+      const unsigned tap = (u + 1 - 2 * o) * 3 + (v + 1 - 2 * q);
+      const Eight up = load_eight<whole>(dy + from, count);
+      std::uint8_t arg[8] = {};
+      load_bytes<whole>(taken + from, count, arg);
+      GOSSAMER_UNROLL
+      for (int j = 0; j < 8; ++j) sum.v[j] += arg[j] == tap ? up.v[j] : 0.0f;
+    }
     return sum;
   }
 };

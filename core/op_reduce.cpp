@@ -1,6 +1,7 @@
 // Sums, means, softmax and the classification loss.
 #include <cmath>
 
+#include "gossamer/core/fused.h"
 #include "gossamer/core/op_helpers.h"
 
 namespace gossamer {
@@ -107,6 +108,32 @@ template <class T> struct CrossEntropyBackRow {   // dz = (p - q) g / rows
     }
   }
 };
+
+template <class T> struct ScaleByOne {             // dx = x g; g is one f32
+  const T* x;
+  const float* g;
+  T* dx;
+  GOSSAMER_HD void operator()(i64 i) const { store(dx, i, load(x, i) * *g); }
+};
+
+// On a GPU: a block of threads a row, and the gradient in the same pass.
+Tensor cross_entropy_on_gpu(const Tensor& logits, const Tensor& labels, float smoothing) {
+  const i64 rows = logits.shape(0);
+  const Device device = logits.device();
+  Tensor losses = Tensor::empty({rows}, DType::f32, device), none;
+  Tensor dz = wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
+  fused::softmax_loss(logits, labels, smoothing, 1.0f / static_cast<float>(rows), losses, dz, none);
+  Tensor y = Tensor::empty({}, DType::f32, device);
+  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
+  if (!dz.defined()) return y;
+  record("cross_entropy", y, {logits}, {dz}, [](const Tensor& g, const std::vector<Tensor>& saved) {
+    Tensor dx = Tensor::empty(saved[0].shape(), saved[0].dtype(), saved[0].device());
+    with_floating(dx.dtype(), "cross_entropy",
+                  [&]<class T>() { for_each(dx.device(), dx.numel(), ScaleByOne<T>{saved[0].as<T>(), g.as<float>(), dx.as<T>()}); });
+    return Grads{dx};
+  });
+  return y;
+}
 
 template <class T> struct InTopK {
   const T* logits;
@@ -217,6 +244,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   const i64 rows = logits.shape(0), cols = logits.shape(1);
   check<ShapeError>(rows > 0, "cross_entropy: logits ", logits.shape(), " have no rows");
   const Device device = logits.device();
+  if (!device.is_cpu()) return cross_entropy_on_gpu(logits, labels, smoothing);
   Tensor losses = Tensor::empty({rows}, DType::f32, device), norm = Tensor::empty({rows, 2}, DType::f32, device);
   with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
     for_each(device, rows,

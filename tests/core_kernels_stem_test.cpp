@@ -125,6 +125,42 @@ TEST(StemPool, ANanWinsAndAWindowOfNegativesHasNoTap) {
   EXPECT_EQ(taken.span<std::uint8_t>()[3 * 8 + 2], 8);
 }
 
+TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
+  for (const Shape& s : {Shape{2, 8, 9, 16}, Shape{1, 7, 7, 5}, Shape{3, 3, 4, 8}})
+    for (const PoolOptions o : {PoolOptions{.kernel = 3, .stride = 2, .padding = 1}, PoolOptions{.kernel = 2, .stride = 2, .padding = 0},
+                                PoolOptions{.kernel = 3, .stride = 1, .padding = 1}, PoolOptions{.kernel = 3, .stride = 3, .padding = 0}})
+      for (const DType type : {DType::f32, DType::bf16}) {
+        const PoolGeometry p{s[0], s[1], s[2], s[3], (s[1] + 2 * o.padding - o.kernel) / o.stride + 1, (s[2] + 2 * o.padding - o.kernel) / o.stride + 1, o.kernel, o.stride, o.padding};
+        SCOPED_TRACE(::testing::Message() << s << " kernel " << o.kernel << " stride " << o.stride << " " << type);
+        Tensor x = normal(s, 1, type);
+        for (i64 i = 0; i < x.numel(); i += 5)                  // ties: the first one counts
+          if (type == DType::f32) x.as<float>()[i] = 0.5f;
+        x.requires_grad();
+        for (const bool maximum : {true, false}) {
+          const Tensor want = maximum ? max_pool2d(x, o) : avg_pool2d(x, o);
+          const Tensor dy = normal(want.shape(), 2, type);
+          Tensor leaf = x.detach().clone();
+          leaf.requires_grad();
+          sum(mul(maximum ? max_pool2d(leaf, o) : avg_pool2d(leaf, o), dy)).backward();
+          Tensor y = Tensor::empty(want.shape(), type), taken = Tensor::empty(want.shape(), DType::u8), dx = Tensor::empty(s, type);
+          if (maximum) {
+            fused::max_pool(p, x.detach(), y, taken);
+            fused::max_pool_back(p, dy, taken, dx);
+            expect_same_bits(y, want, "max");
+          } else {
+            fused::avg_pool(p, x.detach(), y);
+            fused::avg_pool_back(p, dy, dx);
+            expect_close(y, want, rounding(type), 1e-6, "average");
+          }
+          expect_close(dx, leaf.grad(), rounding(type), 1e-6, "dx");
+        }
+      }
+  Tensor big = Tensor::full({1, 4, 4, 8}, -std::numeric_limits<float>::infinity()), y = Tensor::empty({1, 2, 2, 8}), taken = Tensor::empty({1, 2, 2, 8}, DType::u8);
+  fused::max_pool({1, 4, 4, 8, 2, 2, 3, 2, 1}, big, y, taken);
+  EXPECT_EQ(taken.span<std::uint8_t>()[0], 4);                  // the first tap inside, as the op
+  EXPECT_EQ(taken.span<std::uint8_t>()[31], 0);
+}
+
 TEST(GlobalAverage, IsTheOpAndItsGradient) {
   for (const Shape& s : {Shape{3, 7, 7, 64}, Shape{2, 1, 3, 11}, Shape{2, 2, 2, 8}})
     for (const DType type : {DType::f32, DType::bf16}) {

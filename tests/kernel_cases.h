@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "gossamer/core/backend.h"
 #include "gossamer/core/f16.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/fused_update.h"
@@ -78,6 +79,19 @@ inline Results stem_case(Device d, const Shape& shape, DType type) {
   fused::stem_weight(w, filters);
   fused::stem_weight_grad(filters, dw);
   return {{"y", y}, {"dx", dx}, {"d_gamma", s}, {"d_beta", h}, {"pairs", pairs}, {"filters", filters}, {"dw", dw}};
+}
+
+inline Results pool_case(Device d, const Shape& s, DType type, int kernel, int stride, int padding) {
+  const PoolGeometry p{s[0], s[1], s[2], s[3], (s[1] + 2 * padding - kernel) / stride + 1, (s[2] + 2 * padding - kernel) / stride + 1, kernel, stride, padding};
+  const Shape pooled{p.n, p.ho, p.wo, p.c};
+  const Tensor x = on(d, normal(s, 1, type)), dy = on(d, normal(pooled, 2, type));
+  Tensor y = Tensor::empty(pooled, type, d), mean = Tensor::empty(pooled, type, d), taken = Tensor::empty(pooled, DType::u8, d), dx = Tensor::empty(s, type, d),
+         d_mean = Tensor::empty(s, type, d);
+  fused::max_pool(p, x, y, taken);
+  fused::max_pool_back(p, dy, taken, dx);
+  fused::avg_pool(p, x, mean);
+  fused::avg_pool_back(p, dy, d_mean);
+  return {{"max", y}, {"dx", dx}, {"average", mean}, {"d_average", d_mean}};
 }
 
 inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
@@ -153,11 +167,12 @@ inline std::vector<KernelCase> kernel_cases() {
   for (const DType type : {DType::f32, DType::bf16}) {
     const std::string t = name_of(type);
     const double relative = 2 * rounding(type);
-    for (const Shape& shape : {Shape{32, 28, 28, 64}, Shape{4, 7, 7, 2048}, Shape{3, 5, 5, 24}, Shape{2, 9, 3, 13}, Shape{1000, 3}})
+    for (const Shape& shape : {Shape{8, 28, 28, 64}, Shape{4, 7, 7, 2048}, Shape{3, 5, 5, 24}, Shape{2, 9, 3, 13}, Shape{1000, 3}})
       for (const Relu relu : {Relu::none, Relu::factors, Relu::bits, Relu::output})
         add("norm" + shape.str() + t + "relu" + std::to_string(static_cast<int>(relu)), [=](Device d) { return norm_case(d, shape, type, relu); }, relative, 1e-2);
     for (const Shape& shape : {Shape{8, 14, 14, 256}, Shape{3, 3, 3, 11}}) add("projection" + shape.str() + t, [=](Device d) { return projection_case(d, shape, type); }, relative, 1e-2);
     for (const Shape& shape : {Shape{4, 56, 56, 64}, Shape{2, 7, 9, 5}}) add("stem" + shape.str() + t, [=](Device d) { return stem_case(d, shape, type); }, relative, 1e-2);
+    for (const Shape& shape : {Shape{2, 28, 28, 64}, Shape{2, 7, 9, 5}}) add("pool" + shape.str() + t, [=](Device d) { return pool_case(d, shape, type, 3, 2, 1); }, relative, 1e-5);
     for (const i64 classes : {1000, 10}) add("head" + std::to_string(classes) + t, [=](Device d) { return head_case(d, type, classes, classes == 10 ? 13 : 64); }, relative, 1e-5);
     for (const bool pairs : {false, true}) add(std::string("input") + (pairs ? "pairs" : "plain") + t, [=](Device d) { return input_case(d, type, pairs); }, relative, 1e-4);
   }
