@@ -39,6 +39,24 @@ TEST(GpuEdge, TwoWorkersExchangeAndBothApplyIt) {
   }
 }
 
+// Both begin at once, with and without a channel: all of their first letters cross.
+TEST(GpuEdge, BothSidesProposingAtOnceIsOneExchange) {
+  GpuWorld w({});
+  for (int round = 0; round < 3; ++round) {
+    begin_both(w);
+    for (const int i : {0, 1}) {
+      while (w.machine.step(i)) {}
+      w.poll(i);
+    }
+    ASSERT_EQ((w.mail[{0, 1}].size()), 1u);
+    ASSERT_EQ((w.mail[{1, 0}].size()), 1u);
+    ASSERT_TRUE(w.run_until([&] { return w.idle(); }));
+    ASSERT_EQ(w.applied(), 2 * (round + 1));
+    ASSERT_EQ(w.machine.live_communicators(0), 1);
+  }
+  end_well(w);
+}
+
 TEST(GpuEdge, TheChannelIsOpenedOnceAndUsedAgain) {
   GpuWorld w({});
   for (int round = 0; round < 5; ++round) exchange(w);

@@ -6,6 +6,7 @@
 #include "gossamer/dist/clock.h"
 #include "gossamer/dist/gpu_carrier.h"
 #include "gossamer/dist/nccl_channel.h"
+#include "gossamer/dist/nccl_port.h"
 
 namespace gossamer::dist {
 namespace {
@@ -182,6 +183,12 @@ TEST(GpuPayload, SaysWhatIsWrongWithACall) {
   EXPECT_THROW(payload.settle(Seconds(0)), DistError);
   payload.abort(1);
   payload.settle(Seconds(60));
+}
+
+TEST(Nccl, IsFoundOrItIsSaidWhyNot) {
+  const std::string version = nccl_version();
+  EXPECT_TRUE(version.starts_with("2.") || version.find("NCCL") != std::string::npos) << version;
+  RecordProperty("nccl", version);
 }
 
 TEST(GpuLetter, DamagedBytesAreRefused) {
