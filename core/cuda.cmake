@@ -98,7 +98,7 @@ function(gossamer_cuda_sources target)
     endif()
     add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d VERBATIM
       COMMAND ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG ${gencode} ${warnings} -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact}
-        -DGOSSAMER_HAS_CUDA -I${CMAKE_BINARY_DIR}/include -isystem ${CUDA_INCLUDE} -MD -MF ${object}.d -c ${file} -o ${object}
+        ${GOSSAMER_CUDA_FLAGS} -DGOSSAMER_HAS_CUDA -I${CMAKE_BINARY_DIR}/include -isystem ${CUDA_INCLUDE} -MD -MF ${object}.d -c ${file} -o ${object}
       COMMENT "nvcc ${stem}")
     list(APPEND objects ${object})
   endforeach()
