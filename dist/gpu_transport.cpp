@@ -21,9 +21,9 @@ struct Setup {
     const DType type = o.wire == "f16" ? DType::f16 : DType::f32;
     own = Tensor::empty({size}, type, device);
     theirs = Tensor::empty({size}, type, device);
-    staging = std::make_unique<HostStaging>(group, port, own, theirs);
     mailbox = o.transport == "host" ? nullptr : group.mailbox();
     if (mailbox == nullptr) {
+      staging = std::make_unique<HostStaging>(group, port, own, theirs);
       if (o.log) o.log("exchanges go over the host" + std::string(o.transport == "host" ? "" : ": these workers share a process"));
       return;
     }
