@@ -117,7 +117,7 @@ struct JoinPieces {                      // out[0] is the first piece: the sum r
 };
 #ifdef __CUDACC__
 inline constexpr int kSumThreads = 256;
-// Adds the values of a block's threads in a fixed order; the first thread has the sum.
+// Adds the values of a block's threads in a fixed order; the first thread gets the sum.
 __device__ inline double sum_of_block(double value) {
   __shared__ double shared[kSumThreads];
   shared[threadIdx.x] = value;
@@ -125,7 +125,7 @@ __device__ inline double sum_of_block(double value) {
     __syncthreads();
     if (static_cast<int>(threadIdx.x) < width) shared[threadIdx.x] += shared[threadIdx.x + width];
   }
-  return shared[0];
+  return threadIdx.x == 0 ? shared[0] : 0;
 }
 template <class F> __global__ void sum_piece_kernel(i64 n, i64 pieces, F f, double* out) {
   for (i64 p = blockIdx.x; p < pieces; p += gridDim.x) {

@@ -151,7 +151,7 @@ template <class Op, Part part>
 void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a, const Tensor& b, Tensor& y) {
   const DType type_g = g.defined() ? g.dtype() : y.dtype(), type_a = type_g, type_b = b.defined() ? b.dtype() : DType::f32;
   with_floating(y.dtype(), op, [&]<class Y>() {
-    with_floating(type_a, op, [&]<class A>() {
+    const auto with_a = [&]<class A>() {
       with_floating(type_b, op, [&]<class B>() {
         const auto run = [&]<bool one>() {
           const Binary<Op, part, one, Y, A, A, B> f{g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
@@ -166,7 +166,10 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
         else
           run.template operator()<false>();
       });
-    });
+    };
+    // The value has the type of a, da that of g: only db mixes types.
+    if constexpr (part == Part::db) with_floating(type_a, op, with_a);
+    else with_a.template operator()<Y>();
   });
 }
 
