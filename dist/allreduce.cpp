@@ -8,6 +8,7 @@
 #include "gossamer/core/update.h"
 #include "gossamer/dist/clock.h"
 #include "gossamer/dist/finish.h"
+#include "gossamer/dist/gpu_collectives.h"
 
 namespace gossamer::dist {
 namespace {
@@ -65,9 +66,9 @@ bool AllReduceMethod::catch_up(Collectives& all) {
   const bool equal = std::all_of(first, last, [&](double s) { return s == 0 || s == *ahead; });
   if (equal) return false;
   const int root = static_cast<int>(ahead - first);
-  all.broadcast(params_.values().span<float>(), root);
+  broadcast(params_.values(), all, root);
   for (const NamedTensor& state : optimizer_.state())
-    if (state.tensor.dtype() == DType::f32) all.broadcast(state.tensor.span<float>(), root);
+    if (state.tensor.dtype() == DType::f32) broadcast(state.tensor, all, root);
   params_.refresh();
   const bool behind = static_cast<double>(steps_) + 1 < *ahead;
   steps_ = static_cast<i64>(*ahead) - 1;

@@ -13,4 +13,11 @@ inline void all_reduce_sum(const Tensor& x, Collectives& all) {
   Tensor(x).copy_from(host);
 }
 
+inline void broadcast(const Tensor& x, Collectives& all, int root) {
+  if (x.device().is_cpu()) return all.broadcast(x.span<float>(), root);
+  const Tensor host = x.to(Device::cpu());
+  all.broadcast(host.span<float>(), root);
+  Tensor(x).copy_from(host);
+}
+
 }  // namespace gossamer::dist
