@@ -145,8 +145,8 @@ Rate measure_loader(std::shared_ptr<const data::Dataset> set, const Work& work, 
   const double cpu = cpu_now(CLOCK_PROCESS_CPUTIME_ID), wall = wall_now();
   do {
     const data::Batch b = loader.next();
-    if (b.images.defined()) rate.images += b.images.shape(0);
-  } while (wall_now() - wall < seconds);
+    if (b.images.defined()) rate.images += b.images.shape(0);      // else: the end of an epoch
+  } while (wall_now() - wall < seconds || rate.images == 0);
   rate.cpu_s = cpu_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   rate.wall_s = wall_now() - wall;
   return rate;
