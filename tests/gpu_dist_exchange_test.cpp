@@ -112,7 +112,7 @@ class GpuWorkers : public testing::Test {
       pids.push_back(pid);
     }
     std::vector<int> codes(pids.size(), -1);
-    const double limit = wall_seconds() + 100;
+    const double limit = wall_seconds() + 40;
     for (std::size_t i = 0; i < pids.size(); ++i) {
       int status = 0;
       while (waitpid(pids[i], &status, WNOHANG) == 0) {
