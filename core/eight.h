@@ -162,13 +162,14 @@ struct Tiles {
 
   struct Place {
     i64 part, first, col;                 // the block's part; the thread's first row; its first column
-    int count;                            // its columns: 8, less at the edge, 0: the thread has nothing to do
+    int count;                            // its columns: 8, less at the edge; 0: nothing to do (its column is then 0, which exists)
   };
   GOSSAMER_HD Place place(i64 block, int thread) const {
     const i64 part = block / strips;
     const int strip = static_cast<int>(block - part * strips), y = thread / across, x = thread - y * across;
     const i64 col = (static_cast<i64>(strip) * across + x) * 8, left = cols - col;
-    return {part, part * down + y, col, y >= down || left <= 0 ? 0 : left < 8 ? static_cast<int>(left) : 8};
+    if (y >= down || left <= 0) return {part, 0, 0, 0};
+    return {part, part * down + y, col, left < 8 ? static_cast<int>(left) : 8};
   }
   // load(row) for `batch` rows at once, so that their loads are under way together, then use(row, what was loaded).
   template <int batch, class Load, class Use> GOSSAMER_HD void for_rows(const Place& p, Load load, Use use) const {

@@ -284,6 +284,8 @@ TEST(Tiles, CoverEveryElementOnceWhateverTheShape) {
         for (i64 block = 0; block < t.blocks(); ++block)
           for (int thread = 0; thread < Tiles::threads; ++thread) {
             const Tiles::Place p = t.place(block, thread);
+            ASSERT_LT(p.col, cols) << "threads without work still read the factors of their column";
+            ASSERT_LE(p.count == 0 && cols % 8 == 0 ? p.col + 8 : p.col + p.count, cols);
             t.for_rows<3>(p, [](i64 r) { return r; }, [&](i64 r, i64) {
               for (int j = 0; j < p.count; ++j) ++seen[static_cast<std::size_t>(r * cols + p.col + j)];
             });
