@@ -43,6 +43,7 @@ std::uint64_t machine_id() {
 }
 
 CudaPeerMemory::CudaPeerMemory(Tensor snapshot) : snapshot_(std::move(snapshot)) {
+  const cuda::UseDevice use(snapshot_.device());
   const auto [base, bytes] = allocation_of(snapshot_.data());
   Block whole;
   whole.data = base;

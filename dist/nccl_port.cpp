@@ -7,6 +7,7 @@
 #ifdef GOSSAMER_HAS_NCCL
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -26,6 +27,7 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1));
 struct Ends {
   std::mutex mutex;
   std::map<NcclPort::Comm, bool> gone;
+  std::deque<std::string> names;             // NCCL may keep the pointer
 };
 
 class RealNccl final : public NcclPort {
@@ -59,9 +61,8 @@ class RealNccl final : public NcclPort {
       config.minCTAs = 1;
       config.maxCTAs = options.most_ctas;
     }
-    const std::string name = options.name;
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 3)
-    config.commName = name.c_str();
+    config.commName = ends_->names.emplace_back(options.name).c_str();
     if (ranks == 2 && options.most_ctas > 0) config.nChannelsPerNetPeer = std::min(options.most_ctas, 2);
 #endif
     ncclUniqueId unique;
