@@ -13,6 +13,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/evaluate.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/backend_cuda.h"
@@ -69,7 +70,8 @@ class Feed {
     const auto set = data::open({o.data});
     classes_ = static_cast<i64>(set->classes().size());
     const data::Augment crop = o.eval ? data::Augment::none : side <= 64 ? data::Augment::pad_crop_flip : data::Augment::resized_crop_flip;
-    loader_ = std::make_unique<data::Loader>(set, data::LoaderOptions{.batch = o.batch, .size = side, .augment = crop, .threads = o.data_threads});
+    loader_ = std::make_unique<data::Loader>(set, data::LoaderOptions{.batch = o.batch, .size = side, .augment = crop, .threads = o.data_threads,
+                                                                           .background = o.threads + o.data_threads > cores()});
   }
   Input next() {
     if (!loader_) return fixed_;

@@ -35,7 +35,9 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dis
                         .world = place.size,
                         .shard = shares_epochs(c),
                         .seed = static_cast<std::uint64_t>(c.train.seed),
-                        .strict = c.data.strict_images};
+                        .strict = c.data.strict_images,
+                        // With a core for everybody nobody has to give way, and other programs can't starve the data threads.
+                        .background = place.local_size * (compute_threads_for(c, place.local_size) + data_threads_for(c, place.local_size)) > cores()};
   for (std::size_t i = 1; i < c.data.augment.size(); ++i) {
     o.steps.push_back(data::parse_pixel_step(c.data.augment[i]));
     if (auto* erasing = std::get_if<data::RandomErasing>(&o.steps.back()))      // becomes 0 once normalized
