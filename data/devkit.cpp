@@ -64,7 +64,7 @@ std::uint64_t unsigned_at(Span bytes, std::size_t width, std::size_t i) {
 
 // The numbers of an element, whichever type they were packed into.
 std::vector<double> numbers(const Element& e, const std::string& file) {
-  constexpr std::size_t width[]{0, 1, 1, 2, 2, 4, 4, 4, 0, 8};
+  constexpr std::size_t width[]{0, 1, 1, 2, 2, 4, 4, 4, 0, 8, 0, 0, 8, 8};
   std::vector<double> values;
   const std::size_t w = e.type < std::size(width) ? width[e.type] : 0;
   check<DataError>(w > 0 || e.data.empty(), file, ": MATLAB type ", e.type, " in meta.mat is not understood");
@@ -76,6 +76,7 @@ std::vector<double> numbers(const Element& e, const std::string& file) {
     if (e.type == 1) value = static_cast<std::int8_t>(bits);
     if (e.type == 3) value = static_cast<std::int16_t>(bits);
     if (e.type == 5) value = static_cast<std::int32_t>(bits);
+    if (e.type == 12) value = static_cast<double>(static_cast<std::int64_t>(bits));
     values.push_back(value);
   }
   return values;
