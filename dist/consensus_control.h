@@ -27,6 +27,7 @@ class ConsensusControl final : public Method, private ControlledWorkers {
  private:
   std::optional<Measured> measure(bool gradients) override;
   void gossip() override { moved_ = method_->gossip(); }
+  void keep_part(double part) override { method_->keep_part_of_gossip(part); }
   bool average_exactly() override { return method_->average_exactly(); }
   double steps() const override;
 

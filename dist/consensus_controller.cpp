@@ -1,4 +1,4 @@
-// Measure, gossip, measure again.
+// Measure, gossip, measure again; and of the last round keep as much as it takes.
 #include "gossamer/dist/consensus_controller.h"
 
 #include <algorithm>
@@ -33,6 +33,13 @@ ControlTally& ControlTally::operator+=(const ControlTally& other) {
   return *this;
 }
 
+// The smaller root of theta^2 p^2 - (theta^2 + before^2 - after^2) p + before^2 - target^2, in the form that also holds for theta = 0.
+double part_of_round(double before, double after, double theta, double target) {
+  const double a = theta * theta, fall = before * before - after * after, wanted = before * before - target * target;
+  const double root = std::sqrt((a - fall) * (a - fall) + 4 * a * (fall - wanted));
+  return std::clamp(2 * wanted / (a + fall + root), 0.0, 1.0);
+}
+
 ConsensusController::ConsensusController(const ConsensusControlOptions& options) : options_(options) {
   const bool plateau = options.target == "plateau";
   check<ConfigError>(plateau || online(), "consensus-control: target \"", options.target, "\" is unknown; known are: plateau, online");
@@ -65,10 +72,15 @@ void ConsensusController::control(ControlledWorkers& workers) {
       distance_ = 0;
       break;
     }
+    const double before = now->distance;
     workers.gossip();
     if (!(now = measure(workers))) return;
     ++tally_.gossip;
     theta_ = now->theta;
+    if (!(now->distance <= target_)) continue;
+    workers.keep_part(part_of_round(before, now->distance, theta_, target_));
+    distance_ = target_;
+    break;
   }
   if (target_ > 0) tally_.count(distance_, target_);
 }

@@ -5,6 +5,10 @@
 // target "plateau": the run has phases; at the start of each the distance without control, Xi_max, is measured, and the phase aims at a
 // fraction of it. "online": factor * learning rate * (mean gradient norm, smoothed), with nothing to measure first.
 // A fraction of 0, or a target that `most` gossip steps do not reach, is met by an exact average (all-reduce).
+//
+// Ours, not the paper's: the last round is made lazy. Whole rounds end somewhere below the target, as far as one round takes Xi; of the round
+// that gets below it workers keep only the part that ends at the target: W_part = (1 - part) I + part W, whose columns (and rows) sum to 1 as
+// W's do. So Xi is kept at its target, not under it: a little more distance, and a few more rounds, than gossip on until it is less.
 #pragma once
 
 #include <optional>
@@ -39,6 +43,7 @@ class ControlledWorkers {
   virtual ~ControlledWorkers() = default;
   virtual std::optional<Measured> measure(bool gradients) = 0;      // none after a death: everything begins anew then, see forget()
   virtual void gossip() = 0;                                        // one more round of mixing
+  virtual void keep_part(double part) = 0;                          // of that round: x <- x + part (x' - x), x as it was before; 0 to 1
   virtual bool average_exactly() = 0;                               // false if a death came in between
   virtual double steps() const = 0;                                 // of the whole run; 0: it has no end
 };
@@ -46,15 +51,21 @@ class ControlledWorkers {
 // What control has done so far, and what that took.
 struct ControlTally {
   i64 steps = 0;                       // local steps after which there was a target
-  i64 near = 0;                        // of those: Xi was within 20 % of it in the end
+  i64 near = 0;                        // of those: Xi was within 20 % of it in the end; after a lazy round it is the target, by computation
   double ratio_sum = 0;                // of Xi / target over those steps, after control
   double least = 0, most = 0;          // Xi / target
-  i64 gossip = 0, exact_averages = 0;  // rounds and all-reduces beyond the method's own
+  i64 gossip = 0, exact_averages = 0;  // rounds (a lazy one is one) and all-reduces beyond the method's own
   i64 measurements = 0;                // all-reduces of 8 KB
   double ratio() const { return steps > 0 ? ratio_sum / static_cast<double>(steps) : 0; }
   void count(double distance, double target);
   ControlTally& operator+=(const ControlTally&);
 };
+
+// The part of a round after which the distance is `target`, if it was `before` and is `after` with the whole round, and the round moved workers
+// by `theta` (all as in Measured; after <= target < before). With d' = W d the differences from the mean, theta^2 = mean |d' - d|^2, so
+//   mean |(1 - part) d + part d'|^2 = (1 - part) before^2 + part after^2 - part (1 - part) theta^2:
+// what is measured anyway says it exactly. (Push-sum: where its weights are all 1, as on regular rounds; else nearly.) Above 0, at most 1.
+double part_of_round(double before, double after, double theta, double target);
 
 class ConsensusController {
  public:
@@ -63,7 +74,7 @@ class ConsensusController {
   void forget();                                                    // all workers begin again: measure first, no target
   double target() const { return target_; }                         // 0: none now
   double distance() const { return distance_; }                     // after the last step; below 0: not known yet
-  double theta() const { return theta_; }                           // of the last gossip step
+  double theta() const { return theta_; }                           // of the last gossip step, whole
   const ControlTally& tally() const { return tally_; }
 
  private:

@@ -34,6 +34,13 @@ void SgpMethod::mix_round() {
   receive();
 }
 
+// u and w go back alike, z = u / w by what is left of them: (1 - part) w z + part w' z' over (1 - part) w + part w'.
+double SgpMethod::part_of_values(double part) {
+  const double after = part * static_cast<double>(weight_.item()), weight = (1 - part) * weight_before_ + after;
+  weight_.fill(static_cast<float>(weight));
+  return after / weight;
+}
+
 void SgpMethod::send() {
   const i64 size = params_.size();
   send_.slice(0, size).copy_from(params_.values());
@@ -54,7 +61,8 @@ void SgpMethod::receive() {
   };
   const auto lost = [&](const RoundExchange::Part& p) { kept += p.share; };      // what was not taken stays here
   const double own = arrivals(0, values, use, lost);
-  const PushSum sum = push_sum((own + kept) * static_cast<double>(weight_.item()), incoming);
+  weight_before_ = static_cast<double>(weight_.item());
+  const PushSum sum = push_sum((own + kept) * weight_before_, incoming);
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto share = static_cast<float>(sum.share(others[i].first));
     if (i == 0) weighted_sum(values, static_cast<float>(sum.own), share, others[i].second);

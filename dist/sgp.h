@@ -20,6 +20,7 @@ class SgpMethod final : public SynchronousMethod {
   void update(double learning_rate) override;
   void launch_ahead() override;
   void mix_round() override;
+  double part_of_values(double part) override;
   void take_in() override {
     if (pending(0)) receive();
   }
@@ -29,6 +30,7 @@ class SgpMethod final : public SynchronousMethod {
 
   Tensor send_;                          // [size + 1]: z, w
   Tensor weight_;                        // f32 [1], as it travels
+  double weight_before_ = 1;             // the last receive()
   bool resumed_ = false;
 };
 

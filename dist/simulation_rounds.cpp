@@ -108,6 +108,10 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
     }
     theta_ = std::sqrt(moved / workers_);
   }
+  void keep_part(double part) override {
+    for (std::size_t k = 0; k < x_.size(); ++k) x_[k] = part * x_[k] + (1 - part) * mixed_[k];
+    for (std::size_t i = 0; i < weight_.size(); ++i) weight_[i] = part * weight_[i] + (1 - part) * mixed_weight_[i];
+  }
   bool average_exactly() override {
     average();
     return true;

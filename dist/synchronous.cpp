@@ -189,6 +189,13 @@ double SynchronousMethod::gossip() {
   return squared_distance(params_.values(), before_);
 }
 
+void SynchronousMethod::keep_part_of_gossip(double part) {
+  if (alone() || part == 1) return;
+  Tensor values = params_.values();
+  const double share = part_of_values(part);
+  weighted_sum(values, static_cast<float>(share), static_cast<float>(1 - share), before_);
+}
+
 // --- events -----------------------------------------------------------------------------------------------------------------------
 void SynchronousMethod::handle(const Event& e) {
   switch (e.kind) {

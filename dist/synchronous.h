@@ -36,6 +36,9 @@ class SynchronousMethod : public Method {
   }
   // One more round, waited for. Returns |x' - x|^2 of this worker.
   double gossip();
+  // Of the round of the last gossip(), if nothing came after it: x <- x + part (x' - x). All workers take the same part, 0 to 1: then sums
+  // over workers stay what they are.
+  void keep_part_of_gossip(double part);
   // Replaces values() by their mean over all living workers, each with its weight_in_mean(): so the mean stays what it was, and the weights
   // stay too. False if a death came in between (then it did not happen).
   bool average_exactly();
@@ -53,6 +56,7 @@ class SynchronousMethod : public Method {
   virtual void update(double learning_rate) = 0;       // the step's update, and the mixing that belongs to it
   virtual void launch_ahead() {}                       // begins what runs beside the next step
   virtual void mix_round();                            // one round over all values, waited for
+  virtual double part_of_values(double part) { return part; }              // keep_part_of_gossip(): what it means for values()
   virtual void take_in();                              // the end: mixes what is still on its way, since some others may have done so
   virtual void begin_anew() {}                         // rounds begin at 0 with the living
   virtual std::optional<double> weight_in_mean() const { return {}; }      // push-sum: the mean is sum w x / sum w; none: 1 each
@@ -113,7 +117,7 @@ class SynchronousMethod : public Method {
   EdgeStatistics edges_;
   std::map<int, ExchangeRecord> round_records_;        // of the round being mixed: its slots together
   double squared_distance_ = -1;
-  Tensor before_;                                      // gossip(): x
+  Tensor before_;                                      // gossip(): x. Only with consensus control
 };
 
 }  // namespace gossamer::dist

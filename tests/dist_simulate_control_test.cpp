@@ -34,17 +34,19 @@ TEST(SimulatedControl, KeepsTheDistanceOfARingOf16AtItsTargetByPhase) {
   const auto& xi = r.control->xi;
   const auto& target = r.control->target;
   const double plateau = .1 * std::sqrt(2.4096 * 64);           // T26
-  int seen[2] = {};
+  int seen[2] = {}, near = 0;
   for (std::size_t k = 0; k < xi.size(); ++k) {
     if (target[k] == 0) continue;
     const bool later = r.time[k] > .75 * 800;
     ++seen[later];
     EXPECT_NEAR(target[k], (later ? .25 : .5) * plateau, .15 * target[k]) << r.time[k];
-    EXPECT_NEAR(xi[k], target[k], .2 * target[k]) << r.time[k];
+    EXPECT_LE(xi[k], target[k] * (1 + 1e-9)) << r.time[k];
+    near += xi[k] > target[k] * (1 - 1e-9);
   }
   EXPECT_GT(seen[0], 20);
   EXPECT_GT(seen[1], 20);
-  EXPECT_EQ(r.control->tally.near, r.control->tally.steps) << "every step, not only those that are sampled";
+  EXPECT_GT(near, .95 * (seen[0] + seen[1])) << "the last round stops at the target";
+  EXPECT_GT(static_cast<double>(r.control->tally.near), .95 * static_cast<double>(r.control->tally.steps));
   EXPECT_EQ(r.control->tally.exact_averages, 0);
   RecordProperty("ratio", std::to_string(r.control->tally.ratio()));
   RecordProperty("gossip", std::to_string(r.control->tally.gossip));
@@ -54,15 +56,45 @@ TEST(SimulatedControl, KeepsTheDistanceOfARingOf16AtItsTargetByPhase) {
   EXPECT_EQ(r.control->tally.measurements, r.control->tally.gossip + 800);
 }
 
+// The distance itself after each step, not what the controller thinks of it.
+TEST(SimulatedControl, KeepsARingOf16NearItsTargetInNearlyAllSteps) {
+  for (const ConsensusControlOptions& control : {ConsensusControlOptions{.fractions = {.5}, .measure = .1},
+                                                 ConsensusControlOptions{.fractions = {.25}, .measure = .1},
+                                                 ConsensusControlOptions{.target = "online", .factor = 1}}) {
+    SimulationOptions o = controlled(16, control);
+    o.dims = 64, o.steps = kSteps;
+    const SimulationPlan plan = plan_simulation(o);
+    const auto problem = make_quadratic(o.workers, {.dims = 64, .curvature = 0, .heterogeneity = 0, .noise = 1});
+    const auto simulation = make_simulation(plan, problem.get(), 0);
+    int near = 0, steps = 0;
+    double ratio = 0;
+    for (int k = 1; k <= kSteps; ++k) {
+      simulation->run_until(k);
+      const double target = simulation->controller()->target();
+      if (target == 0) continue;
+      ++steps;
+      ratio += std::sqrt(simulation->distance() * 64) / target;
+      near += std::abs(std::sqrt(simulation->distance() * 64) / target - 1) <= .2;
+    }
+    EXPECT_GT(steps, .85 * kSteps);
+    EXPECT_GE(near, .95 * steps);
+    EXPECT_EQ(near, simulation->controller()->tally().near);
+    EXPECT_NEAR(ratio / steps, simulation->controller()->tally().ratio(), 1e-6);
+    const std::string name = control.target == "online" ? "online" : control.fractions[0] == .5 ? "half" : "quarter";
+    RecordProperty(name + "_near", std::to_string(1. * near / steps));
+    RecordProperty(name + "_ratio", std::to_string(ratio / steps));
+    RecordProperty(name + "_gossip", std::to_string(static_cast<double>(simulation->controller()->tally().gossip) / steps));
+  }
+}
+
 TEST(SimulatedControl, KeepsTheDistanceOfARingOf16AtItsTargetOnline) {
   const TrainingResult r = run(controlled(16, {.target = "online", .factor = 1}));
   EXPECT_NEAR(r.control->target.back(), .1 * std::sqrt(64.0), .05 * r.control->target.back());      // |g| is sqrt(64) in the mean
-  // A round is not divisible: here the one that brings Xi below the target takes it a fifth further now and then.
   const ControlTally& t = r.control->tally;
-  EXPECT_NEAR(t.ratio(), 1, .2);
+  EXPECT_NEAR(t.ratio(), 1, .05);
   EXPECT_LE(t.most, 1);
-  for (std::size_t k = 10; k < r.control->xi.size(); ++k) EXPECT_GT(r.control->xi[k], .7 * r.control->target[k]) << r.time[k];
-  EXPECT_GT(static_cast<double>(t.near), .9 * static_cast<double>(t.steps));
+  for (std::size_t k = 10; k < r.control->xi.size(); ++k) EXPECT_GT(r.control->xi[k], .8 * r.control->target[k]) << r.time[k];
+  EXPECT_GT(static_cast<double>(t.near), .95 * static_cast<double>(t.steps));
   EXPECT_EQ(t.steps, kSteps);
   EXPECT_GT(t.gossip, 0);
   EXPECT_EQ(t.exact_averages, 0);
