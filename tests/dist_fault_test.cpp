@@ -184,7 +184,7 @@ TEST_P(Phases, ADeathThereStopsNobody) {
     auto method = make_method("a2cid2", q.params, q.sgd, rank == 1 ? static_cast<Group&>(group) : inner, make_graph("ring", 4), options_for(4, 200));
     while (!method->done() && inner.control().alive(rank)) {
       q.gradient(.01f);
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      std::this_thread::sleep_for(std::chrono::microseconds(died ? 200 : 2000));      // time to get there on a full machine
       method->step(.05);
     }
     if (!inner.control().alive(rank)) return;
