@@ -15,11 +15,11 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/data/augment.h"
-#include "gossamer/data/codec.h"
+#include "gossamer/data/augment/augment.h"
+#include "gossamer/data/codec/codec.h"
 #include "gossamer/data/dataset.h"
-#include "gossamer/data/loader.h"
-#include "gossamer/data/resize.h"
+#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/codec/resize.h"
 
 namespace gossamer::apps {
 namespace {

@@ -9,7 +9,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/data/image.h"
+#include "gossamer/data/codec/image.h"
 
 namespace gossamer::apps {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/dist/simulation_problems.h"
+#include "gossamer/dist/simulation/simulation_problems.h"
 
 namespace gossamer::apps {
 
@@ -16,7 +16,7 @@ struct TrainCommand {
   std::string ssh;                      // the command that reaches the others; empty: GOSSAMER_SSH, else ssh
   std::string resume;                   // a run's folder or one of its checkpoints
   std::string record, replay;           // the same as run.record=…, run.replay=…
-  std::string inject;                   // faults on purpose (dist/inject.h): the same as dist.inject=…
+  std::string inject;                   // faults on purpose (dist/group/inject.h): the same as dist.inject=…
   bool dry_run = false, strict_images = false, json = false;
   bool worker = false;                  // started by our own launcher: the run's folder and configuration are ready
 };
@@ -45,7 +45,7 @@ struct GraphCommand {
 };
 int graph(const GraphCommand&);
 
-// Networks of workers in simulated time (dist/simulator.h). mode: consensus, quadratic, logreg, timeline, exchanges.
+// Networks of workers in simulated time (dist/simulation/simulator.h). mode: consensus, quadratic, logreg, timeline, exchanges.
 struct SimulateCommand {
   std::string mode;
   dist::SimulationOptions options;

@@ -156,7 +156,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("dist.transport", c.dist.transport, "between GPUs: auto (the quicker of the two, measured on each edge) | peercopy (one machine) | nccl | host");
   f("dist.wire", c.dist.wire, "f32 | f16: what exchanges between GPUs send");
   f("dist.nccl_ctas", c.dist.nccl_ctas, "multiprocessors that an NCCL exchange may take: 2 for a network, 4 or 8 for NVLink");
-  f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/inject.h)");
+  f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/group/inject.h)");
 }
 
 // At most one *.toml among the arguments, first; then key=value. ConfigError with file, line and column; the nearest key is proposed.

@@ -6,9 +6,9 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/data_progress.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/data/index_file.h"
-#include "gossamer/data/packed.h"
-#include "gossamer/data/sources.h"
+#include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/formats/packed.h"
+#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::apps {
 

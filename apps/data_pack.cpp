@@ -4,7 +4,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/data_progress.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/data/pack.h"
+#include "gossamer/data/formats/pack.h"
 
 namespace gossamer::apps {
 

@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/finding.h"
-#include "gossamer/core/cublas_gemm.h"
+#include "gossamer/core/cuda/cublas_gemm.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cudnn_plan.h"
+#include "gossamer/core/cuda/cudnn_plan.h"
 #include "gossamer/core/dynamic_library.h"
 #include "gossamer/core/error.h"
 

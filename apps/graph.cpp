@@ -8,8 +8,8 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/rounds.h"
-#include "gossamer/dist/spectrum.h"
+#include "gossamer/dist/synchronous/rounds.h"
+#include "gossamer/dist/graph/spectrum.h"
 
 namespace gossamer::apps {
 namespace {

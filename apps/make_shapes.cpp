@@ -6,7 +6,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/data/shapes.h"
+#include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::apps {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/dist/launch.h"
+#include "gossamer/dist/launch/launch.h"
 
 namespace gossamer::apps {
 

@@ -9,8 +9,8 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/tally.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/simulation_consensus.h"
-#include "gossamer/dist/simulation_timeline.h"
+#include "gossamer/dist/simulation/simulation_consensus.h"
+#include "gossamer/dist/simulation/simulation_timeline.h"
 
 namespace gossamer::apps {
 namespace {

@@ -18,7 +18,7 @@
 
 #include "gossamer/apps/crew.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch.h"
+#include "gossamer/dist/launch/launch.h"
 
 namespace gossamer::apps {
 namespace {

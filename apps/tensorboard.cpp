@@ -1,11 +1,13 @@
 // See tensorboard.h. Formats: tensorflow/core/lib/io/record_writer.h, core/util/event.proto, core/framework/summary.proto.
 #include "gossamer/apps/tensorboard.h"
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <fstream>
+#include <span>
 #include <unistd.h>
+
+#include "gossamer/data/hash.h"
 
 namespace gossamer::apps {
 namespace {
@@ -37,26 +39,9 @@ std::string host_name() {
   return name[0] ? name : "localhost";
 }
 
-std::uint32_t masked_crc(std::string_view bytes) {
-  const std::uint32_t crc = crc32c(bytes);
-  return std::rotr(crc, 15) + 0xa282ead8u;
-}
+std::uint32_t masked_crc(std::string_view bytes) { return data::masked(data::crc32c(std::as_bytes(std::span(bytes)))); }
 
 }  // namespace
-
-std::uint32_t crc32c(std::string_view bytes) {
-  static const auto table = [] {
-    std::array<std::uint32_t, 256> t{};
-    for (std::uint32_t i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int bit = 0; bit < 8; ++bit) t[i] = t[i] & 1 ? t[i] >> 1 ^ 0x82f63b78u : t[i] >> 1;
-    }
-    return t;
-  }();
-  std::uint32_t crc = ~0u;
-  for (const char ch : bytes) crc = table[(crc ^ static_cast<unsigned char>(ch)) & 255] ^ crc >> 8;
-  return ~crc;
-}
 
 std::string tf_record(std::string_view bytes) {
   const std::string length = little_endian(static_cast<std::uint64_t>(bytes.size()));

@@ -13,7 +13,6 @@
 
 namespace gossamer::apps {
 
-std::uint32_t crc32c(std::string_view bytes);              // Castagnoli; crc32c("123456789") = e3069283
 // A TFRecord: u64 length, masked CRC of the length, bytes, masked CRC of the bytes; little-endian.
 std::string tf_record(std::string_view bytes);
 

@@ -3,7 +3,7 @@
 
 #include "gossamer/apps/checkpoint.h"
 #include "gossamer/apps/config.h"
-#include "gossamer/data/mixup.h"
+#include "gossamer/data/augment/mixup.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::apps {

@@ -12,8 +12,8 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/data/affinity.h"
-#include "gossamer/dist/gpu_transport.h"
+#include "gossamer/data/loader/affinity.h"
+#include "gossamer/dist/gpu/gpu_transport.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {

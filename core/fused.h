@@ -1,6 +1,6 @@
 // The passes a GPU makes over its memory in a training step, each reading and writing everything once: batch norm with what surrounds it,
 // the stem, loss and counters, pictures. Outside the tape. They run on the current stream and never wait. On a CPU the same code loops
-// over the same blocks and threads: exact, slow, for tests. Formulas: core/*_kernels.h. The optimizer's pass is in fused_update.h.
+// over the same blocks and threads: exact, slow, for tests. Formulas: core/ops/*_kernels.h. The optimizer's pass is in fused_update.h.
 #pragma once
 
 #include <array>
@@ -86,7 +86,7 @@ struct Picture {
 // Before a batch goes to the device, where nobody can look: ShapeError names the picture whose window or bytes do not exist.
 void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
 // bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] or in pairs [N, H/2, W/2, 16] (stem_input's layout), f32 or bf16:
-// (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in data/image.h, which rounds to bytes twice.
+// (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in data/codec/image.h, which rounds to bytes twice.
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean, const std::array<float, 3>& std, Tensor& out);
 
 // --- pooling (op_fused_pool.cpp): what max_pool2d and avg_pool2d do on a GPU. taken u8 like y, the tap of the maximum; undefined: not kept.

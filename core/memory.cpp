@@ -13,7 +13,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #ifdef GOSSAMER_HAS_CUDA
-#include "gossamer/core/cuda_memory.h"
+#include "gossamer/core/cuda/cuda_memory.h"
 #endif
 
 namespace gossamer {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/copy.h"
+#include "gossamer/core/ops/copy.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/parallel.h"
 

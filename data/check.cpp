@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/image.h"
-#include "gossamer/data/picture_facts.h"
+#include "gossamer/data/codec/image.h"
+#include "gossamer/data/codec/picture_facts.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::data {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/sources.h"
+#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
 namespace {

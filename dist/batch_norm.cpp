@@ -4,7 +4,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/dist/gpu_collectives.h"
+#include "gossamer/dist/gpu/gpu_collectives.h"
 #include "gossamer/dist/method.h"
 
 namespace gossamer::dist {

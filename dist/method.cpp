@@ -8,13 +8,13 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/allreduce.h"
-#include "gossamer/dist/consensus_control.h"
-#include "gossamer/dist/dpsgd.h"
-#include "gossamer/dist/gossip.h"
-#include "gossamer/dist/gpu_collectives.h"
-#include "gossamer/dist/local_sgd.h"
-#include "gossamer/dist/sgp.h"
+#include "gossamer/dist/synchronous/allreduce.h"
+#include "gossamer/dist/synchronous/consensus_control.h"
+#include "gossamer/dist/synchronous/dpsgd.h"
+#include "gossamer/dist/gossip/gossip.h"
+#include "gossamer/dist/gpu/gpu_collectives.h"
+#include "gossamer/dist/synchronous/local_sgd.h"
+#include "gossamer/dist/synchronous/sgp.h"
 
 namespace gossamer::dist {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/dist/clock_offset.h"
+#include "gossamer/dist/link/clock_offset.h"
 
 namespace gossamer::dist {
 

@@ -1,4 +1,4 @@
-// Optimizers: what they keep and check. The passes themselves are in core/op_optimizer.cpp.
+// Optimizers: what they keep and check. The passes themselves are in core/ops/op_optimizer.cpp.
 #include "gossamer/nn/optim.h"
 
 namespace gossamer::nn {

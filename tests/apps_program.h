@@ -19,7 +19,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gossamer/data/shapes.h"
+#include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::apps {
 

@@ -83,9 +83,9 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.folder() == "apps") continue;
     for (const std::string& line : f.lines) {
-      const bool in_fork = f.path == "dist/injector.cpp" && line.find("_exit(0)") != std::string::npos;      // the end of the child that wakes a stopped worker
+      const bool in_fork = f.path == "dist/group/injector.cpp" && line.find("_exit(0)") != std::string::npos;      // the end of the child that wakes a stopped worker
       EXPECT_TRUE(in_fork || !std::regex_search(code_of(line), forbidden)) << f.path << ": " << line;
-      if (f.path != "dist/launch.cpp") EXPECT_FALSE(std::regex_search(code_of(line), environment)) << f.path << ": " << line;
+      if (f.path != "dist/launch/launch.cpp") EXPECT_FALSE(std::regex_search(code_of(line), environment)) << f.path << ": " << line;
     }
   }
 }
@@ -93,8 +93,8 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
 TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|png|toml|CLI|fmt|nlohmann|stb))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only when nvcc compiles.
-  const std::set<std::string> internal{"dist/asio_link.h", "dist/asio_link_impl.h", "dist/connection.h", "dist/dial.h", "dist/door.h",
-                                       "dist/gloo_context.h", "dist/nccl_library.h", "dist/rendezvous.h", "core/onednn_calls.h", "core/kernel.h", "core/cuda_check.h", "core/cudnn_api.h", "data/jpeg_library.h"};
+  const std::set<std::string> internal{"dist/link/asio_link.h", "dist/link/asio_link_impl.h", "dist/link/connection.h", "dist/link/dial.h", "dist/link/door.h",
+                                       "dist/group/gloo_context.h", "dist/gpu/nccl_library.h", "dist/link/rendezvous.h", "core/cpu/onednn_calls.h", "core/ops/kernel.h", "core/cuda/cuda_check.h", "core/cuda/cudnn_api.h", "data/codec/jpeg_library.h"};
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
     for (const std::string& line : f.lines) EXPECT_FALSE(std::regex_search(line, vendor)) << f.path << ": " << line;

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "comm_harness.h"
-#include "gossamer/dist/dial.h"
-#include "gossamer/dist/door.h"
-#include "gossamer/dist/greeting.h"
+#include "gossamer/dist/link/dial.h"
+#include "gossamer/dist/link/door.h"
+#include "gossamer/dist/link/greeting.h"
 
 namespace gossamer::dist::testing {
 namespace {

@@ -1,7 +1,7 @@
 // The proof of the token: published values of SipHash, and that no proof is good for anything but its own connection.
 #include <gtest/gtest.h>
 
-#include "gossamer/dist/greeting.h"
+#include "gossamer/dist/link/greeting.h"
 
 namespace gossamer::dist {
 namespace {

@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch.h"
-#include "gossamer/dist/process_group.h"
+#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/group/process_group.h"
 
 namespace gossamer::dist::testing {
 

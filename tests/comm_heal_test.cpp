@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "comm_harness.h"
-#include "gossamer/dist/membership.h"
+#include "gossamer/dist/group/membership.h"
 
 namespace gossamer::dist::testing {
 namespace {

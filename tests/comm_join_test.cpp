@@ -9,8 +9,8 @@
 
 #include "comm_harness.h"
 #include "error_of.h"
-#include "gossamer/dist/asio_link.h"
-#include "gossamer/dist/greeting.h"
+#include "gossamer/dist/link/asio_link.h"
+#include "gossamer/dist/link/greeting.h"
 
 namespace gossamer::dist::testing {
 namespace {

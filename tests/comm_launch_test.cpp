@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch.h"
+#include "gossamer/dist/launch/launch.h"
 
 namespace gossamer::dist {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/membership.h"
+#include "gossamer/dist/group/membership.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gossamer/dist/wire.h"
+#include "gossamer/dist/link/wire.h"
 
 namespace gossamer::dist::wire {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cudnn_plan.h"
+#include "gossamer/core/cuda/cudnn_plan.h"
 
 namespace gossamer::cudnn {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cuda_pool.h"
+#include "gossamer/core/cuda/cuda_pool.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/tensor.h"
 

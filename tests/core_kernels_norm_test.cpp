@@ -1,6 +1,6 @@
 // Batch norm's fused passes against the reference backend and finite differences: on a CPU, through the same blocks and threads as on a GPU.
 #include "gossamer/core/backend.h"
-#include "gossamer/core/eight.h"
+#include "gossamer/core/ops/eight.h"
 #include "kernel_helpers.h"
 
 namespace gossamer {

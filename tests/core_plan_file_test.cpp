@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gossamer/core/conv_term.h"
+#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cudnn_engine.h"
+#include "gossamer/core/cuda/cudnn_engine.h"
 #include "gossamer/core/plan_file.h"
 #include "gossamer/core/random.h"
 #include "temp_folder.h"

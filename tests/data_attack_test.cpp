@@ -9,7 +9,7 @@
 
 #include "data_helpers.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/augment.h"
+#include "gossamer/data/augment/augment.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;

@@ -8,7 +8,7 @@
 
 #include "data_helpers.h"
 #include "gossamer/core/safetensors.h"
-#include "gossamer/data/policy.h"
+#include "gossamer/data/augment/policy.h"
 
 namespace gossamer::data {
 namespace {

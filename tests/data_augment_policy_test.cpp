@@ -10,8 +10,8 @@
 
 #include "data_helpers.h"
 #include "gossamer/core/safetensors.h"
-#include "gossamer/data/augment.h"
-#include "gossamer/data/policy.h"
+#include "gossamer/data/augment/augment.h"
+#include "gossamer/data/augment/policy.h"
 
 namespace gossamer::data {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec.h"
+#include "gossamer/data/codec/codec.h"
 #include "gossamer/data/dataset.h"
 
 namespace gossamer::data {

@@ -4,7 +4,7 @@
 #include "data_helpers.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/fused.h"
-#include "gossamer/data/resize.h"
+#include "gossamer/data/codec/resize.h"
 #include "kernel_helpers.h"
 
 namespace gossamer::data {

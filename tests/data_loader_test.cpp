@@ -14,9 +14,9 @@
 #include <sys/resource.h>
 
 #include "data_helpers.h"
-#include "gossamer/data/affinity.h"
+#include "gossamer/data/loader/affinity.h"
 #include "gossamer/core/memory.h"
-#include "gossamer/data/loader.h"
+#include "gossamer/data/loader/loader.h"
 
 namespace gossamer::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data_helpers.h"
-#include "gossamer/data/mixup.h"
+#include "gossamer/data/augment/mixup.h"
 
 namespace gossamer::data {
 namespace {

@@ -7,9 +7,9 @@
 #include "gossamer/core/random.h"
 #include "gossamer/data/check.h"
 #include "gossamer/data/hash.h"
-#include "gossamer/data/index_file.h"
-#include "gossamer/data/pack.h"
-#include "gossamer/data/sources.h"
+#include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/formats/pack.h"
+#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
 namespace {
@@ -232,8 +232,11 @@ TEST(TfRecord, LyingOnesAreRefusedAndDamagedOnesNamed) {
 }
 
 TEST(Hash, Crc32cIsCastagnolis) {
-  const std::string text = "123456789";
-  EXPECT_EQ(crc32c(std::as_bytes(std::span(text))), 0xe3069283u);
+  const auto crc = [](std::string_view text) { return crc32c(std::as_bytes(std::span(text))); };
+  EXPECT_EQ(crc("123456789"), 0xe3069283u);
+  EXPECT_EQ(crc(""), 0u);
+  EXPECT_EQ(crc(std::string(32, '\0')), 0x8a9136aau);          // RFC 3720, B.4
+  EXPECT_EQ(crc(std::string(32, '\xff')), 0x62a8ab43u);
   const std::string longer(1003, 'q');
   EXPECT_EQ(masked(crc32c(std::as_bytes(std::span(longer)))), slow_masked_crc(longer));
 }

@@ -4,9 +4,9 @@
 #include <sstream>
 
 #include "data_helpers.h"
-#include "gossamer/data/shapes.h"
+#include "gossamer/data/formats/shapes.h"
 // clang-format off
-#include "gossamer/data/loader.h"
+#include "gossamer/data/loader/loader.h"
 
 using namespace gossamer;
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "data_helpers.h"
-#include "gossamer/data/loader.h"
+#include "gossamer/data/loader/loader.h"
 
 namespace gossamer::data {
 namespace {

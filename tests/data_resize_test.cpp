@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "data_helpers.h"
-#include "gossamer/data/augment.h"
-#include "gossamer/data/resize.h"
+#include "gossamer/data/augment/augment.h"
+#include "gossamer/data/codec/resize.h"
 
 namespace gossamer::data {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "data_helpers.h"
-#include "gossamer/data/loader.h"
-#include "gossamer/data/shapes.h"
+#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::data {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "data_helpers.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/tar.h"
+#include "gossamer/data/formats/tar.h"
 
 namespace gossamer::data {
 namespace {

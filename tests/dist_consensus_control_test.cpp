@@ -3,10 +3,10 @@
 
 #include "dist_workers.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/consensus.h"
-#include "gossamer/dist/consensus_sketch.h"
-#include "gossamer/dist/dpsgd.h"
-#include "gossamer/dist/sgp.h"
+#include "gossamer/dist/observe/consensus.h"
+#include "gossamer/dist/observe/consensus_sketch.h"
+#include "gossamer/dist/synchronous/dpsgd.h"
+#include "gossamer/dist/synchronous/sgp.h"
 
 namespace gossamer::dist {
 namespace {

@@ -1,4 +1,4 @@
-// Fake GPUs and a fake NCCL for the tests of dist/gpu_*: streams that run when the test (or a thread) lets them, communicators that open late,
+// Fake GPUs and a fake NCCL for the tests of dist/gpu/: streams that run when the test (or a thread) lets them, communicators that open late,
 // fail, hang or lose their peer, and receive garbage when they are aborted, as the real ones do. What a program may not do to them is noted.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "gossamer/dist/gpu_port.h"
-#include "gossamer/dist/peer_copy.h"
+#include "gossamer/dist/gpu/gpu_port.h"
+#include "gossamer/dist/gpu/peer_copy.h"
 
 namespace gossamer::dist::fake {
 

@@ -3,10 +3,10 @@
 
 #include "dist_gpu_fakes.h"
 #include "dist_workers.h"
-#include "gossamer/dist/clock.h"
-#include "gossamer/dist/gpu_carrier.h"
-#include "gossamer/dist/nccl_channel.h"
-#include "gossamer/dist/nccl_port.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gpu/gpu_carrier.h"
+#include "gossamer/dist/gpu/nccl_channel.h"
+#include "gossamer/dist/gpu/nccl_port.h"
 
 namespace gossamer::dist {
 namespace {

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "dist_gpu_fakes.h"
-#include "gossamer/dist/gpu_choice.h"
-#include "gossamer/dist/gpu_edge.h"
-#include "gossamer/dist/nccl_channel.h"
-#include "gossamer/dist/worker_state.h"
+#include "gossamer/dist/gpu/gpu_choice.h"
+#include "gossamer/dist/gpu/gpu_edge.h"
+#include "gossamer/dist/gpu/nccl_channel.h"
+#include "gossamer/dist/gossip/worker_state.h"
 
 namespace gossamer::dist {
 

@@ -1,5 +1,5 @@
 // Graphs: shapes, constants (oracle T6), healing, errors.
-#include "gossamer/dist/graph.h"
+#include "gossamer/dist/graph/graph.h"
 
 #include <gtest/gtest.h>
 

@@ -4,9 +4,9 @@
 
 #include "dist_workers.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/clock.h"
-#include "gossamer/dist/deadline.h"
-#include "gossamer/dist/injector.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/link/deadline.h"
+#include "gossamer/dist/group/injector.h"
 
 namespace gossamer::dist {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "dist_workers.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/clock_offset.h"
-#include "gossamer/dist/consensus.h"
-#include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/link/clock_offset.h"
+#include "gossamer/dist/observe/consensus.h"
+#include "gossamer/dist/observe/edge_statistics.h"
 
 namespace gossamer::dist {
 namespace {

@@ -1,5 +1,5 @@
 // The pairing protocol: every reachable state of small networks, with crossing messages, time-outs and deaths.
-#include "gossamer/dist/pairing.h"
+#include "gossamer/dist/gossip/pairing.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include "dist_around.h"
 #include "dist_synchronous.h"
 #include "gossamer/core/random.h"
-#include "gossamer/dist/mixing.h"
-#include "gossamer/dist/sgp.h"
+#include "gossamer/dist/synchronous/mixing.h"
+#include "gossamer/dist/synchronous/sgp.h"
 
 namespace gossamer::dist {
 namespace {

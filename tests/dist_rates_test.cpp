@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "dist_virtual.h"
-#include "gossamer/dist/handshake_policy.h"
+#include "gossamer/dist/gossip/handshake_policy.h"
 
 namespace gossamer::dist {
 namespace {

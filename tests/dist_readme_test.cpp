@@ -5,7 +5,7 @@
 #include "dist_workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/dist/launch.h"
+#include "gossamer/dist/launch/launch.h"
 
 namespace gossamer {
 namespace {

@@ -7,7 +7,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/dist/replay.h"
+#include "gossamer/dist/gossip/replay.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
 #include "temp_folder.h"

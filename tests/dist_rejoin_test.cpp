@@ -4,8 +4,8 @@
 
 #include "dist_training.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/injector.h"
-#include "gossamer/dist/rejoin.h"
+#include "gossamer/dist/group/injector.h"
+#include "gossamer/dist/gossip/rejoin.h"
 
 namespace gossamer::dist {
 namespace {

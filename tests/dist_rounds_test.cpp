@@ -1,5 +1,5 @@
 // Rounds: every name and size, oracles T16 to T18, and the checks before the start.
-#include "gossamer/dist/rounds.h"
+#include "gossamer/dist/synchronous/rounds.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <set>
 
 #include "error_of.h"
-#include "gossamer/dist/linear_algebra.h"
-#include "gossamer/dist/spectrum.h"
+#include "gossamer/dist/graph/linear_algebra.h"
+#include "gossamer/dist/graph/spectrum.h"
 
 namespace gossamer::dist {
 namespace {

@@ -1,5 +1,5 @@
 // Exchanges from a list that all work out alone: the seeded schedule and the matching rounds. Oracle T24.
-#include "gossamer/dist/schedule.h"
+#include "gossamer/dist/gossip/schedule.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "dist_virtual.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/appointment_policy.h"
+#include "gossamer/dist/gossip/appointment_policy.h"
 
 namespace gossamer::dist {
 namespace {

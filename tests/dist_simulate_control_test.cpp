@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/simulation_problems.h"
+#include "gossamer/dist/simulation/simulation_problems.h"
 
 namespace gossamer::dist {
 namespace {

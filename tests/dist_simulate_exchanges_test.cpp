@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/simulation_consensus.h"
+#include "gossamer/dist/simulation/simulation_consensus.h"
 
 namespace gossamer::dist {
 namespace {

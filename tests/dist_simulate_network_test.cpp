@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/simulation_consensus.h"
-#include "gossamer/dist/simulation_network.h"
-#include "gossamer/dist/simulation_timeline.h"
+#include "gossamer/dist/simulation/simulation_consensus.h"
+#include "gossamer/dist/simulation/simulation_network.h"
+#include "gossamer/dist/simulation/simulation_timeline.h"
 
 namespace gossamer::dist {
 namespace {

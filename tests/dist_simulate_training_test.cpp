@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "gossamer/dist/simulation_problems.h"
+#include "gossamer/dist/simulation/simulation_problems.h"
 
 namespace gossamer::dist {
 namespace {

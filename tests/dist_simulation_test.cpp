@@ -1,8 +1,8 @@
 // How fast networks of simulated workers agree, in double precision, against the exact exponents of the theory. Oracles T10 to T14.
 #include <gtest/gtest.h>
 
-#include "gossamer/dist/simulation_consensus.h"
-#include "gossamer/dist/spectrum.h"
+#include "gossamer/dist/simulation/simulation_consensus.h"
+#include "gossamer/dist/graph/spectrum.h"
 
 namespace gossamer::dist {
 namespace {

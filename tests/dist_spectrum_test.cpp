@@ -1,5 +1,5 @@
 // Spectra against the tables: how fast rounds mix, and the exact exponents of pairwise gossip.
-#include "gossamer/dist/spectrum.h"
+#include "gossamer/dist/graph/spectrum.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "gossamer/dist/sparse_laplacian.h"
-#include "gossamer/dist/translation.h"
+#include "gossamer/dist/graph/sparse_laplacian.h"
+#include "gossamer/dist/graph/translation.h"
 
 namespace gossamer::dist {
 namespace {

@@ -1,10 +1,10 @@
 // Oracles of the worker state and its events, in double precision. T-numbers: see dist/README.md.
-#include "gossamer/dist/worker_state.h"
+#include "gossamer/dist/gossip/worker_state.h"
 
 #include <gtest/gtest.h>
 
 #include "gossamer/core/random.h"
-#include "gossamer/dist/graph.h"
+#include "gossamer/dist/graph/graph.h"
 
 namespace gossamer::dist {
 namespace {

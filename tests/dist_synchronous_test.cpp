@@ -5,8 +5,8 @@
 #include "dist_synchronous.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/dist/mixing.h"
-#include "gossamer/dist/rounds.h"
+#include "gossamer/dist/synchronous/mixing.h"
+#include "gossamer/dist/synchronous/rounds.h"
 
 namespace gossamer::dist {
 namespace {

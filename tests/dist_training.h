@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "dist_workers.h"
-#include "gossamer/dist/clock.h"
+#include "gossamer/dist/gossip/clock.h"
 
 namespace gossamer::dist {
 

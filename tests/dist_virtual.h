@@ -7,8 +7,8 @@
 #include <queue>
 
 #include "gossamer/core/random.h"
-#include "gossamer/dist/clock.h"
-#include "gossamer/dist/partner_policy.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gossip/partner_policy.h"
 
 namespace gossamer::dist {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <thread>
 
-#include "gossamer/core/backend_cuda.h"
-#include "gossamer/core/conv_term.h"
+#include "gossamer/core/cuda/backend_cuda.h"
+#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"

@@ -10,9 +10,9 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/clock.h"
-#include "gossamer/dist/gpu_transport.h"
-#include "gossamer/dist/launch.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gpu/gpu_transport.h"
+#include "gossamer/dist/launch/launch.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/nn/optim.h"
 

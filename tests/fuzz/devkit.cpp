@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/class_names.h"
-#include "gossamer/data/devkit.h"
-#include "gossamer/data/webdataset.h"
+#include "gossamer/data/formats/class_names.h"
+#include "gossamer/data/formats/devkit.h"
+#include "gossamer/data/formats/webdataset.h"
 
 using namespace gossamer::data;
 

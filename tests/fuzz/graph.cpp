@@ -1,7 +1,7 @@
 // libFuzzer: the text of an edge list (graph file:PATH) through its parser, and what is accepted through all that is made of it. The first
 // byte is the number of workers.
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I<build>/include tests/fuzz/graph.cpp dist/graph.cpp dist/graph_file.cpp
-//     dist/graph_shapes.cpp dist/graph_constants.cpp dist/sparse_laplacian.cpp dist/translation.cpp dist/linear_algebra.cpp dist/rounds.cpp
+//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I<build>/include tests/fuzz/graph.cpp dist/graph/graph.cpp dist/graph/graph_file.cpp
+//     dist/graph/graph_shapes.cpp dist/graph/graph_constants.cpp dist/graph/sparse_laplacian.cpp dist/graph/translation.cpp dist/graph/linear_algebra.cpp dist/synchronous/rounds.cpp
 //     core/random.cpp -o fuzz_graph
 #include <cmath>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/rounds.h"
+#include "gossamer/dist/synchronous/rounds.h"
 
 namespace {
 

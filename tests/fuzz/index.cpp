@@ -8,8 +8,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/hash.h"
-#include "gossamer/data/index_file.h"
-#include "gossamer/data/packed.h"
+#include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/formats/packed.h"
 
 using namespace gossamer::data;
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec.h"
+#include "gossamer/data/codec/codec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gossamer;

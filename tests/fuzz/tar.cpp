@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/tar.h"
+#include "gossamer/data/formats/tar.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gossamer::data;

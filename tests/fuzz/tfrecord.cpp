@@ -8,7 +8,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/hash.h"
-#include "gossamer/data/tfrecord.h"
+#include "gossamer/data/formats/tfrecord.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gossamer::data;

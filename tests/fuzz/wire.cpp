@@ -1,13 +1,13 @@
 // libFuzzer: bytes of a stranger through everything that reads them on the control connection: the greeting, and then the frames as a
 // connection reads them, one after the other.
 //   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I<build>/include tests/fuzz/wire.cpp
-//     dist/wire.cpp dist/greeting.cpp dist/siphash.cpp -o fuzz_wire
+//     dist/link/wire.cpp dist/link/greeting.cpp dist/link/siphash.cpp -o fuzz_wire
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 
-#include "gossamer/dist/greeting.h"
+#include "gossamer/dist/link/greeting.h"
 
 using namespace gossamer::dist;
 using namespace gossamer::dist::wire;

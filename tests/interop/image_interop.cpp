@@ -7,7 +7,7 @@
 #include <string>
 
 #include "gossamer/core/random.h"
-#include "gossamer/data/image.h"
+#include "gossamer/data/codec/image.h"
 
 int main(int argc, char** argv) try {
   using namespace gossamer;

@@ -1,0 +1,79 @@
+// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster (Winograd for 3x3 convolutions, batch
+// norm fused with addition and ReLU). It checks nothing that the ops have checked before. The choice depends on shape and type
+// only, never on a measurement, so that a resumed run repeats the same bits.
+#ifdef GOSSAMER_HAS_ONEDNN
+#include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/cpu_batch_norm.h"
+#include "gossamer/core/cpu/onednn_calls.h"
+#include "gossamer/core/cpu/winograd.h"
+
+namespace gossamer {
+namespace {
+
+// bf16 on a CPU without avx512_bf16: computed in f32 and rounded once at the end.
+bool needs_f32(const Tensor& t) { return t.dtype() == DType::bf16 && !cpu::onednn_has_bf16(); }
+
+// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the transforms outweigh the products
+// (of the gradient of the weights not even those).
+bool use_winograd(const ConvGeometry& g, DType type) {
+  return cpu::winograd_fits(g) && (type == DType::f32 || !cpu::onednn_has_bf16() || g.c * g.k > 16 * 16);
+}
+
+class OneDnn final : public Backend {
+ public:
+  const char* name() const override { return "onednn"; }
+
+  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) override {
+    if (c.numel() == 0) return;
+    if (a.numel() == 0 || needs_f32(a)) return backend("reference").gemm(ta, tb, alpha, a, b, beta, c);
+    cpu::onednn_gemm(ta, tb, alpha, a, b, beta, c);
+  }
+
+  void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
+    if (y.numel() == 0) return;
+    if (use_winograd(g, x.dtype())) return cpu::winograd_conv(g, x, w, y);
+    if (!needs_f32(x)) return cpu::onednn_conv(g, x, w, y);
+    Tensor wide = Tensor::empty(y.shape());
+    cpu::onednn_conv(g, x.to(DType::f32), w.to(DType::f32), wide);
+    y.copy_from(wide);
+  }
+
+  void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
+    if (dx.numel() == 0) return;
+    if (use_winograd(g, dy.dtype())) return cpu::winograd_conv_dx(g, dy, w, dx);
+    if (!needs_f32(dy)) return cpu::onednn_conv_dx(g, dy, w, dx);
+    Tensor wide = Tensor::empty(dx.shape());
+    cpu::onednn_conv_dx(g, dy.to(DType::f32), w.to(DType::f32), wide);
+    dx.copy_from(wide);
+  }
+
+  void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
+    if (dy.numel() == 0) return dw.zero();
+    if (cpu::winograd_fits(g)) return cpu::winograd_conv_dw(g, x, dy, dw);
+    if (!needs_f32(x)) return cpu::onednn_conv_dw(g, x, dy, dw);
+    cpu::onednn_conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
+  }
+
+  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu, Tensor& y,
+                        Tensor& mean, Tensor& inv_std) override {
+    cpu::batch_norm_train(x, add, scale, shift, eps, relu, y, mean, inv_std);
+  }
+  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu, const Tensor& mean,
+                        const Tensor& inv_std, Tensor& y) override {
+    cpu::batch_norm_apply(x, add, scale, shift, relu, mean, inv_std, y);
+  }
+  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean,
+                       const Tensor& inv_std, bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
+    cpu::batch_norm_back(dy, x, y, scale, mean, inv_std, relu, dx, d_scale, d_shift, d_add);
+  }
+};
+
+}  // namespace
+
+Backend& onednn_backend() {
+  static OneDnn it;
+  return it;
+}
+
+}  // namespace gossamer
+#endif

@@ -1,0 +1,130 @@
+// The GPU's backend: cuDNN's convolutions, cuBLASLt's products, our own batch norm. It checks nothing that the ops have checked before.
+#include "gossamer/core/cuda/backend_cuda.h"
+
+#include <map>
+#include <mutex>
+
+#include "gossamer/core/cuda/cublas_gemm.h"
+#include "gossamer/core/fused.h"
+
+namespace gossamer {
+
+#ifdef GOSSAMER_HAS_CUDA
+namespace {
+
+using cudnn::ConvOp;
+
+class Cuda final : public Backend {
+ public:
+  Cuda(Device device, const CudaOptions& options) : device_(device), options_(options), conv_(device, {options.autotune, options.plan_file}), gemm_(device) {}
+  const char* name() const override { return "cuda"; }
+  cudnn::ConvEngine& engine() { return conv_; }
+
+  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) override {
+    if (c.numel() == 0) return;
+    if (a.numel() == 0) {
+      if (beta == 0) c.zero();
+      else check<ShapeError>(beta == 1, "gemm: an empty sum with beta = ", beta, " is not supported on a GPU");
+      return;
+    }
+    gemm_.run(ta, tb, alpha, a, b, beta, c, nullptr, options_.tf32);
+  }
+
+  void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
+    if (y.numel() != 0) run(ConvOp::forward, g, x, w, y);
+  }
+  void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
+    if (dx.numel() == 0) return;
+    if (dy.numel() == 0) return dx.zero();
+    run(ConvOp::backward_data, g, dx, w, dy);
+  }
+  void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
+    if (dy.numel() == 0) return dw.zero();
+    if (dw.dtype() == x.dtype()) return run(ConvOp::backward_filter, g, x, dw, dy);
+    // cuDNN writes the type of the images; it sums in f32 inside.
+    Tensor rounded = Tensor::empty(dw.shape(), x.dtype(), device_);
+    run(ConvOp::backward_filter, g, x, rounded, dy);
+    dw.copy_from(rounded);
+  }
+
+  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu, Tensor& y,
+                        Tensor& mean, Tensor& inv_std) override {
+    fused::NormFactors factors = factors_of(mean, inv_std);
+    fused::norm_statistics(x, scale, shift, eps, {}, factors);
+    apply(x, factors, add, relu, y);
+  }
+  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu, const Tensor& mean,
+                        const Tensor& inv_std, Tensor& y) override {
+    fused::NormFactors factors = factors_of(mean, inv_std);
+    fused::norm_factors(scale, shift, factors);
+    apply(x, factors, add, relu, y);
+  }
+  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean, const Tensor& inv_std, bool relu,
+                       Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
+    const fused::NormFactors factors = factors_of(mean, inv_std);       // its scale and shift are not read with a mask from the output
+    fused::NormGradient gradient;
+    gradient.dy = dy;
+    if (relu) {
+      gradient.relu = fused::NormGradient::Relu::output;
+      gradient.mask = *y;
+    }
+    fused::norm_back(gradient, {x, factors, scale, dx, d_scale, d_shift}, nullptr, d_add);
+  }
+
+ private:
+  fused::NormFactors factors_of(const Tensor& mean, const Tensor& inv_std) const {
+    fused::NormFactors factors = fused::NormFactors::empty(mean.numel(), device_);
+    factors.mean = mean;
+    factors.inv_std = inv_std;
+    return factors;
+  }
+  void apply(const Tensor& x, const fused::NormFactors& factors, const Tensor* add, bool relu, Tensor& y) {
+    fused::NormJoin join;
+    join.add = add;
+    join.relu = relu;
+    fused::norm_apply(x, factors, join, y);
+  }
+  void run(ConvOp op, const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y) {
+    conv_.run(cudnn::problem_of(op, x.dtype(), g, false, options_.tf32 && x.dtype() == DType::f32), x.data(), w.data(), y.data());
+  }
+
+  Device device_;
+  CudaOptions options_;
+  cudnn::ConvEngine conv_;
+  cublas::Gemm gemm_;
+};
+
+std::mutex mutex;
+CudaOptions& options() {
+  static CudaOptions set;
+  return set;
+}
+std::map<int, Cuda*>& backends() {       // never destroyed: the vendor's libraries may be gone when statics are
+  static auto* const all = new std::map<int, Cuda*>;
+  return *all;
+}
+
+Cuda& backend_of(Device device) {
+  (void)cuda::properties(device);        // says what is wrong with the device, if anything
+  const std::scoped_lock lock(mutex);
+  Cuda*& made = backends()[device.index];
+  if (!made) made = new Cuda(device, options());
+  return *made;
+}
+
+}  // namespace
+
+void configure_cuda(const CudaOptions& wanted) {
+  const std::scoped_lock lock(mutex);
+  check<DeviceError>(backends().empty(), "configure_cuda: a GPU is in use already; set its options before the first op on it");
+  options() = wanted;
+}
+Backend& cuda_backend(Device device) { return backend_of(device); }
+cudnn::ConvEngine& conv_engine(Device device) { return backend_of(device).engine(); }
+#else
+void configure_cuda(const CudaOptions&) {}
+Backend& cuda_backend(Device device) { fail<DeviceError>("backend: ", device, ": ", cuda::why_none()); }
+cudnn::ConvEngine& conv_engine(Device device) { fail<DeviceError>("conv_engine: ", device, ": ", cuda::why_none()); }
+#endif
+
+}  // namespace gossamer

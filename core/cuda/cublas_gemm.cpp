@@ -1,0 +1,191 @@
+// cuBLASLt computes column by column, our matrices lie row by row: c = a b is asked for as c' = b' a'. One plan a shape is kept.
+#include "gossamer/core/cuda/cublas_gemm.h"
+
+#include "gossamer/core/cuda.h"
+
+#ifdef GOSSAMER_HAS_CUDA
+#include <cublasLt.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "gossamer/core/cuda/cuda_check.h"
+#include "gossamer/core/dynamic_library.h"
+#endif
+
+namespace gossamer::cublas {
+
+#ifdef GOSSAMER_HAS_CUDA
+namespace {
+
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;      // what NVIDIA recommends for Hopper
+
+struct Api {
+  decltype(&::cublasLtGetVersion) version = nullptr;
+  decltype(&::cublasLtGetStatusString) status_string = nullptr;
+  decltype(&::cublasLtCreate) create = nullptr;
+  decltype(&::cublasLtDestroy) destroy = nullptr;
+  decltype(&::cublasLtMatmulDescCreate) operation_create = nullptr;
+  decltype(&::cublasLtMatmulDescDestroy) operation_destroy = nullptr;
+  decltype(&::cublasLtMatmulDescSetAttribute) operation_set = nullptr;
+  decltype(&::cublasLtMatrixLayoutCreate) layout_create = nullptr;
+  decltype(&::cublasLtMatrixLayoutDestroy) layout_destroy = nullptr;
+  decltype(&::cublasLtMatmulPreferenceCreate) preference_create = nullptr;
+  decltype(&::cublasLtMatmulPreferenceDestroy) preference_destroy = nullptr;
+  decltype(&::cublasLtMatmulPreferenceSetAttribute) preference_set = nullptr;
+  decltype(&::cublasLtMatmulAlgoGetHeuristic) heuristic = nullptr;
+  decltype(&::cublasLtMatmul) matmul = nullptr;
+};
+
+Api load() {
+  const DynamicLibrary library{"libcublasLt.so.13", "libcublasLt.so.12"};
+  check<DeviceError>(library.found(), "cuBLASLt: libcublasLt.so.13 is not found (", library.why(),
+                     "); install the CUDA toolkit's libraries (pip install nvidia-cublas) and put their folder into LD_LIBRARY_PATH");
+  Api api;
+  bool complete = true;
+  const auto need = [&](auto& function, const char* name) {
+    library.find(function, name);
+    complete = complete && function;
+  };
+  need(api.version, "cublasLtGetVersion");
+  need(api.status_string, "cublasLtGetStatusString");
+  need(api.create, "cublasLtCreate");
+  need(api.destroy, "cublasLtDestroy");
+  need(api.operation_create, "cublasLtMatmulDescCreate");
+  need(api.operation_destroy, "cublasLtMatmulDescDestroy");
+  need(api.operation_set, "cublasLtMatmulDescSetAttribute");
+  need(api.layout_create, "cublasLtMatrixLayoutCreate");
+  need(api.layout_destroy, "cublasLtMatrixLayoutDestroy");
+  need(api.preference_create, "cublasLtMatmulPreferenceCreate");
+  need(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  need(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  need(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  need(api.matmul, "cublasLtMatmul");
+  check<DeviceError>(complete, "cuBLASLt: ", library.path(), " lacks functions of CUDA 12; install a newer one");
+  return api;
+}
+const Api& api() {
+  static const Api loaded = load();
+  return loaded;
+}
+
+void ok(cublasStatus_t status, const char* call) {
+  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt ", api().version(), ": ", call, ": ", api().status_string(status));
+}
+
+cudaDataType_t vendor_type(DType type) {
+  check<DeviceError>(type == DType::f32 || type == DType::bf16, "gemm: no products of type ", name_of(type), " on a GPU; use f32 or bf16");
+  return type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
+}
+
+// Everything cuBLASLt wants to know of one shape.
+struct Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() {
+    if (operation) api().operation_destroy(operation);
+    for (const cublasLtMatrixLayout_t layout : {a, b, c})
+      if (layout) api().layout_destroy(layout);
+  }
+  template <class T> void set(cublasLtMatmulDescAttributes_t name, const T& value) {
+    ok(api().operation_set(operation, name, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+  }
+};
+
+// m, n, k, ta, tb, type of a, type of c, bias, tf32, all pointers on 16 bytes
+using Key = std::tuple<i64, i64, i64, bool, bool, DType, DType, bool, bool, bool>;
+
+bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+
+}  // namespace
+
+struct Gemm::Impl {
+  Device device;
+  cublasLtHandle_t handle = nullptr;
+  std::mutex mutex;
+  std::map<Key, std::unique_ptr<Plan>> plans;
+  ~Impl() {
+    plans.clear();
+    if (handle) api().destroy(handle);
+  }
+  Plan& plan_of(const Key& key);
+};
+
+Plan& Gemm::Impl::plan_of(const Key& key) {
+  std::unique_ptr<Plan>& kept = plans[key];
+  if (kept) return *kept;
+  const auto& [m, n, k, ta, tb, type, result, with_bias, tf32, on_16_bytes] = key;
+  auto plan = std::make_unique<Plan>();
+  ok(api().operation_create(&plan->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  plan->set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);      // the vendor's first operand is our second
+  plan->set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (with_bias) plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  const auto layout = [](cublasLtMatrixLayout_t& made, DType t, i64 fast, i64 slow) {
+    ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast), static_cast<std::uint64_t>(slow), fast), "cublasLtMatrixLayoutCreate");
+  };
+  layout(plan->a, type, tb ? k : n, tb ? n : k);
+  layout(plan->b, type, ta ? m : k, ta ? k : m);
+  layout(plan->c, result, n, m);
+  cublasLtMatmulPreference_t preference = nullptr;
+  ok(api().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
+  const std::uint64_t bytes = kWorkspace;
+  const std::uint32_t alignment = static_cast<std::uint32_t>(size_of(type));
+  api().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
+  if (!on_16_bytes)
+    for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      api().preference_set(preference, name, &alignment, sizeof alignment);
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status = api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c, plan->c, preference, 1, &found, &count);
+  api().preference_destroy(preference);
+  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS && count > 0, "cuBLASLt ", api().version(), ": no way to multiply [", m, ", ", k, "] x [", k, ", ", n,
+                     "] of ", name_of(type), " into ", name_of(result), " on ", device, ": ", api().status_string(status));
+  plan->algorithm = found.algo;
+  kept = std::move(plan);
+  return *kept;
+}
+
+Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) {
+  const cuda::UseDevice use(device);
+  impl_->device = device;
+  ok(api().create(&impl_->handle), "cublasLtCreate");
+}
+Gemm::~Gemm() = default;
+
+void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c, const Tensor* bias, bool tf32) {
+  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
+  check<ShapeError>(!bias || (bias->dtype() == c.dtype() && bias->numel() == n), "gemm: bias must be [", n, "] of the result's type ", c.dtype());
+  const auto stream = static_cast<cudaStream_t>(cuda::launch_stream(impl_->device));
+  const std::shared_ptr<Block> workspace = allocate(kWorkspace, impl_->device);
+  const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data());
+  const std::scoped_lock lock(impl_->mutex);
+  Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr, tf32 && a.dtype() == DType::f32, on_16_bytes});
+  if (bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias->data()));
+  ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta, c.data(), plan.c, c.data(), plan.c, &plan.algorithm,
+                  workspace->data, workspace->bytes, stream),
+     "cublasLtMatmul");
+}
+
+std::string library_version() {
+  try {
+    const std::size_t v = api().version();
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+  } catch (const Error& e) {
+    return std::string("not found: ") + e.what();
+  }
+}
+#else
+struct Gemm::Impl {};
+Gemm::Gemm(Device device) { fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none()); }
+Gemm::~Gemm() = default;
+void Gemm::run(bool, bool, float, const Tensor&, const Tensor&, float, Tensor&, const Tensor*, bool) {}
+std::string library_version() { return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON"; }
+#endif
+
+}  // namespace gossamer::cublas

@@ -1,0 +1,118 @@
+// Autotuning: random operands, several sets of them so that no run finds its data in the L2 cache, events around every run.
+#ifdef GOSSAMER_HAS_CUDA
+#include "gossamer/core/cuda/cudnn_autotune.h"
+
+#include <algorithm>
+
+#include "gossamer/core/ops/conv_term.h"
+#include "gossamer/core/random.h"
+
+namespace gossamer::cudnn {
+namespace {
+
+using cuda::Event;
+using cuda::Stream;
+
+struct Operands {
+  Tensor x, w, y;
+};
+
+// Values in (-1, 1): a pattern made on the CPU, repeated. Zeros would draw less power and run faster than real data.
+Tensor random_tensor(Shape shape, DType type, Device device, std::uint64_t seed) {
+  constexpr i64 kPattern = (1 << 18) - 3;              // odd: rows of channels do not repeat at once
+  const i64 size = shape.numel(), pattern = std::min(size, kPattern);
+  Tensor host = Tensor::empty({pattern});
+  const Philox random(seed);
+  for (i64 i = 0; i < pattern; ++i) host.as<float>()[i] = 2 * to_unit(random(static_cast<std::uint64_t>(i), 0).v[0]) - 1;
+  const Tensor here = host.to(type).to(device);
+  Tensor out = Tensor::empty(shape, type, device);
+  const std::size_t width = size_of(type);
+  for (i64 at = 0; at < size; at += pattern)
+    cuda::copy(static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(at) * width, here.data(),
+               static_cast<std::size_t>(std::min(pattern, size - at)) * width, cuda::current_stream(device));
+  return out;
+}
+
+Operands make_operands(const ConvProblem& p, Device device) {
+  return {random_tensor({p.n, p.h, p.w, p.c}, p.type, device, 1), random_tensor({p.k, p.r, p.s, p.c / p.groups}, p.type, device, 2),
+          random_tensor({p.n, p.ho(), p.wo(), p.k}, p.type, device, 3)};
+}
+
+// Rounding of the type over a sum in f32, relative to a typical element.
+double tolerance(const ConvProblem& p) { return p.type == DType::bf16 ? 3e-2 : p.type == DType::f16 || p.tf32 ? 5e-3 : 1e-4; }
+
+}  // namespace
+
+void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const Stream& stream, void* x, void* w, void* y) {
+  ok(api().set_stream(handle, static_cast<cudaStream_t>(stream.handle())), "cudnnSetStream");
+  const std::shared_ptr<Block> workspace = plan.workspace() ? allocate(plan.workspace(), device) : nullptr;
+  void* const pointers[] = {x, w, y};
+  const std::int64_t ids[] = {kX, kW, kY};
+  void* const scratch = workspace ? workspace->data : nullptr;
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
+  pack.finalize("variant pack");
+  ok(api().execute(handle, plan.impl().plan.raw(), pack.raw()), "cudnnBackendExecute of " + plan.describe());
+}
+
+double median_of_3(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
+
+std::vector<std::size_t> by_time(const std::vector<double>& times) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (times[i] > 0) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  return order;
+}
+
+Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans, const ConvProblem& problem, Device device) {
+  const Stream stream = cuda::current_stream(device);
+  std::vector<Operands> sets{make_operands(problem, device)};
+  const std::size_t once = sets[0].x.bytes() + sets[0].w.bytes() + sets[0].y.bytes();
+  for (std::size_t cold = 2 * cuda::properties(device).l2, total = once; total < cold && sets.size() < 16; total += once)
+    sets.push_back({sets[0].x.clone(), sets[0].w.clone(), sets[0].y.clone()});
+  std::size_t turn = 0;
+  const auto run = [&](const ConvPlan& plan) {
+    const Operands& o = sets[turn++ % sets.size()];
+    execute(handle, plan, device, stream, o.x.data(), o.w.data(), o.y.data());
+  };
+  std::vector<double> times(plans.size());
+  const Event marks[] = {Event(device, Event::Timing::on), Event(device, Event::Timing::on), Event(device, Event::Timing::on),
+                         Event(device, Event::Timing::on)};
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    try {
+      run(plans[i]);                                   // loads the kernel
+      marks[0].record(stream);
+      for (int repeat = 1; repeat < 4; ++repeat) {
+        run(plans[i]);
+        marks[repeat].record(stream);
+      }
+      if (!marks[3].wait(std::chrono::seconds(60))) continue;
+      double t[3];
+      for (int repeat = 0; repeat < 3; ++repeat) t[repeat] = Event::milliseconds(marks[repeat], marks[repeat + 1]);
+      times[i] = 1e3 * median_of_3(t[0], t[1], t[2]);
+    } catch (const DeviceError&) {
+      times[i] = 0;                                    // refused when it came to running: not a candidate
+    }
+  }
+  Measured best;
+  for (const std::size_t i : by_time(times)) {
+    Operands& o = sets[0];
+    Tensor& result = problem.op == ConvOp::forward ? o.y : problem.op == ConvOp::backward_data ? o.x : o.w;
+    result.zero();
+    execute(handle, plans[i], device, stream, o.x.data(), o.w.data(), o.y.data());
+    if (conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem)) {
+      best.plan = plans[i];
+      best.microseconds = times[i];
+      return best;
+    }
+    ++best.rejected;
+  }
+  fail<DeviceError>("cuDNN: none of ", plans.size(), " plans computes ", problem.key(), " right on ", device, " (", best.rejected,
+                    " ran and were wrong); update cuDNN");
+}
+
+}  // namespace gossamer::cudnn
+#endif

@@ -1,0 +1,90 @@
+// The plans of one GPU: found, measured, kept.
+#include "gossamer/core/cuda/cudnn_engine.h"
+
+#ifdef GOSSAMER_HAS_CUDA
+#include <map>
+#include <mutex>
+
+#include "gossamer/core/cuda/cuda_check.h"
+#include "gossamer/core/cuda/cudnn_autotune.h"
+#include "gossamer/core/plan_file.h"
+#endif
+
+namespace gossamer::cudnn {
+
+std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
+  return "cudnn" + library_version() + " sm" + std::to_string(gpu.major * 10 + gpu.minor) + "x" + std::to_string(gpu.multiprocessors) + " " + problem.key();
+}
+
+#ifdef GOSSAMER_HAS_CUDA
+struct ConvEngine::Impl {
+  Device device;
+  EngineOptions options;
+  PlanFile file;
+  cudnnHandle_t handle = nullptr;
+  std::unique_ptr<Planner> planner;
+  struct Entry {
+    ConvPlan plan;
+    Choice choice;
+  };
+  mutable std::mutex mutex;
+  std::map<std::string, Entry> entries;
+
+  Impl(Device d, EngineOptions o) : device(d), options(std::move(o)), file(options.plan_file) {}
+  Entry choose(const ConvProblem& problem);
+  Entry guess(const ConvProblem& problem, const std::vector<ConvPlan>& plans) {
+    return {plans[0], {problem, plans[0].describe(), "heuristic", 0, 0}};
+  }
+};
+
+ConvEngine::ConvEngine(Device device, EngineOptions options) : impl_(std::make_unique<Impl>(device, std::move(options))) {
+  const cuda::UseDevice use(device);
+  ok(api().create(&impl_->handle), "cudnnCreate");
+  impl_->planner = std::make_unique<Planner>(Planner::for_handle(impl_->handle));
+}
+ConvEngine::~ConvEngine() {
+  impl_->entries.clear();
+  if (impl_->handle) api().destroy(impl_->handle);
+}
+
+ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
+  const std::string key = plan_key(problem, cuda::properties(device));
+  if (const std::string json = file.find(key); !json.empty())
+    if (const ConvPlan plan = planner->from_json(json); plan.defined() && plan.workspace() <= kWorkspaceCap)
+      return {plan, {problem, plan.describe(), "file", 0, 0}};
+  const std::vector<ConvPlan> plans = planner->plans(problem);
+  check<DeviceError>(!plans.empty(), "cuDNN ", library_version(), ": no plan for ", problem.key(), " on ", device,
+                     "; bf16 wants channels in multiples of 8");
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  cuda::check_call(cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing), "cudaStreamIsCapturing", device);
+  if (!options.autotune || capturing != cudaStreamCaptureStatusNone) return guess(problem, plans);
+  const Measured best = measure(handle, plans, problem, device);
+  file.store(key, best.plan.json());
+  return {best.plan, {problem, best.plan.describe(), "measured", best.microseconds, best.rejected}};
+}
+
+void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {
+  const cuda::UseDevice use(impl_->device);
+  const std::scoped_lock lock(impl_->mutex);
+  const std::string key = problem.key();
+  auto it = impl_->entries.find(key);
+  if (it == impl_->entries.end()) it = impl_->entries.emplace(key, impl_->choose(problem)).first;
+  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device), x, w, y);
+}
+
+std::vector<ConvEngine::Choice> ConvEngine::choices() const {
+  const std::scoped_lock lock(impl_->mutex);
+  std::vector<Choice> all;
+  for (const auto& [key, entry] : impl_->entries) all.push_back(entry.choice);
+  return all;
+}
+
+#else
+struct ConvEngine::Impl {};
+ConvEngine::ConvEngine(Device device, EngineOptions) { fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none()); }
+ConvEngine::~ConvEngine() = default;
+void ConvEngine::run(const ConvProblem&, void*, void*, void*) {}
+std::vector<ConvEngine::Choice> ConvEngine::choices() const { return {}; }
+#endif
+
+}  // namespace gossamer::cudnn

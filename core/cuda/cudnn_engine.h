@@ -1,0 +1,47 @@
+// Running convolutions by cuDNN on one GPU: a plan for each problem, chosen once, by cuDNN's guess or by measurement.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/cudnn_plan.h"
+
+namespace gossamer::cudnn {
+
+struct EngineOptions {
+  bool autotune = true;                  // measure the plans of a problem when it is first met; false: cuDNN's first guess
+  std::string plan_file;                 // where measured plans are kept between runs; "": nowhere
+};
+
+class ConvEngine {
+ public:
+  ConvEngine(Device, EngineOptions = {});
+  ~ConvEngine();
+  ConvEngine(const ConvEngine&) = delete;
+  ConvEngine& operator=(const ConvEngine&) = delete;
+
+  // Computes y (forward), x (backward_data) or w (backward_filter) from the other two, on the current stream. Pointers start on 16
+  // bytes. A problem met for the first time is measured, which waits for the device; never while a graph is captured: then the first
+  // guess is taken. Thread-safe. DeviceError names the problem.
+  void run(const ConvProblem&, void* x, void* w, void* y);
+
+  // What was chosen so far: problem, plan, microseconds (0: not measured), where from.
+  struct Choice {
+    ConvProblem problem;
+    std::string plan, from;              // from: "heuristic", "measured", "file"
+    double microseconds = 0;
+    int rejected = 0;                    // faster plans whose result was wrong
+  };
+  std::vector<Choice> choices() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The key of the plan file: plans fit one version of cuDNN and one model of GPU only.
+std::string plan_key(const ConvProblem&, const cuda::Properties&);
+
+}  // namespace gossamer::cudnn

@@ -1,0 +1,62 @@
+// conv2d: shape checks and the gradient; the sums themselves are the backend's.
+#include "gossamer/core/backend.h"
+#include "gossamer/core/ops/op_helpers.h"
+
+namespace gossamer {
+namespace {
+
+ConvGeometry geometry_of(const Tensor& x, const Tensor& w, const ConvOptions& o) {
+  detail::check_floating("conv2d", "input", x);
+  detail::check_floating("conv2d", "weight", w);
+  detail::check_device("conv2d", x, w);
+  check<ShapeError>(x.rank() == 4 && w.rank() == 4, "conv2d: input ", x.shape(), ", weight ", w.shape(),
+                    "; wanted input [N, H, W, C] and weight [K, R, S, C/groups]");
+  check<ShapeError>(o.stride >= 1 && o.padding >= 0 && o.dilation >= 1 && o.groups >= 1, "conv2d: stride ", o.stride,
+                    ", padding ", o.padding, ", dilation ", o.dilation, ", groups ", o.groups,
+                    "; wanted stride, dilation, groups >= 1 and padding >= 0");
+  const ConvGeometry g{x.shape(0), x.shape(1), x.shape(2), x.shape(3), w.shape(0), w.shape(1), w.shape(2),
+                       (x.shape(1) + 2 * o.padding - i64{o.dilation} * (w.shape(1) - 1) - 1) / o.stride + 1,
+                       (x.shape(2) + 2 * o.padding - i64{o.dilation} * (w.shape(2) - 1) - 1) / o.stride + 1,
+                       o.stride, o.padding, o.dilation, o.groups};
+  check<ShapeError>(g.c == w.shape(3) * o.groups && g.c > 0, "conv2d: input ", x.shape(), " has ", g.c, " channels but weight ",
+                    w.shape(), " wants ", w.shape(3) * o.groups, " (", w.shape(3), " x ", o.groups,
+                    " groups); images are NHWC, weights [K, R, S, C/groups]");
+  check<ShapeError>(g.k % o.groups == 0 && g.k > 0, "conv2d: input ", x.shape(), ", weight ", w.shape(), ": ", g.k,
+                    " filters do not divide into ", o.groups, " groups");
+  check<ShapeError>(g.r > 0 && g.s > 0 && x.shape(1) + 2 * o.padding >= i64{o.dilation} * (g.r - 1) + 1 &&
+                        x.shape(2) + 2 * o.padding >= i64{o.dilation} * (g.s - 1) + 1,
+                    "conv2d: input ", x.shape(), " with padding ", o.padding, " is smaller than weight ", w.shape(),
+                    " with dilation ", o.dilation, "; use a larger image or more padding");
+  check<ShapeError>(x.dtype() == w.dtype(), "conv2d: input ", x.shape(), " is ", x.dtype(), " but weight ", w.shape(), " is ",
+                    w.dtype(), "; cast one of them");
+  return g;
+}
+
+}  // namespace
+
+Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
+  const ConvGeometry g = geometry_of(x, w, options);
+  Tensor y = Tensor::empty({g.n, g.ho, g.wo, g.k}, x.dtype(), x.device());
+  backend(x.device()).conv(g, x, w, y);
+  if (!wants_grad({x, w})) return y;
+  const bool want_x = detail::wants(x), want_w = detail::wants(w);
+  const DType w_type = detail::grad_type(w);
+  record("conv2d", y, {x, w}, {want_w ? x : Tensor(), want_x ? w : Tensor()},
+         [=](const Tensor& dy, const std::vector<Tensor>& saved) {
+           Grads grads(2);
+           Backend& engine = backend(dy.device());
+           if (want_x) {
+             grads[0] = Tensor::empty({g.n, g.h, g.w, g.c}, dy.dtype(), dy.device());
+             engine.conv_dx(g, dy, saved[1], grads[0]);
+           }
+           if (want_w) {
+             Tensor dw = Tensor::empty({g.k, g.r, g.s, g.c / g.groups}, DType::f32, dy.device());
+             engine.conv_dw(g, saved[0], dy, dw);
+             grads[1] = detail::as_type(dw, w_type);
+           }
+           return grads;
+         });
+  return y;
+}
+
+}  // namespace gossamer

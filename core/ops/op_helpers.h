@@ -1,0 +1,64 @@
+// Shared by the op files: type and device checks, the three kinds of broadcast, and summing a gradient back over one.
+#pragma once
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/ops/kernel.h"
+#include "gossamer/core/ops.h"
+
+namespace gossamer::detail {
+
+// Every op starts with this: clear words for an undefined tensor, a wrong type or tensors on two devices.
+inline void check_floating(const char* op, const char* what, const Tensor& x) {
+  check<ShapeError>(x.defined(), op, ": ", what, " is undefined; was it moved away or never given a value?");
+  check<ShapeError>(x.dtype() == DType::f32 || x.dtype() == DType::bf16, op, ": ", what, " ", x.shape(), " is ", x.dtype(),
+                    "; wanted f32 or bf16: say normalize(images, …) for pictures, x.to(DType::f32) for others");
+}
+inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
+  check<DeviceError>(a.device() == b.device(), op, ": ", a.shape(), " is on ", a.device(), ", ", b.shape(), " on ", b.device(),
+                     "; move one with to()");
+}
+
+// The type in which an input wants its gradient: its own, except that bf16 copies of flat parameters gather in f32.
+inline DType grad_type(const Tensor& x) {
+  return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32;
+}
+inline bool wants(const Tensor& x) { return x.defined() && x.slot() != nullptr; }
+inline Tensor as_type(const Tensor& x, DType type) { return x.dtype() == type ? x : x.to(type); }
+
+enum class Spread { same, one, trailing };
+struct Broadcast {
+  Spread kind = Spread::same;
+  i64 rows = 1, cols = 0;        // the first operand as [rows, cols]; b has cols elements, or one
+};
+inline Broadcast broadcast_of(const char* op, const Shape& a, const Shape& b) {
+  if (a == b) return {Spread::same, 1, a.numel()};
+  if (b.numel() == 1) return {Spread::one, 1, a.numel()};
+  bool fits = b.rank() <= a.rank();
+  for (int d = 1; fits && d <= b.rank(); ++d) fits = a[-d] == b[-d];
+  check<ShapeError>(fits, op, ": a is ", a, ", b is ", b,
+                    "; b must have the shape of a, one element, or the last dimensions of a",
+                    b.numel() > a.numel() ? " (is the larger one first?)" : "");
+  return {Spread::trailing, b.numel() ? a.numel() / b.numel() : 0, b.numel()};
+}
+
+// x as floats, by flat index and by (row, column).
+template <class T> struct Read {
+  const T* x;
+  i64 cols = 0;
+  GOSSAMER_HD float operator()(i64 i) const { return load(x, i); }
+  GOSSAMER_HD float operator()(i64 r, i64 c) const { return load(x, r * cols + c); }
+};
+
+// Sums g (the shape of the first operand) over what a broadcast repeated; the result has `shape` and `type`.
+inline Tensor sum_broadcast(const Tensor& g, const Broadcast& b, const Shape& shape, DType type) {
+  if (b.kind == Spread::same) return as_type(g.shape() == shape ? g : g.reshape(shape), type);
+  Tensor out = Tensor::empty(shape, DType::f32, g.device());
+  with_floating(g.dtype(), "broadcast", [&]<class T>() {
+    const Read<T> read{g.as<T>(), b.cols};
+    if (b.kind == Spread::one) sum_to(g.device(), g.numel(), read, 1, out.as<float>());
+    else sum_columns(g.device(), b.rows, b.cols, read, out.as<float>());
+  });
+  return as_type(out, type);
+}
+
+}  // namespace gossamer::detail

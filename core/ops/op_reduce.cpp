@@ -1,0 +1,279 @@
+// Sums, means, softmax and the classification loss.
+#include <cmath>
+
+#include "gossamer/core/fused.h"
+#include "gossamer/core/ops/op_helpers.h"
+
+namespace gossamer {
+namespace {
+
+template <class T> struct FillFrom {              // dx = factor g for every element; g is one f32
+  const float* g;
+  T* dx;
+  float factor;
+  GOSSAMER_HD void operator()(i64 i) const { store(dx, i, factor * *g); }
+};
+
+template <class T> struct CopyRow {               // dx[r, c] = g[c]
+  const float* g;
+  T* dx;
+  i64 cols;
+  GOSSAMER_HD void operator()(i64 r, i64 begin, i64 end) const {
+    GOSSAMER_IVDEP
+    for (i64 c = begin; c < end; ++c) store(dx, r * cols + c, g[c]);
+  }
+};
+
+// Largest element and log sum exp(z - largest) of one row.
+template <class T> GOSSAMER_HD inline void row_statistics(const T* z, i64 cols, float& top, float& log_sum) {
+  top = load(z, 0);
+  for (i64 c = 1; c < cols; ++c) {
+    const float v = load(z, c);
+    if (v > top || v != v) top = v;               // a NaN stays and shows
+  }
+  float sum = 0;
+  for (i64 c = 0; c < cols; ++c) sum += expf(load(z, c) - top);
+  log_sum = logf(sum);
+}
+
+template <class T> struct SoftmaxRow {
+  const T* x;
+  T* y;
+  i64 cols;
+  bool logs;
+  GOSSAMER_HD void operator()(i64 r) const {
+    const T* z = x + r * cols;
+    T* out = y + r * cols;
+    float top, log_sum;
+    row_statistics(z, cols, top, log_sum);
+    for (i64 c = 0; c < cols; ++c) {
+      const float v = load(z, c) - top - log_sum;
+      store(out, c, logs ? v : expf(v));
+    }
+  }
+};
+
+// softmax: dx = y (g - sum g y); log_softmax: dx = g - exp(y) sum g.
+template <class T> struct SoftmaxBackRow {
+  const T *g, *y;
+  T* dx;
+  i64 cols;
+  bool logs;
+  GOSSAMER_HD void operator()(i64 r) const {
+    const T *up = g + r * cols, *out = y + r * cols;
+    float sum = 0;
+    for (i64 c = 0; c < cols; ++c) sum += logs ? load(up, c) : load(up, c) * load(out, c);
+    for (i64 c = 0; c < cols; ++c)
+      store(dx, r * cols + c, logs ? load(up, c) - expf(load(out, c)) * sum : load(out, c) * (load(up, c) - sum));
+  }
+};
+
+// loss[r] = -sum_k q_k log p_k;  log p_k = z_k - top - log_sum; top and log_sum are kept for backward, apart:
+// in one number a large top would swallow the digits of log_sum.
+template <class T> struct CrossEntropyRow {
+  const T* logits;
+  const std::int32_t* labels;
+  float *loss, *norm;
+  i64 cols;
+  float smoothing;
+  GOSSAMER_HD void operator()(i64 r) const {
+    const T* z = logits + r * cols;
+    float top, log_sum;
+    row_statistics(z, cols, top, log_sum);
+    float value = (1 - smoothing) * (log_sum - (load(z, labels[r]) - top));
+    if (smoothing > 0) {
+      float all = 0;
+      for (i64 c = 0; c < cols; ++c) all += load(z, c) - top;
+      value += smoothing * (log_sum - all / static_cast<float>(cols));
+    }
+    loss[r] = value;
+    norm[2 * r] = top;
+    norm[2 * r + 1] = log_sum;
+  }
+};
+
+template <class T> struct CrossEntropyBackRow {   // dz = (p - q) g / rows
+  const T* logits;
+  const std::int32_t* labels;
+  const float *norm, *g;
+  T* dz;
+  i64 cols;
+  float smoothing, per_row;
+  GOSSAMER_HD void operator()(i64 r) const {
+    const float factor = *g * per_row, spread = smoothing / static_cast<float>(cols);
+    for (i64 c = 0; c < cols; ++c) {
+      const float p = expf(load(logits, r * cols + c) - norm[2 * r] - norm[2 * r + 1]);
+      const float q = spread + (c == labels[r] ? 1 - smoothing : 0.0f);
+      store(dz, r * cols + c, factor * (p - q));
+    }
+  }
+};
+
+template <class T> struct ScaleByOne {             // dx = x g; g is one f32
+  const T* x;
+  const float* g;
+  T* dx;
+  GOSSAMER_HD void operator()(i64 i) const { store(dx, i, load(x, i) * *g); }
+};
+
+// On a GPU: a block of threads a row, and the gradient in the same pass.
+Tensor cross_entropy_on_gpu(const Tensor& logits, const Tensor& labels, float smoothing) {
+  const i64 rows = logits.shape(0);
+  const Device device = logits.device();
+  Tensor losses = Tensor::empty({rows}, DType::f32, device), none;
+  Tensor dz = wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
+  fused::softmax_loss(logits, labels, smoothing, 1.0f / static_cast<float>(rows), losses, dz, none);
+  Tensor y = Tensor::empty({}, DType::f32, device);
+  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
+  if (!dz.defined()) return y;
+  record("cross_entropy", y, {logits}, {dz}, [](const Tensor& g, const std::vector<Tensor>& saved) {
+    Tensor dx = Tensor::empty(saved[0].shape(), saved[0].dtype(), saved[0].device());
+    with_floating(dx.dtype(), "cross_entropy",
+                  [&]<class T>() { for_each(dx.device(), dx.numel(), ScaleByOne<T>{saved[0].as<T>(), g.as<float>(), dx.as<T>()}); });
+    return Grads{dx};
+  });
+  return y;
+}
+
+template <class T> struct InTopK {
+  const T* logits;
+  const std::int32_t* labels;
+  i64 cols;
+  int k;
+  GOSSAMER_HD float operator()(i64 r) const {
+    const T* z = logits + r * cols;
+    const float own = load(z, labels[r]);
+    if (own != own) return 0;
+    int ahead = 0;
+    for (i64 c = 0; c < cols; ++c) ahead += c != labels[r] && !(load(z, c) < own) ? 1 : 0;   // ties and NaN are ahead
+    return ahead < k ? 1.0f : 0.0f;
+  }
+};
+
+i64 row_grain(i64 cols) { return (1 << 12) / cols + 1; }
+
+Tensor sum_scaled(const char* op, const Tensor& x, double factor) {
+  detail::check_floating(op, "input", x);
+  Tensor y = Tensor::empty({}, DType::f32, x.device());
+  with_floating(x.dtype(), op,
+                [&]<class T>() { sum_to(x.device(), x.numel(), detail::Read<T>{x.as<T>()}, factor, y.as<float>()); });
+  const Shape shape = x.shape();
+  const DType type = x.dtype();
+  record(op, y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
+    Tensor dx = Tensor::empty(shape, type, g.device());
+    with_floating(type, op, [&]<class T>() {
+      for_each(g.device(), dx.numel(), FillFrom<T>{g.as<float>(), dx.as<T>(), static_cast<float>(factor)});
+    });
+    return Grads{dx};
+  });
+  return y;
+}
+
+Tensor softmax_of(const char* op, const Tensor& x, bool logs) {
+  detail::check_floating(op, "input", x);
+  check<ShapeError>(x.rank() >= 1 && x.shape(-1) > 0, op, ": input is ", x.shape(), "; wanted [..., K] with K >= 1");
+  const i64 cols = x.shape(-1), rows = x.numel() / cols;
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
+  with_floating(x.dtype(), op, [&]<class T>() {
+    for_each(x.device(), rows, SoftmaxRow<T>{x.as<T>(), y.as<T>(), cols, logs}, row_grain(cols));
+  });
+  record(op, y, {x}, {y}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
+    Tensor dx = Tensor::empty(g.shape(), g.dtype(), g.device());
+    with_floating(g.dtype(), op, [&]<class T>() {
+      for_each(g.device(), rows, SoftmaxBackRow<T>{g.as<T>(), saved[0].as<T>(), dx.as<T>(), cols, logs}, row_grain(cols));
+    });
+    return Grads{dx};
+  });
+  return y;
+}
+
+// Labels are read on the CPU only: a look on the GPU would stall it every step.
+void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
+  detail::check_floating(op, "logits", logits);
+  check<ShapeError>(labels.defined() && labels.dtype() == DType::i32, op, ": labels must be i32 [N], given ",
+                    labels.defined() ? name_of(labels.dtype()) : "nothing", " for logits ", logits.shape());
+  check<ShapeError>(logits.rank() == 2 && labels.rank() == 1 && logits.shape(0) == labels.shape(0) && logits.shape(1) > 0, op,
+                    ": logits ", logits.shape(), " and labels ", labels.shape(),
+                    " do not fit; wanted logits [N, K] and labels [N]");
+  detail::check_device(op, logits, labels);
+  if (!labels.device().is_cpu()) return;
+  const std::int32_t* label = labels.as<std::int32_t>();
+  for (i64 r = 0; r < labels.numel(); ++r)
+    check<ShapeError>(label[r] >= 0 && label[r] < logits.shape(1), op, ": label ", label[r], " of row ", r, " is outside [0, ",
+                      logits.shape(1), ") of logits ", logits.shape(),
+                      "; does the model have as many outputs as the data set has classes?");
+}
+
+}  // namespace
+
+Tensor sum(const Tensor& x) { return sum_scaled("sum", x, 1); }
+
+Tensor mean(const Tensor& x) {
+  detail::check_floating("mean", "input", x);
+  check<ShapeError>(x.numel() > 0, "mean: input ", x.shape(), " has no elements");
+  return sum_scaled("mean", x, 1.0 / static_cast<double>(x.numel()));
+}
+
+Tensor sum_rows(const Tensor& x) {
+  detail::check_floating("sum_rows", "input", x);
+  check<ShapeError>(x.rank() >= 1, "sum_rows: input is ", x.shape(), "; wanted [..., D]");
+  const i64 cols = x.shape(-1), rows = cols ? x.numel() / cols : 0;
+  Tensor y = Tensor::empty({cols}, DType::f32, x.device());
+  with_floating(x.dtype(), "sum_rows", [&]<class T>() {
+    sum_columns(x.device(), rows, cols, detail::Read<T>{x.as<T>(), cols}, y.as<float>());
+  });
+  const Shape shape = x.shape();
+  const DType type = x.dtype();
+  record("sum_rows", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
+    Tensor dx = Tensor::empty(shape, type, g.device());
+    with_floating(type, "sum_rows", [&]<class T>() {
+      for_each_row(g.device(), rows, cols, CopyRow<T>{g.as<float>(), dx.as<T>(), cols});
+    });
+    return Grads{dx};
+  });
+  return y;
+}
+
+Tensor softmax(const Tensor& x) { return softmax_of("softmax", x, false); }
+Tensor log_softmax(const Tensor& x) { return softmax_of("log_softmax", x, true); }
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options) {
+  check_labels("cross_entropy", logits, labels);
+  const float smoothing = options.label_smoothing;
+  check<ShapeError>(smoothing >= 0 && smoothing < 1, "cross_entropy: label_smoothing ", smoothing, " is not in [0, 1)");
+  const i64 rows = logits.shape(0), cols = logits.shape(1);
+  check<ShapeError>(rows > 0, "cross_entropy: logits ", logits.shape(), " have no rows");
+  const Device device = logits.device();
+  if (!device.is_cpu()) return cross_entropy_on_gpu(logits, labels, smoothing);
+  Tensor losses = Tensor::empty({rows}, DType::f32, device), norm = Tensor::empty({rows, 2}, DType::f32, device);
+  with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
+    for_each(device, rows,
+             CrossEntropyRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(), norm.as<float>(), cols, smoothing},
+             row_grain(cols));
+  });
+  Tensor y = Tensor::empty({}, DType::f32, device);
+  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
+  record("cross_entropy", y, {logits}, {logits, labels, norm}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
+    Tensor dz = Tensor::empty({rows, cols}, saved[0].dtype(), device);
+    with_floating(dz.dtype(), "cross_entropy", [&]<class T>() {
+      for_each(device, rows,
+               CrossEntropyBackRow<T>{saved[0].as<T>(), saved[1].as<std::int32_t>(), saved[2].as<float>(), g.as<float>(),
+                                      dz.as<T>(), cols, smoothing, 1.0f / static_cast<float>(rows)},
+               row_grain(cols));
+    });
+    return Grads{dz};
+  });
+  return y;
+}
+
+i64 count_top_k(const Tensor& logits, const Tensor& labels, int k) {
+  check_labels("count_top_k", logits, labels);
+  check<ShapeError>(k >= 1, "count_top_k: k is ", k, "; wanted 1 or more");
+  double count = 0;
+  with_floating(logits.dtype(), "count_top_k", [&]<class T>() {
+    count = sum_all(logits.device(), logits.shape(0), InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k});
+  });
+  return static_cast<i64>(count);
+}
+
+}  // namespace gossamer

@@ -1,0 +1,137 @@
+// One-pass updates over flat spans, outside the tape: mixing, jumps, norms. Those of optimizers are in op_optimizer.cpp.
+#include "gossamer/core/update.h"
+
+#include "gossamer/core/ops/kernel.h"
+
+namespace gossamer {
+namespace {
+
+void check_same(const char* op, const Tensor& x, const Tensor& y) {
+  check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
+  check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(), op, ": ", x.dtype(), " ",
+                    x.shape(), " and ", y.dtype(), " ", y.shape(), "; wanted two f32 spans of one length");
+  check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ", y.device());
+}
+
+struct MixElement {
+  float *x, *y;
+  float c, s;
+  GOSSAMER_HD void operator()(i64 i) const { mix_element(c, s, x[i], y[i]); }
+};
+struct MixSnapshot {
+  float *x, *y, *snapshot;
+  float c, s;
+  GOSSAMER_HD void operator()(i64 i) const {
+    float a = x[i], b = y[i];
+    mix_element(c, s, a, b);
+    x[i] = a;
+    y[i] = b;
+    snapshot[i] = a;
+  }
+};
+template <bool has_twin> struct JumpElement {
+  float *x, *y;
+  const float *own, *received;
+  float jx, jy;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const float d = own[i] - received[i];
+    float a = x[i], b = has_twin ? y[i] : 0.0f;
+    jump_element(jx, jy, d, a, b);
+    x[i] = a;
+    if constexpr (has_twin) y[i] = b;
+  }
+};
+struct WeightedSum {
+  float* x;
+  const float* received;
+  float own, share;
+  GOSSAMER_HD void operator()(i64 i) const { x[i] = own * x[i] + share * received[i]; }
+};
+struct SquareAt {
+  const float* x;
+  GOSSAMER_HD double operator()(i64 i) const { return static_cast<double>(x[i]) * static_cast<double>(x[i]); }
+};
+struct SquareGap {
+  const float *a, *b;
+  GOSSAMER_HD double operator()(i64 i) const {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    return d * d;
+  }
+};
+struct NotFinite {                       // exponent all ones
+  const float* x;
+  GOSSAMER_HD double operator()(i64 i) const {
+    return (__builtin_bit_cast(std::uint32_t, x[i]) & 0x7f800000u) == 0x7f800000u ? 1.0 : 0.0;
+  }
+};
+struct ScaleElement {
+  float* x;
+  float factor;
+  GOSSAMER_HD void operator()(i64 i) const { x[i] *= factor; }
+};
+template <class Y, class X> struct AddScaled {
+  Y* y;
+  const X* x;
+  float a;
+  GOSSAMER_HD void operator()(i64 i) const { store(y, i, load(y, i) + a * load(x, i)); }
+};
+
+}  // namespace
+
+void mix(Tensor& x, Tensor& y, float c, float s) {
+  check_same("mix", x, y);
+  for_each(x.device(), x.numel(), MixElement{x.as<float>(), y.as<float>(), c, s});
+}
+
+void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot) {
+  check_same("mix_and_snapshot", x, snapshot);
+  if (!y) {
+    snapshot.reshape(x.shape()).copy_from(x);
+    return;
+  }
+  check_same("mix_and_snapshot", x, *y);
+  for_each(x.device(), x.numel(), MixSnapshot{x.as<float>(), y->as<float>(), snapshot.as<float>(), c, s});
+}
+
+void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Tensor& received) {
+  check_same("jump", x, own);
+  check_same("jump", own, received);
+  if (y.defined()) {
+    check_same("jump", x, y);
+    for_each(x.device(), x.numel(),
+             JumpElement<true>{x.as<float>(), y.as<float>(), own.as<float>(), received.as<float>(), jx, jy});
+  } else {
+    for_each(x.device(), x.numel(), JumpElement<false>{x.as<float>(), nullptr, own.as<float>(), received.as<float>(), jx, jy});
+  }
+}
+
+void weighted_sum(Tensor& x, float own, float share, const Tensor& received) {
+  check_same("weighted_sum", x, received);
+  for_each(x.device(), x.numel(), WeightedSum{x.as<float>(), received.as<float>(), own, share});
+}
+
+double squared_norm(const Tensor& x) { return sum_all(x.device(), x.numel(), SquareAt{x.as<float>()}); }
+double squared_distance(const Tensor& a, const Tensor& b) {
+  check_same("squared_distance", a, b);
+  return sum_all(a.device(), a.numel(), SquareGap{a.as<float>(), b.as<float>()});
+}
+bool all_finite(const Tensor& x) { return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0; }
+void scale(Tensor& x, float factor) { for_each(x.device(), x.numel(), ScaleElement{x.as<float>(), factor}); }
+
+void axpy(Tensor& y, float a, const Tensor& x) {
+  check_same("axpy", y, x);
+  for_each(y.device(), y.numel(), AddScaled<float, float>{y.as<float>(), x.as<float>(), a});
+}
+
+void accumulate(Tensor& y, const Tensor& x) {
+  check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(),
+                    "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
+                    y.defined() ? y.shape().str() : "nothing");
+  with_floating(y.dtype(), "accumulate", [&]<class Y>() {
+    with_floating(x.dtype(), "accumulate", [&]<class X>() {
+      for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
+    });
+  });
+}
+
+}  // namespace gossamer

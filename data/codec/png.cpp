@@ -1,0 +1,122 @@
+// PNG on libpng: palette, gray, 16 bits and alpha all become 8-bit RGB (alpha is dropped, as torchvision does).
+#include <algorithm>
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+
+#include <png.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/codec/codec.h"
+
+namespace gossamer::data {
+namespace {
+
+struct Source {
+  std::span<const std::byte> bytes;
+  std::size_t at = 0;
+  char text[128] = "";
+};
+
+void read(png_structp png, png_bytep to, png_size_t count) {
+  auto* source = static_cast<Source*>(png_get_io_ptr(png));
+  if (source->bytes.size() - source->at < count) png_error(png, "it ends early");
+  std::memcpy(to, source->bytes.data() + source->at, count);
+  source->at += count;
+}
+
+void leave(png_structp png, png_const_charp message) {
+  auto* source = static_cast<Source*>(png_get_error_ptr(png));
+  std::snprintf(source->text, sizeof source->text, "%s", message);
+  png_longjmp(png, 1);
+}
+
+void quiet(png_structp, png_const_charp) {}
+
+// libpng leaves by longjmp: nothing with a destructor may live in f. See jpeg.cpp.
+template <class F> [[gnu::noinline]] bool guarded(png_structp png, F&& f) {
+  if (setjmp(png_jmpbuf(png))) return false;
+  f();
+  return true;
+}
+
+struct Reader {
+  Reader(std::span<const std::byte> bytes, const std::string& name) {
+    source.bytes = bytes;
+    png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, leave, quiet);
+    if (png) info = png_create_info_struct(png);
+    if (!info) {
+      png_destroy_read_struct(&png, &info, nullptr);
+      fail<DataError>(name, ": libpng can't be started");
+    }
+  }
+  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  Source source;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+};
+
+}  // namespace
+
+ImageSize probe_png(std::span<const std::byte> bytes, const std::string& name) {
+  check<DataError>(bytes.size() >= 33, name, ": damaged PNG: it ends early");
+  const auto word = [&](std::size_t at) {
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < 4; ++i) value = value << 8 | std::to_integer<std::uint32_t>(bytes[at + i]);
+    return static_cast<int>(std::min<std::uint32_t>(value, 0x7fffffff));
+  };
+  const ImageSize size{word(16), word(20)};       // IHDR is always the first chunk
+  check_size(size, name);
+  return size;
+}
+
+ImageSize decode_png_rows(std::span<const std::byte> bytes, const std::string& name, PickBox pick, RowSink sink) {
+  const ImageSize size = probe_png(bytes, name);
+  const Box box = pick(size);
+  check_box(box, size, name);
+  const bool interlaced = bytes[28] != std::byte{0};       // of IHDR; libpng checks it
+  if (interlaced) check_memory(size, 3, name, "interlaced PNG");
+  Reader reader(bytes, name);
+  const png_structp png = reader.png;
+  const std::size_t row = static_cast<std::size_t>(size.width) * 3;
+  std::vector<png_byte> pixels(row * static_cast<std::size_t>(interlaced ? size.height : 1));
+  std::vector<png_bytep> rows(static_cast<std::size_t>(interlaced ? size.height : 0));
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = pixels.data() + y * row;
+  const png_bytep first = pixels.data(), end = first + pixels.size(), corner = first + static_cast<std::size_t>(box.x) * 3;
+
+  const bool ok = guarded(png, [&] {
+    png_set_read_fn(png, &reader.source, read);
+    png_set_user_limits(png, kMaxSide, kMaxSide);
+    png_set_chunk_malloc_max(png, 8 << 20);
+    png_set_chunk_cache_max(png, 64);
+    png_read_info(png, reader.info);
+    if (static_cast<int>(png_get_image_width(png, reader.info)) != size.width ||
+        static_cast<int>(png_get_image_height(png, reader.info)) != size.height ||
+        (png_get_interlace_type(png, reader.info) != PNG_INTERLACE_NONE) != interlaced)
+      png_error(png, "the header contradicts itself");
+    png_set_palette_to_rgb(png);
+    png_set_gray_to_rgb(png);
+    png_set_scale_16(png);
+    png_set_packing(png);
+    if (png_get_bit_depth(png, reader.info) < 8) png_set_expand_gray_1_2_4_to_8(png);
+    png_set_strip_alpha(png);
+    png_set_interlace_handling(png);
+    png_read_update_info(png, reader.info);
+    if (png_get_rowbytes(png, reader.info) != row) png_error(png, "unknown pixel layout");
+    if (interlaced) png_read_image(png, rows.data());
+    else
+      for (int y = 0; y < size.height; ++y) {              // those below the box as well: damage doesn't depend on the crop
+        png_read_row(png, first, nullptr);
+        if (y >= box.y && y < box.y + box.height) sink({corner, row, 1, end});
+      }
+    png_read_end(png, nullptr);
+  });
+  check<DataError>(ok, name, ": damaged PNG: ", reader.source.text);
+  if (interlaced) sink({corner + static_cast<std::size_t>(box.y) * row, row, box.height, end});
+  return size;
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,221 @@
+// What lies behind a path: which files and folders make up a data set, and of which kind each is.
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/formats/packed.h"
+#include "gossamer/data/formats/sources.h"
+#include "gossamer/data/formats/tar.h"
+#include "gossamer/data/formats/tfrecord.h"
+
+namespace gossamer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxPaths = 100'000;                 // that "{0..99999}" may stand for
+
+// train-00000-of-01024, x.tfrecord, x.tfrecords
+bool is_tfrecord_name(const std::string& name) {
+  if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || name.ends_with(".tfrec")) return true;
+  const std::size_t of = name.rfind("-of-");
+  return of != std::string::npos && of >= 5 && name.size() > of + 4 && name.find_first_not_of("0123456789", of + 4) == std::string::npos &&
+         name.find_first_not_of("0123456789", of - 5) == of;
+}
+
+// Which part the name of a shard speaks of: a word of it is train, val, validation or test. any: none.
+enum class Split { none, train, val, test };
+Split split_of(const std::string& name) {
+  std::string word;
+  for (const char c : name + ".") {
+    if (std::isalpha(static_cast<unsigned char>(c))) {
+      word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      continue;
+    }
+    if (word == "train" || word == "training") return Split::train;
+    if (word == "val" || word == "valid" || word == "validation") return Split::val;
+    if (word == "test") return Split::test;
+    word.clear();
+  }
+  return Split::none;
+}
+
+// Of shards of several parts in one folder, those that are meant. Shards of one part only are taken whatever it is called.
+std::vector<std::string> of_part(const std::vector<std::string>& names, Part part, const fs::path& folder) {
+  std::array<std::vector<std::string>, 4> by_split;
+  for (const std::string& name : names)
+    if (name != "ILSVRC2012_img_train_t3.tar") by_split[static_cast<std::size_t>(split_of(name))].push_back(name);      // t3: another task's images
+  const auto &train = by_split[1], &val = by_split[2], &test = by_split[3];
+  if ((!train.empty()) + (!val.empty()) + (!test.empty()) < 2) return names;
+  const auto& chosen = part != Part::val ? train : !val.empty() ? val : test;
+  check<DataError>(!chosen.empty(), folder.string(), ": holds shards of several parts, but none of them is called train-…; name the files meant");
+  return chosen;
+}
+
+// Of packed shards a folder must hold all that belong together: NAME-00003-of-00157.pack. Packing may have been interrupted.
+void check_complete(const std::vector<std::string>& packs, const fs::path& folder) {
+  std::map<std::string, std::pair<long, long>> sets;       // "NAME-…-of-00157": there, wanted
+  for (const std::string& name : packs) {
+    const std::size_t of = name.rfind("-of-"), end = name.size() - std::string_view(kPackEnding).size();
+    if (of == std::string::npos || of < 6 || end <= of + 4 || end > of + 10) continue;
+    const std::string count = name.substr(of + 4, end - of - 4);
+    if (count.find_first_not_of("0123456789") != std::string::npos) continue;
+    auto& set = sets[name.substr(0, of - 5) + name.substr(of)];
+    set = {set.first + 1, std::stol(count)};
+  }
+  for (const auto& [name, set] : sets)
+    check<DataError>(set.first == set.second, folder.string(), ": holds ", set.first, " of ", set.second, " packed shards …", printable(name),
+                     ". Start the same `gossamer data pack` again: it goes on where it was stopped.");
+}
+
+struct Content {
+  std::vector<std::string> packs, records, tars, cifar, cifar_test;
+  std::set<std::string> folders;
+};
+
+Content look_into(const fs::path& folder) {
+  Content found;
+  std::error_code error, ignored;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name.starts_with('.')) continue;
+    if (it->is_directory(ignored)) found.folders.insert(name);
+    else if (name.ends_with(kPackEnding)) found.packs.push_back(name);
+    else if (name.ends_with(".tar")) found.tars.push_back(name);
+    else if (is_tfrecord_name(name)) found.records.push_back(name);
+    else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin") found.cifar.push_back(name);
+    else if (name == "test_batch.bin" || name == "test.bin") found.cifar_test.push_back(name);
+  }
+  for (auto* names : {&found.packs, &found.records, &found.tars, &found.cifar, &found.cifar_test}) std::ranges::sort(*names);
+  return found;
+}
+
+void find_in_folder(const fs::path& folder, Part part, std::vector<Found>& all, int depth) {
+  const Content inside = look_into(folder);
+  const auto add = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names) all.push_back({(folder / name).string(), false});
+  };
+  if (!inside.cifar.empty() || (part == Part::val && !inside.cifar_test.empty())) {
+    check<DataError>(part != Part::val || !inside.cifar_test.empty(), folder.string(), ": holds CIFAR's training files, but neither test_batch.bin (CIFAR-10) nor ",
+                     "test.bin (CIFAR-100) to validate with. Copy it there, or name the file meant in data.val.");
+    return add(part == Part::val ? inside.cifar_test : inside.cifar);
+  }
+  // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
+  if (depth < 2 && part != Part::any) {
+    const fs::path kaggle = folder / "ILSVRC" / "Data" / "CLS-LOC";
+    std::error_code ignored;
+    if (fs::is_directory(kaggle, ignored)) return find_in_folder(kaggle, part, all, depth + 1);
+    const auto first = [&](std::initializer_list<const char*> names) -> std::string {
+      for (const char* name : names)
+        if (inside.folders.contains(name)) return name;
+      return {};
+    };
+    const std::string train = first({"train", "training"}), val = first({"val", "valid", "validation", "test"});
+    if (!train.empty() && !val.empty()) return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
+  }
+  for (const auto* names : {&inside.packs, &inside.records, &inside.tars}) {
+    if (names->empty()) continue;
+    const std::vector<std::string> chosen = of_part(*names, part, folder);
+    if (names == &inside.packs) check_complete(chosen, folder);
+    return add(chosen);
+  }
+  all.push_back({folder.string(), true});
+}
+
+// "a-{000..146}.tar" and "{train,val}.tar", as a shell has them.
+void expand(const std::string& path, std::vector<std::string>& out) {
+  const std::size_t open = path.find('{'), close = path.find('}', open);
+  std::error_code ignored;
+  if (open == std::string::npos || close == std::string::npos || fs::exists(path, ignored)) return out.push_back(path);
+  const std::string head = path.substr(0, open), inside = path.substr(open + 1, close - open - 1), tail = path.substr(close + 1);
+  const std::size_t dots = inside.find("..");
+  const auto digits = [](const std::string& s) { return !s.empty() && s.size() <= 9 && s.find_first_not_of("0123456789") == std::string::npos; };
+  if (dots != std::string::npos && digits(inside.substr(0, dots)) && digits(inside.substr(dots + 2))) {
+    const std::string from = inside.substr(0, dots);
+    const long begin = std::stol(from), end = std::stol(inside.substr(dots + 2));
+    check<DataError>(begin <= end && end - begin < static_cast<long>(kMaxPaths), path, ": the numbers in braces go from the smaller to the larger, ", kMaxPaths, " at most");
+    for (long i = begin; i <= end; ++i) {
+      std::string number = std::to_string(i);
+      if (number.size() < from.size()) number.insert(0, from.size() - number.size(), '0');
+      expand(head + number + tail, out);
+    }
+  } else if (inside.find(',') != std::string::npos) {
+    for (std::size_t at = 0; at <= inside.size();) {
+      const std::size_t comma = std::min(inside.find(',', at), inside.size());
+      expand(head + inside.substr(at, comma - at) + tail, out);
+      at = comma + 1;
+    }
+  } else {
+    out.push_back(path);
+  }
+  check<DataError>(out.size() <= kMaxPaths, path, ": stands for more than ", kMaxPaths, " paths");
+}
+
+[[noreturn]] void missing(const std::string& path) {
+  std::error_code error;
+  const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  std::string there;
+  int count = 0;
+  for (fs::directory_iterator it(parent, error); !error && it != fs::directory_iterator() && count < 6; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with('.')) there += (count++ ? ", " : "") + printable(name) + (it->is_directory(ignored) ? "/" : "");
+  }
+  fail<DataError>(printable(path), ": no such file or folder", fs::exists(parent, error) ? count ? ". Found beside it: " + there : "" : " (nor is there a folder " + parent.string() + ")",
+                  ". Check data.train and data.val; relative paths count from ", fs::current_path(error).string(), ".");
+}
+
+constexpr const char* kWanted = "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's LOC_val_solution.csv beside it, "
+                                "its official tars, tar shards (CLASS/NAME.jpg or WebDataset), TFRecord shards, packed shards, or CIFAR-10/100 binary files";
+
+}  // namespace
+
+std::vector<Found> find_containers(const std::vector<std::string>& paths, Part part) {
+  check<DataError>(!paths.empty(), "data: no path given; wanted is ", kWanted);
+  std::vector<std::string> expanded;
+  for (const std::string& path : paths) expand(path, expanded);
+  std::vector<Found> all;
+  for (std::string path : expanded) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) missing(path);
+    if (fs::is_directory(status)) find_in_folder(path, part, all, 0);
+    else all.push_back({path, false});
+  }
+  return all;
+}
+
+Index read_container(const Found& found) {
+  if (found.folder) return index_image_folder(found.path);
+  const std::string& path = found.path;
+  const File file(path);
+  FileReader reader(file);
+  const auto start = reader.at(0, std::min<std::size_t>(file.size(), 512));
+  const std::string name = fs::path(path).filename().string();
+  if (looks_like_pack(start) || name.ends_with(kPackEnding)) return index_packed(reader, path);
+  if (name.ends_with(".tar") || looks_like_tar(start)) return index_tar_file(path);
+  if (looks_like_tfrecord(start) || is_tfrecord_name(name)) return index_tfrecord(reader, path);
+  // CIFAR is told by its size alone; one file name each helps when the size is wrong.
+  if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
+  if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
+  if (name.ends_with(".bin")) return index_cifar(path, name == "train.bin" || name == "test.bin");
+  if (name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") || name.ends_with(".zst")) return index_tar_file(path);
+  if (is_image_name(name)) fail<DataError>(path, ": this is one picture; a data set is ", kWanted);
+  fail<DataError>(path, ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (", file.size(), " bytes). Wanted: ", kWanted, ".");
+}
+
+Index index_container(const Found& found) {
+  if (!found.folder && !found.path.ends_with(kPackEnding))
+    if (std::optional<Index> stored = load_index(found.path)) return std::move(*stored);
+  return read_container(found);
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,160 @@
+// The data set behind open(): reads samples where an index says they lie, and unites the classes of several.
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <set>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/formats/class_names.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/hash.h"
+#include "gossamer/data/formats/index.h"
+#include "gossamer/data/formats/tfrecord.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr std::size_t kKeepOpen = 256;         // files; of larger sets each is opened when it is read: the usual limit of a process is 1,024
+constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
+
+int number_of(const std::string& name) {
+  int value = 0;
+  std::from_chars(name.data(), name.data() + name.size(), value);
+  return value;
+}
+
+std::string padded(int number) {               // four digits at least: sets of different sizes call their classes alike
+  std::string text = std::to_string(number);
+  return text.insert(0, text.size() < 4 ? 4 - text.size() : 0, '0');
+}
+
+// Numbers become names, for all parts together.
+void name_numbers(std::vector<Index>& parts) {
+  const auto words = std::ranges::find(parts, Naming::words, &Index::naming);
+  const auto numbers = std::ranges::find_if(parts, [](const Index& p) { return p.naming != Naming::words; });
+  if (numbers == parts.end()) return;
+  bool zero = false;
+  int most = 0;
+  for (const Index& part : parts)
+    for (const std::string& name : part.classes) {
+      zero = zero || number_of(name) == 0;
+      most = std::max(most, number_of(name));
+    }
+  const int first = numbers->naming == Naming::tensorflow && !zero ? 1 : 0;
+  const std::vector<std::string> names = class_names_beside(numbers->path, most - first + 1);
+  check<DataError>(words == parts.end() || !names.empty(), numbers->path, ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
+                   " are names. Put the list of names in the order of the numbers beside it (LOC_synset_mapping.txt, synset_words.txt or classes.txt).");
+  for (Index& part : parts) {
+    if (part.naming == Naming::words) continue;
+    std::vector<std::string> given;
+    for (const std::string& name : part.classes) {
+      const int number = number_of(name) - first;
+      given.push_back(names.empty() ? padded(number) : names[static_cast<std::size_t>(number)]);
+    }
+    std::vector<std::string> all = names;
+    if (names.empty())
+      for (int i = 0; i <= most - first; ++i) all.push_back(padded(i));
+    std::ranges::sort(all);
+    for (std::int32_t& label : part.label)
+      label = static_cast<std::int32_t>(std::ranges::lower_bound(all, given[static_cast<std::size_t>(label)]) - all.begin());
+    part.classes = std::move(all);
+    part.naming = Naming::words;
+  }
+}
+
+class IndexedSet final : public Dataset {
+ public:
+  explicit IndexedSet(std::vector<Index> parts) : parts_(std::move(parts)) {
+    name_numbers(parts_);
+    std::set<std::string> names;
+    for (const Index& part : parts_) names.insert(part.classes.begin(), part.classes.end());
+    classes_.assign(names.begin(), names.end());
+    for (Index& part : parts_) {
+      check<DataError>((part.wrapping == Wrapping::planes) == (parts_[0].wrapping == Wrapping::planes),
+                       "data: CIFAR binary files and encoded images can't be joined; give paths of one kind");
+      begin_.push_back(size_);
+      size_ += part.size();
+      if (part.classes != classes_) {
+        std::vector<std::int32_t> map;
+        for (const std::string& name : part.classes) map.push_back(static_cast<std::int32_t>(std::ranges::lower_bound(classes_, name) - classes_.begin()));
+        for (std::int32_t& label : part.label) label = map[static_cast<std::size_t>(label)];
+      }
+      part.classes.clear();
+      if (parts_.size() <= kKeepOpen && part.wrapping != Wrapping::file) files_.push_back(std::make_unique<File>(part.path));
+      else files_.push_back(nullptr);
+    }
+  }
+
+  i64 size() const override { return size_; }
+  int label(i64 i) const override {
+    const std::size_t p = part(i);
+    return parts_[p].label[static_cast<std::size_t>(i - begin_[p])];
+  }
+  std::string name(i64 i) const override {
+    const std::size_t p = part(i);
+    return printable(parts_[p].names.at(i - begin_[p]));
+  }
+  Raw raw() const override { return parts_[0].wrapping == Wrapping::planes ? Raw{kSide, kSide} : Raw{}; }
+  const std::vector<std::string>& classes() const override { return classes_; }
+
+  std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
+    const std::size_t p = part(i);
+    const Index& index = parts_[p];
+    const auto k = static_cast<std::size_t>(i - begin_[p]);
+    if (index.wrapping == Wrapping::file) {
+      const File file(index.path + "/" + index.names.at(static_cast<i64>(k)));
+      check_encoded_size(file.size(), name(i));
+      buffer.resize(file.size());
+      file.read(0, buffer);
+      return buffer;
+    }
+    if (files_[p]) return read(*files_[p], index, k, i, buffer);
+    return read(File(index.path), index, k, i, buffer);
+  }
+
+ private:
+  std::size_t part(i64 i) const { return static_cast<std::size_t>(std::ranges::upper_bound(begin_, i) - begin_.begin()) - 1; }
+
+  std::span<const std::byte> read(const File& file, const Index& index, std::size_t k, i64 i, std::vector<std::byte>& buffer) const {
+    const std::uint64_t offset = index.offset[k];
+    const std::size_t bytes = index.bytes[k];
+    check_encoded_size(bytes, name(i));
+    if (index.wrapping == Wrapping::planes) {
+      buffer.resize(2 * kPixels);
+      const std::span<std::byte> planes(buffer.data() + kPixels, kPixels);
+      file.read(offset, planes);
+      for (std::size_t at = 0; at < kPlane; ++at)
+        for (std::size_t c = 0; c < 3; ++c) buffer[3 * at + c] = planes[c * kPlane + at];
+      return {buffer.data(), kPixels};
+    }
+    if (index.wrapping == Wrapping::checked) {
+      buffer.resize(bytes + 8);
+      file.read(offset - 8, buffer);
+      std::uint64_t wanted = 0;
+      std::memcpy(&wanted, buffer.data(), 8);
+      const std::span<const std::byte> content = std::span<const std::byte>(buffer).subspan(8);
+      check<DataError>(xxh3(content) == wanted, name(i), ": damaged in ", file.path(), ": its checksum is wrong");
+      return content;
+    }
+    if (index.wrapping == Wrapping::tfrecord) {
+      buffer.resize(bytes + 4);
+      file.read(offset, buffer);
+      return image_of_record(buffer, name(i) + " in " + file.path());
+    }
+    buffer.resize(bytes);
+    file.read(offset, buffer);
+    return buffer;
+  }
+
+  std::vector<Index> parts_;
+  std::vector<std::unique_ptr<File>> files_;     // of each part; empty: opened for each read
+  std::vector<i64> begin_;                       // first sample of each part
+  std::vector<std::string> classes_;
+  i64 size_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts) { return std::make_shared<IndexedSet>(std::move(parts)); }
+
+}  // namespace gossamer::data

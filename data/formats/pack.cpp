@@ -1,0 +1,181 @@
+// Packing: pictures are prepared by all threads, a few at a time, and written in order.
+#include "gossamer/data/formats/pack.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/hash.h"
+#include "gossamer/data/formats/packed.h"
+#include "gossamer/data/codec/picture_facts.h"
+#include "gossamer/data/work.h"
+
+namespace gossamer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr i64 kAtOnce = 64;                               // pictures held in memory between threads and writer
+
+std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::string& name, const PackOptions& o) {
+  Image image = decode(bytes, name);                      // DataError: damaged
+  if (o.copy) return {bytes.begin(), bytes.end()};
+  const int longer = std::max(image.width, image.height);
+  if (longer > o.max_side) {
+    const auto shrunk = [&](int side) { return std::max(1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer))); };
+    Image small{shrunk(image.height), shrunk(image.width), {}};
+    small.pixels.resize(static_cast<std::size_t>(small.width) * small.height * 3);
+    resize(image, {0, 0, image.width, image.height}, small.width, small.height, small.pixels.data());
+    image = std::move(small);
+  }
+  std::vector<std::byte> encoded = encode_jpeg(image, {.quality = o.quality, .optimised = true});
+  // A small original that encoding anew would only make larger and worse stays as it is.
+  const PictureFacts facts = picture_facts(bytes);
+  const bool plain = facts.format == Format::jpeg && facts.components != 4 && !facts.progressive;
+  if (longer <= o.max_side && plain && encoded.size() >= bytes.size()) return {bytes.begin(), bytes.end()};
+  return encoded;
+}
+
+// What a shard is made of: options, classes, names and labels. Not the bytes of the pictures: those would have to be read.
+std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions& o) {
+  std::string text = o.copy ? "copy" : "max side " + std::to_string(o.max_side) + ", quality " + std::to_string(o.quality);
+  for (const std::string& name : set.classes()) text += '\n' + name;
+  std::uint64_t hash = xxh3(std::as_bytes(std::span(text)));
+  for (i64 i = begin; i < end; ++i) {
+    const std::string line = set.name(i) + '\n' + std::to_string(set.label(i));
+    hash = xxh3(std::as_bytes(std::span(line)), hash);
+  }
+  return hash;
+}
+
+// True: every picture of the shard has its checksum.
+bool reads_back(const Index& index, int threads) {
+  if (index.size() == 0) return true;
+  const auto shard = open_indices({index});
+  try {
+    for_each_sample(0, shard->size(), threads, [&](i64 i, std::vector<std::byte>& buffer) { shard->bytes(i, buffer); }, [](i64) { return true; });
+  } catch (const DataError&) {
+    return false;
+  }
+  return true;
+}
+
+class Packer {
+ public:
+  Packer(const Dataset& set, const std::string& folder, const PackOptions& options, FunctionRef<bool(i64)> tick)
+      : set_(set), folder_(fs::absolute(folder).lexically_normal()), options_(options), tick_(tick) {
+    if (!folder_.has_filename()) folder_ = folder_.parent_path();
+    report_.shards = (set.size() + options.shard_images - 1) / options.shard_images;
+  }
+
+  PackReport run() {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    check<IoError>(!error, folder_.string(), ": the folder can't be made: ", error.message());
+    refuse_strangers();
+    for (i64 s = 0; s < report_.shards && report_.whole; ++s) {
+      const i64 begin = s * options_.shard_images, end = std::min(set_.size(), begin + options_.shard_images);
+      const std::uint64_t stamp = stamp_of(set_, begin, end, options_);
+      if (!keep(path(s), stamp, end - begin)) write(path(s), stamp, begin, end);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  std::string path(i64 shard) const {
+    const auto five = [](i64 n) {
+      std::string text = std::to_string(n);
+      return text.insert(0, text.size() < 5 ? 5 - text.size() : 0, '0');
+    };
+    return (folder_ / (folder_.filename().string() + "-" + five(shard) + "-of-" + five(report_.shards) + kPackEnding)).string();
+  }
+
+  void refuse_strangers() const {
+    std::set<std::string> ours;
+    for (i64 s = 0; s < report_.shards; ++s) ours.insert(path(s));
+    std::error_code error;
+    for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+      const std::string name = it->path().string();
+      check<ConfigError>(!name.ends_with(kPackEnding) || ours.contains(name), name, ": a shard of another set, or cut otherwise; remove it or pack into another folder");
+    }
+  }
+
+  // A shard of an earlier run that is whole. ConfigError: it is of something else. False: there is none, or a damaged one.
+  bool keep(const std::string& path, std::uint64_t stamp, i64 pictures) {
+    std::error_code ignored;
+    if (!fs::exists(path, ignored)) return false;
+    std::optional<Index> index;
+    try {
+      const File file(path);
+      FileReader reader(file);
+      index = index_packed(reader, path);
+    } catch (const DataError&) {
+      return false;
+    }
+    check<ConfigError>(index->stamp == stamp, path, ": was packed from other data or with other options; remove it or pack into another folder");
+    if (index->size() + static_cast<i64>(index->left_out.size()) != pictures || !reads_back(*index, options_.threads)) return false;
+    ++report_.kept_shards;
+    count(*index, path);
+    return true;
+  }
+
+  void count(const Index& index, const std::string& path) {
+    report_.images += index.size();
+    report_.bytes += fs::file_size(path);
+    report_.left_out.insert(report_.left_out.end(), index.left_out.begin(), index.left_out.end());
+  }
+
+  void write(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
+    PackWriter writer(path, set_.classes(), stamp);
+    struct Ready { std::vector<std::byte> bytes; std::string defect; };
+    for (i64 from = begin; from < end; from += kAtOnce) {
+      const i64 to = std::min(end, from + kAtOnce);
+      std::vector<Ready> ready(static_cast<std::size_t>(to - from));
+      report_.whole = for_each_sample(from, to, options_.threads, [&](i64 i, std::vector<std::byte>& buffer) {
+        Ready& out = ready[static_cast<std::size_t>(i - from)];
+        try {
+          out.bytes = prepared(set_.bytes(i, buffer), set_.name(i), options_);
+        } catch (const DataError& error) {
+          if (options_.strict) throw;
+          out.defect = error.what();
+        }
+      }, [&](i64 done) { return tick_(from + done); });
+      if (!report_.whole) return;                          // the temporary file goes with the writer
+      for (i64 i = from; i < to; ++i) {
+        const Ready& out = ready[static_cast<std::size_t>(i - from)];
+        if (out.defect.empty()) writer.add(set_.name(i), set_.label(i), out.bytes);
+        else writer.leave_out(out.defect);
+      }
+    }
+    writer.close();
+    const File file(path);
+    FileReader reader(file);
+    const Index index = index_packed(reader, path);
+    check<IoError>(reads_back(index, options_.threads), path, ": does not read back as it was written. Is the disk sound?");
+    count(index, path);
+  }
+
+  const Dataset& set_;
+  fs::path folder_;
+  const PackOptions& options_;
+  FunctionRef<bool(i64)> tick_;
+  PackReport report_;
+};
+
+}  // namespace
+
+PackReport pack(const Dataset& set, const std::string& folder, const PackOptions& o, FunctionRef<bool(i64)> tick) {
+  check<ConfigError>(o.max_side >= 16 && o.max_side <= kMaxSide, "data pack: --max-side ", o.max_side, "; 16 to ", kMaxSide, " pixels are possible");
+  check<ConfigError>(o.quality >= 1 && o.quality <= 100, "data pack: --quality ", o.quality, "; 1 to 100 is possible");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "data pack: --threads ", o.threads, " must be 1 to 1024");
+  check<ConfigError>(o.shard_images >= 1 && o.shard_images <= 1'000'000, "data pack: --shard-images ", o.shard_images, " must be 1 to 1000000");
+  check<DataError>(set.raw().height == 0, "data pack: these are raw pixels (CIFAR binary), which are small and fast as they are");
+  return Packer(set, folder, o, tick).run();
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,230 @@
+// The tar format: a 512-byte header before each file, text fields in octal, checked by a sum; extensions are files of special
+// type that describe the next one. Everything is untrusted: each length is compared with what is left before it is used.
+#include "gossamer/data/formats/tar.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/files.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr std::uint64_t kRecord = 512;
+constexpr std::uint64_t kMaxName = 1 << 16;                // longest path, and longest extension record, that is believed
+constexpr std::size_t kMaxStem = 255;                      // of an archive inside: its name is put before each of its files
+
+std::string_view field(const std::byte* header, std::size_t at, std::size_t length) {
+  const char* text = reinterpret_cast<const char*>(header) + at;
+  return {text, strnlen(text, length)};
+}
+
+// Octal text, or (top bit set) a big-endian binary number. False: neither.
+bool number(const std::byte* header, std::size_t at, std::size_t length, std::uint64_t& value) {
+  value = 0;
+  if (std::to_integer<unsigned>(header[at]) & 0x80u) {
+    if (header[at] != std::byte{0x80}) return false;       // negative, or beyond 64 bits
+    for (std::size_t i = 1; i < length; ++i) {
+      if (value >> 56) return false;
+      value = value << 8 | std::to_integer<std::uint64_t>(header[at + i]);
+    }
+    return true;
+  }
+  std::string_view text = field(header, at, length);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  for (const char c : text) {
+    if (c < '0' || c > '7' || value >> 60) return false;
+    value = value << 3 | static_cast<std::uint64_t>(c - '0');
+  }
+  return true;
+}
+
+bool sum_is_right(const std::byte* header) {
+  std::uint64_t wanted = 0, sum = 0;
+  if (!number(header, 148, 8, wanted)) return false;
+  for (std::size_t i = 0; i < kRecord; ++i) sum += i >= 148 && i < 156 ? ' ' : std::to_integer<std::uint64_t>(header[i]);
+  return sum == wanted;
+}
+
+bool all_zero(const std::byte* header) {
+  return std::all_of(header, header + kRecord, [](std::byte b) { return b == std::byte{0}; });
+}
+
+std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only paths and the size matter here.
+bool read_pax(std::string_view text, std::string& path, std::string& link, std::uint64_t& size, bool& has_size) {
+  while (!text.empty() && text.front() != '\0') {
+    std::size_t length = 0, at = 0;
+    while (at < text.size() && at < 8 && text[at] >= '0' && text[at] <= '9') length = length * 10 + static_cast<std::size_t>(text[at++] - '0');
+    if (at == 0 || at >= text.size() || text[at] != ' ' || length <= at + 2 || length > text.size() || text[length - 1] != '\n') return false;
+    const std::string_view line = text.substr(at + 1, length - at - 2);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) return false;
+    const std::string_view key = line.substr(0, equals), value = line.substr(equals + 1);
+    if (key == "path") path = value;
+    if (key == "linkpath") link = value;
+    if (key == "size") {
+      size = 0;
+      if (value.empty() || value.size() > 18) return false;
+      for (const char c : value) {
+        if (c < '0' || c > '9') return false;
+        size = size * 10 + static_cast<std::uint64_t>(c - '0');
+      }
+      has_size = true;
+    }
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+class Indexer {
+ public:
+  Indexer(Reader& reader, const std::string& path, Members& members) : reader_(reader), path_(path), members_(members) {}
+
+  // `base`: where this archive of `length` bytes begins in the outermost one.
+  void run(std::uint64_t base, std::uint64_t length, const std::string& folder, int depth) {
+    std::uint64_t at = 0;
+    while (length - at >= kRecord) {
+      std::byte header[kRecord];                           // a copy: extensions and archives inside read on
+      std::ranges::copy(reader_.at(base + at, kRecord), header);
+      if (all_zero(header)) return;                        // the end mark; what follows is padding
+      if (!sum_is_right(header)) damaged(base + at, at == 0 ? "this is not a tar archive" : "damaged header");
+      std::uint64_t size = 0;
+      if (!number(header, 124, 12, size)) damaged(base + at, "the size of a file is unreadable");
+      const char type = static_cast<char>(std::to_integer<unsigned char>(header[156]));
+      const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
+      if (has_size_ && !extension) size = size_;
+      const std::uint64_t left = length - at - kRecord;
+      const std::string name = name_of(header);
+      if (size > left)
+        damaged(base + at, "it is cut off: '" + name + "' needs " + std::to_string(size) + " bytes, " + std::to_string(left) + " are left");
+      if (extension) extend(type, base + at, size);
+      else if (type == '0' || type == '\0' || type == '7') {
+        add(name, base + at + kRecord, size, folder, depth);
+        forget();
+      } else if (type == '1') {
+        add_link(name, link_of(header), base + at, folder);
+        forget();
+      } else if (type == 'S') damaged(base + at, "'" + name + "' is stored sparse; pack it again without --sparse");
+      else forget();                                       // folders, symbolic links, devices
+      const std::uint64_t padded = (size + kRecord - 1) / kRecord * kRecord;
+      at += kRecord + std::min(padded, left);              // the last padding may be missing
+    }
+    if (at != length) damaged(base + at, "it is cut off inside a header");
+  }
+
+ private:
+  [[noreturn]] void damaged(std::uint64_t at, const std::string& what) const {
+    fail<DataError>(path_, ": unreadable tar at byte ", at, ": ", what, ". Copy or pack it again.");
+  }
+
+  std::string name_of(const std::byte* header) const {
+    if (!long_name_.empty()) return printable(long_name_);
+    const std::string_view name = field(header, 0, 100);
+    const bool ustar = std::memcmp(header + 257, "ustar\0", 6) == 0;   // GNU writes "ustar  " and uses the prefix otherwise
+    const std::string_view prefix = ustar ? field(header, 345, 155) : std::string_view();
+    return printable(prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name));
+  }
+  std::string link_of(const std::byte* header) const {
+    return printable(long_link_.empty() ? std::string(field(header, 157, 100)) : long_link_);
+  }
+
+  void extend(char type, std::uint64_t at, std::uint64_t size) {
+    if (type == 'g') return;                               // defaults for all files
+    if (size > kMaxName) damaged(at, "a name of " + std::to_string(size) + " bytes");
+    const auto content = reader_.at(at + kRecord, static_cast<std::size_t>(size));
+    if (type == 'L') long_name_ = field(content.data(), 0, content.size());
+    else if (type == 'K') long_link_ = field(content.data(), 0, content.size());
+    else if (!read_pax(text_of(content), long_name_, long_link_, size_, has_size_)) damaged(at, "damaged pax record");
+  }
+
+  static std::string plain(std::string name) {
+    while (name.starts_with("./")) name.erase(0, 2);
+    return name;
+  }
+  static bool hidden(const std::string& name) {            // "._cat.jpg": macOS packs a file's attributes as a file
+    const std::size_t slash = name.rfind('/');
+    return name.compare(slash == std::string::npos ? 0 : slash + 1, 1, ".") == 0;
+  }
+
+  // A second name of a file that came before (tar packs the content of a hard-linked file once).
+  void add_link(const std::string& given, const std::string& target, std::uint64_t at, const std::string& folder) {
+    const std::string name = plain(given);
+    if (hidden(name) || !is_image_name(name)) return;
+    for (; listed_ < static_cast<std::size_t>(members_.size()); ++listed_) by_name_[members_.names.at(static_cast<i64>(listed_))] = listed_;
+    const auto found = by_name_.find(folder + plain(target));
+    if (found == by_name_.end())
+      damaged(at, "'" + name + "' is a hard link to '" + target + "', which does not come before it; pack with --hard-dereference");
+    put(folder + name, members_.offset[found->second], members_.bytes[found->second]);
+  }
+
+  void add(std::string name, std::uint64_t offset, std::uint64_t bytes, const std::string& folder, int depth) {
+    name = plain(std::move(name));
+    if (hidden(name)) return;
+    if (depth == 0 && name.ends_with(".tar")) {
+      const std::size_t slash = name.rfind('/');
+      const std::size_t from = slash == std::string::npos ? 0 : slash + 1;
+      const std::string stem = name.substr(from, name.size() - from - 4);
+      if (stem.size() > kMaxStem) damaged(offset, "an archive inside has a name of " + std::to_string(stem.size()) + " bytes");
+      forget();
+      run(offset, bytes, stem + "/", 1);
+      return;
+    }
+    put(folder + name, offset, bytes);
+  }
+
+  void put(const std::string& name, std::uint64_t offset, std::uint64_t bytes) {
+    members_.names.add(name);
+    members_.offset.push_back(offset);
+    members_.bytes.push_back(bytes);
+  }
+
+  void forget() {
+    long_name_.clear();
+    long_link_.clear();
+    has_size_ = false;
+  }
+
+  Reader& reader_;
+  const std::string& path_;
+  Members& members_;
+  std::string long_name_, long_link_;                      // from an extension, for the next file
+  std::unordered_map<std::string, std::size_t> by_name_;   // of the first listed_ members; filled when a hard link needs it
+  std::size_t listed_ = 0;
+  std::uint64_t size_ = 0;
+  bool has_size_ = false;
+};
+
+}  // namespace
+
+bool looks_like_tar(std::span<const std::byte> start) {
+  return start.size() >= kRecord && !all_zero(start.data()) && sum_is_right(start.data());
+}
+
+Members list_tar(Reader& archive, const std::string& path) {
+  check<DataError>(archive.size() > 0, path, ": the file is empty; a tar of class/name.jpg was expected");
+  const std::string_view start = text_of(archive.at(0, static_cast<std::size_t>(std::min<std::uint64_t>(archive.size(), 8))));
+  check<DataError>(!start.starts_with("\x1F\x8B") && !start.starts_with("BZh") && !start.starts_with("\xFD" "7zXZ") && !start.starts_with("\x28\xB5\x2F\xFD"),
+                   path, ": this archive is compressed; unpack it to a plain .tar first (pictures don't shrink, and plain ones are read in place)");
+  check<DataError>(archive.size() >= kRecord, path, ": unreadable tar: only ", archive.size(), " bytes");
+  Members members;
+  Indexer(archive, path, members).run(0, archive.size(), "", 0);
+  return members;
+}
+
+std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path) {
+  MemoryReader reader(archive);
+  const Members members = list_tar(reader, path);
+  std::vector<TarEntry> entries;
+  members.names.each([&](i64 i, const std::string& name) {
+    entries.push_back({name, members.offset[static_cast<std::size_t>(i)], members.bytes[static_cast<std::size_t>(i)]});
+  });
+  return entries;
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,397 @@
+// The loader. Work is one image; batches are filled in order by all threads, and by next() itself while it has nothing to return.
+// Threads at low priority may starve on a full machine, even with an image in hand: next() then prepares that image too, and
+// whoever is first hands it in. Both make the same bytes, so nobody can tell.
+#include "gossamer/data/loader/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+#include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/loader/loader_job.h"
+#include "gossamer/data/mix.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr int kTries = 64;                 // damaged images in a row before the loader gives up
+constexpr std::chrono::milliseconds kGrace{2};   // how long next() waits for images in other hands before it makes them itself
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+struct Hand {                              // one per thread
+  Scratch scratch;
+  Prepared image;
+};
+
+}  // namespace
+
+struct Loader::Impl {
+  Impl(std::shared_ptr<const Dataset> set, LoaderOptions o) : dataset(std::move(set)), options(o) {
+    check<ConfigError>(dataset != nullptr, "loader: no data set");
+    steps = steps_of(*dataset, o);
+    recipe = std::make_shared<const Recipe>(recipe_of(o, o.size));
+    raw = dataset->raw();
+    pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * recipe->bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t),
+                                  static_cast<int>(std::min<i64>(o.ahead, steps)));
+  }
+
+  // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a million swaps at low priority,
+  // with the lock held, would stop everybody on a full machine.
+  void need_order(i64 wanted) {
+    if (steps == 0) return;
+    {
+      const std::scoped_lock lock(mutex);
+      if (orders.contains(wanted)) return;
+    }
+    auto fresh = std::make_shared<const std::vector<i64>>(
+        epoch_order(dataset->size(), options.seed, wanted, options.rank, options.world, options.shard, options.shuffle));
+    const std::scoped_lock lock(mutex);
+    std::erase_if(orders, [&](const auto& known) { return known.first != wanted - 1; });
+    orders.emplace(wanted, std::move(fresh));
+    room.notify_all();
+  }
+
+  // --- jobs, under `mutex` ---
+
+  bool can_add_job() const { return steps > 0 && orders.contains(next_step < steps ? next_epoch : next_epoch + 1); }
+
+  void add_job() {
+    if (next_step >= steps) {
+      ++next_epoch;
+      next_step = 0;
+    }
+    auto job = std::make_shared<Job>();
+    job->epoch = next_epoch;
+    job->begin = next_step * options.batch;
+    job->order = orders.at(next_epoch);
+    job->recipe = recipe;
+    job->count = static_cast<int>(std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
+    job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
+    job->absent.resize(static_cast<std::size_t>(job->count));
+    job->lease = std::make_shared<Lease>(pool);
+    jobs.push_back(std::move(job));
+    ++next_step;
+  }
+
+  // The first batch with an image nobody has taken; a new one while there is room; else none.
+  std::shared_ptr<Job> open_job() {
+    for (const auto& job : jobs)
+      if (job->claimed.load(std::memory_order_relaxed) < job->count) return job;
+    if (static_cast<int>(jobs.size()) >= options.ahead || !can_add_job()) return nullptr;
+    add_job();
+    return jobs.back();
+  }
+
+  // --- work, without the lock ---
+
+  [[noreturn]] static void give_up(i64 count, const std::string& first) {
+    fail<DataError>("loader: ", count, " images in a row are damaged, the first: ", first, ". Is the data set complete and the disk readable?");
+  }
+  // A worker's part of a set may be a few images only: when those are damaged the set is not.
+  i64 tries(const Job& job) const {
+    return !options.replace_damaged && options.world > 1 ? kTries : std::min<i64>(kTries, static_cast<i64>(job.order->size()));
+  }
+
+  // Sample `position` of the job's epoch, or, if that one is damaged, the next good one of the order (or none).
+  void prepare_image(const Job& job, int i, Hand& hand) const {
+    Prepared& out = hand.image;
+    out.damaged.clear();
+    out.absent = false;
+    out.pixels.resize(job.recipe->bytes());
+    const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
+    for (int attempt = 0; attempt < tries(job); ++attempt) {
+      const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
+      // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
+      Rng rng(mix(options.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options.rank))),
+              static_cast<std::uint64_t>(position));
+      try {
+        prepare(dataset->bytes(index, hand.scratch.file), raw, dataset->name(index), *job.recipe, rng, hand.scratch, out.pixels.data());
+        out.label = dataset->label(index);
+        return;
+      } catch (const DataError& error) {
+        out.damaged.push_back({index, error.what()});
+        if (options.strict)
+          fail<DataError>(error.what(), ". The run stops because damaged images are not allowed (strict); without it they are replaced.");
+        if (!options.replace_damaged) {
+          out.absent = true;
+          return;
+        }
+      }
+    }
+    give_up(static_cast<i64>(out.damaged.size()), out.damaged.front().text);
+  }
+
+  void do_image(Job& job, int i, Hand& hand) {
+    Prepared& image = hand.image;
+    image.error = nullptr;
+    image.absent = false;
+    if (!job.cancelled.load(std::memory_order_relaxed)) {
+      try {
+        prepare_image(job, i, hand);
+      } catch (...) {
+        image.error = std::current_exception();
+      }
+    }
+    if (job.handed_in[i].exchange(true, std::memory_order_acq_rel)) return;
+    if (image.absent && !image.error) job.absent[static_cast<std::size_t>(i)] = 1;
+    else if (!image.error && !job.cancelled.load(std::memory_order_relaxed)) {
+      std::memcpy(static_cast<std::uint8_t*>(job.lease->memory.images->data) + static_cast<std::size_t>(i) * image.pixels.size(), image.pixels.data(),
+                  image.pixels.size());
+      static_cast<std::int32_t*>(job.lease->memory.labels->data)[i] = image.label;
+    }
+    if (image.error || !image.damaged.empty()) {
+      const std::scoped_lock lock(job.mutex);
+      job.damaged.insert(job.damaged.end(), image.damaged.begin(), image.damaged.end());
+      if (image.error && (!job.error || i < job.error_at)) {
+        job.error = std::move(image.error);      // moved on, never shared: its text is freed by the thread that reads it
+        job.error_at = i;
+      }
+      image.damaged.clear();
+    }
+    if (job.done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.count) {
+      const std::scoped_lock lock(mutex);      // or the waiter could miss it between its check and its sleep
+      filled.notify_all();
+    }
+  }
+
+  // Does images of one batch until none is left untaken.
+  void work(Job& job, Hand& hand) {
+    for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1)) do_image(job, i, hand);
+  }
+
+  void run_thread() {
+    if (options.background) give_way();
+    Hand hand;
+    std::unique_lock lock(mutex);
+    while (!closed) {
+      std::shared_ptr<Job> job;
+      try {
+        job = open_job();
+      } catch (...) {                            // no memory for another batch: next() meets the same and throws it
+      }
+      if (!job) {
+        const auto start = Clock::now();
+        room.wait(lock);
+        idle_s += seconds_since(start);
+        continue;
+      }
+      lock.unlock();
+      work(*job, hand);
+      job.reset();
+      lock.lock();
+    }
+  }
+
+  std::shared_ptr<Job> take() {
+    const auto start = Clock::now();
+    std::unique_lock lock(mutex);
+    if (jobs.empty()) add_job();
+    const std::shared_ptr<Job> job = jobs.front();
+    const auto complete = [&] { return job->done.load(std::memory_order_acquire) == job->count; };
+    if (!complete()) {
+      lock.unlock();
+      work(*job, caller);
+      lock.lock();
+      if (!filled.wait_for(lock, kGrace, complete)) {
+        lock.unlock();
+        for (int i = 0; i < job->count; ++i)
+          if (!job->handed_in[i].load(std::memory_order_relaxed)) do_image(*job, i, caller);
+        lock.lock();
+        filled.wait(lock, complete);             // what is left is being copied
+      }
+    }
+    jobs.pop_front();
+    room.notify_all();
+    wait_s += seconds_since(start);
+    return job;
+  }
+
+  // Moves the rows that are there together; how many they are.
+  i64 close_gaps(Job& job) {
+    auto* const pixels = static_cast<std::uint8_t*>(job.lease->memory.images->data);
+    auto* const labels = static_cast<std::int32_t*>(job.lease->memory.labels->data);
+    i64 kept = 0;
+    for (i64 i = 0; i < job.count; ++i) {
+      if (job.absent[static_cast<std::size_t>(i)]) {
+        if (++absent_in_a_row >= tries(job)) give_up(absent_in_a_row, job.damaged.front().text);
+        continue;
+      }
+      absent_in_a_row = 0;
+      if (kept != i) {
+        const std::size_t row = job.recipe->bytes();
+        std::memcpy(pixels + static_cast<std::size_t>(kept) * row, pixels + static_cast<std::size_t>(i) * row, row);
+        labels[kept] = labels[i];
+      }
+      ++kept;
+    }
+    return kept;
+  }
+
+  void cancel_jobs() {                           // under the lock
+    for (const auto& job : jobs) job->cancelled = true;
+    jobs.clear();
+  }
+
+  void close() {
+    {
+      const std::scoped_lock lock(mutex);
+      closed = true;
+      cancel_jobs();
+      room.notify_all();
+    }
+    threads.clear();                             // joins: each thread finishes at most the image it has in hand
+  }
+
+  std::shared_ptr<const Dataset> dataset;
+  LoaderOptions options;
+  Dataset::Raw raw;
+  i64 steps = 0;
+  std::shared_ptr<Pool> pool;
+
+  mutable std::mutex mutex;
+  std::shared_ptr<const Recipe> recipe;          // of the next job
+  std::condition_variable room, filled;          // room: a thread may find work; filled: a batch is complete
+  std::deque<std::shared_ptr<Job>> jobs;         // in the order in which next() returns them
+  i64 next_epoch = 0, next_step = 0;             // of the next job to be made
+  std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;   // by epoch: the one that is read and perhaps the next
+  bool closed = false;
+  i64 epoch = 0, step = 0;                       // of the batch that next() returns
+  i64 images = 0, absent_in_a_row = 0;
+  double wait_s = 0, idle_s = 0;
+  std::set<i64> damaged_indices;
+  std::vector<std::string> damaged;
+  std::exception_ptr failed;                     // once next() threw it goes on throwing, until seek()
+
+  Hand caller;                                   // of next()
+  std::vector<std::jthread> threads;
+};
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(dataset), options)) {
+  impl_->need_order(0);
+  try {
+    for (int i = 0; i < options.threads; ++i) {
+      impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
+      if (!options.cpus.empty()) pin(impl_->threads.back().native_handle(), options.cpus);
+    }
+  } catch (const std::system_error& error) {
+    const std::size_t running = impl_->threads.size();
+    impl_->close();
+    fail<ConfigError>("loader: thread ", running + 1, " of ", options.threads, " can't be started: ", error.what(), "; use fewer data.threads");
+  } catch (...) {
+    impl_->close();
+    throw;
+  }
+}
+
+Loader::~Loader() { impl_->close(); }
+
+i64 Loader::steps() const { return impl_->steps; }
+
+void Loader::seek(i64 epoch, i64 step) {
+  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "loader: seek to epoch ", epoch, ", step ", step, "; an epoch has ",
+                     impl_->steps, " steps");
+  const bool at_end = step == impl_->steps;
+  impl_->need_order(at_end ? epoch + 1 : epoch);
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->cancel_jobs();
+  impl_->epoch = impl_->next_epoch = epoch;
+  impl_->step = impl_->next_step = step;
+  impl_->failed = nullptr;
+  impl_->absent_in_a_row = 0;
+  impl_->room.notify_all();
+}
+
+void Loader::set_size(int size) {
+  auto fresh = std::make_shared<const Recipe>(recipe_of(impl_->options, size));
+  i64 epoch = 0, step = 0;
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    if (impl_->recipe->size == size) return;
+    impl_->recipe = std::move(fresh);
+    epoch = impl_->epoch;
+    step = impl_->step;
+  }
+  seek(epoch, step);
+}
+
+int Loader::size() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->recipe->size;
+}
+
+i64 Loader::epoch() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->epoch;
+}
+
+Batch Loader::next() {
+  Impl& s = *impl_;
+  while (true) {
+    i64 epoch = 0;
+    bool ends_soon = false;
+    {
+      const std::scoped_lock lock(s.mutex);
+      if (s.failed) std::rethrow_exception(s.failed);
+      if (s.step >= s.steps) {
+        ++s.epoch;
+        s.step = 0;
+        return {};
+      }
+      epoch = s.epoch;
+      ends_soon = s.step + s.options.ahead >= s.steps;
+    }
+    s.need_order(epoch);
+    if (ends_soon) s.need_order(epoch + 1);        // the threads run into the next epoch
+    const std::shared_ptr<Job> job = s.take();
+    const std::scoped_lock lock(s.mutex);
+    // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the threads are.
+    std::ranges::sort(job->damaged, {}, &Damage::index);
+    for (const Damage& damage : job->damaged)
+      if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
+    i64 kept = 0;
+    try {
+      if (job->error) std::rethrow_exception(std::exchange(job->error, nullptr));
+      kept = s.close_gaps(*job);
+    } catch (...) {
+      s.failed = std::current_exception();
+      throw;
+    }
+    ++s.step;
+    s.images += kept;
+    if (kept == 0) continue;                         // an empty batch would end the epoch for the user
+    // Moved out, so that a thread which still looks at the job can't keep the memory.
+    std::shared_ptr<Lease> lease = std::move(job->lease);
+    const auto lend = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
+      return Tensor::wrap(block->data, shape, type, [lease]() mutable { lease.reset(); });
+    };
+    const i64 side = job->recipe->size;
+    return {lend(lease->memory.images, {kept, side, side, 3}, DType::u8), lend(lease->memory.labels, {kept}, DType::i32)};
+  }
+}
+
+LoaderStats Loader::stats() const {
+  const std::scoped_lock lock(impl_->mutex);
+  const auto whole = [](const auto& job) { return job->done.load(std::memory_order_acquire) == job->count; };
+  return {impl_->images, static_cast<i64>(impl_->damaged.size()), impl_->wait_s, impl_->idle_s, static_cast<int>(std::ranges::count_if(impl_->jobs, whole))};
+}
+
+std::vector<std::string> Loader::damaged() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->damaged;
+}
+
+}  // namespace gossamer::data

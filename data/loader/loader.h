@@ -1,0 +1,73 @@
+// Loader: from a data set to batches, on threads of its own, with bounded memory, resumable at any step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+#include "gossamer/data/dataset.h"
+#include "gossamer/data/augment/policy.h"
+
+namespace gossamer::data {
+
+enum class Augment { none, pad_crop_flip, resized_crop_flip };    // the crop; none: resize shorter side + centre crop (evaluation)
+
+struct LoaderOptions {
+  i64 batch = 128;
+  int size = 32;                       // images come out as size x size
+  int resize = 0;                      // evaluation: shorter side before the centre crop; 0: size (small images) or size * 256 / 224
+  Augment augment = Augment::none;
+  int pad = 4;                         // pad_crop_flip
+  float min_area = 0.08f;              // resized_crop_flip
+  std::vector<PixelStep> steps{};       // after crop and flip, in this order (policy.h)
+  int threads = 1;
+  int ahead = 4;                       // batches kept ready: the memory bound is (ahead + threads) batches
+  int rank = 0, world = 1;
+  bool shard = false;                  // false: every worker draws its own order of the whole set (A2CiD2); true: disjoint parts of one order
+  bool shuffle = true;
+  bool drop_last = true;
+  std::uint64_t seed = 0;
+  bool strict = false;                 // a damaged image stops the run (DataError) instead of being replaced
+  bool replace_damaged = true;         // false: its row is left out of the batch, so that no other image counts twice (evaluation)
+  bool background = true;              // threads at nice 19: computing goes first on a full machine
+  std::vector<int> cpus{};              // the threads run on these only (affinity.h); empty: anywhere
+};
+
+struct Batch { Tensor images, labels; };   // u8 [N, size, size, 3], i32 [N]; undefined images: the epoch is over
+
+struct LoaderStats {
+  i64 images = 0, damaged = 0;
+  double wait_s = 0;                   // time next() waited for data
+  double idle_s = 0;                   // time the threads waited for next(), summed over them: back-pressure
+  int ready = 0;                       // whole batches that wait for next() now
+};
+
+class Loader {
+ public:
+  Loader(std::shared_ptr<const Dataset>, LoaderOptions);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  i64 steps() const;                   // batches an epoch, for this rank; 0: a shard without images (drop_last = false)
+  void seek(i64 epoch, i64 step = 0);  // the next batch is this one; order and augmentation follow (seed, epoch, rank, index) alone
+  i64 epoch() const;
+  // Images come out as size x size from the next batch on; at most options.size, for which there is memory. Batches made ahead are
+  // made again, and order and augmentation stay those of (seed, epoch, rank, index): progressive resolution.
+  void set_size(int size);
+  int size() const;
+  Batch next();                        // waits for data; after the last batch of an epoch: an empty Batch once, then the next epoch begins
+  LoaderStats stats() const;
+  std::vector<std::string> damaged() const;   // "name: what is wrong", each once
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The order of one worker's epoch: pure function. Every index appears exactly once over an epoch (shard: over all ranks).
+std::vector<i64> epoch_order(i64 size, std::uint64_t seed, i64 epoch, int rank, int world, bool shard, bool shuffle);
+
+}  // namespace gossamer::data

@@ -1,0 +1,40 @@
+// How the two snapshots of an exchange are taken, travel, and are applied: between floats on CPUs through a Payload (here), or between the
+// buffers of GPUs (gpu_carrier.h).
+#pragma once
+
+#include <memory>
+
+#include "gossamer/dist/transport.h"
+#include "gossamer/dist/gossip/worker_state.h"
+
+namespace gossamer::dist {
+
+// What both sides know of the run's progress travels with x. progress: NaN once it is settled.
+struct Progress { double progress = 0, beyond = 0, members = 0; };
+
+class Carrier {
+ public:
+  virtual ~Carrier() = default;
+  // --- under the mutex of the state. On a GPU these only enqueue: the order of the calls is the order in which the device does them.
+  virtual void snapshot(WorkerState<Tensor>&, double t) = 0;       // first half of a communication event
+  virtual void apply(WorkerState<Tensor>&) = 0;                    // second half, of the last snapshot; after arrived()
+  // Around what the training thread itself does to (x, x~), or reads of them: it comes after all that was enqueued before, and before all
+  // that is enqueued later.
+  virtual void training_begins() {}
+  virtual void training_ends() {}
+  // --- outside of it, one exchange at a time
+  // Sends the last snapshot and returns; Event{exchanged, peer, session} follows.
+  virtual void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) = 0;
+  struct Arrival {
+    double squared_distance = 0;       // of the two snapshots; not finite: they must not be applied
+    Progress theirs;
+  };
+  virtual Arrival arrived() = 0;       // after that event, if it was ok
+  virtual void abort(int peer) = 0;    // as Payload's
+  virtual void settle(Seconds limit) = 0;
+};
+
+// size: of x.
+std::unique_ptr<Carrier> host_carrier(Group&, i64 size);
+
+}  // namespace gossamer::dist

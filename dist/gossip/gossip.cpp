@@ -1,0 +1,231 @@
+// The training thread's side of a2cid2 and adpsgd.
+#include "gossamer/dist/gossip/gossip.h"
+
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/dist/finish.h"
+
+namespace gossamer::dist {
+namespace {
+constexpr double kTakeoverPatience = 3;      // exchange_timeout_s until a restarted worker must have found a state
+}
+
+GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
+                           const MethodOptions& options)
+    : accelerated_(accelerated), params_(params), optimizer_(optimizer), group_(group), options_(options),
+      membership_(group, options.min_workers),
+      state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0) {
+  const bool exchanges = group.size() > 1 && options.rate > 0;
+  check<ConfigError>(!exchanges || !params.aliased(), name(),
+                     ": exchanges change the parameters while gradients are computed; build FlatParams "
+                     "with FlatOptions::frozen = true, so that a gradient belongs to one point");
+  state_.alive = group.size();
+  state_.accounts.resize(static_cast<std::size_t>(group.size()));
+  state_.stats.alive = group.size();
+  if (group.size() > 1) state_.carrier = options.carrier ? options.carrier(group, params.size()) : host_carrier(group, params.size());
+  state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
+  state_.clock.resume(wall_seconds());
+  const RunFacts facts{.method = name(),
+                       .graph = graph.name,
+                       .pairing = options.pairing,
+                       .rank = group.rank(),
+                       .workers = group.size(),
+                       .seed = options.seed,
+                       .parameters = params.fingerprint(),
+                       .rate = options.rate,
+                       .batch = static_cast<double>(options.batch),
+                       .start_samples = options.start_samples};
+  if (!options.replay.empty())
+    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())), facts,
+                                             kReplayPatience * options.exchange_timeout_s);
+  if (!options.record.empty()) state_.recorder = std::make_unique<Recorder>(options.record, facts);
+  // At rate 0 too: someone must notice deaths, and the workers stop together.
+  if (group.size() == 1) return;
+  const double digest = state_digest(name(), params, graph, options);
+  std::optional<Takeover> taken;
+  if (options.rejoin) taken = come_back(digest, graph);
+  state_.giver = std::make_unique<StateGiver>(group, digest, Seconds(options.exchange_timeout_s));
+  exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options, taken ? &taken->early : nullptr);
+}
+
+// Goes on from where a neighbour is.
+Takeover GossipMethod::come_back(double digest, const Graph& graph) {
+  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(), group_.size());
+  Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
+                             Seconds(kTakeoverPatience * options_.exchange_timeout_s));
+  Tensor(params_.values()).copy_from(block.x);
+  if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
+  if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
+  params_.refresh();
+  Count count = block.count();
+  state_.progress = count.progress;
+  state_.set_alive(1, count.gradients_of_all);           // the exchanger finds out who else is there
+  state_.accounts = std::move(count.accounts);
+  Account& own = state_.accounts[static_cast<std::size_t>(group_.rank())];
+  if (own.share >= 0) own.leap += state_.progress - own.share;        // what others have done while this worker was dead
+  own.share = -1;
+  return taken;
+}
+
+GossipMethod::~GossipMethod() = default;
+
+// The next event of the record; what went wrong in the communication thread says more than that it failed.
+template <class F> auto GossipMethod::awaited(F next) const {
+  try {
+    return next();
+  } catch (const DistError&) {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.error) std::rethrow_exception(state_.error);
+    throw;
+  }
+}
+
+void GossipMethod::step(double learning_rate) {
+  check<Error>(!finished_, name(), ": step after finish");
+  params_.settle_grads();
+  const float factor = clip_factor(params_.grads(), options_.clip_norm);
+  const RecordedEvent* recorded = state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
+  if (recorded) learning_rate = recorded->learning_rate;
+  const auto rate = static_cast<float>(learning_rate);
+  {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.error) std::rethrow_exception(state_.error);
+    state_.clock.tick(wall_seconds());
+    state_.rate.gradient();
+    state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
+    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ",
+                     state_.worker.gossip.eta, ", not ", recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
+    if (state_.carrier) state_.carrier->training_begins();
+    state_.worker.gradient_event(static_cast<double>(state_.clock.count()), [&](double c, double s) {
+      if (!state_.worker.has_twin()) return optimizer_.step(rate, nullptr, factor);
+      const Twin twin{state_.worker.twin(), static_cast<float>(c), static_cast<float>(s)};
+      optimizer_.step(rate, &twin, factor);
+    });
+    state_.progress += 1;
+    ++state_.stats.gradients;
+    if (state_.giver && state_.giver->wanted()) state_.give();
+    if (state_.carrier) state_.carrier->training_ends();
+    state_.record({.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = state_.worker.gossip.eta});
+  }
+  if (state_.replay) state_.replay->pass();
+  if (exchanger_) {
+    exchanger_->wake();
+    wait_for_exchanges();
+  }
+}
+
+// The policy says from which time on training must not run ahead of its exchanges, and for how long it may be held up.
+void GossipMethod::wait_for_exchanges() {
+  std::unique_lock lock(state_.mutex);
+  const auto t = static_cast<double>(state_.clock.count());
+  const auto free = [&] { return t < state_.hold.at || state_.error; };
+  if (free()) return;
+  const trace::Scope scope("wait quota");
+  const double began = wall_seconds();
+  if (!state_.changed.wait_for(lock, Seconds(state_.hold.seconds), free)) state_.waited_in_vain = t;
+  const double now = wall_seconds();
+  state_.stats.exposed_s += now - began;
+  state_.clock.resume(now);
+  const bool in_vain = state_.waited_in_vain >= 0;
+  lock.unlock();
+  if (in_vain) exchanger_->wake();
+}
+
+double GossipMethod::samples_seen() const {
+  const std::scoped_lock lock(state_.mutex);
+  return state_.gradients_of_all() * static_cast<double>(options_.batch);
+}
+
+// Done when n q has reached the budget and no exchange under way can lower q again. From then on q stays: every worker ends with
+// q >= budget / n by itself, so together they have done the budget, never less.
+bool GossipMethod::done() const {
+  if (options_.total_samples <= 0) return false;
+  if (state_.replay) return done_as_recorded();
+  const std::scoped_lock lock(state_.mutex);
+  if (!state_.in_flight && state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples) settle();
+  return state_.settled;
+}
+
+bool GossipMethod::done_as_recorded() const {
+  {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.settled) return true;
+  }
+  const RecordedEvent* next = awaited([&] { return state_.replay->await_training(); });
+  if (next == nullptr || next->kind != RecordedEvent::Kind::settled) return false;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    settle();
+  }
+  state_.replay->pass();
+  if (exchanger_) exchanger_->wake();
+  return true;
+}
+
+void GossipMethod::settle() const {
+  if (!std::exchange(state_.settled, true)) state_.record({.kind = RecordedEvent::Kind::settled});
+}
+
+void GossipMethod::finish() {
+  if (finished_) return;
+  check<DistError>(!state_.replay || done_as_recorded(), state_.replay ? state_.replay->place() : "", ": the program finishes before");
+  {
+    const std::scoped_lock lock(state_.mutex);
+    settle();
+  }
+  if (exchanger_) exchanger_->finish();
+  {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.error) std::rethrow_exception(state_.error);
+  }
+  if (state_.recorder || state_.replay) {
+    const std::uint64_t digest = digest_of(params_.values().span<float>());
+    if (state_.recorder) state_.recorder->end(digest);
+    if (state_.replay) state_.replay->check_end(digest);
+  }
+  if (state_.carrier) state_.carrier->training_begins();
+  const double distance = average_models(params_, membership_);
+  const std::scoped_lock lock(state_.mutex);
+  state_.worker.restart();
+  state_.squared_distance = -1;
+  state_.stats.consensus_distance = distance;
+  state_.stats.alive = static_cast<int>(membership_.members().size());
+  finished_ = true;
+}
+
+void GossipMethod::quiesce(const std::function<void()>& f) {
+  std::unique_lock lock(state_.mutex);
+  struct Hold {
+    GossipState& state;
+    explicit Hold(GossipState& s) : state(s) { state.held = true; }
+    ~Hold() {
+      state.held = false;
+      state.changed.notify_all();
+    }
+  } hold(state_);
+  state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });      // ends by the deadline of the exchange
+  if (state_.carrier) state_.carrier->training_begins();
+  f();
+  if (state_.carrier) state_.carrier->training_ends();
+}
+
+std::vector<NamedTensor> GossipMethod::state() {
+  if (!accelerated_) return {};
+  return {{"acid.tilde", state_.worker.has_twin() ? state_.worker.twin() : params_.values()}};
+}
+
+// Between exchanges the distance is estimated from the differences that partners see. For two workers drawn at random,
+// E |x_i - x_j|^2 = 2n/(n-1) * mean |x_i - mean|^2. Neighbours are closer to each other than that: on a sparse graph it is a lower bound.
+MethodStats GossipMethod::stats() const {
+  const std::scoped_lock lock(state_.mutex);
+  MethodStats out = state_.stats;
+  out.eta = state_.worker.gossip.eta;
+  out.edges = state_.edges.edges();
+  if (state_.squared_distance >= 0)
+    out.consensus_distance = std::sqrt(state_.squared_distance * std::max(1, state_.alive - 1) / (2.0 * std::max(2, state_.alive)));
+  return out;
+}
+
+}  // namespace gossamer::dist

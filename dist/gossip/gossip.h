@@ -1,0 +1,42 @@
+// a2cid2 and adpsgd: every worker trains at its own pace and averages with one neighbour at a time, beside the computation.
+#pragma once
+
+#include "gossamer/dist/gossip/gossip_exchanger.h"
+
+namespace gossamer::dist {
+
+class GossipMethod : public Method {
+ public:
+  // accelerated: A2CiD2 (a twin x~ and the drift between both); otherwise the asynchronous baseline, AD-PSGD: eta = 0, no twin.
+  GossipMethod(bool accelerated, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&);
+  ~GossipMethod() override;
+  void step(double learning_rate) override;
+  double samples_seen() const override;
+  bool done() const override;
+  void finish() override;
+  std::vector<int> members() const override { return membership_.members(); }
+  void quiesce(const std::function<void()>& f) override;
+  std::vector<NamedTensor> state() override;
+  MethodStats stats() const override;
+  const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }
+  bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
+
+ private:
+  Takeover come_back(double digest, const Graph&);
+  void wait_for_exchanges();
+  void settle() const;                          // under the mutex: this worker's progress stays from now on
+  bool done_as_recorded() const;
+  template <class F> auto awaited(F next) const;
+
+  const bool accelerated_;
+  FlatParams& params_;
+  Optimizer& optimizer_;
+  Group& group_;
+  const MethodOptions options_;
+  Membership membership_;
+  mutable GossipState state_;
+  std::unique_ptr<Exchanger> exchanger_;        // none if there is nobody to exchange with
+  bool finished_ = false;
+};
+
+}  // namespace gossamer::dist

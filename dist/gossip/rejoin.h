@@ -1,0 +1,94 @@
+// How a worker that was started again comes back: it takes over the state of a neighbour before its first gradient.
+//   it -> neighbour      ask_state(nonce, digest of model and method)
+//   neighbour -> it      a one-way exchange of x, x~, batch-norm statistics and progress; or no_state(nonce, why)
+//   it -> everybody      back: from now on it is a member like any other
+// The copy is one moment of the neighbour's training: its training thread makes it between two steps. If the neighbour dies, refuses or is
+// late, the next one is asked. Momentum is not taken over: it belongs to the gradients of the one who made it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gossamer/core/flat.h"
+#include "gossamer/dist/graph/graph.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+// What one worker knows of the progress of another that is no sign of gradients.
+struct Account {
+  double share = -1;                   // the progress that it is thought to have taken along when it died; -1: it lives
+  double leap = 0;  // it was started again with another's progress: how much more than it had when it died, all lives together
+};
+
+// How much all have done, as one worker counts it.
+struct Count {
+  double progress = 0;                 // its q
+  double gradients_of_all = 0;
+  std::vector<Account> accounts;       // by rank; its own holds its leap
+};
+
+// What is taken over, as one block of floats on its way.
+class StateBlock {
+ public:
+  StateBlock(i64 size, bool with_twin, i64 buffers, int workers);      // of x, whether there is an x~, of the batch-norm statistics
+  Tensor x, twin, buffers;                                // windows of the block; twin is undefined without x~
+  void set_count(const Count&);
+  Count count() const;                                    // the giver's
+  std::span<float> floats() { return block_.span<float>(); }
+
+ private:
+  i64 numbers() const { return 2 + 2 * workers_; }        // doubles behind the tensors
+  Tensor block_;
+  i64 workers_;
+};
+
+// Equal on two workers that could exchange states: model, method, graph, budget. Exact in a double.
+double state_digest(const std::string& method, const FlatParams&, const Graph&, const MethodOptions&);
+
+enum class Refusal : std::uint32_t { busy, ending, another_model };      // `epoch` of no_state
+
+struct Takeover {
+  int from = -1;                       // whose state it was
+  std::vector<Event> early;            // what else came meanwhile: to be handled first
+};
+// Fills `block`. Reads the link itself: nobody else may yet. Asks the neighbours in `graph` first, then all others that live, each for
+// `patience` at most, again and again until `limit` is over: then DistError, as for a neighbour with another model.
+Takeover take_over(StateBlock& block, double digest, Group&, const Graph&, Seconds patience, Seconds limit);
+
+// The other side: gives this worker's state to those who ask, one at a time. All calls under the mutex of that state.
+class StateGiver {
+ public:
+  StateGiver(Group& group, double digest, Seconds limit) : group_(group), digest_(digest), limit_(limit) {}
+
+  // --- communication thread
+  void asked(int peer, const Message&, bool ending);      // ending: this worker does no more steps
+  void turn();                                            // sends what fill() has copied
+  bool ended(const Event&);                               // an exchanged event: true if it was this one's
+  void gone(int peer);
+  void back(int peer);                                    // who asked takes part again
+  bool sending() const { return sending_; }               // the payload reads our buffer
+  bool sending_to(int peer) const { return sending_ && peer_ == peer; }
+  bool busy();                                            // until who asked is back, is gone, or takes too long
+
+  // --- training thread, between two steps
+  bool wanted() const { return wanted_; }
+  void fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, const Count&);
+
+ private:
+  void refuse(int peer, std::uint32_t nonce, Refusal);
+
+  Group& group_;
+  const double digest_;
+  const Seconds limit_;
+  int peer_ = -1;
+  std::uint32_t nonce_ = 0;
+  double since_ = 0;
+  bool wanted_ = false, filled_ = false, sending_ = false;
+  std::unique_ptr<StateBlock> block_;
+};
+
+std::uint64_t state_session(std::uint32_t nonce);         // never that of an exchange between partners
+
+}  // namespace gossamer::dist

@@ -1,0 +1,101 @@
+// What one worker's exchanges stand on.
+#include "gossamer/dist/gpu/gpu_transport.h"
+
+#include <cstring>
+
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gpu/gpu_carrier.h"
+#include "gossamer/dist/gpu/gpu_choice.h"
+#include "gossamer/dist/gpu/gpu_cuda_port.h"
+#include "gossamer/dist/gpu/gpu_peer_memory.h"
+#include "gossamer/dist/gpu/nccl_channel.h"
+#include "gossamer/dist/gpu/nccl_port.h"
+
+namespace gossamer::dist {
+namespace {
+
+struct Setup {
+  Setup(Group& g, i64 size, Device device, const GpuTransportOptions& o) : group(g), port(device) {
+    const DType type = o.wire == "f16" ? DType::f16 : DType::f32;
+    own = Tensor::empty({size}, type, device);
+    theirs = Tensor::empty({size}, type, device);
+    mailbox = o.transport == "host" ? nullptr : group.mailbox();
+    if (mailbox == nullptr) {
+      staging = std::make_unique<HostStaging>(group, port, own, theirs);
+      if (o.log) o.log("exchanges go over the host" + std::string(o.transport == "host" ? "" : ": these workers share a process"));
+      return;
+    }
+    make_channels(o);
+    choice = std::make_unique<GpuChoice>(group.rank(), makers, GpuChoice::Outside{.clock = wall_seconds,
+                                         .possible = [](const std::string& name, const ChannelBytes& theirs) { return name != "peercopy" || CudaPeerMemory::is_near(theirs); },
+                                         .log = o.log});
+    payload = std::make_unique<GpuPayload>(
+        group.rank(), port, [this](int) -> GpuChannelMaker& { return *choice; },
+        GpuPayload::Outside{.send = [this](int peer, std::vector<char> letter) { mailbox->send(peer, letter); },
+                            .post = [this](Event e) { group.control().post(std::move(e)); }, .clock = wall_seconds});
+    mailbox->read({.letter = [this](int peer, std::span<const char> bytes) { payload->letter(peer, bytes); }, .dead = [this](int peer) { payload->dead(peer); }});
+  }
+  ~Setup() {
+    if (mailbox) mailbox->read({});
+  }
+
+  // auto: what this machine does not have is left out, with a word about it.
+  void make_channels(const GpuTransportOptions& o) {
+    const bool any = o.transport == "auto";
+    const auto add = [&](const char* name, auto make) {
+      if (!any && o.transport != name) return;
+      try {
+        GpuChannelMaker* maker = make();
+        makers.push_back(maker);
+      } catch (const Error& e) {
+        if (!any) throw;
+        if (o.log) o.log(std::string("no exchanges by ") + name + ": " + e.what());
+      }
+    };
+    add("peercopy", [&] {
+      memory = std::make_unique<CudaPeerMemory>(own);
+      copies = std::make_unique<PeerCopyMaker>(port, *memory);
+      return copies.get();
+    });
+    add("nccl", [&] {
+      nccl = nccl_port(port);
+      edges = std::make_unique<NcclChannelMaker>(group.rank(), port, *nccl, o.ctas);
+      return edges.get();
+    });
+  }
+
+  Group& group;
+  CudaPort port;
+  Tensor own, theirs;
+  std::unique_ptr<HostStaging> staging;
+  Mailbox* mailbox = nullptr;
+  std::unique_ptr<CudaPeerMemory> memory;
+  std::unique_ptr<NcclPort> nccl;
+  std::unique_ptr<PeerCopyMaker> copies;
+  std::unique_ptr<NcclChannelMaker> edges;
+  std::vector<GpuChannelMaker*> makers;
+  std::unique_ptr<GpuChoice> choice;
+  std::unique_ptr<GpuPayload> payload;       // destroyed first: its thread uses all of it
+};
+
+}  // namespace
+
+void check_gpu_transport(const GpuTransportOptions& o) {
+  check<ConfigError>(o.transport == "auto" || o.transport == "nccl" || o.transport == "peercopy" || o.transport == "host", "dist.transport=", o.transport,
+                     " is unknown; known are: auto, nccl, peercopy, host");
+  check<ConfigError>(o.wire == "f32" || o.wire == "f16", "dist.wire=", o.wire, " is unknown; known are: f32, f16");
+  check<ConfigError>(o.ctas >= 1 && o.ctas <= 32 && (o.ctas & (o.ctas - 1)) == 0, "dist.nccl_ctas=", o.ctas, "; it must be 1, 2, 4, 8, 16 or 32");
+}
+
+std::function<std::unique_ptr<Carrier>(Group&, i64)> gpu_carriers(Device device, const GpuTransportOptions& options) {
+  check_gpu_transport(options);
+  return [device, options](Group& group, i64 size) -> std::unique_ptr<Carrier> {
+    const auto setup = std::make_shared<Setup>(group, size, device, options);
+    return std::make_unique<GpuCarrier>(GpuCarrier::Parts{.port = setup->port, .payload = setup->payload.get(), .own = setup->own, .theirs = setup->theirs,
+                                                          .staging = setup->staging.get()}, setup);
+  };
+}
+
+}  // namespace gossamer::dist

@@ -1,0 +1,29 @@
+// The shapes of graphs: from a name and n to edges with relative rates. Inside of graph.cpp and rounds.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gossamer/dist/graph/graph.h"
+
+namespace gossamer::dist::shapes {
+
+struct Name { std::string base, argument; };               // "random-regular:4" -> {random-regular, 4}
+Name split(const std::string& name);
+bool known(const std::string& base);
+std::vector<std::string> names();                          // that need no argument
+
+// Edges once each, a < b, ascending, rates relative. ConfigError: argument or n that the shape can't have.
+std::vector<Edge> make(const Name&, int n, int per_node);
+// For aer: the argument, else per_node; checked against n.
+int workers_per_node(const Name&, int n, int per_node);
+
+// The edges of a file; see parse_graph().
+std::vector<Edge> parse_edges(std::string_view text, const std::string& path, int n);
+std::vector<Edge> read_edges(const std::string& path, int n);
+
+// The first worker that no path leads to from worker 0; -1 if all are connected.
+int unreachable(int n, const std::vector<Edge>& edges);
+
+}  // namespace gossamer::dist::shapes

@@ -1,0 +1,147 @@
+// Exchanges of rounds: one queue for each peer, since the payload takes one exchange at a time with each.
+#include "gossamer/dist/synchronous/round_exchange.h"
+
+#include <algorithm>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/observe/exchange_trace.h"
+
+namespace gossamer::dist {
+namespace {
+constexpr double kSettleLimit = 30;          // seconds for exchanges that were given up to let go of their buffers
+constexpr double kGrace = 10;                // seconds that the payload may be late with the end of an exchange
+}
+
+RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline, std::function<void(const Event&)> other)
+    : link_(group.control()), payload_(group.payload()), rank_(group.rank()), deadline_(deadline), other_(std::move(other)),
+      flights_(static_cast<std::size_t>(slots)) {}
+
+RoundExchange::~RoundExchange() {
+  bool any = false;
+  for (auto& [peer, queue] : queues_)
+    if (!queue.empty()) payload_.abort(peer), any = true;
+  try {
+    if (any) payload_.settle(Seconds(kSettleLimit));
+  } catch (const std::exception&) {          // a destructor can't tell; whoever waits for the same payload will
+  }
+}
+
+void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64_t session, std::span<const float> send,
+                           const std::function<bool(int)>& without) {
+  const auto s = static_cast<std::size_t>(slot);
+  Flight& f = flights_[s];
+  check(!f.open, "launch: slot ", slot, " is on its way already");
+  std::vector<Tensor> buffers;               // of the flight before: mostly as many are needed again
+  for (Part& p : f.parts)
+    if (p.received.defined()) buffers.push_back(std::move(p.received));
+  f = {.open = true, .round = number, .session = session, .own = round.own, .send = send, .parts = {}};
+  for (const Neighbour& n : round.in) f.parts.push_back({.peer = n.worker, .weight = n.weight, .receives = true});
+  for (const Neighbour& n : round.out) {
+    const auto known = std::ranges::find(f.parts, n.worker, &Part::peer);
+    if (known != f.parts.end()) known->share = n.weight, known->sends = true;
+    else f.parts.push_back({.peer = n.worker, .share = n.weight, .sends = true});
+  }
+  std::ranges::sort(f.parts, {}, &Part::peer);
+  for (std::size_t i = 0; i < f.parts.size(); ++i) {
+    Part& p = f.parts[i];
+    if (p.receives && buffers.empty()) buffers.push_back(Tensor::empty({static_cast<i64>(send.size())}));
+    if (p.receives) p.received = std::move(buffers.back()), buffers.pop_back();
+    if (without(p.peer)) {
+      end(p, false);
+      continue;
+    }
+    auto& queue = queues_[p.peer];
+    queue.push_back({s, i});
+    if (queue.size() == 1) start_next(p.peer);
+  }
+}
+
+void RoundExchange::start_next(int peer) {
+  const auto queue = queues_.find(peer);
+  if (queue == queues_.end() || queue->second.empty()) return;
+  const Job job = queue->second.front();
+  Flight& f = flights_[job.slot];
+  Part& p = f.parts[job.part];
+  p.started = true;
+  p.began = wall_seconds();
+  p.began_us = transfer_begins();
+  if (p.sends) trace_departure(rank_, peer, f.session);
+  payload_.exchange(peer, f.session, p.sends ? f.send : std::span<const float>(),
+                    p.receives ? p.received.span<float>() : std::span<float>(), deadline_);
+}
+
+void RoundExchange::end(Part& p, bool ok) {
+  p.ended = true;
+  p.ok = ok;
+  p.seconds = p.started ? wall_seconds() - p.began : 0;
+}
+
+void RoundExchange::handle(const Event& e) {
+  if (e.kind == Event::Kind::none) return;
+  if (e.kind != Event::Kind::exchanged) return other_(e);
+  const auto queue = queues_.find(e.peer);
+  if (queue == queues_.end() || queue->second.empty()) return;
+  const Job job = queue->second.front();
+  Flight& f = flights_[job.slot];
+  if (f.session != e.session || !f.parts[job.part].started) return;
+  queue->second.pop_front();
+  Part& part = f.parts[job.part];
+  end(part, e.ok);
+  trace_transfer(e.peer, part.began_us);
+  if (part.ok && part.receives) trace_arrival(rank_, e.peer, f.session);
+  start_next(e.peer);
+}
+
+const RoundExchange::Flight& RoundExchange::wait(int slot) {
+  complete(slot);
+  Flight& f = flights_[static_cast<std::size_t>(slot)];
+  f.open = false;
+  return f;
+}
+
+const RoundExchange::Flight& RoundExchange::complete(int slot) {
+  Flight& f = flights_[static_cast<std::size_t>(slot)];
+  if (f.parts.empty()) return f;
+  const auto done = [&] { return std::ranges::all_of(f.parts, &Part::ended); };
+  poll();
+  if (!done()) {
+    const trace::Scope scope("wait exchange", slot);
+    const double began = wall_seconds();
+    std::size_t longest = 1;                 // exchanges with one peer wait for each other
+    for (const auto& [peer, queue] : queues_) longest = std::max(longest, queue.size());
+    const double limit = began + static_cast<double>(longest) * deadline_.count() + kGrace;
+    while (!done()) {
+      const double now = wall_seconds();
+      check<DistError>(now < limit, "worker ", rank_, ": an exchange of round ", f.round, " did not end ", kGrace, " s after its deadline");
+      handle(link_.next(Seconds(limit - now)));
+    }
+    waited_ += wall_seconds() - began;
+  }
+  return f;
+}
+
+void RoundExchange::poll() {
+  for (;;) {
+    const Event e = link_.next(Seconds(0));
+    if (e.kind == Event::Kind::none) return;
+    handle(e);
+  }
+}
+
+void RoundExchange::drop(int peer, i64 from_round) {
+  const auto found = queues_.find(peer);
+  if (found == queues_.end() || found->second.empty()) return;
+  auto& queue = found->second;
+  const auto late = [&](const Job& job) { return flights_[job.slot].round >= from_round; };
+  // What the payload holds ends with an event; the rest ends here.
+  for (auto it = queue.begin() + 1; it != queue.end();) {
+    if (!late(*it)) { ++it; continue; }
+    end(flights_[it->slot].parts[it->part], false);
+    it = queue.erase(it);
+  }
+  if (late(queue.front())) payload_.abort(peer);
+}
+
+}  // namespace gossamer::dist
