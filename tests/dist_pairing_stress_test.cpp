@@ -119,6 +119,9 @@ void stress(const char* graph, int n, const char* pairing, int slow, i64 exchang
 TEST(PairingStress, T23_RingWithASlowWorker) { stress("ring", 6, "handshake", 3, exchanges_wanted(6000)); }
 TEST(PairingStress, T23_CompleteGraphWithASlowWorker) { stress("complete", 6, "handshake", 3, exchanges_wanted(6000)); }
 TEST(PairingStress, T23_ExponentialGraphWithASlowWorker) { stress("exponential", 10, "handshake", 5, exchanges_wanted(6000)); }
+TEST(PairingStress, T23_RingOfSixtyFourWithASlowWorker) { stress("ring", 64, "handshake", 3, exchanges_wanted(6000)); }
+TEST(PairingStress, T23_CompleteGraphOfSixtyFourWithASlowWorker) { stress("complete", 64, "handshake", 3, exchanges_wanted(6000)); }
+TEST(PairingStress, T23_ExponentialGraphOfSixtyFourWithASlowWorker) { stress("exponential", 64, "handshake", 3, exchanges_wanted(6000)); }
 TEST(PairingStress, SeededSchedule) { stress("exponential", 6, "schedule", -1, exchanges_wanted(2000)); }
 TEST(PairingStress, MatchingRounds) { stress("ring", 6, "rounds", -1, exchanges_wanted(2000)); }
 
