@@ -88,23 +88,23 @@ function(gossamer_cuda_sources target)
   if(CCACHE)
     set(ccache ${CCACHE})
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ops/op_*.cpp)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
-    set(object ${CMAKE_BINARY_DIR}/nvcc/${stem}.o)
+    set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
     set(exact "")
     if(stem MATCHES "^op_(optimizer|update|fused_update)$")      # as in CMakeLists.txt: no fused multiply-adds
       set(exact -fmad=false -Xcompiler -ffp-contract=off)
     endif()
     add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d VERBATIM
       COMMAND ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG ${gencode} ${warnings} -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact}
-        ${GOSSAMER_CUDA_FLAGS} -DGOSSAMER_HAS_CUDA -I${CMAKE_BINARY_DIR}/include -isystem ${CUDA_INCLUDE} -MD -MF ${object}.d -c ${file} -o ${object}
+        ${GOSSAMER_CUDA_FLAGS} -DGOSSAMER_HAS_CUDA -I${PROJECT_BINARY_DIR}/include -isystem ${CUDA_INCLUDE} -MD -MF ${object}.d -c ${file} -o ${object}
       COMMENT "nvcc ${stem}")
     list(APPEND objects ${object})
   endforeach()
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/nvcc)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/nvcc)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-  file(GLOB op_files ${CMAKE_SOURCE_DIR}/core/ops/op_*.cpp)
+  file(GLOB op_files ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp)
   set_source_files_properties(${op_files} PROPERTIES HEADER_FILE_ONLY TRUE)      # nvcc compiles them
   target_sources(${target} PRIVATE ${objects})
   target_compile_definitions(${target} PRIVATE GOSSAMER_HAS_CUDA)
