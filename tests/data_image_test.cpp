@@ -64,12 +64,14 @@ TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnWholeFiles) {
       for (const ImageSize size : {ImageSize{131, 77}, {8, 8}, {1, 300}, {300, 3}}) {
         Image noise = pattern(size.width, size.height);
         if (quality > 50) for (std::uint8_t& p : noise.pixels) p = static_cast<std::uint8_t>(rng.word());      // the longest codes
-        const Bytes jpeg = encode_jpeg(noise, {.quality = quality, .h = h, .v = v});
         const Box all{0, 0, size.width, size.height}, part{size.width / 3, size.height / 3, (size.width + 2) / 3, (size.height + 2) / 3};
-        for (const Box box : {all, part}) {
-          const Decoded ours = decoded(jpeg, box, JpegStages::ours), theirs = decoded(jpeg, box, JpegStages::library);
-          ASSERT_EQ(ours.error, "");
-          ASSERT_EQ(ours.image.pixels, theirs.image.pixels) << quality << " " << h << "x" << v << " " << size.width << "x" << size.height;
+        for (const int restart : {0, 1, 2, 7, 500}) {
+          const Bytes jpeg = encode_jpeg(noise, {.quality = quality, .h = h, .v = v, .restart = restart});
+          for (const Box box : {all, part}) {
+            const Decoded ours = decoded(jpeg, box, JpegStages::ours), theirs = decoded(jpeg, box, JpegStages::library);
+            ASSERT_EQ(ours.error, "");
+            ASSERT_EQ(ours.image.pixels, theirs.image.pixels) << quality << " " << h << "x" << v << " " << size.width << "x" << size.height << ", " << restart;
+          }
         }
       }
 }
@@ -79,7 +81,7 @@ TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnDamagedFiles) {
   int refused = 0, accepted = 0;
   for (int i = 0; i < 1500; ++i) {
     const ImageSize size{16 + i % 50, 90};
-    Bytes jpeg = encode_jpeg(pattern(size.width, size.height), {.quality = 75, .h = 1 + i % 2, .v = 1 + i / 2 % 2});
+    Bytes jpeg = encode_jpeg(pattern(size.width, size.height), {.quality = 75, .h = 1 + i % 2, .v = 1 + i / 2 % 2, .restart = i % 7 < 3 ? 0 : i % 7});
     const std::uint32_t from = i % 3 ? 600 : 2;              // mostly in the coded data, else in the headers as well
     for (std::uint32_t k = 0; k <= rng.below(3); ++k)
       jpeg[from + rng.below(static_cast<std::uint32_t>(jpeg.size()) - from)] = static_cast<std::byte>(rng.word());
@@ -100,6 +102,42 @@ TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnDamagedFiles) {
   }
   EXPECT_GT(refused, 200);
   EXPECT_GT(accepted, 100);
+}
+
+// Of a picture with restart markers only the parts are decoded in which something wanted lies: damage elsewhere goes unseen, on the way it
+// would be seen.
+TEST(OurHuffmanDecoder, LeavesOutPartsThatNobodyWants) {
+  const Image image = pattern(256, 256);
+  const Box corner{200, 200, 56, 56};
+  for (const int restart : {0, 4}) {
+    Bytes jpeg = encode_jpeg(image, {.quality = 75, .restart = restart});
+    const Decoded whole = decoded(jpeg, {0, 0, 256, 256}, JpegStages::ours), before = decoded(jpeg, corner, JpegStages::ours);
+    ASSERT_EQ(before.error, "");
+    // Data without a marker among them: every code is cut off at once.
+    for (std::size_t i = jpeg.size() / 3; i < jpeg.size() / 3 + 60; ++i)
+      if (jpeg[i] != std::byte{0xFF} && jpeg[i - 1] != std::byte{0xFF}) jpeg[i] = std::byte{0};
+    EXPECT_NE(decoded(jpeg, {0, 0, 256, 256}, JpegStages::ours).image.pixels, whole.image.pixels);
+    EXPECT_EQ(decoded(jpeg, corner, JpegStages::ours).image.pixels == before.image.pixels, restart != 0);
+  }
+}
+
+TEST(OurHuffmanDecoder, LeavesRestartMarkersOutOfOrderToTheLibrary) {
+  const Bytes good = encode_jpeg(pattern(128, 128), {.quality = 75, .restart = 3});
+  const auto is_restart = [](std::byte b) { return (b & std::byte{0xF8}) == std::byte{0xD0}; };
+  int seen = 0;
+  for (std::size_t i = 1; i < good.size(); ++i) {
+    if (good[i - 1] != std::byte{0xFF} || !is_restart(good[i])) continue;
+    for (const int step : {1, 3}) {
+      Bytes bad = good;
+      bad[i] = static_cast<std::byte>(0xD0 + (static_cast<int>(bad[i]) - 0xD0 + step) % 8);
+      const Box all{0, 0, 128, 128};
+      const Decoded ours = decoded(bad, all, JpegStages::ours), theirs = decoded(bad, all, JpegStages::library);
+      EXPECT_EQ(ours.error, theirs.error);
+      EXPECT_NE(ours.error, "");
+    }
+    ++seen;
+  }
+  EXPECT_EQ(seen, 21);      // 64 MCUs in 22 parts
 }
 
 TEST(Decode, GivesNearlyThePixelsThatWereEncoded) {

@@ -57,7 +57,12 @@ void check_memory(ImageSize, int bytes_per_pixel, const std::string& name, const
 void check_box(Box, ImageSize, const std::string& name);                   // ShapeError unless inside
 void copy_box(const std::uint8_t* pixels, ImageSize, Box, Image& out);     // from a whole picture
 
-struct JpegOptions { int quality = 85; int h = 2, v = 2; bool progressive = false, optimised = false; };   // h x v: chroma subsampling; Huffman tables of its own
+struct JpegOptions {
+  int quality = 85;
+  int h = 2, v = 2;                          // chroma subsampling
+  bool progressive = false, optimised = false;      // optimised: Huffman tables of its own
+  int restart = 0;                           // a restart marker after so many MCUs, so that decoding can begin there; 0: none
+};
 std::vector<std::byte> encode_jpeg(const Image&, JpegOptions = {});
 
 }  // namespace gossamer::data

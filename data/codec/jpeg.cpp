@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <span>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/codec.h"
@@ -97,18 +98,26 @@ class Decompressor {
 
  private:
   static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks);
+  void reach(std::size_t mcu);
+  void warn();
 
   HuffmanDecoder huffman_;
   std::vector<HuffmanDecoder::Block> mcu_;
-  JDIMENSION column_ = 0;                   // of the next MCU
-  std::size_t left_ = 0;                    // MCUs of the scan
+  std::span<const unsigned char> coded_;    // behind the header of the scan
+  std::vector<std::size_t> parts_;          // where they begin
+  std::size_t part_ = 0, mcus_of_part_ = 0, mcus_ = 0;
+  std::size_t asked_ = 0, position_ = 0;    // the MCU that the library asks for next, and the one that the decoder stands at
 };
 
 #ifdef GOSSAMER_JPEG_STAGES
 
 // Puts our Huffman decoder in the place of the library's, if it can read the file.
 void Decompressor::take_over() {
-  if (c.progressive_mode || c.arith_code || c.restart_interval != 0 || c.data_precision != 8 || jpeg_has_multiple_scans(&c)) return;
+  if (c.progressive_mode || c.arith_code || c.data_precision != 8 || jpeg_has_multiple_scans(&c)) return;
+  coded_ = {c.src->next_input_byte, c.src->bytes_in_buffer};
+  mcus_ = static_cast<std::size_t>(c.MCUs_per_row) * c.MCU_rows_in_scan;
+  mcus_of_part_ = c.restart_interval ? c.restart_interval : mcus_;
+  if (!find_parts(coded_, (mcus_ + mcus_of_part_ - 1) / mcus_of_part_, parts_)) return;      // the library tries to save what it can
   for (int i = 0; i < c.comps_in_scan; ++i) {
     const jpeg_component_info& component = *c.cur_comp_info[i];
     const JHUFF_TBL *dc = c.dc_huff_tbl_ptrs[component.dc_tbl_no], *ac = c.ac_huff_tbl_ptrs[component.ac_tbl_no];
@@ -127,24 +136,38 @@ void Decompressor::take_over() {
     mcu_.push_back({static_cast<std::uint8_t>(c.MCU_membership[i]), static_cast<std::uint8_t>(component.dc_tbl_no),
                     static_cast<std::uint8_t>(component.ac_tbl_no)});
   }
-  huffman_.start({c.src->next_input_byte, c.src->bytes_in_buffer});
-  column_ = 0;
-  left_ = static_cast<std::size_t>(c.MCUs_per_row) * c.MCU_rows_in_scan;
+  huffman_.start(coded_);
+  part_ = asked_ = position_ = 0;
   c.entropy->decode_mcu = decode_mcu;
 }
 
-// Of the columns that nobody wants only the lengths of the codes matter.
+void Decompressor::warn() {
+  if (!huffman_.at_end()) WARNMS(&c, JWRN_HUFF_BAD_CODE);
+  else if (huffman_.coded().marker()) WARNMS(&c, JWRN_HIT_MARKER);
+  else WARNMS(&c, JWRN_JPEG_EOF);
+}
+
+// Goes on to an MCU. Of those before it only the lengths of the codes matter; of the parts before its own, nothing.
+void Decompressor::reach(std::size_t mcu) {
+  if (const std::size_t part = mcu / mcus_of_part_; part != part_) {
+    huffman_.start(coded_.subspan(parts_[part]));
+    part_ = part;
+    position_ = part * mcus_of_part_;
+  }
+  for (; position_ < mcu; ++position_)
+    if (!huffman_.skip(mcu_)) warn();
+}
+
+// What nobody wants is passed over when something behind it is wanted.
 boolean Decompressor::decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks) {
   auto& d = *static_cast<Decompressor*>(c->client_data);
-  const JDIMENSION column = d.column_;
-  d.column_ = column + 1 == c->MCUs_per_row ? 0 : column + 1;
-  const bool wanted = blocks && column >= c->master->first_iMCU_col && column <= c->master->last_iMCU_col;
-  if (!(wanted ? d.huffman_.decode(d.mcu_, blocks) : d.huffman_.skip(d.mcu_))) {
-    if (!d.huffman_.at_end()) WARNMS(c, JWRN_HUFF_BAD_CODE);
-    else if (d.huffman_.coded().marker()) WARNMS(c, JWRN_HIT_MARKER);
-    else WARNMS(c, JWRN_JPEG_EOF);
-  }
-  if (--d.left_ == 0) {                     // the library goes on with what follows the scan
+  const std::size_t mcu = d.asked_++, column = mcu % c->MCUs_per_row;
+  const bool wanted = blocks && column >= c->master->first_iMCU_col && column <= c->master->last_iMCU_col, last = mcu + 1 == d.mcus_;
+  if (!wanted && !last) return TRUE;
+  d.reach(mcu);
+  if (!(wanted ? d.huffman_.decode(d.mcu_, blocks) : d.huffman_.skip(d.mcu_))) d.warn();
+  ++d.position_;
+  if (last) {                               // the library goes on with what follows the scan
     CodedBytes& coded = d.huffman_.coded();
     coded.finish();
     c->src->bytes_in_buffer -= static_cast<std::size_t>(coded.next() - c->src->next_input_byte);

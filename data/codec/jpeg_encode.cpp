@@ -29,6 +29,7 @@ std::vector<std::byte> encode_jpeg(const Image& image, JpegOptions options) {
     c.comp_info[0].h_samp_factor = options.h;
     c.comp_info[0].v_samp_factor = options.v;
     c.optimize_coding = options.optimised ? TRUE : FALSE;
+    c.restart_interval = static_cast<unsigned>(options.restart);
     if (options.progressive) jpeg_simple_progression(&c);
     jpeg_start_compress(&c, TRUE);
     while (c.next_scanline < c.image_height) {

@@ -143,6 +143,23 @@ void CodedBytes::finish() {
   }
 }
 
+bool find_parts(std::span<const unsigned char> coded, std::size_t parts, std::vector<std::size_t>& begins) {
+  begins.assign(1, 0);
+  const unsigned char* at = coded.data();
+  const unsigned char* const end = at + coded.size();
+  while (begins.size() < parts) {
+    at = static_cast<const unsigned char*>(std::memchr(at, 0xFF, static_cast<std::size_t>(end - at)));
+    if (!at) return false;
+    while (at < end && *at == 0xFF) ++at;
+    if (at == end) return false;
+    const unsigned char marker = *at++;
+    if (marker == 0) continue;
+    if (marker != 0xD0 + (begins.size() - 1) % 8) return false;
+    begins.push_back(static_cast<std::size_t>(at - coded.data()));
+  }
+  return true;
+}
+
 void HuffmanDecoder::start(std::span<const unsigned char> coded) {
   coded_.start(coded);
   at_ = coded_.begin();

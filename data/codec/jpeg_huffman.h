@@ -1,5 +1,5 @@
 // Huffman decoding of baseline JPEG: the hot loop of jpeg.cpp, in place of libjpeg's. What it gives up for speed: the input is whole
-// and in memory, one scan, no restart markers; files of other kinds stay with libjpeg.
+// and in memory, and one scan; files of other kinds stay with libjpeg.
 #pragma once
 
 #include <array>
@@ -72,13 +72,17 @@ class CodedBytes {
   bool done_ = true;
 };
 
+// Where the parts of a scan begin that restart markers separate, each of which can be decoded for itself. False unless there are `parts`
+// of them and their markers count up as they must.
+bool find_parts(std::span<const unsigned char> coded, std::size_t parts, std::vector<std::size_t>& begins);
+
 class HuffmanDecoder {
  public:
   static constexpr int kTables = 4;
   HuffmanTable dc[kTables], ac[kTables];
 
   struct Block { std::uint8_t component, dc, ac; };   // of an MCU: where the difference counts from, numbers of tables
-  void start(std::span<const unsigned char> coded);   // the bytes behind the header of the scan
+  void start(std::span<const unsigned char> coded);   // the bytes behind the header of the scan, or behind a restart marker
   // The next MCU into blocks[i] (64 zeroed coefficients each, in normal order), or nowhere. False: a bad code, or the data are at an end.
   bool decode(std::span<const Block> mcu, std::int16_t (*const* blocks)[64]);
   bool skip(std::span<const Block> mcu);
