@@ -6,6 +6,7 @@
 #include <queue>
 #include <unordered_set>
 
+#include "gossamer/core/fused.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
@@ -15,8 +16,35 @@ thread_local bool recording = true;
 std::atomic<i64> live_nodes{0};
 std::atomic<std::uint64_t> next_sequence{1};
 
-// Adds g to the slot, or overwrites it if nothing has come since it was marked stale.
-void gather(Slot& slot, const Tensor& g, const char* op) {
+// Where an op may put the gradient of each input.
+Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
+  Places places(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto& slot = inputs[i];
+    const auto first = std::ranges::find(inputs, slot);      // an input that is given twice gets its second gradient the usual way
+    if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i)) continue;
+    if (slot->value.shape() != slot->shape) continue;
+    if (slot->leaf ? slot->stale : !slot->stale && slot->value.sole()) places[i] = {slot->value, !slot->leaf};
+  }
+  return places;
+}
+
+// A gradient of the mean over the pixels of [N, H, W, C] may come as [N, C] (global_avg_pool): written out for those who want it so.
+Tensor written_out(const Tensor& g, const Shape& shape) {
+  if (g.shape() == shape || shape.rank() != 4 || g.shape() != Shape{shape[0], shape[3]}) return g;
+  Tensor dense = Tensor::empty(shape, g.dtype(), g.device());
+  fused::global_average_back(g, dense);
+  return dense;
+}
+
+// Adds a gradient to the slot, or overwrites it if nothing has come since it was marked stale.
+void gather(Slot& slot, const Tensor& given, const char* op) {
+  if (slot.stale && slot.spread && given.shape() == Shape{slot.shape[0], slot.shape[-1]}) {
+    slot.stale = false;
+    slot.value = given;
+    return;
+  }
+  const Tensor g = written_out(given, slot.shape);
   check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(), ", the input is ", slot.shape);
   if (slot.stale) {
     slot.stale = false;
@@ -29,14 +57,10 @@ void gather(Slot& slot, const Tensor& g, const char* op) {
     }
     return;
   }
-  if (slot.leaf) {
-    accumulate(slot.value, g);
-    return;
-  }
-  // The stored gradient may be shared with another consumer (add hands one tensor to both inputs): never write into it.
-  Tensor sum = slot.value.clone();
-  accumulate(sum, g);
-  slot.value = sum;
+  // The stored gradient may be shared with another consumer (add hands one tensor to both inputs): then never write into it.
+  if (!slot.leaf) slot.value = written_out(slot.value, slot.shape);
+  if (!slot.leaf && !slot.value.sole()) slot.value = slot.value.clone();
+  accumulate(slot.value, g);
 }
 
 }  // namespace
@@ -68,6 +92,11 @@ bool wants_grad(const std::vector<Tensor>& inputs) {
 }
 
 void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, Back back) {
+  record(name, out, inputs, std::move(saved),
+         BackInPlace([back = std::move(back)](const Tensor& g, const std::vector<Tensor>& kept, const Places&) { return back(g, kept); }));
+}
+
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, BackInPlace back) {
   if (!wants_grad(inputs)) return;
   auto node = std::make_shared<Node>();
   node->name = name;
@@ -114,8 +143,10 @@ void backward(const Tensor& root) {
     order.pop_back();
     const auto out = node->out.lock();
     Grads grads;
+    Places places;
     if (out && !out->stale) {
-      grads = node->back(out->value, node->saved);
+      places = places_of(node->inputs);
+      grads = node->back(out->value, node->saved, places);
       check<Error>(grads.size() == node->inputs.size(), node->name, ": returned ", grads.size(), " gradients for ", node->inputs.size(), " inputs");
       out->value = Tensor();
     }
@@ -125,7 +156,10 @@ void backward(const Tensor& root) {
       const auto& slot = node->inputs[i];
       if (!slot) continue;
       if (i < grads.size() && grads[i].defined()) {
-        gather(*slot, grads[i], node->name);
+        const bool there = places[i].at.defined() && places[i].at.data() == grads[i].data();
+        places[i].at = Tensor();
+        if (there) slot->stale = false;
+        else gather(*slot, grads[i], node->name);
         grads[i] = Tensor();
       }
       if (slot->leaf && --slot->pending == 0 && slot->on_ready) slot->on_ready();

@@ -12,6 +12,13 @@ namespace gossamer {
 
 using Grads = std::vector<Tensor>;       // one per input, in order; an undefined entry means "no gradient"
 using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved)>;
+// Where the gradient of one input is gathered, if an op may put it there itself: then it returns `at` as its gradient.
+struct Place {
+  Tensor at;                             // undefined: nowhere yet, or others see that memory too
+  bool holds_sum = false;                // true: to be added to;  false: to be overwritten (the window of a flat parameter)
+};
+using Places = std::vector<Place>;       // one per input
+using BackInPlace = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved, const Places& places)>;
 
 // One recorded op. It owns what is in `saved` and nothing else, so no cycle can arise.
 struct Node {
@@ -19,7 +26,7 @@ struct Node {
   std::uint64_t sequence = 0;            // position on the tape: backward walks downwards
   std::vector<std::shared_ptr<Slot>> inputs;
   std::vector<Tensor> saved;             // detached by record()
-  Back back;
+  BackInPlace back;
   std::weak_ptr<Slot> out;               // where the gradient of the result is gathered
   Node();
   ~Node();                               // frees long chains in a loop, not by recursion
@@ -34,6 +41,7 @@ struct Slot {
   bool stale = true;                     // the next gradient overwrites instead of adding
   bool leaf = true;
   bool flat = false;                     // value is a window of a FlatParams, which relies on it
+  bool spread = false;                   // its maker also takes a gradient [N, C] of its [N, H, W, C]: that of the mean over the pixels
   std::shared_ptr<Node> maker;           // null for a leaf
   std::function<void()> on_ready;        // leaf only: called when its last gradient of this backward pass is in
   int pending = 0;                       // engine: consumers not yet walked
@@ -42,6 +50,7 @@ struct Slot {
 // Puts one step on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this thread.
 // `out` must not be on the tape yet. `saved` is detached; closures capture options only, never tensors that require gradients.
 void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, Back back);
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, BackInPlace back);
 
 // True when record() would record: lets an op skip saving what only backward needs.
 bool wants_grad(const std::vector<Tensor>& inputs);

@@ -71,7 +71,7 @@ void stem_pool(const Tensor& x, const NormFactors&, Tensor& y, Tensor& taken);
 // padded by 2 before and 1 behind: y[p] looks at pixels 2p - 3 … 2p + 3, which lie in pairs p - 2 … p + 1.
 inline constexpr i64 kStemChannels = 16;  // (2 dy + dx) 3 + c, then four zeros
 void stem_input(const Tensor& images, Tensor& pairs);                    // [N, H, W, 3] (H, W even) -> [N, H/2, W/2, 16]; one type
-void stem_weight(const Tensor& w, Tensor& pairs);                        // [K, 7, 7, 3] f32 -> [K, 4, 4, 16] f32 or bf16
+void stem_weight(const Tensor& w, Tensor& pairs);                        // [K, 7, 7, 3] f32 or the type of pairs -> [K, 4, 4, 16] f32 or bf16
 void stem_weight_grad(const Tensor& d_pairs, Tensor& dw);                // [K, 4, 4, 16] f32 or bf16 -> [K, 7, 7, 3] f32
 
 // --- pictures (op_fused_input.cpp)

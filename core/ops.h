@@ -50,7 +50,10 @@ Tensor mean(const Tensor& x);                 // all elements -> rank 0, f32
 Tensor sum_rows(const Tensor& x);             // [..., D] -> [D]: over all but the last dimension, f32
 Tensor softmax(const Tensor& x);              // over the last dimension
 Tensor log_softmax(const Tensor& x);
-struct CrossEntropyOptions { float label_smoothing = 0; };
+struct CrossEntropyOptions {
+  float label_smoothing = 0;
+  Tensor counters{};    // fused::new_counters(device): loss, top-1, top-5 and rows are added to, on the device, without a wait; undefined: none
+};
 // Mean over rows of -sum_k q_k log p_k, p = softmax(logits), q = (1-a) onehot(label) + a/K.
 // logits [N, K] f32 or bf16; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
@@ -90,5 +93,13 @@ struct BatchNormOptions {
 // add: the shape and type of x, or undefined. Training uses the batch statistics and updates running_* (if defined).
 Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor running_mean, Tensor running_var,
                   BatchNormOptions = {}, const Tensor& add = {});
+// A batch norm as a part of a larger op: what it normalises and its own numbers, shaped as above. options.relu is not read.
+struct NormInput {
+  Tensor x, scale, shift, running_mean, running_var;
+  BatchNormOptions options{};
+};
+// Two ends of a ResNet, on a CPU what the formula says, on a GPU one pass forward and two backward (fused.h):
+Tensor batch_norm_sum(const NormInput& a, const NormInput& b);      // relu(batch_norm(a) + batch_norm(b)): a block whose shortcut is projected
+Tensor batch_norm_pool(const NormInput& a);                         // max_pool2d(relu(batch_norm(a)), {3, 2, 1}): the stem; x [N, H, W, C]
 
 }  // namespace gossamer

@@ -229,6 +229,7 @@ const std::shared_ptr<Slot>& Tensor::slot() const {
   check<ShapeError>(defined(), "tensor: used before it was given a value");
   return impl_->slot;
 }
+bool Tensor::sole() const { return impl_ && impl_.use_count() == 1 && impl_->block.use_count() == 1; }
 void Tensor::set_slot(std::shared_ptr<Slot> slot) { impl_->slot = std::move(slot); }
 
 }  // namespace gossamer

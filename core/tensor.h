@@ -71,6 +71,7 @@ class Tensor {
   void rebind(const Tensor& window);                                      // every handle of this tensor now sees `window`'s memory and type
   const std::shared_ptr<Slot>& slot() const;
   void set_slot(std::shared_ptr<Slot>);
+  bool sole() const;                                                      // no other handle or window sees this memory
 
  private:
   struct Impl;

@@ -13,7 +13,7 @@ struct BlockShape {
   bool pad_shortcut, zero_scale;
 };
 
-// What both kinds of block share: how the input reaches the sum at the end.
+// What both kinds of block share: the sum at the end.
 class Block : public nn::Module {
  protected:
   explicit Block(const BlockShape& s) : shape_(s) {}
@@ -22,17 +22,21 @@ class Block : public nn::Module {
     if (!changes() || shape_.pad_shortcut) return;
     nn::Sequential down;
     down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride})).push(BatchNorm(shape_.out));
-    downsample_ = &add("downsample", std::move(down));
+    projection_ = &down[0];
+    projection_norm_ = &static_cast<BatchNorm&>(down[1]);
+    add("downsample", std::move(down));
   }
-  Tensor shortcut(const Tensor& x) {
-    if (downsample_) return downsample_->forward(x);
-    return changes() ? subsample_pad(x, shape_.stride, shape_.out) : x;
+  // relu(bn(y) + shortcut(x))
+  Tensor join(BatchNorm& bn, const Tensor& y, const Tensor& x) {
+    if (projection_) return batch_norm_sum(bn.of(y), projection_norm_->of(projection_->forward(x)));
+    return bn.apply(y, true, changes() ? subsample_pad(x, shape_.stride, shape_.out) : x);
   }
 
  private:
   bool changes() const { return shape_.stride != 1 || shape_.in != shape_.out; }
   BlockShape shape_;
-  nn::Sequential* downsample_ = nullptr;
+  nn::Module* projection_ = nullptr;
+  BatchNorm* projection_norm_ = nullptr;
 };
 
 // 3x3, 3x3.
@@ -48,7 +52,7 @@ class Basic : public Block {
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = bn1_.apply(conv1_(x), true);
-    return bn2_.apply(conv2_(y), true, shortcut(x));
+    return join(bn2_, conv2_(y), x);
   }
 
  private:
@@ -73,7 +77,7 @@ class Bottleneck : public Block {
   }
   Tensor forward(const Tensor& x) override {
     const Tensor y = bn2_.apply(conv2_(bn1_.apply(conv1_(x), true)), true);
-    return bn3_.apply(conv3_(y), true, shortcut(x));
+    return join(bn3_, conv3_(y), x);
   }
 
  private:
@@ -114,8 +118,8 @@ class ResNet : public nn::Module {
 
   Tensor forward(const Tensor& images) override {
     check<ShapeError>(images.rank() == 4 && images.shape(3) == 3, "resnet: input ", images.shape(), "; wanted images [N, H, W, 3]");
-    Tensor x = bn1_.apply(conv1_(images), true);                                      // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
-    if (imagenet_stem_) x = max_pool2d(x, {.kernel = 3, .stride = 2, .padding = 1});  // [N, 56, 56, 64]
+    Tensor x = conv1_(images);                                                        // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
+    x = imagenet_stem_ ? batch_norm_pool(bn1_.of(x)) : bn1_.apply(x, true);           // [N, 56, 56, 64];   CIFAR as before
     for (nn::Sequential* layer : layers_) x = layer->forward(x);                      // [N, 7, 7, 512 or 2048]
     return fc_->forward(global_avg_pool(x));
   }

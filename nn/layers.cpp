@@ -44,7 +44,7 @@ BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(opt
   batches_ = buffer("num_batches_tracked", Tensor::zeros({}, DType::i64));
 }
 
-Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
+NormInput BatchNorm::of(const Tensor& x) {
   float momentum = options_.momentum;
   if (training()) {
     i64& batches = *batches_.as<i64>();
@@ -52,8 +52,13 @@ Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
     // Weight 1/n for the n-th batch makes the running value the plain mean over all n.
     if (estimating_) momentum = 1.f / static_cast<float>(batches);
   }
-  return batch_norm(x, weight_, bias_, running_mean_, running_var_,
-                    {.eps = options_.eps, .momentum = momentum, .training = training(), .relu = relu}, add);
+  return {x, weight_, bias_, running_mean_, running_var_, {.eps = options_.eps, .momentum = momentum, .training = training()}};
+}
+
+Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
+  NormInput in = of(x);
+  in.options.relu = relu;
+  return batch_norm(in.x, in.scale, in.shift, in.running_mean, in.running_var, in.options, add);
 }
 
 void BatchNorm::begin_estimate() {

@@ -27,6 +27,7 @@ class BatchNorm : public Module {
   explicit BatchNorm(i64 channels, BatchNormLayerOptions = {});
   Tensor forward(const Tensor& x) override { return apply(x, false); }
   Tensor apply(const Tensor& x, bool relu, const Tensor& add = {});      // fused: relu?(bn(x) + add?)
+  NormInput of(const Tensor& x);                                         // for batch_norm_sum and batch_norm_pool; counts as one forward call
   // Re-estimation of the statistics: reset() and then cumulative averages over the training-mode batches that follow.
   void begin_estimate();
   void end_estimate();

@@ -1,10 +1,12 @@
 // The tape: order, sharing, freeing, hooks, and what it says when misused.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <thread>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/flat.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
 
@@ -201,6 +203,63 @@ TEST(Tape, KeepsGradientsOfBfloat16LeavesInTheirType) {
   sum(x * x).backward();
   EXPECT_EQ(x.grad().dtype(), DType::bf16);
   EXPECT_EQ(list(x.grad()), (std::vector<float>(3, 4)));
+}
+
+// x -> 3 x for a tape test, with a gradient that is added in place where that is offered; `offered` notes each offer.
+Tensor triple(const Tensor& x, std::vector<std::string>& offered) {
+  Tensor y = mul(x, 3.0f).detach();
+  record("triple", y, {x}, {}, BackInPlace([&offered](const Tensor& g, const std::vector<Tensor>&, const Places& places) {
+    const Place& place = places[0];
+    offered.push_back(!place.at.defined() ? "nothing" : place.holds_sum ? "sum" : "window");
+    Tensor own = place.at.defined() ? place.at : Tensor::full(g.shape(), std::nanf(""));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(own.numel()); ++i)
+      own.span<float>()[i] = (place.holds_sum ? own.span<float>()[i] : 0.0f) + 3 * g.span<float>()[i];
+    return Grads{own};
+  }));
+  return y;
+}
+
+TEST(Tape, OffersAnOpTheSumSoFarOfAResultThatNobodyElseSees) {
+  std::vector<std::string> offered;
+  Tensor x = leaf(1);
+  const Tensor h = relu(x);
+  const Tensor a = triple(h, offered), b = triple(h, offered), c = square(h);
+  sum(a + b + c).backward();                       // c comes first, then b and a add to what it left
+  EXPECT_EQ(offered, (std::vector<std::string>{"sum", "sum"}));
+  EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 3 + 3 + 2)));
+}
+
+TEST(Tape, OffersNoMemoryThatOthersSee) {
+  std::vector<std::string> offered;
+  Tensor x = leaf(1), y = leaf(1);
+  const Tensor h = relu(x), k = relu(y);
+  const Tensor a = triple(h, offered);
+  sum((h + k) + a).backward();                     // add gave h and k one gradient: nothing may be added to it in place
+  EXPECT_EQ(offered, (std::vector<std::string>{"nothing"}));
+  EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 4)));
+  EXPECT_EQ(list(y.grad()), (std::vector<float>(2, 1)));
+}
+
+TEST(Tape, AddsAResultToItself) {
+  Tensor x = leaf(1);
+  const Tensor h = relu(x);
+  sum(h + h).backward();                           // one tensor as both gradients of one slot is a sum all the same
+  EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 2)));
+}
+
+TEST(Tape, OffersTheWindowOfAFlatParameterToItsFirstGradientOnly) {
+  std::vector<std::string> offered;
+  Tensor w = Tensor::full({2}, 1);
+  w.requires_grad();
+  FlatParams flat({{"w", w}});
+  for (int step = 0; step < 2; ++step) {
+    flat.zero_grad();
+    const Tensor a = triple(w, offered), b = triple(w, offered);
+    sum(a + b).backward();
+    EXPECT_EQ(list(w.grad()), (std::vector<float>(2, 6)));
+    EXPECT_EQ(w.grad().data(), flat.grads().data());
+  }
+  EXPECT_EQ(offered, (std::vector<std::string>{"window", "nothing", "window", "nothing"}));
 }
 
 TEST(Tape, LetsThreadsTrainSeparateModels) {

@@ -117,6 +117,17 @@ TEST_F(Planning, SaysWhatItWasAskedWhenCuDnnRefuses) {
   EXPECT_THROW((void)Planner::for_properties("{}"), DeviceError);
 }
 
+TEST(ConvProblem, IsPaddedBehindAsTheGeometrySays) {
+  const auto padding = [](const ConvGeometry& g) {
+    const ConvProblem p = problem_of(ConvOp::forward, DType::bf16, g);
+    EXPECT_EQ(p.ho(), g.ho);
+    EXPECT_EQ(p.wo(), g.wo);
+    return std::pair(p.pad_before, p.pad_after);
+  };
+  EXPECT_EQ(padding({1, 56, 56, 64, 64, 3, 3, 28, 28, 2, 1, 1, 1}), std::pair(i64{1}, i64{1}));       // the last column is not looked at
+  EXPECT_EQ(padding({1, 112, 112, 16, 64, 4, 4, 112, 112, 1, 2, 1, 1}), std::pair(i64{2}, i64{1}));   // the stem on pairs of pixels
+}
+
 TEST(ConvProblem, NamesEverythingThatTellsItFromOthers) {
   const ConvProblem base{ConvOp::forward, DType::bf16, 8, 14, 15, 64, 128, 3, 5, 2, 1, 2, 1, 4, false, false};
   EXPECT_EQ(base.key(), "fprop bf16 n8 14x15x64 k128 3x5 s2 p1,2 d1 g4");

@@ -32,7 +32,7 @@ TEST(CoreReadme, ItsExampleRuns) {
 TEST(CoreReadme, ItsCodeBlocksStandInTheSources) {
   const fs::path root = GOSSAMER_SOURCE_DIR;
   std::string sources = text_of(root / "tests/core_readme_test.cpp");
-  for (const auto& entry : fs::directory_iterator(root / "core"))
+  for (const auto& entry : fs::recursive_directory_iterator(root / "core"))
     if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h") sources += text_of(entry.path());
   std::istringstream readme(text_of(root / "core/README.md"));
   std::string block;

@@ -1,4 +1,5 @@
-// Every op on a GPU against the CPU's reference backend: results and all gradients, f32 and bf16. The list is that of the CPU's tests.
+// Every op on a GPU against the CPU's reference backend: results and all gradients, f32 and bf16; the list is that of the CPU's tests. And a
+// whole ResNet, trained for some steps, against the CPU's run of the same passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
-#include "op_cases.h"
+#include "small_resnet.h"
 
 namespace gossamer::testing {
 namespace {
@@ -17,12 +18,6 @@ class GpuOps : public ::testing::Test {
   void SetUp() override {
     if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
   }
-};
-
-struct UseReference {
-  std::string before = backend(Device::cpu()).name();
-  UseReference() { use_cpu_backend("reference"); }
-  ~UseReference() { use_cpu_backend(before); }
 };
 
 // The result and the gradients of a weighted sum of it, on the CPU as f32.
@@ -44,7 +39,7 @@ std::vector<Tensor> results_on(Device device, const OpCase& c, const std::vector
 bool refused(const std::exception& e) { return std::string(e.what()).find("no plan for") != std::string::npos; }
 
 void compare_all(DType type) {
-  const UseReference reference;
+  const UseBackend reference("reference");
   int compared = 0, left_out = 0;
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(label_of(c));
@@ -77,6 +72,28 @@ void compare_all(DType type) {
 
 TEST_F(GpuOps, AgreeWithTheReferenceInFloat32) { compare_all(DType::f32); }
 TEST_F(GpuOps, AgreeWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
+
+TEST_F(GpuOps, AResNetTrainsAsOnTheCpuInFloat32) {
+  for (const bool bottleneck : {false, true}) {
+    const Trained got = train_small(Device::cuda(), bottleneck, DType::f32, 5);
+    const UseBackend passes("passes");
+    const Trained want = train_small(Device::cpu(), bottleneck, DType::f32, 5);
+    EXPECT_LT(distance(got.logits, want.logits), 1e-4);
+    EXPECT_LT(distance(got.grads, want.grads), 1e-4);
+    EXPECT_LT(distance(got.buffers, want.buffers), 1e-4);
+    EXPECT_LT(distance(got.values, want.values), 1e-4);
+    for (std::size_t step = 0; step < want.losses.size(); ++step) EXPECT_NEAR(got.losses[step], want.losses[step], 1e-3 * want.losses[step]) << step;
+  }
+}
+
+TEST_F(GpuOps, AResNetInBfloat16IsNoFurtherFromFloat32ThanOnTheCpu) {
+  const Trained got = train_small(Device::cuda(), true, DType::bf16, 5);
+  const UseBackend passes("passes");
+  const Trained want = train_small(Device::cpu(), true, DType::bf16, 5), exact = train_small(Device::cpu(), true, DType::f32, 5);
+  EXPECT_LT(distance(got.logits, exact.logits), 1.5 * distance(want.logits, exact.logits));
+  EXPECT_LT(distance(got.grads, exact.grads), 1.5 * distance(want.grads, exact.grads));
+  EXPECT_LT(distance(got.values, exact.values), 1.5 * distance(want.values, exact.values));
+}
 
 }  // namespace
 }  // namespace gossamer::testing

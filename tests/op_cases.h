@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/backend.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 
@@ -30,7 +31,14 @@ struct OpCase {
   std::vector<bool> keep_f32 = {};           // inputs that stay f32 when the rest is bf16 (scales, running statistics)
   int terms = 1;                             // longest sum behind one output or gradient: rounding grows with its root
   bool gradient = true;
-  bool backend = false;                      // calls the backend: compared with the reference
+  bool backend = false;                      // calls the backend or has a GPU form: each is compared with the reference
+};
+
+// The CPU's backend for the life of this object; "passes" takes a GPU's way through every op.
+struct UseBackend {
+  std::string before = backend(Device::cpu()).name();
+  explicit UseBackend(const std::string& name) { use_cpu_backend(name); }
+  ~UseBackend() { use_cpu_backend(before); }
 };
 
 inline std::string label_of(const OpCase& c) {
@@ -153,7 +161,9 @@ inline void reductions(std::vector<OpCase>& all) {
          [smoothing](const Inputs& in) { return cross_entropy(in[0], labels_of(8, 11).to(in[0].device()), {.label_smoothing = smoothing}); },
          {},
          {},
-         11});
+         11,
+         true,
+         true});
   all.push_back({"count_top_k",
                  "",
                  {{8, 11}},
@@ -220,6 +230,10 @@ inline void convolutions(std::vector<OpCase>& all) {
     all.push_back({"conv2d", c.what, {c.x, c.w}, [o = c.o](const Inputs& in) { return conv2d(in[0], in[1], o); }, {}, {},
                    static_cast<int>(std::max(taps, pixels)), true, true});
   }
+  all.push_back({"conv2d", "two of one result", {{2, 4, 4, 8}, {8, 3, 3, 8}, {8, 1, 1, 8}}, [](const Inputs& in) {
+    const Tensor x = neg(in[0]);                     // no leaf: its two gradients meet on the way, where a GPU adds the second in place
+    return conv2d(x, in[1], {.padding = 1}) + conv2d(x, in[2]);
+  }, {}, {}, 72, true, true});
 }
 
 inline void pooling(std::vector<OpCase>& all) {
@@ -235,12 +249,14 @@ inline void pooling(std::vector<OpCase>& all) {
                    [o = c.o](const Inputs& in) { return mul(max_pool2d(in[0], o), 0.1f); },
                    {Draw::distinct},
                    {},
-                   9});
-    all.push_back({"avg_pool2d", c.what, {c.x}, [o = c.o](const Inputs& in) { return avg_pool2d(in[0], o); }, {}, {}, 9});
+                   9,
+                   true,
+                   true});
+    all.push_back({"avg_pool2d", c.what, {c.x}, [o = c.o](const Inputs& in) { return avg_pool2d(in[0], o); }, {}, {}, 9, true, true});
   }
-  all.push_back({"global_avg_pool", "", {{3, 4, 5, 7}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 20});
+  all.push_back({"global_avg_pool", "", {{3, 4, 5, 7}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 20, true, true});
   all.push_back(
-      {"global_avg_pool", "wide", {{2, 2, 2, 130}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 4});
+      {"global_avg_pool", "wide", {{2, 2, 2, 130}}, [](const Inputs& in) { return global_avg_pool(in[0]); }, {}, {}, 4, true, true});
   all.push_back({"subsample_pad", "stride 2", {{2, 5, 6, 3}}, [](const Inputs& in) { return subsample_pad(in[0], 2, 6); }});
   all.push_back({"subsample_pad", "same size", {{1, 3, 3, 4}}, [](const Inputs& in) { return subsample_pad(in[0], 1, 4); }});
 }
@@ -275,6 +291,67 @@ inline void norms(std::vector<OpCase>& all) {
         }
 }
 
+// A global average behind a batch norm, alone and beside another use: on a GPU its gradient is not written out where it need not be.
+inline void averaged_norms(std::vector<OpCase>& all) {
+  const Shape shape{3, 4, 5, 6};
+  for (const bool relu : {false, true})
+    for (const bool branch : {false, true})
+      for (const bool twice : {false, true}) {
+        const auto run = [=](const Inputs& in) {
+          // With ReLU shift and branch are made small, so that the sign is that of the bimodal x.
+          const float small = relu ? 0.05f : 1.0f;
+          const Tensor y = batch_norm(in[0], in[1], mul(in[2], small), {}, {}, {.relu = relu}, branch ? mul(in[3], small) : Tensor());
+          if (!twice) return mul(global_avg_pool(y), 4.0f);
+          // The average's gradient comes to y after the other one, or before it.
+          const Tensor first = branch ? global_avg_pool(y) : global_avg_pool(mul(y, y));
+          return add(first, branch ? global_avg_pool(mul(y, y)) : global_avg_pool(y));
+        };
+        std::vector<Shape> inputs{shape, {6}, {6}};
+        if (branch) inputs.push_back(shape);
+        all.push_back({"global_avg_pool",
+                       std::string("of a norm") + (branch ? " + add" : "") + (relu ? " + relu" : "") + (twice ? ", used twice" : ""),
+                       inputs,
+                       run,
+                       {relu ? Draw::bimodal : Draw::normal, Draw::positive, Draw::normal},
+                       {false, true, true, false},
+                       60,
+                       true,
+                       true});
+      }
+}
+
+// The two ends of a ResNet: sums of two normalised branches, and the stem's pooling. x, scale, shift of each.
+inline void norm_ends(std::vector<OpCase>& all) {
+  const auto norm = [](const Inputs& in, std::size_t at, float small, bool training) {
+    const auto vector = [&](float v) { return Tensor::full({in[at].shape(-1)}, v, DType::f32, in[at].device()); };
+    return NormInput{in[at], mul(in[at + 1], small), mul(in[at + 2], 0.05f), vector(0.1f), vector(0.9f), {.training = training}};
+  };
+  for (const bool training : {true, false}) {
+    const std::string what = training ? "training" : "evaluation";
+    // The second branch is made small, so that the sign is that of the bimodal first one.
+    for (const Shape& shape : {Shape{3, 4, 5, 6}, Shape{40, 17}, Shape{2, 3, 3, 64}})
+      all.push_back({"batch_norm_sum",
+                     what,
+                     {shape, {shape[-1]}, {shape[-1]}, shape, {shape[-1]}, {shape[-1]}},
+                     [=](const Inputs& in) { return batch_norm_sum(norm(in, 0, 1, training), norm(in, 3, 0.03f, training)); },
+                     {Draw::bimodal, Draw::positive, Draw::normal, Draw::normal, Draw::positive, Draw::normal},
+                     {false, true, true, false, true, true},
+                     static_cast<int>(shape.numel() / shape[-1]),
+                     true,
+                     true});
+    for (const Shape& shape : {Shape{2, 5, 4, 2}, Shape{1, 4, 4, 8}, Shape{1, 1, 7, 3}})
+      all.push_back({"batch_norm_pool",
+                     what,
+                     {shape, {shape[-1]}, {shape[-1]}},
+                     [=](const Inputs& in) { return batch_norm_pool(norm(in, 0, 1, training)); },
+                     {Draw::distinct, Draw::positive, Draw::normal},
+                     {false, true, true},
+                     static_cast<int>(shape.numel() / shape[-1]),
+                     true,
+                     true});
+  }
+}
+
 }  // namespace rows
 
 inline const std::vector<OpCase>& op_cases() {
@@ -287,6 +364,8 @@ inline const std::vector<OpCase>& op_cases() {
     rows::convolutions(list);
     rows::pooling(list);
     rows::norms(list);
+    rows::averaged_norms(list);
+    rows::norm_ends(list);
     return list;
   }();
   return all;

@@ -1,5 +1,5 @@
-// Every op of op_cases.h: gradient against finite differences, shapes and types of gradients, no node left behind, bf16 against
-// f32.
+// Every op of op_cases.h, as a CPU computes it and in a GPU's form: gradient against finite differences, shapes and types of gradients, no
+// node left behind, bf16 against f32.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -58,7 +58,13 @@ struct OneThread {
   ~OneThread() { set_compute_threads(before); }
 };
 
-TEST(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
+// The CPU's default backend and the GPU's form of each op.
+struct OpGradients : ::testing::TestWithParam<std::string> {
+  UseBackend use{GetParam()};
+};
+INSTANTIATE_TEST_SUITE_P(Forms, OpGradients, ::testing::Values(backend_names().front(), "passes"), [](const auto& form) { return form.param; });
+
+TEST_P(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
   const OneThread quick;
   for (const OpCase& c : op_cases()) {
     if (!c.gradient) continue;
@@ -93,7 +99,7 @@ TEST(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
   EXPECT_EQ(Node::live(), 0);
 }
 
-TEST(OpGradients, HaveTheShapeAndTypeOfTheirInput) {
+TEST_P(OpGradients, HaveTheShapeAndTypeOfTheirInput) {
   for (const DType type : {DType::f32, DType::bf16})
     for (const OpCase& c : op_cases()) {
       if (!c.gradient) continue;
@@ -111,7 +117,7 @@ TEST(OpGradients, HaveTheShapeAndTypeOfTheirInput) {
 }
 
 // Only the inputs that want a gradient get one, and asking for one of them does not change it.
-TEST(OpGradients, ComeOneByOneAsTheyComeTogether) {
+TEST_P(OpGradients, ComeOneByOneAsTheyComeTogether) {
   for (const OpCase& c : op_cases()) {
     if (!c.gradient || c.inputs.size() < 2) continue;
     SCOPED_TRACE(label_of(c));
@@ -130,7 +136,7 @@ TEST(OpGradients, ComeOneByOneAsTheyComeTogether) {
   }
 }
 
-TEST(OpsInBfloat16, StayWithinItsRoundingOfFloat32) {
+TEST_P(OpGradients, StayWithinTheRoundingOfBfloat16) {
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(label_of(c));
     std::vector<Tensor> exact = draw_inputs(c, 23), half;

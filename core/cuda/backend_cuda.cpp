@@ -1,11 +1,11 @@
-// The GPU's backend: cuDNN's convolutions, cuBLASLt's products, our own batch norm. It checks nothing that the ops have checked before.
+// The GPU's backend: cuDNN's convolutions, cuBLASLt's products. It checks nothing that the ops have checked before.
 #include "gossamer/core/cuda/backend_cuda.h"
 
 #include <map>
 #include <mutex>
 
 #include "gossamer/core/cuda/cublas_gemm.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/stem_conv.h"
 
 namespace gossamer {
 
@@ -31,15 +31,21 @@ class Cuda final : public Backend {
   }
 
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
-    if (y.numel() != 0) run(ConvOp::forward, g, x, w, y);
+    if (y.numel() == 0) return;
+    if (is_stem(g)) stem_conv(*this, g, x, w, y);
+    else run(ConvOp::forward, g, x, w, y);
   }
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
     if (dx.numel() == 0) return;
     if (dy.numel() == 0) return dx.zero();
     run(ConvOp::backward_data, g, dx, w, dy);
   }
+  bool conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
+    return dx.numel() == 0 || dy.numel() == 0 || conv_.try_run(problem(ConvOp::backward_data, g, dy, true), dx.data(), w.data(), dy.data());
+  }
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
     if (dy.numel() == 0) return dw.zero();
+    if (is_stem(g)) return stem_conv_dw(*this, g, x, dy, dw);
     if (dw.dtype() == x.dtype()) return run(ConvOp::backward_filter, g, x, dw, dy);
     // cuDNN writes the type of the images; it sums in f32 inside.
     Tensor rounded = Tensor::empty(dw.shape(), x.dtype(), device_);
@@ -47,45 +53,12 @@ class Cuda final : public Backend {
     dw.copy_from(rounded);
   }
 
-  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu, Tensor& y,
-                        Tensor& mean, Tensor& inv_std) override {
-    fused::NormFactors factors = factors_of(mean, inv_std);
-    fused::norm_statistics(x, scale, shift, eps, {}, factors);
-    apply(x, factors, add, relu, y);
-  }
-  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu, const Tensor& mean,
-                        const Tensor& inv_std, Tensor& y) override {
-    fused::NormFactors factors = factors_of(mean, inv_std);
-    fused::norm_factors(scale, shift, factors);
-    apply(x, factors, add, relu, y);
-  }
-  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean, const Tensor& inv_std, bool relu,
-                       Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
-    const fused::NormFactors factors = factors_of(mean, inv_std);       // its scale and shift are not read with a mask from the output
-    fused::NormGradient gradient;
-    gradient.dy = dy;
-    if (relu) {
-      gradient.relu = fused::NormGradient::Relu::output;
-      gradient.mask = *y;
-    }
-    fused::norm_back(gradient, {x, factors, scale, dx, d_scale, d_shift}, nullptr, d_add);
-  }
-
  private:
-  fused::NormFactors factors_of(const Tensor& mean, const Tensor& inv_std) const {
-    fused::NormFactors factors = fused::NormFactors::empty(mean.numel(), device_);
-    factors.mean = mean;
-    factors.inv_std = inv_std;
-    return factors;
-  }
-  void apply(const Tensor& x, const fused::NormFactors& factors, const Tensor* add, bool relu, Tensor& y) {
-    fused::NormJoin join;
-    join.add = add;
-    join.relu = relu;
-    fused::norm_apply(x, factors, join, y);
-  }
   void run(ConvOp op, const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y) {
-    conv_.run(cudnn::problem_of(op, x.dtype(), g, false, options_.tf32 && x.dtype() == DType::f32), x.data(), w.data(), y.data());
+    conv_.run(problem(op, g, x, false), x.data(), w.data(), y.data());
+  }
+  cudnn::ConvProblem problem(ConvOp op, const ConvGeometry& g, const Tensor& typed, bool accumulate) const {
+    return cudnn::problem_of(op, typed.dtype(), g, accumulate, options_.tf32 && typed.dtype() == DType::f32);
   }
 
   Device device_;

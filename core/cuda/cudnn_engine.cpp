@@ -24,7 +24,7 @@ struct ConvEngine::Impl {
   cudnnHandle_t handle = nullptr;
   std::unique_ptr<Planner> planner;
   struct Entry {
-    ConvPlan plan;
+    ConvPlan plan;                       // undefined: cuDNN has none
     Choice choice;
   };
   mutable std::mutex mutex;
@@ -53,8 +53,7 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
     if (const ConvPlan plan = planner->from_json(json); plan.defined() && plan.workspace() <= kWorkspaceCap)
       return {plan, {problem, plan.describe(), "file", 0, 0}};
   const std::vector<ConvPlan> plans = planner->plans(problem);
-  check<DeviceError>(!plans.empty(), "cuDNN ", library_version(), ": no plan for ", problem.key(), " on ", device,
-                     "; bf16 wants channels in multiples of 8");
+  if (plans.empty()) return {};
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cuda::check_call(cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing), "cudaStreamIsCapturing", device);
   if (!options.autotune || capturing != cudaStreamCaptureStatusNone) return guess(problem, plans);
@@ -64,18 +63,26 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
 }
 
 void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {
+  if (try_run(problem, x, w, y)) return;
+  fail<DeviceError>("cuDNN ", library_version(), ": no plan for ", problem.key(), " on ", impl_->device, "; bf16 wants channels in multiples of 8");
+}
+
+bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) {
   const cuda::UseDevice use(impl_->device);
   const std::scoped_lock lock(impl_->mutex);
   const std::string key = problem.key();
   auto it = impl_->entries.find(key);
   if (it == impl_->entries.end()) it = impl_->entries.emplace(key, impl_->choose(problem)).first;
+  if (!it->second.plan.defined()) return false;
   execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device), x, w, y);
+  return true;
 }
 
 std::vector<ConvEngine::Choice> ConvEngine::choices() const {
   const std::scoped_lock lock(impl_->mutex);
   std::vector<Choice> all;
-  for (const auto& [key, entry] : impl_->entries) all.push_back(entry.choice);
+  for (const auto& [key, entry] : impl_->entries)
+    if (entry.plan.defined()) all.push_back(entry.choice);
   return all;
 }
 
@@ -84,6 +91,7 @@ struct ConvEngine::Impl {};
 ConvEngine::ConvEngine(Device device, EngineOptions) { fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none()); }
 ConvEngine::~ConvEngine() = default;
 void ConvEngine::run(const ConvProblem&, void*, void*, void*) {}
+bool ConvEngine::try_run(const ConvProblem&, void*, void*, void*) { return false; }
 std::vector<ConvEngine::Choice> ConvEngine::choices() const { return {}; }
 #endif
 

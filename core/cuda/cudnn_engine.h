@@ -26,6 +26,8 @@ class ConvEngine {
   // bytes. A problem met for the first time is measured, which waits for the device; never while a graph is captured: then the first
   // guess is taken. Thread-safe. DeviceError names the problem.
   void run(const ConvProblem&, void* x, void* w, void* y);
+  // The same; false, and nothing done, where cuDNN has no plan for the problem.
+  bool try_run(const ConvProblem&, void* x, void* w, void* y);
 
   // What was chosen so far: problem, plan, microseconds (0: not measured), where from.
   struct Choice {

@@ -21,7 +21,9 @@ std::string ConvProblem::key() const {
 }
 
 ConvProblem problem_of(ConvOp op, DType type, const ConvGeometry& g, bool accumulate, bool tf32) {
-  return {op, type, g.n, g.h, g.w, g.c, g.k, g.r, g.s, g.stride, g.padding, g.padding, g.dilation, g.groups, accumulate, tf32};
+  ConvProblem p{op, type, g.n, g.h, g.w, g.c, g.k, g.r, g.s, g.stride, g.padding, g.padding, g.dilation, g.groups, accumulate, tf32};
+  p.pad_after += (g.ho - p.ho()) * g.stride;           // as much as the last output needs; both directions alike
+  return p;
 }
 
 const char* h200_properties() {

@@ -42,17 +42,20 @@ Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
   const bool want_x = detail::wants(x), want_w = detail::wants(w);
   const DType w_type = detail::grad_type(w);
   record("conv2d", y, {x, w}, {want_w ? x : Tensor(), want_x ? w : Tensor()},
-         [=](const Tensor& dy, const std::vector<Tensor>& saved) {
+         [=](const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
            Grads grads(2);
            Backend& engine = backend(dy.device());
            if (want_x) {
-             grads[0] = Tensor::empty({g.n, g.h, g.w, g.c}, dy.dtype(), dy.device());
-             engine.conv_dx(g, dy, saved[1], grads[0]);
+             grads[0] = places[0].holds_sum ? places[0].at : Tensor();
+             if (!grads[0].defined() || !engine.conv_dx_add(g, dy, saved[1], grads[0])) {
+               grads[0] = Tensor::empty({g.n, g.h, g.w, g.c}, dy.dtype(), dy.device());
+               engine.conv_dx(g, dy, saved[1], grads[0]);
+             }
            }
            if (want_w) {
-             Tensor dw = Tensor::empty({g.k, g.r, g.s, g.c / g.groups}, DType::f32, dy.device());
-             engine.conv_dw(g, saved[0], dy, dw);
-             grads[1] = detail::as_type(dw, w_type);
+             grads[1] = detail::overwritable(places[1], {g.k, g.r, g.s, g.c / g.groups}, dy.device());
+             engine.conv_dw(g, saved[0], dy, grads[1]);
+             grads[1] = detail::as_type(grads[1], w_type);
            }
            return grads;
          });

@@ -91,10 +91,12 @@ void choose(const NormGradient& g, const NormBack& one, const NormBack* two, Ten
     const i64 pixels = one.x.shape(1) * one.x.shape(2);
     const SpreadGradient<T> source{dy, static_cast<unsigned>(pixels), 1.0f / static_cast<float>(pixels)};
     const auto with = [&]<Mask mask>() { run<T, SpreadGradient<T>, mask, whole, false>(source, g, one, two, d_add, s); };
-    if (g.relu == Relu::bits) with.template operator()<Mask::bits>();
-    else if (g.relu == Relu::none) with.template operator()<Mask::none>();
-    else fail<ShapeError>("norm_back: a spread gradient needs its ReLU's mask as bits");
-    return;
+    switch (g.relu) {
+      case Relu::none: return with.template operator()<Mask::none>();
+      case Relu::factors: return with.template operator()<Mask::factors>();
+      case Relu::bits: return with.template operator()<Mask::bits>();
+      case Relu::output: fail<ShapeError>("norm_back: a spread gradient wants its ReLU's mask as bits or factors, not the output");
+    }
   }
   const DenseGradient<T> source{dy};
   if (two) return run<T, DenseGradient<T>, Mask::bits, whole, true>(source, g, one, two, d_add, s);

@@ -47,9 +47,13 @@ void stem_input(const Tensor& images, Tensor& pairs) {
 void stem_weight(const Tensor& w, Tensor& pairs) {
   const char* op = "stem_weight";
   check<ShapeError>(w.defined() && w.rank() == 4, op, ": filters are ", w.defined() ? w.shape().str() : "undefined", "; wanted [K, 7, 7, 3]");
-  check_type(op, "filters", w, {w.shape(0), 7, 7, 3}, DType::f32, w.device());
   check_type(op, "pairs", pairs, {w.shape(0), 4, 4, kStemChannels}, pairs.defined() ? pairs.dtype() : DType::f32, w.device());
-  with_floating(pairs.dtype(), op, [&]<class T>() { for_each(w.device(), pairs.numel(), StemWeight<T>{w.as<float>(), pairs.as<T>()}); });
+  const bool alike = w.dtype() == pairs.dtype();
+  check_type(op, "filters", w, {w.shape(0), 7, 7, 3}, alike ? pairs.dtype() : DType::f32, w.device());
+  with_floating(pairs.dtype(), op, [&]<class T>() {
+    if (alike) for_each(w.device(), pairs.numel(), StemWeight<T, T>{w.as<T>(), pairs.as<T>()});
+    else for_each(w.device(), pairs.numel(), StemWeight<float, T>{w.as<float>(), pairs.as<T>()});
+  });
 }
 
 void stem_weight_grad(const Tensor& d_pairs, Tensor& dw) {

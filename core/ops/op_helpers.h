@@ -23,6 +23,11 @@ inline DType grad_type(const Tensor& x) {
   return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32;
 }
 inline bool wants(const Tensor& x) { return x.defined() && x.slot() != nullptr; }
+// An f32 gradient's own place where it may be overwritten, else new memory.
+inline Tensor overwritable(const Place& place, const Shape& shape, Device device) {
+  const bool fits = place.at.defined() && !place.holds_sum && place.at.dtype() == DType::f32;
+  return fits ? place.at : Tensor::empty(shape, DType::f32, device);
+}
 inline Tensor as_type(const Tensor& x, DType type) { return x.dtype() == type ? x : x.to(type); }
 
 enum class Spread { same, one, trailing };

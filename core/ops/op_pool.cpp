@@ -1,5 +1,5 @@
 // Pooling over windows of [N, H, W, C], global average, and the parameter-free ResNet shortcut. All rows of channels. A GPU has passes of
-// its own for pooling (fused.h): there a thread has eight channels, not one, and divides in 32 bits.
+// its own for pooling (fused.h, by_passes): there a thread has eight channels, not one, and divides in 32 bits.
 #include "gossamer/core/backend.h"
 #include "gossamer/core/fused.h"
 #include "gossamer/core/ops/op_helpers.h"
@@ -182,14 +182,14 @@ Tensor max_pool2d(const Tensor& x, PoolOptions options) {
   const Device device = x.device();
   Tensor y = Tensor::empty({p.n, p.ho, p.wo, p.c}, x.dtype(), device);
   const Tensor taken = wants_grad({x}) ? Tensor::empty(y.shape(), DType::u8, device) : Tensor();
-  if (!device.is_cpu()) fused::max_pool(p, x, y, taken);
+  if (by_passes(device)) fused::max_pool(p, x, y, taken);
   else with_floating(x.dtype(), "max_pool2d", [&]<class T>() {
     for_each_row(device, p.n * p.ho * p.wo, p.c,
                  MaxForward<T>{x.as<T>(), y.as<T>(), taken.defined() ? taken.as<std::uint8_t>() : nullptr, p}, 1 << 12);
   });
   record("max_pool2d", y, {x}, {taken}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dx = Tensor::empty({p.n, p.h, p.w, p.c}, g.dtype(), device);
-    if (!device.is_cpu()) fused::max_pool_back(p, g, saved[0], dx);
+    if (by_passes(device)) fused::max_pool_back(p, g, saved[0], dx);
     else with_floating(g.dtype(), "max_pool2d", [&]<class T>() {
       for_each_row(device, p.n * p.h * p.w, p.c, PoolBack<T, true>{g.as<T>(), saved[0].as<std::uint8_t>(), dx.as<T>(), p, 1},
                    1 << 12);
@@ -204,13 +204,13 @@ Tensor avg_pool2d(const Tensor& x, PoolOptions options) {
   const Device device = x.device();
   const float factor = 1.0f / static_cast<float>(p.kernel * p.kernel);
   Tensor y = Tensor::empty({p.n, p.ho, p.wo, p.c}, x.dtype(), device);
-  if (!device.is_cpu()) fused::avg_pool(p, x, y);
+  if (by_passes(device)) fused::avg_pool(p, x, y);
   else with_floating(x.dtype(), "avg_pool2d", [&]<class T>() {
     for_each_row(device, p.n * p.ho * p.wo, p.c, AverageForward<T>{x.as<T>(), y.as<T>(), p, factor}, 1 << 12);
   });
   record("avg_pool2d", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     Tensor dx = Tensor::empty({p.n, p.h, p.w, p.c}, g.dtype(), device);
-    if (!device.is_cpu()) fused::avg_pool_back(p, g, dx);
+    if (by_passes(device)) fused::avg_pool_back(p, g, dx);
     else with_floating(g.dtype(), "avg_pool2d", [&]<class T>() {
       for_each_row(device, p.n * p.h * p.w, p.c, PoolBack<T, false>{g.as<T>(), nullptr, dx.as<T>(), p, factor}, 1 << 12);
     });
@@ -225,15 +225,15 @@ Tensor global_avg_pool(const Tensor& x) {
                     "; wanted [N, H, W, C]");
   const i64 n = x.shape(0), pixels = x.shape(1) * x.shape(2), cols = x.shape(3);
   Tensor y = Tensor::empty({n, cols}, x.dtype(), x.device());
-  if (!x.device().is_cpu()) fused::global_average(x, y);
+  if (by_passes(x.device())) fused::global_average(x, y);
   else with_floating(x.dtype(), "global_avg_pool", [&]<class T>() {
     for_each_row(x.device(), n, cols, GlobalForward<T>{x.as<T>(), y.as<T>(), pixels, cols}, (1 << 14) / pixels + 1);
   });
   const Shape shape = x.shape();
   record("global_avg_pool", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
+    if (by_passes(g.device())) return Grads{g};      // written out by the tape, unless what made x can do without
     Tensor dx = Tensor::empty(shape, g.dtype(), g.device());
-    if (!g.device().is_cpu()) fused::global_average_back(g, dx);
-    else with_floating(g.dtype(), "global_avg_pool", [&]<class T>() {
+    with_floating(g.dtype(), "global_avg_pool", [&]<class T>() {
       for_each_row(g.device(), n * pixels, cols, GlobalBack<T>{g.as<T>(), dx.as<T>(), pixels, cols});
     });
     return Grads{dx};

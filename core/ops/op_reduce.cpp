@@ -1,6 +1,8 @@
 // Sums, means, softmax and the classification loss.
 #include <cmath>
+#include <cstring>
 
+#include "gossamer/core/backend.h"
 #include "gossamer/core/fused.h"
 #include "gossamer/core/ops/op_helpers.h"
 
@@ -116,13 +118,13 @@ template <class T> struct ScaleByOne {             // dx = x g; g is one f32
   GOSSAMER_HD void operator()(i64 i) const { store(dx, i, load(x, i) * *g); }
 };
 
-// On a GPU: a block of threads a row, and the gradient in the same pass.
-Tensor cross_entropy_on_gpu(const Tensor& logits, const Tensor& labels, float smoothing) {
+// A block of threads a row, and the gradient in the same pass.
+Tensor cross_entropy_by_passes(const Tensor& logits, const Tensor& labels, CrossEntropyOptions o) {
   const i64 rows = logits.shape(0);
   const Device device = logits.device();
-  Tensor losses = Tensor::empty({rows}, DType::f32, device), none;
+  Tensor losses = Tensor::empty({rows}, DType::f32, device);
   Tensor dz = wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
-  fused::softmax_loss(logits, labels, smoothing, 1.0f / static_cast<float>(rows), losses, dz, none);
+  fused::softmax_loss(logits, labels, o.label_smoothing, 1.0f / static_cast<float>(rows), losses, dz, o.counters);
   Tensor y = Tensor::empty({}, DType::f32, device);
   sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
   if (!dz.defined()) return y;
@@ -204,6 +206,17 @@ void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
                       "; does the model have as many outputs as the data set has classes?");
 }
 
+// What softmax_loss counts in its pass.
+void count_rows(const Tensor& logits, const Tensor& labels, const Tensor& losses, Tensor& counters) {
+  detail::check_device("cross_entropy", logits, counters);
+  fused::Counters c = fused::read_counters(counters);
+  for (const float loss : losses.span<float>()) c.loss += static_cast<double>(loss);
+  c.top1 += static_cast<double>(count_top_k(logits, labels, 1));
+  c.top5 += static_cast<double>(count_top_k(logits, labels, 5));
+  c.rows += static_cast<double>(losses.numel());
+  std::memcpy(counters.data(), &c, sizeof c);
+}
+
 }  // namespace
 
 Tensor sum(const Tensor& x) { return sum_scaled("sum", x, 1); }
@@ -244,7 +257,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   const i64 rows = logits.shape(0), cols = logits.shape(1);
   check<ShapeError>(rows > 0, "cross_entropy: logits ", logits.shape(), " have no rows");
   const Device device = logits.device();
-  if (!device.is_cpu()) return cross_entropy_on_gpu(logits, labels, smoothing);
+  if (by_passes(device)) return cross_entropy_by_passes(logits, labels, options);
   Tensor losses = Tensor::empty({rows}, DType::f32, device), norm = Tensor::empty({rows, 2}, DType::f32, device);
   with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
     for_each(device, rows,
@@ -253,6 +266,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   });
   Tensor y = Tensor::empty({}, DType::f32, device);
   sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
+  if (options.counters.defined()) count_rows(logits, labels, losses, options.counters);
   record("cross_entropy", y, {logits}, {logits, labels, norm}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dz = Tensor::empty({rows, cols}, saved[0].dtype(), device);
     with_floating(dz.dtype(), "cross_entropy", [&]<class T>() {

@@ -74,14 +74,14 @@ template <class T> struct StemInput {
 };
 
 // Tap (r, s) of the 7 x 7 filter is (r + 1, s + 1) in 8 x 8 with an empty line before: pair ((r + 1)/2, (s + 1)/2).
-template <class T> struct StemWeight {
-  const float* w;                         // [k, 7, 7, 3]
+template <class W, class T> struct StemWeight {
+  const W* w;                             // [k, 7, 7, 3]
   T* pairs;                               // [k, 4, 4, 16]
   GOSSAMER_HD void operator()(i64 i) const {
     const int channel = static_cast<int>(i % 16), across = static_cast<int>(i / 16 % 4), down = static_cast<int>(i / 64 % 4);
     const int r = 2 * down + channel / 6 - 1, s = 2 * across + channel / 3 % 2 - 1;
     const bool used = channel < 12 && r >= 0 && s >= 0;
-    pairs[i] = T(used ? w[((i / 256 * 7 + r) * 7 + s) * 3 + channel % 3] : 0.0f);
+    pairs[i] = T(used ? static_cast<float>(w[((i / 256 * 7 + r) * 7 + s) * 3 + channel % 3]) : 0.0f);
   }
 };
 template <class T> struct StemWeightGrad {
