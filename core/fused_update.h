@@ -18,6 +18,8 @@ struct StepNumbers {
 };
 static_assert(std::is_trivially_copyable_v<StepNumbers>);
 Tensor step_numbers(Device);              // u8, holds StepNumbers{}
+// In stream order, without a wait: they travel as arguments of a launch, so nothing on the host has to stay where it is.
+void write_numbers(Tensor& numbers, const StepNumbers&);
 
 // Settings of groups of parameters. A group takes whole parameters; 256 groups at most.
 struct ParameterGroup {
@@ -43,9 +45,10 @@ struct UpdateBuffers {
 };
 UpdateBuffers buffers_of(const FlatParams&);     // values, grads and the compute copies
 
+// On a range of the block; it begins and ends on 128 bytes, as parameters do.
 enum class Decay { coupled, decoupled };         // g += wd x, or AdamW's x -= lr wd x
-void sgd_pass(const UpdateBuffers&, const Tensor& momentum, const ParameterGroups&, bool nesterov, const Tensor& numbers);
-void adam_pass(const UpdateBuffers&, const AdamState&, const ParameterGroups&, Decay, const Tensor& numbers);
+void sgd_pass(const UpdateBuffers&, const Tensor& momentum, const ParameterGroups&, bool nesterov, const Tensor& numbers, FlatRange = {});
+void adam_pass(const UpdateBuffers&, const AdamState&, const ParameterGroups&, Decay, const Tensor& numbers, FlatRange = {});
 
 // --- exchanges. Snapshots are f32 or f16.
 // snapshot <- c x + s twin, without touching them: the drift up to now, which the next gradient event does for both in one go.

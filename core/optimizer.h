@@ -15,18 +15,25 @@ struct Twin {
   float c = 1, s = 0;        // mixing coefficients, algorithms: c = (1 + e)/2, s = (1 - e)/2, e = exp(-2 eta dt)
 };
 
+// A difference that came while the gradient was computed, taken along by the same pass. After the update, and before the compute copy:
+//   (x, twin) -= (x, twin) (own - received)
+struct Difference {
+  Tensor own, received;      // the two snapshots of an exchange: f32 or f16, same layout
+  float x = 0, twin = 0;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   // One update of FlatParams::values() with its gradients, in one pass that also writes the compute copy.
   // Gradients are multiplied by grad_scale first (clipping, averaging).
-  void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) {
+  void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) {
     begin_step();
-    update({}, learning_rate, twin, grad_scale);
+    update({}, learning_rate, twin, grad_scale, late);
   }
   // The same in pieces: one begin_step(), then update() for ranges that together are the block, each once, in any order.
   virtual void begin_step() {}
-  virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1) = 0;
+  virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) = 0;
   // For checkpoints: flat blocks of the parameters' layout, e.g. {"momentum", …}, and counters (i64 of one element).
   virtual std::vector<NamedTensor> state() = 0;
   virtual const char* name() const = 0;

@@ -93,7 +93,7 @@ Outcome train(const Trial& run) {
   std::exception_ptr error;
   try {
     on_workers(cluster, run.workers, [&](int rank, Group& group) {
-      Quadratic q(rank, 40, method_needs_frozen_compute(run.method));
+      Quadratic q(rank, 40, method_needs_frozen_compute(run.method), 0, nn::UpdateForm::pass);      // as on a GPU: differences go with it
       MethodOptions options;
       options.total_samples = run.gradients * run.workers;
       options.seed = 4;

@@ -113,6 +113,75 @@ TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
     }
 }
 
+// As on a GPU: the same bits in every form, with whatever a step may bring, and in pieces.
+TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
+  for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
+    for (const FlatOptions flat : {FlatOptions{}, FlatOptions{.frozen = true}, FlatOptions{.compute = DType::bf16, .frozen = true}})
+      for (int what = 0; what < 8; ++what) {
+        const bool with_twin = what & 1, late = what & 2, nesterov = what & 4;
+        SCOPED_TRACE(testing::Message() << name << " in " << name_of(flat.compute) << " frozen " << flat.frozen << " twin " << with_twin
+                                        << " difference " << late);
+        Small one(flat), two(flat), three(flat);
+        OptimizerOptions options{.weight_decay = .1, .nesterov = nesterov, .period = 3, .form = UpdateForm::loops};
+        const auto loops = make_optimizer(name, one.params, options);
+        options.form = UpdateForm::pass;
+        const auto pass = make_optimizer(name, two.params, options), pieces = make_optimizer(name, three.params, options);
+        const i64 n = one.params.size(), border = one.params.decayed();
+        Tensor twins[3] = {Tensor::zeros({n}), Tensor::zeros({n}), Tensor::zeros({n})};
+        Difference difference{Tensor::zeros({n}), Tensor::zeros({n}), .5f, .7f};
+        for (i64 i = 0; i < n; ++i) {
+          difference.own.as<float>()[i] = static_cast<float>(i % 7) * .1f;
+          difference.received.as<float>()[i] = static_cast<float>(i % 5) * -.2f;
+        }
+        for (int step = 0; step < 7; ++step) {
+          one.gradient(step), two.gradient(step), three.gradient(step);
+          const float rate = .05f / static_cast<float>(step + 1), c = .9f - .05f * static_cast<float>(step), scale = step % 2 ? .25f : 1;
+          const Twin twin[3] = {{twins[0], c, 1 - c}, {twins[1], c, 1 - c}, {twins[2], c, 1 - c}};
+          const Difference* arrived = late && step % 3 == 1 ? &difference : nullptr;
+          loops->step(rate, with_twin ? &twin[0] : nullptr, scale, arrived);
+          pass->step(rate, with_twin ? &twin[1] : nullptr, scale, arrived);
+          pieces->begin_step();
+          pieces->update({border, -1}, rate, with_twin ? &twin[2] : nullptr, scale, arrived);
+          pieces->update({0, border}, rate, with_twin ? &twin[2] : nullptr, scale, arrived);
+          for (Small* other : {&two, &three}) {
+            ASSERT_EQ(one.values(), other->values()) << step;
+            const Tensor read = one.w.to(DType::f32), theirs = other->w.to(DType::f32);
+            ASSERT_TRUE(std::ranges::equal(read.span<float>(), theirs.span<float>())) << "the copy that layers read, step " << step;
+            ASSERT_TRUE(std::ranges::equal(one.b.span<float>(), other->b.span<float>())) << step;
+          }
+          for (const Tensor& t : {twins[1], twins[2]}) ASSERT_TRUE(std::ranges::equal(twins[0].span<float>(), t.span<float>())) << step;
+          const auto want = loops->state(), got = pass->state();
+          for (std::size_t i = 0; i < want.size(); ++i)
+            if (want[i].tensor.dtype() == DType::f32) {
+              ASSERT_TRUE(std::ranges::equal(want[i].tensor.span<float>(), got[i].tensor.span<float>())) << want[i].name;
+            }
+        }
+      }
+}
+
+TEST(Optimizers, WhatAPassCannotDoIsSaid) {
+  Small m;
+  Sgd loops(m.params), pass(m.params, {.form = UpdateForm::pass});
+  Difference difference{Tensor::zeros({m.params.size()}), Tensor::zeros({m.params.size()}), 1, 1};
+  EXPECT_THROW(loops.update({0, m.params.decayed()}, .1f, nullptr, 1, &difference), Error) << "a piece, and a difference of the whole";
+  EXPECT_THROW(pass.update({17, -1}, .1f), ShapeError) << "not at a parameter's edge";
+  difference.received = Tensor();
+  EXPECT_THROW(pass.step(.1f, nullptr, 1, &difference), ShapeError);
+}
+
+// A gradient that no backward reached counts as zero, in either form.
+TEST(Optimizers, AParameterWithoutAGradientOnlyDecays) {
+  for (const UpdateForm form : {UpdateForm::loops, UpdateForm::pass}) {
+    Small m;
+    Sgd sgd(m.params, {.momentum = 0, .weight_decay = .5f, .form = form});
+    m.gradient(1);
+    m.params.zero_grad();
+    sgd.step(.1f);
+    EXPECT_NEAR(m.w.span<float>()[0], .5f * .95f, 1e-6f);
+    EXPECT_EQ(m.b.span<float>()[0], .2f);
+  }
+}
+
 TEST(Optimizers, GoOnFromTheirSavedState) {
   for (const char* name : {"sgd", "adamw", "accum-adam"}) {
     Small through, first, second;

@@ -38,9 +38,12 @@ void check_exchange(const char* op, const Tensor& own, const Tensor& received, i
 }
 
 template <class Rule>
-void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const ParameterGroups& groups, const Tensor& numbers) {
+void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const ParameterGroups& groups, const Tensor& numbers, FlatRange range) {
   const i64 size = check_block(op, b.values);
   check<ShapeError>(size % 32 == 0, op, ": a block of ", size, " elements; FlatParams makes multiples of 32");
+  if (range.end < 0) range.end = size;
+  check<ShapeError>(range.begin >= 0 && range.begin <= range.end && range.end <= size && range.begin % 32 == 0 && range.end % 32 == 0, op,
+                    ": range [", range.begin, ", ", range.end, ") of a block of ", size, "; wanted one that begins and ends on 32 elements");
   const Device device = b.values.device();
   check_flat(op, "gradients", b.grads, size, b.grads.defined() ? b.grads.dtype() : DType::f32, b.values);
   if (b.twin.defined()) check_flat(op, "twin", b.twin, size, DType::f32, b.values);
@@ -55,13 +58,13 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
   with_floating(b.grads.dtype(), op, [&]<class Grad>() {
     with_wire(op, b.own, [&]<class Wire>() {
       const auto go = [&]<bool has_twin>() {
-        for_each(device, size / 8,
+        for_each(device, (range.end - range.begin) / 8,
                  UpdateEight<Rule, has_twin, Grad, Wire>{
                      rule, static_cast<const StepNumbers*>(numbers.data()), groups.settings.template as<float>(),
                      groups.group_of_line.template as<std::uint8_t>(), b.values.template as<float>(), has_twin ? b.twin.template as<float>() : nullptr,
                      b.grads.template as<Grad>(), b.own.defined() ? b.own.template as<Wire>() : nullptr,
                      b.received.defined() ? b.received.template as<Wire>() : nullptr, halves > 0 ? b.compute_bf16.template as<bf16>() : nullptr,
-                     b.compute_f32.defined() ? b.compute_f32.template as<float>() : nullptr, halves},
+                     b.compute_f32.defined() ? b.compute_f32.template as<float>() : nullptr, halves, range.begin},
                  1 << 12);
       };
       if (b.twin.defined()) go.template operator()<true>();
@@ -77,6 +80,12 @@ Tensor step_numbers(Device device) {
   const StepNumbers start;
   std::memcpy(here.data(), &start, sizeof start);
   return device.is_cpu() ? here : here.to(device);
+}
+
+void write_numbers(Tensor& numbers, const StepNumbers& value) {
+  check<ShapeError>(numbers.defined() && numbers.dtype() == DType::u8 && numbers.numel() == sizeof value,
+                    "write_numbers: wanted a tensor of step_numbers()");
+  for_each(numbers.device(), 1, WriteNumbers{value, static_cast<StepNumbers*>(numbers.data())});
 }
 
 ParameterGroups parameter_groups(const FlatParams& params, const std::vector<ParameterGroup>& groups, const std::function<int(std::size_t)>& group_of) {
@@ -110,12 +119,12 @@ UpdateBuffers buffers_of(const FlatParams& p) {
   return b;
 }
 
-void sgd_pass(const UpdateBuffers& b, const Tensor& momentum, const ParameterGroups& groups, bool nesterov, const Tensor& numbers) {
+void sgd_pass(const UpdateBuffers& b, const Tensor& momentum, const ParameterGroups& groups, bool nesterov, const Tensor& numbers, FlatRange range) {
   check_flat("sgd_pass", "momentum", momentum, check_block("sgd_pass", b.values), DType::f32, b.values);
-  pass("sgd_pass", b, SgdEight{momentum.as<float>(), nesterov}, groups, numbers);
+  pass("sgd_pass", b, SgdEight{momentum.as<float>(), nesterov}, groups, numbers, range);
 }
 
-void adam_pass(const UpdateBuffers& b, const AdamState& state, const ParameterGroups& groups, Decay decay, const Tensor& numbers) {
+void adam_pass(const UpdateBuffers& b, const AdamState& state, const ParameterGroups& groups, Decay decay, const Tensor& numbers, FlatRange range) {
   const char* op = "adam_pass";
   const i64 size = check_block(op, b.values);
   check_flat(op, "first moment", state.first, size, DType::f32, b.values);
@@ -124,9 +133,9 @@ void adam_pass(const UpdateBuffers& b, const AdamState& state, const ParameterGr
   const bool decoupled = decay == Decay::decoupled;
   if (state.sum.defined()) {
     check_flat(op, "sum of gradients", state.sum, size, DType::f32, b.values);
-    pass(op, b, AdamEight<true>{first, second, state.sum.as<float>(), decoupled}, groups, numbers);
+    pass(op, b, AdamEight<true>{first, second, state.sum.as<float>(), decoupled}, groups, numbers, range);
   } else {
-    pass(op, b, AdamEight<false>{first, second, nullptr, decoupled}, groups, numbers);
+    pass(op, b, AdamEight<false>{first, second, nullptr, decoupled}, groups, numbers, range);
   }
 }
 

@@ -52,9 +52,10 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
   bf16* half;                             // compute copy of elements below `halves`; may be null
   float* full;                            // of those from there on; may be null
   i64 halves;
+  i64 begin;                              // the range's first element
 
   GOSSAMER_HD void operator()(i64 i) const {
-    const i64 at = 8 * i;
+    const i64 at = begin + 8 * i;
     const fused::StepNumbers n = *numbers;
     const int group = group_of_line[at / 32];
     const float decay = settings[2 * group], rate = settings[2 * group + 1];
@@ -86,6 +87,12 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
       store_eight<true>(full + at, 8, value);
     }
   }
+};
+
+struct WriteNumbers {
+  fused::StepNumbers value;
+  fused::StepNumbers* to;
+  GOSSAMER_HD void operator()(i64) const { *to = value; }
 };
 
 template <class Wire> struct SnapshotEight {

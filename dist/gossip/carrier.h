@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "gossamer/core/optimizer.h"
+#include "gossamer/core/parallel.h"
 #include "gossamer/dist/transport.h"
 #include "gossamer/dist/gossip/worker_state.h"
 
@@ -17,10 +19,20 @@ class Carrier {
   virtual ~Carrier() = default;
   // --- under the mutex of the state. On a GPU these only enqueue: the order of the calls is the order in which the device does them.
   virtual void snapshot(WorkerState<Tensor>&, double t) = 0;       // first half of a communication event
-  virtual void apply(WorkerState<Tensor>&) = 0;                    // second half, of the last snapshot; after arrived()
-  // Around what the training thread itself does to (x, x~), or reads of them: it comes after all that was enqueued before, and before all
-  // that is enqueued later.
-  virtual void training_begins() {}
+  // Second half, of the last snapshot; after arrived(). On a GPU the gradient event takes the difference along, if that comes next.
+  virtual void apply(WorkerState<Tensor>&) = 0;
+  // step: Optimizer::step with these. No twin for AD-PSGD; late: a difference that goes with it, or null.
+  using Step = FunctionRef<void(const Twin*, const Difference* late)>;
+  virtual void gradient_event(WorkerState<Tensor>& worker, double t, Step step) {
+    worker.gradient_event(t, [&](double c, double s) {
+      if (!worker.has_twin()) return step(nullptr, nullptr);
+      const Twin twin{worker.twin(), static_cast<float>(c), static_cast<float>(s)};
+      step(&twin, nullptr);
+    });
+  }
+  // Around what else the training thread does to (x, x~), or reads of them: it comes after all that was enqueued or applied before, and
+  // before all that is enqueued later.
+  virtual void training_begins(WorkerState<Tensor>&) {}
   virtual void training_ends() {}
   // --- outside of it, one exchange at a time
   // Sends the last snapshot and returns; Event{exchanged, peer, session} follows.

@@ -97,16 +97,16 @@ void GossipMethod::step(double learning_rate) {
     state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
     check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ",
                      state_.worker.gossip.eta, ", not ", recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
-    if (state_.carrier) state_.carrier->training_begins();
-    state_.worker.gradient_event(static_cast<double>(state_.clock.count()), [&](double c, double s) {
-      if (!state_.worker.has_twin()) return optimizer_.step(rate, nullptr, factor);
-      const Twin twin{state_.worker.twin(), static_cast<float>(c), static_cast<float>(s)};
-      optimizer_.step(rate, &twin, factor);
-    });
+    const auto update = [&](const Twin* twin, const Difference* late) { optimizer_.step(rate, twin, factor, late); };
+    if (state_.carrier) state_.carrier->gradient_event(state_.worker, static_cast<double>(state_.clock.count()), update);
+    else update(nullptr, nullptr);
     state_.progress += 1;
     ++state_.stats.gradients;
-    if (state_.giver && state_.giver->wanted()) state_.give();
-    if (state_.carrier) state_.carrier->training_ends();
+    if (state_.giver && state_.giver->wanted()) {
+      if (state_.carrier) state_.carrier->training_begins(state_.worker);
+      state_.give();
+      if (state_.carrier) state_.carrier->training_ends();
+    }
     state_.record({.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = state_.worker.gossip.eta});
   }
   if (state_.replay) state_.replay->pass();
@@ -185,7 +185,7 @@ void GossipMethod::finish() {
     if (state_.recorder) state_.recorder->end(digest);
     if (state_.replay) state_.replay->check_end(digest);
   }
-  if (state_.carrier) state_.carrier->training_begins();
+  if (state_.carrier) state_.carrier->training_begins(state_.worker);
   const double distance = average_models(params_, membership_);
   const std::scoped_lock lock(state_.mutex);
   state_.worker.restart();
@@ -206,7 +206,7 @@ void GossipMethod::quiesce(const std::function<void()>& f) {
     }
   } hold(state_);
   state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });      // ends by the deadline of the exchange
-  if (state_.carrier) state_.carrier->training_begins();
+  if (state_.carrier) state_.carrier->training_begins(state_.worker);
   f();
   if (state_.carrier) state_.carrier->training_ends();
 }

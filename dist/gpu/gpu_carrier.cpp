@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/fused_update.h"
@@ -21,13 +22,17 @@ GpuCarrier::~GpuCarrier() = default;
 void GpuCarrier::enter(Lane lane) { parts_.port.wait(lane, order_); }
 void GpuCarrier::leave(Lane lane) { parts_.port.record(order_, lane); }
 
-void GpuCarrier::training_begins() { enter(Lane::compute); }
+void GpuCarrier::training_begins(WorkerState<Tensor>& worker) {
+  settle_difference(worker);
+  enter(Lane::compute);
+}
 void GpuCarrier::training_ends() { leave(Lane::compute); }
 
 void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
+  settle_difference(worker);
   enter(Lane::exchange);
-  parts_.port.run(Lane::exchange, [&] {
-    mark_ = worker.peek(t, [&](double c, double s) {
+  mark_ = worker.peek(t, [&](double c, double s) {
+    parts_.port.run(Lane::exchange, [this, &worker, c, s] {
       Tensor snapshot = parts_.own;
       fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(), static_cast<float>(c), static_cast<float>(s), snapshot);
     });
@@ -36,11 +41,32 @@ void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
   parts_.port.record(taken_, Lane::exchange);
 }
 
-// Behind the snapshot in the same stream, and behind what has been done to (x, x~) since.
-void GpuCarrier::apply(WorkerState<Tensor>& worker) {
+// Whoever uses the difference waits for [order], and so for what brought it.
+void GpuCarrier::apply(WorkerState<Tensor>&) {
   enter(Lane::exchange);
-  parts_.port.run(Lane::exchange, [&] {
-    worker.apply(mark_, [&](double jx, double jy) {
+  leave(Lane::exchange);
+  kept_ = true;
+}
+
+void GpuCarrier::gradient_event(WorkerState<Tensor>& worker, double t, Step step) {
+  const bool with_difference = std::exchange(kept_, false);
+  enter(Lane::compute);
+  Carrier::gradient_event(worker, t, [&](const Twin* twin, const Difference*) {
+    if (!with_difference) return step(twin, nullptr);
+    worker.apply(mark_, [&](double jx, double jy) {            // the worker has drifted to t already, as (x, x~) will have when they jump
+      const Difference late{parts_.own, parts_.theirs, static_cast<float>(jx), static_cast<float>(jy)};
+      step(twin, &late);
+    });
+  });
+  leave(Lane::compute);
+}
+
+// In a pass of its own.
+void GpuCarrier::settle_difference(WorkerState<Tensor>& worker) {
+  if (!std::exchange(kept_, false)) return;
+  enter(Lane::exchange);
+  worker.apply(mark_, [&](double jx, double jy) {
+    parts_.port.run(Lane::exchange, [this, &worker, jx, jy] {
       Tensor none, &twin = worker.has_twin() ? worker.twin() : none;
       fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy), parts_.own, parts_.theirs);
     });
