@@ -21,9 +21,11 @@ std::string nccl_version() {
   const DynamicLibrary library{"libnccl.so.2"};
   int (*get)(int*) = nullptr;
   library.find(get, "ncclGetVersion");
-  int version = 0;
-  if (!get || get(&version) != 0) return "not found: " + library.why();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  return version_text([&] {
+    int version = 0;
+    check<DeviceError>(get && get(&version) == 0, library.why());
+    return static_cast<std::size_t>(version);
+  });
 }
 
 // No GPU: a note, unless one is there that cannot be used.

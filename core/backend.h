@@ -31,6 +31,8 @@ class Backend {
   virtual const char* name() const = 0;
   // c = alpha op(a) op(b) + beta c.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb; c [m, n], f32 or the type of a.
   virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) = 0;
+  // y = x w' + bias: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d] of theirs. The sum is rounded once, bias included.
+  virtual void linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);      // gemm and a pass, unless a vendor has both in one
   virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;
   virtual void conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx) = 0;
   virtual void conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw) = 0;

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include "gossamer/core/error.h"
+
 namespace gossamer {
 
 DynamicLibrary::DynamicLibrary(std::initializer_list<const char*> names) {
@@ -21,5 +23,14 @@ std::string DynamicLibrary::path() const {
 }
 
 void* DynamicLibrary::address(const char* name) const { return handle_ ? dlsym(handle_, name) : nullptr; }
+
+std::string version_text(FunctionRef<std::size_t()> version) {
+  try {
+    const std::size_t v = version();
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+  } catch (const Error& e) {
+    return std::string("not found: ") + e.what();
+  }
+}
 
 }  // namespace gossamer

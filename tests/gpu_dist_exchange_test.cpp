@@ -1,10 +1,8 @@
-// Workers that exchange between real GPUs, several of them on one. Each worker is a process of its own (this program again), with an NCCL_HOSTID
-// of its own, so that NCCL takes them for different machines. tests/gpu/many_workers starts the same from a shell.
+// Workers that exchange between real GPUs, several of them on one. Each worker is a process of its own (gpu_workers.h). tests/gpu/many_workers
+// starts the same from a shell.
 #include <gtest/gtest.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -15,16 +13,12 @@
 #include "gossamer/dist/launch/launch.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/nn/optim.h"
-
-extern char** environ;
+#include "gpu_workers.h"
 
 namespace gossamer::dist {
 namespace {
 
-std::string variable(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value ? value : otherwise;
-}
+using testing::run_workers, testing::variable;
 
 // |x - rank|^2 / 2 on a GPU.
 struct GpuQuadratic {
@@ -44,6 +38,24 @@ struct GpuQuadratic {
   Tensor target;
 };
 
+// kill -9 in the middle of an exchange: `lives` exchanges are lived through, the next begins at once (the rate is high), and some part of the
+// time that one takes goes by.
+class Death {
+ public:
+  Death(int lives, double part) : lives_(lives), part_(part) {}
+  void exchanged(const ExchangeRecord& e) {
+    if (++seen_ != lives_) return;
+    std::thread([after = part_ * e.seconds] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(after));
+      std::raise(SIGKILL);
+    }).detach();
+  }
+
+ private:
+  int lives_, seen_ = 0;
+  double part_;
+};
+
 void run(Group& group, const std::string& transport, const std::string& wire, i64 size, double steps, double learning_rate, int dies) {
   const Device gpu = variable("GPU_DEVICE", "cuda") == "cpu" ? Device::cpu() : Device::cuda(0);      // cpu: to try the processes without a GPU
   GpuQuadratic q(gpu, group.rank(), size);
@@ -51,16 +63,17 @@ void run(Group& group, const std::string& transport, const std::string& wire, i6
   options.total_samples = steps * group.size();
   options.seed = 3;
   options.exchange_least_s = 10;                 // processes take turns on one GPU
+  Death death(20, std::stod(variable("GPU_DIES_AFTER", "0.5")));
+  if (dies >= 0) options.rate = 4;               // so that somebody is always exchanging
+  if (group.rank() == dies) options.on_exchange = [&](const ExchangeRecord& e) { death.exchanged(e); };
   if (!gpu.is_cpu()) options.carrier = gpu_carriers(gpu, {.transport = transport, .wire = wire, .ctas = 2, .log = [&](const std::string& line) {
                                            std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str());
                                          }});
   auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", group.size()), options);
   const double began = wall_seconds();
-  i64 done = 0;
   while (!method->done()) {
     q.gradient();
     method->step(learning_rate);
-    if (group.rank() == dies && ++done == 50) std::quick_exit(9);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   method->finish();
@@ -83,57 +96,44 @@ TEST(GpuDistWorker, DISABLED_Trains) {
       std::stod(variable("GPU_RATE", "0")), std::stoi(variable("GPU_DIES", "-1")));
 }
 
-class GpuWorkers : public testing::Test {
+// Worker 1 is to die in that part of an exchange; the others then train on for a while without it.
+std::vector<std::string> dying(const std::string& part) {
+  return {"GPU_DIES=1", "GPU_RATE=0.05", "GPU_DIES_AFTER=" + part, "GPU_STEPS=60", "GPU_SIZE=262144"};
+}
+
+class GpuWorkers : public ::testing::Test {
  protected:
   void SetUp() override {
     if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
   }
-  // Exit codes, by rank. Those that do not end are killed.
-  std::vector<int> start(int n, const std::string& transport, const std::vector<std::string>& more = {}) {
-    const std::string port = std::to_string(20000 + (getpid() * 7 + ++runs_ * 131) % 20000);
-    std::vector<pid_t> pids;
-    for (int rank = 0; rank < n; ++rank) {
-      std::vector<std::string> variables;
-      for (char** e = environ; *e; ++e) variables.emplace_back(*e);
-      const std::string r = std::to_string(rank);
-      for (const std::string& v : {"GOSSAMER_RANK=" + r, "GOSSAMER_WORLD=" + std::to_string(n), "GOSSAMER_RENDEZVOUS=127.0.0.1:" + port, "GPU_TRANSPORT=" + transport,
-                                   "NCCL_HOSTID=worker-" + r, std::string("NCCL_SOCKET_IFNAME=lo"), std::string("NCCL_IB_DISABLE=1"), std::string("NCCL_NVLS_ENABLE=0"),
-                                   std::string("NCCL_RAS_ENABLE=0"), std::string("NCCL_MNNVL_ENABLE=0"), std::string("CUDA_MODULE_LOADING=EAGER")})
-        variables.push_back(v);
-      variables.insert(variables.end(), more.begin(), more.end());
-      std::vector<char*> environment, arguments;
-      for (std::string& v : variables) environment.push_back(v.data());
-      environment.push_back(nullptr);
-      std::string program = "/proc/self/exe", filter = "--gtest_filter=GpuDistWorker.DISABLED_Trains", also = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
-      for (std::string* a : {&program, &filter, &also, &brief}) arguments.push_back(a->data());
-      arguments.push_back(nullptr);
-      pid_t pid = -1;
-      EXPECT_EQ(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, arguments.data(), environment.data()), 0);
-      pids.push_back(pid);
-    }
-    std::vector<int> codes(pids.size(), -1);
-    const double limit = wall_seconds() + 40;
-    for (std::size_t i = 0; i < pids.size(); ++i) {
-      int status = 0;
-      while (waitpid(pids[i], &status, WNOHANG) == 0) {
-        if (wall_seconds() > limit) kill(pids[i], SIGKILL);
-        std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      }
-      codes[i] = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-    return codes;
+  static std::vector<int> start(int n, const std::string& transport, std::vector<std::string> more = {}) {
+    more.push_back("GPU_TRANSPORT=" + transport);
+    return run_workers(n, "GpuDistWorker.DISABLED_Trains", more);
   }
-  int runs_ = 0;
 };
 
-TEST_F(GpuWorkers, TwoKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(2, "peercopy"), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopiesInHalfPrecision) { EXPECT_EQ(start(4, "peercopy", {"GPU_WIRE=f16"}), (std::vector<int>{0, 0, 0, 0})); }
-TEST_F(GpuWorkers, TwoKeepTheirMeanByNccl) { EXPECT_EQ(start(2, "nccl"), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, TwoKeepTheirMeanOverTheHost) { EXPECT_EQ(start(2, "host"), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, TwoMeasureAndChoose) { EXPECT_EQ(start(2, "auto"), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, AWorkerThatDiesIsSurvived) {
-  for (const char* transport : {"peercopy", "nccl"}) EXPECT_EQ(start(3, transport, {"GPU_DIES=1", "GPU_RATE=0.05"}), (std::vector<int>{0, 9, 0})) << transport;
+// Without a GPU the processes themselves must work: a mistake in them would show only there.
+TEST(GpuWorkersOnACpu, KeepTheirMeanAndSurviveADeath) {
+  EXPECT_EQ(run_workers(2, "GpuDistWorker.DISABLED_Trains", {"GPU_DEVICE=cpu"}), (std::vector<int>{0, 0}));
+  std::vector<std::string> death = dying("0.5");
+  death.emplace_back("GPU_DEVICE=cpu");
+  EXPECT_EQ(run_workers(3, "GpuDistWorker.DISABLED_Trains", death), (std::vector<int>{0, 128 + SIGKILL, 0}));
 }
+
+TEST_F(GpuWorkers, TwoKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(2, "peercopy"), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkers, TwoKeepTheirMeanByNccl) { EXPECT_EQ(start(2, "nccl", {"GPU_STEPS=100"}), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(4, "peercopy"), (std::vector<int>{0, 0, 0, 0})); }
+// Many contexts take turns, and NCCL's data goes by sockets here: less of it.
+TEST_F(GpuWorkers, FourKeepTheirMeanByNccl) { EXPECT_EQ(start(4, "nccl", {"GPU_STEPS=50", "GPU_SIZE=262144"}), (std::vector<int>{0, 0, 0, 0})); }
+TEST_F(GpuWorkers, AWorkerKilledInMidExchangeIsSurvivedByPeerCopies) {
+  for (const char* part : {"0.3", "0.9"}) EXPECT_EQ(start(3, "peercopy", dying(part)), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
+}
+TEST_F(GpuWorkers, AWorkerKilledInMidExchangeIsSurvivedByNccl) {
+  for (const char* part : {"0.3", "0.9"}) EXPECT_EQ(start(3, "nccl", dying(part)), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
+}
+TEST_F(GpuWorkers, TwoMeasureAndChoose) { EXPECT_EQ(start(2, "auto"), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopiesInHalfPrecision) { EXPECT_EQ(start(4, "peercopy", {"GPU_WIRE=f16"}), (std::vector<int>{0, 0, 0, 0})); }
+TEST_F(GpuWorkers, TwoKeepTheirMeanOverTheHost) { EXPECT_EQ(start(2, "host"), (std::vector<int>{0, 0})); }
 
 // Threads of one process have no letters and no handles: over the host, between buffers of the GPU.
 TEST_F(GpuWorkers, ThreadsOfOneProcessExchange) {

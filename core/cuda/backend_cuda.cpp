@@ -30,6 +30,12 @@ class Cuda final : public Backend {
     gemm_.run(ta, tb, alpha, a, b, beta, c, nullptr, options_.tf32);
   }
 
+  // In the product's epilogue where the vendor can: a bias of the result's type.
+  void linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) override {
+    if (bias.dtype() != y.dtype() || y.numel() == 0 || x.numel() == 0) return Backend::linear(x, w, bias, y);
+    gemm_.run(false, true, 1, x, w, 0, y, &bias, options_.tf32);
+  }
+
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
     if (y.numel() == 0) return;
     if (is_stem(g)) stem_conv(*this, g, x, w, y);

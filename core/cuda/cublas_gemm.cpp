@@ -39,30 +39,25 @@ struct Api {
 };
 
 Api load() {
-  const DynamicLibrary library{"libcublasLt.so.13", "libcublasLt.so.12"};
+  DynamicLibrary library{"libcublasLt.so.13", "libcublasLt.so.12"};
   check<DeviceError>(library.found(), "cuBLASLt: libcublasLt.so.13 is not found (", library.why(),
                      "); install the CUDA toolkit's libraries (pip install nvidia-cublas) and put their folder into LD_LIBRARY_PATH");
   Api api;
-  bool complete = true;
-  const auto need = [&](auto& function, const char* name) {
-    library.find(function, name);
-    complete = complete && function;
-  };
-  need(api.version, "cublasLtGetVersion");
-  need(api.status_string, "cublasLtGetStatusString");
-  need(api.create, "cublasLtCreate");
-  need(api.destroy, "cublasLtDestroy");
-  need(api.operation_create, "cublasLtMatmulDescCreate");
-  need(api.operation_destroy, "cublasLtMatmulDescDestroy");
-  need(api.operation_set, "cublasLtMatmulDescSetAttribute");
-  need(api.layout_create, "cublasLtMatrixLayoutCreate");
-  need(api.layout_destroy, "cublasLtMatrixLayoutDestroy");
-  need(api.preference_create, "cublasLtMatmulPreferenceCreate");
-  need(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
-  need(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
-  need(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
-  need(api.matmul, "cublasLtMatmul");
-  check<DeviceError>(complete, "cuBLASLt: ", library.path(), " lacks functions of CUDA 12; install a newer one");
+  library.need(api.version, "cublasLtGetVersion");
+  library.need(api.status_string, "cublasLtGetStatusString");
+  library.need(api.create, "cublasLtCreate");
+  library.need(api.destroy, "cublasLtDestroy");
+  library.need(api.operation_create, "cublasLtMatmulDescCreate");
+  library.need(api.operation_destroy, "cublasLtMatmulDescDestroy");
+  library.need(api.operation_set, "cublasLtMatmulDescSetAttribute");
+  library.need(api.layout_create, "cublasLtMatrixLayoutCreate");
+  library.need(api.layout_destroy, "cublasLtMatrixLayoutDestroy");
+  library.need(api.preference_create, "cublasLtMatmulPreferenceCreate");
+  library.need(api.preference_destroy, "cublasLtMatmulPreferenceDestroy");
+  library.need(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
+  library.need(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
+  library.need(api.matmul, "cublasLtMatmul");
+  check<DeviceError>(library.missing().empty(), "cuBLASLt: ", library.path(), " has no ", library.missing(), "; that of CUDA 12 or newer is needed");
   return api;
 }
 const Api& api() {
@@ -109,12 +104,24 @@ struct Gemm::Impl {
   cublasLtHandle_t handle = nullptr;
   std::mutex mutex;
   std::map<Key, std::unique_ptr<Plan>> plans;
+  std::map<cudaStream_t, std::shared_ptr<Block>> workspaces;     // work of one stream is in order: one each
   ~Impl() {
     plans.clear();
     if (handle) api().destroy(handle);
   }
   Plan& plan_of(const Key& key);
+  std::shared_ptr<Block> workspace_of(cudaStream_t stream);
 };
+
+// A graph that is captured must bring its own, since it is launched on any stream: allocate() gives it memory of the graph.
+std::shared_ptr<Block> Gemm::Impl::workspace_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
+  cuda::check_call(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing", device);
+  if (capturing != cudaStreamCaptureStatusNone) return allocate(kWorkspace, device);
+  std::shared_ptr<Block>& kept = workspaces[stream];
+  if (!kept) kept = allocate(kWorkspace, device);
+  return kept;
+}
 
 Plan& Gemm::Impl::plan_of(const Key& key) {
   std::unique_ptr<Plan>& kept = plans[key];
@@ -124,7 +131,11 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   ok(api().operation_create(&plan->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
   plan->set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);      // the vendor's first operand is our second
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (with_bias) plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (with_bias) {
+    plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    // The choice below looks at the address, for how it is aligned, and reads nothing there.
+    plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(on_16_bytes ? std::size_t{16} : size_of(result)));
+  }
   const auto layout = [](cublasLtMatrixLayout_t& made, DType t, i64 fast, i64 slow) {
     ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast), static_cast<std::uint64_t>(slow), fast), "cublasLtMatrixLayoutCreate");
   };
@@ -162,9 +173,9 @@ void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, 
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
   check<ShapeError>(!bias || (bias->dtype() == c.dtype() && bias->numel() == n), "gemm: bias must be [", n, "] of the result's type ", c.dtype());
   const auto stream = static_cast<cudaStream_t>(cuda::launch_stream(impl_->device));
-  const std::shared_ptr<Block> workspace = allocate(kWorkspace, impl_->device);
-  const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data());
+  const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data()) && (!bias || aligned(bias->data()));
   const std::scoped_lock lock(impl_->mutex);
+  const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
   Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr, tf32 && a.dtype() == DType::f32, on_16_bytes});
   if (bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias->data()));
   ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta, c.data(), plan.c, c.data(), plan.c, &plan.algorithm,
@@ -173,12 +184,7 @@ void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, 
 }
 
 std::string library_version() {
-  try {
-    const std::size_t v = api().version();
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
-  } catch (const Error& e) {
-    return std::string("not found: ") + e.what();
-  }
+  return version_text([] { return api().version(); });
 }
 #else
 struct Gemm::Impl {};

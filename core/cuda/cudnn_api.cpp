@@ -11,29 +11,24 @@ namespace {
 constexpr std::size_t kOldest = 91100;         // first with planning for a device that is not there
 
 Api load() {
-  const DynamicLibrary library{"libcudnn.so.9"};
+  DynamicLibrary library{"libcudnn.so.9"};
   check<DeviceError>(library.found(), "cuDNN: libcudnn.so.9 is not found (", library.why(),
                      "); install it (pip install nvidia-cudnn-cu13, or NVIDIA's package cudnn9) and put its folder into LD_LIBRARY_PATH");
   Api api;
-  bool complete = true;
-  const auto need = [&](auto& function, const char* name) {
-    library.find(function, name);
-    complete = complete && function;
-  };
-  need(api.version, "cudnnGetVersion");
-  need(api.error_string, "cudnnGetErrorString");
-  need(api.last_error_string, "cudnnGetLastErrorString");
-  need(api.create, "cudnnCreate");
-  need(api.destroy, "cudnnDestroy");
-  need(api.set_stream, "cudnnSetStream");
-  need(api.create_descriptor, "cudnnBackendCreateDescriptor");
-  need(api.destroy_descriptor, "cudnnBackendDestroyDescriptor");
-  need(api.set_attribute, "cudnnBackendSetAttribute");
-  need(api.get_attribute, "cudnnBackendGetAttribute");
-  need(api.finalize, "cudnnBackendFinalize");
-  need(api.execute, "cudnnBackendExecute");
-  check<DeviceError>(complete && api.version() >= kOldest, "cuDNN: ", library.path(), " is version ", complete ? api.version() : 0,
-                     ", wanted ", kOldest, " (9.11) or newer; install a newer one");
+  library.need(api.version, "cudnnGetVersion");
+  library.need(api.error_string, "cudnnGetErrorString");
+  library.need(api.last_error_string, "cudnnGetLastErrorString");
+  library.need(api.create, "cudnnCreate");
+  library.need(api.destroy, "cudnnDestroy");
+  library.need(api.set_stream, "cudnnSetStream");
+  library.need(api.create_descriptor, "cudnnBackendCreateDescriptor");
+  library.need(api.destroy_descriptor, "cudnnBackendDestroyDescriptor");
+  library.need(api.set_attribute, "cudnnBackendSetAttribute");
+  library.need(api.get_attribute, "cudnnBackendGetAttribute");
+  library.need(api.finalize, "cudnnBackendFinalize");
+  library.need(api.execute, "cudnnBackendExecute");
+  check<DeviceError>(library.missing().empty(), "cuDNN: ", library.path(), " has no ", library.missing(), "; version 9.11 or newer is needed");
+  check<DeviceError>(api.version() >= kOldest, "cuDNN: ", library.path(), " is version ", api.version(), "; ", kOldest, " (9.11) or newer is needed");
   return api;
 }
 

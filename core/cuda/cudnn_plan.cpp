@@ -7,6 +7,7 @@
 #include "gossamer/core/cuda.h"
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cudnn_graph.h"
+#include "gossamer/core/dynamic_library.h"
 #endif
 
 namespace gossamer::cudnn {
@@ -168,12 +169,7 @@ ConvPlan Planner::from_json(const std::string& json) const {
 }
 
 std::string library_version() {
-  try {
-    const std::size_t v = api().version();
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
-  } catch (const Error& e) {
-    return std::string("not found: ") + e.what();
-  }
+  return version_text([] { return api().version(); });
 }
 #else
 // Without CUDA nobody can make a planner, so nothing behind one is ever called.

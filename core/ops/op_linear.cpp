@@ -28,6 +28,15 @@ template <class Y, class B> struct AddBias {      // y = z + bias
 
 }  // namespace
 
+void Backend::linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+  Tensor z = y.dtype() == DType::f32 ? y : Tensor::empty(y.shape(), DType::f32, y.device());
+  gemm(false, true, 1, x, w, 0, z);
+  const i64 n = y.shape(0), d = y.shape(1);
+  with_floating(y.dtype(), "linear", [&]<class Y>() {
+    with_floating(bias.dtype(), "linear", [&]<class B>() { for_each_row(y.device(), n, d, AddBias<Y, B>{z.as<float>(), bias.as<B>(), y.as<Y>(), d}); });
+  });
+}
+
 Tensor matmul(const Tensor& a, const Tensor& b) {
   check_matrices("matmul", "[M, K] x [K, N]", a, b, 0);
   Tensor y = Tensor::empty({a.shape(0), b.shape(1)}, a.dtype(), a.device());
@@ -63,18 +72,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
                       "]");
   }
   Tensor y = Tensor::empty({n, d}, x.dtype(), x.device());
-  if (bias.defined()) {
-    // bf16: the bias is added before the sum is rounded.
-    Tensor z = x.dtype() == DType::f32 ? y : Tensor::empty({n, d}, DType::f32, x.device());
-    backend(x.device()).gemm(false, true, 1, x, w, 0, z);
-    with_floating(y.dtype(), "linear", [&]<class Y>() {
-      with_floating(bias.dtype(), "linear", [&]<class B>() {
-        for_each_row(y.device(), n, d, AddBias<Y, B>{z.as<float>(), bias.as<B>(), y.as<Y>(), d});
-      });
-    });
-  } else {
-    backend(x.device()).gemm(false, true, 1, x, w, 0, y);
-  }
+  if (bias.defined()) backend(x.device()).linear(x, w, bias, y);
+  else backend(x.device()).gemm(false, true, 1, x, w, 0, y);
   if (!wants_grad({x, w, bias})) return y;
   const bool want_x = detail::wants(x), want_w = detail::wants(w), want_bias = detail::wants(bias);
   const DType x_type = detail::grad_type(x), w_type = detail::grad_type(w), bias_type = detail::grad_type(bias);

@@ -11,24 +11,21 @@ constexpr int kOldest = 21801;               // 2.18.1: ncclConfig_t with minCTA
 
 NcclLibrary::NcclLibrary() : file({"libnccl.so.2", "libnccl.so"}) {
   check<DistError>(file.found(), "NCCL is not on this machine: ", file.why(), ". Install libnccl2, or set dist.transport=peercopy or host");
-  const auto want = [this](auto& function, const char* name) {
-    file.find(function, name);
-    check<DistError>(function != nullptr, "NCCL at ", file.path(), " has no ", name, "; version 2.18 or newer is needed");
-  };
-  want(get_version, "ncclGetVersion");
-  want(get_unique_id, "ncclGetUniqueId");
-  want(init, "ncclCommInitRankConfig");
-  want(async_error, "ncclCommGetAsyncError");
-  want(error_string, "ncclGetErrorString");
-  want(last_error, "ncclGetLastError");
-  want(group_start, "ncclGroupStart");
-  want(group_end, "ncclGroupEnd");
-  want(send, "ncclSend");
-  want(receive, "ncclRecv");
-  want(all_reduce, "ncclAllReduce");
-  want(abort, "ncclCommAbort");
-  want(finalize, "ncclCommFinalize");
-  want(destroy, "ncclCommDestroy");
+  file.need(get_version, "ncclGetVersion");
+  file.need(get_unique_id, "ncclGetUniqueId");
+  file.need(init, "ncclCommInitRankConfig");
+  file.need(async_error, "ncclCommGetAsyncError");
+  file.need(error_string, "ncclGetErrorString");
+  file.need(last_error, "ncclGetLastError");
+  file.need(group_start, "ncclGroupStart");
+  file.need(group_end, "ncclGroupEnd");
+  file.need(send, "ncclSend");
+  file.need(receive, "ncclRecv");
+  file.need(all_reduce, "ncclAllReduce");
+  file.need(abort, "ncclCommAbort");
+  file.need(finalize, "ncclCommFinalize");
+  file.need(destroy, "ncclCommDestroy");
+  check<DistError>(file.missing().empty(), "NCCL at ", file.path(), " has no ", file.missing(), "; version 2.18.1 or newer is needed");
   check<DistError>(get_version(&version) == ncclSuccess && version >= kOldest, "NCCL at ", file.path(), " is version ", version, "; 2.18.1 or newer is needed");
 }
 

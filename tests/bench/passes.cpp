@@ -1,4 +1,5 @@
-// Times the fused passes of a GPU at ResNet-50's shapes, with bytes per second beside what a copy reaches on the same GPU.
+// Times the fused passes of a GPU at ResNet-50's shapes, with bytes per second beside what a copy reaches on the same GPU; and what products and
+// copies together allow a whole step.
 //     bench_passes [batch]        (default 256; prints a table, or why there is no GPU and exits with 77)
 #include <algorithm>
 #include <cstdio>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/fused.h"
 #include "gossamer/core/fused_update.h"
@@ -138,6 +140,18 @@ void updates() {
   row("snapshot with twin f16", shape, 10 * size, [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, half); });
 }
 
+// The least a step could take: its products at the rate of a large one, its passes at that of a copy (core/README.md counts their bytes).
+void step(i64 batch) {
+  constexpr double flops = 24.3e9, bytes = 187e6;      // of an image: forward and both gradients; batch norm, pooling, input, update
+  const i64 n = 8192;
+  const Tensor a = filled({n, n}, 0.5f, DType::bf16), b = filled({n, n}, -0.25f, DType::bf16);
+  Tensor c = Tensor::empty({n, n}, DType::bf16, kGpu);
+  const double rate = 2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
+  const double products = flops * static_cast<double>(batch) / rate, passes = bytes * static_cast<double>(batch) / copy_rate;
+  std::printf("a bf16 product of 8192 x 8192: %.0f TFLOP/s. ResNet-50's step: products %.1f ms, passes %.1f ms: %.0f images/s at most\n", rate / 1e12, products * 1e3,
+              passes * 1e3, static_cast<double>(batch) / (products + passes));
+}
+
 int run(i64 batch) {
   if (cuda::device_count() == 0) {
     std::printf("no GPU: %s\n", cuda::why_none().c_str());
@@ -150,6 +164,7 @@ int run(i64 batch) {
   }
   std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n", p.name.c_str(), p.multiprocessors, static_cast<double>(p.l2) / 1e6,
               copy_rate / 1e9, static_cast<long long>(batch));
+  step(batch);
   updates();
   stem(batch);
   head(batch);

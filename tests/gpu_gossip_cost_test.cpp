@@ -1,0 +1,115 @@
+// What gossip costs the computation: a worker that trains ResNet-50 exchanges in every step with an idle partner, another process on the same
+// GPU. Steps with and without exchanges alternate in blocks, so that clocks and neighbours on the machine are the same for both.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "gossamer/core/cuda/backend_cuda.h"
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gpu/gpu_transport.h"
+#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/optim.h"
+#include "gpu_workers.h"
+
+namespace gossamer::dist {
+namespace {
+
+using testing::run_workers, testing::variable;
+
+constexpr double kMostCost = 1.03;
+constexpr int kPairs = 7, kSteps = 12;         // blocks of each kind, steps in one
+
+struct Rehearsal {                             // GPU_DEVICE=cpu: a small model, to try all of it without a GPU
+  bool on = variable("GPU_DEVICE", "cuda") == "cpu";
+  Device device = on ? Device::cpu() : Device::cuda(0);
+  const char* model = on ? "resnet8-cifar" : "resnet50";
+  i64 batch = on ? 8 : std::stoll(variable("GPU_BATCH", "256")), side = on ? 32 : 224;
+  DType type = on ? DType::f32 : DType::bf16;
+};
+
+void settle(Device device) {
+  if (!device.is_cpu()) cuda::current_stream(device).synchronize();
+}
+
+// Worker 0 trains; worker 1 computes nothing and takes part in exchanges.
+TEST(GpuGossipCostWorker, DISABLED_Trains) {
+  const Rehearsal r;
+  JoinOptions wait_long;
+  wait_long.collective_timeout_s = 100;
+  const auto group = join(launch_info(), wait_long);
+  const bool busy = group->rank() == 0;
+  if (!r.on) configure_cuda({.plan_file = variable("GPU_PLANS", "")});
+  const auto net = models::make(r.model);
+  net->to(r.device);
+  FlatParams params(net->parameters(), net->buffers(), {.compute = r.type, .frozen = true});
+  nn::Sgd sgd(params, {.momentum = 0.9f});
+  Rng rng(3);
+  Tensor images = Tensor::empty({r.batch, r.side, r.side, 3});
+  if (busy)
+    for (float& v : images.span<float>()) v = rng.normal();
+  images = images.to(r.device).to(r.type);
+  const Tensor labels = Tensor::zeros({r.batch}, DType::i32, r.device);
+  const auto gradient = [&] {
+    params.zero_grad();
+    cross_entropy(net->forward(images), labels).backward();
+  };
+  const auto timed = [&](auto update) {        // seconds a step
+    settle(r.device);
+    const double began = wall_seconds();
+    for (int i = 0; i < kSteps; ++i) {
+      gradient();
+      update();
+    }
+    settle(r.device);
+    return (wall_seconds() - began) / kSteps;
+  };
+  if (busy) (void)timed([&] { sgd.step(1e-4f); });       // plans are measured now, while the partner waits
+
+  MethodOptions options;
+  options.quota = "exact";
+  options.exchange_least_s = 10;
+  if (!r.on) options.carrier = gpu_carriers(r.device, {.transport = variable("GPU_TRANSPORT", "peercopy"), .wire = variable("GPU_WIRE", "f32")});
+  auto method = make_method("a2cid2", params, sgd, *group, make_graph("ring", 2), options);
+  if (!busy) return group->collectives().barrier();      // until the other has measured; whoever asks for an exchange is answered meanwhile
+  (void)timed([&] { method->step(1e-4); });    // the first exchanges connect
+  std::vector<double> ratios, with, without;
+  const i64 before = method->stats().exchanges;
+  for (int k = 0; k < kPairs; ++k) {
+    double quiet = 0;
+    method->quiesce([&] { quiet = timed([&] { sgd.step(1e-4f); }); });
+    const double exchanging = timed([&] { method->step(1e-4); });
+    without.push_back(quiet), with.push_back(exchanging), ratios.push_back(exchanging / quiet);
+  }
+  const MethodStats stats = method->stats();
+  const auto median = [](std::vector<double> v) {
+    std::ranges::nth_element(v, v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2));
+    return v[v.size() / 2];
+  };
+  const double rate = static_cast<double>(stats.exchanges - before) / (kPairs * kSteps), cost = median(ratios);
+  std::fprintf(stderr, "gossip cost by %s: step %.2f ms, with %.2f exchanges in each %.2f ms: ratio %.4f, an exchange takes %.2f ms, waited %.3f s, %lld failed\n",
+               variable("GPU_TRANSPORT", "peercopy").c_str(), 1e3 * median(without), rate, 1e3 * median(with), cost,
+               1e3 * stats.transfer_s / static_cast<double>(std::max<i64>(1, stats.exchanges)), stats.exposed_s, static_cast<long long>(stats.failed));
+  EXPECT_GE(rate, 0.8) << "exchanges a step: the partner was not there often enough to say anything";
+  EXPECT_EQ(stats.failed, 0);
+  if (!r.on) EXPECT_LE(cost, kMostCost);
+  group->collectives().barrier();
+}
+
+TEST(GpuGossipCost, AnExchangeInEveryStepCostsAtMostThreePercent) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
+  EXPECT_EQ(run_workers(2, "GpuGossipCostWorker.DISABLED_Trains", {"GPU_TRANSPORT=peercopy"}, 100)[0], 0);
+}
+
+// Without a GPU the roles themselves must work.
+TEST(GpuGossipCost, TheRolesRunOnACpu) {
+  EXPECT_EQ(run_workers(2, "GpuGossipCostWorker.DISABLED_Trains", {"GPU_DEVICE=cpu"}, 100)[0], 0);
+}
+
+}  // namespace
+}  // namespace gossamer::dist

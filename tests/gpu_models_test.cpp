@@ -1,0 +1,147 @@
+// Whole models on a GPU: ResNet-50's logits and gradients against the reference backend, and fifty steps of training beside the CPU's.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "gossamer/core/backend.h"
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/optim.h"
+
+namespace gossamer {
+namespace {
+
+class GpuModels : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
+  }
+};
+
+struct UseReference {
+  std::string before = backend(Device::cpu()).name();
+  UseReference() { use_cpu_backend("reference"); }
+  ~UseReference() { use_cpu_backend(before); }
+};
+
+double relative_distance(const Tensor& x, const Tensor& wanted) {
+  double sum = 0, all = 0;
+  const auto a = x.span<float>(), b = wanted.span<float>();
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    sum += (double(a[i]) - b[i]) * (double(a[i]) - b[i]);
+    all += double(b[i]) * b[i];
+  }
+  return std::sqrt(sum / all);
+}
+
+struct Answers { Tensor logits, grads; };
+
+// One forward and backward of ResNet-50, batch norm by the batch. A ReLU turns a rounding into the loss of a whole gradient where its input
+// is next to zero; at random there are millions of inputs, and gradients of 49 layers differ by percents whatever computes them. So the
+// shifts of batch norm keep nearly all inputs away from zero, on either side by turns.
+Answers answers_on(Device device, DType type) {
+  const auto net = models::make("resnet50", {.seed = 1});
+  for (NamedTensor& p : net->parameters()) {
+    if (!p.name.ends_with(".bias") || p.name == "fc.bias") continue;
+    Tensor shift = p.tensor.detach();
+    for (i64 i = 0; i < shift.numel(); ++i) shift.as<float>()[i] = i % 2 ? -3.0f : 3.0f;
+  }
+  net->to(device);
+  FlatParams params(net->parameters(), net->buffers(), {.compute = type});
+  Rng rng(7);
+  Tensor images = Tensor::empty({4, 64, 64, 3}), labels = Tensor::empty({4}, DType::i32);
+  for (float& v : images.span<float>()) v = rng.normal();
+  for (i64 i = 0; i < 4; ++i) labels.as<std::int32_t>()[i] = static_cast<std::int32_t>(rng.below(1000));
+  params.zero_grad();
+  const Tensor logits = net->forward(images.to(device).to(type));
+  cross_entropy(logits, labels.to(device)).backward();
+  params.settle_grads();
+  return {logits.detach().to(Device::cpu()).to(DType::f32), params.grads().detach().to(Device::cpu()).to(DType::f32)};
+}
+
+void expect_like_the_reference(const Answers& got, DType type, double most) {
+  const UseReference reference;
+  const Answers want = answers_on(Device::cpu(), type);
+  const double logits = relative_distance(got.logits, want.logits), grads = relative_distance(got.grads, want.grads);
+  std::printf("resnet50 %s against the reference: logits %.1e, gradients %.1e (relative, at most %.0e)\n", name_of(type), logits, grads, most);
+  EXPECT_LE(logits, most);
+  EXPECT_LE(grads, most);
+}
+
+TEST_F(GpuModels, ResNet50AgreesWithTheReferenceInFloat32) { expect_like_the_reference(answers_on(Device::cuda(), DType::f32), DType::f32, 1e-4); }
+TEST_F(GpuModels, ResNet50AgreesWithTheReferenceInBfloat16) { expect_like_the_reference(answers_on(Device::cuda(), DType::bf16), DType::bf16, 2e-2); }
+
+// The CPU's engine keeps these bounds too: they ask of a GPU what can be asked.
+TEST(GpuModelsOnACpu, TheBoundsHoldForAnotherEngine) {
+  if (backend(Device::cpu()).name() == std::string("reference")) GTEST_SKIP() << "this build's CPU has the reference alone";
+  expect_like_the_reference(answers_on(Device::cpu(), DType::f32), DType::f32, 1e-4);
+  expect_like_the_reference(answers_on(Device::cpu(), DType::bf16), DType::bf16, 2e-2);
+}
+
+struct Curve {
+  std::vector<float> losses;
+  std::uint64_t waits = 0;                 // of the host for the device, from the third step on
+};
+
+// Fifty steps on four batches of noisy pictures whose class is the place of a bright square.
+Curve train(Device device, DType type) {
+  const auto net = models::make("resnet8-cifar", {.classes = 10});
+  net->to(device);
+  FlatParams params(net->parameters(), net->buffers(), {.compute = type});
+  nn::Sgd sgd(params, {.momentum = 0.9f});
+  std::vector<Tensor> images, labels;
+  Rng rng(5);
+  for (int batch = 0; batch < 4; ++batch) {
+    Tensor x = Tensor::empty({32, 32, 32, 3}), y = Tensor::empty({32}, DType::i32);
+    for (i64 i = 0; i < 32; ++i) {
+      const auto place = static_cast<i64>(rng.below(10));
+      y.as<std::int32_t>()[i] = static_cast<std::int32_t>(place);
+      for (i64 p = 0; p < 32 * 32 * 3; ++p) x.as<float>()[i * 3072 + p] = rng.normal() + (p / 96 / 8 * 4 + p / 3 % 32 / 8 == place ? 1.5f : 0.0f);
+    }
+    images.push_back(x.to(device).to(type));
+    labels.push_back(y.to(device));
+  }
+  std::vector<Tensor> losses;
+  Curve out;
+  for (std::size_t step = 0; step < 50; ++step) {
+    if (step == 2) out.waits = cuda::waits();
+    params.zero_grad();
+    const Tensor loss = cross_entropy((*net)(images[step % 4]), labels[step % 4]);
+    loss.backward();
+    sgd.step(0.05f);
+    losses.push_back(loss.detach());
+  }
+  out.waits = cuda::waits() - out.waits;
+  for (const Tensor& loss : losses) out.losses.push_back(loss.item());
+  return out;
+}
+
+// Each step may be off by a part of the loss that grows from first to last: rounding is amplified by training.
+void expect_same_curve(const Curve& got, const Curve& want, float first, float last) {
+  float worst = 0;
+  for (std::size_t i = 0; i < want.losses.size(); ++i) {
+    const float off = std::fabs(got.losses[i] - want.losses[i]) / want.losses[i], part = static_cast<float>(i) / static_cast<float>(want.losses.size());
+    EXPECT_LE(off, first + part * (last - first)) << "step " << i << ": loss " << got.losses[i] << ", on the CPU " << want.losses[i];
+    worst = std::max(worst, off);
+  }
+  EXPECT_LT(want.losses.back(), 0.3f * want.losses.front());
+  std::printf("loss after 50 steps: %.4f, on the CPU %.4f; at most %.2f %% apart on the way\n", got.losses.back(), want.losses.back(), 100 * worst);
+}
+
+TEST_F(GpuModels, FiftyStepsFollowTheCpuAndWaitForNothing) {
+  const Curve want = train(Device::cpu(), DType::f32);
+  for (const DType type : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(name_of(type));
+    const Curve got = train(Device::cuda(), type);
+    EXPECT_EQ(got.waits, 0u) << "hidden synchronisation in the step";
+    if (type == DType::f32) expect_same_curve(got, want, 1e-4f, 3e-2f);
+    else expect_same_curve(got, want, 1e-2f, 6e-2f);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer
