@@ -67,22 +67,6 @@ Finding engine() {
   return onednn ? Finding{Verdict::ok, "engine", text, ""} : Finding{Verdict::problem, "engine", text, "plain loops only: install libdnnl-dev and build again"};
 }
 
-// One small model forward and backward: the build works on this CPU at all.
-Finding training() {
-  try {
-    const auto net = models::make("resnet8-cifar", {.classes = 10});
-    const Tensor x = Tensor::full({4, 32, 32, 3}, 0.5f);
-    Tensor labels = Tensor::zeros({4}, DType::i32);
-    const auto begin = std::chrono::steady_clock::now();
-    const Tensor loss = cross_entropy((*net)(x), labels);
-    loss.backward();
-    const double ms = 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return {Verdict::ok, "training", fmt::format("first step of resnet8-cifar on 4 images: {:.0f} ms, loss {:.3f}", ms, loss.item()), ""};
-  } catch (const std::exception& e) {
-    return {Verdict::problem, "training", e.what(), "a training step fails: run tests/run and report its output"};
-  }
-}
-
 Finding network() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -157,10 +141,26 @@ Finding build() {
 
 }  // namespace
 
+Finding first_step(const std::string& subject, Device device) {
+  try {
+    const auto net = models::make("resnet8-cifar", {.classes = 10});
+    net->to(device);
+    const Tensor x = Tensor::full({4, 32, 32, 3}, 0.5f).to(device), labels = Tensor::zeros({4}, DType::i32).to(device);
+    const auto begin = std::chrono::steady_clock::now();
+    const Tensor loss = cross_entropy((*net)(x), labels);
+    loss.backward();
+    const float value = loss.item();
+    const double ms = 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return {Verdict::ok, subject, fmt::format("first step of resnet8-cifar on 4 images: {:.0f} ms, loss {:.3f}", ms, value), ""};
+  } catch (const std::exception& e) {
+    return {Verdict::problem, subject, e.what(), "a training step fails: run tests/run and report its output"};
+  }
+}
+
 int doctor(const DoctorCommand& command) {
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
-  std::vector<Finding> findings{build(), cpu(), memory(), engine(), training(), network(), launchers()};
+  std::vector<Finding> findings{build(), cpu(), memory(), engine(), first_step("training", Device::cpu()), network(), launchers()};
   std::ranges::move(gpu_findings(), std::back_inserter(findings));
   findings.insert(findings.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
   const char* const words[] = {"ok", "note", "PROBLEM"};

@@ -1,10 +1,13 @@
 // The GPU part of `gossamer doctor`: driver, GPUs and how they reach each other, the vendor's libraries, shared memory.
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include <fmt/format.h>
 
 #include "gossamer/apps/finding.h"
 #include "gossamer/core/cuda/cublas_gemm.h"
+#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_plan.h"
 #include "gossamer/core/dynamic_library.h"
@@ -56,7 +59,9 @@ Finding one_gpu(int index) {
 
 Finding driver() {
   const cuda::Properties& p = cuda::properties(Device::cuda());
-  const std::string text = fmt::format("driver for CUDA {}, program built with CUDA {}", release(p.driver), release(p.runtime));
+  std::string number;                      // "580.95.05"; not to be seen in every container
+  std::getline(std::ifstream("/sys/module/nvidia/version"), number);
+  const std::string text = fmt::format("{}{}for CUDA {}, program built with CUDA {}", number, number.empty() ? "" : ", ", release(p.driver), release(p.runtime));
   return p.driver / 1000 < p.runtime / 1000 ? Finding{Verdict::problem, "driver", text, "install a newer NVIDIA driver"} : Finding{Verdict::ok, "driver", text, ""};
 }
 
@@ -106,6 +111,11 @@ std::vector<Finding> gpu_findings() {
   std::vector<Finding> found{driver()};
   for (int i = 0; i < count; ++i) found.push_back(one_gpu(i));
   found.push_back(libraries());
+  // Kernels for this GPU, cuDNN, cuBLASLt: do they work together? Without measuring plans.
+  CudaOptions quick;
+  quick.autotune = false;
+  configure_cuda(quick);
+  for (int i = 0; i < count; ++i) found.push_back(first_step(fmt::format("step {}", i), Device::cuda(i)));
   if (count > 1) found.push_back(peers(count));
   found.push_back(shared_memory());
   return found;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/device.h"
+
 namespace gossamer::apps {
 
 enum class Verdict { ok, note, problem };
@@ -12,6 +14,7 @@ struct Finding {
   std::string subject, text, fix;
 };
 
-std::vector<Finding> gpu_findings();     // doctor_gpu.cpp: the GPUs, the vendor's libraries, shared memory
+std::vector<Finding> gpu_findings();     // doctor_gpu.cpp: the driver, the GPUs, the vendor's libraries, shared memory
+Finding first_step(const std::string& subject, Device);      // one small model forward and backward: this build works there at all
 
 }  // namespace gossamer::apps

@@ -1,4 +1,5 @@
-# Finds CUDA, cuDNN and NCCL: the toolkit's folder, the folders of pip's wheels beside it, or what the caches name.
+# Finds CUDA, cuDNN and NCCL: the toolkit's folder, pip's wheels (those of an active virtual environment, and those beside nvcc), or what
+# the caches name. Without a toolkit: pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
 #   GOSSAMER_HAS_CUDA        the backend is compiled
 #   GOSSAMER_CUDA_LIBRARIES  folders where the program looks for cuDNN, cuBLASLt and NCCL when it starts (they are not linked)
 # One binary serves machines with and without a GPU: the CUDA runtime is linked statically and finds no driver there; the large
@@ -8,7 +9,11 @@ set(GOSSAMER_CUDA_LIBRARIES "")
 if(GOSSAMER_SANITIZE AND GOSSAMER_CUDA STREQUAL "AUTO")
   set(GOSSAMER_CUDA_MISSING "not with a sanitizer")
 elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
-  find_program(NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda PATH_SUFFIXES bin)
+  set(in_environment "")
+  if(DEFINED ENV{VIRTUAL_ENV})
+    file(GLOB in_environment LIST_DIRECTORIES true $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/*)
+  endif()
+  find_program(NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda ${in_environment} PATH_SUFFIXES bin)
   set(missing "")
   if(NOT NVCC)
     list(APPEND missing nvcc)
@@ -18,9 +23,9 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
     get_filename_component(folder ${folder} DIRECTORY)
     file(GLOB wheels LIST_DIRECTORIES true ${folder}/../*/include ${folder}/../../nvidia/*/include)
     find_path(CUDA_INCLUDE cuda_runtime.h HINTS ${folder} PATH_SUFFIXES include targets/x86_64-linux/include)
-    find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDA_INCLUDE} ${wheels} PATH_SUFFIXES x86_64-linux-gnu)
-    find_path(CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDA_INCLUDE} ${wheels})
-    find_path(NCCL_INCLUDE nccl.h HINTS ${CUDA_INCLUDE} ${wheels})
+    find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include x86_64-linux-gnu)
+    find_path(CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include)
+    find_path(NCCL_INCLUDE nccl.h HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include)
     find_library(CUDART_STATIC cudart_static HINTS ${folder} PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
     foreach(library CUDNN:libcudnn.so.9 CUBLASLT:libcublasLt.so.13,libcublasLt.so.12 NCCL:libnccl.so.2)
       string(REGEX MATCH "^[A-Z]+" name ${library})
@@ -46,8 +51,8 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
   if(NOT missing)
     set(GOSSAMER_HAS_CUDA TRUE)
   elseif(GOSSAMER_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "GOSSAMER_CUDA=ON, but not found: ${GOSSAMER_CUDA_MISSING}. Install the CUDA toolkit and cuDNN 9 (headers and libraries), or name "
-      "them: -DNVCC=…/nvcc -DCUDNN_INCLUDE=… -DCUBLASLT_INCLUDE=… -DCUDART_STATIC=…/libcudart_static.a")
+    message(FATAL_ERROR "GOSSAMER_CUDA=ON, but not found: ${GOSSAMER_CUDA_MISSING}. Install the CUDA toolkit and cuDNN 9 (headers and libraries; pip's "
+      "wheels will do, see core/cuda.cmake), or name them: -DNVCC=…/nvcc -DCUDNN_INCLUDE=… -DCUBLASLT_INCLUDE=… -DCUDART_STATIC=…/libcudart_static.a")
   endif()
 endif()
 if(GOSSAMER_HAS_CUDA)
