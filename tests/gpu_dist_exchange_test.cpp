@@ -108,6 +108,7 @@ class GpuWorkers : public ::testing::Test {
   }
   static std::vector<int> start(int n, const std::string& transport, std::vector<std::string> more = {}) {
     more.push_back("GPU_TRANSPORT=" + transport);
+    more.emplace_back("CUDA_MODULE_LOADING=EAGER");      // a kernel that is loaded late waits for NCCL's to end
     return run_workers(n, "GpuDistWorker.DISABLED_Trains", more);
   }
 };

@@ -49,12 +49,14 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
   net->to(r.device);
   FlatParams params(net->parameters(), net->buffers(), {.compute = r.type, .frozen = true});
   nn::Sgd sgd(params, {.momentum = 0.9f});
-  Rng rng(3);
-  Tensor images = Tensor::empty({r.batch, r.side, r.side, 3});
-  if (busy)
+  Tensor images, labels;
+  if (busy) {
+    Rng rng(3);
+    images = Tensor::empty({r.batch, r.side, r.side, 3});
     for (float& v : images.span<float>()) v = rng.normal();
-  images = images.to(r.device).to(r.type);
-  const Tensor labels = Tensor::zeros({r.batch}, DType::i32, r.device);
+    images = images.to(r.device).to(r.type);
+    labels = Tensor::zeros({r.batch}, DType::i32, r.device);
+  }
   const auto gradient = [&] {
     params.zero_grad();
     cross_entropy(net->forward(images), labels).backward();

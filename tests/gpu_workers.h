@@ -34,7 +34,7 @@ inline std::vector<int> run_workers(int n, const std::string& hidden_test, const
     const std::string r = std::to_string(rank);
     for (const std::string& v : {"GOSSAMER_RANK=" + r, "GOSSAMER_WORLD=" + std::to_string(n), "GOSSAMER_RENDEZVOUS=127.0.0.1:" + port, "NCCL_HOSTID=worker-" + r,
                                  std::string("NCCL_SOCKET_IFNAME=lo"), std::string("NCCL_IB_DISABLE=1"), std::string("NCCL_NVLS_ENABLE=0"),
-                                 std::string("NCCL_RAS_ENABLE=0"), std::string("NCCL_MNNVL_ENABLE=0"), std::string("CUDA_MODULE_LOADING=EAGER")})
+                                 std::string("NCCL_RAS_ENABLE=0"), std::string("NCCL_MNNVL_ENABLE=0")})
       variables.push_back(v);
     variables.insert(variables.end(), more.begin(), more.end());
     std::vector<char*> environment, arguments;

@@ -17,6 +17,11 @@ std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
 }
 
 #ifdef GOSSAMER_HAS_CUDA
+namespace {
+// Of some 35 that cuDNN proposes; its own order is good (core_cuda_plan_test: the kernels of an H200's own kind come first or second).
+constexpr std::size_t kCandidates = 16;
+}  // namespace
+
 struct ConvEngine::Impl {
   Device device;
   EngineOptions options;
@@ -52,7 +57,7 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
   if (const std::string json = file.find(key); !json.empty())
     if (const ConvPlan plan = planner->from_json(json); plan.defined() && plan.workspace() <= kWorkspaceCap)
       return {plan, {problem, plan.describe(), "file", 0, 0}};
-  const std::vector<ConvPlan> plans = planner->plans(problem);
+  const std::vector<ConvPlan> plans = planner->plans(problem, kCandidates);
   if (plans.empty()) return {};
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cuda::check_call(cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing), "cudaStreamIsCapturing", device);
