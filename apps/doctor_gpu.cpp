@@ -61,7 +61,8 @@ Finding driver() {
   const cuda::Properties& p = cuda::properties(Device::cuda());
   std::string number;                      // "580.95.05"; not to be seen in every container
   std::getline(std::ifstream("/sys/module/nvidia/version"), number);
-  const std::string text = fmt::format("{}{}for CUDA {}, program built with CUDA {}", number, number.empty() ? "" : ", ", release(p.driver), release(p.runtime));
+  if (!number.empty()) number += ", ";
+  const std::string text = fmt::format("{}for CUDA {}, program built with CUDA {}", number, release(p.driver), release(p.runtime));
   return p.driver / 1000 < p.runtime / 1000 ? Finding{Verdict::problem, "driver", text, "install a newer NVIDIA driver"} : Finding{Verdict::ok, "driver", text, ""};
 }
 

@@ -1,5 +1,6 @@
 # Finds CUDA, cuDNN and NCCL: the toolkit's folder, pip's wheels (those of an active virtual environment, and those beside nvcc), or what
-# the caches name. Without a toolkit: pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
+# the caches name. Without a toolkit:
+#   pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
 #   GOSSAMER_HAS_CUDA        the backend is compiled
 #   GOSSAMER_CUDA_LIBRARIES  folders where the program looks for cuDNN, cuBLASLt and NCCL when it starts (they are not linked)
 # One binary serves machines with and without a GPU: the CUDA runtime is linked statically and finds no driver there; the large
@@ -51,8 +52,8 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
   if(NOT missing)
     set(GOSSAMER_HAS_CUDA TRUE)
   elseif(GOSSAMER_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "GOSSAMER_CUDA=ON, but not found: ${GOSSAMER_CUDA_MISSING}. Install the CUDA toolkit and cuDNN 9 (headers and libraries; pip's "
-      "wheels will do, see core/cuda.cmake), or name them: -DNVCC=…/nvcc -DCUDNN_INCLUDE=… -DCUBLASLT_INCLUDE=… -DCUDART_STATIC=…/libcudart_static.a")
+    message(FATAL_ERROR "GOSSAMER_CUDA=ON, but not found: ${GOSSAMER_CUDA_MISSING}. Install the CUDA toolkit and cuDNN 9 (headers and libraries; "
+      "pip's wheels will do, see core/cuda.cmake), or name them: -DNVCC=…/nvcc -DCUDNN_INCLUDE=… -DCUBLASLT_INCLUDE=… -DCUDART_STATIC=…/libcudart_static.a")
   endif()
 endif()
 if(GOSSAMER_HAS_CUDA)

@@ -124,7 +124,8 @@ Curve train(Device device, DType type) {
 void expect_same_curve(const Curve& got, const Curve& want, float first, float last) {
   float worst = 0;
   for (std::size_t i = 0; i < want.losses.size(); ++i) {
-    const float off = std::fabs(got.losses[i] - want.losses[i]) / want.losses[i], part = static_cast<float>(i) / static_cast<float>(want.losses.size());
+    const float off = std::fabs(got.losses[i] - want.losses[i]) / want.losses[i];
+    const float part = static_cast<float>(i) / static_cast<float>(want.losses.size());
     EXPECT_LE(off, first + part * (last - first)) << "step " << i << ": loss " << got.losses[i] << ", on the CPU " << want.losses[i];
     worst = std::max(worst, off);
   }

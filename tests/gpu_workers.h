@@ -32,15 +32,17 @@ inline std::vector<int> run_workers(int n, const std::string& hidden_test, const
     std::vector<std::string> variables;
     for (char** e = environ; *e; ++e) variables.emplace_back(*e);
     const std::string r = std::to_string(rank);
-    for (const std::string& v : {"GOSSAMER_RANK=" + r, "GOSSAMER_WORLD=" + std::to_string(n), "GOSSAMER_RENDEZVOUS=127.0.0.1:" + port, "NCCL_HOSTID=worker-" + r,
-                                 std::string("NCCL_SOCKET_IFNAME=lo"), std::string("NCCL_IB_DISABLE=1"), std::string("NCCL_NVLS_ENABLE=0"),
-                                 std::string("NCCL_RAS_ENABLE=0"), std::string("NCCL_MNNVL_ENABLE=0")})
+    for (const std::string& v : {"GOSSAMER_RANK=" + r, "GOSSAMER_WORLD=" + std::to_string(n), "GOSSAMER_RENDEZVOUS=127.0.0.1:" + port,
+                                 "NCCL_HOSTID=worker-" + r})
       variables.push_back(v);
+    for (const char* v : {"NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1", "NCCL_NVLS_ENABLE=0", "NCCL_RAS_ENABLE=0", "NCCL_MNNVL_ENABLE=0"})
+      variables.emplace_back(v);
     variables.insert(variables.end(), more.begin(), more.end());
     std::vector<char*> environment, arguments;
     for (std::string& v : variables) environment.push_back(v.data());
     environment.push_back(nullptr);
-    std::string program = "/proc/self/exe", filter = "--gtest_filter=" + hidden_test, also = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
+    std::string program = "/proc/self/exe", filter = "--gtest_filter=" + hidden_test, also = "--gtest_also_run_disabled_tests",
+                brief = "--gtest_brief=1";
     for (std::string* a : {&program, &filter, &also, &brief}) arguments.push_back(a->data());
     arguments.push_back(nullptr);
     pid_t pid = -1;

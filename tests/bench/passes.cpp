@@ -148,8 +148,8 @@ void step(i64 batch) {
   Tensor c = Tensor::empty({n, n}, DType::bf16, kGpu);
   const double rate = 2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
   const double products = flops * static_cast<double>(batch) / rate, passes = bytes * static_cast<double>(batch) / copy_rate;
-  std::printf("a bf16 product of 8192 x 8192: %.0f TFLOP/s. ResNet-50's step: products %.1f ms, passes %.1f ms: %.0f images/s at most\n", rate / 1e12, products * 1e3,
-              passes * 1e3, static_cast<double>(batch) / (products + passes));
+  std::printf("a bf16 product of 8192 x 8192: %.0f TFLOP/s. ResNet-50's step: products %.1f ms, passes %.1f ms: %.0f images/s at most\n",
+              rate / 1e12, products * 1e3, passes * 1e3, static_cast<double>(batch) / (products + passes));
 }
 
 int run(i64 batch) {
