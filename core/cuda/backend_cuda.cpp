@@ -30,9 +30,10 @@ class Cuda final : public Backend {
     gemm_.run(ta, tb, alpha, a, b, beta, c, nullptr, options_.tf32);
   }
 
-  // In the product's epilogue where the vendor can: a bias of the result's type.
+  // In the product's epilogue where the vendor can: a bias of the result's type, and true matrices (as PyTorch asks of them, too).
   void linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) override {
-    if (bias.dtype() != y.dtype() || y.numel() == 0 || x.numel() == 0) return Backend::linear(x, w, bias, y);
+    const bool matrices = x.shape(0) > 1 && x.shape(1) > 1 && w.shape(0) > 1;
+    if (!matrices || bias.dtype() != y.dtype()) return Backend::linear(x, w, bias, y);
     gemm_.run(false, true, 1, x, w, 0, y, &bias, options_.tf32);
   }
 
