@@ -282,6 +282,7 @@ void validate(const Config& c, int workers, int per_machine) {
   named("data.cpus", [&] {
     if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
   });
+  one_of("data.decoder", c.data.decoder, {"cpu", "nvjpeg"});
   one_of("data.shard", c.data.shard, {"auto", "true", "false"});
   require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean", "three numbers, or an empty list");
   require(c.data.std.empty() || (c.data.std.size() == 3 && std::ranges::all_of(c.data.std, [](double s) { return s > 0; })), "data.std",

@@ -18,7 +18,7 @@ struct Config {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
     Auto size, eval_size, threads, resize;
     std::vector<std::string> augment{"auto"};
-    std::string shard = "auto", cpus;
+    std::string shard = "auto", cpus, decoder = "cpu";
     std::vector<i64> sizes;
     std::vector<double> mean, std, size_milestones;
     bool strict_images = false;
@@ -87,6 +87,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("data.std", c.data.std, "of the channels");
   f("data.threads", c.data.threads, "decoding threads of each worker; auto: 1, more when there are spare cores");
   f("data.cpus", c.data.cpus, "the data threads of each worker run on these only: 0-3,8 or node:0 (NUMA); empty: anywhere");
+  f("data.decoder", c.data.decoder, "of JPEG files to train on: cpu | nvjpeg (the hardware decoder of a GPU; a few levels off, never for evaluation)");
   f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");
   f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | accum-adam");
   f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, aer:8 (workers a node; aer: those on a machine), file:PATH");

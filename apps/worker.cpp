@@ -10,6 +10,8 @@
 #include "gossamer/apps/stop.h"
 #include "gossamer/apps/trace_merge.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/codec/jpeg_device.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/data/loader/affinity.h"
@@ -103,7 +105,7 @@ DataSets open_data(const Config& c, int workers) {
   DataSets sets{open(c.data.train, data::Part::train), open(c.data.val, data::Part::val)};
   data::check_same_classes(*sets.train, *sets.val);
   const auto have = static_cast<i64>(sets.train->classes().size());
-  check<DataError>(c.classes_or(have) == have, "the data has ", have, " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
+  check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have, " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
   check<DataError>(sets.train->size() >= c.train.batch, joined(c.data.train), " has ", sets.train->size(), " images, fewer than one batch (train.batch = ",
                    c.train.batch, "); use a smaller train.batch");
   check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch, "a worker's share of ", joined(c.data.train), " is ",
@@ -156,7 +158,13 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
-  loader = std::make_unique<data::Loader>(train_set, loader_options(config, prepare, place));
+  data::LoaderOptions loading = loader_options(config, prepare, place);
+  if (config.data.decoder == "nvjpeg") {
+    const Device device = params->values().device();
+    loading.jpegs = data::open_nvjpeg(device.is_cpu() ? Device::cuda() : device);
+    progress.note("data     JPEG files to train on are decoded by " + loading.jpegs->name() + "; what it can't read, and evaluation, by the CPU");
+  }
+  loader = std::make_unique<data::Loader>(train_set, loading);
   if (place.rejoin) at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};
   else if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};

@@ -91,10 +91,11 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
 }
 
 TEST(Rules, PublicHeadersShowNoVendor) {
-  const std::regex vendor(R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|png|toml|CLI|fmt|nlohmann|stb))");
+  const std::regex vendor(R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|nvjpeg|jpeglib|turbojpeg|png|toml|CLI|fmt|nlohmann|stb))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only when nvcc compiles.
   const std::set<std::string> internal{"dist/link/asio_link.h", "dist/link/asio_link_impl.h", "dist/link/connection.h", "dist/link/dial.h", "dist/link/door.h",
-                                       "dist/group/gloo_context.h", "dist/gpu/nccl_library.h", "dist/link/rendezvous.h", "core/cpu/onednn_calls.h", "core/ops/kernel.h", "core/cuda/cuda_check.h", "core/cuda/cudnn_api.h", "data/codec/jpeg_library.h"};
+                                       "dist/group/gloo_context.h", "dist/gpu/nccl_library.h", "dist/link/rendezvous.h", "core/cpu/onednn_calls.h", "core/ops/kernel.h", "core/cuda/cuda_check.h", "core/cuda/cudnn_api.h", "data/codec/jpeg_library.h",
+                                       "data/codec/nvjpeg_decoder.h"};
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
     for (const std::string& line : f.lines) EXPECT_FALSE(std::regex_search(line, vendor)) << f.path << ": " << line;

@@ -14,9 +14,10 @@ namespace gossamer::data {
 namespace {
 
 // The window of an encoded picture or of raw pixels, resized.
-void cut(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, PickWindow pick, Scratch& scratch, std::uint8_t* dst) {
+void cut(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, JpegDevice* jpegs, PickWindow pick, Scratch& scratch,
+         std::uint8_t* dst) {
   if (raw.height == 0) {
-    decode_resized(bytes, name, pick, scratch.image, scratch.rows, dst);
+    decode_resized(bytes, name, pick, scratch.image, scratch.rows, dst, jpegs);
     return;
   }
   check<DataError>(bytes.size() == static_cast<std::size_t>(raw.height) * raw.width * 3, name, ": ", bytes.size(), " bytes for ", raw.width,
@@ -28,9 +29,9 @@ void cut(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& 
 }
 
 // Only the pixels that the crop depends on are decoded, and only the crop is resized.
-void centre(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, int resize, int crop, Scratch& scratch,
+void centre(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, JpegDevice* jpegs, int resize, int crop, Scratch& scratch,
             std::uint8_t* dst) {
-  cut(bytes, raw, name,
+  cut(bytes, raw, name, jpegs,
       [&](ImageSize size) {
         const CentreCrop at = centre_crop(size, resize, crop);
         return Window{0, 0, make_axis(size.width, at.width, at.x, crop), make_axis(size.height, at.height, at.y, crop)};
@@ -98,17 +99,17 @@ void crop_and_flip(std::span<const std::byte> bytes, Dataset::Raw raw, const std
                    std::uint8_t* dst) {
   const int size = recipe.size;
   switch (recipe.augment) {
-    case Augment::none: centre(bytes, raw, name, recipe.resize, size, scratch, dst); return;
+    case Augment::none: centre(bytes, raw, name, recipe.jpegs.get(), recipe.resize, size, scratch, dst); return;
     case Augment::pad_crop_flip: {
       scratch.square.resize(recipe.bytes());
-      centre(bytes, raw, name, size, size, scratch, scratch.square.data());
+      centre(bytes, raw, name, recipe.jpegs.get(), size, size, scratch, scratch.square.data());
       const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
       const int dy = recipe.pad - static_cast<int>(rng.below(reach)), dx = recipe.pad - static_cast<int>(rng.below(reach));
       shift(scratch.square.data(), size, dx, dy, dst);
       break;
     }
     case Augment::resized_crop_flip: {
-      cut(bytes, raw, name,
+      cut(bytes, raw, name, recipe.jpegs.get(),
           [&](ImageSize whole) {
             const Box box = random_resized_crop(whole, rng, recipe.min_area);
             const bool mirrored = rng.word() & 1u;
@@ -137,7 +138,7 @@ Tensor read_image(const std::string& path, int resize, int crop) {
   Scratch scratch;
   centre_crop({1, 1}, resize, crop);                    // the sizes are checked before the file
   Tensor out = Tensor::empty({1, crop, crop, 3}, DType::u8);
-  centre(bytes, {}, path, resize, crop, scratch, out.as<std::uint8_t>());
+  centre(bytes, {}, path, nullptr, resize, crop, scratch, out.as<std::uint8_t>());
   return out;
 }
 

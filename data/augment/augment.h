@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,7 @@ struct Recipe {
   int size = 32, resize = 32, pad = 4;
   float min_area = 0.08f;
   std::vector<PixelStep> steps{};
+  std::shared_ptr<JpegDevice> jpegs{};             // decodes what it can; null: the CPU does
   std::size_t bytes() const { return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3; }      // of one image
 };
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/data/codec/resize_passes.h"
 
 namespace gossamer::data {
@@ -81,7 +83,8 @@ template <class Passes> class Resizer {
 };
 
 template <class Passes>
-void run(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch, std::uint8_t* dst) {
+void run(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
+         std::uint8_t* dst) {
   thread_local Resizer<Passes> resizer;
   const std::size_t stride = static_cast<std::size_t>(src.width) * 3;
   resizer.start(src_x, horizontal, vertical, scratch);
@@ -134,24 +137,45 @@ void PlainPasses::vertical(const Rows& src, int src_y, const Axis& axis, std::si
 
 void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
                    std::uint8_t* dst, ResizePasses passes) {
-  if (passes == ResizePasses::fast) run<FastPasses>(src, src_x, src_y, horizontal, vertical, scratch, dst);
-  else run<PlainPasses>(src, src_x, src_y, horizontal, vertical, scratch, dst);
+  const auto with = [&]<class Passes>() { run<Passes>(src, src_x, src_y, horizontal, vertical, scratch, dst); };
+  switch (passes) {
+    case ResizePasses::fastest: return with.operator()<FastPasses>();
+    case ResizePasses::plain: return with.operator()<PlainPasses>();
+#ifdef GOSSAMER_RESIZE_AVX512
+    case ResizePasses::avx512: return with.operator()<Avx512Passes>();
+#endif
+#ifdef GOSSAMER_RESIZE_AVX2
+    case ResizePasses::avx2: return with.operator()<Avx2Passes>();
+#endif
+    default: fail<ConfigError>("resize: the compiler was not allowed these vector instructions");
+  }
+}
+
+std::vector<ResizePasses> compiled_passes() {
+  return {
+#ifdef GOSSAMER_RESIZE_AVX512
+      ResizePasses::avx512,
+#endif
+#ifdef GOSSAMER_RESIZE_AVX2
+      ResizePasses::avx2,
+#endif
+      ResizePasses::plain};
 }
 
 void decode_resized(std::span<const std::byte> bytes, const std::string& name, PickWindow pick, Image& spare, std::vector<std::uint8_t>& scratch,
-                    std::uint8_t* dst) {
+                    std::uint8_t* dst, JpegDevice* device) {
   thread_local Resizer<FastPasses> resizer;
   Window window;
-  decode_rows(
-      bytes, name,
-      [&](ImageSize size) {
-        window = pick(size);
-        const Axis &h = window.horizontal, &v = window.vertical;
-        const int x = h.begin(), y = v.begin();
-        resizer.start(x, h, v, scratch);
-        return Box{window.x + x, window.y + y, h.end() - x, v.end() - y};
-      },
-      [&](const Rows& rows) { resizer.add(rows); }, spare);
+  bool picked = false;
+  const auto begin = [&](ImageSize size) {
+    if (!std::exchange(picked, true)) window = pick(size);     // once, even if the device asks and then gives up: a pick may draw random numbers
+    const Axis &h = window.horizontal, &v = window.vertical;
+    const int x = h.begin(), y = v.begin();
+    resizer.start(x, h, v, scratch);
+    return Box{window.x + x, window.y + y, h.end() - x, v.end() - y};
+  };
+  const auto add = [&](const Rows& rows) { resizer.add(rows); };
+  if (!device || !device->decode_rows(bytes, begin, add)) decode_rows(bytes, name, begin, add, spare);
   resizer.finish(window.vertical, dst);
 }
 

@@ -94,24 +94,9 @@ template <int rows> void Avx512Passes::rows_at_once(const std::uint8_t* const* s
 }
 
 void Avx512Passes::horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) {
-  constexpr int block = 4;
-  int safe = src.count;                                    // rows behind which there is room for the last load
-  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) < static_cast<std::size_t>(safe - 1) * src.stride + reach_) --safe;
-  int y = 0;
-  for (; y + block <= safe; y += block) {
-    const std::uint8_t* rows[block];
-    for (int r = 0; r < block; ++r) rows[r] = src.first + static_cast<std::size_t>(y + r) * src.stride;
-    rows_at_once<block>(rows, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
-  }
-  for (; y < src.count; ++y) {
-    const std::uint8_t* row = src.first + static_cast<std::size_t>(y) * src.stride;
-    if (y >= safe) {
-      copy_.assign(reach_, 0);
-      std::memcpy(copy_.data(), row, std::min(reach_, static_cast<std::size_t>(src.end - row)));
-      row = copy_.data();
-    }
-    rows_at_once<1>(&row, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
-  }
+  for_row_blocks(src, reach_, copy_, [&]<int rows>(const std::uint8_t* const* from, int y) {
+    rows_at_once<rows>(from, dst + static_cast<std::size_t>(y) * dst_stride, dst_stride);
+  });
 }
 
 void Avx512Passes::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row, std::uint8_t* dst) {

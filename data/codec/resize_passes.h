@@ -1,9 +1,12 @@
-// The two passes of the resize: plain C++, and the same sums in AVX-512 where the compiler may use it (VBMI and VNNI: Ice Lake, Zen 4
-// and later). Both give the same bytes.
+// The two passes of the resize: plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and VNNI: Ice Lake, Zen 4 and later) where the
+// compiler may use them. All give the same bytes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include "gossamer/data/codec/codec.h"
 #include "gossamer/data/codec/resize.h"
@@ -25,6 +28,48 @@ class PlainPasses {
   int src_x_ = 0;
 };
 
+// Calls run<4>(rows, y) with the pointers of four rows, run<1> with one. `reach` bytes of a row may be read: a row behind which there is less
+// (the last ones) goes through `copy`.
+template <class Run> void for_row_blocks(const Rows& src, std::size_t reach, std::vector<std::uint8_t>& copy, Run run) {
+  constexpr int block = 4;
+  int safe = src.count;                                    // rows behind which there is room for the last load
+  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) < static_cast<std::size_t>(safe - 1) * src.stride + reach) --safe;
+  int y = 0;
+  for (; y + block <= safe; y += block) {
+    const std::uint8_t* rows[block];
+    for (int r = 0; r < block; ++r) rows[r] = src.first + static_cast<std::size_t>(y + r) * src.stride;
+    run.template operator()<block>(rows, y);
+  }
+  for (; y < src.count; ++y) {
+    const std::uint8_t* row = src.first + static_cast<std::size_t>(y) * src.stride;
+    if (y >= safe) {
+      copy.assign(reach, 0);
+      std::memcpy(copy.data(), row, std::min(reach, static_cast<std::size_t>(src.end - row)));
+      row = copy.data();
+    }
+    run.template operator()<1>(&row, y);
+  }
+}
+
+#if defined(__AVX2__)
+#define GOSSAMER_RESIZE_AVX2 1
+class Avx2Passes {
+ public:
+  void start(const Axis& axis, int src_x);
+  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride);
+  static void vertical(const Rows& src, int src_y, const Axis&, std::size_t row, std::uint8_t* dst);
+
+ private:
+  template <int rows> void rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst, std::size_t dst_stride) const;
+  struct alignas(32) Line { std::int16_t weight[16]; };
+
+  std::size_t chunks_ = 0, reach_ = 0;                     // steps of two taps; bytes of a row that are read
+  std::vector<std::size_t> offset_;                        // of each output: where its pixels begin, bytes
+  std::vector<Line> lines_;                                // of two outputs: low and high weights, chunk after chunk
+  std::vector<std::uint8_t> copy_;
+};
+#endif
+
 #if defined(__AVX512VBMI__) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #define GOSSAMER_RESIZE_AVX512 1
 class Avx512Passes {
@@ -41,9 +86,14 @@ class Avx512Passes {
   std::size_t reach_ = 0;                                  // bytes of a row that are read
   std::vector<std::size_t> offset_;                        // of each group: where its pixels begin, bytes
   std::vector<Line> lines_;                                // of each group: which of 64 bytes belong to which sum; three lines of weights a chunk
-  std::vector<std::uint8_t> copy_;                         // of a row whose last loads would end behind the picture
+  std::vector<std::uint8_t> copy_;
 };
+#endif
+
+#if defined(GOSSAMER_RESIZE_AVX512)
 using FastPasses = Avx512Passes;
+#elif defined(GOSSAMER_RESIZE_AVX2)
+using FastPasses = Avx2Passes;
 #else
 using FastPasses = PlainPasses;
 #endif

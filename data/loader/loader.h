@@ -12,6 +12,8 @@
 
 namespace gossamer::data {
 
+class JpegDevice;
+
 enum class Augment { none, pad_crop_flip, resized_crop_flip };    // the crop; none: resize shorter side + centre crop (evaluation)
 
 struct LoaderOptions {
@@ -33,6 +35,7 @@ struct LoaderOptions {
   bool replace_damaged = true;         // false: its row is left out of the batch, so that no other image counts twice (evaluation)
   bool background = true;              // threads at nice 19: computing goes first on a full machine
   std::vector<int> cpus{};              // the threads run on these only (affinity.h); empty: anywhere
+  std::shared_ptr<JpegDevice> jpegs{};  // decodes what it can (jpeg_device.h), a few levels off libjpeg: for training; null: the CPU does
 };
 
 struct Batch { Tensor images, labels; };   // u8 [N, size, size, 3], i32 [N]; undefined images: the epoch is over

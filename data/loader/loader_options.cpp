@@ -30,7 +30,7 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
                      "; the centre crop needs resize >= size (0: chosen from size)");
   for (const PixelStep& step : o.steps) check_step(step);
   const auto scaled = [&](int full) { return static_cast<int>((i64{full} * size + o.size / 2) / o.size); };       // smaller pictures, the same view
-  return {o.augment, size, std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.steps};
+  return {o.augment, size, std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.steps, o.jpegs};
 }
 
 }  // namespace gossamer::data
