@@ -7,6 +7,7 @@
 #include "gossamer/apps/evaluate.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/core/parallel.h"
 
 namespace gossamer::apps {
@@ -17,14 +18,14 @@ int eval(const EvalCommand& command) {
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, config.train.dtype == "bf16" ? DType::bf16 : DType::f32);
   const auto set = data::open(config.data.val, data::Part::val);
-  check<DataError>(set->classes() == model.classes, "the model ", command.model, " knows ", model.classes.size(), " classes (", model.classes.front(),
+  check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ", command.model, " knows ", model.classes.size(), " classes (", model.classes.front(),
                    " … ", model.classes.back(), "), the data has ", set->classes().size(), " (", set->classes().front(), " … ", set->classes().back(),
                    "); use the data it was trained for: data.val=DIR");
   std::vector<std::string> damaged;
   const auto begin = std::chrono::steady_clock::now();
   const Counts counts = evaluate(*model.net, set, model.pictures,
                                  {.batch = config.eval.batch, .threads = data_threads_for(config, 1), .strict = config.data.strict_images}, &damaged);
-  check<DataError>(counts.images > 0, "data.val: not one of ", damaged.size(), " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
+  check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: not one of ", damaged.size(), " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (command.json) {
     JsonObject out;

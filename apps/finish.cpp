@@ -13,6 +13,7 @@
 #include "gossamer/apps/worker.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
@@ -109,7 +110,7 @@ class Finish {
       options.part = 0, options.parts = 1;
       counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
-    check<DataError>(counts_.images > 0 || !leader(), "data.val: not one image could be decoded; see bad_images.txt");
+    check<DataError>(counts_.images > 0 || !leader(), data::code::damaged_images, "data.val: not one image could be decoded; see bad_images.txt");
   }
 
   void record_tally() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
@@ -32,7 +33,7 @@ void check_same_classes(const Dataset& train, const Dataset& val) {
   std::string text;
   if (!only_train.empty()) text += "; only in train: " + list(only_train);
   if (!only_val.empty()) text += "; only in val: " + list(only_val);
-  fail<DataError>("data: ", a.size(), " classes in train and ", b.size(), " in val", text,
+  fail<DataError>(code::other_classes, a.size(), " classes in train and ", b.size(), " in val", text,
                   ". Both need the same class folders: add what is missing or remove what is too much.");
 }
 

@@ -11,7 +11,7 @@
 
 namespace gossamer::data {
 
-constexpr std::size_t kMaxEncoded = std::size_t{256} << 20;    // an encoded image is never larger; what claims to be is damage
+constexpr std::size_t kMaxEncoded = std::size_t{64} << 20;    // an encoded image is never larger; what claims to be is damage
 void check_encoded_size(std::uint64_t bytes, const std::string& name);   // DataError above it, before memory is asked for
 
 std::string printable(std::string name);                       // control characters become '?': names end up in terminals and lists

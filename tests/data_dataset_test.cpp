@@ -50,6 +50,8 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   folder.write("deep/train/cat/a.jpg", {});
   folder.write("deep/val/cat/a.jpg", {});
   EXPECT_THAT(refusal(folder / "deep"), AllOf(HasSubstr("no images"), HasSubstr("deep/train")));
+  folder.write("sets/one/a.tar", {});
+  EXPECT_THAT(refusal(folder / "sets"), AllOf(HasSubstr("no images"), HasSubstr("archives"), HasSubstr("e.g. " + (folder / "sets/one"))));
   folder.write("some/cat/a.jpg", {});
   folder.write("some/dog/a.txt", {});
   EXPECT_THAT(refusal(folder / "some"), AllOf(HasSubstr("1 of 2 class folders hold no image: dog"), HasSubstr("Fill or remove")));
@@ -80,13 +82,13 @@ TEST(ImageFolder, APipeIsDamageAndDoesNotHang) {
   EXPECT_THAT(refusal(folder / "cat/b.jpg"), HasSubstr("not a regular file"));
 }
 
-TEST(Dataset, AnImageOfMoreThan256MiBIsDamage) {
+TEST(Dataset, AnImageFileOfMoreThan64MiBIsDamage) {
   const TempFolder folder;
   std::filesystem::resize_file(folder.write("f/cat/a.jpg", {}), std::uintmax_t{1} << 40);      // takes no space on the disk
-  EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }), AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("256 MiB")));
+  EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }), AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("64 MiB")));
   const std::string shard = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "", '0', "", "77777777777")));
   std::filesystem::resize_file(shard, (std::uintmax_t{1} << 33) + 4096);
-  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("256 MiB")));     // so many or more
+  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("64 MiB")));     // so many or more
 }
 
 TEST(ImageFolder, SaysWhenAFileVanished) {

@@ -1,6 +1,9 @@
 // Packed shards, stored indices, the check of a whole set; and containers that lie about themselves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 #include <utime.h>
 
 #include "data_formats.h"
@@ -92,10 +95,38 @@ TEST(Pack, WritesTheSameShardsWhateverTheThreadsAndTheStops) {
     ++shards;
   }
   EXPECT_EQ(shards, 4);
-  EXPECT_THAT(error_of<ConfigError>([&] { pack(*set, folder / "b/out", {.quality = 80, .shard_images = 6}, go_on); }), HasSubstr("with other options"));
+  EXPECT_THAT(error_of<ConfigError>([&] { pack(*set, folder / "b/out", {.quality = 80, .shard_images = 6}, go_on); }),
+              HasSubstr("with other options"));
   EXPECT_THAT(error_of<ConfigError>([&] { pack(*set, folder / "b/out", {.shard_images = 7}, go_on); }), HasSubstr("cut otherwise"));
   EXPECT_THAT(error_of([&] { pack(*set, folder / "c", {.strict = true}, go_on); }), HasSubstr("dog/103.jpg"));
   EXPECT_TRUE(std::filesystem::is_empty(folder / "c"));                 // nothing half done is left
+}
+
+TEST(Pack, PicturesThatHaveChangedSinceAreNoticed) {
+  const TempFolder folder;
+  make_set(folder, "set");
+  pack(*open({folder / "set"}), folder / "out", {.shard_images = 6}, go_on);
+  EXPECT_EQ(pack(*open({folder / "set"}), folder / "out", {.shard_images = 6}, go_on).kept_shards, 4);
+  Bytes other = encode_jpeg(pattern(40, 36), {});                        // same name, class and length
+  other[other.size() / 2] ^= std::byte{1};
+  folder.write("set/cat/100.jpg", other);
+  EXPECT_THAT(error_of<ConfigError>([&] { pack(*open({folder / "set"}), folder / "out", {.shard_images = 6}, go_on); }),
+              AllOf(HasSubstr("out-00000-of-00004.pack"), HasSubstr("have changed since")));
+}
+
+TEST(Pack, OneProcessWritesAShardAndTakesOverWhatAKilledOneLeft) {
+  const TempFolder folder;
+  make_set(folder, "set");
+  const auto set = open({folder / "set"});
+  const std::string left = folder.write("out/out-00000-of-00001.pack.tmp", to_bytes(std::string(1 << 20, 'x')));
+  {
+    const int fd = ::open(left.c_str(), O_RDWR);
+    ASSERT_EQ(::flock(fd, LOCK_EX), 0);
+    EXPECT_THAT(error_of<IoError>([&] { pack(*set, folder / "out", {}, go_on); }), HasSubstr("another process is writing this shard"));
+    ::close(fd);
+  }
+  EXPECT_EQ(pack(*set, folder / "out", {}, go_on).images, 19);
+  EXPECT_FALSE(std::filesystem::exists(left));
 }
 
 TEST(Pack, ADamagedShardIsMadeAgain) {
@@ -200,7 +231,9 @@ TEST(Index, TakesFewBytesAnImage) {
     builder.add(wnid + "/" + wnid + "_" + std::to_string(rng.below(30'000)) + ".JPEG", wnid, static_cast<std::uint64_t>(i) * 110'000, 110'000);
   }
   const Index index = builder.finish();
-  const double bytes = static_cast<double>(index.names.memory() + index.label.capacity() * 4 + index.offset.capacity() * 8 + index.bytes.capacity() * 4) / 100'000;
+  const double bytes = static_cast<double>(index.names.memory() + index.label.capacity() * 4 + index.offset.capacity() * 8 +
+                                           index.bytes.capacity() * 4) /
+                       100'000;
   RecordProperty("bytes_an_image", std::to_string(bytes));
   EXPECT_LT(bytes, 32);
 }

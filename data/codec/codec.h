@@ -16,8 +16,8 @@ namespace gossamer::data {
 constexpr int kMaxSide = 30'000;
 constexpr i64 kMaxPixels = 100'000'000;
 // What a decoder may hold at once. Baseline JPEG and plain PNG are read by rows and need little; progressive JPEG and interlaced PNG are
-// held whole, GIF several times.
-constexpr i64 kMaxMemory = i64{240} << 20;
+// held whole, GIF several times. With the file itself (kMaxEncoded) it stays below 256 MB.
+constexpr i64 kMaxMemory = i64{176} << 20;
 // Progressive JPEG: each scan costs a pass over the whole picture. Real files have about ten.
 inline int max_scans(ImageSize size) { return static_cast<int>(std::clamp<i64>(2'000'000'000 / (i64{size.width} * size.height), 1, 100)); }
 

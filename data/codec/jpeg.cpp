@@ -183,7 +183,8 @@ bool Decompressor::skim_ours(Box box) {
   JBLOCKROW blocks[D_MAX_BLOCKS_IN_MCU];
   for (int i = 0; i < D_MAX_BLOCKS_IN_MCU; ++i) blocks[i] = &memory[i];
   const JDIMENSION lines = (c.image_height + c.MCU_rows_in_scan - 1) / c.MCU_rows_in_scan;      // nearly: of one row of MCUs
-  const JDIMENSION above = static_cast<JDIMENSION>(box.y) / lines, rows = std::min(c.MCU_rows_in_scan, static_cast<JDIMENSION>(box.y + box.height) / lines + 1);
+  const JDIMENSION above = static_cast<JDIMENSION>(box.y) / lines,
+                   rows = std::min(c.MCU_rows_in_scan, static_cast<JDIMENSION>(box.y + box.height) / lines + 1);
   for (JDIMENSION y = 0; y < rows; ++y)
     for (JDIMENSION x = 0; x < c.MCUs_per_row; ++x) {
       std::memset(memory, 0, static_cast<std::size_t>(c.blocks_in_MCU) * sizeof(JBLOCK));

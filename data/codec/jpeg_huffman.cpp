@@ -89,7 +89,9 @@ void HuffmanTable::make_pairs() {
 HuffmanEntry HuffmanTable::find(std::uint32_t sixteen_bits) const {
   for (int length = kLook + 1; length <= 16; ++length)
     if (sixteen_bits < end_[static_cast<std::size_t>(length)])
-      return entry_of(symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] + static_cast<int>(sixteen_bits >> (16 - length)))], length, dc_);
+      return entry_of(symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] +
+                                                        static_cast<int>(sixteen_bits >> (16 - length)))],
+                      length, dc_);
   return {0, 64, 0};
 }
 

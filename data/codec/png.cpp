@@ -92,6 +92,7 @@ ImageSize decode_png_rows(std::span<const std::byte> bytes, const std::string& n
     png_set_user_limits(png, kMaxSide, kMaxSide);
     png_set_chunk_malloc_max(png, 8 << 20);
     png_set_chunk_cache_max(png, 64);
+    png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);     // texts, profiles, …: they may unpack to gigabytes
     png_read_info(png, reader.info);
     if (static_cast<int>(png_get_image_width(png, reader.info)) != size.width ||
         static_cast<int>(png_get_image_height(png, reader.info)) != size.height ||

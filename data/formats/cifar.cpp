@@ -35,8 +35,9 @@ Index index_cifar(const std::string& path, bool hundred) {
   const File file(path);
   const std::vector<std::string> classes = class_names(path, hundred);
   const std::size_t header = hundred ? 2 : 1, record = kPixels + header;
-  check<DataError>(file.size() > 0 && file.size() % record == 0, path, ": ", file.size(), " bytes are not a whole number of CIFAR-", hundred ? 100 : 10,
-                   " records of ", record, " bytes. Is the file complete? (data_batch_1.bin has 30,730,000 bytes, CIFAR-100's train.bin 153,700,000.)");
+  check<DataError>(file.size() > 0 && file.size() % record == 0, path, ": ", file.size(),
+                   " bytes are not a whole number of CIFAR-", hundred ? 100 : 10, " records of ", record,
+                   " bytes. Is the file complete? (data_batch_1.bin has 30,730,000 bytes, CIFAR-100's train.bin 153,700,000.)");
   IndexBuilder builder(path, Wrapping::planes);
   for (const std::string& name : classes) builder.add_class(name);
   const std::string stem = std::filesystem::path(path).filename().string();

@@ -37,7 +37,8 @@ bool is_wnid(std::string_view word) {
 std::vector<std::string> class_names_beside(const std::string& path, int wanted) {
   const fs::path folder = fs::absolute(path).parent_path();
   for (const fs::path& place : {folder, folder.parent_path()})
-    for (const char* name : {"LOC_synset_mapping.txt", "synset_words.txt", "synsets.txt", "imagenet_lsvrc_2015_synsets.txt", "classes.txt", "classnames.txt"}) {
+    for (const char* name : {"LOC_synset_mapping.txt", "synset_words.txt", "synsets.txt", "imagenet_lsvrc_2015_synsets.txt",
+                             "classes.txt", "classnames.txt"}) {
       std::error_code ignored;
       if (!fs::is_regular_file(place / name, ignored)) continue;
       std::vector<std::string> names;

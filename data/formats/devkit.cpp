@@ -95,7 +95,8 @@ Matrix open_matrix(const Element& e, const std::string& file) {
   const Element shape = inside.next(), name = inside.next();
   m.count = 1;
   for (const double side : numbers(shape, file)) {
-    check<DataError>(side >= 0 && side <= 1e6 && static_cast<double>(m.count) * side <= 1e6, file, ": damaged MATLAB file: a matrix of unlikely size");
+    check<DataError>(side >= 0 && side <= 1e6 && static_cast<double>(m.count) * side <= 1e6, file,
+                     ": damaged MATLAB file: a matrix of unlikely size");
     m.count *= static_cast<std::size_t>(side);
   }
   m.name.assign(reinterpret_cast<const char*>(name.data.data()), name.data.size());
@@ -195,15 +196,18 @@ std::vector<std::byte> gunzip(Span bytes, std::size_t limit, const std::string& 
 
 std::vector<Synset> parse_meta_mat(Span bytes, const std::string& file) {
   check<DataError>(bytes.size() > 136 && std::memcmp(bytes.data(), "MATLAB 5.0", 10) == 0, file, ": not a MATLAB 5 file");
-  check<DataError>(std::to_integer<char>(bytes[126]) == 'I' && std::to_integer<char>(bytes[127]) == 'M', file, ": a big-endian MATLAB file is not understood");
+  check<DataError>(std::to_integer<char>(bytes[126]) == 'I' && std::to_integer<char>(bytes[127]) == 'M', file,
+                   ": a big-endian MATLAB file is not understood");
   Elements elements(bytes.subspan(128), file);
+  std::size_t left = kMaxMat;                              // of what all parts together may unpack to
   while (!elements.empty()) {
     Element element = elements.next();
     std::vector<std::byte> unpacked;
     if (element.type == kCompressed) {
-      auto inflated = inflate_zlib(element.data, kMaxMat, false);
-      check<DataError>(inflated.has_value(), file, ": damaged MATLAB file: a compressed part");
+      auto inflated = inflate_zlib(element.data, left, false);
+      check<DataError>(inflated.has_value(), file, ": damaged MATLAB file: a compressed part, or more than ", kMaxMat >> 20, " MiB unpacked");
       unpacked = std::move(*inflated);
+      left -= unpacked.size();
       element = Elements(unpacked, file).next();
     }
     if (element.type != kMatrix) continue;
@@ -226,7 +230,8 @@ std::vector<Synset> parse_map_clsloc(std::string_view text, const std::string& f
 
 std::vector<int> parse_ids(std::string_view text, const std::string& file) {
   std::vector<int> ids;
-  for (const std::string& line : split_lines(text)) ids.push_back(whole_number(std::string_view(line).substr(0, line.find_last_not_of(" \t") + 1), file, ids.size()));
+  for (const std::string& line : split_lines(text))
+    ids.push_back(whole_number(std::string_view(line).substr(0, line.find_last_not_of(" \t") + 1), file, ids.size()));
   return ids;
 }
 
@@ -238,7 +243,8 @@ std::vector<std::pair<std::string, std::string>> parse_solution(std::string_view
     const std::size_t comma = line.find(',');
     if (number == 1 && line.starts_with("ImageId")) continue;
     const std::string wnid = comma == std::string::npos ? "" : line.substr(comma + 1, line.find_first_of(" ,\t", comma + 1) - comma - 1);
-    check<DataError>(is_wnid(wnid), file, ": line ", number, ": '", printable(line.substr(0, 60)), "'; wanted is `ILSVRC2012_val_00048981,n03995372 85 1 499 272`");
+    check<DataError>(is_wnid(wnid), file, ": line ", number, ": '", printable(line.substr(0, 60)),
+                     "'; wanted is `ILSVRC2012_val_00048981,n03995372 85 1 499 272`");
     found.emplace_back(line.substr(0, comma), wnid);
   }
   return found;

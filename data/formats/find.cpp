@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
@@ -55,7 +56,8 @@ std::vector<std::string> of_part(const std::vector<std::string>& names, Part par
   const auto &train = by_split[1], &val = by_split[2], &test = by_split[3];
   if ((!train.empty()) + (!val.empty()) + (!test.empty()) < 2) return names;
   const auto& chosen = part != Part::val ? train : !val.empty() ? val : test;
-  check<DataError>(!chosen.empty(), folder.string(), ": holds shards of several parts, but none of them is called train-…; name the files meant");
+  check<DataError>(!chosen.empty(), code::not_understood, folder.string(),
+                   ": holds shards of several parts, but none of them is called train-…; name the files meant");
   return chosen;
 }
 
@@ -71,7 +73,8 @@ void check_complete(const std::vector<std::string>& packs, const fs::path& folde
     set = {set.first + 1, std::stol(count)};
   }
   for (const auto& [name, set] : sets)
-    check<DataError>(set.first == set.second, folder.string(), ": holds ", set.first, " of ", set.second, " packed shards …", printable(name),
+    check<DataError>(set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ", set.second,
+                     " packed shards …", printable(name),
                      ". Start the same `gossamer data pack` again: it goes on where it was stopped.");
 }
 
@@ -103,8 +106,9 @@ void find_in_folder(const fs::path& folder, Part part, std::vector<Found>& all, 
     for (const std::string& name : names) all.push_back({(folder / name).string(), false});
   };
   if (!inside.cifar.empty() || (part == Part::val && !inside.cifar_test.empty())) {
-    check<DataError>(part != Part::val || !inside.cifar_test.empty(), folder.string(), ": holds CIFAR's training files, but neither test_batch.bin (CIFAR-10) nor ",
-                     "test.bin (CIFAR-100) to validate with. Copy it there, or name the file meant in data.val.");
+    check<DataError>(part != Part::val || !inside.cifar_test.empty(), code::nothing, folder.string(),
+                     ": holds CIFAR's training files, but neither test_batch.bin ",
+                     "(CIFAR-10) nor test.bin (CIFAR-100) to validate with. Copy it there, or name the file meant in data.val.");
     return add(part == Part::val ? inside.cifar_test : inside.cifar);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
@@ -140,7 +144,8 @@ void expand(const std::string& path, std::vector<std::string>& out) {
   if (dots != std::string::npos && digits(inside.substr(0, dots)) && digits(inside.substr(dots + 2))) {
     const std::string from = inside.substr(0, dots);
     const long begin = std::stol(from), end = std::stol(inside.substr(dots + 2));
-    check<DataError>(begin <= end && end - begin < static_cast<long>(kMaxPaths), path, ": the numbers in braces go from the smaller to the larger, ", kMaxPaths, " at most");
+    check<DataError>(begin <= end && end - begin < static_cast<long>(kMaxPaths), code::not_understood, path,
+                     ": the numbers in braces go from the smaller to the larger, ", kMaxPaths, " at most");
     for (long i = begin; i <= end; ++i) {
       std::string number = std::to_string(i);
       if (number.size() < from.size()) number.insert(0, from.size() - number.size(), '0');
@@ -155,7 +160,7 @@ void expand(const std::string& path, std::vector<std::string>& out) {
   } else {
     out.push_back(path);
   }
-  check<DataError>(out.size() <= kMaxPaths, path, ": stands for more than ", kMaxPaths, " paths");
+  check<DataError>(out.size() <= kMaxPaths, code::not_understood, path, ": stands for more than ", kMaxPaths, " paths");
 }
 
 [[noreturn]] void missing(const std::string& path) {
@@ -168,17 +173,21 @@ void expand(const std::string& path, std::vector<std::string>& out) {
     std::error_code ignored;
     if (!name.starts_with('.')) there += (count++ ? ", " : "") + printable(name) + (it->is_directory(ignored) ? "/" : "");
   }
-  fail<DataError>(printable(path), ": no such file or folder", fs::exists(parent, error) ? count ? ". Found beside it: " + there : "" : " (nor is there a folder " + parent.string() + ")",
-                  ". Check data.train and data.val; relative paths count from ", fs::current_path(error).string(), ".");
+  std::string around;
+  if (!fs::exists(parent, error)) around = " (nor is there a folder " + parent.string() + ")";
+  else if (count > 0) around = ". Found beside it: " + there;
+  fail<DataError>(code::nothing, printable(path), ": no such file or folder", around, ". Check data.train and data.val; relative paths count from ",
+                  fs::current_path(error).string(), ". ImageNet's archives can be named as they are (ILSVRC2012_img_train.tar, from image-net.org).");
 }
 
-constexpr const char* kWanted = "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's LOC_val_solution.csv beside it, "
-                                "its official tars, tar shards (CLASS/NAME.jpg or WebDataset), TFRecord shards, packed shards, or CIFAR-10/100 binary files";
+constexpr const char* kWanted =
+    "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's LOC_val_solution.csv beside it, "
+    "its official tars, tar shards (CLASS/NAME.jpg or WebDataset), TFRecord shards, packed shards, or CIFAR-10/100 binary files";
 
 }  // namespace
 
 std::vector<Found> find_containers(const std::vector<std::string>& paths, Part part) {
-  check<DataError>(!paths.empty(), "data: no path given; wanted is ", kWanted);
+  check<DataError>(!paths.empty(), code::nothing, "no path given; wanted is ", kWanted);
   std::vector<std::string> expanded;
   for (const std::string& path : paths) expand(path, expanded);
   std::vector<Found> all;
@@ -193,7 +202,9 @@ std::vector<Found> find_containers(const std::vector<std::string>& paths, Part p
   return all;
 }
 
-Index read_container(const Found& found) {
+namespace {
+
+Index read_whatever(const Found& found) {
   if (found.folder) return index_image_folder(found.path);
   const std::string& path = found.path;
   const File file(path);
@@ -208,8 +219,20 @@ Index read_container(const Found& found) {
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
   if (name.ends_with(".bin")) return index_cifar(path, name == "train.bin" || name == "test.bin");
   if (name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") || name.ends_with(".zst")) return index_tar_file(path);
-  if (is_image_name(name)) fail<DataError>(path, ": this is one picture; a data set is ", kWanted);
-  fail<DataError>(path, ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (", file.size(), " bytes). Wanted: ", kWanted, ".");
+  if (is_image_name(name)) fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", kWanted);
+  fail<DataError>(code::not_understood, path, ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (",
+                  file.size(), " bytes). Wanted: ", kWanted, ".");
+}
+
+}  // namespace
+
+Index read_container(const Found& found) {
+  try {
+    return read_whatever(found);
+  } catch (const DataError& error) {
+    if (std::string_view(error.what()).starts_with("E-DATA")) throw;
+    fail<DataError>(code::damaged, error.what());
+  }
 }
 
 Index index_container(const Found& found) {

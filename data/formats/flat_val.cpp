@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/devkit.h"
 #include "gossamer/data/files.h"
@@ -40,8 +41,8 @@ int val_number(const std::string& stem) {
 std::string_view view(const std::vector<std::byte>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 [[noreturn]] void half_a_kit(const std::string& truth) {
-  fail<DataError>(truth, ": its numbers are in the development kit's own order, and neither meta.mat nor map_clsloc.txt lies beside it to say which class "
-                  "each is. Put meta.mat there (the kit has it in data/).");
+  fail<DataError>(code::no_truth, truth, ": its numbers are in the development kit's own order, and neither meta.mat nor ",
+                  "map_clsloc.txt lies beside it to say which class each is. Put meta.mat there (the kit has it in data/).");
 }
 
 }  // namespace
@@ -62,7 +63,7 @@ void GroundTruth::by_number(const std::vector<int>& ids, const std::vector<Synse
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const auto found = wnid.find(ids[i]);
-    check<DataError>(found != wnid.end(), source_, ": line ", i + 1, " says ", ids[i], ", which is no class of the development kit");
+    check<DataError>(found != wnid.end(), code::no_truth, source_, ": line ", i + 1, " says ", ids[i], ", which is no class of the development kit");
     by_number_.push_back(id(found->second));
   }
 }
@@ -71,7 +72,8 @@ bool GroundTruth::from_solution(const fs::path& folder) {
   const fs::path file = folder / "LOC_val_solution.csv";
   if (!there(file)) return false;
   source_ = file.string();
-  for (const std::string& line : there(folder / "LOC_synset_mapping.txt") ? read_lines((folder / "LOC_synset_mapping.txt").string()) : std::vector<std::string>())
+  const fs::path names = folder / "LOC_synset_mapping.txt";
+  for (const std::string& line : there(names) ? read_lines(names.string()) : std::vector<std::string>())
     if (const std::string wnid = line.substr(0, line.find(' ')); is_wnid(wnid)) id(wnid);
   for (const auto& [name, wnid] : parse_solution(view(read_whole(source_, kMaxFile)), source_)) add(name, wnid);
   return true;
@@ -85,7 +87,8 @@ bool GroundTruth::from_devkit(const fs::path& folder) {
       source_ = file.string();
       const std::vector<int> ids = parse_ids(view(read_whole(source_, kMaxFile)), source_);
       if (const std::string meta = (place / "meta.mat").string(); there(meta)) by_number(ids, parse_meta_mat(read_whole(meta, kMaxFile), meta));
-      else if (const std::string map = (place / "map_clsloc.txt").string(); there(map)) by_number(ids, parse_map_clsloc(view(read_whole(map, kMaxFile)), map));
+      else if (const std::string map = (place / "map_clsloc.txt").string(); there(map))
+        by_number(ids, parse_map_clsloc(view(read_whole(map, kMaxFile)), map));
       else half_a_kit(source_);
       return true;
     }
@@ -103,7 +106,8 @@ bool GroundTruth::from_devkit_archive(const fs::path& folder) {
     if (entry.name.ends_with(kTruths[0])) truth = content;
     if (entry.name.ends_with("meta.mat")) meta = content;
   }
-  check<DataError>(!truth.empty() && !meta.empty(), source_, ": holds no data/meta.mat or no data/", kTruths[0], ". Download the development kit again.");
+  check<DataError>(!truth.empty() && !meta.empty(), code::no_truth, source_, ": holds no data/meta.mat or no data/", kTruths[0],
+                   ". Download the development kit again.");
   by_number(parse_ids({reinterpret_cast<const char*>(truth.data()), truth.size()}, source_), parse_meta_mat(meta, source_ + ": meta.mat"));
   return true;
 }
@@ -152,8 +156,10 @@ const std::string& GroundTruth::class_of(const std::string& file_name) const {
   const std::string stem = stem_of(file_name);
   if (const auto at = by_stem_.find(stem); at != by_stem_.end()) return classes_[static_cast<std::size_t>(at->second)];
   const int number = val_number(stem);
-  check<DataError>(number > 0 && number <= static_cast<int>(by_number_.size()), printable(file_name), ": not one of the images of which ", source_,
-                   " says what they show", by_number_.empty() ? "" : " (ILSVRC2012_val_00000001 … )", ". Remove it, or put the images into class folders.");
+  check<DataError>(number > 0 && number <= static_cast<int>(by_number_.size()), code::no_truth, printable(file_name),
+                   ": not one of the images of which ", source_, " says what they show",
+                   by_number_.empty() ? "" : " (ILSVRC2012_val_00000001 … )",
+                   ". Remove it, or put the images into class folders.");
   return classes_[static_cast<std::size_t>(by_number_[static_cast<std::size_t>(number) - 1])];
 }
 
@@ -164,8 +170,9 @@ Index index_flat_folder(const std::string& folder, const std::vector<std::string
     return text + (images.size() > 3 ? ", …" : "");
   };
   const std::optional<GroundTruth> truth = GroundTruth::find(folder);
-  check<DataError>(truth.has_value(), folder, ": is flat: ", images.size(), " images (", some(), "), no class folders, and no ground truth found. "
-                   "For ImageNet's validation images put ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv next to the folder; no files need moving. "
+  check<DataError>(truth.has_value(), code::no_truth, folder, ": is flat: ", images.size(), " images (", some(),
+                   "), no class folders, and no ground truth found. For ImageNet's validation images put ",
+                   "ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv next to the folder; no files need moving. ",
                    "Else each image goes into a folder with the name of its class: ", folder, "/CLASS/NAME.jpg.");
   IndexBuilder builder(folder, Wrapping::file, truth->naming());
   for (const std::string& name : truth->classes()) builder.add_class(name);
@@ -180,8 +187,9 @@ Index index_flat_tar(const Members& members, const std::string& path) {
   members.names.each([&](i64, const std::string& name) {
     if (is_image_name(name) && images++ == 0) first = name;
   });
-  check<DataError>(truth.has_value(), path, ": its ", images, " images lie in no class folder (", first, ", …), have no .cls or .json beside them, and no "
-                   "ground truth was found. For ImageNet's validation images put ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv next to the archive; "
+  check<DataError>(truth.has_value(), code::no_truth, path, ": its ", images, " images lie in no class folder (", first,
+                   ", …), have no .cls or .json beside them, and no ground truth was found. For ImageNet's validation images put ",
+                   "ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv next to the archive; "
                    "else pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain, truth->naming());
   for (const std::string& name : truth->classes()) builder.add_class(name);

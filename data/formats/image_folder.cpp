@@ -3,8 +3,10 @@
 #include <filesystem>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/flat_val.h"
+#include "gossamer/data/formats/packed.h"
 #include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
@@ -46,28 +48,30 @@ Index index_image_folder(const std::string& folder) {
   const Listing top = list(folder);
   if (top.folders.empty()) {
     if (!top.images.empty()) return index_flat_folder(folder, top.images);
-    fail<DataError>(folder, ": no images: the folder holds no class folders and ", top.others.size(), " other files",
+    fail<DataError>(code::nothing, folder, ": no images: the folder holds no class folders and ", top.others.size(), " other files",
                     top.others.empty() ? "" : " (" + some(top.others) + ")", ". Wanted: ", folder, "/CLASS/NAME.jpg.");
   }
   std::vector<std::string> classes, empty;
   for (const std::string& name : top.folders) classes.push_back(printable(name));
   std::ranges::sort(classes);
   const auto twice = std::ranges::adjacent_find(classes);
-  check<DataError>(twice == classes.end(), folder, ": two class folders differ in control characters alone (", twice == classes.end() ? "" : *twice,
+  check<DataError>(twice == classes.end(), code::not_understood, folder,
+                   ": two class folders differ in control characters alone (", twice == classes.end() ? "" : *twice,
                    "); rename one.");
   IndexBuilder builder(folder, Wrapping::file);
-  bool nested = false;
+  std::string full;                                         // a folder that holds folders or archives: perhaps that was meant
   for (const std::string& name : top.folders) {
     const Listing inside = list(fs::path(folder) / name);
-    nested = nested || !inside.folders.empty();
+    const bool archives = std::ranges::any_of(inside.others, [](const std::string& n) { return n.ends_with(".tar") || n.ends_with(kPackEnding); });
+    if (full.empty() && (archives || !inside.folders.empty())) full = name;
     if (inside.images.empty()) empty.push_back(name);
     for (const std::string& image : inside.images) builder.add(name + "/" + image, printable(name));
   }
-  check<DataError>(builder.size() > 0, folder, ": no images in its ", top.folders.size(), " folders (", some(top.folders), "). ",
-                   nested ? "Those hold folders again: give one of them as the path, e.g. " + folder + "/" + top.folders.front() + "."
-                          : "Wanted: " + folder + "/CLASS/NAME.jpg (or .png).");
-  check<DataError>(empty.empty(), folder, ": ", empty.size(), " of ", top.folders.size(), " class folders hold no image: ", some(empty),
-                   ". Fill or remove them.");
+  check<DataError>(builder.size() > 0, code::nothing, folder, ": no images in its ", top.folders.size(), " folders (", some(top.folders), "). ",
+                   full.empty() ? "Wanted: " + folder + "/CLASS/NAME.jpg (or .png)."
+                                : "Those hold folders or archives: give one of them as the path, e.g. " + folder + "/" + full + ".");
+  check<DataError>(empty.empty(), code::nothing, folder, ": ", empty.size(), " of ", top.folders.size(),
+                   " class folders hold no image: ", some(empty), ". Fill or remove them.");
   return builder.finish();
 }
 

@@ -131,20 +131,24 @@ Index decode_index(std::span<const std::byte> bytes, const std::string& path, st
   index.names = Names::parse(in.take(text), static_cast<i64>(samples), path);
   check<DataError>(classes <= static_cast<std::uint64_t>(kMaxClasses), path, ": damaged index: ", classes, " classes");
   index.classes = in.texts(classes);
+  check<DataError>(left_out <= static_cast<std::uint64_t>(kMaxClasses), path, ": damaged index: ", left_out, " damaged images");
   index.left_out = in.texts(left_out);
   check<DataError>(in.empty(), path, ": damaged index: bytes too many at its end");
   check<DataError>(std::ranges::adjacent_find(index.classes, std::greater_equal<>()) == index.classes.end(), path,
                    ": damaged index: its classes are not sorted");
-  for (const std::string& name : index.classes) check<DataError>(name == printable(name), path, ": damaged index: control characters in a class name");
+  for (const std::string& name : index.classes)
+    check<DataError>(name == printable(name), path, ": damaged index: control characters in a class name");
   if (index.naming != Naming::words)
-    for (const std::string& name : index.classes) check<DataError>(is_number(name), path, ": damaged index: class '", printable(name), "' is no number");
+    for (const std::string& name : index.classes)
+      check<DataError>(is_number(name), path, ": damaged index: class '", printable(name), "' is no number");
   const std::uint64_t before = index.wrapping == Wrapping::checked ? 8 : 0, behind = index.wrapping == Wrapping::tfrecord ? 4 : 0;
   for (std::size_t i = 0; i < index.label.size(); ++i) {
     check<DataError>(index.label[i] >= 0 && static_cast<std::uint64_t>(index.label[i]) < classes, path, ": damaged index: sample ", i, " has label ",
                      index.label[i], " of ", classes, " classes");
     const std::uint64_t begin = index.offset[i], end = begin + index.bytes[i] + behind;
     check<DataError>(begin >= before && end >= begin && end <= size, path, ": damaged index: sample ", i, " lies outside the file");
-    check<DataError>(index.wrapping != Wrapping::planes || index.bytes[i] == 3072, path, ": damaged index: sample ", i, " has ", index.bytes[i], " bytes");
+    check<DataError>(index.wrapping != Wrapping::planes || index.bytes[i] == 3072, path, ": damaged index: sample ", i, " has ",
+                     index.bytes[i], " bytes");
   }
   return index;
 }
@@ -179,7 +183,8 @@ std::size_t store_index(const Index& index) {
   out.put(xxh3(content));
   out.all(content);
   const std::vector<std::byte> bytes = out.take();
-  check<DataError>(bytes.size() <= kMaxIndexBytes, index.path, ": its index has ", bytes.size(), " bytes; the limit is ", kMaxIndexBytes >> 20, " MiB");
+  check<DataError>(bytes.size() <= kMaxIndexBytes, index.path, ": its index has ", bytes.size(), " bytes; the limit is ",
+                   kMaxIndexBytes >> 20, " MiB");
   write_file(index.path + kIndexEnding, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   return bytes.size();
 }

@@ -1,4 +1,5 @@
-// An index as bytes: inside our packed shards, and beside tars and TFRecords (`gossamer data index`), so that the next start need not walk through them.
+// An index as bytes: inside our packed shards, and beside tars and TFRecords (`gossamer data index`), so that the next start need
+// not walk through them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@ std::vector<std::byte> encode_index(const Index&);
 Index decode_index(std::span<const std::byte>, const std::string& path, std::uint64_t size);
 
 constexpr const char* kIndexEnding = ".gossamer-index";          // PATH.gossamer-index
-constexpr std::size_t kMaxIndexBytes = std::size_t{128} << 20;   // some 4 million samples
+constexpr std::size_t kMaxIndexBytes = std::size_t{96} << 20;    // some 3 million samples
 
 // The stored index of a container; nullopt: there is none, it is damaged, or the container has another size or time of change.
 std::optional<Index> load_index(const std::string& path);

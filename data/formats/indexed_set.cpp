@@ -5,6 +5,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/hash.h"
@@ -42,8 +43,10 @@ void name_numbers(std::vector<Index>& parts) {
     }
   const int first = numbers->naming == Naming::tensorflow && !zero ? 1 : 0;
   const std::vector<std::string> names = class_names_beside(numbers->path, most - first + 1);
-  check<DataError>(words == parts.end() || !names.empty(), numbers->path, ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
-                   " are names. Put the list of names in the order of the numbers beside it (LOC_synset_mapping.txt, synset_words.txt or classes.txt).");
+  check<DataError>(words == parts.end() || !names.empty(), code::other_classes, numbers->path,
+                   ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
+                   " are names. Put the list of names in the order of the numbers beside it (LOC_synset_mapping.txt, "
+                   "synset_words.txt or classes.txt).");
   for (Index& part : parts) {
     if (part.naming == Naming::words) continue;
     std::vector<std::string> given;
@@ -71,12 +74,13 @@ class IndexedSet final : public Dataset {
     classes_.assign(names.begin(), names.end());
     for (Index& part : parts_) {
       check<DataError>((part.wrapping == Wrapping::planes) == (parts_[0].wrapping == Wrapping::planes),
-                       "data: CIFAR binary files and encoded images can't be joined; give paths of one kind");
+                       code::not_understood, "CIFAR binary files and encoded images can't be joined; give paths of one kind");
       begin_.push_back(size_);
       size_ += part.size();
       if (part.classes != classes_) {
         std::vector<std::int32_t> map;
-        for (const std::string& name : part.classes) map.push_back(static_cast<std::int32_t>(std::ranges::lower_bound(classes_, name) - classes_.begin()));
+        for (const std::string& name : part.classes)
+          map.push_back(static_cast<std::int32_t>(std::ranges::lower_bound(classes_, name) - classes_.begin()));
         for (std::int32_t& label : part.label) label = map[static_cast<std::size_t>(label)];
       }
       part.classes.clear();

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/codec/codec.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/hash.h"
@@ -42,7 +43,7 @@ std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::str
   return encoded;
 }
 
-// What a shard is made of: options, classes, names and labels. Not the bytes of the pictures: those would have to be read.
+// How a shard is made: options, classes, names and labels.
 std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions& o) {
   std::string text = o.copy ? "copy" : "max side " + std::to_string(o.max_side) + ", quality " + std::to_string(o.quality) + ", restarts";
   for (const std::string& name : set.classes()) text += '\n' + name;
@@ -53,6 +54,9 @@ std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions
   }
   return hash;
 }
+
+// What it is made of: the bytes of each picture, 0 for one that can't be read.
+std::uint64_t source_of(const std::vector<std::uint64_t>& hashes) { return xxh3(std::as_bytes(std::span(hashes))); }
 
 // True: every picture of the shard has its checksum.
 bool reads_back(const Index& index, int threads) {
@@ -82,7 +86,7 @@ class Packer {
     for (i64 s = 0; s < report_.shards && report_.whole; ++s) {
       const i64 begin = s * options_.shard_images, end = std::min(set_.size(), begin + options_.shard_images);
       const std::uint64_t stamp = stamp_of(set_, begin, end, options_);
-      if (!keep(path(s), stamp, end - begin)) write(path(s), stamp, begin, end);
+      if (!keep(path(s), stamp, begin, end) && report_.whole) write(path(s), stamp, begin, end);
     }
     return std::move(report_);
   }
@@ -102,12 +106,13 @@ class Packer {
     std::error_code error;
     for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator(); it.increment(error)) {
       const std::string name = it->path().string();
-      check<ConfigError>(!name.ends_with(kPackEnding) || ours.contains(name), name, ": a shard of another set, or cut otherwise; remove it or pack into another folder");
+      check<ConfigError>(!name.ends_with(kPackEnding) || ours.contains(name), name,
+                         ": a shard of another set, or cut otherwise; remove it or pack into another folder");
     }
   }
 
-  // A shard of an earlier run that is whole. ConfigError: it is of something else. False: there is none, or a damaged one.
-  bool keep(const std::string& path, std::uint64_t stamp, i64 pictures) {
+  // A shard of an earlier run that is whole. ConfigError: it is of something else. False: there is none, or a damaged one, or it was stopped.
+  bool keep(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) return false;
     std::optional<Index> index;
@@ -119,7 +124,18 @@ class Packer {
       return false;
     }
     check<ConfigError>(index->stamp == stamp, path, ": was packed from other data or with other options; remove it or pack into another folder");
-    if (index->size() + static_cast<i64>(index->left_out.size()) != pictures || !reads_back(*index, options_.threads)) return false;
+    std::vector<std::uint64_t> hashes(static_cast<std::size_t>(end - begin));
+    report_.whole = for_each_sample(begin, end, options_.threads, [&](i64 i, std::vector<std::byte>& buffer) {
+      try {
+        hashes[static_cast<std::size_t>(i - begin)] = xxh3(set_.bytes(i, buffer));
+      } catch (const DataError&) {                         // it can't be read, and perhaps could not be then
+      }
+    }, [&](i64 done) { return tick_(begin + done); });
+    if (!report_.whole) return false;
+    check<ConfigError>(index->source == source_of(hashes), path,
+                       ": the pictures it was packed from have changed since; remove it, and it is packed anew, ",
+                       "or pack into another folder");
+    if (index->size() + static_cast<i64>(index->left_out.size()) != end - begin || !reads_back(*index, options_.threads)) return false;
     ++report_.kept_shards;
     count(*index, path);
     return true;
@@ -133,6 +149,7 @@ class Packer {
 
   void write(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
     PackWriter writer(path, set_.classes(), stamp);
+    std::vector<std::uint64_t> hashes(static_cast<std::size_t>(end - begin));
     struct Ready { std::vector<std::byte> bytes; std::string defect; };
     for (i64 from = begin; from < end; from += kAtOnce) {
       const i64 to = std::min(end, from + kAtOnce);
@@ -140,9 +157,11 @@ class Packer {
       report_.whole = for_each_sample(from, to, options_.threads, [&](i64 i, std::vector<std::byte>& buffer) {
         Ready& out = ready[static_cast<std::size_t>(i - from)];
         try {
-          out.bytes = prepared(set_.bytes(i, buffer), set_.name(i), options_);
+          const auto bytes = set_.bytes(i, buffer);
+          hashes[static_cast<std::size_t>(i - begin)] = xxh3(bytes);
+          out.bytes = prepared(bytes, set_.name(i), options_);
         } catch (const DataError& error) {
-          if (options_.strict) throw;
+          if (options_.strict) fail<DataError>(code::damaged_images, error.what(), ". Without --strict it is left out.");
           out.defect = error.what();
         }
       }, [&](i64 done) { return tick_(from + done); });
@@ -153,7 +172,7 @@ class Packer {
         else writer.leave_out(out.defect);
       }
     }
-    writer.close();
+    writer.close(source_of(hashes));
     const File file(path);
     FileReader reader(file);
     const Index index = index_packed(reader, path);

@@ -27,7 +27,8 @@ struct PackReport {
 
 // Writes FOLDER/NAME-00000-of-NNNNN.pack, NAME being the folder's own. The samples keep their order, the shards are the same bytes whatever the
 // number of threads. Each is decoded before it goes in; each shard is put in place whole and read back. tick(done): pictures, see work.h.
-// IoError: disk. ConfigError: the folder holds shards of something else. DataError: strict, or a set of raw pixels.
+// Shards that an earlier call finished stay, if they read back and their sources' bytes are what they were.
+// IoError: disk. ConfigError: the folder holds shards of something else, or of pictures that have changed. DataError: strict, or a set of raw pixels.
 PackReport pack(const Dataset&, const std::string& folder, const PackOptions&, FunctionRef<bool(i64)> tick);
 
 }  // namespace gossamer::data

@@ -2,6 +2,7 @@
 #include "gossamer/data/formats/packed.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,7 +27,7 @@ constexpr std::size_t kBuffer = std::size_t{1} << 20;
 
 struct Header {
   std::array<char, 8> magic = kMagic;
-  std::uint64_t version = kVersion, index_offset = 0, index_bytes = 0, index_hash = 0, samples = 0, reserved = 0;
+  std::uint64_t version = kVersion, index_offset = 0, index_bytes = 0, index_hash = 0, samples = 0, source = 0;
   std::uint64_t hash = 0;                                  // of what stands before it
 };
 static_assert(sizeof(Header) == 64);
@@ -34,7 +35,8 @@ static_assert(sizeof(Header) == 64);
 std::uint64_t hash_of(const Header& header) { return xxh3(std::as_bytes(std::span(&header, 1)).first(56)); }
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {
-  fail<IoError>(path, ": cannot ", what, ": ", std::strerror(error), error == ENOSPC ? " (free some space and start again: finished shards are kept)" : "");
+  fail<IoError>(path, ": cannot ", what, ": ", std::strerror(error),
+                error == ENOSPC ? " (free some space and start again: finished shards are kept)" : "");
 }
 
 void sync_folder(const std::string& path) {
@@ -58,13 +60,15 @@ Index index_packed(Reader& shard, const std::string& path) {
   check<DataError>(header.magic == kMagic, path, ": not a packed shard");
   check<DataError>(header.version == kVersion, path, ": a packed shard of version ", header.version, "; this program reads version ", kVersion);
   check<DataError>(header.hash == hash_of(header), path, ": damaged packed shard: the checksum of its header is wrong");
-  check<DataError>(header.index_bytes <= kMaxIndexBytes && header.index_offset <= shard.size() && header.index_bytes <= shard.size() - header.index_offset,
+  check<DataError>(header.index_bytes <= kMaxIndexBytes && header.index_offset <= shard.size() &&
+                       header.index_bytes <= shard.size() - header.index_offset,
                    path, ": damaged packed shard: its index lies outside the file. Was it cut off? Pack it again.");
   const auto bytes = shard.at(header.index_offset, static_cast<std::size_t>(header.index_bytes));
   check<DataError>(xxh3(bytes) == header.index_hash, path, ": damaged packed shard: the checksum of its index is wrong. Pack it again.");
   Index index = decode_index(bytes, path, header.index_offset);
   check<DataError>(index.wrapping == Wrapping::checked && static_cast<std::uint64_t>(index.size()) == header.samples, path,
                    ": damaged packed shard: its index is that of another file");
+  index.source = header.source;
   return index;
 }
 
@@ -73,9 +77,15 @@ PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes
   index_.wrapping = Wrapping::checked;
   index_.classes = classes;
   index_.stamp = stamp;
-  temporary_ = path_ + ".tmp-" + std::to_string(::getpid());
-  fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd_ < 0) fail_errno(temporary_, "create", errno);
+  temporary_ = path_ + ".tmp";
+  const int fd = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd < 0) fail_errno(temporary_, "create", errno);
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    ::close(fd);
+    fail<IoError>(temporary_, ": another process is writing this shard; wait for it or pack into another folder");
+  }
+  fd_ = fd;
+  if (::ftruncate(fd_, 0) != 0) fail_errno(temporary_, "empty", errno);
   const Header empty;
   write(&empty, sizeof empty);
 }
@@ -118,7 +128,7 @@ void PackWriter::add(const std::string& name, int label, std::span<const std::by
 
 void PackWriter::leave_out(std::string name_and_reason) { index_.left_out.push_back(std::move(name_and_reason)); }
 
-std::uint64_t PackWriter::close() {
+std::uint64_t PackWriter::close(std::uint64_t source) {
   const std::vector<std::byte> index = encode_index(index_);
   check<DataError>(index.size() <= kMaxIndexBytes, path_, ": too many images for one shard");
   Header header;
@@ -126,6 +136,7 @@ std::uint64_t PackWriter::close() {
   header.index_bytes = index.size();
   header.index_hash = xxh3(index);
   header.samples = static_cast<std::uint64_t>(index_.size());
+  header.source = source;
   header.hash = hash_of(header);
   write(index.data(), index.size());
   flush();

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 
 namespace gossamer::data {
@@ -209,8 +210,9 @@ bool looks_like_tar(std::span<const std::byte> start) {
 Members list_tar(Reader& archive, const std::string& path) {
   check<DataError>(archive.size() > 0, path, ": the file is empty; a tar of class/name.jpg was expected");
   const std::string_view start = text_of(archive.at(0, static_cast<std::size_t>(std::min<std::uint64_t>(archive.size(), 8))));
-  check<DataError>(!start.starts_with("\x1F\x8B") && !start.starts_with("BZh") && !start.starts_with("\xFD" "7zXZ") && !start.starts_with("\x28\xB5\x2F\xFD"),
-                   path, ": this archive is compressed; unpack it to a plain .tar first (pictures don't shrink, and plain ones are read in place)");
+  for (const char* compressed : {"\x1F\x8B", "BZh", "\xFD\x37zXZ", "\x28\xB5\x2F\xFD"})      // gzip, bzip2, xz, zstd
+    check<DataError>(!start.starts_with(compressed), code::not_understood, path,
+                     ": this archive is compressed; unpack it to a plain .tar first (pictures don't shrink, and plain ones are read in place)");
   check<DataError>(archive.size() >= kRecord, path, ": unreadable tar: only ", archive.size(), " bytes");
   Members members;
   Indexer(archive, path, members).run(0, archive.size(), "", 0);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/formats/sources.h"
@@ -32,11 +33,11 @@ Index index_tar_file(const std::string& path) {
     numbered += name.ends_with(".cls");
     described += name.ends_with(".json") || name.ends_with(".txt");
   });
-  check<DataError>(images > 0, path, ": no images: the archive holds ", members.size(), " files, none of them a picture by its name. ",
+  check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ", members.size(), " files, none of them a picture by its name. ",
                    "Wanted: members CLASS/NAME.jpg, or KEY.jpg with KEY.cls (WebDataset).");
   if (numbered >= images || (flat > 0 && numbered + described > 0)) return index_webdataset(reader, members, path);
   if (flat == images) return index_flat_tar(members, path);
-  check<DataError>(flat == 0, path, ": ", flat, " of ", images, " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
+  check<DataError>(flat == 0, code::not_understood, path, ": ", flat, " of ", images, " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain);
   members.names.each([&](i64 i, const std::string& name) {
     const auto k = static_cast<std::size_t>(i);

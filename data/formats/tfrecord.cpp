@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/hash.h"
@@ -16,6 +17,7 @@ namespace gossamer::data {
 namespace {
 
 constexpr std::uint64_t kHeader = 12, kFooter = 4;
+constexpr int kMaxFields = 100'000;                        // of an Example with all that is in it; ImageNet's have about a hundred
 constexpr std::size_t kMaxText = 4096;                     // longest key, synset or file name that is believed
 
 template <class T> T load(std::span<const std::byte> bytes) {
@@ -35,12 +37,15 @@ struct Field {
 // One message, field by field.
 class Message {
  public:
-  Message(Reader& reader, Range range, const std::string& name) : reader_(reader), at_(range.begin), end_(range.end), name_(name) {}
+  // fields: of the whole Example so far.
+  Message(Reader& reader, Range range, const std::string& name, int& fields)
+      : reader_(reader), at_(range.begin), end_(range.end), name_(name), fields_(fields) {}
 
   bool next(Field& field) {
     if (at_ == end_) return false;
     const std::uint64_t tag = varint();
     field.number = tag >> 3;
+    if (field.number == 0 || ++fields_ > kMaxFields) damaged();
     field.type = static_cast<int>(tag & 7);
     if (field.type == 0) field.value = varint();
     else if (field.type == 2) field.bytes = take(varint());
@@ -73,6 +78,7 @@ class Message {
   Reader& reader_;
   std::uint64_t at_, end_;
   const std::string& name_;
+  int& fields_;
 };
 
 struct Example {
@@ -95,10 +101,10 @@ class ExampleParser {
   ExampleParser(Reader& reader, const std::string& name) : reader_(reader), name_(name) {}
 
   Example parse(Range data) {
-    Message example(reader_, data, name_);
+    Message example(reader_, data, name_, fields_);
     for (Field features; example.next(features);) {
       if (features.number != 1 || features.type != 2) continue;
-      Message map(reader_, features.bytes, name_);
+      Message map(reader_, features.bytes, name_, fields_);
       for (Field entry; map.next(entry);)
         if (entry.number == 1 && entry.type == 2) add(entry.bytes);
     }
@@ -113,7 +119,7 @@ class ExampleParser {
   }
 
   void add(Range entry) {
-    Message message(reader_, entry, name_);
+    Message message(reader_, entry, name_, fields_);
     std::string key;
     Range feature;
     for (Field field; message.next(field);) {
@@ -143,17 +149,17 @@ class ExampleParser {
     return member(list, 1);
   }
   i64 int_value(Range feature) {
-    Message list(reader_, member(feature, 3), name_);
+    Message list(reader_, member(feature, 3), name_, fields_);
     for (Field field; list.next(field);) {
       if (field.number != 1) continue;
       if (field.type == 2 && field.bytes.end == field.bytes.begin) continue;
-      const std::uint64_t value = field.type == 0 ? field.value : field.type == 2 ? Message(reader_, field.bytes, name_).varint() : ~0ull;
+      const std::uint64_t value = field.type == 0 ? field.value : field.type == 2 ? Message(reader_, field.bytes, name_, fields_).varint() : ~0ull;
       return value > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) ? -1 : static_cast<i64>(value);
     }
     return -1;
   }
   Range member(Range message, std::uint64_t number) {
-    Message fields(reader_, message, name_);
+    Message fields(reader_, message, name_, fields_);
     for (Field field; fields.next(field);)
       if (field.number == number && field.type == 2) return field.bytes;
     return {};
@@ -161,6 +167,7 @@ class ExampleParser {
 
   Reader& reader_;
   const std::string& name_;
+  int fields_ = 0;
   Example found_;
 };
 
@@ -190,8 +197,9 @@ Index index_tfrecord(Reader& records, const std::string& path) {
       damaged(record, at, "cut off: it needs " + std::to_string(length) + " bytes, " + std::to_string(size - at - kHeader - kFooter) + " are left");
     const std::string name = path + ": record " + std::to_string(record);
     const Example example = ExampleParser(records, name).parse({at + kHeader, at + kHeader + length});
-    check<DataError>(example.image.end > 0, name, ": holds no image under the keys image/encoded, image, image_raw or jpeg");
-    check<DataError>(!example.synset.empty() || example.label >= 0, name, ": holds no label; wanted are image/class/synset, image/class/label or label");
+    check<DataError>(example.image.end > 0, code::not_understood, name, ": holds no image under the keys image/encoded, image, image_raw or jpeg");
+    check<DataError>(!example.synset.empty() || example.label >= 0, code::not_understood, name,
+                     ": holds no label; wanted are image/class/synset, image/class/label or label");
     if (!builder) {
       words = !example.synset.empty();
       naming = words ? Naming::words : example.label_rank == 0 ? Naming::tensorflow : Naming::numbers;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 
 namespace gossamer::data {
@@ -53,7 +54,8 @@ class Grouper {
       else if (name.ends_with(".txt")) sample_.txt = i;
     });
     flush();
-    check<DataError>(unlabelled_ == 0, path_, ": ", unlabelled_, " of ", images_, " images have no label, the first: ", first_unlabelled_,
+    check<DataError>(unlabelled_ == 0, code::no_truth, path_, ": ", unlabelled_, " of ", images_,
+                     " images have no label, the first: ", first_unlabelled_,
                      ". A WebDataset sample needs KEY.cls with a number beside KEY.jpg, or KEY.json with \"label\".");
     Index index = builder_.finish();
     index.naming = numbers_ ? Naming::numbers : Naming::words;

@@ -49,7 +49,8 @@ std::vector<int> parse_cpus(const std::string& text) {
     for (const int node : parse_list(text.substr(5), text)) {
       std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
       std::string list;
-      check<ConfigError>(static_cast<bool>(std::getline(file, list)) && !list.empty(), "cpus \"", text, "\": this machine tells of no CPUs of NUMA node ", node);
+      check<ConfigError>(static_cast<bool>(std::getline(file, list)) && !list.empty(), "cpus \"", text,
+                         "\": this machine tells of no CPUs of NUMA node ", node);
       const auto of_node = parse_list(list, list);
       out.insert(out.end(), of_node.begin(), of_node.end());
     }
@@ -71,12 +72,14 @@ void pin(std::thread::native_handle_type thread, const std::vector<int>& cpus) {
     list += (list.empty() ? "" : ",") + std::to_string(cpu);
   }
   const int error = pthread_setaffinity_np(thread, sizeof set, &set);
-  check<ConfigError>(error == 0, "loader: its threads can't run on CPUs ", list, ": ", std::generic_category().message(error), "; are they there, and allowed for this process?");
+  check<ConfigError>(error == 0, "loader: its threads can't run on CPUs ", list, ": ", std::generic_category().message(error),
+                     "; are they there, and allowed for this process?");
   // The system leaves out silently what is not allowed.
   cpu_set_t got;
   CPU_ZERO(&got);
   if (pthread_getaffinity_np(thread, sizeof got, &got) == 0)
-    check<ConfigError>(CPU_EQUAL(&set, &got), "loader: of the CPUs ", list, " this process may use ", CPU_COUNT(&got), "; name only those that it may use");
+    check<ConfigError>(CPU_EQUAL(&set, &got), "loader: of the CPUs ", list, " this process may use ", CPU_COUNT(&got),
+                       "; name only those that it may use");
 }
 
 // Not SCHED_IDLE: on a full machine such a thread can stand still for seconds with a lock of the whole process in its hands, and a process

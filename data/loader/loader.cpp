@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/loader/loader_job.h"
@@ -99,7 +100,8 @@ struct Loader::Impl {
   // --- work, without the lock ---
 
   [[noreturn]] static void give_up(i64 count, const std::string& first) {
-    fail<DataError>("loader: ", count, " images in a row are damaged, the first: ", first, ". Is the data set complete and the disk readable?");
+    fail<DataError>(code::damaged_images, count, " images in a row are damaged, the first: ", first,
+                    ". Is the data set complete and the disk readable?");
   }
   // A worker's part of a set may be a few images only: when those are damaged the set is not.
   i64 tries(const Job& job) const {
@@ -125,7 +127,7 @@ struct Loader::Impl {
       } catch (const DataError& error) {
         out.damaged.push_back({index, error.what()});
         if (options.strict)
-          fail<DataError>(error.what(), ". The run stops because damaged images are not allowed (strict); without it they are replaced.");
+          fail<DataError>(code::damaged_images, error.what(), ". The run stops (strict); else damaged images are replaced.");
         if (!options.replace_damaged) {
           out.absent = true;
           return;
@@ -384,9 +386,10 @@ Batch Loader::next() {
 }
 
 LoaderStats Loader::stats() const {
-  const std::scoped_lock lock(impl_->mutex);
-  const auto whole = [](const auto& job) { return job->done.load(std::memory_order_acquire) == job->count; };
-  return {impl_->images, static_cast<i64>(impl_->damaged.size()), impl_->wait_s, impl_->idle_s, static_cast<int>(std::ranges::count_if(impl_->jobs, whole))};
+  const Impl& s = *impl_;
+  const std::scoped_lock lock(s.mutex);
+  const auto ready = std::ranges::count_if(s.jobs, [](const auto& job) { return job->done.load(std::memory_order_acquire) == job->count; });
+  return {s.images, static_cast<i64>(s.damaged.size()), s.wait_s, s.idle_s, static_cast<int>(ready)};
 }
 
 std::vector<std::string> Loader::damaged() const {
