@@ -1,7 +1,7 @@
 // Fuzz target of what says which class an image has: the development kit's meta.mat, gzip, ids and map, Kaggle's table, WebDataset's JSON. Any bytes
 // give well-formed answers or a DataError.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/devkit.cpp
-//     data/{devkit,class_names,webdataset,index,names,files}.cpp -lz -o fuzz_devkit
+// sources: devkit class_names webdataset index names files
+// libraries: -lz
 #include <cstdlib>
 #include <string_view>
 

@@ -1,8 +1,6 @@
 // libFuzzer: the text of an edge list (graph file:PATH) through its parser, and what is accepted through all that is made of it. The first
 // byte is the number of workers.
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I<build>/include tests/fuzz/graph.cpp dist/graph/graph.cpp dist/graph/graph_file.cpp
-//     dist/graph/graph_shapes.cpp dist/graph/graph_constants.cpp dist/graph/sparse_laplacian.cpp dist/graph/translation.cpp dist/graph/linear_algebra.cpp dist/synchronous/rounds.cpp
-//     core/random.cpp -o fuzz_graph
+// sources: graph graph_file graph_shapes graph_constants sparse_laplacian translation linear_algebra rounds random
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

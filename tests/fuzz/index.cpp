@@ -1,7 +1,6 @@
 // Fuzz target of the index of packed shards and index files: any bytes give samples inside the file or a DataError, and what is accepted is written
 // and read back alike. Checksums are made right.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/index.cpp data/{index_file,packed,index,names,hash,files}.cpp
-//     core/{safetensors,safetensors_write,tensor,shape,memory,parallel,autograd,op_update,flat}.cpp -fopenmp=libgomp -o fuzz_index
+// sources: index_file packed index names hash files safetensors safetensors_write tensor shape memory parallel autograd op_update flat
 #include <cstdlib>
 #include <cstring>
 #include <vector>

@@ -1,6 +1,7 @@
 // Fuzz target of the image decoders: any bytes give a picture or a DataError; our Huffman decoder and libjpeg's agree, but for
 // codes that don't exist: libjpeg takes some of them for zeros.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/jpeg.cpp data/{image,jpeg,jpeg_huffman,png,image_other}.cpp -ljpeg -lpng -o fuzz_jpeg
+// sources: image jpeg jpeg_huffman png image_other
+// libraries: -ljpeg -lpng
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,7 @@
 // Fuzz target of the PNG decoder, checksums as libpng checks them: any bytes give a picture or a DataError, and a part of a picture is the
 // same part of the whole.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/png.cpp data/{image,jpeg,jpeg_huffman,png,image_other}.cpp -ljpeg -lpng -o fuzz_png
+// sources: image jpeg jpeg_huffman png image_other
+// libraries: -ljpeg -lpng
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

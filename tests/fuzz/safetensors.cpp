@@ -1,5 +1,5 @@
 // libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts is written and read back alike.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Ibuild/include -fopenmp=libgomp -o fuzz_safetensors tests/fuzz/safetensors.cpp core/{safetensors,safetensors_write,tensor,shape,memory,parallel,autograd,op_update,flat}.cpp && ./fuzz_safetensors -max_total_time=60 -max_len=2048
+// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update flat
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

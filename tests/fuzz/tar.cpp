@@ -1,6 +1,6 @@
 // Fuzz target of the tar index: any bytes give entries inside the archive or a DataError. Checksums are made right, or
 // nothing random would get past the first header.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/tar.cpp data/{tar,names,files}.cpp -o fuzz_tar
+// sources: tar names files
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

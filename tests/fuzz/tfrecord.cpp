@@ -1,6 +1,6 @@
 // Fuzz target of the TFRecord reader: any bytes give samples inside the file, whose image is inside their record, or a DataError. Checksums are made
 // right, or nothing random would get past the first length.
-//   clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address -I BUILD/include tests/fuzz/tfrecord.cpp data/{tfrecord,index,names,hash,files}.cpp -o fuzz_tfrecord
+// sources: tfrecord index names hash files
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -1,7 +1,6 @@
 // libFuzzer: bytes of a stranger through everything that reads them on the control connection: the greeting, and then the frames as a
 // connection reads them, one after the other.
-//   clang++ -std=c++20 -O1 -g -fsanitize=fuzzer,address,undefined -I<build>/include tests/fuzz/wire.cpp
-//     dist/link/wire.cpp dist/link/greeting.cpp dist/link/siphash.cpp -o fuzz_wire
+// sources: wire greeting siphash
 #include <algorithm>
 #include <array>
 #include <cmath>
