@@ -14,9 +14,12 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/loader/loader.h"
 #include "gossamer/data/codec/resize.h"
@@ -80,7 +83,8 @@ const std::array kKinds{
          }},
     Kind{"decode",
          [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
-           data::decode_rows(s.bytes, s.name, [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); }, [](const data::Rows&) {}, hand.image);
+           const auto box = [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); };
+           data::decode_rows(s.bytes, s.name, box, [](const data::Rows&) {}, hand.image);
          }},
     Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
            data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, hand.scratch, hand.out.data());
@@ -131,22 +135,27 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
   return sum;
 }
 
-// The whole way from the files on disk, by the loader: CPU time is that of the process.
-Rate measure_loader(std::shared_ptr<const data::Dataset> set, const Work& work, int threads, double seconds) {
+// The whole way from the files on disk, by the loader, to host memory or on to a device: CPU time is that of the process.
+Rate measure_loader(std::shared_ptr<const data::Dataset> set, const Work& work, int threads, double seconds, Device device) {
   data::LoaderOptions options;
   options.batch = std::min<i64>(64, set->size());
   options.size = work.recipe.size;
   options.augment = work.recipe.augment;
   options.threads = threads;
   options.background = false;
+  options.jpegs = work.recipe.jpegs;
   data::Loader loader(std::move(set), options);
-  loader.next();
+  const auto take = [&]() -> i64 {
+    const data::Batch b = loader.next();
+    if (!b.images.defined()) return 0;                         // the end of an epoch
+    if (!device.is_cpu()) b.images.to(device);                 // as a training step does
+    return b.images.shape(0);
+  };
+  take();
   Rate rate;
   const double cpu = cpu_now(CLOCK_PROCESS_CPUTIME_ID), wall = wall_now();
-  do {
-    const data::Batch b = loader.next();
-    if (b.images.defined()) rate.images += b.images.shape(0);      // else: the end of an epoch
-  } while (wall_now() - wall < seconds || rate.images == 0);
+  do rate.images += take(); while (wall_now() - wall < seconds || rate.images == 0);
+  if (!device.is_cpu()) cuda::current_stream(device).synchronize();
   rate.cpu_s = cpu_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   rate.wall_s = wall_now() - wall;
   return rate;
@@ -157,6 +166,7 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
   work.raw = set.raw();
   work.recipe.size = o.size;
   work.recipe.resize = o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
+  if (o.decoder == "nvjpeg") work.recipe.jpegs = data::open_nvjpeg(Device::cuda());
   work.recipe.augment = o.mode == "train" ? data::Augment::resized_crop_flip : data::Augment::none;
   const i64 count = std::min<i64>(set.size(), o.images);
   std::size_t held = 0;
@@ -181,7 +191,7 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
     work.other += work.raw.height == 0 && !is_jpeg(sample);
     work.samples.push_back(std::move(sample));
   }
-  check<DataError>(!work.samples.empty(), "bench data: no image of the set can be read");
+  check<DataError>(!work.samples.empty(), data::code::damaged_images, "bench data: no image of the set can be read");
   work.bytes /= static_cast<double>(work.samples.size());
   work.megapixels /= static_cast<double>(work.samples.size());
   return work;
@@ -193,9 +203,13 @@ struct Share { double huffman = 0, idct = 0, resize = 0; };
 
 int bench_data(const BenchDataOptions& o) {
   check<ConfigError>(o.mode == "train" || o.mode == "eval", "bench data: --mode ", o.mode, " is unknown; use train or eval");
-  const bool all = o.what == "all", loader = all || o.what == "loader";
-  check<ConfigError>(loader || std::ranges::any_of(kKinds, [&](const Kind& k) { return o.what == k.name; }), "bench data: --what ", o.what,
-                     " is unknown; use all, coefficients, entropy, decode, prepare or loader");
+  check<ConfigError>(o.decoder == "cpu" || o.decoder == "nvjpeg", "bench data: --decoder ", o.decoder, " is unknown; use cpu or nvjpeg");
+  const bool all = o.what == "all", loader = all || o.what == "loader", gpu = cuda::device_count() > 0,
+             to_device = o.what == "device" || (all && gpu);
+  check<ConfigError>(loader || to_device || std::ranges::any_of(kKinds, [&](const Kind& k) { return o.what == k.name; }),
+                     "bench data: --what ", o.what,
+                     " is unknown; use all, coefficients, entropy, decode, prepare, loader or device");
+  check<DeviceError>(gpu || !to_device, "bench data: --what device: ", cuda::why_none());
   check<ConfigError>(o.threads >= 1 && o.threads <= 1024 && o.size >= 1 && o.size <= 4096 && o.images >= 1 && o.seconds > 0,
                      "bench data: --threads goes from 1 to 1024, --size from 1 to 4096; --images and --seconds must be positive");
   const auto set = data::open(o.paths);
@@ -209,7 +223,7 @@ int bench_data(const BenchDataOptions& o) {
     if (possible && (all || o.what == k.name)) kinds.push_back(k);
   }
   // Short slices in turn: what else the machine does falls on all alike.
-  const double loader_s = loader ? o.seconds / (all ? 4 : 1) : 0;
+  const double loader_s = loader || to_device ? o.seconds / (all ? 4 : 1) : 0;
   const int rounds = std::max(1, static_cast<int>((o.seconds - loader_s) / (0.25 * static_cast<double>(std::max<std::size_t>(1, kinds.size())))));
   std::vector<Rate> rates(kinds.size());
   for (int round = 0; round < rounds; ++round)
@@ -219,7 +233,8 @@ int bench_data(const BenchDataOptions& o) {
       rates[k].cpu_s += r.cpu_s;
       rates[k].wall_s += r.wall_s;
     }
-  const Rate from_disk = loader ? measure_loader(set, work, o.threads, loader_s) : Rate{};
+  const Rate from_disk = loader ? measure_loader(set, work, o.threads, loader_s, Device::cpu()) : Rate{};
+  const Rate on_device = to_device ? measure_loader(set, work, o.threads, loader_s, Device::cuda()) : Rate{};
   const auto rate_of = [&](const std::string& name) {
     for (std::size_t k = 0; k < kinds.size(); ++k)
       if (kinds[k].name == name) return rates[k];
@@ -233,8 +248,9 @@ int bench_data(const BenchDataOptions& o) {
     share.idct = prepare.per_core() / decode.per_core() - share.huffman;
     share.resize = 1 - share.huffman - share.idct;
   }
-  const Rate& main = prepare.images ? prepare : kinds.empty() ? from_disk : rates[0];
-  const double rate = main.in_all(&main == &from_disk ? 1 : o.threads), cores_needed = o.gpu_rate > 0 ? o.gpu_rate / main.per_core() : 0;
+  const bool by_loader = kinds.empty();                    // its rate is already that of all threads
+  const Rate& main = prepare.images ? prepare : by_loader ? (loader ? from_disk : on_device) : rates[0];
+  const double rate = main.in_all(by_loader ? 1 : o.threads), cores_needed = o.gpu_rate > 0 ? o.gpu_rate / main.per_core() : 0;
 
   if (o.json) {
     JsonObject out;
@@ -243,7 +259,8 @@ int bench_data(const BenchDataOptions& o) {
     out.add("mean_bytes", work.bytes).add("mean_megapixels", work.megapixels);
     out.add("images_per_s", rate).add("images_per_s_per_core", main.per_core()).add("images_per_s_per_core_wall", main.per_core_wall());
     for (std::size_t k = 0; k < kinds.size(); ++k)
-      out.add(std::string(kinds[k].name) + "_per_s_per_core", rates[k].per_core()).add(std::string(kinds[k].name) + "_per_s_per_core_wall", rates[k].per_core_wall());
+      out.add(kinds[k].name + std::string("_per_s_per_core"), rates[k].per_core())
+          .add(kinds[k].name + std::string("_per_s_per_core_wall"), rates[k].per_core_wall());
     if (floor.images && prepare.images) out.add("gap_to_coefficients_percent", 100 * (1 - prepare.per_core() / floor.per_core()));
     if (shares) {
       JsonObject parts;
@@ -251,12 +268,15 @@ int bench_data(const BenchDataOptions& o) {
       out.raw("share", parts.str());
     }
     if (loader) out.add("loader_images_per_s", from_disk.per_core_wall()).add("loader_images_per_s_per_core", from_disk.per_core());
+    if (to_device) out.add("device_images_per_s", on_device.per_core_wall()).add("device_images_per_s_per_core", on_device.per_core());
+    else if (all) out.add("device_not_measured", cuda::why_none());
     if (o.gpu_rate > 0) out.add("gpu_rate", o.gpu_rate).add("cores_needed", cores_needed).add("starves", rate < o.gpu_rate);
     fmt::print("{}\n", out.str());
     return 0;
   }
-  fmt::print("{} files, {:.1f} KB and {:.3f} megapixels on average{}; {} to {} x {}, {} thread{}\n", work.samples.size(), work.bytes / 1e3, work.megapixels,
-             work.damaged ? fmt::format(" ({} damaged ones left out)", work.damaged) : "", o.mode, o.size, o.size, o.threads, o.threads == 1 ? "" : "s");
+  fmt::print("{} files, {:.1f} KB and {:.3f} megapixels on average{}; {} to {} x {}, {} thread{}\n", work.samples.size(), work.bytes / 1e3,
+             work.megapixels, work.damaged ? fmt::format(" ({} damaged ones left out)", work.damaged) : "", o.mode, o.size, o.size, o.threads,
+             o.threads == 1 ? "" : "s");
   fmt::print("{:<42}{:>14}{:>16}\n", "images/s per core, by", "CPU time", "wall time");
   const auto line = [](const char* text, const Rate& r) {
     if (r.images) fmt::print("  {:<40}{:>14.0f}{:>16.0f}\n", text, r.per_core(), r.per_core_wall());
@@ -265,13 +285,22 @@ int bench_data(const BenchDataOptions& o) {
   line("entropy decoding for the crop", entropy);
   line("decoding the crop", decode);
   line("to a finished u8 image", prepare);
-  if (from_disk.images) fmt::print("  {:<40}{:>14.0f}\n", "by the loader, from disk", from_disk.per_core());
-  if (shares) fmt::print("time: Huffman {:.0f} %, IDCT and colour {:.0f} %, resize {:.0f} %\n", 100 * share.huffman, 100 * share.idct, 100 * share.resize);
-  fmt::print("in all: {:.0f} images/s in memory", rate);
-  if (from_disk.images) fmt::print(", {:.0f} by the loader from disk", from_disk.per_core_wall());
+  const auto whole_way = [](const char* text, const Rate& r) {
+    if (r.images) fmt::print("  {:<40}{:>14.0f}\n", text, r.per_core());
+  };
+  whole_way("by the loader, from disk to host memory", from_disk);
+  whole_way("by the loader, from disk to the GPU", on_device);
+  if (shares)
+    fmt::print("time: Huffman {:.0f} %, IDCT and colour {:.0f} %, resize {:.0f} %\n", 100 * share.huffman, 100 * share.idct, 100 * share.resize);
+  fmt::print("in all, images/s:");
+  if (!kinds.empty()) fmt::print(" {:.0f} from memory", rate);
+  if (from_disk.images) fmt::print("{} {:.0f} by the loader from disk to host memory", kinds.empty() ? "" : ",", from_disk.per_core_wall());
+  if (on_device.images) fmt::print("{} {:.0f} to the GPU", from_disk.images ? "," : "", on_device.per_core_wall());
   fmt::print("\n");
+  if (all && !to_device) fmt::print("to a GPU: not measured: {}\n", cuda::why_none());
   if (o.gpu_rate > 0)
-    fmt::print("a GPU that takes {:.0f} images/s {}: it needs {:.1f} cores like these\n", o.gpu_rate, rate < o.gpu_rate ? "would starve" : "is fed", cores_needed);
+    fmt::print("a GPU that takes {:.0f} images/s {}: it needs {:.1f} cores like these\n", o.gpu_rate, rate < o.gpu_rate ? "would starve" : "is fed",
+               cores_needed);
   return 0;
 }
 

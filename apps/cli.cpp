@@ -221,7 +221,8 @@ int parse_and_run(int argc, char** argv) {
   CLI::App* bench_data_app = bench_app->add_subcommand("data", "Images a second that a core decodes and augments: gossamer bench data PATH");
   bench_data_app->add_option("paths", data_options.paths, "what data.train may be")->required();
   bench_data_app->add_option("--mode", data_options.mode, "train: random resized crop, flip; eval: shorter side, centre crop");
-  bench_data_app->add_option("--what", data_options.what, "all, or one of coefficients, entropy, decode, prepare, loader");
+  bench_data_app->add_option("--what", data_options.what, "all, or one of coefficients, entropy, decode, prepare, loader, device");
+  bench_data_app->add_option("--decoder", data_options.decoder, "of JPEG files: cpu, or nvjpeg (the hardware decoder of a GPU)");
   bench_data_app->add_option("--size", data_options.size, "side of the images that come out");
   bench_data_app->add_option("--threads", data_options.threads, "");
   bench_data_app->add_option("--seconds", data_options.seconds, "for all measurements together");

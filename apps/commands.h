@@ -122,11 +122,13 @@ struct BenchStepOptions {
 };
 int bench_step(const BenchStepOptions&);
 
-// Times what one core does with the images of a data set: entropy decoding alone, decoding, decoding and augmenting, the loader.
+// Times what one core does with the images of a data set: entropy decoding alone, decoding, decoding and augmenting, the loader, the loader and
+// the copy to a GPU.
 struct BenchDataOptions {
   std::vector<std::string> paths;
   std::string mode = "train";           // train (random resized crop, flip) | eval (shorter side, centre crop)
-  std::string what = "all";             // all, or one of coefficients, entropy, decode, prepare, loader
+  std::string what = "all";             // all, or one of coefficients, entropy, decode, prepare, loader, device (a GPU)
+  std::string decoder = "cpu";          // cpu | nvjpeg: of `prepare`, `loader` and `device`
   int size = 224, threads = 1;
   double seconds = 8;                   // for all measurements together
   int images = 2000;                    // at most so many are held in memory

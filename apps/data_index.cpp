@@ -34,8 +34,8 @@ int data_index(const DataIndexCommand& command) {
   if (command.json) {
     fmt::print("{}\n", JsonObject().add("files", done).add("images", images).add("index_bytes", bytes).add("seconds", progress.seconds()).str());
   } else {
-    fmt::print("{} files with {} images indexed in {:.2f} s: {:.1f} MB as FILE{}\n", done, images, progress.seconds(), static_cast<double>(bytes) / 1e6,
-               data::kIndexEnding);
+    fmt::print("{} files with {} images indexed in {:.2f} s: {:.1f} MB as FILE{}\n", done, images, progress.seconds(),
+               static_cast<double>(bytes) / 1e6, data::kIndexEnding);
     if (done == 0 && others > 0) fmt::print("folders of images and packed shards need no index\n");
   }
   return 0;

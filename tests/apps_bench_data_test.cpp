@@ -40,9 +40,20 @@ TEST_F(BenchData, LeavesDamagedFilesOutAndCountsThem) {
   EXPECT_EQ(Json::parse(r.out)["files"], 95);
 }
 
+TEST_F(BenchData, MeasuresTheWayToAGpuOrSaysWhyNot) {
+  const Result all = run({"bench", "data", "s/train", "--size", "32", "--seconds", "0.1"}, {"CUDA_VISIBLE_DEVICES="});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("to a GPU: not measured: "));
+  const Result device = run({"bench", "data", "s/train", "--what", "device"}, {"CUDA_VISIBLE_DEVICES="});
+  EXPECT_EQ(device.code, 4);
+  EXPECT_THAT(device.err, HasSubstr("bench data: --what device: "));
+  const Result loader = run({"bench", "data", "s/train", "--size", "32", "--what", "loader", "--seconds", "0.1"});
+  EXPECT_THAT(loader.out, HasSubstr("by the loader from disk to host memory"));
+}
+
 TEST_F(BenchData, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(run({"bench", "data", "s/train", "--mode", "test"}).err, HasSubstr("use train or eval"));
-  EXPECT_THAT(run({"bench", "data", "s/train", "--what", "sleep"}).err, HasSubstr("coefficients, entropy, decode, prepare or loader"));
+  EXPECT_THAT(run({"bench", "data", "s/train", "--what", "sleep"}).err, HasSubstr("coefficients, entropy, decode, prepare, loader or device"));
   EXPECT_THAT(run({"bench", "data", "nowhere"}).err, HasSubstr("nowhere"));
   EXPECT_EQ(run({"bench", "data", "s/train", "--threads", "0"}).code, 2);
 }

@@ -89,7 +89,8 @@ struct Planes {
     for (int i = 0; i < kCount; ++i) {
       const int x = r[i], y = g[i], z = b[i], top = std::max(x, std::max(y, z)), low = std::min(x, std::min(y, z));
       const float range = static_cast<float>(std::max(top - low, 1)), part = range / static_cast<float>(std::max(top, 1));
-      const float rc = static_cast<float>(top - r[i]) / range, gc = static_cast<float>(top - g[i]) / range, bc = static_cast<float>(top - b[i]) / range;
+      const float rc = static_cast<float>(top - r[i]) / range, gc = static_cast<float>(top - g[i]) / range,
+                  bc = static_cast<float>(top - b[i]) / range;
       const auto from_green = static_cast<float>(2.0 + static_cast<double>(rc) - static_cast<double>(bc));
       const auto from_blue = static_cast<float>(4.0 + static_cast<double>(gc) - static_cast<double>(rc));
       const float from_red = bc - gc, from_others = g[i] == top ? from_green : from_blue, sixths = r[i] == top ? from_red : from_others;
@@ -107,7 +108,8 @@ struct Planes {
       const double at = static_cast<double>(h[i]) * 6.0 / 255.0, top = v[i];
       const int sixth = static_cast<int>(at);
       const auto rest = static_cast<float>(at - sixth), part = static_cast<float>(static_cast<double>(s[i]) / 255.0);
-      const int p = static_cast<int>(top * (1.0 - static_cast<double>(part)) + 0.5), q = static_cast<int>(top * (1.0 - static_cast<double>(part * rest)) + 0.5);
+      const int p = static_cast<int>(top * (1.0 - static_cast<double>(part)) + 0.5),
+                q = static_cast<int>(top * (1.0 - static_cast<double>(part * rest)) + 0.5);
       const int t = static_cast<int>(top * (1.0 - static_cast<double>(part) * (1.0 - static_cast<double>(rest))) + 0.5), k = sixth == 6 ? 0 : sixth;
       r[i] = k == 0 || k == 5 ? v[i] : k == 1 ? q : k == 4 ? t : p;
       g[i] = k == 1 || k == 2 ? v[i] : k == 0 ? t : k == 3 ? q : p;
@@ -159,7 +161,8 @@ void sharpness(Pixels p, double factor, std::vector<std::uint8_t>& scratch) {
     const std::uint8_t *above = here - row, *below = here + row;
     std::uint8_t* out = p.data + static_cast<std::size_t>(y) * row;
     for (std::size_t i = 3; i + 3 < row; ++i) {
-      const auto sum = static_cast<std::uint16_t>(above[i - 3] + above[i] + above[i + 3] + here[i - 3] + 5 * here[i] + here[i + 3] + below[i - 3] + below[i] + below[i + 3]);
+      const auto sum = static_cast<std::uint16_t>(above[i - 3] + above[i] + above[i + 3] + here[i - 3] + 5 * here[i] +
+                                                  here[i + 3] + below[i - 3] + below[i] + below[i + 3]);
       out[i] = blend(static_cast<std::uint16_t>(2 * sum + 13) / 26, here[i], f);
     }
   }

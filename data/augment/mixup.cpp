@@ -45,7 +45,8 @@ MixPlan draw_mix(const MixOptions& o, int height, int width, Rng& rng) {
   const int x = static_cast<int>(rng.below(static_cast<std::uint32_t>(width))), y = static_cast<int>(rng.below(static_cast<std::uint32_t>(height)));
   const double half = 0.5 * std::sqrt(1 - lambda);
   const int reach_x = static_cast<int>(half * width), reach_y = static_cast<int>(half * height);
-  const int left = std::max(x - reach_x, 0), right = std::min(x + reach_x, width), top = std::max(y - reach_y, 0), bottom = std::min(y + reach_y, height);
+  const int left = std::max(x - reach_x, 0), right = std::min(x + reach_x, width), top = std::max(y - reach_y, 0),
+            bottom = std::min(y + reach_y, height);
   const double cut_away = static_cast<double>(right - left) * (bottom - top) / (static_cast<double>(width) * height);
   return {1 - cut_away, {1, 0, static_cast<float>(top), static_cast<float>(bottom), static_cast<float>(left), static_cast<float>(right)}};
 }

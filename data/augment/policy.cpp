@@ -166,7 +166,8 @@ PixelStep parse_pixel_step(const std::string& text) {
       if (i >= words.size()) break;
       const std::string& word = words[i++];
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), *v);
-      check<ConfigError>(error == std::errc() && end == word.data() + word.size() && std::isfinite(*v), "augmentation \"", text, "\": \"", word, "\" is no number");
+      check<ConfigError>(error == std::errc() && end == word.data() + word.size() && std::isfinite(*v), "augmentation \"", text,
+                         "\": \"", word, "\" is no number");
     }
   };
   const auto whole = [&](double v) {
@@ -190,7 +191,8 @@ PixelStep parse_pixel_step(const std::string& text) {
     numbers({&e.probability, &e.min_area, &e.max_area});
     step = e;
   } else {
-    fail<ConfigError>("augmentation \"", text, "\" is unknown; use colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
+    fail<ConfigError>("augmentation \"", text,
+                      "\" is unknown; use colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
   }
   check_step(step);
   return step;
