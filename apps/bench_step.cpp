@@ -1,7 +1,6 @@
 // `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of inference, on synthetic images or fed by the
 // loader.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/devices.h"
 #include "gossamer/apps/evaluate.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/autograd.h"
@@ -89,15 +89,6 @@ class Feed {
   i64 classes_ = 0;
   std::unique_ptr<data::Loader> loader_;
 };
-
-Device device_of(const std::string& name) {
-  if (name == "cpu") return Device::cpu();
-  int index = 0;
-  const char* const end = name.data() + name.size();
-  const bool numbered = name.starts_with("cuda:") && name.size() > 5 && std::from_chars(name.data() + 5, end, index).ptr == end;
-  check<ConfigError>(name == "cuda" || numbered, "bench step: --device ", name, " is unknown; use cpu, cuda or cuda:N");
-  return Device::cuda(index);
-}
 
 struct Times {
   std::vector<double> each, cpu;           // seconds a step; CPU time of all threads

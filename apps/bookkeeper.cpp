@@ -39,9 +39,23 @@ void Bookkeeper::before_step() {
   if (steps_ == window[1] + 1) trace::stop();
 }
 
-void Bookkeeper::after_step(double loss, double learning_rate) {
-  smooth_loss_ = steps_ == 0 ? loss : 0.95 * smooth_loss_ + 0.05 * loss;
-  loss_sum_ += loss;
+void Bookkeeper::before_update(double learning_rate) {
+  ++unseen_;
+  if (losses->at_hand() || since_log_ + 1 >= w_.config.run.log_every) look(learning_rate);
+}
+
+void Bookkeeper::look(double learning_rate) {
+  if (unseen_ == 0) return;
+  const double sum = losses->take(), loss = sum / static_cast<double>(unseen_);
+  check(std::isfinite(loss), "the loss is ", loss, unseen_ > 1 ? " in the steps up to " : " at step ", steps_, " of worker ", w_.place.rank,
+        " (learning rate ", learning_rate, "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help");
+  const double kept = std::pow(0.95, static_cast<double>(unseen_));
+  smooth_loss_ = steps_ < unseen_ ? loss : kept * smooth_loss_ + (1 - kept) * loss;
+  loss_sum_ += sum;
+  unseen_ = 0;
+}
+
+void Bookkeeper::after_step(double learning_rate) {
   ++steps_, ++since_log_;
   const double seen = w_.method->samples_seen();
   if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
@@ -59,6 +73,7 @@ void Bookkeeper::after_step(double loss, double learning_rate) {
 
 void Bookkeeper::last(double learning_rate) {
   const double seen = w_.method->samples_seen();
+  look(learning_rate);
   if (w_.method->done()) measure_consensus(INFINITY);      // those that its estimate has jumped over: the others wait there
   if (since_log_ > 0) log_step(seen, learning_rate);
   if (steps_ > 0) show(seen, learning_rate, true);

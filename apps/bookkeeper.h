@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "gossamer/apps/loss_sum.h"
 #include "gossamer/apps/worker.h"
 
 namespace gossamer::apps {
@@ -11,13 +12,16 @@ namespace gossamer::apps {
 class Bookkeeper {
  public:
   explicit Bookkeeper(Worker&);
+  LossSum* losses = nullptr;                         // of the loop; looked at when that costs nothing, or a line is due
   void before_step();
-  void after_step(double loss, double learning_rate);
+  void before_update(double learning_rate);          // Error if the losses are no numbers
+  void after_step(double learning_rate);
   void last(double learning_rate);
   void save(const std::string& label);               // a checkpoint
 
  private:
   using Clock = std::chrono::steady_clock;
+  void look(double learning_rate);
   double next(double every_epochs) const;            // the first multiple after the start, in samples
   void log_step(double seen, double learning_rate);
   void to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
@@ -28,7 +32,7 @@ class Bookkeeper {
   Worker& w_;
   double epoch_, eval_, save_, measure_;
   double loss_sum_ = 0, smooth_loss_ = 0;
-  i64 steps_ = 0, since_log_ = 0;
+  i64 steps_ = 0, since_log_ = 0, unseen_ = 0;       // unseen: steps whose loss nobody has looked at
   dist::MethodStats logged_;
   Clock::time_point logged_at_ = Clock::now();
   double logged_samples_;

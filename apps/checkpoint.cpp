@@ -79,11 +79,12 @@ ResumePoint look_at(const fs::path& folder) {
 // Values and buffers become the mean of the files; a variance becomes that of all workers' activations together, as at a run's end:
 // the mean of v + m^2 minus the square of the mean of m.
 void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
-  Tensor values = params.values(), buffers = params.buffers();
+  Tensor values = params.values().to(Device::cpu()), buffers = params.buffers().to(Device::cpu());      // themselves, unless they are on a GPU
   values.zero();
   buffers.zero();
   std::vector<NamedTensor> targets = params.windows(values);
-  for (NamedTensor& b : params.buffer_windows()) targets.push_back(b);
+  for (const FlatParams::Entry& e : params.buffer_entries())
+    targets.push_back({e.name, buffers.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
   const auto mean_of = [](const std::string& name) {
     return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string();
   };
@@ -113,6 +114,9 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
         const auto to = target.tensor.span<float>();
         for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::max(0.0f, to[i] - m[i] * m[i]);
       }
+  if (params.values().device().is_cpu()) return;
+  Tensor(params.values()).copy_from(values);
+  Tensor(params.buffers()).copy_from(buffers);
 }
 
 }  // namespace
@@ -120,7 +124,8 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
 void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world, TrainState state, const Position& at, i64 keep) {
   std::vector<NamedTensor> copies;
   state.method.quiesce([&] {
-    for (const NamedTensor& t : windows(state)) copies.push_back({t.name, t.tensor.clone()});
+    for (const NamedTensor& t : windows(state))
+      copies.push_back({t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
   });
   const fs::path folder = run_folder / "checkpoints" / label;
   std::error_code error;

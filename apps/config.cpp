@@ -10,6 +10,7 @@
 
 #include <toml++/toml.h>
 
+#include "gossamer/apps/devices.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/loader/affinity.h"
@@ -295,6 +296,9 @@ void validate(const Config& c, int workers, int per_machine) {
   one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
   one_of("train.quota", c.train.quota, {"poisson", "exact"});
   one_of("train.dtype", c.train.dtype, {"f32", "bf16"});
+  named("train.device", [&] { check_device_name(c.train.device); });
+  one_of("train.cuda_graph", c.train.cuda_graph, {"auto", "on", "off"});
+  require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
   require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
   require(c.train.consensus_factor >= 0 && c.train.consensus_factor <= 1, "train.consensus_factor", "0 to 1");
   require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb", "above 0, at most 4096");

@@ -27,6 +27,7 @@ struct Config {
     std::string method = "a2cid2", graph = "ring", dtype = "f32", pairing = "handshake", quota = "poisson";
     double rate = 1, epochs = 12;
     i64 batch = 32, seed = 0, bn_batches = 20;
+    std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads;
     bool overlap = true;
     double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
@@ -100,6 +101,9 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");
   f("train.seed", c.train.seed, "of initial values, order and augmentation");
   f("train.dtype", c.train.dtype, "f32 | bf16: type in which layers compute; the master copy is f32");
+  f("train.device", c.train.device, "auto | cpu | cuda | cuda:N; cuda: a GPU for each worker of a machine; auto: that, where there is a GPU");
+  f("train.cuda_graph", c.train.cuda_graph, "forward and backward as one recorded CUDA graph: auto | on (an error where that is not possible) | off");
+  f("train.plans", c.train.plans, "file of measured convolution plans of a GPU; auto: gossamer/plans.json in the user's cache folder; none: no file");
   f("train.threads", c.train.threads, "compute threads of each worker; auto: cores / workers on this machine");
   f("train.bn_batches", c.train.bn_batches, "batches per worker over which batch norm is re-estimated at the end; 0: merge the workers' statistics");
   f("train.overlap", c.train.overlap, "dpsgd, sgp: hide an exchange behind the next step (AWC); false: wait for it (ATC)");

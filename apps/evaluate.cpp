@@ -34,7 +34,7 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 }  // namespace
 
-Tensor Pictures::operator()(const Tensor& images) const { return normalize(images, mean, std, dtype); }
+Tensor Pictures::operator()(const Tensor& images) const { return normalize(images.to(device), mean, std, dtype); }
 
 Pictures pictures(const Config& c) {
   Pictures p;
@@ -111,11 +111,12 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
     const data::Batch batch = loader.next();
     if (!batch.images.defined()) break;
     const Tensor logits = net(prepare(batch.images));
+    const Tensor labels = batch.labels.to(prepare.device);
     const auto n = static_cast<double>(batch.images.shape(0));
     counts.images += n;
-    counts.loss += n * cross_entropy(logits, batch.labels).item();
-    counts.top1 += static_cast<double>(count_top_k(logits, batch.labels, 1));
-    counts.top5 += static_cast<double>(count_top_k(logits, batch.labels, k));
+    counts.loss += n * cross_entropy(logits, labels).item();
+    counts.top1 += static_cast<double>(count_top_k(logits, labels, 1));
+    counts.top5 += static_cast<double>(count_top_k(logits, labels, k));
   }
   net.train(was_training);
   if (damaged) *damaged = loader.damaged();

@@ -20,7 +20,8 @@ struct Pictures {
   int train_size = 32;                            // side in training, at most
   std::array<float, 3> mean{}, std{};
   DType dtype = DType::f32;
-  Tensor operator()(const Tensor& images) const;  // u8 [N, size, size, 3] -> normalized
+  Device device{};                                // where the model computes
+  Tensor operator()(const Tensor& images) const;  // u8 [N, size, size, 3] anywhere -> normalized, there
 };
 Pictures pictures(const Config&);
 

@@ -128,7 +128,7 @@ class Finish {
     tally_.set(Tally::images, static_cast<double>(data.images));
     tally_.set(Tally::damaged, static_cast<double>(damaged_.size()));
     tally_.set(Tally::wall_s, w_.wall_s);
-    tally_.set(Tally::peak_bytes, static_cast<double>(memory_stats().peak));
+    tally_.set(Tally::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
     tally_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
   }

@@ -8,9 +8,9 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/bookkeeper.h"
+#include "gossamer/apps/gradient_step.h"
 #include "gossamer/apps/stop.h"
 #include "gossamer/apps/supervisor.h"
-#include "gossamer/apps/training_loss.h"
 #include "gossamer/apps/worker.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
@@ -21,9 +21,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
+// A recorded graph is for GPUs; elsewhere auto means off.
+StepGraph::Options graph_options(Worker& w) {
+  return {.mode = w.device.is_cpu() ? StepGraph::Mode::off : StepGraph::mode_of(w.config.train.cuda_graph),
+          .record = cuda_recorder(w.device),
+          .counters = {},
+          .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }};
+}
+
 // The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in the background.
 void train_loop(Worker& w, Bookkeeper& book) {
-  const TrainingLoss loss_of(w.config, w.place.rank);
+  GradientStep gradient({.net = *w.net, .params = *w.params, .prepare = w.prepare, .loss_of = TrainingLoss(w.config, w.place.rank),
+                         .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
+                        graph_options(w));
+  book.losses = &gradient.losses();
   double learning_rate = 0;
   i64 step = 0;
   w.net->train();
@@ -40,31 +51,21 @@ void train_loop(Worker& w, Bookkeeper& book) {
       w.at = {w.at.samples, w.at.epoch + 1, 0};
       continue;
     }
-    Tensor loss;
-    {
-      const trace::Scope forward("forward");
-      loss = loss_of(*w.net, w.prepare(batch.images), batch.labels, w.at);
-    }
-    {
-      const trace::Scope backward("backward");
-      w.params->zero_grad();
-      w.method->prepare(w.schedule(w.method->samples_seen()));
-      loss.backward();
-    }
-    const float value = loss.item();
-    check(std::isfinite(value), "the loss is ", value, " at step ", step, " of worker ", w.place.rank, " (learning rate ", learning_rate,
-          "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help");
+    gradient.compute(batch, w.at);
+    book.before_update(learning_rate);
     learning_rate = w.schedule(w.method->samples_seen());
     if (w.injector) w.injector->before_step(step);
     {
       const trace::Scope update("update");
       w.method->step(learning_rate);
     }
+    gradient.step_ends();
     ++w.at.step, ++step;
-    book.after_step(value, learning_rate);
+    book.after_step(learning_rate);
     if (w.injector) w.injector->after_step();
   }
   book.last(learning_rate);
+  book.losses = nullptr;
 }
 
 int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place, const std::optional<ResumePoint>& resume) {

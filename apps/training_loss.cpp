@@ -1,7 +1,7 @@
 // See training_loss.h.
 #include "gossamer/apps/training_loss.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "gossamer/core/ops.h"
 #include "gossamer/data/mix.h"
@@ -24,16 +24,23 @@ TrainingLoss::TrainingLoss(const Config& c, int rank)
     : mix_{c.train.mixup, c.train.cutmix}, smoothing_(static_cast<float>(c.optim.label_smoothing)), seed_(static_cast<std::uint64_t>(c.train.seed)),
       rank_(static_cast<std::uint64_t>(rank)) {}
 
-Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels, const Position& at) const {
+TrainingLoss::Numbers TrainingLoss::draw(int height, int width, const Position& at) const {
+  if (!mix_.on()) return {};
+  Rng rng(data::mix(seed_, data::mix(static_cast<std::uint64_t>(at.epoch), rank_)), data::mix(static_cast<std::uint64_t>(at.step), 0x6d6978 /* "mix" */));
+  const data::MixPlan plan = data::draw_mix(mix_, height, width, rng);
+  Numbers out{};
+  std::ranges::copy(plan.plan, out.begin());
+  const float own = static_cast<float>(plan.own);
+  out[6] = own, out[7] = 1 - own;
+  return out;
+}
+
+Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels, const Tensor& mix) const {
   const CrossEntropyOptions options{.label_smoothing = smoothing_};
   if (!mix_.on()) return cross_entropy(net(images), labels, options);
-  Rng rng(data::mix(seed_, data::mix(static_cast<std::uint64_t>(at.epoch), rank_)), data::mix(static_cast<std::uint64_t>(at.step), 0x6d6978 /* "mix" */));
-  const data::MixPlan plan = data::draw_mix(mix_, static_cast<int>(images.shape(1)), static_cast<int>(images.shape(2)), rng);
-  const auto there = [&](std::span<const float> values) { return Tensor::from(values, {static_cast<i64>(values.size())}).to(images.device()); };
-  const Tensor logits = net(mix_batch(images, there(plan.plan)));
+  const Tensor logits = net(mix_batch(images, mix.slice(0, 6)));
   // Cross entropy is linear in its target, so two of them are exactly the one with mixed labels.
-  const float own = static_cast<float>(plan.own), other = 1 - own;
-  return add(mul(cross_entropy(logits, labels, options), there({&own, 1})), mul(cross_entropy(logits, neighbours(labels), options), there({&other, 1})));
+  return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)), mul(cross_entropy(logits, neighbours(labels), options), mix.slice(7, 8)));
 }
 
 }  // namespace gossamer::apps

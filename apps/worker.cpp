@@ -6,9 +6,12 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/devices.h"
 #include "gossamer/apps/rank_table.h"
 #include "gossamer/apps/stop.h"
 #include "gossamer/apps/trace_merge.h"
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/data/errors.h"
@@ -25,7 +28,7 @@ constexpr int kDryRunSteps = 20;
 
 bool shares_epochs(const Config& c) { return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true"; }
 
-data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dist::LaunchInfo& place) {
+data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dist::LaunchInfo& place, Device device) {
   const std::string crop = c.data.augment[0] == "auto" ? (p.train_size <= 64 ? "pad-crop-flip" : "resized-crop-flip") : c.data.augment[0];
   data::LoaderOptions o{.batch = c.train.batch,
                         .size = p.train_size,
@@ -38,6 +41,7 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dis
                         .shard = shares_epochs(c),
                         .seed = static_cast<std::uint64_t>(c.train.seed),
                         .strict = c.data.strict_images,
+                        .pinned = !device.is_cpu(),
                         // With a core for everybody nobody has to give way, and other programs can't starve the data threads.
                         .background = place.local_size * (compute_threads_for(c, place.local_size) + data_threads_for(c, place.local_size)) > cores()};
   for (std::size_t i = 1; i < c.data.augment.size(); ++i) {
@@ -88,6 +92,18 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   return o;
 }
 
+// The GPU of this worker, or the CPU. What this device can't do is said before anything is set up.
+Device device_for(const Config& c, const dist::LaunchInfo& place) {
+  const Device device = device_of(c.train.device, place.local_rank);
+  check<ConfigError>(c.train.cuda_graph != "on" || !device.is_cpu(), "train.cuda_graph=on is for a GPU, and this worker computes on the CPU; use auto");
+  if (device.is_cpu()) return device;
+  check<ConfigError>(place.size == 1 || !dist::method_is_synchronous(c.train.method), "train.method=", c.train.method,
+                     " exchanges between CPUs only; on GPUs use a2cid2, adpsgd or allreduce, or train.device=cpu");
+  check<ConfigError>(c.run.record.empty() && c.run.replay.empty(), "run.record and run.replay are for CPUs; use train.device=cpu");
+  configure_cuda({.plan_file = plan_file(c.train.plans)});
+  return device;
+}
+
 std::string joined(const std::vector<std::string>& list) { return list.size() == 1 ? list[0] : fmt::format("{} (+{} more)", list[0], list.size() - 1); }
 
 }  // namespace
@@ -115,7 +131,8 @@ DataSets open_data(const Config& c, int workers) {
 }
 
 Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& where, const std::optional<ResumePoint>& resume)
-    : config(std::move(given)), command(how), place(where), folder(how.dry_run ? "" : config.run_folder(), where.rank),
+    : config(std::move(given)), command(how), place(where), device(device_for(config, where)),
+      folder(how.dry_run ? "" : config.run_folder(), where.rank),
       board(config.run.tensorboard ? folder.path() : ""), progress(how.json ? stderr : stdout, where.rank != 0) {
   set_compute_threads(compute_threads_for(config, place.local_size));
   trace::name_thread("train");
@@ -124,6 +141,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   train_set = sets.train;
   val_set = sets.val;
   prepare = pictures(config);
+  prepare.device = device;
   const auto epoch = static_cast<double>(train_set->size());
   total_samples = command.dry_run ? static_cast<double>(kDryRunSteps * config.train.batch * place.size) : config.train.epochs * epoch;
   schedule = make_run_schedule(config, place.size, config.train.epochs * epoch, epoch);
@@ -131,6 +149,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   const auto seed = static_cast<std::uint64_t>(config.train.seed);
   const int classes = config.classes_or(static_cast<i64>(train_set->classes().size()));
   net = models::make(config.model.name, {.classes = classes, .seed = seed});
+  net->to(device);
   // Exchanges beside the computation change the master values at any moment: the layers then need a copy of their own.
   const bool beside = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
   params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside});
@@ -151,16 +170,15 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
-  if (place.size > 1 && !params->values().device().is_cpu())
-    options.carrier = dist::gpu_carriers(params->values().device(), {.transport = config.dist.transport, .wire = config.dist.wire, .ctas = static_cast<int>(config.dist.nccl_ctas),
+  if (place.size > 1 && !device.is_cpu())
+    options.carrier = dist::gpu_carriers(device, {.transport = config.dist.transport, .wire = config.dist.wire, .ctas = static_cast<int>(config.dist.nccl_ctas),
                                          .log = [this](const std::string& line) { progress.note("gpu      " + line); }});
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
-  data::LoaderOptions loading = loader_options(config, prepare, place);
+  data::LoaderOptions loading = loader_options(config, prepare, place, device);
   if (config.data.decoder == "nvjpeg") {
-    const Device device = params->values().device();
     loading.jpegs = data::open_nvjpeg(device.is_cpu() ? Device::cuda() : device);
     progress.note("data     JPEG files to train on are decoded by " + loading.jpegs->name() + "; what it can't read, and evaluation, by the CPU");
   }
@@ -179,6 +197,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}", joined(config.data.train), train_set->size(), val_set->size(),
                             train_set->classes().size(), prepare.train_size, prepare.train_size));
   progress.note(fmt::format("model    {}: {} parameters, {}", config.model.name, params->parameter_count(), config.train.dtype));
+  if (!device.is_cpu()) progress.note(fmt::format("device   cuda:{}, {}", device.index, cuda::properties(device).name));
   if (place.size > 1) {
     const dist::GraphConstants k = dist::constants(graph);
     progress.note(fmt::format("workers  {} ({}), {} on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}, {} compute thread(s) each", place.size,

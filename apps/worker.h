@@ -37,6 +37,7 @@ struct Worker {
   const Config config;
   const TrainCommand command;
   const dist::LaunchInfo place;
+  const Device device;                         // where this worker computes
   RunFolder folder;
   EventWriter board;                           // TensorBoard: worker 0 while training, who leads at the end
   Progress progress;

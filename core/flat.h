@@ -48,6 +48,7 @@ class FlatParams {
   // again. A range that some parameter's gradient does not reach never gets ready. Ranges begin and end between parameters; none: no more calls.
   void on_ready(const std::vector<FlatRange>& ranges, std::function<void(std::size_t)> ready);
   void arm_ready();
+  bool watched() const { return ready_ != nullptr; }      // somebody is called while backward runs
 
   // Compute copy. Aliases values() unless frozen or bf16. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }

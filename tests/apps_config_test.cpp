@@ -92,6 +92,10 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
   EXPECT_THAT(invalid("optim.gamma=0"), HasSubstr("optim.gamma"));
   EXPECT_THAT(invalid("dist.dead_after_s=0.4"), HasSubstr("command line: dist.dead_after_s = 0.4; it must be at least twice dist.heartbeat_s"));
   EXPECT_THAT(invalid("dist.heartbeat_s=0"), HasSubstr("dist.heartbeat_s"));
+  EXPECT_THAT(invalid("train.device=gpu"), HasSubstr("command line: train.device: device \"gpu\" is unknown; use auto, cpu, cuda or cuda:N"));
+  EXPECT_EQ(invalid("train.device=cuda:3"), "no error");
+  EXPECT_THAT(invalid("train.cuda_graph=yes"), HasSubstr("one of auto, on, off"));
+  EXPECT_THAT(invalid("train.plans="), HasSubstr("train.plans"));
   EXPECT_EQ(invalid("optim.momentum=0"), "no error");
   const Config c = parse_config("[train]\nepochs = -1\n", "f.toml");
   EXPECT_THAT(error_of([&] { validate(c, 1); }), HasSubstr("f.toml:2:10: train.epochs = -1"));

@@ -129,7 +129,7 @@ class ProgramTest : public ::testing::Test {
   // A training run of seconds; later arguments win.
   static std::vector<std::string> tiny(std::vector<std::string> more) {
     std::vector<std::string> all{"train", "data.train=s/train", "data.val=s/val", "train.batch=8", "train.epochs=1", "train.threads=1", "train.bn_batches=2",
-                                 "run.name=t", "run.log_every=1"};
+                                 "train.device=cpu", "run.name=t", "run.log_every=1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

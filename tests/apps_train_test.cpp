@@ -4,6 +4,7 @@
 #include <cstring>
 #include <gmock/gmock.h>
 
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/safetensors.h"
 
 namespace gossamer::apps {
@@ -75,6 +76,16 @@ TEST_F(Train, ClassifyNamesTheClassesOfTheData) {
   ASSERT_EQ(top.size(), 5u);
   EXPECT_THAT(data::shape_classes(), ::testing::Contains(top[0]["class"].get<std::string>()));
   EXPECT_GE(top[0]["probability"].get<double>(), top[1]["probability"].get<double>());
+}
+
+TEST_F(Train, WhatNeedsAGpuSaysSo) {
+  const Result on = run(tiny({"train.cuda_graph=on"}));
+  EXPECT_EQ(on.code, 2);
+  EXPECT_THAT(on.err, HasSubstr("train.cuda_graph=on is for a GPU"));
+  if (cuda::device_count() > 0) GTEST_SKIP() << "this machine has a GPU";
+  const Result cuda = run(tiny({"train.device=cuda"}));
+  EXPECT_EQ(cuda.code, 4);
+  EXPECT_THAT(cuda.err, HasSubstr("device cuda: "));
 }
 
 TEST_F(Train, WithoutMomentumNesterovMeansNothing) {

@@ -70,7 +70,7 @@ TEST(TrainingLoss, IsCrossEntropyWithMixedAndSmoothedTargets) {
     for (i64 step = 0; step < 12; ++step) {
       Linear net;
       const Tensor images = some_images();
-      const Tensor loss = loss_of(net, images, Tensor::from(labels, {5}), {0, 1, step});
+      const Tensor loss = loss_of(net, images, Tensor::from(labels, {5}), Tensor::from(loss_of.draw(2, 2, {0, 1, step}), {8}));
       loss.backward();
       Rng rng(data::mix(8, data::mix(1, 2)), data::mix(static_cast<std::uint64_t>(step), 0x6d6978));
       const Wanted wanted = by_hand(images, labels, data::draw_mix({mixup, cutmix}, 2, 2, rng), smoothing, net.w);
@@ -86,7 +86,10 @@ TEST(TrainingLoss, MixesByThePlaceInTheDataAlone) {
   c.train.mixup = 0.3;
   const Tensor images = some_images(), labels = Tensor::from(std::vector<std::int32_t>{0, 3, 1, 1, 2}, {5});
   Linear net;
-  const auto at = [&](i64 epoch, i64 step, int rank) { return TrainingLoss(c, rank)(net, images, labels, {99.0 * static_cast<double>(step), epoch, step}).item(); };
+  const auto at = [&](i64 epoch, i64 step, int rank) {
+    const TrainingLoss loss_of(c, rank);
+    return loss_of(net, images, labels, Tensor::from(loss_of.draw(2, 2, {99.0 * static_cast<double>(step), epoch, step}), {8})).item();
+  };
   EXPECT_EQ(at(2, 7, 0), at(2, 7, 0));
   EXPECT_NE(at(2, 7, 0), at(2, 8, 0));
   EXPECT_NE(at(2, 7, 0), at(3, 7, 0));

@@ -47,7 +47,7 @@ struct Loader::Impl {
     recipe = std::make_shared<const Recipe>(recipe_of(o, o.size));
     raw = dataset->raw();
     pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * recipe->bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t),
-                                  static_cast<int>(std::min<i64>(o.ahead, steps)));
+                                  static_cast<int>(std::min<i64>(o.ahead, steps)), o.pinned);
   }
 
   // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a million swaps at low priority,

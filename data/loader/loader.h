@@ -33,6 +33,7 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   bool strict = false;                 // a damaged image stops the run (DataError) instead of being replaced
   bool replace_damaged = true;         // false: its row is left out of the batch, so that no other image counts twice (evaluation)
+  bool pinned = false;                 // batches lie in page-locked memory, from which a GPU's copies need no wait
   bool background = true;              // threads at nice 19: computing goes first on a full machine
   std::vector<int> cpus{};              // the threads run on these only (affinity.h); empty: anywhere
   std::shared_ptr<JpegDevice> jpegs{};  // decodes what it can (jpeg_device.h), a few levels off libjpeg: for training; null: the CPU does

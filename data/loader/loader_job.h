@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/data/augment/augment.h"
@@ -24,8 +25,9 @@ struct Memory {
 class Pool {
  public:
   // `ready` batches are allocated at once: what does not fit shows at the start, not after hours.
-  Pool(std::size_t image_bytes, std::size_t label_bytes, int ready) : image_bytes_(image_bytes), label_bytes_(label_bytes) {
-    for (int i = 0; i < ready; ++i) free_.push_back({allocate(image_bytes_), allocate(label_bytes_)});
+  Pool(std::size_t image_bytes, std::size_t label_bytes, int ready, bool pinned)
+      : image_bytes_(image_bytes), label_bytes_(label_bytes), pinned_(pinned) {
+    for (int i = 0; i < ready; ++i) free_.push_back(make());
   }
   Memory take() {
     {
@@ -36,15 +38,22 @@ class Pool {
         return memory;
       }
     }
-    return {allocate(image_bytes_), allocate(label_bytes_)};
+    return make();
   }
   void give(Memory memory) {
+    if (pinned_) return;                             // its own cache lets it rest until copies from it are over
     const std::scoped_lock lock(mutex_);
     free_.push_back(std::move(memory));
   }
 
  private:
+  Memory make() const {
+    const auto block = [this](std::size_t bytes) { return pinned_ ? cuda::allocate_pinned(bytes) : allocate(bytes); };
+    return {block(image_bytes_), block(label_bytes_)};
+  }
+
   std::size_t image_bytes_, label_bytes_;
+  bool pinned_;
   std::mutex mutex_;
   std::vector<Memory> free_;
 };

@@ -1,0 +1,35 @@
+// One gradient of a training run: a batch to the device, forward, backward. On a GPU it becomes a recorded graph.
+#pragma once
+
+#include "gossamer/apps/evaluate.h"
+#include "gossamer/apps/loss_sum.h"
+#include "gossamer/apps/step_graph.h"
+#include "gossamer/apps/step_inputs.h"
+#include "gossamer/apps/training_loss.h"
+
+namespace gossamer::apps {
+
+class GradientStep {
+ public:
+  struct Parts {
+    nn::Module& net;
+    FlatParams& params;
+    const Pictures& prepare;
+    TrainingLoss loss_of;
+    std::function<void()> before_backward;             // Method::prepare
+  };
+  // fixed: buffers and losses as on a GPU, for tests on a CPU. What can't be recorded is refused as graph.mode says.
+  GradientStep(Parts, StepGraph::Options graph, bool fixed = false);
+  void compute(const data::Batch&, const Position&);   // FlatParams::grads() holds the gradient, losses() its loss
+  void step_ends() { inputs_.step_ends(); }            // the update is enqueued too
+  LossSum& losses() { return losses_; }
+  bool recorded() const { return graph_.recorded(); }
+
+ private:
+  Parts parts_;
+  StepInputs inputs_;
+  LossSum losses_;
+  StepGraph graph_;
+};
+
+}  // namespace gossamer::apps

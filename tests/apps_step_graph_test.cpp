@@ -1,0 +1,258 @@
+// A step as a recorded graph, with a fake that does as a CUDA graph does: recording computes nothing, launching does the recorded work on the
+// same memory, and the host's code does not run. The losses are those of steps done as they stand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "gossamer/apps/devices.h"
+#include "gossamer/apps/gradient_step.h"
+#include "gossamer/core/fused_update.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/layers.h"
+#include "gossamer/nn/optim.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What the host's code counts; a graph does not.
+std::vector<Tensor> counters_of(nn::Module& net) {
+  std::vector<Tensor> out;
+  for (const NamedTensor& b : net.buffers())
+    if (b.tensor.dtype() == DType::i64) out.push_back(b.tensor);
+  return out;
+}
+std::vector<i64> read(const std::vector<Tensor>& counters) {
+  std::vector<i64> out;
+  for (const Tensor& c : counters) out.push_back(*c.as<i64>());
+  return out;
+}
+
+// Counters move when it is recorded, as the host's code runs then, and not when it is launched.
+struct FakeGraphs {
+  nn::Module& net;
+  int recorded = 0, launched = 0;
+  std::string fails;
+  Recorder recorder() {
+    return [this](const Work& work) -> std::unique_ptr<Recording> {
+      if (!fails.empty()) fail<DeviceError>(fails);
+      ++recorded;
+      for (const Tensor& c : counters_of(net)) ++*c.as<i64>();
+      struct Fake final : Recording {
+        FakeGraphs& all;
+        const Work work;
+        Fake(FakeGraphs& a, Work w) : all(a), work(std::move(w)) {}
+        void launch() override {
+          ++all.launched;
+          const auto counters = counters_of(all.net);
+          const std::vector<i64> before = read(counters);
+          work();
+          for (std::size_t i = 0; i < before.size(); ++i) *counters[i].as<i64>() = before[i];
+        }
+      };
+      return std::make_unique<Fake>(*this, work);
+    };
+  }
+};
+
+data::Batch batch_of(i64 rows, int side, std::uint64_t seed) {
+  Rng rng(seed);
+  data::Batch b{Tensor::empty({rows, side, side, 3}, DType::u8), Tensor::empty({rows}, DType::i32)};
+  for (auto& v : b.images.span<std::uint8_t>()) v = static_cast<std::uint8_t>(rng.below(256));
+  for (auto& v : b.labels.span<std::int32_t>()) v = static_cast<std::int32_t>(rng.below(4));
+  return b;
+}
+
+Config config_with(double mixup, double cutmix) {
+  Config c;
+  c.model.name = "resnet8-cifar";
+  c.train.mixup = mixup;
+  c.train.cutmix = cutmix;
+  c.optim.label_smoothing = 0.1;
+  return c;
+}
+
+// The loop: all of it but methods and files.
+struct Training {
+  Training(const Config& c, StepGraph::Mode mode, bool fixed)
+      : config(c), net(models::make(c.model.name, {.classes = 4, .seed = 3})), params(net->parameters(), net->buffers(), {.frozen = true}),
+        sgd(params, {.momentum = .9f, .weight_decay = 1e-3f, .form = fixed ? nn::UpdateForm::pass : nn::UpdateForm::loops}), prepare(pictures(c)),
+        graphs{*net, 0, 0, ""},
+        gradient({.net = *net, .params = params, .prepare = prepare, .loss_of = TrainingLoss(c, 1), .before_backward = {}},
+                 {.mode = mode, .record = graphs.recorder(), .counters = {}, .log = [this](const std::string& line) { said.push_back(line); }},
+                 fixed) {
+    net->train();
+  }
+  double step(i64 k, i64 rows = 6, int side = 16) {
+    gradient.compute(batch_of(rows, side, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
+    const double loss = gradient.losses().take();
+    sgd.step(0.05f / static_cast<float>(1 + k));                 // another learning rate each time
+    gradient.step_ends();
+    return loss;
+  }
+  std::vector<Tensor> state() {
+    std::vector<Tensor> out{params.values(), params.buffers(), sgd.state()[0].tensor};
+    for (const Tensor& c : counters_of(*net)) out.push_back(c);
+    return out;
+  }
+  Config config;
+  std::unique_ptr<nn::Module> net;
+  FlatParams params;
+  nn::Sgd sgd;
+  Pictures prepare;
+  FakeGraphs graphs;
+  std::vector<std::string> said;
+  GradientStep gradient;
+};
+
+void expect_same(Training& a, Training& b) {
+  const auto x = a.state(), y = b.state();
+  ASSERT_EQ(x.size(), y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(std::memcmp(x[i].data(), y[i].data(), x[i].bytes()), 0) << "state " << i;
+}
+
+TEST(RecordedStep, GivesTheLossesOfStepsAsTheyStand) {
+  for (const auto& [mixup, cutmix] : {std::pair{0.0, 0.0}, std::pair{0.3, 1.0}}) {
+    SCOPED_TRACE(mixup);
+    Training eager(config_with(mixup, cutmix), StepGraph::Mode::off, false), graph(config_with(mixup, cutmix), StepGraph::Mode::on, true);
+    for (i64 k = 0; k < 10; ++k) ASSERT_EQ(eager.step(k), graph.step(k)) << k;
+    expect_same(eager, graph);
+    EXPECT_EQ(graph.graphs.recorded, 1);
+    EXPECT_EQ(graph.graphs.launched, 10 - StepGraph::kEager);
+    EXPECT_EQ(eager.graphs.recorded, 0);
+    EXPECT_EQ(*counters_of(*graph.net)[0].as<i64>(), 10) << "batches that batch norm has seen";
+  }
+}
+
+TEST(RecordedStep, ASmallerLastBatchIsDoneAsItStandsAndAnotherSizeIsRecordedAnew) {
+  Training eager(config_with(0.2, 0), StepGraph::Mode::off, false), graph(config_with(0.2, 0), StepGraph::Mode::automatic, true);
+  const auto step = [&](i64 k, i64 rows, int side) { ASSERT_EQ(eager.step(k, rows, side), graph.step(k, rows, side)) << k; };
+  for (i64 k = 0; k < 5; ++k) step(k, 6, 16);
+  EXPECT_EQ(graph.graphs.launched, 2);
+  step(5, 4, 16);
+  EXPECT_EQ(graph.graphs.launched, 2) << "as it stands";
+  for (i64 k = 6; k < 9; ++k) step(k, 6, 16);
+  EXPECT_EQ(graph.graphs.launched, 5);
+  EXPECT_EQ(graph.graphs.recorded, 1) << "and the recording is still good";
+  for (i64 k = 9; k < 15; ++k) step(k, 6, 24);
+  EXPECT_EQ(graph.graphs.recorded, 2);
+  EXPECT_EQ(graph.graphs.launched, 8);
+  for (i64 k = 15; k < 20; ++k) step(k, 6, 16);        // back, in other memory
+  EXPECT_EQ(graph.graphs.recorded, 3);
+  expect_same(eager, graph);
+}
+
+TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
+  const Config c = config_with(0.2, 1);
+  Training whole(c, StepGraph::Mode::on, true), first(c, StepGraph::Mode::on, true), second(c, StepGraph::Mode::on, true);
+  for (i64 k = 0; k < 12; ++k) whole.step(k);
+  for (i64 k = 0; k < 6; ++k) first.step(k);
+  const auto from = first.state(), to = second.state();
+  for (std::size_t i = 0; i < from.size(); ++i) Tensor(to[i]).copy_from(from[i]);
+  second.params.refresh();
+  for (i64 k = 6; k < 12; ++k) second.step(k);
+  expect_same(whole, second);
+}
+
+TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
+  Training each(config_with(0, 0), StepGraph::Mode::off, false), seldom(config_with(0, 0), StepGraph::Mode::on, true);
+  EXPECT_TRUE(each.gradient.losses().at_hand());
+  EXPECT_FALSE(seldom.gradient.losses().at_hand());
+  double sum = 0;
+  for (i64 k = 0; k < 6; ++k) {
+    sum += each.step(k);
+    seldom.gradient.compute(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
+    seldom.sgd.step(0.05f / static_cast<float>(1 + k));
+  }
+  EXPECT_NEAR(seldom.gradient.losses().take(), sum, 1e-5 * sum);
+  EXPECT_EQ(seldom.gradient.losses().take(), 0) << "they count once";
+}
+
+TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
+  {
+    Training run(config_with(0, 0), StepGraph::Mode::automatic, true);
+    run.graphs.fails = "the work waits for the device";
+    for (i64 k = 0; k < 6; ++k) run.step(k);
+    ASSERT_EQ(run.said.size(), 1u);
+    EXPECT_THAT(run.said[0], HasSubstr("the work waits for the device"));
+    EXPECT_EQ(*counters_of(*run.net)[0].as<i64>(), 6) << "each batch counts once";
+  }
+  {
+    Training run(config_with(0, 0), StepGraph::Mode::on, true);
+    run.graphs.fails = "the work waits for the device";
+    for (i64 k = 0; k < StepGraph::kEager; ++k) run.step(k);
+    try {
+      run.step(3);
+      ADD_FAILURE();
+    } catch (const ConfigError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("train.cuda_graph=on"));
+      EXPECT_THAT(e.what(), HasSubstr("the work waits for the device"));
+    }
+  }
+  // Known before the first step: masks of dropout, and methods that work while backward runs.
+  nn::Sequential net;
+  net.push(nn::Linear(12, 4)).push(nn::Dropout(0.5f));
+  FlatParams params(net.parameters(), net.buffers());
+  const Pictures prepare = pictures(config_with(0, 0));
+  const auto made = [&](StepGraph::Mode mode) {
+    return GradientStep({.net = net, .params = params, .prepare = prepare, .loss_of = TrainingLoss(config_with(0, 0), 0), .before_backward = {}},
+                        {.mode = mode, .record = {}, .counters = {}, .log = {}});
+  };
+  EXPECT_THROW(made(StepGraph::Mode::on), ConfigError);
+  EXPECT_NO_THROW(made(StepGraph::Mode::automatic));
+  Training watched(config_with(0, 0), StepGraph::Mode::off, true);
+  watched.params.on_ready(watched.params.buckets(1 << 16), [](std::size_t) {});
+  const TrainingLoss loss_of(config_with(0, 0), 0);
+  EXPECT_THROW(GradientStep({.net = *watched.net, .params = watched.params, .prepare = prepare, .loss_of = loss_of, .before_backward = {}},
+                            {.mode = StepGraph::Mode::on, .record = {}, .counters = {}, .log = {}}),
+               ConfigError);
+}
+
+// The update is one launch whose numbers are in device memory: a recording of it takes what was written there last.
+TEST(RecordedUpdate, ReadsItsNumbersAnew) {
+  const auto net = models::make("resnet8-cifar", {.classes = 4, .seed = 3}), other = models::make("resnet8-cifar", {.classes = 4, .seed = 3});
+  FlatParams params(net->parameters(), net->buffers()), want(other->parameters(), other->buffers());
+  Tensor momentum = Tensor::zeros({params.size()}), theirs = Tensor::zeros({params.size()}), numbers = fused::step_numbers({});
+  const auto groups = fused::parameter_groups(params, 0.01f);
+  const fused::UpdateBuffers buffers = fused::buffers_of(params);
+  const auto recorded = [=] { fused::sgd_pass(buffers, momentum, groups, true, numbers); };
+  for (int k = 0; k < 4; ++k) {
+    for (FlatParams* p : {&params, &want}) {
+      p->settle_grads();
+      Tensor(p->grads()).fill(0.1f * static_cast<float>(k + 1));
+    }
+    const float rate = 0.1f / static_cast<float>(k + 1);
+    fused::write_numbers(numbers, {.learning_rate = rate, .momentum = .9f});
+    recorded();
+    sgd_update(want, theirs, {.learning_rate = rate, .momentum = .9f, .weight_decay = .01f, .nesterov = true});
+    ASSERT_EQ(std::memcmp(params.values().data(), want.values().data(), want.values().bytes()), 0) << k;
+  }
+}
+
+TEST(Devices, AreNamedAndTheirPlansHaveAPlace) {
+  EXPECT_TRUE(device_of("cpu").is_cpu());
+  if (cuda::device_count() == 0) {
+    EXPECT_TRUE(device_of("auto").is_cpu());
+    for (const char* name : {"cuda", "cuda:1"}) EXPECT_THROW(device_of(name), DeviceError) << name;
+  }
+  for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", ""}) EXPECT_THROW(check_device_name(name), ConfigError) << name;
+  EXPECT_EQ(plan_file("none"), "");
+  EXPECT_EQ(plan_file("here/plans.json"), "here/plans.json");
+  const char* const home = std::getenv("HOME");
+  const std::string before = home ? home : "";
+  setenv("HOME", "/of/someone", 1);
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(plan_file("auto"), "/of/someone/.cache/gossamer/plans.json");
+  setenv("XDG_CACHE_HOME", "/there", 1);
+  EXPECT_EQ(plan_file("auto"), "/there/gossamer/plans.json");
+  unsetenv("XDG_CACHE_HOME");
+  if (home) setenv("HOME", before.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
