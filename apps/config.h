@@ -86,7 +86,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce");
   f("data.mean", c.data.mean, "of the channels, 0 to 1; empty: CIFAR's up to 64 pixels, ImageNet's above");
   f("data.std", c.data.std, "of the channels");
-  f("data.threads", c.data.threads, "decoding threads of each worker; auto: 1, more when there are spare cores");
+  f("data.threads", c.data.threads, "decoding threads of each worker; auto: a quarter of its cores, with a GPU all but two");
   f("data.cpus", c.data.cpus, "the data threads of each worker run on these only: 0-3,8 or node:0 (NUMA); empty: anywhere");
   f("data.decoder", c.data.decoder, "of JPEG files to train on: cpu | nvjpeg (the hardware decoder of a GPU; a few levels off, never for evaluation)");
   f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");

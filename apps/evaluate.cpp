@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "gossamer/apps/json.h"
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
@@ -134,7 +135,10 @@ int compute_threads_for(const Config& c, int workers_here) {
 }
 
 int data_threads_for(const Config& c, int workers_here) {
-  return static_cast<int>(c.data.threads.value ? c.data.threads.value : std::clamp(cores() / workers_here / 4, 1, 16));
+  if (c.data.threads.value) return static_cast<int>(c.data.threads.value);
+  const int share = cores() / workers_here;
+  const bool gpu = c.train.device != "cpu" && cuda::device_count() > 0;      // then the cores are free, but for those that drive GPU and exchanges
+  return gpu ? std::clamp(share - 2, 1, 64) : std::clamp(share / 4, 1, 16);
 }
 
 }  // namespace gossamer::apps
