@@ -209,7 +209,7 @@ int parse_and_run(int argc, char** argv) {
   step_app->add_option("--size", step_options.size, "image side; 0: the model's own");
   step_app->add_option("--data", step_options.data, "pictures, as data.train; not given: synthetic images");
   step_app->add_option("--data-threads", step_options.data_threads, "loader threads");
-  step_app->add_option("--backend", step_options.backend, "onednn or reference");
+  step_app->add_option("--backend", step_options.backend, "onednn, reference or passes");
   step_app->add_flag("--json", step_options.json, "");
   step_app->add_option("--device", step_options.device, "cpu, cuda or cuda:N");
   step_app->add_flag("--graph", step_options.graph, "GPU: capture the step once and launch it as a whole");

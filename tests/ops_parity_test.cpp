@@ -64,7 +64,12 @@ TEST(Counters, AreTheSameInBothForms) {
   // Rows: right and alone; second of three; sixth; tied with another (not counted); a NaN.
   Tensor logits = Tensor::zeros({5, 8});
   const auto z = [&](i64 r, i64 c) -> float& { return logits.as<float>()[8 * r + c]; };
-  for (i64 c = 0; c < 8; ++c) z(0, c) = c == 3 ? 5.0f : 0.0f, z(1, c) = -static_cast<float>(c), z(2, c) = static_cast<float>(c), z(4, c) = std::nanf("");
+  for (i64 c = 0; c < 8; ++c) {
+    z(0, c) = c == 3 ? 5.0f : 0.0f;
+    z(1, c) = -static_cast<float>(c);
+    z(2, c) = static_cast<float>(c);
+    z(4, c) = std::nanf("");
+  }
   const Tensor labels = Tensor::from(std::vector<std::int32_t>{3, 1, 2, 4, 0}, {5});
   for (const char* form : {"reference", "passes"}) {
     const UseBackend use(form);

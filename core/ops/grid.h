@@ -2,6 +2,7 @@
 // that index arithmetic, tails and the order of phases are tested without a GPU. Loops without shared memory are for_each in kernel.h.
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <type_traits>
@@ -60,10 +61,13 @@ template <class K> __global__ void __launch_bounds__(K::threads) block_kernel(co
 
 }  // namespace detail
 
+inline std::atomic<i64> block_launches{0};     // calls of for_each_block in this process that had work: lets tests count passes
+
 // Runs blocks 0 … blocks - 1 of k, in any order. On a GPU: enqueued on the current stream, nothing is waited for.
 template <class K> void for_each_block(Device device, i64 blocks, const K& k) {
   static_assert(std::is_trivially_copyable_v<K> && std::is_trivial_v<typename K::Shared> && sizeof(typename K::Shared) <= 48 * 1024);
   if (blocks <= 0) return;
+  block_launches.fetch_add(1, std::memory_order_relaxed);
   check<ShapeError>(blocks <= 0x7fffffff, "kernel: ", blocks, " blocks; a launch has at most 2147483647, so the tensor is too large for one call");
   if (device.is_cpu()) {
     parallel_for(blocks, 1, [&](i64 begin, i64 end) {
