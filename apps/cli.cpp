@@ -101,7 +101,8 @@ int parse_and_run(int argc, char** argv) {
   CLI::App* train_app = app.add_subcommand("train", "Train: gossamer train [CONFIG.toml] [key=value ...] [--workers N]");
   train_app->add_option("arguments", train_options.arguments, "one CONFIG.toml, then key=value (train.batch=64)");
   train_app->add_option("--workers", train_options.workers, "worker processes, on this machine or on --hosts");
-  train_app->add_option("--hosts", train_options.hosts, "start workers by ssh: FILE with lines `host [slots=N] [address=A]`, or a:2,b:2");
+  train_app->add_option("--hosts", train_options.hosts, "start workers by ssh: FILE with lines `host [slots=N] [address=A]`, or a:2,b:2")
+      ->check([](const std::string& given) { return given.empty() ? "no host is given" : ""; });
   train_app->add_option("--ssh", train_options.ssh, "command instead of ssh and its options (also GOSSAMER_SSH)");
   train_app->add_option("--resume", train_options.resume, "go on from a run's folder or one of its checkpoints");
   train_app->add_option("--inject", train_options.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,...");

@@ -313,6 +313,9 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.control.factor > 0, "control.factor", "above 0");
   require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
   one_of("optim.name", c.optim.name, {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
+  const std::string named_after = dist::method_optimizer(c.train.method);
+  require(c.optim.name == "auto" || dist::method_takes(c.train.method, c.optim.name), "optim.name",
+          "auto, " + named_after + " or " + named_after + "w, since train.method = " + c.train.method + "; dpsgd goes with any");
   require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
   require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
@@ -345,6 +348,8 @@ void validate(const Config& c, int workers, int per_machine) {
   require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.', "run.name", "a plain folder name");
   require(!c.run.dir.empty(), "run.dir", "a folder");
   require(c.run.log_every >= 1, "run.log_every", "1 or more");
+  for (const auto& [key, folder] : {std::pair{"run.record", c.run.record}, {"run.replay", c.run.replay}})
+    require(folder.empty() || !in_rounds, key, "empty unless train.method is a2cid2 or adpsgd, whose order of events the machine decides");
   require(c.run.keep >= 1, "run.keep", "1 or more");
   require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
   require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
@@ -364,7 +369,10 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s", "0 to 86400");
   if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
   if (in_rounds) {
-    dist::make_rounds(c.train.graph, workers, std::max(1, per_machine));         // throws for sizes that it can't have
+    const auto rounds = dist::make_rounds(c.train.graph, workers, std::max(1, per_machine));         // throws for sizes that it can't have
+    const std::string& mixes = c.train.method == "consensus-control" ? c.control.method : c.train.method;
+    require(!rounds->directed() || mixes == "sgp" || mixes == "allreduce", "train.graph",
+            "undirected, as one-peer-exp is: on directed rounds only sgp keeps the mean");
   } else {
     const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1, std::max(1, per_machine));
     if (c.train.pairing == "rounds") dist::make_rounds_agenda(0, c.train.rate, graph);

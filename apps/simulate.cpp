@@ -36,6 +36,7 @@ void check_given(const SimulateCommand& c) {
   const std::string& method = c.options.method;
   const bool trains = c.mode == "quadratic" || c.mode == "logreg", timeline = c.mode == "timeline", exchanges = c.mode == "exchanges";
   const bool synchronous = dist::is_synchronous(method), ideal = c.options.pairing == "poisson" || c.options.pairing == "matching";
+  const bool controlled = !exchanges && method == "consensus-control", plateau = c.options.control.target != "online";
   const struct { std::vector<std::string> options; bool used; const char* belong_to; } rules[] = {
       {{"--graphs", "--sizes"}, exchanges, "mode exchanges; others take --graph and --workers"},
       {{"--graph", "--workers", "--method", "--time", "--seed"}, !exchanges, "the other modes; exchanges compares methods by --graphs and --sizes"},
@@ -45,15 +46,16 @@ void check_given(const SimulateCommand& c) {
       {{"--noise", "--curvature", "--condition"}, c.mode == "quadratic", "quadratic"},
       {{"--samples", "--batch"}, c.mode == "logreg", "logreg"},
       {{"--pairing", "--rate", "--rate-is-limit"}, !exchanges && !synchronous, "methods whose workers meet in pairs: a2cid2, adpsgd, published"},
-      {{"--eta-scale"}, !exchanges && !synchronous && method != "adpsgd", "a2cid2 and published"},
+      {{"--eta-scale"}, !exchanges && !timeline && !synchronous && method != "adpsgd", "consensus, quadratic and logreg of a2cid2 and published"},
       {{"--realised-rate"}, !exchanges && !synchronous && ideal, "a2cid2, adpsgd and published with pairing poisson"},
       {{"--rounds"}, !exchanges && (synchronous || c.options.pairing == "matching"), "synchronous methods and to pairing matching"},
       {{"--period"}, !exchanges && dist::mixing_method(c.options) == "local-sgd", "local-sgd"},
       {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link"}, timeline || (!exchanges && !synchronous && !ideal),
        "mode timeline and to pairings with latencies: handshake, schedule, rounds"},
       {{"--buckets"}, timeline && method == "allreduce", "timeline with method allreduce"},
-      {{"--control-method", "--control-target", "--control-phases", "--control-fractions", "--control-measure", "--control-factor", "--control-most"},
-       !exchanges && method == "consensus-control", "method consensus-control"}};
+      {{"--control-method", "--control-target", "--control-most"}, controlled, "method consensus-control"},
+      {{"--control-phases", "--control-fractions", "--control-measure"}, controlled && plateau, "method consensus-control with target plateau"},
+      {{"--control-factor"}, controlled && !plateau, "method consensus-control with target online"}};
   for (const auto& rule : rules)
     for (const std::string& option : rule.options)
       check<ConfigError>(rule.used || std::ranges::find(c.given, option) == c.given.end(), "simulate ", c.mode, ": ", option,
@@ -64,8 +66,8 @@ JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int 
   const dist::SimulationOptions& o = plan.options;
   JsonObject out;
   out.add("mode", c.mode).add("graph", o.graph).add("workers", o.workers).add("method", o.method);
-  if (dist::is_synchronous(o.method)) out.add("rounds", plan.rounds->name());
-  else out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
+  if (plan.rounds) out.add("rounds", plan.rounds->name());
+  if (!dist::is_synchronous(o.method)) out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
   if (o.method == "consensus-control") {
     const dist::ConsensusControlOptions& k = o.control;
     out.add("control_method", k.method).add("control_target", k.target);
@@ -78,9 +80,10 @@ JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int 
 
 std::string title(const dist::SimulationPlan& plan, int seeds) {
   const dist::SimulationOptions& o = plan.options;
-  const bool synchronous = dist::is_synchronous(o.method);
+  const std::string rounds = plan.rounds ? "rounds " + plan.rounds->name() : "";
   const std::string method = o.method == "consensus-control" ? o.method + " of " + o.control.method : o.method;
-  const std::string how = synchronous ? "rounds " + plan.rounds->name() : fmt::format("pairing {} at rate {}", o.pairing, o.rate);
+  const std::string pairing = fmt::format("pairing {} at rate {}{}", o.pairing, o.rate, rounds.empty() ? "" : ", " + rounds);
+  const std::string& how = dist::is_synchronous(o.method) ? rounds : pairing;
   return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, method, how, seeds, seeds == 1 ? "" : "s");
 }
 
@@ -222,6 +225,8 @@ int simulate(const SimulateCommand& given) {
   SimulateCommand c = given;
   const std::vector<std::string> modes = {"consensus", "quadratic", "logreg", "timeline", "exchanges"};
   check<ConfigError>(std::ranges::find(modes, c.mode) != modes.end(), "simulate ", c.mode, ": known modes are consensus, quadratic, logreg, timeline, exchanges");
+  // In a time line everything takes time: its workers agree as those of a training run do, unless another way is asked for.
+  if (c.mode == "timeline" && std::ranges::find(c.given, "--pairing") == c.given.end()) c.options.pairing = "handshake";
   check_given(c);
   if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);

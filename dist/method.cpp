@@ -136,13 +136,18 @@ std::string method_optimizer(const std::string& name) {
   return named.empty() ? "sgd" : named;
 }
 
+bool method_takes(const std::string& name, const std::string& optimizer) {
+  const std::string named = find(name).optimizer;
+  return named.empty() || optimizer == named || optimizer == named + "w";
+}
+
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
                                     const MethodOptions& options) {
   const Entry& entry = find(name);
   check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ", options.rate, "; it must be 0 or more");
   check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch, "; it must be at least 1");
-  check<ConfigError>(*entry.optimizer == 0 || std::string(optimizer.name()).find("adam") != std::string::npos, "method ", name,
-                     " is dpsgd with the optimizer ", entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
+  check<ConfigError>(method_takes(name, optimizer.name()), "method ", name, " is dpsgd with the optimizer ",
+                     entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
   check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n, " workers, there are ", group.size());
   check<ConfigError>(!entry.synchronous || (options.record.empty() && options.replay.empty()), "method ", name,
                      ": record and replay are for a2cid2 and adpsgd");

@@ -95,6 +95,8 @@ std::vector<std::string> method_names();
 bool method_needs_frozen_compute(const std::string& name);
 // The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for the others, which take any.
 std::string method_optimizer(const std::string& name);
+// False for an optimizer that a method named after one does not go with. Its variant with decoupled weight decay (adamw for adam) does.
+bool method_takes(const std::string& name, const std::string& optimizer);
 // True for methods in which workers meet in rounds: train.graph may be any name of rounds.h.
 bool method_is_synchronous(const std::string& name);
 

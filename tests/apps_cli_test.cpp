@@ -43,6 +43,7 @@ TEST_F(Cli, UnknownKeyInTheFile) {
 TEST_F(Cli, UsageErrors) {
   expect_error({"train", "--workers", "0"}, 2, {"--workers 0", "number of workers"});
   expect_error({"train", "--workers", "many"}, 2, {"--workers"});
+  expect_error({"train", "--hosts", ""}, 2, {"--hosts", "no host is given"});       // an empty variable of a script: not one worker here instead
   expect_error({"train", "train.btach=1"}, 2, {"did you mean \"train.batch\"?"});
   expect_error({"train", "missing.toml"}, 2, {"missing.toml"});
   expect_error({"frobnicate"}, 2, {"--help"});

@@ -113,6 +113,27 @@ TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
     }
 }
 
+// What the workers' libraries would refuse, each for itself, is refused once and before anything starts.
+TEST(Config, WhatAMethodCannotDoIsRefusedBeforeTheStart) {
+  const auto invalid = [](const std::vector<std::string>& assignments) {
+    Config c;
+    for (const std::string& each : assignments) set_key(c, each);
+    return error_of([&] { validate(c, 4); });
+  };
+  for (const char* key : {"run.record", "run.replay"}) {
+    EXPECT_THAT(invalid({"train.method=allreduce", std::string(key) + "=folder"}), HasSubstr(std::string("command line: ") + key + " = \"folder\""));
+    EXPECT_EQ(invalid({"train.method=adpsgd", std::string(key) + "=folder"}), "no error");
+  }
+  EXPECT_THAT(invalid({"train.method=dadam", "optim.name=sgd"}), HasSubstr("auto, adam or adamw"));
+  EXPECT_THAT(invalid({"train.method=accum-adam", "optim.name=adam"}), HasSubstr("auto, accum-adam or accum-adamw"));
+  EXPECT_EQ(invalid({"train.method=accum-adam", "optim.name=accum-adamw"}), "no error");
+  EXPECT_EQ(invalid({"train.method=dpsgd", "optim.name=adam"}), "no error");
+  for (const std::string method : {"dpsgd", "local-sgd", "consensus-control", "dadam", "accum-adam"})
+    EXPECT_THAT(invalid({"train.method=" + method, "train.graph=one-peer-exp-directed"}), HasSubstr("only sgp keeps the mean")) << method;
+  EXPECT_EQ(invalid({"train.method=sgp", "train.graph=one-peer-exp-directed"}), "no error");
+  EXPECT_EQ(invalid({"train.method=consensus-control", "control.method=sgp", "train.graph=one-peer-exp-directed"}), "no error");
+}
+
 // aer without a number: nodes are machines.
 TEST(Config, TheNodesOfAerAreTheMachinesUnlessANumberIsGiven) {
   const auto invalid = [](const std::string& graph, const std::string& method, int workers, int per_machine) {

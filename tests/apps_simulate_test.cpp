@@ -60,6 +60,20 @@ TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
   EXPECT_EQ(r["control_method"], "dpsgd");
 }
 
+TEST_F(Simulate, ItSaysWhoMetWhom) {
+  EXPECT_EQ(json({"timeline", "--workers", "8", "--time", "20"})["pairing"], "handshake");
+  EXPECT_EQ(json({"consensus", "--workers", "8", "--time", "20"})["pairing"], "poisson");
+  EXPECT_EQ(json({"consensus", "--workers", "8", "--time", "20", "--pairing", "matching"})["rounds"], "ring-matching");
+  EXPECT_FALSE(json({"consensus", "--workers", "8", "--time", "20"}).contains("rounds"));
+}
+
+TEST_F(Simulate, AnExactMeanHasNoRateOfDecay) {
+  for (const char* method : {"allreduce", "local-sgd"})
+    EXPECT_TRUE(json({"consensus", "--workers", "8", "--time", "60", "--method", method})["decay_rate"].is_null()) << method;
+  // Before the period of 8 is over nothing changes.
+  EXPECT_NEAR(json({"consensus", "--workers", "8", "--time", "6", "--method", "local-sgd"})["decay_rate"].get<double>(), 0, 1e-12);
+}
+
 TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
   const std::vector<std::string> command = {
       "simulate", "logreg", "--workers", "8", "--time", "40", "--pairing", "handshake", "--seed", "7", "--json"};
@@ -90,6 +104,14 @@ TEST_F(Simulate, MistakesAreNamed) {
   EXPECT_THAT(error({"consensus", "--method", "consensus-control"}), HasSubstr("quadratic and logreg"));
   EXPECT_THAT(error({"timeline", "--method", "consensus-control"}), HasSubstr("quadratic and logreg"));
   EXPECT_THAT(error({"quadratic", "--method", "consensus-control", "--control-method", "a2cid2"}), HasSubstr("dpsgd, dpsgd-atc, sgp, local-sgd"));
+  EXPECT_THAT(error({"timeline", "--pairing", "poisson"}), HasSubstr("handshake, schedule or rounds"));
+  EXPECT_THAT(error({"timeline", "--pairing", "matching"}), HasSubstr("handshake, schedule or rounds"));
+  for (const char* rounds : {"one-peer-exp-directed", "ring", "aer:2"})
+    EXPECT_THAT(error({"consensus", "--workers", "8", "--pairing", "matching", "--rounds", rounds}), HasSubstr("do not meet in pairs")) << rounds;
+  EXPECT_THAT(error({"quadratic", "--learning-rate", "-1"}), HasSubstr("learning rate -1"));
+  EXPECT_THAT(error({"quadratic", "--learning-rate", "nan"}), HasSubstr("learning rate nan"));
+  EXPECT_THAT(error({"timeline", "--latency-s", "inf"}), HasSubstr("latency inf"));
+  EXPECT_THAT(error({"timeline", "--method", "dpsgd", "--bytes", "inf"}), HasSubstr("bytes inf"));
 }
 
 TEST_F(Simulate, OptionsWithoutEffectAreRefused) {
@@ -98,7 +120,11 @@ TEST_F(Simulate, OptionsWithoutEffectAreRefused) {
       {{"exchanges", "--workers", "8"}, "--sizes"},
       {{"quadratic", "--method", "dpsgd", "--pairing", "handshake"}, "a2cid2"},
       {{"quadratic", "--slow", "3:x10"}, "timeline"},
-      {{"quadratic", "--control-factor", "2"}, "consensus-control"},
+      {{"quadratic", "--control-most", "2"}, "consensus-control"},
+      {{"quadratic", "--method", "consensus-control", "--control-factor", "2"}, "target online"},
+      {{"quadratic", "--method", "consensus-control", "--control-target", "online", "--control-fractions", ".5"}, "target plateau"},
+      {{"timeline", "--eta-scale", "2"}, "consensus, quadratic and logreg"},
+      {{"timeline", "--realised-rate", ".5"}, "poisson"},
       {{"logreg", "--curvature", "0"}, "quadratic"},
       {{"timeline", "--seeds", "3"}, "--seed"}};
   for (auto [arguments, wanted] : cases) {

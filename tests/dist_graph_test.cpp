@@ -74,6 +74,24 @@ TEST(Graph, EcosystemTable_ConstantsOfLargeRingsAndStarsAndOneExchangeAtATime) {
   }
 }
 
+// The same number of exchanges on every edge. Ours gives n/2 apart, which is two of the offsets in one, twice the rate of the others, as the
+// published code does (T6).
+TEST(Graph, EcosystemTable_ConstantsWithTheSameRateOnAllEdges) {
+  const struct { const char* graph; int n; double chi1, chi2, root; } table[] = {
+      {"ring", 16, 13.137, .9375, 3.509},        {"ring", 64, 207.67, .98438, 14.298},       {"ring", 1024, 53121.6, .99902, 230.37},
+      {"star", 16, 1.875, .9375, 1.326},         {"star", 64, 1.969, .984, 1.392},           {"star", 1024, 1.998, .999, 1.413},
+      {"exponential", 16, 1.75, .957, 1.294},    {"exponential", 64, 2.75, 1.0007, 1.659},   {"exponential", 1024, 4.75, 1.0047, 2.185},
+      {"complete", 16, .9375, .9375, .9375},     {"complete", 64, .98438, .98438, .98438},   {"complete", 1024, .99902, .99902, .99902}};
+  for (const auto& row : table) {
+    Graph g = make_graph(row.graph, row.n);
+    for (Edge& e : g.edges) e.rate = row.n / 2.0 / static_cast<double>(g.edges.size());
+    const GraphConstants k = constants(g);
+    EXPECT_NEAR(k.chi1, row.chi1, 6e-4 + 2e-5 * row.chi1) << row.graph << row.n;
+    EXPECT_NEAR(k.chi2, row.chi2, 6e-4) << row.graph << row.n;
+    EXPECT_NEAR(std::sqrt(k.chi1 * k.chi2), row.root, 6e-4 + 2e-5 * row.root) << row.graph << row.n;
+  }
+}
+
 TEST(Graph, EveryGraphIsValidOrSaysWhichSizesAreAndHasTheSameBudget) {
   for (const std::string& name : graph_names())
     for (int n = 1; n <= 70; ++n) {

@@ -84,6 +84,7 @@ TEST(Inject, ErrorsNameThePlaceAndWhatIsExpected) {
   says("kill:rank=2 slow:rank=1:x2", "character 13", "\",\" is expected");
   says("kill:rank=-1", "character 11", "no number of a worker");
   says("restart:rank=2@step=3", "character 1", "t=SECONDS");
+  says("slow:rank=1:x0.5", "character 14", "out of range; wanted is a factor of 1 or more");
   says("slow:rank=1:xnan", "character 14", "out of range");
   says("delay:edge=0-1:infs", "character 16", "out of range");
   EXPECT_THROW(validate(parse_injections("partition:0,1|2,9:10s"), 4), ConfigError);

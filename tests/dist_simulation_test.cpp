@@ -1,6 +1,9 @@
 // How fast networks of simulated workers agree, in double precision, against the exact exponents of the theory. Oracles T10 to T14.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "gossamer/dist/simulation/simulation_consensus.h"
 #include "gossamer/dist/graph/spectrum.h"
 
@@ -75,6 +78,24 @@ TEST(Simulation, T14_TheSimulatedNetworkDivergesAndDecaysAsComputed) {
   plan.options.realised_rate = 1;
   plan.options.eta_scale = .85;
   EXPECT_NEAR(simulate_consensus(plan, 300, 40, 100).decay_rate, .0592, .1 * .0592);
+}
+
+// The notes give one run with another generator: it must be one that ours could be.
+TEST(Simulation, EcosystemTable_DistancesOfOneRunLieAmongOurs) {
+  for (const auto& [method, given] : {std::pair{"adpsgd", 3.7e-3}, {"a2cid2", 2.5e-11}}) {
+    SimulationPlan plan = plan_of("ring", 64, method, 16);
+    double least = INFINITY, most = 0;
+    for (plan.options.seed = 0; plan.options.seed < 20; ++plan.options.seed) {
+      const double last = simulate_consensus(plan, 400, 1).distance.back();
+      least = std::min(least, last), most = std::max(most, last);
+    }
+    EXPECT_LT(least, given) << method;
+    EXPECT_GT(most, given) << method;
+    EXPECT_LT(most / least, 1000) << method;
+  }
+  // Ten million exchanges on a ring of 1024: 1.26e-3, and 1e-31, which is rounding.
+  EXPECT_NEAR(std::log10(simulate_consensus(plan_of("ring", 1024, "adpsgd", 4), 20000, 1).distance.back()), std::log10(1.26e-3), .5);
+  EXPECT_LT(simulate_consensus(plan_of("ring", 1024, "a2cid2", 4), 20000, 1).distance.back(), 1e-29);
 }
 
 TEST(Simulation, MatchingRoundsOnARingAgreeAtTheirExactRate) {

@@ -281,6 +281,11 @@ TEST(Methods, ThatAreNamedAfterAnOptimizerWantIt) {
   } catch (const ConfigError& e) {
     EXPECT_NE(std::string(e.what()).find("this one is sgd; take dpsgd"), std::string::npos) << e.what();
   }
+  for (const char* taken : {"adam", "adamw"}) EXPECT_TRUE(method_takes("dadam", taken) && !method_takes("accum-adam", taken)) << taken;
+  for (const char* taken : {"accum-adam", "accum-adamw"}) EXPECT_TRUE(method_takes("accum-adam", taken) && !method_takes("dadam", taken)) << taken;
+  for (const char* any : {"sgd", "adam", "accum-adamw"}) EXPECT_TRUE(method_takes("dpsgd", any) && method_takes("a2cid2", any)) << any;
+  nn::Adam plain(q.params, {});
+  EXPECT_THROW(make_method("accum-adam", q.params, plain, cluster.group(0), make_graph("ring", 1)), ConfigError);
 }
 
 TEST(Methods, OnDirectedRoundsOnlySgpIsTaken) {

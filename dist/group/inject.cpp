@@ -66,7 +66,7 @@ class Parser {
   double real(const char* what, double least, double most) {
     const std::size_t where = at_;
     const auto value = number<double>(what);
-    if (!(value >= least && value <= most)) fail_at(where, std::string(what) + " is out of range");
+    if (!(value >= least && value <= most)) fail_at(where, std::string("out of range; wanted is ") + what);
     return value;
   }
   int rank() {

@@ -38,8 +38,8 @@ double fitted_exponent(std::span<const double> x, std::span<const double> y) {
 
 ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int seeds, double fit_from) {
   check<ConfigError>(time > 0 && std::isfinite(time), "simulate consensus: a time of ", time, "; it must be above 0");
-  check<ConfigError>(plan.options.method != "consensus-control", "simulate consensus: consensus-control has nothing to do without gradients, which drive ",
-                     "workers apart; quadratic and logreg have them");
+  check<ConfigError>(plan.options.method != "consensus-control", "simulate consensus: consensus-control has nothing to do without gradients, which ",
+                     "drive workers apart; quadratic and logreg have them");
   check<ConfigError>(seeds >= 0, "simulate consensus: ", seeds, " seeds; at least 1 is needed");
   check<ConfigError>(fit_from < time, "simulate consensus: the fit shall begin at ", fit_from, ", after the end at ", time);
   ConsensusResult out;
@@ -68,7 +68,9 @@ ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int 
   const auto begin = static_cast<std::size_t>(std::ranges::lower_bound(out.time, from - 1e-9) - out.time.begin());
   out.fit_from = begin < out.time.size() ? out.time[begin] : from;
   const auto part = [&](const std::vector<double>& all) { return std::span(all).subspan(begin, end - begin); };
-  out.decay_rate = begin + 2 < end ? fitted_exponent(part(out.time), part(out.distance)) : NAN;
+  // Exact means (all-reduce, local SGD) take the distance to 0 in one step: what was before that says nothing of a rate.
+  const bool decays = begin + 2 < end && (end == out.distance.size() || out.distance[end - 1] != out.distance[begin]);
+  out.decay_rate = decays ? fitted_exponent(part(out.time), part(out.distance)) : NAN;
   return out;
 }
 

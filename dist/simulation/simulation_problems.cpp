@@ -180,7 +180,8 @@ TrainingResult simulate_training(const SimulationPlan& plan, const Problem& prob
   out.distance.assign(out.time.size(), 0.0);
   SimulationPlan whole = plan;
   whole.options.steps = std::floor(time);
-  if (plan.options.method == "consensus-control") out.control.emplace(std::vector<double>(out.time.size(), 0.0), std::vector<double>(out.time.size(), 0.0));
+  const std::vector<double> zeros(out.time.size(), 0.0);
+  if (plan.options.method == "consensus-control") out.control.emplace(zeros, zeros);
   for (int seed = 0; seed < seeds; ++seed) {
     const auto simulation = make_simulation(whole, &problem, plan.options.seed + static_cast<std::uint64_t>(seed));
     for (std::size_t k = 0; k < out.time.size(); ++k) {

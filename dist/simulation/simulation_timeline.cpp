@@ -101,8 +101,10 @@ void finish(TimelineResult& out, const SimulationPlan& plan) {
 
 TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
   check<ConfigError>(seconds > 0 && std::isfinite(seconds), "simulate timeline: ", seconds, " seconds; it must be above 0");
-  check<ConfigError>(plan.options.method != "consensus-control", "simulate timeline: how often consensus-control gossips depends on how far apart the ",
-                     "workers are, and a time line has no parameters; quadratic and logreg have them");
+  check<ConfigError>(plan.options.method != "consensus-control", "simulate timeline: how often consensus-control gossips depends on how far apart ",
+                     "the workers are, and a time line has no parameters; quadratic and logreg have them");
+  check<ConfigError>(is_synchronous(plan.options.method) || !is_ideal(plan.options.pairing), "simulate timeline: with pairing ", plan.options.pairing,
+                     " an exchange takes no time; a time line is of handshake, schedule or rounds");
   TimelineResult out;
   out.seconds = seconds;
   if (is_synchronous(plan.options.method)) {
@@ -114,7 +116,6 @@ TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
   } else {
     SimulationPlan network = plan;
     network.options.dims = 1;
-    if (network.options.pairing == "poisson") network.options.pairing = "handshake";
     NetworkSimulation run(network, nullptr, plan.options.seed);
     run.run_until_seconds(seconds);
     for (int i = 0; i < plan.options.workers; ++i) {

@@ -35,6 +35,19 @@ double largest_row(const Graph& g) {
   return *std::ranges::max_element(row);
 }
 
+// Everyone meets one other or nobody, who meets it too, in each of the first rounds: those that follow are of the same kind.
+bool in_pairs(const Rounds& rounds) {
+  constexpr i64 kLooked = 64;
+  for (i64 k = 0; k < std::min(rounds.period(), kLooked); ++k)
+    for (int i = 0; i < rounds.workers(); ++i) {
+      const std::vector<Neighbour> met = rounds.round(i, k).in;
+      if (met.empty()) continue;
+      const std::vector<Neighbour> back = rounds.round(met[0].worker, k).in;
+      if (met.size() > 1 || back.size() != 1 || back[0].worker != i) return false;
+    }
+  return true;
+}
+
 }  // namespace
 
 double Spread::draw(Rng& random) const {
@@ -60,6 +73,7 @@ Spread make_spread(const std::string& text) {
 }
 
 bool is_synchronous(const std::string& method) { return std::ranges::find(kSynchronous, method) != kSynchronous.end(); }
+bool is_ideal(const std::string& pairing) { return pairing == "poisson" || pairing == "matching"; }
 const std::string& mixing_method(const SimulationOptions& o) { return o.method == "consensus-control" ? o.control.method : o.method; }
 
 SimulationPlan plan_simulation(const SimulationOptions& o) {
@@ -82,7 +96,12 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   positive(o.realised_rate, "realised rate");
   positive(o.machines.compute_s, "compute time");
   positive(o.machines.bandwidth, "bandwidth");
-  check<ConfigError>(o.machines.latency_s >= 0 && o.machines.bytes >= 0, "simulate: latency and bytes can't be negative");
+  const auto finite = [](double value, const char* what) {
+    check<ConfigError>(value >= 0 && std::isfinite(value), "simulate: ", what, " ", value, "; it must be 0 or more");
+  };
+  finite(o.machines.latency_s, "latency");
+  finite(o.machines.bytes, "a model's bytes");
+  finite(o.learning_rate, "learning rate");
   check<ConfigError>(o.machines.buckets >= 1, "simulate: ", o.machines.buckets, " buckets; at least 1 is needed");
   for (const double factor : o.machines.slow) positive(factor, "a worker's slowness");
   check<ConfigError>(o.machines.slow.size() <= static_cast<std::size_t>(o.workers), "simulate: worker ", o.machines.slow.size() - 1,
@@ -99,6 +118,8 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   if (!is_synchronous(o.method)) plan.constants = constants(plan.graph);
   if (const std::string name = rounds_for(o); !name.empty()) plan.rounds = make_rounds(name, o.workers);
   else if (is_synchronous(o.method)) plan.rounds = make_rounds(plan.graph);
+  check<ConfigError>(is_synchronous(o.method) || !plan.rounds || in_pairs(*plan.rounds), "simulate: pairing matching by the rounds ", o.rounds,
+                     ", in which workers do not meet in pairs; ring-matching and one-peer-exp are such");
   return plan;
 }
 
@@ -114,8 +135,7 @@ std::vector<double> simulated_start(const SimulationPlan& plan, const Problem* p
 
 std::unique_ptr<Simulation> make_simulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed) {
   if (is_synchronous(plan.options.method)) return make_round_simulation(plan, problem, seed);
-  const bool ideal = plan.options.pairing == "poisson" || plan.options.pairing == "matching";
-  return ideal ? make_event_simulation(plan, problem, seed) : make_network_simulation(plan, problem, seed);
+  return is_ideal(plan.options.pairing) ? make_event_simulation(plan, problem, seed) : make_network_simulation(plan, problem, seed);
 }
 
 void Simulation::gather() {

@@ -46,7 +46,7 @@ struct SimulationOptions {
   // a2cid2, adpsgd, published (A2CiD2 with the events in the order of the published code: for teaching); synchronous: dpsgd (adapt while
   // communicating), dpsgd-atc (adapt, then combine), allreduce, sgp (push-sum), local-sgd, consensus-control (of one of these, see `control`)
   std::string method = "a2cid2";
-  // Of asynchronous methods. Ideal: poisson, or matching (by rounds, at whole times); with latencies, as in training: handshake, schedule,
+  // Of asynchronous methods. Ideal: poisson, or matching (by rounds of pairs, at whole times); with latencies, as in training: handshake, schedule,
   // rounds (partner_policy.h).
   std::string pairing = "poisson";
   std::string rounds;                    // of synchronous methods and of matching, see rounds.h; empty: what fits graph and method
@@ -82,6 +82,7 @@ struct SimulationPlan {
 };
 SimulationPlan plan_simulation(const SimulationOptions&);
 bool is_synchronous(const std::string& method);
+bool is_ideal(const std::string& pairing);             // whose exchanges take no time: poisson, matching
 // The method that mixes: of consensus-control, the one under control.
 const std::string& mixing_method(const SimulationOptions&);
 

@@ -45,8 +45,8 @@ ConsensusController::ConsensusController(const ConsensusControlOptions& options)
   check<ConfigError>(plateau || online(), "consensus-control: target \"", options.target, "\" is unknown; known are: plateau, online");
   check<ConfigError>(std::ranges::is_sorted(options.phases) && std::ranges::all_of(options.phases, [](double p) { return p > 0 && p < 1; }),
                      "consensus-control: phases begin at ascending fractions of the run, above 0 and below 1");
-  check<ConfigError>(!plateau || options.fractions.size() == options.phases.size() + 1, "consensus-control: ", options.fractions.size(), " fractions for ",
-                     options.phases.size() + 1, " phases; each phase needs one");
+  check<ConfigError>(!plateau || options.fractions.size() == options.phases.size() + 1, "consensus-control: ", options.fractions.size(),
+                     " fractions for ", options.phases.size() + 1, " phases; each phase needs one");
   check<ConfigError>(std::ranges::all_of(options.fractions, [](double f) { return f >= 0; }), "consensus-control: a fraction is negative");
   check<ConfigError>(options.factor > 0, "consensus-control: factor ", options.factor, "; it must be above 0");
   check<ConfigError>(options.measure > 0 && options.measure < 1, "consensus-control: measure ", options.measure, "; it must be between 0 and 1");
