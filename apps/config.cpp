@@ -15,6 +15,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/augment/policy.h"
+#include "gossamer/data/unequal.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/gpu/gpu_transport.h"
 #include "gossamer/dist/group/inject.h"
@@ -284,7 +285,8 @@ void validate(const Config& c, int workers, int per_machine) {
     if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
   });
   one_of("data.decoder", c.data.decoder, {"cpu", "nvjpeg"});
-  one_of("data.shard", c.data.shard, {"auto", "true", "false"});
+  if (c.data.shard.starts_with("dirichlet")) named("data.shard", [&] { data::parse_dirichlet(c.data.shard); });
+  else one_of("data.shard", c.data.shard, {"auto", "true", "false", "dirichlet:ALPHA"});
   require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean", "three numbers, or an empty list");
   require(c.data.std.empty() || (c.data.std.size() == 3 && std::ranges::all_of(c.data.std, [](double s) { return s > 0; })), "data.std",
           "three positive numbers, or an empty list");

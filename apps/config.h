@@ -83,7 +83,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("data.eval_size", c.data.eval_size, "side for evaluation and classify; auto: data.size");
   f("data.resize", c.data.resize, "evaluation: shorter side before the centre crop; auto: eval_size, or eval_size * 256/224 above 64");
   f("data.augment", c.data.augment, "the crop (auto | none | pad-crop-flip | resized-crop-flip), then steps in order: colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
-  f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce");
+  f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce; dirichlet:0.3: each has other shares of the classes (non-IID)");
   f("data.mean", c.data.mean, "of the channels, 0 to 1; empty: CIFAR's up to 64 pixels, ImageNet's above");
   f("data.std", c.data.std, "of the channels");
   f("data.threads", c.data.threads, "decoding threads of each worker; auto: a quarter of its cores, with a GPU all but two");

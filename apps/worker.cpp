@@ -18,6 +18,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/unequal.h"
 #include "gossamer/dist/gpu/gpu_transport.h"
 #include "gossamer/models/registry.h"
 
@@ -26,7 +27,12 @@ namespace {
 
 constexpr int kDryRunSteps = 20;
 
+bool unequal(const Config& c) { return c.data.shard.starts_with("dirichlet"); }
 bool shares_epochs(const Config& c) { return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true"; }
+
+std::vector<std::vector<i64>> parts_of(const Config& c, const data::Dataset& set, int workers) {
+  return data::dirichlet_parts(set, data::parse_dirichlet(c.data.shard), workers, static_cast<std::uint64_t>(c.train.seed));
+}
 
 data::LoaderOptions loader_options(const Config& c, const Pictures& p, const dist::LaunchInfo& place, Device device) {
   const std::string crop = c.data.augment[0] == "auto" ? (p.train_size <= 64 ? "pad-crop-flip" : "resized-crop-flip") : c.data.augment[0];
@@ -127,6 +133,13 @@ DataSets open_data(const Config& c, int workers) {
   check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch, "a worker's share of ", joined(c.data.train), " is ",
                    sets.train->size() / workers, " images, fewer than one batch (train.batch = ", c.train.batch,
                    "); use a smaller train.batch, fewer workers or data.shard=false");
+  if (unequal(c)) {
+    const auto parts = parts_of(c, *sets.train, workers);
+    const auto least = std::ranges::min_element(parts, {}, &std::vector<i64>::size);
+    check<DataError>(static_cast<i64>(least->size()) >= c.train.batch, "data.shard = ", c.data.shard, " gives worker ", least - parts.begin(), " ", least->size(),
+                     " of ", sets.train->size(), " images, fewer than one batch (train.batch = ", c.train.batch,
+                     "); use a larger alpha, another train.seed, a smaller train.batch or fewer workers");
+  }
   return sets;
 }
 
@@ -177,12 +190,13 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen, "train.method=", config.train.method, " needs a compute copy of its own");
+  const auto own = unequal(config) ? data::part_of(train_set, parts_of(config, *train_set, place.size)[static_cast<std::size_t>(place.rank)]) : train_set;
   data::LoaderOptions loading = loader_options(config, prepare, place, device);
   if (config.data.decoder == "nvjpeg") {
     loading.jpegs = data::open_nvjpeg(device.is_cpu() ? Device::cuda() : device);
     progress.note("data     JPEG files to train on are decoded by " + loading.jpegs->name() + "; what it can't read, and evaluation, by the CPU");
   }
-  loader = std::make_unique<data::Loader>(train_set, loading);
+  loader = std::make_unique<data::Loader>(own, loading);
   if (place.rejoin) at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};
   else if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};

@@ -85,6 +85,13 @@ TEST_F(Cli, AShareSmallerThanOneBatch) {
   expect_error(arguments, 3, {"share", "48 images", "train.batch = 50"});
 }
 
+// Two workers, 96 images: one of them has at most 48, whatever the shares.
+TEST_F(Cli, AnUnequalShareSmallerThanOneBatch) {
+  auto arguments = tiny({"data.shard=dirichlet:0.3", "train.batch=50"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  expect_error(arguments, 3, {"data.shard = dirichlet:0.3 gives worker", "of 96 images", "train.batch = 50", "larger alpha"});
+}
+
 TEST_F(Cli, FolderThatCannotBeWritten) {
   write_text(folder / "file", "not a folder");
   expect_error({"data", "make-shapes", "file/shapes", "--train", "10", "--val", "10"}, 6, {"file/shapes"});

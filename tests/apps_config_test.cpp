@@ -96,6 +96,9 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
   EXPECT_EQ(invalid("train.device=cuda:3"), "no error");
   EXPECT_THAT(invalid("train.cuda_graph=yes"), HasSubstr("one of auto, on, off"));
   EXPECT_THAT(invalid("train.plans="), HasSubstr("train.plans"));
+  EXPECT_THAT(invalid("data.shard=half"), HasSubstr("one of auto, true, false, dirichlet:ALPHA"));
+  EXPECT_THAT(invalid("data.shard=dirichlet:0"), HasSubstr("command line: data.shard: \"dirichlet:0\" is not dirichlet:ALPHA"));
+  EXPECT_EQ(invalid("data.shard=dirichlet:0.3"), "no error");
   EXPECT_EQ(invalid("optim.momentum=0"), "no error");
   const Config c = parse_config("[train]\nepochs = -1\n", "f.toml");
   EXPECT_THAT(error_of([&] { validate(c, 1); }), HasSubstr("f.toml:2:10: train.epochs = -1"));

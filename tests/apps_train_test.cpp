@@ -153,6 +153,17 @@ TEST_F(Train, TwoWorkersEndWithOneModelByEveryMethod) {
   }
 }
 
+TEST_F(Train, WorkersWithUnlikeDataEndWithOneModelAndTheSharesMatter) {
+  const auto with = [&](const std::string& shard, const std::string& name) {
+    const Result r = run(with_workers(2, tiny({"train.method=dpsgd", "data.shard=" + shard, "run.name=" + name})));
+    EXPECT_EQ(r.code, 0) << r.out << r.err;
+    return read_text(folder / "runs" / name / "model.safetensors");
+  };
+  const std::string unlike = with("dirichlet:1", "unlike");
+  EXPECT_EQ(unlike, with("dirichlet:1", "again"));
+  EXPECT_NE(unlike, with("false", "alike"));
+}
+
 TEST_F(Train, TwoWorkersInBf16SaveAModelInF32) {
   const Result r = run(with_workers(2, tiny({"train.dtype=bf16"})));
   ASSERT_EQ(r.code, 0) << r.out << r.err;
