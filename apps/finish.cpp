@@ -1,11 +1,13 @@
 // The end of a run: one averaged model, its batch-norm statistics, its accuracy, the files of runs/NAME.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include "gossamer/apps/tally.h"
 #include "gossamer/apps/trace_merge.h"
@@ -41,12 +43,22 @@ class Finish {
     record_tally();
     w_.write_trace();
     gather();
-    // Whoever lost the others may think that it leads: results that are there are those of more workers.
-    if (leader() && !(alone_ && w_.folder.writes() && std::filesystem::exists(w_.folder.file("summary.json")))) write_results(seen);
+    if (!leader()) return 0;
+    if (const i64 theirs = already_written(); theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
+      Progress(w_.command.json ? stderr : stdout, false)
+          .note(fmt::format("worker {} lost the others, and they ended before: their results, of {} worker(s), stay", w_.group->rank(), theirs));
+    else write_results(seen);
     return 0;
   }
 
  private:
+  // Whoever lost the others (frozen while they ended, or cut off) thinks that it leads. Of how many workers the results are that they left in
+  // this run; 0: there are none.
+  i64 already_written() const {
+    if (!w_.folder.writes()) return 0;
+    const nlohmann::json summary = nlohmann::json::parse(std::ifstream(w_.folder.file("summary.json")), nullptr, false);
+    return summary.is_object() ? summary.value("workers_at_end", i64{0}) : 0;
+  }
   bool leader() const { return alive_.front() == w_.group->rank(); }      // rank 0, or the lowest one that lives
 
   // Runs one collective step. When a worker dies in it, this and all later ones are done without the others.
