@@ -44,7 +44,8 @@ double parse_dirichlet(const std::string& text) {
 }
 
 std::vector<std::vector<i64>> dirichlet_parts(const Dataset& set, double alpha, int workers, std::uint64_t seed) {
-  check<ConfigError>(alpha > 0 && alpha <= kMostAlpha && workers >= 1, "unequal data: alpha ", alpha, ", ", workers, " workers; both must be above 0");
+  check<ConfigError>(alpha > 0 && alpha <= kMostAlpha && workers >= 1, "unequal data: alpha ", alpha, ", ", workers,
+                     " workers; both must be above 0");
   std::vector<std::vector<i64>> of_class(set.classes().size()), parts(static_cast<std::size_t>(workers));
   for (i64 i = 0; i < set.size(); ++i) of_class.at(static_cast<std::size_t>(set.label(i))).push_back(i);
   for (std::size_t c = 0; c < of_class.size(); ++c) {

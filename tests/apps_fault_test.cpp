@@ -179,8 +179,8 @@ TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
 
 TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
   for (const std::string method : {"a2cid2", "dpsgd"}) {
-    const std::string name = "run.name=" + method;
-    const Result r = run(with_faults(tiny({"train.method=" + method, name, "train.epochs=4", "train.batch=4", "dist.dead_after_s=1"}), "stop:rank=1:8s@step=4"));
+    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4", "train.batch=4", "dist.dead_after_s=1"});
+    const Result r = run(with_faults(std::move(arguments), "stop:rank=1:8s@step=4"));
     EXPECT_EQ(r.code, 0) << r.out << r.err;
     EXPECT_EQ(summary(method)["workers_at_end"], 2) << r.out;
     EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, and they ended before: their results, of 2 worker(s), stay"));
