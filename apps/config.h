@@ -106,8 +106,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("train.plans", c.train.plans, "file of measured convolution plans of a GPU; auto: gossamer/plans.json in the user's cache folder; none: no file");
   f("train.threads", c.train.threads, "compute threads of each worker; auto: cores / workers on this machine");
   f("train.bn_batches", c.train.bn_batches, "batches per worker over which batch norm is re-estimated at the end; 0: merge the workers' statistics");
-  f("train.overlap", c.train.overlap, "dpsgd, sgp: hide an exchange behind the next step (AWC); false: wait for it (ATC)");
-  f("train.bucket_mb", c.train.bucket_mb, "dpsgd with overlap: parameters are exchanged in pieces of this size during backward");
+  f("train.overlap", c.train.overlap, "dpsgd, sgp: hide an exchange behind the next step (AWC); false: wait for it (ATC). allreduce: sum during backward");
+  f("train.bucket_mb", c.train.bucket_mb, "dpsgd with overlap, allreduce: parameters, gradients are exchanged in pieces of this size during backward");
   f("train.consensus_factor", c.train.consensus_factor, "dpsgd: part of the way to the neighbours' mean that is gone, 0 to 1");
   f("train.period", c.train.period, "local-sgd: steps between two averages");
   f("control.method", c.control.method, "consensus-control: the synchronous method under control");
@@ -158,9 +158,9 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("dist.min_workers", c.dist.min_workers, "stop when fewer are alive");
   f("dist.restart", c.dist.restart, "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a neighbour");
   f("dist.restart_after_s", c.dist.restart_after_s, "so long after its death");
-  f("dist.transport", c.dist.transport, "between GPUs: auto (the quicker of the two, measured on each edge) | peercopy (one machine) | nccl | host");
-  f("dist.wire", c.dist.wire, "f32 | f16: what exchanges between GPUs send");
-  f("dist.nccl_ctas", c.dist.nccl_ctas, "multiprocessors that an NCCL exchange may take: 2 for a network, 4 or 8 for NVLink");
+  f("dist.transport", c.dist.transport, "between GPUs: auto (the quicker of the two, measured on each edge; allreduce: nccl) | peercopy (one machine) | nccl | host");
+  f("dist.wire", c.dist.wire, "f32 | f16: what exchanges between GPUs send; allreduce: f32");
+  f("dist.nccl_ctas", c.dist.nccl_ctas, "multiprocessors that NCCL may take: 2 for a network, 4 or 8 for NVLink; 0: as many as it likes");
   f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/group/inject.h)");
 }
 

@@ -183,9 +183,13 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
-  if (place.size > 1 && !device.is_cpu())
-    options.carrier = dist::gpu_carriers(device, {.transport = config.dist.transport, .wire = config.dist.wire, .ctas = static_cast<int>(config.dist.nccl_ctas),
-                                         .log = [this](const std::string& line) { progress.note("gpu      " + line); }});
+  if (place.size > 1 && !device.is_cpu()) {
+    const dist::GpuTransportOptions transport{.transport = config.dist.transport, .wire = config.dist.wire, .ctas = static_cast<int>(config.dist.nccl_ctas),
+                                              .collective_timeout_s = config.dist.collective_timeout_s,
+                                              .log = [this](const std::string& line) { progress.note("gpu      " + line); }};
+    if (config.train.method == "allreduce") options.reducer = dist::gpu_reducers(device, transport);
+    else options.carrier = dist::gpu_carriers(device, transport);
+  }
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges) options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);

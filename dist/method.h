@@ -19,6 +19,7 @@
 namespace gossamer::dist {
 
 class Carrier;
+class Reducer;
 
 struct MethodOptions {
   double rate = 1;                     // exchanges per worker per own gradient (r); 0: never
@@ -36,13 +37,17 @@ struct MethodOptions {
   // Synchronous methods (synchronous.h):
   std::string rounds{};                // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
   int workers_per_node = 1;            // of rounds "aer" without a number; those of a node follow one another
-  bool overlap = true;  // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own
+  bool overlap = true;  // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own.
+                        // allreduce: gradients are summed during backward; false: after it
   double consensus_factor = 1;         // phi in [0, 1]: x <- (1 - phi) x + phi W x
-  i64 bucket_bytes = 25 << 20;  // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare())
+  i64 bucket_bytes = 25 << 20;  // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare()).
+                                // allreduce: gradients are summed in pieces of this size
   int period = 1;                      // local-sgd: steps between two averages
   ConsensusControlOptions control{};   // consensus-control (consensus_controller.h)
   std::function<std::unique_ptr<Carrier>(Group&, i64 size)>
       carrier{};                       // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
+  std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)>
+      reducer{};                       // allreduce: how gradients are summed; empty: between CPUs, by the collectives
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
   std::function<void(const std::string& what, int peer)>
       on_fault;  // called from the communication thread: "dead", "left", "joined", "exchange failed"

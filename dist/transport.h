@@ -116,7 +116,8 @@ class Group {
   virtual int size() const = 0;                                    // at the start
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
-  virtual Mailbox* mailbox() { return nullptr; }                   // none: GPUs exchange through the payload
+  virtual Mailbox* mailbox() { return nullptr; }                   // none: what is between GPUs goes over the host
+  virtual const char* why_no_mailbox() const { return "these workers share a process"; }
   // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt when the set changes. A set, and an epoch,
   // may come again: a rebuild never meets leftovers of an earlier one.
   virtual Collectives& collectives() = 0;

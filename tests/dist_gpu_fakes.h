@@ -2,6 +2,7 @@
 // fail, hang or lose their peer, and receive garbage when they are aborted, as the real ones do. What a program may not do to them is noted.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -20,6 +21,8 @@ namespace gossamer::dist::fake {
 struct Faults {
   double init_fails = 0, init_hangs = 0, transfer_fails = 0, transfer_hangs = 0, id_fails = 0;      // each: the probability
   bool abort_hangs = false;
+  int failing = -1;                          // the transfer of this number fails for this worker, in each of its communicators
+  std::uint64_t failing_transfer = 0;
   bool notices = true;                       // a transport that sees that its peer is lost: sockets do, NVLink does not
 };
 
@@ -51,12 +54,21 @@ class Gpu final : public DevicePort, public NcclPort {
 
  private:
   friend class Machine;
+  // Of one group: a send and a receive, or a sum.
+  struct Transfer {
+    const void* send = nullptr;
+    void* receive = nullptr;
+    std::size_t sends = 0, receives = 0;
+    bool sums = false;
+    std::uint64_t number = 0;                // of the communicator, counted by each side
+  };
   struct Work {
-    std::function<void()> kernels;           // or:
+    std::function<void()> kernels{};         // or:
     Event event = 0;
     std::uint64_t mark = 0;
     bool waits = false;                      // for the event; else reaches it
     Comm comm = 0;                           // or a transfer of this communicator
+    Transfer transfer{};
   };
   struct Mark { std::uint64_t recorded = 0, reached = 0; };
 
@@ -66,6 +78,7 @@ class Gpu final : public DevicePort, public NcclPort {
   std::vector<Mark> events_{1};
   bool in_group_ = false;
   std::set<Comm> grouped_;
+  std::string refused_;                      // what is wrong with a call of this group
 };
 
 // All GPUs, and NCCL between them. Every call takes one mutex: what matters here is the order, not the speed.
@@ -91,10 +104,12 @@ class Machine {
     return true;
   }
 
-  // The process of this worker ends: its kernels never run on; the others' sockets to it notice, or not.
+  // The process of this worker ends: its kernels never run on; the others' sockets to it notice, or not. Its threads, which a test has to wait
+  // for, are not kept waiting.
   void kill(int rank) {
     const std::scoped_lock lock(mutex);
     for (auto& lane : gpu(rank).lanes_) lane.clear();
+    for (auto& event : gpu(rank).events_) event.reached = event.recorded;
     for (auto& [id, side] : sides)
       if (side.rank == rank) side.dead = true;
   }
@@ -109,6 +124,10 @@ class Machine {
     return problems_;
   }
   struct Launch { int worker; std::string name; };
+  int sums_done(int rank) {                  // all-reduces whose kernels have ended well on this worker
+    const std::scoped_lock lock(mutex);
+    return sums_done_[rank];
+  }
   std::vector<Launch> take_launches() {
     const std::scoped_lock lock(mutex);
     return std::exchange(launches_, {});
@@ -123,28 +142,42 @@ class Machine {
   using Comm = NcclPort::Comm;
   // One rank of a communicator.
   struct Side {
-    int rank = 0, place = 0;
+    int rank = 0, place = 0, ranks = 2;
     std::string name;
     NcclPort::Id id{};
     NcclPort::Status status;
     bool opening = true, launching = false, aborted = false, gone = false, dead = false, hangs = false, running = false, transferred = false;
-    const void* send = nullptr;
-    void* receive = nullptr;
-    std::size_t sends = 0, receives = 0;
+    Gpu::Transfer group, now;                // that is being put together or launched; whose kernel is next in the stream, or runs
     std::uint64_t launches = 0;
   };
 
   void problem(int rank, const std::string& what) { problems_.push_back("worker " + std::to_string(rank) + ": " + what); }
-  Side* other(const Side& one) {
+  // The other ranks of its communicator that have come, by place.
+  std::vector<Side*> others(const Side& one) {
+    std::vector<Side*> out;
     for (auto& [id, side] : sides)
-      if (side.id == one.id && side.place != one.place) return &side;
-    return nullptr;
+      if (side.id == one.id && side.place != one.place) out.push_back(&side);
+    std::ranges::sort(out, {}, &Side::place);
+    return out;
   }
+  bool any_lost(const Side& one) {
+    return std::ranges::any_of(others(one), [](const Side* s) { return s->dead || s->aborted; });
+  }
+  bool all_here(const Side& one) { return static_cast<int>(others(one).size()) == one.ranks - 1 && !any_lost(one); }
   bool in_stream(const Side& side, Comm id) {
     for (const auto& lane : gpu(side.rank).lanes_)
       for (const auto& work : lane)
         if (work.comm == id) return true;
     return false;
+  }
+
+  Side& usable(Gpu& g, Comm comm) {
+    Side& side = sides.at(comm);
+    if (!g.in_group_) problem(g.rank_, "a call outside of a group");
+    if (side.aborted || side.status.stage == Stage::pending) problem(g.rank_, "a call on a communicator that is not open, or has not done the last");
+    if (side.status.stage == Stage::failed) g.refused_ = side.status.why;
+    if (g.grouped_.insert(comm).second) side.group = {};
+    return side;
   }
 
   // --- lanes
@@ -154,11 +187,33 @@ class Machine {
     Side& side = sides.at(work.comm);
     return side.aborted || side.transferred || !side.running || meets(side);
   }
-  // Both kernels run, on healthy communicators.
+  // All kernels run, on healthy communicators.
   bool meets(const Side& side) {
-    const Side* peer = other(side);
-    return peer && !side.hangs && !peer->hangs && side.running && peer->running && !peer->dead && !peer->aborted && peer->launches == side.launches &&
-           side.sends == peer->receives && side.receives == peer->sends;
+    if (side.hangs || !all_here(side)) return false;
+    for (const Side* peer : others(side)) {
+      if (peer->hangs || !peer->running || peer->transferred || peer->now.number != side.now.number) return false;
+      if (peer->now.sums != side.now.sums || side.now.sends != peer->now.receives || side.now.receives != peer->now.sends) {
+        if (side.now.sums || peer->now.sums) problem(side.rank, "sums of different sizes, or in another order than the others");
+        return false;
+      }
+    }
+    return true;
+  }
+  void transfer(Side& side) {
+    std::vector<Side*> all = others(side);
+    all.push_back(&side);
+    if (side.now.sums) {
+      std::ranges::sort(all, {}, &Side::place);
+      std::vector<float> sum(side.now.sends / sizeof(float), 0.0f);
+      for (const Side* s : all)
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<const float*>(s->now.send)[i];
+      for (const Side* s : all) std::memcpy(s->now.receive, sum.data(), side.now.sends);
+    } else {
+      Side& peer = *all.front();
+      std::memcpy(peer.now.receive, side.now.send, side.now.sends);
+      std::memcpy(side.now.receive, peer.now.send, peer.now.sends);
+    }
+    for (Side* s : all) s->transferred = true;
   }
   void execute(Gpu& g, std::deque<Gpu::Work>& lane) {
     Gpu::Work& work = lane.front();
@@ -171,16 +226,15 @@ class Machine {
     }
     Side& side = sides.at(work.comm);
     if (side.aborted) {                      // the kernel leaves, as if all were well
-      if (!side.transferred) std::memset(side.receive, 0x7b, side.receives);
+      if (!side.transferred) std::memset(work.transfer.receive, 0x7b, work.transfer.receives);
     } else if (!side.running) {
       side.running = true;
+      side.now = work.transfer;
       return;
     } else if (!side.transferred) {
-      Side& peer = *other(side);
-      std::memcpy(peer.receive, side.send, side.sends);
-      std::memcpy(side.receive, peer.send, peer.sends);
-      side.transferred = peer.transferred = true;
-      return;
+      return transfer(side);
+    } else if (side.now.sums) {
+      ++sums_done_[side.rank];
     }
     side.running = side.transferred = false;
     lane.pop_front();
@@ -192,9 +246,8 @@ class Machine {
     if (side.aborted) return !faults.abort_hangs && !in_stream(side, id);
     if (side.dead) return false;
     if (side.status.stage == Stage::failed || side.hangs) return false;
-    const Side* peer = other(side);
-    if (side.opening) return peer && !peer->dead && !peer->aborted;
-    return side.launching || (side.running && faults.notices && (peer->dead || peer->aborted));
+    if (side.opening) return all_here(side);
+    return side.launching || (side.running && !side.transferred && faults.notices && any_lost(side));
   }
   void advance(Comm id, Side& side) {
     const auto happens = [&](double probability) { return random.uniform() < static_cast<float>(probability); };
@@ -206,13 +259,13 @@ class Machine {
       else side.opening = false, side.status.stage = Stage::done;
     } else if (side.launching) {
       side.launching = false;
-      if (happens(faults.transfer_fails)) {
+      if (happens(faults.transfer_fails) || (side.rank == faults.failing && side.launches == faults.failing_transfer)) {
         side.status = {Stage::failed, "remote process exited or there was a network error"};
         return;
       }
       if (happens(faults.transfer_hangs)) side.hangs = true;
-      ++side.launches;
-      gpu(side.rank).lanes_[1].push_back({.kernels = {}, .comm = id});
+      side.group.number = ++side.launches;
+      gpu(side.rank).lanes_[1].push_back({.comm = id, .transfer = side.group});
       side.status.stage = Stage::done;
     } else {
       side.status = {Stage::failed, "the connection was closed by the other side"};
@@ -226,6 +279,7 @@ class Machine {
   std::uint64_t ids_ = 0;
   std::vector<std::string> problems_;
   std::vector<Launch> launches_;
+  std::map<int, int> sums_done_;
 };
 
 // --- DevicePort
@@ -236,11 +290,11 @@ inline DevicePort::Event Gpu::make_event() {
 }
 inline void Gpu::record(Event e, Lane lane) {
   const std::scoped_lock lock(machine_.mutex);
-  lanes_[static_cast<std::size_t>(lane)].push_back({.kernels = {}, .event = e, .mark = ++events_.at(e).recorded});
+  lanes_[static_cast<std::size_t>(lane)].push_back({.event = e, .mark = ++events_.at(e).recorded});
 }
 inline void Gpu::wait(Lane lane, Event e) {
   const std::scoped_lock lock(machine_.mutex);
-  lanes_[static_cast<std::size_t>(lane)].push_back({.kernels = {}, .event = e, .mark = events_.at(e).recorded, .waits = true});
+  lanes_[static_cast<std::size_t>(lane)].push_back({.event = e, .mark = events_.at(e).recorded, .waits = true});
 }
 inline bool Gpu::done(Event e) {
   const std::scoped_lock lock(machine_.mutex);
@@ -266,11 +320,11 @@ inline NcclPort::Id Gpu::unique_id() {
 }
 inline NcclPort::Comm Gpu::init(const Id& id, int ranks, int rank, const Options& options) {
   const std::scoped_lock lock(machine_.mutex);
-  if (ranks != 2 || rank < 0 || rank > 1) machine_.problem(rank_, "a communicator that is not one of two");
+  if (ranks < 2 || rank < 0 || rank >= ranks) machine_.problem(rank_, "a communicator without this rank");
   for (const auto& [comm, side] : machine_.sides)
     if (side.id == id && side.place == rank) machine_.problem(rank_, "an id that was used before");
   const Comm comm = machine_.next_comm_++;
-  machine_.sides[comm] = {.rank = rank_, .place = rank, .name = options.name, .id = id, .status = {}};
+  machine_.sides[comm] = {.rank = rank_, .place = rank, .ranks = ranks, .name = options.name, .id = id, .status = {}, .group = {}, .now = {}};
   return comm;
 }
 inline NcclPort::Status Gpu::status(Comm comm) {
@@ -287,9 +341,11 @@ inline void Gpu::group_end() {
   const std::scoped_lock lock(machine_.mutex);
   if (!std::exchange(in_group_, false)) machine_.problem(rank_, "the end of no group");
   if (grouped_.size() != 1) machine_.problem(rank_, "a group of another number of communicators than one");
-  for (const Comm comm : std::exchange(grouped_, {})) {
+  const std::set<Comm> grouped = std::exchange(grouped_, {});
+  if (const std::string why = std::exchange(refused_, {}); !why.empty()) fail<DistError>(why);
+  for (const Comm comm : grouped) {
     Machine::Side& side = machine_.sides.at(comm);
-    if (side.sends == 0 || side.sends != side.receives) machine_.problem(rank_, "a group without a send and a receive of one size");
+    if (side.group.sends == 0 || side.group.sends != side.group.receives) machine_.problem(rank_, "a group without a send and a receive of one size, or a sum");
     side.launching = true;
     side.status.stage = Stage::pending;
     machine_.launches_.push_back({rank_, side.name});
@@ -297,25 +353,24 @@ inline void Gpu::group_end() {
 }
 inline void Gpu::send(Comm comm, const void* from, std::size_t bytes, int to) {
   const std::scoped_lock lock(machine_.mutex);
-  Machine::Side& side = machine_.sides.at(comm);
-  if (!in_group_) machine_.problem(rank_, "a send outside of a group");
-  if (to != 1 - side.place) machine_.problem(rank_, "a send to nobody");
-  if (side.aborted || side.status.stage != Stage::done) machine_.problem(rank_, "a send on a communicator that is not open");
-  side.send = from;
-  side.sends = bytes;
-  side.receives = 0;
-  grouped_.insert(comm);
+  Machine::Side& side = machine_.usable(*this, comm);
+  if (side.ranks != 2 || to != 1 - side.place) machine_.problem(rank_, "a send to nobody");
+  side.group.send = from;
+  side.group.sends = bytes;
 }
 inline void Gpu::receive(Comm comm, void* to, std::size_t bytes, int from) {
   const std::scoped_lock lock(machine_.mutex);
-  Machine::Side& side = machine_.sides.at(comm);
-  if (!in_group_) machine_.problem(rank_, "a receive outside of a group");
-  if (from != 1 - side.place) machine_.problem(rank_, "a receive from nobody");
-  side.receive = to;
-  side.receives = bytes;
-  grouped_.insert(comm);
+  Machine::Side& side = machine_.usable(*this, comm);
+  if (side.ranks != 2 || from != 1 - side.place) machine_.problem(rank_, "a receive from nobody");
+  side.group.receive = to;
+  side.group.receives = bytes;
 }
-inline void Gpu::all_reduce_sum(Comm, const float*, float*, std::size_t) { machine_.problem(rank_, "an all-reduce on an edge"); }
+inline void Gpu::all_reduce_sum(Comm comm, const float* from, float* to, std::size_t count) {
+  const std::scoped_lock lock(machine_.mutex);
+  Machine::Side& side = machine_.usable(*this, comm);
+  if (side.group.sends != 0) machine_.problem(rank_, "a sum beside something else in one group");
+  side.group = {.send = from, .receive = to, .sends = count * sizeof(float), .receives = count * sizeof(float), .sums = true};
+}
 inline void Gpu::abort(Comm comm) {
   const std::scoped_lock lock(machine_.mutex);
   Machine::Side& side = machine_.sides.at(comm);

@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/gossip/clock.h"
 #include "gossamer/dist/gpu/gpu_transport.h"
@@ -88,10 +90,71 @@ void run(Group& group, const std::string& transport, const std::string& wire, i6
   EXPECT_TRUE(std::isfinite(x.span<float>()[0]));
 }
 
+// Gradients of a real backward pass, summed under it, against the sum of the host: after every step, until a worker dies.
+void run_all_reduce(Group& group, const std::string& transport, i64 size, int steps, int dies) {
+  constexpr int kParts = 6;
+  const Device gpu = variable("GPU_DEVICE", "cuda") == "cpu" ? Device::cpu() : Device::cuda(0);
+  std::vector<Tensor> parts;
+  std::vector<NamedTensor> named;
+  for (int i = 0; i < kParts; ++i) {
+    parts.push_back(Tensor::zeros({size / kParts / 32, 32}, DType::f32, gpu));
+    named.push_back({"part " + std::to_string(i), parts.back()});
+  }
+  FlatParams params(named);
+  nn::Sgd sgd(params, {.momentum = 0});
+  MethodOptions options;
+  options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;      // a bucket for each
+  if (!gpu.is_cpu()) options.reducer = gpu_reducers(gpu, {.transport = transport, .ctas = 2, .log = [&](const std::string& line) {
+                                         std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str());
+                                       }});
+  auto method = make_method("allreduce", params, sgd, group, make_graph("complete", group.size()), options);
+  Rng random(11, static_cast<std::uint64_t>(group.rank()));
+  std::vector<float> expected(static_cast<std::size_t>(params.size()), 0.0f);
+  bool whole = true;
+  const double began = wall_seconds();
+  for (int step = 0; step < steps; ++step) {
+    Tensor loss;
+    for (const Tensor& x : parts) {
+      const Tensor c = Tensor::empty(x.shape());
+      for (float& v : c.span<float>()) v = static_cast<float>(x.numel()) * random.normal();
+      const Tensor term = mean(x * c.to(gpu));
+      loss = loss.defined() ? loss + term : term;
+    }
+    params.zero_grad();
+    method->prepare(1);
+    loss.backward();
+    std::vector<float> sum;
+    {
+      const Tensor own = params.grads().to(Device::cpu());
+      sum.assign(own.span<float>().begin(), own.span<float>().end());
+    }
+    if (group.rank() == dies && step == steps / 2) std::quick_exit(9);
+    method->step(1);
+    whole = whole && method->stats().alive == group.size() && dies < 0;
+    if (!whole) continue;
+    group.collectives().all_reduce_sum(std::span<float>(sum));
+    const Tensor now = params.values().to(Device::cpu());
+    double worst = 0;
+    for (std::size_t k = 0; k < sum.size(); ++k) {
+      expected[k] -= sum[k] / static_cast<float>(group.size());
+      worst = std::max(worst, static_cast<double>(std::abs(now.span<float>()[k] - expected[k])));
+    }
+    ASSERT_LT(worst, 1e-4) << "step " << step;
+  }
+  method->finish();
+  const MethodStats stats = method->stats();
+  std::fprintf(stderr, "worker %d: %lld sums of %lld floats, %.3f s, sums busy %.3f s, waited %.3f s, %d workers at the end\n", group.rank(),
+               static_cast<long long>(stats.gradients), static_cast<long long>(params.size()), wall_seconds() - began, stats.transfer_s, stats.exposed_s, stats.alive);
+  EXPECT_NEAR(stats.consensus_distance, 0, 1e-4);
+  EXPECT_EQ(stats.alive, group.size() - (dies >= 0));
+}
+
 // One worker; started by the tests below and by tests/gpu/many_workers.
 TEST(GpuDistWorker, DISABLED_Trains) {
   const LaunchInfo place = launch_info();
   const auto group = join(place);
+  if (variable("GPU_METHOD", "a2cid2") == "allreduce")
+    return run_all_reduce(*group, variable("GPU_TRANSPORT", "auto"), std::stoll(variable("GPU_SIZE", "1048576")), 20, std::stoi(variable("GPU_DIES", "-1")));
   run(*group, variable("GPU_TRANSPORT", "auto"), variable("GPU_WIRE", "f32"), std::stoll(variable("GPU_SIZE", "1048576")), std::stod(variable("GPU_STEPS", "200")),
       std::stod(variable("GPU_RATE", "0")), std::stoi(variable("GPU_DIES", "-1")));
 }
@@ -121,6 +184,11 @@ TEST(GpuWorkersOnACpu, KeepTheirMeanAndSurviveADeath) {
   EXPECT_EQ(run_workers(3, "GpuDistWorker.DISABLED_Trains", death), (std::vector<int>{0, 128 + SIGKILL, 0}));
 }
 
+TEST(GpuWorkersOnACpu, SumGradientsAndSurviveADeath) {
+  EXPECT_EQ(run_workers(2, "GpuDistWorker.DISABLED_Trains", {"GPU_DEVICE=cpu", "GPU_METHOD=allreduce"}), (std::vector<int>{0, 0}));
+  EXPECT_EQ(run_workers(3, "GpuDistWorker.DISABLED_Trains", {"GPU_DEVICE=cpu", "GPU_METHOD=allreduce", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0}));
+}
+
 TEST_F(GpuWorkers, TwoKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(2, "peercopy"), (std::vector<int>{0, 0})); }
 TEST_F(GpuWorkers, TwoKeepTheirMeanByNccl) { EXPECT_EQ(start(2, "nccl", {"GPU_STEPS=100"}), (std::vector<int>{0, 0})); }
 TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(4, "peercopy"), (std::vector<int>{0, 0, 0, 0})); }
@@ -135,6 +203,13 @@ TEST_F(GpuWorkers, AWorkerKilledInMidExchangeIsSurvivedByNccl) {
 TEST_F(GpuWorkers, TwoMeasureAndChoose) { EXPECT_EQ(start(2, "auto"), (std::vector<int>{0, 0})); }
 TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopiesInHalfPrecision) { EXPECT_EQ(start(4, "peercopy", {"GPU_WIRE=f16"}), (std::vector<int>{0, 0, 0, 0})); }
 TEST_F(GpuWorkers, TwoKeepTheirMeanOverTheHost) { EXPECT_EQ(start(2, "host"), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkers, TwoAndFourSumGradientsByNccl) {
+  for (const int n : {2, 4}) EXPECT_EQ(start(n, "nccl", {"GPU_METHOD=allreduce"}), std::vector<int>(static_cast<std::size_t>(n), 0)) << n;
+}
+TEST_F(GpuWorkers, TwoSumGradientsOverTheHost) { EXPECT_EQ(start(2, "host", {"GPU_METHOD=allreduce"}), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkers, ADeathBetweenSumsIsSurvived) {
+  for (const char* transport : {"nccl", "host"}) EXPECT_EQ(start(3, transport, {"GPU_METHOD=allreduce", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0})) << transport;
+}
 
 // Threads of one process have no letters and no handles: over the host, between buffers of the GPU.
 TEST_F(GpuWorkers, ThreadsOfOneProcessExchange) {

@@ -1,4 +1,4 @@
-// What gossip between GPUs needs of a device and of NCCL, and no more. Implemented by CUDA and NCCL (gpu_cuda_port.cpp, nccl_port.cpp), and
+// What exchanges and sums between GPUs need of a device and of NCCL, and no more. Implemented by CUDA and NCCL (gpu_cuda_port.cpp, nccl_port.cpp), and
 // by fakes in the tests, which make every order of events happen that a real device may produce.
 #pragma once
 
@@ -29,7 +29,8 @@ class DevicePort {
 
 // NCCL as far as it is used. Communicators are non-blocking: init() and group_end() return at once, and status() says when what they
 // began has come about. Only then may an event be recorded behind a launch: before, its kernel is not in the stream yet. All calls of one
-// worker come from one thread. What NCCL refuses at once is a DistError; what fails later is in status().
+// worker come from one thread at a time. What NCCL refuses at once is a DistError, of group_end() for the calls of a group; what fails later
+// is in status().
 class NcclPort {
  public:
   using Comm = std::uint64_t;                // 0: none
@@ -49,7 +50,8 @@ class NcclPort {
   virtual Status status(Comm) = 0;           // of init(), or of the last group; and of the transport since: a peer that is lost
   virtual void group_start() = 0;
   virtual void group_end() = 0;
-  // On the exchange lane; inside a group.
+  // On the exchange lane; inside a group: a send and a receive, or one sum. Sums of a communicator are enqueued by all its ranks in one order,
+  // the next when status() says that the last is in the stream.
   virtual void send(Comm, const void*, std::size_t bytes, int to) = 0;
   virtual void receive(Comm, void*, std::size_t bytes, int from) = 0;
   virtual void all_reduce_sum(Comm, const float* from, float* to, std::size_t count) = 0;

@@ -12,6 +12,7 @@
 #include "gossamer/dist/gpu/gpu_peer_memory.h"
 #include "gossamer/dist/gpu/nccl_channel.h"
 #include "gossamer/dist/gpu/nccl_port.h"
+#include "gossamer/dist/gpu/nccl_reducer.h"
 
 namespace gossamer::dist {
 namespace {
@@ -23,8 +24,10 @@ struct Setup {
     theirs = Tensor::empty({size}, type, device);
     mailbox = o.transport == "host" ? nullptr : group.mailbox();
     if (mailbox == nullptr) {
+      const std::string why = o.transport == "host" ? "dist.transport=host" : group.why_no_mailbox();
+      check<ConfigError>(o.transport == "host" || o.transport == "auto", "dist.transport=", o.transport, " can't be had: ", why, "; use auto or host");
       staging = std::make_unique<HostStaging>(group, port, own, theirs);
-      if (o.log) o.log("exchanges go over the host" + std::string(o.transport == "host" ? "" : ": these workers share a process"));
+      if (o.log) o.log("exchanges go over the host: " + why);
       return;
     }
     make_channels(o);
@@ -86,7 +89,7 @@ void check_gpu_transport(const GpuTransportOptions& o) {
   check<ConfigError>(o.transport == "auto" || o.transport == "nccl" || o.transport == "peercopy" || o.transport == "host", "dist.transport=", o.transport,
                      " is unknown; known are: auto, nccl, peercopy, host");
   check<ConfigError>(o.wire == "f32" || o.wire == "f16", "dist.wire=", o.wire, " is unknown; known are: f32, f16");
-  check<ConfigError>(o.ctas >= 1 && o.ctas <= 32 && (o.ctas & (o.ctas - 1)) == 0, "dist.nccl_ctas=", o.ctas, "; it must be 1, 2, 4, 8, 16 or 32");
+  check<ConfigError>(o.ctas >= 0 && o.ctas <= 32 && (o.ctas & (o.ctas - 1)) == 0, "dist.nccl_ctas=", o.ctas, "; it must be 1, 2, 4, 8, 16 or 32, or 0: as many as NCCL likes");
 }
 
 std::function<std::unique_ptr<Carrier>(Group&, i64)> gpu_carriers(Device device, const GpuTransportOptions& options) {
@@ -95,6 +98,43 @@ std::function<std::unique_ptr<Carrier>(Group&, i64)> gpu_carriers(Device device,
     const auto setup = std::make_shared<Setup>(group, size, device, options);
     return std::make_unique<GpuCarrier>(GpuCarrier::Parts{.port = setup->port, .payload = setup->payload.get(), .own = setup->own, .theirs = setup->theirs,
                                                           .staging = setup->staging.get()}, setup);
+  };
+}
+
+std::function<std::unique_ptr<Reducer>(Group&, std::size_t)> gpu_reducers(Device device, const GpuTransportOptions& options) {
+  check_gpu_transport(options);
+  check<ConfigError>(options.transport != "peercopy", "dist.transport=peercopy is for exchanges of two; train.method=allreduce sums over nccl or host");
+  check<ConfigError>(options.wire == "f32", "dist.wire=", options.wire, " is for exchanges of two; train.method=allreduce sums gradients in f32");
+  return [device, options](Group& group, std::size_t buckets) -> std::unique_ptr<Reducer> {
+    struct Ports {
+      explicit Ports(Device d) : device(d) {}
+      CudaPort device;
+      std::unique_ptr<NcclPort> nccl;
+    };
+    const auto ports = std::make_shared<Ports>(device);
+    std::string why;                         // this worker has no NCCL
+    try {
+      if (options.transport == "host") why = "dist.transport=host";
+      else if (group.mailbox() == nullptr) why = group.why_no_mailbox();
+      else ports->nccl = nccl_port(ports->device);
+    } catch (const Error& e) {
+      why = e.what();
+    }
+    std::vector<double> able = {why.empty() ? 1.0 : 0.0};
+    group.collectives().all_reduce_sum(able);
+    const int all = group.collectives().members();
+    const GpuReducer::Parts parts{.group = group, .port = ports->device, .buckets = buckets, .limit_s = options.collective_timeout_s, .keep = ports};
+    const auto say = [&](const std::string& line) {
+      if (options.log) options.log(line);
+    };
+    if (static_cast<int>(able[0]) == all) {
+      say("gradients are summed by NCCL " + nccl_version());
+      return std::make_unique<NcclReducer>(parts, *ports->nccl, options.ctas);
+    }
+    if (why.empty()) why = "of " + std::to_string(all) + " workers only " + std::to_string(static_cast<int>(able[0])) + " can use NCCL";
+    check<DistError>(options.transport != "nccl", "dist.transport=nccl can't be had: ", why);
+    say("gradients are summed over the host: " + why);
+    return std::make_unique<StagedReducer>(parts);
   };
 }
 

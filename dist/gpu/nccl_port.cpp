@@ -84,19 +84,25 @@ class RealNccl final : public NcclPort {
     return {.stage = Stage::failed, .why = words(state, handle)};
   }
 
-  void group_start() override { must(nccl_->group_start(), "ncclGroupStart", nullptr); }
+  void group_start() override {
+    refused_.clear();
+    must(nccl_->group_start(), "ncclGroupStart", nullptr);
+  }
+  // A group is ended whatever became of its calls: later ones would belong to it.
   void group_end() override {
     const cuda::UseDevice use(device_.device());
-    must(nccl_->group_end(), "ncclGroupEnd", nullptr);
+    const ncclResult_t ended = nccl_->group_end();
+    check<DistError>(refused_.empty(), refused_);
+    must(ended, "ncclGroupEnd", nullptr);
   }
   void send(Comm comm, const void* from, std::size_t bytes, int to) override {
-    must(nccl_->send(from, bytes, ncclUint8, to, comms_.at(comm), stream()), "ncclSend", comms_.at(comm));
+    grouped(nccl_->send(from, bytes, ncclUint8, to, comms_.at(comm), stream()), "ncclSend", comms_.at(comm));
   }
   void receive(Comm comm, void* to, std::size_t bytes, int from) override {
-    must(nccl_->receive(to, bytes, ncclUint8, from, comms_.at(comm), stream()), "ncclRecv", comms_.at(comm));
+    grouped(nccl_->receive(to, bytes, ncclUint8, from, comms_.at(comm), stream()), "ncclRecv", comms_.at(comm));
   }
   void all_reduce_sum(Comm comm, const float* from, float* to, std::size_t count) override {
-    must(nccl_->all_reduce(from, to, count, ncclFloat32, ncclSum, comms_.at(comm), stream()), "ncclAllReduce", comms_.at(comm));
+    grouped(nccl_->all_reduce(from, to, count, ncclFloat32, ncclSum, comms_.at(comm), stream()), "ncclAllReduce", comms_.at(comm));
   }
 
   void abort(Comm comm) override { leave(comm, true); }
@@ -114,12 +120,18 @@ class RealNccl final : public NcclPort {
     if (const char* last = nccl_->last_error(comm); last && *last) out += std::string(" (") + last + ")";
     return out;
   }
-  // A call of a non-blocking communicator that goes on in the background is no error.
+  // A call of a non-blocking communicator that goes on in the background is no error. Others: what to say of them.
+  std::string refusal(ncclResult_t status, const char* call, ncclComm_t comm) const {
+    if (status == ncclSuccess || status == ncclInProgress) return {};
+    const char* hint = status == ncclInvalidUsage ? ". Two workers on one GPU need a different NCCL_HOSTID each, set before they start" : "";
+    return call + (": " + words(status, comm)) + hint;
+  }
   void must(ncclResult_t status, const char* call, ncclComm_t comm) const {
-    if (status == ncclSuccess || status == ncclInProgress) return;
-    std::string hint;
-    if (status == ncclInvalidUsage) hint = ". Two workers on one GPU need a different NCCL_HOSTID each, set before they start";
-    fail<DistError>(call, ": ", words(status, comm), hint);
+    const std::string why = refusal(status, call, comm);
+    check<DistError>(why.empty(), why);
+  }
+  void grouped(ncclResult_t status, const char* call, ncclComm_t comm) {
+    if (refused_.empty()) refused_ = refusal(status, call, comm);
   }
 
   void leave(Comm comm, bool at_once) {
@@ -155,6 +167,7 @@ class RealNccl final : public NcclPort {
   const std::shared_ptr<Ends> ends_;
   std::map<Comm, ncclComm_t> comms_;
   Comm next_ = 1;
+  std::string refused_;                      // the first call of this group that was
 };
 
 }  // namespace

@@ -12,49 +12,72 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr std::size_t kBucket = 25u << 18;      // floats in 25 MB: large enough for bandwidth, small enough for caches and time-outs
+
+std::unique_ptr<Reducer> make_reducer(const FlatParams& params, Group& group, std::size_t buckets, const MethodOptions& options) {
+  if (options.reducer) return options.reducer(group, buckets);
+  check<ConfigError>(params.grads().device().is_cpu(), "allreduce: the gradients are on ", params.grads().device(),
+                     ", and MethodOptions::reducer does not say how GPUs sum them (gpu_transport.h)");
+  return std::make_unique<HostReducer>();
 }
+
+}  // namespace
 
 AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group& group, const MethodOptions& options)
     : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers),
-      sum_(Tensor::zeros(params.grads().shape())), samples_(options.start_samples), known_(membership_.members()) {
+      samples_(options.start_samples), known_(membership_.members()) {
   stats_.alive = static_cast<int>(known_.size());
+  if (group_.size() < 2 || params_.size() == 0) return;
+  const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
+  sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, make_reducer(params_, group_, buckets.size(), options_));
+  if (options_.overlap) params_.on_ready(buckets, [this](std::size_t bucket) { sum_->ready(bucket); });
+}
+
+AllReduceMethod::~AllReduceMethod() {
+  if (sum_ && options_.overlap) params_.on_ready({}, nullptr);
+}
+
+void AllReduceMethod::prepare(double) {
+  if (!sum_ || !options_.overlap || opened_ != membership_.rebuilds()) return;
+  sum_->begin();
+  params_.arm_ready();
 }
 
 void AllReduceMethod::step(double learning_rate) {
   check<Error>(!finished_, "allreduce: step after finish");
   params_.settle_grads();
-  const double began = wall_seconds();
-  bool caught_up = false;
-  int members = 1;
-  if (group_.size() > 1) {
-    const trace::Scope scope("all-reduce");
-    membership_.run([&](Collectives& all) {
-      if (membership_.rebuilds() != rebuilds_) {
-        caught_up = catch_up(all);
-        rebuilds_ = membership_.rebuilds();
-        if (caught_up) return;
-      }
-      sum_.copy_from(params_.grads());
-      const auto flat = sum_.span<float>();
-      for (std::size_t begin = 0; begin < flat.size(); begin += kBucket)
-        all.all_reduce_sum(flat.subspan(begin, std::min(kBucket, flat.size() - begin)));
-      members = all.members();
-    });
-    stats_.exposed_s += wall_seconds() - began;
-    stats_.transfer_s += wall_seconds() - began;
-    report_deaths();
-    if (caught_up) return;
-    Tensor(params_.grads()).copy_from(sum_);
-  }
+  const int members = sum_ ? sum_gradients() : 1;
+  if (members == 0) return;
   optimizer_.step(static_cast<float>(learning_rate), nullptr, clip_factor(params_.grads(), options_.clip_norm, 1.0 / members));
   samples_ += static_cast<double>(members) * static_cast<double>(options_.batch);
   ++steps_;
   ++stats_.gradients;
 }
 
+int AllReduceMethod::sum_gradients() {
+  const trace::Scope scope("wait all-reduce");
+  const double began = wall_seconds();
+  bool caught_up = false;
+  int members = 0;
+  sum_->settle();                        // before members may be found gone: a rebuild needs the collectives for itself
+  membership_.run([&](Collectives& all) {
+    if (opened_ != membership_.rebuilds()) {
+      caught_up = catch_up(all) || caught_up;
+      sum_->open(all, membership_.members());
+      opened_ = membership_.rebuilds();
+    }
+    if (caught_up) return;
+    sum_->finish();
+    members = all.members();
+  });
+  stats_.exposed_s += wall_seconds() - began;
+  report_deaths();
+  if (members > 0) Tensor(params_.grads()).copy_from(sum_->sum());
+  return members;
+}
+
 // After a death some survivors may have finished the step and some not. Those behind take over the model of one that is ahead, and
-// their own gradient is dropped; true if this worker was behind.
+// their own gradient is dropped; true if this worker was behind. Nothing is taken over before all of it is here: should the one that is ahead
+// die meanwhile, those behind are still alike.
 bool AllReduceMethod::catch_up(Collectives& all) {
   const auto n = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
   std::vector<double> steps(2 * n, 0.0);
@@ -66,14 +89,31 @@ bool AllReduceMethod::catch_up(Collectives& all) {
   const bool equal = std::all_of(first, last, [&](double s) { return s == 0 || s == *ahead; });
   if (equal) return false;
   const int root = static_cast<int>(ahead - first);
-  broadcast(params_.values(), all, root);
-  for (const NamedTensor& state : optimizer_.state())
-    if (state.tensor.dtype() == DType::f32) broadcast(state.tensor, all, root);
-  params_.refresh();
+  std::vector<Tensor> own = {params_.values()}, theirs;
+  for (const NamedTensor& state : optimizer_.state()) own.push_back(state.tensor);
+  for (const Tensor& tensor : own) {
+    theirs.push_back(tensor.clone());
+    if (tensor.dtype() == DType::f32) {
+      broadcast(theirs.back(), all, root);
+    } else {                                        // a counter
+      std::vector<double> counter = {group_.rank() == root ? static_cast<double>(*tensor.as<i64>()) : 0};
+      all.all_reduce_sum(counter);
+      *theirs.back().as<i64>() = static_cast<i64>(counter[0]);
+    }
+  }
   const bool behind = static_cast<double>(steps_) + 1 < *ahead;
+  if (!behind) return false;
+  for (std::size_t i = 0; i < own.size(); ++i) own[i].copy_from(theirs[i]);
+  params_.refresh();
   steps_ = static_cast<i64>(*ahead) - 1;
   samples_ = steps[n + static_cast<std::size_t>(root)];
-  return behind;
+  return true;
+}
+
+MethodStats AllReduceMethod::stats() const {
+  MethodStats stats = stats_;
+  if (sum_) stats.transfer_s = sum_->busy_s();
+  return stats;
 }
 
 void AllReduceMethod::report_deaths() {
@@ -87,6 +127,7 @@ void AllReduceMethod::report_deaths() {
 
 void AllReduceMethod::finish() {
   if (finished_) return;
+  if (sum_) sum_->settle();
   stats_.consensus_distance = average_models(params_, membership_);
   report_deaths();
   finished_ = true;

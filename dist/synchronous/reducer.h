@@ -1,0 +1,45 @@
+// How the gradients of a bucket become the sum of those of all members. Between CPUs by the group's collectives; between GPUs by NCCL, or over
+// the host (dist/gpu/). Who calls it, and in which order: gradient_sum.h.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+class Reducer {
+ public:
+  virtual ~Reducer() = default;
+  // The thread that trains: this bucket's gradients are written by the work that it has given its device so far.
+  virtual void mark(std::size_t bucket) { (void)bucket; }
+  // Any thread: what waits for others shall fail soon.
+  virtual void interrupt() {}
+
+  // --- One thread; nobody else uses `all` meanwhile. Every wait is limited; a DistError says for whom it was in vain.
+  // All members together, at the start and whenever they have changed. members: ascending.
+  virtual void open(Collectives& all, const std::vector<int>& members) = 0;
+  // sum <- sum over the members of `own` (both f32 [n]), now or before complete() returns. The same buckets in the same order on all members.
+  virtual void add(std::size_t bucket, const Tensor& own, Tensor sum) = 0;
+  // Returns when all sums are there, the same bits for all members.
+  virtual void complete() {}
+  // After a failure: returns when nothing touches the gradients and sums any more. The next call is open().
+  virtual void give_up() {}
+};
+
+// By the collectives, for tensors on the CPU.
+class HostReducer final : public Reducer {
+ public:
+  void open(Collectives& all, const std::vector<int>&) override { all_ = &all; }
+  void add(std::size_t, const Tensor& own, Tensor sum) override {
+    std::ranges::copy(own.span<float>(), sum.span<float>().begin());      // by this thread: backward has the others
+    all_->all_reduce_sum(sum.span<float>());
+  }
+
+ private:
+  Collectives* all_ = nullptr;
+};
+
+}  // namespace gossamer::dist
