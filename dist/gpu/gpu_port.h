@@ -1,5 +1,5 @@
-// What exchanges and sums between GPUs need of a device and of NCCL, and no more. Implemented by CUDA and NCCL (gpu_cuda_port.cpp, nccl_port.cpp), and
-// by fakes in the tests, which make every order of events happen that a real device may produce.
+// What exchanges and sums between GPUs need of a device and of NCCL, and no more. Implemented by CUDA and NCCL (gpu_cuda_port.cpp,
+// nccl_port.cpp), and by fakes in the tests, which make every order of events happen that a real device may produce.
 #pragma once
 
 #include <array>

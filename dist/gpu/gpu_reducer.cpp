@@ -43,7 +43,8 @@ void GpuReducer::until(FunctionRef<bool()> test, const char* what) {
   for (double next = began; !test();) {
     const double now = wall_seconds();
     if (now >= next) {
-      for (const std::string& why : {failed(), missing()}) check<DistError>(why.empty(), "worker ", parts_.group.rank(), ", ", what, ": ", why);
+      for (const std::string& why : {failed(), missing()})
+        check<DistError>(why.empty(), "worker ", parts_.group.rank(), ", ", what, ": ", why);
       check<DistError>(!interrupted_, "worker ", parts_.group.rank(), ", ", what, ": given up");
       check<DistError>(now - began < parts_.limit_s, "worker ", parts_.group.rank(), ", ", what, ": not done after ", parts_.limit_s, " s, though all of ",
                        members_.size(), " workers are alive");

@@ -69,16 +69,12 @@ void NcclReducer::enacted(const char* what) {
 
 // Aborted even when all is well: an orderly end would wait for members that may be gone.
 void NcclReducer::close() {
-  const auto wedged = [&] { fail<DistError>("worker ", parts_.group.rank(), ": an aborted all-reduce never let go of the GPU; start this worker again"); };
-  if (wedged_) wedged();
-  const NcclPort::Comm comm = std::exchange(comm_, 0);
-  if (comm == 0) return;
-  nccl_.abort(comm);
-  for (const double limit = wall_seconds() + parts_.abort_s; !nccl_.gone(comm);) {
-    wedged_ = wall_seconds() > limit;
-    if (wedged_) wedged();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (const NcclPort::Comm comm = std::exchange(comm_, 0); comm != 0) {
+    nccl_.abort(comm);
+    for (const double limit = wall_seconds() + parts_.abort_s; !nccl_.gone(comm) && !wedged_; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+      wedged_ = wall_seconds() > limit;
   }
+  check<DistError>(!wedged_, "worker ", parts_.group.rank(), ": an aborted all-reduce never let go of the GPU; start this worker again");
 }
 
 }  // namespace gossamer::dist
