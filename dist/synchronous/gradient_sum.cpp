@@ -39,6 +39,7 @@ void GradientSum::begin() {
 }
 
 void GradientSum::ready(std::size_t bucket) {
+  if (!begun_ || ready_[bucket]) return;
   reducer_->mark(bucket);
   ready_[bucket] = true;
   for (; next_ < buckets_.size() && ready_[next_]; ++next_)
@@ -52,8 +53,7 @@ void GradientSum::ready(std::size_t bucket) {
 void GradientSum::settle() {
   if (!begun_) return;
   if (!whole_) {
-    for (std::size_t b = next_; b < buckets_.size(); ++b)
-      if (!ready_[b]) ready(b);
+    for (std::size_t b = next_; b < buckets_.size(); ++b) ready(b);
     give([this] { reducer_->complete(); });
     whole_ = true;
   }
