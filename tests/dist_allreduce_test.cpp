@@ -436,15 +436,20 @@ TEST(NcclReducer, AnInterruptEndsAWaitForOthers) {
   });
 }
 
-// As for any collective: who sees it waits a while for the death behind it, and then gives up. The others may learn of that in time, or give up too.
+// As for any collective: who sees it waits a while for the death behind it, and then gives up. That is the death the others wait for, or they have
+// given up before.
 TEST(NcclReducer, AFailureWithoutADeathEndsItsWorkerAndLeavesNobodyHangingOrDifferent) {
   const Trial trial{.workers = 3, .steps = 6, .faults = {.failing = 1, .failing_transfer = 12}};
   const Outcome out = train(trial);
   EXPECT_THAT(out.problems, testing::IsEmpty());
-  EXPECT_THAT(out.errors[1], testing::HasSubstr("NCCL: remote process exited"));
-  EXPECT_TRUE(out.x[1].empty());
-  for (const std::size_t rank : {0u, 2u}) EXPECT_NE(out.x[rank].empty(), out.errors[rank].empty());
-  if (!out.x[0].empty() && !out.x[2].empty()) EXPECT_EQ(out.x[0], out.x[2]);
+  EXPECT_THAT(out.errors, testing::Contains(testing::HasSubstr("NCCL: ")));
+  const std::vector<float>* first = nullptr;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_NE(out.stats[rank].gradients == 0, out.errors[rank].empty()) << "either an error or the end";
+    if (!out.errors[rank].empty()) continue;
+    if (first) EXPECT_EQ(out.x[rank], *first);
+    first = &out.x[rank];
+  }
 }
 
 TEST(AllReduce, PrepareMayComeTwiceButNotAfterSumsHaveBegun) {
