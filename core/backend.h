@@ -24,7 +24,7 @@ struct PoolGeometry {
   bool operator==(const PoolGeometry&) const = default;
 };
 
-// Types: x, y, w, dy, dx share one type (f32 or bf16); dw, scale, shift, mean and the like are f32. Sums are in f32.
+// Types: x, y, w, dy, dx share one type (f32, bf16 or f16); dw, scale, shift, mean and the like are f32. Sums are in f32.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -16,8 +16,7 @@ i64 aligned(i64 n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers, FlatOptions options)
     : options_(options), params_(std::move(params)) {
-  check<ShapeError>(options.compute == DType::f32 || options.compute == DType::bf16, "FlatParams: compute type ", options.compute,
-                    "; use f32 or bf16");
+  check<ShapeError>(is_floating(options.compute), "FlatParams: compute type ", options.compute, "; use f32, bf16 or f16");
   std::set<std::string> names;
   for (const auto& [name, tensor] : params_) {
     check<ShapeError>(names.insert(name).second, "FlatParams: two parameters are called \"", name, "\"");
@@ -37,16 +36,16 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     check<DeviceError>(tensor.device() == device, "FlatParams: parameter \"", name, "\" is on ", tensor.device(), ", others on ", device);
   values_ = Tensor::zeros({size}, DType::f32, device);
   grads_ = Tensor::zeros({size}, DType::f32, device);
-  const bool half = options.compute == DType::bf16;
+  const bool half = options.compute != DType::f32;
   compute_f32_ = options.frozen ? Tensor::zeros({size}, DType::f32, device) : values_;
-  if (half) compute_bf16_ = Tensor::zeros({decayed_}, DType::bf16, device);
+  if (half) compute_half_ = Tensor::zeros({decayed_}, options.compute, device);
 
   for (std::size_t i = 0; i < params_.size(); ++i) {
     Tensor& tensor = params_[i].tensor;
     const Entry& entry = entries_[i];
     const auto window = [&](const Tensor& flat) { return flat.slice(entry.offset, entry.offset + tensor.numel()).reshape(tensor.shape()); };
     window(values_).copy_from(tensor);
-    tensor.rebind(window(half && tensor.rank() >= 2 ? compute_bf16_ : compute_f32_));
+    tensor.rebind(window(half && tensor.rank() >= 2 ? compute_half_ : compute_f32_));
     auto slot = std::make_shared<Slot>();
     slot->shape = tensor.shape();
     slot->value = window(grads_);
@@ -145,8 +144,8 @@ void FlatParams::arrived(std::size_t slot) {
 bool FlatParams::aliased() const { return !options_.frozen; }
 
 void FlatParams::refresh() {
-  if (options_.compute == DType::bf16) {
-    compute_bf16_.copy_from(values_.slice(0, decayed_));
+  if (options_.compute != DType::f32) {
+    compute_half_.copy_from(values_.slice(0, decayed_));
     if (options_.frozen) compute_f32_.slice(decayed_, size()).copy_from(values_.slice(decayed_, size()));
   } else if (options_.frozen) {
     compute_f32_.copy_from(values_);

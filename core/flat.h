@@ -14,7 +14,7 @@ namespace gossamer {
 struct FlatRange { i64 begin = 0, end = -1; };      // elements [begin, end) of a flat block; end < 0: to its end
 
 struct FlatOptions {
-  DType compute = DType::f32;     // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32 or bf16
+  DType compute = DType::f32;     // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
   bool frozen = false;            // f32: true gives layers a copy of their own, so values() may change during forward and backward
 };
 
@@ -50,11 +50,11 @@ class FlatParams {
   void arm_ready();
   bool watched() const { return ready_ != nullptr; }      // somebody is called while backward runs
 
-  // Compute copy. Aliases values() unless frozen or bf16. refresh: compute copy <- values().
+  // Compute copy. Aliases values() unless frozen or of 16 bits. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
   bool aliased() const;
-  const Tensor& compute_f32() const { return compute_f32_; }     // f32 [size]; with bf16 only [decayed(), size) is used
-  const Tensor& compute_bf16() const { return compute_bf16_; }   // bf16 [decayed()], undefined for f32
+  const Tensor& compute_f32() const { return compute_f32_; }     // f32 [size]; with 16 bits only [decayed(), size) is used
+  const Tensor& compute_half() const { return compute_half_; }   // bf16 or f16 [decayed()], undefined for f32
   void refresh();
 
   struct Entry { std::string name; Shape shape; i64 offset; };   // offset in elements
@@ -70,7 +70,7 @@ class FlatParams {
   std::vector<NamedTensor> params_, buffer_tensors_;
   std::vector<std::shared_ptr<Slot>> slots_;       // of params_, kept here: what users do to their tensors can't take them away
   std::vector<Entry> entries_, buffer_entries_;
-  Tensor values_, grads_, buffers_, compute_f32_, compute_bf16_;
+  Tensor values_, grads_, buffers_, compute_f32_, compute_half_;
   i64 decayed_ = 0;
 
   struct Bucket { i64 parameters = 0, missing = 0; };

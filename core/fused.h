@@ -18,7 +18,7 @@ namespace gossamer::fused {
 enum class Sweep { up, down };
 inline Sweep opposite(Sweep s) { return s == Sweep::up ? Sweep::down : Sweep::up; }
 
-// --- batch norm (op_fused_norm.cpp, op_fused_norm_back.cpp). x, y and their gradients [..., C], f32 or bf16; everything per channel f32 [C].
+// --- batch norm (op_fused_norm.cpp, op_fused_norm_back.cpp). x, y and their gradients [..., C], f32, bf16 or f16; everything per channel f32 [C].
 struct NormFactors {
   Tensor mean, inv_std;                   // of the batch
   Tensor scale, shift;                    // normalised x = x scale + shift
@@ -71,8 +71,8 @@ void stem_pool(const Tensor& x, const NormFactors&, Tensor& y, Tensor& taken);
 // padded by 2 before and 1 behind: y[p] looks at pixels 2p - 3 … 2p + 3, which lie in pairs p - 2 … p + 1.
 inline constexpr i64 kStemChannels = 16;  // (2 dy + dx) 3 + c, then four zeros
 void stem_input(const Tensor& images, Tensor& pairs);                    // [N, H, W, 3] (H, W even) -> [N, H/2, W/2, 16]; one type
-void stem_weight(const Tensor& w, Tensor& pairs);                        // [K, 7, 7, 3] f32 or the type of pairs -> [K, 4, 4, 16] f32 or bf16
-void stem_weight_grad(const Tensor& d_pairs, Tensor& dw);                // [K, 4, 4, 16] f32 or bf16 -> [K, 7, 7, 3] f32
+void stem_weight(const Tensor& w, Tensor& pairs);                        // [K, 7, 7, 3] f32 or the type of pairs -> [K, 4, 4, 16] of any floating type
+void stem_weight_grad(const Tensor& d_pairs, Tensor& dw);                // [K, 4, 4, 16] of any floating type -> [K, 7, 7, 3] f32
 
 // --- pictures (op_fused_input.cpp)
 // One picture of a batch: where its bytes are and what becomes of it. A box of width x height pixels is resized to to_width x to_height
@@ -85,7 +85,7 @@ struct Picture {
 };
 // Before a batch goes to the device, where nobody can look: ShapeError names the picture whose window or bytes do not exist.
 void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
-// bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] or in pairs [N, H/2, W/2, 16] (stem_input's layout), f32 or bf16:
+// bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] or in pairs [N, H/2, W/2, 16] (stem_input's layout), of a floating type:
 // (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in data/codec/image.h, which rounds to bytes twice.
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean, const std::array<float, 3>& std, Tensor& out);
 
@@ -104,8 +104,8 @@ struct Counters {
 };
 Tensor new_counters(Device);                                             // u8 [sizeof(Counters)], zero
 Counters read_counters(const Tensor&);                                   // waits for the device
-// Softmax cross-entropy with label smoothing a (formula: cross_entropy in ops.h). logits [N, K] f32 or bf16, labels i32 [N];
-// losses f32 [N]; dz [N, K] f32 or bf16: (p - q) grad_scale, undefined: not wanted; counters are added to, undefined: none.
+// Softmax cross-entropy with label smoothing a (formula: cross_entropy in ops.h). logits [N, K], labels i32 [N];
+// losses f32 [N]; dz [N, K] f32 or the logits' type: (p - q) grad_scale, undefined: not wanted; counters are added to, undefined: none.
 // A label outside [0, K) makes its row's loss and gradient NaN. Ties and NaN count against top1 and top5.
 void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing, float grad_scale, Tensor& losses, Tensor& dz,
                   Tensor& counters);

@@ -38,8 +38,8 @@ ParameterGroups parameter_groups(const FlatParams&, float weight_decay);
 struct UpdateBuffers {
   Tensor values;                          // f32 [size]
   Tensor twin;                            // f32: A2CiD2's x~
-  Tensor grads;                           // f32 or bf16
-  Tensor compute_bf16;                    // bf16 of the first elements (FlatParams: [decayed])
+  Tensor grads;                           // f32, bf16 or f16
+  Tensor compute_half;                    // bf16 or f16 of the first elements (FlatParams: [decayed])
   Tensor compute_f32;                     // f32 [size], written behind those
   Tensor own, received;                   // f32 or f16 [size]: the two snapshots of an exchange
 };

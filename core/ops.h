@@ -1,6 +1,6 @@
 // Every op, with its formula and shapes. All have gradients unless they say otherwise.
 // Broadcast of the second operand: same shape, one element, or the trailing dimensions of the first (a bias).
-// Floating types are f32 and bf16; formulas compute in f32. ShapeError names the op and both shapes.
+// Floating types are f32, bf16 and f16 (the two of 16 bits do not meet in one op); formulas compute in f32. ShapeError names the op and both shapes.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor square(const Tensor& x);
 Tensor abs(const Tensor& x);                  // gradient 0 at 0
-Tensor cast(const Tensor& x, DType type);     // f32 <-> bf16
+Tensor cast(const Tensor& x, DType type);     // f32, bf16, f16
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
@@ -41,7 +41,7 @@ inline Tensor operator-(const Tensor& x) { return neg(x); }
 // so backward and every device draw the same mask. p in [0, 1).
 Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream);
 
-// u8 [N, H, W, C] -> (x/255 - mean[c]) / std[c] as f32 or bf16. C = 3. No gradient.
+// u8 [N, H, W, C] -> (x/255 - mean[c]) / std[c] in a floating type. C = 3. No gradient.
 Tensor normalize(const Tensor& images, const std::array<float, 3>& mean, const std::array<float, 3>& std, DType type = DType::f32);
 
 // --- reductions and losses (op_reduce.cpp)
@@ -55,7 +55,7 @@ struct CrossEntropyOptions {
   Tensor counters{};    // fused::new_counters(device): loss, top-1, top-5 and rows are added to, on the device, without a wait; undefined: none
 };
 // Mean over rows of -sum_k q_k log p_k, p = softmax(logits), q = (1-a) onehot(label) + a/K.
-// logits [N, K] f32 or bf16; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns rank 0, f32.
+// logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
 // How many rows have their label among the k largest logits. NaN never counts; ties count against. No gradient.
 i64 count_top_k(const Tensor& logits, const Tensor& labels, int k);
@@ -89,7 +89,7 @@ struct BatchNormOptions {
   float eps = 1e-5f, momentum = 0.1f;   // running <- (1 - momentum) running + momentum batch (unbiased variance)
   bool training = true, relu = false;
 };
-// y = relu?(scale (x - mean)/sqrt(var + eps) + shift + add?). x [..., C] f32 or bf16; scale, shift, running_* f32 [C];
+// y = relu?(scale (x - mean)/sqrt(var + eps) + shift + add?). x [..., C]; scale, shift, running_* f32 [C];
 // add: the shape and type of x, or undefined. Training uses the batch statistics and updates running_* (if defined).
 Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor running_mean, Tensor running_var,
                   BatchNormOptions = {}, const Tensor& add = {});

@@ -140,11 +140,12 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 };
 
 const char* const kKnownTypes[] = {"BOOL", "F4", "F6_E2M3", "F6_E3M2", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ",
-                                   "F8_E5M2FNUZ", "I16", "U16", "F16", "U32", "C64", "F64", "U64"};
+                                   "F8_E5M2FNUZ", "I16", "U16", "U32", "C64", "F64", "U64"};
 
 std::optional<DType> type_of(const std::string& name) {
   if (name == "F32") return DType::f32;
   if (name == "BF16") return DType::bf16;
+  if (name == "F16") return DType::f16;
   if (name == "U8") return DType::u8;
   if (name == "I32") return DType::i32;
   if (name == "I64") return DType::i64;

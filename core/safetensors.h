@@ -19,7 +19,7 @@ struct SafeTensors {
 };
 
 // IoError names the file and the defect (header too large, not JSON, duplicate key, unknown type, hole, overlap, cut short …).
-// F64, F16 and integers that Gossamer has no type for are refused by name.
+// F64 and integers that Gossamer has no type for are refused by name.
 SafeTensors read_safetensors(const std::filesystem::path&);
 SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);   // copies
 

@@ -95,6 +95,6 @@ double squared_distance(const Tensor& a, const Tensor& b);
 bool all_finite(const Tensor& x);
 void scale(Tensor& x, float factor);
 void axpy(Tensor& y, float a, const Tensor& x);                                                     // y += a x
-void accumulate(Tensor& y, const Tensor& x);                                                        // y += x; y, x each f32 or bf16
+void accumulate(Tensor& y, const Tensor& x);                                                        // y += x; y, x of any floating type
 
 }  // namespace gossamer

@@ -1,4 +1,4 @@
-// Every call of the onednn backend against the reference backend, over many shapes, in f32 and bf16.
+// Every call of the onednn backend against the reference backend, over many shapes, in f32, bf16 and f16.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,12 +25,12 @@ Tensor random_tensor(Shape shape, DType type, std::uint64_t seed, float offset =
   return t.to(type);
 }
 
-// Each element within `relative` of the largest expected value; bf16 results may also differ by one rounding.
+// Each element within `relative` of the largest expected value; results of 16 bits may also differ by one rounding.
 void expect_close(const Tensor& got, const Tensor& want, float relative, const std::string& what) {
   const Tensor a = got.to(DType::f32), b = want.to(DType::f32);
   float largest = 0;
   for (const float v : b.span<float>()) largest = std::max(largest, std::abs(v));
-  const float rounding = got.dtype() == DType::bf16 ? 0x1p-7f : 0.0f;
+  const float rounding = got.dtype() == DType::bf16 ? 0x1p-7f : got.dtype() == DType::f16 ? 0x1p-10f : 0.0f;
   i64 bad = 0;
   for (i64 i = 0; i < a.numel(); ++i) {
     const float x = a.as<float>()[i], y = b.as<float>()[i];
@@ -78,7 +78,7 @@ class Parity : public testing::TestWithParam<DType> {
   void TearDown() override { set_compute_threads(threads_); }
   int threads_ = compute_threads();
 };
-INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16), [](const auto& type) { return std::string(name_of(type.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16, DType::f16), [](const auto& type) { return std::string(name_of(type.param)); });
 
 TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
   for (const auto& g : {geometry(3, 8, 8, 16, 16, 3, 3, 1, 1), geometry(2, 16, 16, 32, 32, 3, 3, 1, 1), geometry(5, 8, 8, 64, 64, 3, 3, 1, 1),

@@ -27,10 +27,10 @@ struct Layer {
 
 // The 53 convolutions of ResNet-50 v1.5 (the stride sits on the 3x3) on 224 x 224 pictures; the stem as 4 x 4 convolution of
 // 2 x 2 blocks of pixels, 12 channels padded to 16.
-std::vector<Layer> resnet50(i64 batch) {
+std::vector<Layer> resnet50(i64 batch, DType type) {
   std::vector<Layer> layers;
   const auto add = [&](const std::string& name, i64 size, i64 c, i64 k, i64 kernel, i64 stride, i64 before, i64 after) {
-    layers.push_back({name, {ConvOp::forward, DType::bf16, batch, size, size, c, k, kernel, kernel, stride, before, after}});
+    layers.push_back({name, {ConvOp::forward, type, batch, size, size, c, k, kernel, kernel, stride, before, after}});
   };
   add("stem", 112, 16, 64, 4, 1, 2, 1);
   const int blocks[] = {3, 4, 6, 3};
@@ -51,13 +51,15 @@ std::vector<Layer> resnet50(i64 batch) {
   return layers;
 }
 
-TEST_F(Planning, GivesEveryConvolutionOfResNet50AHopperKernelWithinTheWorkspaceOnAnH200) {
+class PlanningOf : public Planning, public testing::WithParamInterface<DType> {};
+INSTANTIATE_TEST_SUITE_P(Types, PlanningOf, testing::Values(DType::bf16, DType::f16), [](const auto& test) { return name_of(test.param); });
+TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceOnAnH200) {
   const Planner planner = Planner::for_properties(h200_properties());
-  const std::vector<Layer> layers = resnet50(256);
+  const std::vector<Layer> layers = resnet50(256, GetParam());
   ASSERT_EQ(layers.size(), 53u);
   std::map<std::string, std::string> seen;       // problem -> first layer with it
   std::size_t searches = 0;
-  std::printf("cuDNN %s, H200, batch 256, bf16: first plan with cluster knobs, and its place in cuDNN's list\n", library_version().c_str());
+  std::printf("cuDNN %s, H200, batch 256, %s: first plan with cluster knobs, and its place in cuDNN's list\n", library_version().c_str(), name_of(GetParam()));
   for (const Layer& layer : layers) {
     for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
       if (op == ConvOp::backward_data && layer.name == "stem") continue;      // nobody wants the gradient of the pictures

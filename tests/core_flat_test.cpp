@@ -130,11 +130,13 @@ TEST(FlatParamsGradients, CantBeTakenAwayWhileTheBlockLives) {
   EXPECT_FALSE(m.w1.grad().defined());
 }
 
-TEST(FlatParamsCompute, InBfloat16IsACopyForMatricesOnly) {
+class FlatParamsIn16Bits : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Types, FlatParamsIn16Bits, testing::Values(DType::bf16, DType::f16), [](const auto& test) { return name_of(test.param); });
+TEST_P(FlatParamsIn16Bits, AreACopyForMatricesOnly) {
   Model m;
-  FlatParams p(m.named(), {}, {.compute = DType::bf16});
+  FlatParams p(m.named(), {}, {.compute = GetParam()});
   EXPECT_TRUE(p.aliased());
-  EXPECT_EQ(m.w1.dtype(), DType::bf16);
+  EXPECT_EQ(m.w1.dtype(), GetParam());
   EXPECT_EQ(m.b1.dtype(), DType::f32);
   EXPECT_EQ(list(m.w1), (std::vector<float>(12, 1)));
   Tensor(p.values()).fill(5);
@@ -144,11 +146,11 @@ TEST(FlatParamsCompute, InBfloat16IsACopyForMatricesOnly) {
   EXPECT_EQ(list(m.w1), (std::vector<float>(12, 5)));
   p.zero_grad();
   m.loss().backward();
-  EXPECT_EQ(m.w1.grad().dtype(), DType::f32) << "gradients of bf16 copies gather in f32";
+  EXPECT_EQ(m.w1.grad().dtype(), DType::f32) << "gradients of 16-bit copies gather in f32";
 }
 
 TEST(FlatParamsCompute, FrozenKeepsItsOwnCopyUntilRefreshed) {
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
     Model m;
     FlatParams p(m.named(), {}, {.compute = type, .frozen = true});
     EXPECT_FALSE(p.aliased());

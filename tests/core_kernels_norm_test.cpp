@@ -17,7 +17,7 @@ const std::vector<Shape>& shapes() {
   static const std::vector<Shape> all{{2, 5, 7, 64}, {3, 4, 4, 24}, {2, 3, 3, 3}, {5, 1000}, {130, 260}, {2, 2, 2, 2056}, {40000, 8}, {2, 1}};
   return all;
 }
-const DType kTypes[] = {DType::f32, DType::bf16};
+const DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
 
 struct Norm {
   Tensor x, gamma, beta;

@@ -26,7 +26,7 @@ Tensor corner(const Tensor& x, i64 h, i64 w) {
 }
 
 TEST(Stem, OnPairsOfPixelsIsTheSameConvolution) {
-  for (const DType type : {DType::f32, DType::bf16})
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
     for (const i64 size : {8, 14, 10}) {
       const i64 n = 2, k = 5, half = size / 2, wide = size == 10 ? 4 : size;
       const Tensor x = normal({n, size, wide, 3}, 1, type), w = type == DType::f32 ? normal({k, 7, 7, 3}, 2) : as_f32(normal({k, 7, 7, 3}, 2, type));
@@ -76,19 +76,19 @@ const Shape kStems[] = {{2, 8, 8, 64}, {1, 7, 9, 16}, {3, 5, 4, 3}, {1, 1, 1, 8}
 
 TEST(StemPool, IsNormReluAndPoolingInOne) {
   for (const Shape& s : kStems)
-    for (const DType type : {DType::f32, DType::bf16}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       if (s.numel() == s[-1]) continue;                      // one pixel has no statistics
       Pooled p(s, type);
       Tensor z = Tensor::empty(s);
       fused::norm_apply(as_f32(p.x), p.f, {.relu = true}, z);
       const Tensor want = max_pool2d(z, {.kernel = 3, .stride = 2, .padding = 1});
-      expect_close(p.y, want, type == DType::bf16 ? 1.0 / 256 : 0, 0, s.str());
+      expect_close(p.y, want, type == DType::f32 ? 0 : rounding(type) / 2, 0, s.str());
     }
 }
 
 TEST(StemPool, ItsGradientReachesTheStatistics) {
   for (const Shape& s : kStems)
-    for (const DType type : {DType::f32, DType::bf16}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       if (s.numel() == s[-1]) continue;
       Pooled p(s, type);
       const Tensor dy = normal(p.y.shape(), 9, type);
@@ -129,7 +129,7 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
   for (const Shape& s : {Shape{2, 8, 9, 16}, Shape{1, 7, 7, 5}, Shape{3, 3, 4, 8}})
     for (const PoolOptions o : {PoolOptions{.kernel = 3, .stride = 2, .padding = 1}, PoolOptions{.kernel = 2, .stride = 2, .padding = 0},
                                 PoolOptions{.kernel = 3, .stride = 1, .padding = 1}, PoolOptions{.kernel = 3, .stride = 3, .padding = 0}})
-      for (const DType type : {DType::f32, DType::bf16}) {
+      for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
         const PoolGeometry p{s[0], s[1], s[2], s[3], (s[1] + 2 * o.padding - o.kernel) / o.stride + 1, (s[2] + 2 * o.padding - o.kernel) / o.stride + 1, o.kernel, o.stride, o.padding};
         SCOPED_TRACE(::testing::Message() << s << " kernel " << o.kernel << " stride " << o.stride << " " << type);
         Tensor x = normal(s, 1, type);
@@ -163,7 +163,7 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
 
 TEST(GlobalAverage, IsTheOpAndItsGradient) {
   for (const Shape& s : {Shape{3, 7, 7, 64}, Shape{2, 1, 3, 11}, Shape{2, 2, 2, 8}})
-    for (const DType type : {DType::f32, DType::bf16}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       Tensor x = normal(s, 1, type);
       x.requires_grad();
       const Tensor want = global_avg_pool(x), dy = normal({s[0], s[3]}, 2, type);
@@ -177,7 +177,7 @@ TEST(GlobalAverage, IsTheOpAndItsGradient) {
 }
 
 TEST(SoftmaxLoss, IsTheOpWithItsGradientAndCounts) {
-  for (const DType type : {DType::f32, DType::bf16})
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
     for (const i64 classes : {1000, 10, 257, 3})
       for (const float smoothing : {0.0f, 0.1f}) {
         const i64 rows = 37;
@@ -188,7 +188,7 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradientAndCounts) {
         z.requires_grad();
         const Tensor loss = cross_entropy(z, labels, {smoothing});
         loss.backward();
-        for (const DType grad : {DType::f32, DType::bf16}) {
+        for (const DType grad : {DType::f32, type == DType::f32 ? DType::f16 : type}) {
           Tensor losses = Tensor::empty({rows}), dz = Tensor::empty({rows, classes}, grad), counters = fused::new_counters({});
           for (int k = 0; k < 2; ++k) fused::softmax_loss(z.detach(), labels, smoothing, 1.0f / static_cast<float>(rows), losses, dz, counters);
           const fused::Counters c = fused::read_counters(counters);

@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/f16.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/fused_update.h"
 #include "kernel_helpers.h"
@@ -32,7 +31,7 @@ struct Model {
   }
   std::vector<std::pair<const char*, Tensor>> all() const {
     return {{"values", params.values()}, {"twin", twin}, {"momentum", momentum}, {"first", adam.first}, {"second", adam.second}, {"sum", adam.sum},
-            {"compute", params.options().compute == DType::bf16 ? params.compute_bf16() : params.compute_f32()}, {"vectors", params.compute_f32()}};
+            {"compute", params.options().compute != DType::f32 ? params.compute_half() : params.compute_f32()}, {"vectors", params.compute_f32()}};
   }
 };
 void write(const Tensor& numbers, const StepNumbers& n) { std::memcpy(numbers.data(), &n, sizeof n); }
@@ -47,7 +46,7 @@ void late_jump(Model& m, bool with_twin) {
 }
 
 TEST(UpdatePass, IsMixStepAndLateJumpBitForBit) {
-  for (const FlatOptions o : {FlatOptions{DType::f32, false}, FlatOptions{DType::f32, true}, FlatOptions{DType::bf16, true}})
+  for (const FlatOptions o : {FlatOptions{DType::f32, false}, FlatOptions{DType::f32, true}, FlatOptions{DType::bf16, true}, FlatOptions{DType::f16, true}})
     for (const bool nesterov : {false, true})
       for (const bool with_twin : {false, true})
         for (const bool with_jump : {false, true}) {
@@ -78,7 +77,8 @@ TEST(UpdatePass, IsAdamInItsFormsBitForBit) {
     for (const i64 period : {1, 3})
       for (const bool with_twin : {false, true}) {
         SCOPED_TRACE(::testing::Message() << "decoupled " << decoupled << " period " << period << " twin " << with_twin);
-        Model one({DType::bf16, true}), two({DType::bf16, true});
+        const DType half = with_twin ? DType::f16 : DType::bf16;
+        Model one({half, true}), two({half, true});
         if (period == 1) one.adam.sum = two.adam.sum = Tensor();
         const auto groups = fused::parameter_groups(two.params, 0.02f);
         const Tensor numbers = fused::step_numbers({});
@@ -101,9 +101,11 @@ TEST(UpdatePass, IsAdamInItsFormsBitForBit) {
       }
 }
 
-TEST(UpdatePass, TakesGradientsInBf16AndGroupsOfTheirOwn) {
+class UpdatePassIn16Bits : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Types, UpdatePassIn16Bits, ::testing::Values(DType::bf16, DType::f16), [](const auto& test) { return name_of(test.param); });
+TEST_P(UpdatePassIn16Bits, TakesGradientsAndGroupsOfTheirOwn) {
   Model one({}), two({});
-  const Tensor rounded = normal({one.params.size()}, 7).to(DType::bf16);
+  const Tensor rounded = normal({one.params.size()}, 7).to(GetParam());
   one.give_gradients(1);
   Tensor(one.params.grads()).copy_from(rounded.to(DType::f32));
   fused::UpdateBuffers buffers = fused::buffers_of(two.params);
@@ -169,28 +171,6 @@ TEST(Difference, IsOppositeOnBothSidesInEitherFormat) {
         expect_same_bits(twin[k], z[k], "twin");
       }
   }
-}
-
-TEST(F16, RoundsToNearestEvenEverywhere) {
-  for (int bits = 0; bits < 0x7c00; ++bits) {                        // every finite number comes back
-    f16 h;
-    h.bits = static_cast<std::uint16_t>(bits);
-    ASSERT_EQ(f16(static_cast<float>(h)).bits, bits);
-    ASSERT_EQ(f16(-static_cast<float>(h)).bits, bits | 0x8000);
-    f16 next;
-    next.bits = static_cast<std::uint16_t>(bits + 1);
-    if (bits + 1 == 0x7c00) continue;
-    const float a = static_cast<float>(h), b = static_cast<float>(next), middle = a + (b - a) / 2;      // exact in f32
-    ASSERT_EQ(f16(middle).bits, bits % 2 ? bits + 1 : bits) << bits;
-    ASSERT_EQ(f16(std::nextafterf(middle, 1e9f)).bits, bits + 1);
-    ASSERT_EQ(f16(std::nextafterf(middle, -1.0f)).bits, bits);
-  }
-  EXPECT_EQ(f16(65504.0f).bits, 0x7bff);
-  EXPECT_EQ(f16(65519.9f).bits, 0x7bff);
-  EXPECT_EQ(f16(65520.0f).bits, 0x7c00);
-  EXPECT_EQ(f16(1e30f).bits, 0x7c00);
-  EXPECT_EQ(f16(-std::numeric_limits<float>::infinity()).bits, 0xfc00);
-  EXPECT_TRUE(std::isnan(static_cast<float>(f16(std::nanf("")))));
 }
 
 }  // namespace

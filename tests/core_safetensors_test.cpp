@@ -48,13 +48,13 @@ TEST_F(Safetensors, AllTypesShapesAndMetadataComeBackAsTheyWere) {
   Tensor f = Tensor::from(std::vector<float>{1, -2, 3.5f, 4, 5, 6}, {2, 3});
   Tensor n = Tensor::zeros({}, DType::i64);
   *n.as<i64>() = -7;
-  const Tensor half = f.to(DType::bf16), whole = f.to(DType::i32), bytes = Tensor::full({3}, 9, DType::u8), none = Tensor::zeros({0, 4});
-  write_safetensors(file("a"), {{"bytes", bytes}, {"none", none}, {"f \"\u00e4\"", f}, {"half", half}, {"whole", whole}, {"n", n}},
+  const Tensor half = f.to(DType::bf16), fp16 = f.to(DType::f16), whole = f.to(DType::i32), bytes = Tensor::full({3}, 9, DType::u8), none = Tensor::zeros({0, 4});
+  write_safetensors(file("a"), {{"bytes", bytes}, {"none", none}, {"f \"\u00e4\"", f}, {"half", half}, {"fp16", fp16}, {"whole", whole}, {"n", n}},
                     {{"model", "resnet8"}, {"quote", "\"\n"}});
   const SafeTensors back = read_safetensors(file("a"));
   EXPECT_EQ(back.metadata, (std::map<std::string, std::string>{{"model", "resnet8"}, {"quote", "\"\n"}}));
-  ASSERT_EQ(back.tensors.size(), 6u);
-  for (const auto& [name, tensor] : std::vector<NamedTensor>{{"bytes", bytes}, {"none", none}, {"f \"\u00e4\"", f}, {"half", half}, {"whole", whole}, {"n", n}}) {
+  ASSERT_EQ(back.tensors.size(), 7u);
+  for (const auto& [name, tensor] : std::vector<NamedTensor>{{"bytes", bytes}, {"none", none}, {"f \"\u00e4\"", f}, {"half", half}, {"fp16", fp16}, {"whole", whole}, {"n", n}}) {
     const Tensor* read = back.find(name);
     ASSERT_NE(read, nullptr) << name;
     EXPECT_EQ(read->dtype(), tensor.dtype());
@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"MetadataNumber", made("{\"__metadata__\":{\"k\":1}}", 0), "a number"}, Bad{"MetadataText", made("{\"__metadata__\":\"k\"}", 0), "a string"},
         Bad{"MetadataObject", made("{\"__metadata__\":{\"k\":{}}}", 0), "is an object"},
         Bad{"UnknownType", made(one("F31", "[1]", "[0,4]"), 4), "safetensors does not know"},
-        Bad{"HalfPrecision", made(one("F16", "[1]", "[0,2]"), 2), "\"F16\", which Gossamer does not read"},
+        Bad{"DoublePrecision", made(one("F64", "[1]", "[0,8]"), 8), "\"F64\", which Gossamer does not read"},
         Bad{"DoublePrecision", made(one("F64", "[1]", "[0,8]"), 8), "\"F64\", which Gossamer does not read"},
         Bad{"TypeNumber", made("{\"a\":{\"dtype\":3,\"shape\":[1],\"data_offsets\":[0,1]}}", 1), "a number"},
         Bad{"NegativeExtent", made(one("U8", "[-1]", "[0,1]"), 1), "negative number -1"},

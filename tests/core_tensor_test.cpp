@@ -57,7 +57,7 @@ TEST(Bfloat16, RoundsToNearestEvenAndKeepsSpecialValues) {
 
 TEST(TensorOf, StartsWithWhatItWasGiven) {
   EXPECT_EQ(list(Tensor::zeros({3})), (std::vector<float>{0, 0, 0}));
-  for (const DType type : {DType::f32, DType::bf16, DType::u8, DType::i32, DType::i64}) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
     const Tensor t = Tensor::full({2}, 7, type);
     EXPECT_EQ(t.dtype(), type);
     EXPECT_EQ(t.bytes(), 2 * size_of(type));
@@ -112,8 +112,8 @@ TEST(TensorWindows, SayWhatDoesNotFit) {
 
 TEST(TensorCopies, ConvertBetweenAllTypes) {
   const std::vector<float> values{0, 1, 2, 100, 250};
-  for (const DType from : {DType::f32, DType::bf16, DType::u8, DType::i32, DType::i64})
-    for (const DType to : {DType::f32, DType::bf16, DType::u8, DType::i32, DType::i64}) {
+  for (const DType from : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64})
+    for (const DType to : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
       const Tensor a = Tensor::from(values, {5}).to(from), b = a.to(to);
       EXPECT_EQ(b.dtype(), to);
       EXPECT_EQ(list(b), values) << from << " to " << to;

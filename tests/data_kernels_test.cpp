@@ -72,7 +72,7 @@ TEST(InputPass, IsTheResizeOfTheCpuWithinOneStepOfAByte) {
 
 TEST(InputPass, InPairsItIsStemInputOfThePlainPicture) {
   const std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};
-  for (const DType type : {DType::f32, DType::bf16})
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
     for (const auto& [height, width] : {std::pair{32, 48}, std::pair{18, 20}}) {
       const Batch b = a_batch(height, width);
       const Tensor plain = b.run(false, type, mean, std), pairs = b.run(true, type, mean, std);
@@ -83,7 +83,7 @@ TEST(InputPass, InPairsItIsStemInputOfThePlainPicture) {
       const std::size_t at = (3 * static_cast<std::size_t>(height) * width + 5 * width + 4) * 3;
       for (std::size_t c = 0; c < 3; ++c)
         EXPECT_NEAR(testing::as_f32(plain).span<float>()[at + c], (static_cast<float>(b.want[3][(5 * width + 4) * 3 + c]) / 255 - mean[c]) / std[c],
-                    type == DType::bf16 ? 0.01 : 1e-5);
+                    type == DType::f32 ? 1e-5 : testing::rounding(type));
     }
 }
 

@@ -1,5 +1,5 @@
-// Every op on a GPU against the CPU's reference backend: results and all gradients, f32 and bf16; the list is that of the CPU's tests. And a
-// whole ResNet, trained for some steps, against the CPU's run of the same passes.
+// Every op on a GPU against the CPU's reference backend: results and all gradients, f32, bf16 and f16; the list is that of the CPU's tests. And
+// a whole ResNet, trained for some steps, against the CPU's run of the same passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<Tensor> results_on(Device device, const OpCase& c, const std::vector
   return all;
 }
 
-// cuDNN's bf16 kernels load eight channels at once: rows with fewer are refused, with words, and counted.
+// cuDNN's 16-bit kernels load eight channels at once: rows with fewer are refused, with words, and counted.
 bool refused(const std::exception& e) { return std::string(e.what()).find("no plan for") != std::string::npos; }
 
 void compare_all(DType type) {
@@ -59,8 +59,9 @@ void compare_all(DType type) {
     for (std::size_t k = 0; k < want.size(); ++k) {
       float top = 0.05f;
       for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
-      // f32: rounding of a sum grows with the root of its length. bf16: a result, and what a mask or a later op reads, is rounded to 8 bits.
-      const float eps = type == DType::f32 ? 0x1p-20f * std::sqrt(static_cast<float>(c.terms)) : 0x1p-6f;
+      // f32: rounding of a sum grows with the root of its length. bf16: a result, and what a mask or a later op reads, is
+      // rounded to 8 bits; f16: to 11.
+      const float eps = type == DType::f32 ? 0x1p-20f * std::sqrt(static_cast<float>(c.terms)) : type == DType::bf16 ? 0x1p-6f : 0x1p-9f;
       for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
         ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top) << (k ? "gradient of input " : "result ") << k << ", element " << i;
     }
@@ -72,6 +73,7 @@ void compare_all(DType type) {
 
 TEST_F(GpuOps, AgreeWithTheReferenceInFloat32) { compare_all(DType::f32); }
 TEST_F(GpuOps, AgreeWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
+TEST_F(GpuOps, AgreeWithTheReferenceInFloat16) { compare_all(DType::f16); }
 
 TEST_F(GpuOps, AResNetTrainsAsOnTheCpuInFloat32) {
   for (const bool bottleneck : {false, true}) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "gossamer/core/backend.h"
-#include "gossamer/core/f16.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/fused_update.h"
 #include "kernel_helpers.h"
@@ -109,14 +108,14 @@ inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
           {"counters", Tensor::from(std::vector<float>{static_cast<float>(c.loss), static_cast<float>(c.top1), static_cast<float>(c.top5), static_cast<float>(c.rows)}, {4})}};
 }
 
-inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DType grad) {
+inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DType grad, DType compute) {
   const i64 n = 32 * 1000, halves = 32 * 700;
   const auto block = [&](std::uint64_t seed) { return on(d, normal({n}, seed)); };
   fused::UpdateBuffers b;
   b.values = block(1);
   if (with_twin) b.twin = block(2);
   b.grads = on(d, normal({n}, 3, grad));
-  b.compute_bf16 = Tensor::zeros({halves}, DType::bf16, d);
+  b.compute_half = Tensor::zeros({halves}, compute, d);
   b.compute_f32 = Tensor::zeros({n}, DType::f32, d);
   b.own = Tensor::empty({n}, wire, d);
   b.received = Tensor::empty({n}, wire, d);
@@ -136,7 +135,7 @@ inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DTyp
     if (adam) fused::adam_pass(b, state, groups, fused::Decay::decoupled, on_device);
     else fused::sgd_pass(b, momentum, groups, true, on_device);
   }
-  Results r{{"values", b.values}, {"half", b.compute_bf16}, {"full", b.compute_f32}, {"own", b.own}, {"momentum", momentum}, {"first", state.first}, {"second", state.second}};
+  Results r{{"values", b.values}, {"half", b.compute_half}, {"full", b.compute_f32}, {"own", b.own}, {"momentum", momentum}, {"first", state.first}, {"second", state.second}};
   if (with_twin) r.push_back({"twin", b.twin});
   Tensor x = b.values.clone();
   fused::apply_difference(x, b.twin, 0.5f, 0.7f, b.own, b.received);
@@ -164,7 +163,7 @@ inline std::vector<KernelCase> kernel_cases() {
       if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
     all.push_back({std::move(name), std::move(run), relative, absolute});
   };
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
     const std::string t = name_of(type);
     const double relative = 2 * rounding(type);
     for (const Shape& shape : {Shape{8, 28, 28, 64}, Shape{4, 7, 7, 2048}, Shape{3, 5, 5, 24}, Shape{2, 9, 3, 13}, Shape{1000, 3}})
@@ -179,8 +178,9 @@ inline std::vector<KernelCase> kernel_cases() {
   for (const bool adam : {false, true})
     for (const bool twin : {false, true})
       for (const DType wire : {DType::f32, DType::f16})
-        add(std::string("update") + (adam ? "adam" : "sgd") + (twin ? "twin" : "") + name_of(wire),
-            [=](Device d) { return update_case(d, adam, twin, wire, wire == DType::f16 ? DType::bf16 : DType::f32); }, 0, 0);
+        for (const DType half : {DType::bf16, DType::f16})
+          add(std::string("update") + (adam ? "adam" : "sgd") + (twin ? "twin" : "") + name_of(wire) + name_of(half),
+              [=](Device d) { return update_case(d, adam, twin, wire, wire == DType::f16 ? half : DType::f32, half); }, 0, 0);
   return all;
 }
 

@@ -21,7 +21,7 @@ inline Tensor normal(Shape shape, std::uint64_t seed, DType type = DType::f32, f
 }
 inline Tensor as_f32(const Tensor& t) { return t.dtype() == DType::f32 ? t : t.to(DType::f32); }
 // How far a value of this type is rounded, relative to itself.
-inline double rounding(DType type) { return type == DType::bf16 ? 1.0 / 128 : 1e-5; }
+inline double rounding(DType type) { return type == DType::bf16 ? 1.0 / 128 : type == DType::f16 ? 1.0 / 1024 : 1e-5; }
 
 // |got - want| <= relative |want| + absolute, everywhere; a NaN must meet a NaN.
 inline void expect_close(const Tensor& got_any, const Tensor& want_any, double relative, double absolute, const std::string& what) {

@@ -63,12 +63,14 @@ TEST_F(Checkpoint, ConvolutionWeightsAreOihwInTheFile) {
     for (int p = 0; p < 9; ++p) EXPECT_EQ(stored.as<float>()[c * 9 + p], static_cast<float>(p * 2 + c));
 }
 
-TEST_F(Checkpoint, BfloatFilesAreWidened) {
-  Linear layer(3, 2);
-  write_safetensors(file("a"), {{"weight", Tensor::full({2, 3}, 1.5f, DType::bf16)}, {"bias", Tensor::full({2}, -3, DType::bf16)}});
-  load(file("a"), layer);
-  EXPECT_EQ(layer.parameters()[0].tensor.as<float>()[5], 1.5f);
-  EXPECT_EQ(layer.parameters()[1].tensor.as<float>()[1], -3.f);
+TEST_F(Checkpoint, FilesOf16BitsAreWidened) {
+  for (const DType type : {DType::bf16, DType::f16}) {
+    Linear layer(3, 2);
+    write_safetensors(file("a"), {{"weight", Tensor::full({2, 3}, 1.5f, type)}, {"bias", Tensor::full({2}, -3, type)}});
+    load(file("a"), layer);
+    EXPECT_EQ(layer.parameters()[0].tensor.as<float>()[5], 1.5f);
+    EXPECT_EQ(layer.parameters()[1].tensor.as<float>()[1], -3.f);
+  }
 }
 
 TEST_F(Checkpoint, PrefixesOfWrappersAreDroppedAndOldFilesMayLackTheCounter) {

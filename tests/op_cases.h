@@ -1,4 +1,4 @@
-// THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The tests of gradients, of bf16 and
+// THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The tests of gradients, of 16 bits and
 // of backend parity all walk it. A new op is one declaration in core/ops.h, its formula, and one row here.
 #pragma once
 
@@ -28,7 +28,7 @@ struct OpCase {
   std::vector<Shape> inputs;                 // floating inputs, in the order of `run`
   std::function<Tensor(const std::vector<Tensor>&)> run;
   std::vector<Draw> draw = {};               // one per input; missing: normal
-  std::vector<bool> keep_f32 = {};           // inputs that stay f32 when the rest is bf16 (scales, running statistics)
+  std::vector<bool> keep_f32 = {};           // inputs that stay f32 when the rest has 16 bits (scales, running statistics)
   int terms = 1;                             // longest sum behind one output or gradient: rounding grows with its root
   bool gradient = true;
   bool backend = false;                      // calls the backend or has a GPU form: each is compared with the reference
@@ -116,8 +116,8 @@ inline void elementwise(std::vector<OpCase>& all) {
   for (const auto& op : one)
     for (const Shape& shape : {Shape{33}, Shape{2, 3, 4, 5}})
       all.push_back({op.name, "", {shape}, [f = op.f](const Inputs& in) { return f(in[0]); }, {op.draw}});
-  all.push_back({"cast", "to bf16 and back", {{9, 3}}, [](const Inputs& in) {
-    // Rounded down to bf16 there is no slope to measure, so the cast that is checked starts at the input's own type.
+  all.push_back({"cast", "there and back", {{9, 3}}, [](const Inputs& in) {
+    // Rounded to 16 bits there is no slope to measure, so the cast that is checked starts at the input's own type.
     return cast(cast(in[0], in[0].dtype()), DType::f32);
   }});
   all.push_back({"dropout", "p 0.4", {{7, 9}}, [](const Inputs& in) { return dropout(in[0], 0.4f, 5, 6); }});

@@ -41,7 +41,7 @@ TEST(OpErrors, ElementwiseOpsNameTheOpAndBothShapes) {
   for (const auto& [name, f] : {std::pair<const char*, F2>{"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}}) {
     list.push_back({name, [f = f] { f(f32({2, 3}), f32({2})); }, {std::string(name) + ":", "[2, 3]", "[2]", "last dimensions"}});
     list.push_back({name, [f = f] { f(f32({3}), f32({2, 3})); }, {std::string(name) + ":", "[3]", "[2, 3]", "larger one first"}});
-    list.push_back({name, [f = f] { f(f32({3}), ints({3})); }, {std::string(name) + ":", "i32", "f32 or bf16"}});
+    list.push_back({name, [f = f] { f(f32({3}), ints({3})); }, {std::string(name) + ":", "i32", "f32, bf16 or f16"}});
     list.push_back({name, [f = f] { f(Tensor(), f32({3})); }, {std::string(name) + ":", "undefined"}});
   }
   using F1 = Tensor (*)(const Tensor&);
@@ -61,7 +61,7 @@ TEST(OpErrors, ElementwiseOpsNameTheOpAndBothShapes) {
                                 {"softmax", softmax},
                                 {"log_softmax", log_softmax},
                                 {"global_avg_pool", global_avg_pool}})
-    list.push_back({name, [f = f] { f(ints({4, 4})); }, {std::string(name) + ":", "[4, 4]", "i32", "f32 or bf16"}});
+    list.push_back({name, [f = f] { f(ints({4, 4})); }, {std::string(name) + ":", "[4, 4]", "i32", "f32, bf16 or f16"}});
   list.push_back({"cast", [] { cast(f32({3}), DType::u8); }, {"cast:", "f32", "u8", "[3]"}});
   list.push_back({"dropout", [] { dropout(f32({3}), 1.0f, 0, 0); }, {"dropout:", "1", "[0, 1)"}});
   list.push_back({"normalize float",

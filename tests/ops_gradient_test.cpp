@@ -1,5 +1,5 @@
 // Every op of op_cases.h, as a CPU computes it and in a GPU's form: gradient against finite differences, shapes and types of gradients, no
-// node left behind, bf16 against f32.
+// node left behind, 16 bits against f32.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ TEST_P(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
 }
 
 TEST_P(OpGradients, HaveTheShapeAndTypeOfTheirInput) {
-  for (const DType type : {DType::f32, DType::bf16})
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
     for (const OpCase& c : op_cases()) {
       if (!c.gradient) continue;
       SCOPED_TRACE(label_of(c));
@@ -136,25 +136,28 @@ TEST_P(OpGradients, ComeOneByOneAsTheyComeTogether) {
   }
 }
 
-TEST_P(OpGradients, StayWithinTheRoundingOfBfloat16) {
-  for (const OpCase& c : op_cases()) {
-    SCOPED_TRACE(label_of(c));
-    std::vector<Tensor> exact = draw_inputs(c, 23), half;
-    for (std::size_t k = 0; k < exact.size(); ++k) {
-      const bool stays = k < c.keep_f32.size() && c.keep_f32[k];
-      half.push_back(stays ? exact[k] : exact[k].to(DType::bf16));
-      exact[k] = half[k].to(DType::f32);             // both sides start from the same numbers
+TEST_P(OpGradients, StayWithinTheRoundingOf16Bits) {
+  for (const DType type : {DType::bf16, DType::f16}) {
+    const float eps = type == DType::bf16 ? 0x1p-7f : 0x1p-10f;
+    for (const OpCase& c : op_cases()) {
+      SCOPED_TRACE(label_of(c));
+      std::vector<Tensor> exact = draw_inputs(c, 23), half;
+      for (std::size_t k = 0; k < exact.size(); ++k) {
+        const bool stays = k < c.keep_f32.size() && c.keep_f32[k];
+        half.push_back(stays ? exact[k] : exact[k].to(type));
+        exact[k] = half[k].to(DType::f32);             // both sides start from the same numbers
+      }
+      const Result want = forward_and_back(c, exact, 3), got = forward_and_back(c, half, 3);
+      // One rounding is eps/4 at least, eps/2 at most of the value; a gradient passes a few of them (g is rounded, then the result, saved values too).
+      const auto compare = [&](const Tensor& a, const Tensor& b, const char* what) {
+        const Tensor wide = b.to(DType::f32);
+        const float tolerance = (2.0f + std::sqrt(static_cast<float>(c.terms)) * 0.25f) * eps * std::max(largest(a), 0.05f);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(a.numel()); ++i)
+          ASSERT_NEAR(a.span<float>()[i], wide.span<float>()[i], tolerance) << what << ", element " << i;
+      };
+      compare(want.y, got.y, "value");
+      for (std::size_t k = 0; k < want.grads.size(); ++k) compare(want.grads[k], got.grads[k], "gradient");
     }
-    const Result want = forward_and_back(c, exact, 3), got = forward_and_back(c, half, 3);
-    // One rounding is 2^-9 of the value; a gradient passes a few of them (g is rounded, then the result, saved values too).
-    const auto compare = [&](const Tensor& a, const Tensor& b, const char* what) {
-      const Tensor wide = b.to(DType::f32);
-      const float tolerance = (2.0f + std::sqrt(static_cast<float>(c.terms)) * 0.25f) * 0x1p-7f * std::max(largest(a), 0.05f);
-      for (std::size_t i = 0; i < static_cast<std::size_t>(a.numel()); ++i)
-        ASSERT_NEAR(a.span<float>()[i], wide.span<float>()[i], tolerance) << what << ", element " << i;
-    };
-    compare(want.y, got.y, "value");
-    for (std::size_t k = 0; k < want.grads.size(); ++k) compare(want.grads[k], got.grads[k], "gradient");
   }
 }
 

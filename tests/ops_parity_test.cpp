@@ -36,9 +36,9 @@ void compare_all(DType type) {
       for (std::size_t k = 0; k < want.size(); ++k) {
         float top = 0.05f;
         for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
-        // f32: eps times the root of the length of the sum; bf16: the results (and the y that a ReLU masks with) are rounded once
+        // f32: eps times the root of the length of the sum; 16 bits: the results (and the y that a ReLU masks with) are rounded once
         // more.
-        const float eps = type == DType::f32 ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms)) : 0x1p-7f;
+        const float eps = type == DType::f32 ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms)) : type == DType::bf16 ? 0x1p-7f : 0x1p-10f;
         for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
           ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top)
               << (k ? "gradient of input " : "result ") << k << ", element " << i;
@@ -48,6 +48,7 @@ void compare_all(DType type) {
 
 TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat32) { compare_all(DType::f32); }
 TEST(OpParity, EveryBackendAgreesWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
+TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat16) { compare_all(DType::f16); }
 
 TEST(AddingInPlace, IsDoneUnderPassesAndDeclinedElsewhere) {
   const ConvGeometry g{1, 3, 3, 4, 2, 1, 1, 3, 3, 1, 0, 1, 1};

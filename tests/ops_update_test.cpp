@@ -68,7 +68,7 @@ void expect_near(const Tensor& got, const std::vector<double>& want, const char*
 }
 
 TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
-  for (const DType compute : {DType::f32, DType::bf16})
+  for (const DType compute : {DType::f32, DType::bf16, DType::f16})
     for (const bool frozen : {false, true})
       for (const bool nesterov : {false, true})
         for (const bool with_twin : {false, true})
@@ -99,14 +99,13 @@ TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
             for (const NamedTensor& p : m.params.windows(m.params.values())) {
               const Tensor& layer = p.name == "w1" ? m.w1 : p.name == "b1" ? m.b1 : p.name == "w2" ? m.w2 : m.b2;
               EXPECT_EQ(layer.dtype(), layer.rank() >= 2 ? compute : DType::f32);
+              const Tensor read = layer.to(DType::f32), value = p.tensor.to(layer.dtype()).to(DType::f32);
               for (std::size_t i = 0; i < static_cast<std::size_t>(p.tensor.numel()); ++i) {
-                const float value = p.tensor.span<float>()[i];
-                const float read = layer.to(DType::f32).span<float>()[i];
-                ASSERT_EQ(read, layer.dtype() == DType::bf16 ? static_cast<float>(bf16(value)) : value) << p.name << " " << i;
+                ASSERT_EQ(read.span<float>()[i], value.span<float>()[i]) << p.name << " " << i;
               }
             }
-            if (compute == DType::bf16) {
-              EXPECT_TRUE(m.padding_is_zero(m.params.compute_bf16()));
+            if (compute != DType::f32) {
+              EXPECT_TRUE(m.padding_is_zero(m.params.compute_half()));
             }
           }
 }
@@ -214,9 +213,13 @@ TEST(Spans, ScaleAxpyAndAccumulateDoWhatTheySay) {
   for (std::size_t i = 0; i < 50; ++i) ASSERT_NEAR(static_cast<double>(y.span<float>()[i]), y0[i] + 3 * x0[i], 1e-5);
   scale(x, -2);
   for (std::size_t i = 0; i < 50; ++i) ASSERT_EQ(static_cast<double>(x.span<float>()[i]), -2 * x0[i]);
-  for (const DType to : {DType::f32, DType::bf16})
-    for (const DType from : {DType::f32, DType::bf16}) {
+  for (const DType to : {DType::f32, DType::bf16, DType::f16})
+    for (const DType from : {DType::f32, DType::bf16, DType::f16}) {
       Tensor a = Tensor::full({50}, 1.5f, to);
+      if (to != DType::f32 && from != DType::f32 && to != from) {
+        EXPECT_THROW(accumulate(a, Tensor::full({50}, 2.25f, from)), ShapeError) << "bf16 and f16 do not meet";
+        continue;
+      }
       accumulate(a, Tensor::full({50}, 2.25f, from));
       EXPECT_EQ(a.dtype(), to);
       for (const float v : a.to(DType::f32).span<float>()) ASSERT_EQ(v, 3.75f);

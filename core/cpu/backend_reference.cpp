@@ -10,11 +10,6 @@
 namespace gossamer {
 namespace {
 
-// Calls f.template operator()<A, B>() for two floating types.
-template <class F> void with_two(DType a, DType b, const char* op, F&& f) {
-  with_floating(a, op, [&]<class A>() { with_floating(b, op, [&]<class B>() { f.template operator()<A, B>(); }); });
-}
-
 // Input row (or column) under tap r of output o; -1 in the padding.
 i64 source(i64 o, i64 r, const ConvGeometry& g, i64 extent) {
   const i64 i = o * g.stride + r * g.dilation - g.padding;
@@ -32,7 +27,7 @@ class Reference final : public Backend {
 
   void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) override {
     const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
-    with_two(a.dtype(), c.dtype(), "gemm", [&]<class T, class C>() {
+    with_floating(a.dtype(), c.dtype(), "gemm", [&]<class T, class C>() {
       const T *pa = a.as<T>(), *pb = b.as<T>();
       C* pc = c.as<C>();
       parallel_for(m, 1, [&](i64 begin, i64 end) {

@@ -1,4 +1,4 @@
-// oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16. Primitives are made once per geometry.
+// oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16 (f16: never). Primitives are made once per geometry.
 #pragma once
 
 #include "gossamer/core/backend.h"

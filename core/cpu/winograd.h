@@ -1,5 +1,5 @@
 // Winograd convolution F(4x4, 3x3) on NHWC (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2015): 36
-// multiplications instead of 144 for a tile of 4 x 4 results. Arithmetic is f32 for f32 and bf16 tensors; errors stay near 1e-6 of
+// multiplications instead of 144 for a tile of 4 x 4 results. Arithmetic is f32 for tensors of any floating type; errors stay near 1e-6 of
 // the largest value.
 #pragma once
 

@@ -70,8 +70,12 @@ void ok(cublasStatus_t status, const char* call) {
 }
 
 cudaDataType_t vendor_type(DType type) {
-  check<DeviceError>(type == DType::f32 || type == DType::bf16, "gemm: no products of type ", name_of(type), " on a GPU; use f32 or bf16");
-  return type == DType::f32 ? CUDA_R_32F : CUDA_R_16BF;
+  switch (type) {
+    case DType::f32: return CUDA_R_32F;
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::f16: return CUDA_R_16F;
+    default: fail<DeviceError>("gemm: no products of type ", name_of(type), " on a GPU; use f32, bf16 or f16");
+  }
 }
 
 // Everything cuBLASLt wants to know of one shape.

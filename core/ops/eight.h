@@ -1,4 +1,4 @@
-// Eight neighbouring channels of a row: what one thread of a kernel handles. 16 bytes of bf16, 32 of f32, as vector loads and stores.
+// Eight neighbouring channels of a row: what one thread of a kernel handles. 16 bytes of bf16 or f16, 32 of f32, as vector loads and stores.
 #pragma once
 
 #include <type_traits>
@@ -32,13 +32,21 @@ template <Reuse reuse> __device__ inline void store16(void* p, uint4 v) {
   if constexpr (reuse == Reuse::never) __stcs(static_cast<uint4*>(p), v);
   else *static_cast<uint4*>(p) = v;
 }
-__device__ inline unsigned two_bf16(float low, float high) {      // one instruction, rounds to nearest even as bf16's constructor
+// Two neighbours of a 16-bit type in one word. One instruction rounds both to nearest even, as the constructors do.
+template <class T> __device__ inline unsigned pack(float low, float high) {
   unsigned both;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  if constexpr (std::is_same_v<T, bf16>) asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
   return both;
 }
-__device__ inline float low_bf16(unsigned both) { return __uint_as_float(both << 16); }
-__device__ inline float high_bf16(unsigned both) { return __uint_as_float(both & 0xffff0000u); }
+template <class T> __device__ inline void unpack(unsigned both, float& low, float& high) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    low = __uint_as_float(both << 16);
+    high = __uint_as_float(both & 0xffff0000u);
+  } else {
+    asm("{ .reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }" : "=f"(low), "=f"(high) : "r"(both));
+  }
+}
 #endif
 }  // namespace detail
 
@@ -51,18 +59,12 @@ template <bool whole, Reuse reuse = Reuse::later, class T> GOSSAMER_HD inline Ei
     return e;
   }
 #ifdef __CUDA_ARCH__
-  if constexpr (std::is_same_v<T, bf16>) {
+  if constexpr (sizeof(T) == 2) {
     const uint4 u = detail::load16<reuse>(p);
-    e.v[0] = detail::low_bf16(u.x); e.v[1] = detail::high_bf16(u.x);
-    e.v[2] = detail::low_bf16(u.y); e.v[3] = detail::high_bf16(u.y);
-    e.v[4] = detail::low_bf16(u.z); e.v[5] = detail::high_bf16(u.z);
-    e.v[6] = detail::low_bf16(u.w); e.v[7] = detail::high_bf16(u.w);
-  } else if constexpr (sizeof(T) == 2) {
-    alignas(16) T t[8];
-    const uint4 u = detail::load16<reuse>(p);
-    memcpy(t, &u, sizeof u);
-    GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j) e.v[j] = static_cast<float>(t[j]);
+    detail::unpack<T>(u.x, e.v[0], e.v[1]);
+    detail::unpack<T>(u.y, e.v[2], e.v[3]);
+    detail::unpack<T>(u.z, e.v[4], e.v[5]);
+    detail::unpack<T>(u.w, e.v[6], e.v[7]);
   } else {
     const uint4 a = detail::load16<reuse>(p), b = detail::load16<reuse>(p + 4);
     e.v[0] = __uint_as_float(a.x); e.v[1] = __uint_as_float(a.y); e.v[2] = __uint_as_float(a.z); e.v[3] = __uint_as_float(a.w);
@@ -82,16 +84,9 @@ template <bool whole, Reuse reuse = Reuse::later, class T> GOSSAMER_HD inline vo
     return;
   }
 #ifdef __CUDA_ARCH__
-  if constexpr (std::is_same_v<T, bf16>) {
-    detail::store16<reuse>(p, make_uint4(detail::two_bf16(e.v[0], e.v[1]), detail::two_bf16(e.v[2], e.v[3]),
-                                         detail::two_bf16(e.v[4], e.v[5]), detail::two_bf16(e.v[6], e.v[7])));
-  } else if constexpr (sizeof(T) == 2) {
-    alignas(16) T t[8];
-    GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j) t[j] = T(e.v[j]);
-    uint4 u;
-    memcpy(&u, t, sizeof u);
-    detail::store16<reuse>(p, u);
+  if constexpr (sizeof(T) == 2) {
+    detail::store16<reuse>(p, make_uint4(detail::pack<T>(e.v[0], e.v[1]), detail::pack<T>(e.v[2], e.v[3]),
+                                         detail::pack<T>(e.v[4], e.v[5]), detail::pack<T>(e.v[6], e.v[7])));
   } else {
     detail::store16<reuse>(p, make_uint4(__float_as_uint(e.v[0]), __float_as_uint(e.v[1]), __float_as_uint(e.v[2]), __float_as_uint(e.v[3])));
     detail::store16<reuse>(p + 4, make_uint4(__float_as_uint(e.v[4]), __float_as_uint(e.v[5]), __float_as_uint(e.v[6]), __float_as_uint(e.v[7])));

@@ -2,6 +2,8 @@
 // Formulas are functor structs, not lambdas: nvcc hides host-device lambdas from the host optimiser (15x slower, measured).
 #pragma once
 
+#include <type_traits>
+
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/device.h"
 #include "gossamer/core/dtype.h"
@@ -227,13 +229,24 @@ template <class F> void sum_columns(Device device, i64 rows, i64 cols, F f, floa
 template <class T> GOSSAMER_HD inline float load(const T* p, i64 i) { return static_cast<float>(p[i]); }
 template <class T> GOSSAMER_HD inline void store(T* p, i64 i, float v) { p[i] = T(v); }
 
-// Calls f.template operator()<T>() with T = float or bf16.
+// Calls f.template operator()<T>() with T = float, bf16 or f16.
 template <class F> void with_floating(DType type, const char* op, F&& f) {
   switch (type) {
     case DType::f32: f.template operator()<float>(); return;
     case DType::bf16: f.template operator()<bf16>(); return;
-    default: fail<ShapeError>(op, ": type ", name_of(type), " is not supported here; use f32 or bf16");
+    case DType::f16: f.template operator()<f16>(); return;
+    default: fail<ShapeError>(op, ": type ", name_of(type), " is not supported here; use f32, bf16 or f16");
   }
+}
+// The same for two types: f.template operator()<A, B>(). bf16 and f16 never meet in one op: nobody needs that, and each pair is a kernel.
+template <class A, class B> inline constexpr bool types_meet = sizeof(A) != 2 || sizeof(B) != 2 || std::is_same_v<A, B>;
+template <class F> void with_floating(DType a, DType b, const char* op, F&& f) {
+  with_floating(a, op, [&]<class A>() {
+    with_floating(b, op, [&]<class B>() {
+      if constexpr (types_meet<A, B>) f.template operator()<A, B>();
+      else fail<ShapeError>(op, ": ", name_of(a), " and ", name_of(b), " in one op; cast one of them");
+    });
+  });
 }
 
 }  // namespace gossamer

@@ -150,9 +150,9 @@ template <class Op, Part part, bool one, class Y, class G, class A, class B> str
 template <class Op, Part part>
 void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a, const Tensor& b, Tensor& y) {
   const DType type_g = g.defined() ? g.dtype() : y.dtype(), type_a = type_g, type_b = b.defined() ? b.dtype() : DType::f32;
-  with_floating(y.dtype(), op, [&]<class Y>() {
+  with_floating(y.dtype(), type_b, op, [&]<class Y, class B>() {
     const auto with_a = [&]<class A>() {
-      with_floating(type_b, op, [&]<class B>() {
+      if constexpr (types_meet<A, Y> && types_meet<A, B>) {
         const auto run = [&]<bool one>() {
           const Binary<Op, part, one, Y, A, A, B> f{g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
                                                     b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
@@ -165,7 +165,9 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
           run.template operator()<true>();
         else
           run.template operator()<false>();
-      });
+      } else {
+        fail<ShapeError>(op, ": ", type_a, ", ", type_b, " and ", y.dtype(), " in one op; cast some of them");
+      }
     };
     // The value has the type of a, da that of g: only db mixes types.
     if constexpr (part == Part::db) with_floating(type_a, op, with_a);
@@ -276,8 +278,7 @@ Tensor abs(const Tensor& x) { return unary<Abs>("abs", x); }
 
 Tensor cast(const Tensor& x, DType type) {
   detail::check_floating("cast", "input", x);
-  check<ShapeError>(type == DType::f32 || type == DType::bf16, "cast: from ", x.dtype(), " to ", type, " for input ", x.shape(),
-                    "; wanted f32 or bf16");
+  check<ShapeError>(is_floating(type), "cast: from ", x.dtype(), " to ", type, " for input ", x.shape(), "; wanted f32, bf16 or f16");
   if (x.dtype() == type) return x;
   Tensor y = x.to(type);
   const DType before = x.dtype();

@@ -65,12 +65,10 @@ void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smooth
   if (counters.defined()) check_type(op, "counters", counters, {sizeof(Counters)}, DType::u8, logits.device());
   const Scratch ranks(rows, logits.device());
   int* const rank = reinterpret_cast<int*>(ranks.data());
-  with_floating(logits.dtype(), op, [&]<class T>() {
-    with_floating(dz.defined() ? dz.dtype() : DType::f32, op, [&]<class D>() {
-      for_each_block(logits.device(), rows,
-                     SoftmaxLoss<T, D>{logits.as<T>(), labels.as<std::int32_t>(), cols, label_smoothing, grad_scale, losses.as<float>(), rank,
-                                       dz.defined() ? dz.as<D>() : nullptr});
-    });
+  with_floating(logits.dtype(), dz.defined() ? dz.dtype() : DType::f32, op, [&]<class T, class D>() {
+    for_each_block(logits.device(), rows,
+                   SoftmaxLoss<T, D>{logits.as<T>(), labels.as<std::int32_t>(), cols, label_smoothing, grad_scale, losses.as<float>(), rank,
+                                     dz.defined() ? dz.as<D>() : nullptr});
   });
   if (counters.defined()) for_each_block(logits.device(), 1, CountRows{losses.as<float>(), rank, rows, static_cast<Counters*>(counters.data())});
 }

@@ -47,9 +47,10 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
   const Device device = b.values.device();
   check_flat(op, "gradients", b.grads, size, b.grads.defined() ? b.grads.dtype() : DType::f32, b.values);
   if (b.twin.defined()) check_flat(op, "twin", b.twin, size, DType::f32, b.values);
-  const i64 halves = b.compute_bf16.defined() ? b.compute_bf16.numel() : 0;
+  const i64 halves = b.compute_half.defined() ? b.compute_half.numel() : 0;
+  const DType half = halves > 0 ? b.compute_half.dtype() : DType::bf16;
   check<ShapeError>(halves <= size && halves % 8 == 0, op, ": a compute copy of ", halves, " for ", size, " parameters; wanted at most those, in eights");
-  if (halves > 0) check_flat(op, "compute copy", b.compute_bf16, halves, DType::bf16, b.values);
+  if (halves > 0) check_flat(op, "compute copy", b.compute_half, halves, half == DType::f16 ? DType::f16 : DType::bf16, b.values);
   if (b.compute_f32.defined()) check_flat(op, "compute copy", b.compute_f32, size, DType::f32, b.values);
   if (b.own.defined() || b.received.defined()) check_exchange(op, b.own, b.received, size, b.values);
   check_flat(op, "groups", groups.group_of_line, size / 32, DType::u8, b.values);
@@ -63,7 +64,7 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
                      rule, static_cast<const StepNumbers*>(numbers.data()), groups.settings.template as<float>(),
                      groups.group_of_line.template as<std::uint8_t>(), b.values.template as<float>(), has_twin ? b.twin.template as<float>() : nullptr,
                      b.grads.template as<Grad>(), b.own.defined() ? b.own.template as<Wire>() : nullptr,
-                     b.received.defined() ? b.received.template as<Wire>() : nullptr, halves > 0 ? b.compute_bf16.template as<bf16>() : nullptr,
+                     b.received.defined() ? b.received.template as<Wire>() : nullptr, halves > 0 ? b.compute_half.data() : nullptr, half == DType::f16,
                      b.compute_f32.defined() ? b.compute_f32.template as<float>() : nullptr, halves, range.begin},
                  1 << 12);
       };
@@ -114,7 +115,7 @@ UpdateBuffers buffers_of(const FlatParams& p) {
   UpdateBuffers b;
   b.values = p.values();
   b.grads = p.grads();
-  b.compute_bf16 = p.compute_bf16();
+  b.compute_half = p.compute_half();
   if (!p.aliased()) b.compute_f32 = p.compute_f32();
   return b;
 }

@@ -10,15 +10,15 @@ namespace gossamer::detail {
 // Every op starts with this: clear words for an undefined tensor, a wrong type or tensors on two devices.
 inline void check_floating(const char* op, const char* what, const Tensor& x) {
   check<ShapeError>(x.defined(), op, ": ", what, " is undefined; was it moved away or never given a value?");
-  check<ShapeError>(x.dtype() == DType::f32 || x.dtype() == DType::bf16, op, ": ", what, " ", x.shape(), " is ", x.dtype(),
-                    "; wanted f32 or bf16: say normalize(images, …) for pictures, x.to(DType::f32) for others");
+  check<ShapeError>(is_floating(x.dtype()), op, ": ", what, " ", x.shape(), " is ", x.dtype(),
+                    "; wanted f32, bf16 or f16: say normalize(images, …) for pictures, x.to(DType::f32) for others");
 }
 inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
   check<DeviceError>(a.device() == b.device(), op, ": ", a.shape(), " is on ", a.device(), ", ", b.shape(), " on ", b.device(),
                      "; move one with to()");
 }
 
-// The type in which an input wants its gradient: its own, except that bf16 copies of flat parameters gather in f32.
+// The type in which an input wants its gradient: its own, except that 16-bit copies of flat parameters gather in f32.
 inline DType grad_type(const Tensor& x) {
   return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32;
 }

@@ -32,10 +32,8 @@ void Backend::linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tenso
   Tensor z = y.dtype() == DType::f32 ? y : Tensor::empty(y.shape(), DType::f32, y.device());
   gemm(false, true, 1, x, w, 0, z);
   const i64 n = y.shape(0), d = y.shape(1);
-  with_floating(y.dtype(), "linear", [&]<class Y>() {
-    with_floating(bias.dtype(), "linear", [&]<class B>() {
-      for_each_row(y.device(), n, d, AddBias<Y, B>{z.as<float>(), bias.as<B>(), y.as<Y>(), d});
-    });
+  with_floating(y.dtype(), bias.dtype(), "linear", [&]<class Y, class B>() {
+    for_each_row(y.device(), n, d, AddBias<Y, B>{z.as<float>(), bias.as<B>(), y.as<Y>(), d});
   });
 }
 

@@ -87,11 +87,12 @@ void run(const char* op, FlatParams& params, const Rule& rule, float grad_scale,
   check<ShapeError>(begin >= 0 && begin <= end && end <= size, op, ": range [", begin, ", ", end, ") of a block of ", size);
   if (twin) check_flat(op, "twin", twin->values, size);
   params.settle_grads({begin, end});
-  const Tensor& half = params.compute_bf16();
+  const Tensor& half = params.compute_half();
   float* copy = params.aliased() ? nullptr : params.compute_f32().as<float>();
   if (const FlatRange matrices{begin, std::min(end, decayed)}; matrices.begin < matrices.end) {
     const Rule part = rule.at(matrices.begin, true);
-    if (half.defined()) run_span(matrices, params, part, grad_scale, twin, half.as<bf16>() + matrices.begin);
+    if (half.defined() && half.dtype() == DType::f16) run_span(matrices, params, part, grad_scale, twin, half.as<f16>() + matrices.begin);
+    else if (half.defined()) run_span(matrices, params, part, grad_scale, twin, half.as<bf16>() + matrices.begin);
     else if (copy) run_span(matrices, params, part, grad_scale, twin, copy + matrices.begin);
     else run_span(matrices, params, part, grad_scale, twin, static_cast<void*>(nullptr));
   }

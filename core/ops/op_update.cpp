@@ -127,10 +127,8 @@ void accumulate(Tensor& y, const Tensor& x) {
   check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(),
                     "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
                     y.defined() ? y.shape().str() : "nothing");
-  with_floating(y.dtype(), "accumulate", [&]<class Y>() {
-    with_floating(x.dtype(), "accumulate", [&]<class X>() {
-      for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
-    });
+  with_floating(y.dtype(), x.dtype(), "accumulate", [&]<class Y, class X>() {
+    for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
   });
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "gossamer/core/ops/eight.h"
-#include "gossamer/core/f16.h"
 #include "gossamer/core/fused_update.h"
 
 namespace gossamer::kernels {
@@ -49,7 +48,8 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
   float *x, *twin;
   const Grad* g;
   const Wire *own, *received;
-  bf16* half;                             // compute copy of elements below `halves`; may be null
+  void* half;                             // compute copy of elements below `halves`; may be null
+  bool half_is_f16;                       // else bf16. Not a parameter of the template: that would be all these kernels twice
   float* full;                            // of those from there on; may be null
   i64 halves;
   i64 begin;                              // the range's first element
@@ -82,7 +82,8 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
     if constexpr (has_twin) store_eight<true>(twin + at, 8, other);
     rule.store(at, state);
     if (at < halves) {
-      if (half) store_eight<true>(half + at, 8, value);
+      if (half && half_is_f16) store_eight<true>(static_cast<f16*>(half) + at, 8, value);
+      else if (half) store_eight<true>(static_cast<bf16*>(half) + at, 8, value);
     } else if (full) {
       store_eight<true>(full + at, 8, value);
     }

@@ -106,7 +106,7 @@ void updates() {
   fused::UpdateBuffers b;
   b.values = block();
   b.grads = block();
-  b.compute_bf16 = Tensor::zeros({halves}, DType::bf16, kGpu);
+  b.compute_half = Tensor::zeros({halves}, DType::bf16, kGpu);
   b.compute_f32 = block();
   const fused::ParameterGroups groups{Tensor::zeros({1, 2}, DType::f32, kGpu), Tensor::zeros({n / 32}, DType::u8, kGpu)};
   Tensor momentum = block(), snapshot = block(), half = block(DType::f16);
