@@ -12,6 +12,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/config.h"
 #include "gossamer/apps/devices.h"
 #include "gossamer/apps/evaluate.h"
 #include "gossamer/apps/json.h"
@@ -138,7 +139,7 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int bench_step(const BenchStepOptions& o) {
-  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16", "bench step: --dtype ", o.dtype, " is unknown; use f32 or bf16");
+  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16", "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16 or f16");
   check<ConfigError>(o.data_threads >= 1, "bench step: --data-threads must be at least 1");
   check<ConfigError>(o.batch >= 1 && o.steps >= 1 && o.warmup >= 0 && o.size >= 0 && o.seconds >= 0,
                      "bench step: --batch and --steps must be at least 1; --warmup, --size and --seconds not negative");
@@ -147,12 +148,12 @@ int bench_step(const BenchStepOptions& o) {
   const Device device = device_of(o.device);
   check<ConfigError>(!o.graph || (!device.is_cpu() && o.data.empty()), "bench step: --graph is for a GPU and synthetic images");
   if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
-  const DType type = o.dtype == "bf16" ? DType::bf16 : DType::f32;
+  const DType type = compute_type(o.dtype);
   const models::ModelInfo& info = models::info(o.model);
   Feed feed(o, o.size ? o.size : info.image_size, info.classes, type, device);
   const auto model = models::make(o.model, {.classes = feed.classes()});
   model->to(device);
-  FlatParams params(model->parameters(), model->buffers(), {.compute = type});
+  FlatParams params(model->parameters(), model->buffers(), {.compute = type, .loss_scale = type == DType::f16 ? kLossScaleOfF16 : 1.0f});
   nn::Sgd optimizer(params, {.momentum = 0.9f, .weight_decay = 1e-4f});
   model->train(!o.eval);
 
@@ -164,7 +165,7 @@ int bench_step(const BenchStepOptions& o) {
       return;
     }
     params.zero_grad();
-    cross_entropy(model->forward(input.images), input.labels).backward();
+    params.backward(cross_entropy(model->forward(input.images), input.labels));
     optimizer.step(0.01f);
   };
 

@@ -12,6 +12,8 @@
 namespace gossamer::apps {
 namespace {
 
+constexpr i64 kHopeless = 20;      // steps in a row whose gradients overflow: a diverging run, or a wrong scale
+
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 // So far; exchanges: of this worker, the method's own and control's.
@@ -48,7 +50,8 @@ void Bookkeeper::look(double learning_rate) {
   if (unseen_ == 0) return;
   const double sum = losses->take(), loss = sum / static_cast<double>(unseen_);
   check(std::isfinite(loss), "the loss is ", loss, unseen_ > 1 ? " in the steps up to " : " at step ", steps_, " of worker ", w_.place.rank,
-        " (learning rate ", learning_rate, "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help");
+        " (learning rate ", learning_rate, "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help",
+        w_.config.train.dtype == "f16" ? "; so may train.dtype=bf16, where nothing ends at 65504" : "");
   const double kept = std::pow(0.95, static_cast<double>(unseen_));
   smooth_loss_ = steps_ < unseen_ ? loss : kept * smooth_loss_ + (1 - kept) * loss;
   loss_sum_ += sum;
@@ -95,6 +98,7 @@ void Bookkeeper::log_step(double seen, double learning_rate) {
   row.add("data_wait_s", d.wait_s).add("data_idle_s", d.idle_s).add("data_ready", d.ready).add("exposed_s", s.exposed_s).add("eta", s.eta).add("alive", s.alive);
   row.add("consensus_distance", s.consensus_distance);
   if (w_.config.train.method == "consensus-control") log_control(row, s);
+  log_skipped(row);
   w_.folder.log("step", row);
   if (!w_.config.run.log_exchanges && (s.exchanges > logged_.exchanges || s.failed > logged_.failed)) {
     i64 staleness = 0;
@@ -122,6 +126,17 @@ void Bookkeeper::log_step(double seen, double learning_rate) {
   logged_at_ = now;
   logged_samples_ = seen;
   loss_sum_ = 0, since_log_ = 0;
+}
+
+// Read here and not in each step: on a GPU it is a wait.
+void Bookkeeper::log_skipped(JsonObject& row) {
+  if (!w_.params->overflow().defined()) return;
+  const i64 skipped = w_.params->skipped_steps();
+  row.add("skipped_steps", skipped);
+  skipped_in_a_row_ = skipped - skipped_ == since_log_ ? skipped_in_a_row_ + since_log_ : 0;
+  skipped_ = skipped;
+  check(skipped_in_a_row_ < kHopeless, "the gradients of worker ", w_.place.rank, " overflowed in each of the last ", skipped_in_a_row_,
+        " steps, which were all left out: train.loss_scale = ", static_cast<i64>(w_.params->loss_scale()), " is too large; use a smaller one, or train.dtype=bf16");
 }
 
 // TensorBoard's step: gradients of all workers.

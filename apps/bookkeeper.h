@@ -24,6 +24,7 @@ class Bookkeeper {
   void look(double learning_rate);
   double next(double every_epochs) const;            // the first multiple after the start, in samples
   void log_step(double seen, double learning_rate);
+  void log_skipped(JsonObject& row);
   void to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
   void show(double seen, double learning_rate, bool last);
   void evaluate_own(double seen);
@@ -33,6 +34,7 @@ class Bookkeeper {
   double epoch_, eval_, save_, measure_;
   double loss_sum_ = 0, smooth_loss_ = 0;
   i64 steps_ = 0, since_log_ = 0, unseen_ = 0;       // unseen: steps whose loss nobody has looked at
+  i64 skipped_ = 0, skipped_in_a_row_ = 0;           // steps left out because gradients overflowed
   dist::MethodStats logged_;
   Clock::time_point logged_at_ = Clock::now();
   double logged_samples_;

@@ -202,7 +202,7 @@ int parse_and_run(int argc, char** argv) {
   step_app->add_option("--model", step_options.model, "");
   step_app->add_option("--batch", step_options.batch, "");
   step_app->add_option("--threads", step_options.threads, "");
-  step_app->add_option("--dtype", step_options.dtype, "f32 or bf16");
+  step_app->add_option("--dtype", step_options.dtype, "f32, bf16 or f16");
   step_app->add_option("--steps", step_options.steps, "steps measured");
   step_app->add_option("--seconds", step_options.seconds, "measure for this long instead");
   step_app->add_flag("--eval", step_options.eval, "inference instead of training");

@@ -106,7 +106,7 @@ struct BenchStepOptions {
   std::string model = "resnet20-cifar";
   int batch = 128;
   int threads = 1;
-  std::string dtype = "f32";            // f32 | bf16
+  std::string dtype = "f32";            // f32 | bf16 | f16
   int steps = 30, warmup = 5;
   double seconds = 0;                   // above 0: as many steps as fit this time, instead of `steps`
   bool eval = false;                    // inference

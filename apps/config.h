@@ -12,6 +12,10 @@ namespace gossamer::apps {
 
 struct Auto { i64 value = 0; };       // written "auto" when 0
 
+// Gradients of a mean over a batch are mostly 1e-8 to 1e-2; f16 loses digits below 6e-5 and has nothing above 65504. Times 2^10 they lie inside,
+// with a factor of a thousand and more to spare above.
+inline constexpr float kLossScaleOfF16 = 1024;
+
 struct Config {
   struct { std::string name = "resnet8-cifar"; Auto classes; } model;
   struct {
@@ -28,7 +32,7 @@ struct Config {
     double rate = 1, epochs = 12;
     i64 batch = 32, seed = 0, bn_batches = 20;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
-    Auto threads;
+    Auto threads, loss_scale;
     bool overlap = true;
     double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
     i64 period = 8;
@@ -68,6 +72,7 @@ struct Config {
   std::map<std::string, std::string> origin;    // key -> "train.toml:3:9" or "command line", for messages
 
   int classes_or(i64 of_data) const { return static_cast<int>(model.classes.value ? model.classes.value : of_data); }
+  float loss_scale() const { return train.loss_scale.value ? static_cast<float>(train.loss_scale.value) : train.dtype == "f16" ? kLossScaleOfF16 : 1.0f; }
   std::string run_folder() const;               // dir/name; "auto" becomes model-method
 };
 
@@ -100,7 +105,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("train.mixup", c.train.mixup, "alpha of mixup, e.g. 0.2; 0: off. With cutmix: each batch one of the two");
   f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");
   f("train.seed", c.train.seed, "of initial values, order and augmentation");
-  f("train.dtype", c.train.dtype, "f32 | bf16: type in which layers compute; the master copy is f32");
+  f("train.dtype", c.train.dtype, "f32 | bf16 | f16 (for GPUs): type in which layers compute; the master copy is f32");
+  f("train.loss_scale", c.train.loss_scale, "the loss's gradient, a power of two, divided out again before the update; auto: 1024 for f16, else 1");
   f("train.device", c.train.device, "auto | cpu | cuda | cuda:N; cuda: a GPU for each worker of a machine; auto: that, where there is a GPU");
   f("train.cuda_graph", c.train.cuda_graph, "forward and backward as one recorded CUDA graph: auto | on (an error where that is not possible) | off");
   f("train.plans", c.train.plans, "file of measured convolution plans of a GPU; auto: gossamer/plans.json in the user's cache folder; none: no file");

@@ -16,7 +16,7 @@ int eval(const EvalCommand& command) {
   const Config config = load_config(command.arguments);
   validate(config, 1);
   set_compute_threads(compute_threads_for(config, 1));
-  LoadedModel model = load_model(command.model, config.train.dtype == "bf16" ? DType::bf16 : DType::f32);
+  LoadedModel model = load_model(command.model, compute_type(config.train.dtype));
   const auto set = data::open(config.data.val, data::Part::val);
   check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ", command.model, " knows ", model.classes.size(), " classes (", model.classes.front(),
                    " … ", model.classes.back(), "), the data has ", set->classes().size(), " (", set->classes().front(), " … ", set->classes().back(),

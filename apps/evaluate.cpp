@@ -35,6 +35,8 @@ std::vector<std::string> split_lines(const std::string& text) {
 
 }  // namespace
 
+DType compute_type(const std::string& name) { return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32; }
+
 Tensor Pictures::operator()(const Tensor& images) const { return normalize(images.to(device), mean, std, dtype); }
 
 Pictures pictures(const Config& c) {
@@ -49,7 +51,7 @@ Pictures pictures(const Config& c) {
   p.std = p.size <= 64 ? std::array{0.2023f, 0.1994f, 0.2010f} : std::array{0.229f, 0.224f, 0.225f};
   for (std::size_t i = 0; i < c.data.mean.size(); ++i) p.mean[i] = static_cast<float>(c.data.mean[i]);
   for (std::size_t i = 0; i < c.data.std.size(); ++i) p.std[i] = static_cast<float>(c.data.std[i]);
-  p.dtype = c.train.dtype == "bf16" ? DType::bf16 : DType::f32;
+  p.dtype = compute_type(c.train.dtype);
   return p;
 }
 
@@ -94,7 +96,7 @@ LoadedModel load_model(const std::string& path, DType dtype) {
   m.pictures.dtype = dtype;
   m.net = models::make(m.name, {.classes = static_cast<i64>(m.classes.size())});
   nn::load(path, *m.net);
-  if (dtype == DType::bf16) m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(), FlatOptions{.compute = dtype});
+  if (dtype != DType::f32) m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(), FlatOptions{.compute = dtype});
   m.net->eval();
   return m;
 }

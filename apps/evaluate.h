@@ -24,13 +24,14 @@ struct Pictures {
   Tensor operator()(const Tensor& images) const;  // u8 [N, size, size, 3] anywhere -> normalized, there
 };
 Pictures pictures(const Config&);
+DType compute_type(const std::string& name);          // f32 | bf16 | f16, as train.dtype says it
 
 std::map<std::string, std::string> model_metadata(const Config&, const Pictures&, const std::vector<std::string>& classes);
 
 struct LoadedModel {
   std::string name;
   std::unique_ptr<nn::Module> net;                // in eval mode
-  std::unique_ptr<FlatParams> params;             // set when it computes in bf16
+  std::unique_ptr<FlatParams> params;             // set when it computes in 16 bits
   Pictures pictures;
   std::vector<std::string> classes;
 };

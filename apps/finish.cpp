@@ -131,6 +131,7 @@ class Finish {
     for (const std::string& line : w_.loader->damaged()) damaged_.push_back(line);
     w_.folder.add_bad_images(damaged_);
     tally_.set(Tally::gradients, static_cast<double>(after.gradients));
+    tally_.set(Tally::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
     tally_.set(Tally::exchanges, static_cast<double>(after.exchanges));
     tally_.set(Tally::failed, static_cast<double>(after.failed));
     tally_.set(Tally::exposed_s, before_.exposed_s);
@@ -167,6 +168,7 @@ class Finish {
     s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges)).add("exchanges_failed", tally_.sum(Tally::failed));
     s.add("data_wait_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::data_wait_s) / tally_.sum(Tally::wall_s) : 0.0);
     s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s) : 0.0);
+    if (w_.params->overflow().defined()) s.add("loss_scale", w_.params->loss_scale()).add("skipped_steps", tally_.sum(Tally::skipped_steps));
     s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, tally_.rates(), w_.graph);

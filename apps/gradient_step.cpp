@@ -42,7 +42,7 @@ void GradientStep::compute(const data::Batch& batch, const Position& at) {
     const trace::Scope backward("backward");
     parts_.params.zero_grad();
     if (parts_.before_backward) parts_.before_backward();
-    loss.backward();
+    parts_.params.backward(loss);
     losses_.add(loss);
   });
 }

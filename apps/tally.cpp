@@ -41,7 +41,7 @@ std::string Tally::each_worker() const {
   for (int r = 0; r < workers_; ++r) {
     if (!reported(r)) continue;
     JsonObject row;
-    row.add("rank", r).add("gradients", at(r, gradients)).add("exchanges", at(r, exchanges)).add("failed", at(r, failed));
+    row.add("rank", r).add("gradients", at(r, gradients)).add("skipped_steps", at(r, skipped_steps)).add("exchanges", at(r, exchanges)).add("failed", at(r, failed));
     row.add("exposed_s", at(r, exposed_s)).add("exposed_fraction", at(r, exposed_s) / at(r, wall_s)).add("transfer_s", at(r, transfer_s));
     row.add("data_wait_s", at(r, data_wait_s)).add("data_idle_s", at(r, data_idle_s)).add("wall_s", at(r, wall_s)).add("peak_bytes", at(r, peak_bytes)).add("damaged_images", at(r, damaged));
     out += (out.empty() ? "" : ", ") + row.str();

@@ -165,7 +165,7 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   net->to(device);
   // Exchanges beside the computation change the master values at any moment: the layers then need a copy of their own.
   const bool beside = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
-  params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside});
+  params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside, .loss_scale = config.loss_scale()});
   optimizer = make_run_optimizer(config, *params, place.size);
 
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,
@@ -214,7 +214,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
 
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}", joined(config.data.train), train_set->size(), val_set->size(),
                             train_set->classes().size(), prepare.train_size, prepare.train_size));
-  progress.note(fmt::format("model    {}: {} parameters, {}", config.model.name, params->parameter_count(), config.train.dtype));
+  progress.note(fmt::format("model    {}: {} parameters, {}{}", config.model.name, params->parameter_count(), config.train.dtype,
+                            params->loss_scale() == 1 ? "" : fmt::format(", loss scale {:.0f}", params->loss_scale())));
   if (!device.is_cpu()) progress.note(fmt::format("device   cuda:{}, {}", device.index, cuda::properties(device).name));
   if (place.size > 1) {
     const dist::GraphConstants k = dist::constants(graph);

@@ -113,7 +113,7 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, st
   out.set_slot(std::move(slot));
 }
 
-void backward(const Tensor& root) {
+void backward(const Tensor& root, float gradient) {
   check<ShapeError>(root.numel() == 1, "backward: starts from one element, got ", root.shape(), "; reduce it first (mean, sum, cross_entropy)");
   check<Error>(root.requires_grad() && root.slot() && !root.slot()->leaf,
                "backward: nothing was recorded for this tensor: no input requires a gradient, NoGrad was alive, or backward already ran");
@@ -137,7 +137,7 @@ void backward(const Tensor& root) {
   }
   // 2. Newest first: every consumer of a tensor has a higher number than its maker.
   std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
-  gather(*root.slot(), Tensor::full(root.shape(), 1.0f, root.dtype(), root.device()), "backward");
+  gather(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()), "backward");
   while (!order.empty()) {
     const std::shared_ptr<Node> node = std::move(order.back());
     order.pop_back();

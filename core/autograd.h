@@ -55,9 +55,9 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, st
 // True when record() would record: lets an op skip saving what only backward needs.
 bool wants_grad(const std::vector<Tensor>& inputs);
 
-// Walks the tape from `root` (one element, gradient 1). Frees saved tensors as it goes; a second call on the same tape throws.
+// Walks the tape from `root`, one element with the given gradient. Frees saved tensors as it goes; a second call on the same tape throws.
 // Each gradient's shape and type are checked against its input; the error names the op.
-void backward(const Tensor& root);
+void backward(const Tensor& root, float gradient = 1);
 
 // While alive, nothing in this thread is recorded.
 class NoGrad {

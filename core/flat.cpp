@@ -2,6 +2,7 @@
 #include "gossamer/core/flat.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "gossamer/core/autograd.h"
@@ -16,7 +17,10 @@ i64 aligned(i64 n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers, FlatOptions options)
     : options_(options), params_(std::move(params)) {
+  int exponent = 0;
   check<ShapeError>(is_floating(options.compute), "FlatParams: compute type ", options.compute, "; use f32, bf16 or f16");
+  check<ConfigError>(options.loss_scale > 0 && std::isfinite(options.loss_scale) && std::frexp(options.loss_scale, &exponent) == 0.5f, "FlatParams: loss scale ",
+                     options.loss_scale, "; wanted a power of two, so that scaling rounds nothing");
   std::set<std::string> names;
   for (const auto& [name, tensor] : params_) {
     check<ShapeError>(names.insert(name).second, "FlatParams: two parameters are called \"", name, "\"");
@@ -38,6 +42,7 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
   grads_ = Tensor::zeros({size}, DType::f32, device);
   const bool half = options.compute != DType::f32;
   compute_f32_ = options.frozen ? Tensor::zeros({size}, DType::f32, device) : values_;
+  if (options.compute == DType::f16 || options.loss_scale != 1) overflow_ = Tensor::zeros({2}, DType::f32, device);
   if (half) compute_half_ = Tensor::zeros({decayed_}, options.compute, device);
 
   for (std::size_t i = 0; i < params_.size(); ++i) {
@@ -87,6 +92,11 @@ i64 FlatParams::parameter_count() const {
 void FlatParams::zero_grad() {
   for (const auto& slot : slots_) slot->stale = true;
 }
+
+void FlatParams::backward(const Tensor& loss) const { gossamer::backward(loss, options_.loss_scale); }
+
+bool FlatParams::skips_step() const { return overflow_.defined() && overflow_.device().is_cpu() && overflow_.as<float>()[0] > 0; }
+i64 FlatParams::skipped_steps() const { return overflow_.defined() ? static_cast<i64>(overflow_.slice(1, 2).item()) : 0; }
 
 void FlatParams::settle_grads(FlatRange range) {
   const i64 end = range.end < 0 ? size() : range.end;

@@ -16,6 +16,7 @@ struct FlatRange { i64 begin = 0, end = -1; };      // elements [begin, end) of 
 struct FlatOptions {
   DType compute = DType::f32;     // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
   bool frozen = false;            // f32: true gives layers a copy of their own, so values() may change during forward and backward
+  float loss_scale = 1;           // grads() hold the gradients times this, a power of two: see backward()
 };
 
 // Layout: parameters of rank >= 2 first (they take weight decay), then the rest; each part in reverse order of registration
@@ -39,6 +40,14 @@ class FlatParams {
 
   // Gradients count as zero from here on: the first one of the next backward pass overwrites its window.
   void zero_grad();
+  // Walks the tape from a loss, whose gradient is the loss scale: what would vanish below 2^-24 in f16 stays. Optimizers divide by it again.
+  void backward(const Tensor& loss) const;
+  float loss_scale() const { return options_.loss_scale; }
+  // In f16, or with a loss scale, a step whose gradients are not all finite is left out. f32 [2] on the device, written by find_overflow():
+  // how many of grads() are not finite now; how many steps were left out. Undefined otherwise: nobody looks.
+  const Tensor& overflow() const { return overflow_; }
+  bool skips_step() const;                                // the last find_overflow() found some; false on a GPU, where asking would wait
+  i64 skipped_steps() const;                              // left out so far. The host waits for a GPU
   // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
   void settle_grads(FlatRange = {});
 
@@ -70,7 +79,7 @@ class FlatParams {
   std::vector<NamedTensor> params_, buffer_tensors_;
   std::vector<std::shared_ptr<Slot>> slots_;       // of params_, kept here: what users do to their tensors can't take them away
   std::vector<Entry> entries_, buffer_entries_;
-  Tensor values_, grads_, buffers_, compute_f32_, compute_half_;
+  Tensor values_, grads_, buffers_, compute_f32_, compute_half_, overflow_;
   i64 decayed_ = 0;
 
   struct Bucket { i64 parameters = 0, missing = 0; };

@@ -41,9 +41,11 @@ struct UpdateBuffers {
   Tensor grads;                           // f32, bf16 or f16
   Tensor compute_half;                    // bf16 or f16 of the first elements (FlatParams: [decayed])
   Tensor compute_f32;                     // f32 [size], written behind those
+  float loss_scale = 1;                   // of the gradients, which are divided by it
+  Tensor overflow;                        // FlatParams::overflow(): not 0, and the optimizer's step is left out
   Tensor own, received;                   // f32 or f16 [size]: the two snapshots of an exchange
 };
-UpdateBuffers buffers_of(const FlatParams&);     // values, grads and the compute copies
+UpdateBuffers buffers_of(const FlatParams&);     // values, grads with their scale, and the compute copies
 
 // On a range of the block; it begins and ends on 128 bytes, as parameters do.
 enum class Decay { coupled, decoupled };         // g += wd x, or AdamW's x -= lr wd x

@@ -32,6 +32,7 @@ class Optimizer {
     update({}, learning_rate, twin, grad_scale, late);
   }
   // The same in pieces: one begin_step(), then update() for ranges that together are the block, each once, in any order.
+  // When it begins all gradients must be in, if the parameters have an overflow() to look for.
   virtual void begin_step() {}
   virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) = 0;
   // For checkpoints: flat blocks of the parameters' layout, e.g. {"momentum", …}, and counters (i64 of one element).

@@ -71,6 +71,8 @@ template <bool accumulates, class T> GOSSAMER_HD inline T adam_direction(const A
 // --- passes over FlatParams (op_optimizer.cpp) ------------------------------------------------------------------------------
 // Each: mix with the twin (if any), update values (weight decay on [0, decayed) only), the same update on the twin, compute copy; all of
 // it on `range` only.
+// Gradients are multiplied by grad_scale and divided by the parameters' loss scale. If the last find_overflow() found some, only mixing and
+// the compute copy are left of it.
 struct SgdStep { float learning_rate = 0, momentum = 0, weight_decay = 0; bool nesterov = false; float grad_scale = 1; };
 void sgd_update(FlatParams&, Tensor& momentum, const SgdStep&, const Twin* twin = nullptr, FlatRange range = {});
 
@@ -93,6 +95,7 @@ void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot);
 double squared_norm(const Tensor& x);
 double squared_distance(const Tensor& a, const Tensor& b);
 bool all_finite(const Tensor& x);
+void find_overflow(FlatParams&);      // once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
 void scale(Tensor& x, float factor);
 void axpy(Tensor& y, float a, const Tensor& x);                                                     // y += a x
 void accumulate(Tensor& y, const Tensor& x);                                                        // y += x; y, x of any floating type

@@ -77,9 +77,14 @@ double average_models(FlatParams& params, Membership& membership) {
   return model.distance;
 }
 
-float clip_factor(const Tensor& grads, double clip, double scale) {
+double squared_gradient(const FlatParams& params) {
+  const double scale = static_cast<double>(params.loss_scale()), norm = squared_norm(params.grads()) / (scale * scale);
+  return params.overflow().defined() && !std::isfinite(norm) ? 0 : norm;
+}
+
+float clip_factor(const FlatParams& params, double clip, double scale) {
   if (clip <= 0) return static_cast<float>(scale);
-  const double norm = scale * std::sqrt(squared_norm(grads));
+  const double norm = scale * std::sqrt(squared_gradient(params));
   return static_cast<float>(norm > clip ? scale * clip / norm : scale);
 }
 

@@ -1,6 +1,8 @@
 // Optimizers: what they keep and check. The passes themselves are in core/ops/op_optimizer.cpp and core/ops/op_fused_update.cpp.
 #include "gossamer/nn/optim.h"
 
+#include <algorithm>
+
 namespace gossamer::nn {
 namespace {
 
@@ -61,6 +63,8 @@ void Sgd::update(FlatRange range, float learning_rate, const Twin* twin, float g
   take_along(params_, range, twin, late);
 }
 
+void Sgd::begin_step() { find_overflow(params_); }
+
 std::vector<NamedTensor> Sgd::state() { return {{"momentum", momentum_}}; }
 
 Adam::Adam(FlatParams& params, AdamOptions options)
@@ -74,13 +78,16 @@ Adam::Adam(FlatParams& params, AdamOptions options)
   pass_ = pass_for(options.form, params, options.weight_decay);
 }
 
-void Adam::begin_step() { ++*steps_.as<i64>(); }
+void Adam::begin_step() {
+  find_overflow(params_);
+  if (!params_.skips_step()) ++*steps_.as<i64>();
+}
 
 void Adam::update(FlatRange range, float learning_rate, const Twin* twin, float grad_scale, const Difference* late) {
-  check<Error>(*steps_.as<i64>() > 0, "Adam: update before begin_step");
+  check<Error>(*steps_.as<i64>() > 0 || params_.skips_step(), "Adam: update before begin_step");
+  const i64 count = std::max<i64>(1, *steps_.as<i64>());
   if (pass_) {
-    const auto factors = AdamFactors<float>::at(*steps_.as<i64>(), options_.period, static_cast<double>(learning_rate), options_.beta1, options_.beta2,
-                                                options_.epsilon);
+    const auto factors = AdamFactors<float>::at(count, options_.period, static_cast<double>(learning_rate), options_.beta1, options_.beta2, options_.epsilon);
     const auto buffers = pass_->begin(params_, range, {.learning_rate = learning_rate, .grad_scale = grad_scale, .adam = factors}, twin, late);
     const auto decay = options_.decoupled ? fused::Decay::decoupled : fused::Decay::coupled;
     return fused::adam_pass(buffers, moments_, pass_->groups, decay, pass_->numbers, range);
@@ -92,7 +99,7 @@ void Adam::update(FlatRange range, float learning_rate, const Twin* twin, float 
                .epsilon = options_.epsilon,
                .weight_decay = options_.weight_decay,
                .decoupled = options_.decoupled,
-               .step = *steps_.as<i64>(),
+               .step = count,
                .period = options_.period,
                .grad_scale = grad_scale},
               twin, range);

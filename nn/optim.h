@@ -29,6 +29,7 @@ struct SgdOptions { float momentum = 0.9f, weight_decay = 0; bool nesterov = fal
 class Sgd : public Optimizer {
  public:
   explicit Sgd(FlatParams&, SgdOptions = {});
+  void begin_step() override;
   void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) override;
   std::vector<NamedTensor> state() override;                  // {"momentum", f32 [size]}
   const char* name() const override { return "sgd"; }

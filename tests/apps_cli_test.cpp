@@ -52,6 +52,7 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"graph", "rong", "4"}, 2, {"ring"});
   expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
+  expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16 or f16"});
 }
 
 TEST_F(Cli, MissingFolder) { expect_error(tiny({"data.train=nowhere/train"}), 3, {"nowhere/train", "no such file or folder"}); }

@@ -102,13 +102,13 @@ TEST_F(Train, TheSameSeedGivesTheSameBits) {
 }
 
 TEST_F(Train, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
-  const std::vector<std::string> options = {"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9"};
-  auto whole = options;
-  whole.push_back("run.name=whole");
-  ASSERT_EQ(run(tiny(whole)).code, 0);
   // Checkpoints at 72 samples (in the first epoch) and 144 (in the second): continue from each in a run of its own.
-  for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
-    const std::string name = std::string("from-") + label;
+  for (const auto& [dtype, label] : {std::pair{"f32", "epoch-0000.75"}, {"f32", "epoch-0001.50"}, {"f16", "epoch-0001.50"}}) {
+    if (label == std::string("epoch-0000.75") || dtype == std::string("f16")) {
+      fs::remove_all(folder / "runs/whole");
+      ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9", "run.name=whole", std::string("train.dtype=") + dtype})).code, 0);
+    }
+    const std::string name = std::string("from-") + dtype + label;
     const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume", std::string("runs/whole/checkpoints/") + label});
     ASSERT_EQ(r.code, 0) << r.err;
     expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs" / name / "model.safetensors");
@@ -168,6 +168,24 @@ TEST_F(Train, TwoWorkersInBf16SaveAModelInF32) {
   const Result r = run(with_workers(2, tiny({"train.dtype=bf16"})));
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors) EXPECT_NE(t.tensor.dtype(), DType::bf16) << t.name;
+}
+
+TEST_F(Train, TwoWorkersInF16CountWhatOverflowedAndSaveAModelInF32) {
+  const Result r = run(with_workers(2, tiny({"train.dtype=f16", "optim.clip_norm=1"})));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(r.out, HasSubstr("f16, loss scale 1024"));
+  EXPECT_EQ(summary()["loss_scale"], 1024);
+  EXPECT_EQ(summary()["skipped_steps"], 0);
+  for (const Json& step : events("step")) EXPECT_EQ(step["skipped_steps"], 0);
+  for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors) EXPECT_NE(t.tensor.dtype(), DType::f16) << t.name;
+  EXPECT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "train.dtype=f16"}).code, 0);
+}
+
+TEST_F(Train, AScaleThatOverflowsEveryStepStopsTheRunAndSaysWhatToDo) {
+  const Result r = run(tiny({"train.dtype=f16", "train.loss_scale=16777216", "train.epochs=4"}));
+  EXPECT_EQ(r.code, 1) << r.out;
+  EXPECT_THAT(r.err, HasSubstr("train.loss_scale = 16777216 is too large"));
+  EXPECT_THAT(run(tiny({"train.loss_scale=1000"})).err, HasSubstr("train.loss_scale"));
 }
 
 TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {

@@ -16,9 +16,9 @@ namespace gossamer::dist {
 
 // Worker i minimises |x - target_i|^2 / 2 with noise; the sum over workers is least at the mean of the targets.
 struct Quadratic {
-  Quadratic(int rank, int dims, bool frozen, float momentum = 0, nn::UpdateForm form = nn::UpdateForm::by_device)
+  Quadratic(int rank, int dims, bool frozen, float momentum = 0, nn::UpdateForm form = nn::UpdateForm::by_device, float loss_scale = 1)
       : x(Tensor::full({dims}, static_cast<float>(rank))), mean(Tensor::full({4}, static_cast<float>(rank))), var(Tensor::full({4}, 1.0f)),
-        params({{"x", x}}, {{"bn.running_mean", mean}, {"bn.running_var", var}}, {.compute = DType::f32, .frozen = frozen}),
+        params({{"x", x}}, {{"bn.running_mean", mean}, {"bn.running_var", var}}, {.compute = DType::f32, .frozen = frozen, .loss_scale = loss_scale}),
         sgd(params, {.momentum = momentum, .form = form}), noise(7, static_cast<std::uint64_t>(rank)) {
     params.settle_grads();
     target.resize(static_cast<std::size_t>(dims));
@@ -27,7 +27,7 @@ struct Quadratic {
   void gradient(float noise_scale = 0) {
     const auto g = params.grads().span<float>();
     const auto at = params.compute_f32().span<float>();
-    for (std::size_t k = 0; k < target.size(); ++k) g[k] = at[k] - target[k] + noise_scale * noise.normal();
+    for (std::size_t k = 0; k < target.size(); ++k) g[k] = params.loss_scale() * (at[k] - target[k] + noise_scale * noise.normal());
   }
   Tensor x, mean, var;
   FlatParams params;

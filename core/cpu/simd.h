@@ -35,7 +35,8 @@ using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 #elif defined(__F16C__)
   u16x16 half;
   for (int i = 0; i < 2; ++i)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(&half) + i, _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float*>(&v) + 8 * i), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(&half) + i,
+                     _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float*>(&v) + 8 * i), _MM_FROUND_TO_NEAREST_INT));
   return half;
 #else
   u16x16 half;

@@ -52,6 +52,7 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
   check<ShapeError>(halves <= size && halves % 8 == 0, op, ": a compute copy of ", halves, " for ", size, " parameters; wanted at most those, in eights");
   if (halves > 0) check_flat(op, "compute copy", b.compute_half, halves, half == DType::f16 ? DType::f16 : DType::bf16, b.values);
   if (b.compute_f32.defined()) check_flat(op, "compute copy", b.compute_f32, size, DType::f32, b.values);
+  if (b.overflow.defined()) check_type(op, "overflow", b.overflow, {2}, DType::f32, device);
   if (b.own.defined() || b.received.defined()) check_exchange(op, b.own, b.received, size, b.values);
   check_flat(op, "groups", groups.group_of_line, size / 32, DType::u8, b.values);
   check_flat(op, "settings of groups", groups.settings, groups.settings.numel(), DType::f32, b.values);
@@ -65,7 +66,8 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
                      groups.group_of_line.template as<std::uint8_t>(), b.values.template as<float>(), has_twin ? b.twin.template as<float>() : nullptr,
                      b.grads.template as<Grad>(), b.own.defined() ? b.own.template as<Wire>() : nullptr,
                      b.received.defined() ? b.received.template as<Wire>() : nullptr, halves > 0 ? b.compute_half.data() : nullptr, half == DType::f16,
-                     b.compute_f32.defined() ? b.compute_f32.template as<float>() : nullptr, halves, range.begin},
+                     b.compute_f32.defined() ? b.compute_f32.template as<float>() : nullptr, halves, range.begin,
+                     b.overflow.defined() ? b.overflow.template as<float>() : nullptr, 1 / b.loss_scale},
                  1 << 12);
       };
       if (b.twin.defined()) go.template operator()<true>();
@@ -117,6 +119,8 @@ UpdateBuffers buffers_of(const FlatParams& p) {
   b.grads = p.grads();
   b.compute_half = p.compute_half();
   if (!p.aliased()) b.compute_f32 = p.compute_f32();
+  b.loss_scale = p.loss_scale();
+  b.overflow = p.overflow();
   return b;
 }
 

@@ -41,6 +41,12 @@ template <bool accumulates> struct AdamRule {
   }
 };
 
+// A step that is left out: an update by nothing.
+struct NoRule {
+  NoRule at(i64, bool) const { return {}; }
+  GOSSAMER_HD float operator()(i64, float, float) const { return 0; }
+};
+
 // Everything one step touches is read and written once: 5 to 11 streams instead of a pass for each formula.
 template <class Rule, bool has_twin, class Copy> struct UpdateElement {
   Rule rule;
@@ -48,13 +54,18 @@ template <class Rule, bool has_twin, class Copy> struct UpdateElement {
   const float* g;
   Copy* copy;                            // the compute copy, or null (as void: none)
   float grad_scale, c, s;
+  const float* overflow;                 // on a GPU: not 0, and the step is left out. May be null
   GOSSAMER_HD void operator()(i64 i) const {
     float value = x[i], other = 0;
     if constexpr (has_twin) {
       other = twin[i];
       mix_element(c, s, value, other);
     }
-    const float step = rule(i, value, grad_scale * g[i]);
+    float step = 0;
+#ifdef __CUDA_ARCH__
+    if (!overflow || *overflow == 0)
+#endif
+      step = rule(i, value, grad_scale * g[i]);
     value -= step;
     x[i] = value;
     if constexpr (has_twin) twin[i] = other - step;
@@ -71,13 +82,14 @@ void check_flat(const char* op, const char* what, const Tensor& t, i64 size) {
 template <class Rule, class Copy>
 void run_span(FlatRange span, FlatParams& p, const Rule& rule, float grad_scale, const Twin* twin, Copy* copy) {
   const i64 at = span.begin, n = span.end - span.begin;
+  const float* overflow = p.overflow().defined() ? p.overflow().as<float>() : nullptr;
   float* x = p.values().as<float>() + at;
   const float* g = p.grads().as<float>() + at;
   if (twin) {
     for_each(p.values().device(), n,
-             UpdateElement<Rule, true, Copy>{rule, x, twin->values.as<float>() + at, g, copy, grad_scale, twin->c, twin->s});
+             UpdateElement<Rule, true, Copy>{rule, x, twin->values.as<float>() + at, g, copy, grad_scale, twin->c, twin->s, overflow});
   } else {
-    for_each(p.values().device(), n, UpdateElement<Rule, false, Copy>{rule, x, nullptr, g, copy, grad_scale, 1, 0});
+    for_each(p.values().device(), n, UpdateElement<Rule, false, Copy>{rule, x, nullptr, g, copy, grad_scale, 1, 0, overflow});
   }
 }
 
@@ -87,6 +99,9 @@ void run(const char* op, FlatParams& params, const Rule& rule, float grad_scale,
   check<ShapeError>(begin >= 0 && begin <= end && end <= size, op, ": range [", begin, ", ", end, ") of a block of ", size);
   if (twin) check_flat(op, "twin", twin->values, size);
   params.settle_grads({begin, end});
+  if constexpr (!std::is_same_v<Rule, NoRule>)
+    if (params.skips_step()) return run(op, params, NoRule{}, 1, twin, range);
+  grad_scale /= params.loss_scale();
   const Tensor& half = params.compute_half();
   float* copy = params.aliased() ? nullptr : params.compute_f32().as<float>();
   if (const FlatRange matrices{begin, std::min(end, decayed)}; matrices.begin < matrices.end) {

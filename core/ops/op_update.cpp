@@ -1,6 +1,7 @@
 // One-pass updates over flat spans, outside the tape: mixing, jumps, norms. Those of optimizers are in op_optimizer.cpp.
 #include "gossamer/core/update.h"
 
+#include "gossamer/core/flat.h"
 #include "gossamer/core/ops/kernel.h"
 
 namespace gossamer {
@@ -64,6 +65,10 @@ struct NotFinite {                       // exponent all ones
     return (__builtin_bit_cast(std::uint32_t, x[i]) & 0x7f800000u) == 0x7f800000u ? 1.0 : 0.0;
   }
 };
+struct CountOverflow {
+  float* overflow;                       // of this step; steps left out
+  GOSSAMER_HD void operator()(i64) const { overflow[1] += overflow[0] > 0 ? 1.0f : 0.0f; }
+};
 struct ScaleElement {
   float* x;
   float factor;
@@ -116,6 +121,13 @@ double squared_distance(const Tensor& a, const Tensor& b) {
   return sum_all(a.device(), a.numel(), SquareGap{a.as<float>(), b.as<float>()});
 }
 bool all_finite(const Tensor& x) { return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0; }
+void find_overflow(FlatParams& params) {
+  if (!params.overflow().defined()) return;
+  params.settle_grads();
+  const Tensor& grads = params.grads();
+  sum_to(grads.device(), grads.numel(), NotFinite{grads.as<float>()}, 1, params.overflow().as<float>());
+  for_each(grads.device(), 1, CountOverflow{params.overflow().as<float>()});
+}
 void scale(Tensor& x, float factor) { for_each(x.device(), x.numel(), ScaleElement{x.as<float>(), factor}); }
 
 void axpy(Tensor& y, float a, const Tensor& x) {

@@ -53,10 +53,14 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
   float* full;                            // of those from there on; may be null
   i64 halves;
   i64 begin;                              // the range's first element
+  const float* overflow;                  // not 0: the step is left out; may be null
+  float unscale;                          // 1/loss scale
 
   GOSSAMER_HD void operator()(i64 i) const {
     const i64 at = begin + 8 * i;
     const fused::StepNumbers n = *numbers;
+    const bool skip = overflow && *overflow > 0;
+    const float grad_scale = n.grad_scale * unscale;
     const int group = group_of_line[at / 32];
     const float decay = settings[2 * group], rate = settings[2 * group + 1];
     Eight value = load_eight<true>(x + at, 8), other{}, mine{}, theirs{};
@@ -71,7 +75,7 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
     for (int j = 0; j < 8; ++j) {
       float a = value.v[j], b = other.v[j];
       if constexpr (has_twin) mix_element(n.mix_c, n.mix_s, a, b);
-      const float step = rule.step(n, decay, rate, a, n.grad_scale * up.v[j], state, j);
+      const float step = skip ? 0 : rule.step(n, decay, rate, a, grad_scale * up.v[j], state, j);
       a -= step;
       b -= step;
       if (n.jump) jump_element(n.jump_x, n.jump_twin, mine.v[j] - theirs.v[j], a, b);

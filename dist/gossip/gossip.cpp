@@ -85,7 +85,7 @@ template <class F> auto GossipMethod::awaited(F next) const {
 void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
-  const float factor = clip_factor(params_.grads(), options_.clip_norm);
+  const float factor = clip_factor(params_, options_.clip_norm);
   const RecordedEvent* recorded = state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
   if (recorded) learning_rate = recorded->learning_rate;
   const auto rate = static_cast<float>(learning_rate);

@@ -47,7 +47,7 @@ void AllReduceMethod::step(double learning_rate) {
   params_.settle_grads();
   const int members = sum_ ? sum_gradients() : 1;
   if (members == 0) return;
-  optimizer_.step(static_cast<float>(learning_rate), nullptr, clip_factor(params_.grads(), options_.clip_norm, 1.0 / members));
+  optimizer_.step(static_cast<float>(learning_rate), nullptr, clip_factor(params_, options_.clip_norm, 1.0 / members));
   samples_ += static_cast<double>(members) * static_cast<double>(options_.batch);
   ++steps_;
   ++stats_.gradients;

@@ -5,6 +5,7 @@
 
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/observe/consensus_sketch.h"
 
 namespace gossamer::dist {
@@ -27,7 +28,7 @@ ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method, co
 
 std::optional<ControlledWorkers::Measured> ConsensusControl::measure(bool gradients) {
   std::vector<double> numbers = sketch(method_->params().values().span<float>(), method_->options().seed + ++sketches_);
-  const double gradient = gradients ? squared_norm(method_->params().grads()) : 0;
+  const double gradient = gradients ? squared_gradient(method_->params()) : 0;
   for (const double own : {moved_, gradient, method_->samples_seen(), learning_rate_}) numbers.push_back(own);
   const auto sum = method_->sum_over_workers(std::move(numbers));
   if (!sum) return std::nullopt;

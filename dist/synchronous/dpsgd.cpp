@@ -25,7 +25,7 @@ DpsgdMethod::DpsgdMethod(const std::string& name, FlatParams& params, Optimizer&
 DpsgdMethod::~DpsgdMethod() { params_.on_ready({}, nullptr); }
 
 void DpsgdMethod::prepare(double learning_rate) {
-  if (!options_.overlap || options_.clip_norm > 0 || controlled() || alone()) return;
+  if (!options_.overlap || options_.clip_norm > 0 || params_.overflow().defined() || controlled() || alone()) return;
   check<Error>(!prepared_ || done_ == 0, name(), ": prepare() again after backward, without step()");
   if (!prepared_) optimizer_.begin_step();
   resume();

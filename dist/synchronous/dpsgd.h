@@ -3,7 +3,8 @@
 //
 // overlap (AWC, adapt while communicating): the exchange of x_i begins right after the update that made it and is waited for in the next
 // step, so a whole forward and backward hides it. In pieces: as soon as backward has all gradients of a piece, it is mixed, updated and
-// sent on, while backward still works on the rest (needs prepare(); not with clip_norm, whose norm is known only at the end).
+// sent on, while backward still works on the rest (needs prepare(); not with clip_norm or in f16: the norm, or an
+// overflow, is known only at the end).
 // without (ATC, adapt then combine): x_i <- sum_j W_ij (x_j - lr u_j), waited for. Closer to agreement, nothing hidden.
 #pragma once
 

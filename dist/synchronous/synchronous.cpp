@@ -93,7 +93,7 @@ i64 SynchronousMethod::steps_before() const {
   return std::llround(options_.start_samples / (static_cast<double>(options_.batch) * group_.size()));
 }
 
-float SynchronousMethod::gradient_factor() const { return clip_factor(params_.grads(), options_.clip_norm); }
+float SynchronousMethod::gradient_factor() const { return clip_factor(params_, options_.clip_norm); }
 
 // --- rounds ---------------------------------------------------------------------------------------------------------------------
 Round SynchronousMethod::next_round() {
