@@ -69,7 +69,7 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
 
 void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {
   if (try_run(problem, x, w, y)) return;
-  fail<DeviceError>("cuDNN ", library_version(), ": no plan for ", problem.key(), " on ", impl_->device, "; bf16 wants channels in multiples of 8");
+  fail<DeviceError>("cuDNN ", library_version(), ": no plan for ", problem.key(), " on ", impl_->device, "; 16 bits want channels in multiples of 8");
 }
 
 bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) {
