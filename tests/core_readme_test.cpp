@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
 
 namespace gossamer {
@@ -27,6 +28,14 @@ TEST(CoreReadme, ItsExampleRuns) {
   loss.backward();
   EXPECT_EQ(loss.item(), 0);                       // x w = -0.5 everywhere
   EXPECT_EQ(w.grad().shape(), (Shape{2, 2}));
+}
+
+TEST(CoreReadme, ItsExampleOfALossScaleRuns) {
+  Tensor x = Tensor::full({2, 2}, 3), w = Tensor::full({2, 2}, 0.5f);
+  FlatParams params({{"w", w}}, {}, {.compute = DType::f16, .loss_scale = 1024});
+  Tensor y = matmul(x.to(DType::f16), w);
+  params.backward(mean(cast(y, DType::f32)));      // instead of backward() of the loss itself
+  EXPECT_EQ(w.grad().as<float>()[0], 1024 * 2 * 3 / 4.0f);
 }
 
 TEST(CoreReadme, ItsCodeBlocksStandInTheSources) {

@@ -37,7 +37,7 @@ struct Model {
   std::vector<Tensor> everything() {
     std::vector<Tensor> out{params.values(), params.compute_f32(), sgd.state()[0].tensor};
     if (state.has_twin()) out.push_back(state.twin());
-    if (params.compute_bf16().defined()) out.push_back(params.compute_bf16());
+    if (params.compute_half().defined()) out.push_back(params.compute_half());
     return out;
   }
 };
