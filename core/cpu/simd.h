@@ -17,10 +17,11 @@ using f32x16 = float __attribute__((vector_size(64)));
 using u32x16 = std::uint32_t __attribute__((vector_size(64)));
 using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 
+// AVX-512 with a mask of ones: the plain forms warn of an uninitialised variable inside g++ 12.
 [[gnu::always_inline]] inline f32x16 from_f16(const f16* p) {
   f32x16 v;
 #if defined(__AVX512F__)
-  v = reinterpret_cast<f32x16>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  v = reinterpret_cast<f32x16>(_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 #elif defined(__F16C__)
   for (int i = 0; i < 2; ++i)
     _mm256_storeu_ps(reinterpret_cast<float*>(&v) + 8 * i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8 * i))));
@@ -31,7 +32,7 @@ using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 }
 [[gnu::always_inline]] inline u16x16 to_f16(f32x16 v) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<u16x16>(_mm512_cvtps_ph(reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
+  return reinterpret_cast<u16x16>(_mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   u16x16 half;
   for (int i = 0; i < 2; ++i)
