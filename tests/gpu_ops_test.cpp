@@ -88,13 +88,16 @@ TEST_F(GpuOps, AResNetTrainsAsOnTheCpuInFloat32) {
   }
 }
 
-TEST_F(GpuOps, AResNetInBfloat16IsNoFurtherFromFloat32ThanOnTheCpu) {
-  const Trained got = train_small(Device::cuda(), true, DType::bf16, 5);
-  const UseBackend passes("passes");
-  const Trained want = train_small(Device::cpu(), true, DType::bf16, 5), exact = train_small(Device::cpu(), true, DType::f32, 5);
-  EXPECT_LT(distance(got.logits, exact.logits), 1.5 * distance(want.logits, exact.logits));
-  EXPECT_LT(distance(got.grads, exact.grads), 1.5 * distance(want.grads, exact.grads));
-  EXPECT_LT(distance(got.values, exact.values), 1.5 * distance(want.values, exact.values));
+TEST_F(GpuOps, AResNetIn16BitsIsNoFurtherFromFloat32ThanOnTheCpu) {
+  for (const DType type : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(type));
+    const Trained got = train_small(Device::cuda(), true, type, 5);
+    const UseBackend passes("passes");
+    const Trained want = train_small(Device::cpu(), true, type, 5), exact = train_small(Device::cpu(), true, DType::f32, 5);
+    EXPECT_LT(distance(got.logits, exact.logits), 1.5 * distance(want.logits, exact.logits));
+    EXPECT_LT(distance(got.grads, exact.grads), 1.5 * distance(want.grads, exact.grads));
+    EXPECT_LT(distance(got.values, exact.values), 1.5 * distance(want.values, exact.values));
+  }
 }
 
 }  // namespace

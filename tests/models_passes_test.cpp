@@ -36,20 +36,22 @@ TEST_P(Forms, AgreeInFloat32) {
   EXPECT_LT(want.losses.back(), want.losses.front());
 }
 
-TEST_P(Forms, AgreeInBfloat16UpToItsRounding) {
+TEST_P(Forms, AgreeIn16BitsUpToTheirRounding) {
   const std::string usual = backend_names().front();
-  const Trained exact = train(usual, GetParam(), DType::f32, 5), want = train(usual, GetParam(), DType::bf16, 5),
-                got = train("passes", GetParam(), DType::bf16, 5);
-  // Rounding to 8 bits moves the usual form away from f32; the passes round at other places, and must not be much further away.
-  const auto no_worse = [&](const Tensor& a, const Tensor& b, const Tensor& truth, const char* what) {
-    const double passes = distance(a, truth), composed = distance(b, truth);
-    std::printf("%s: relative distance from f32 %.4f in passes, %.4f op by op\n", what, passes, composed);
-    EXPECT_LT(passes, 1.5 * composed) << what;
-    EXPECT_GT(passes, 0) << what;
-  };
-  no_worse(got.logits, want.logits, exact.logits, "logits");
-  no_worse(got.grads, want.grads, exact.grads, "gradients");
-  no_worse(got.values, want.values, exact.values, "parameters after five steps");
+  const Trained exact = train(usual, GetParam(), DType::f32, 5);
+  for (const DType type : {DType::bf16, DType::f16}) {
+    const Trained want = train(usual, GetParam(), type, 5), got = train("passes", GetParam(), type, 5);
+    // Rounding to 8 or 11 bits moves the usual form away from f32; the passes round at other places, and must not be much further away.
+    const auto no_worse = [&](const Tensor& a, const Tensor& b, const Tensor& truth, const char* what) {
+      const double passes = distance(a, truth), composed = distance(b, truth);
+      std::printf("%s, %s: relative distance from f32 %.4f in passes, %.4f op by op\n", name_of(type), what, passes, composed);
+      EXPECT_LT(passes, 1.5 * composed) << what;
+      EXPECT_GT(passes, 0) << what;
+    };
+    no_worse(got.logits, want.logits, exact.logits, "logits");
+    no_worse(got.grads, want.grads, exact.grads, "gradients");
+    no_worse(got.values, want.values, exact.values, "parameters after five steps");
+  }
 }
 
 TEST(Passes, TheStemKeepsNoPictureBetweenItsNormAndItsPooling) {

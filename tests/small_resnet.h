@@ -36,22 +36,23 @@ inline Trained train_small(Device device, bool bottleneck, DType type, int steps
   nn::seed_initialisation(3);
   const auto model = models::resnet(small_resnet(bottleneck));
   model->to(device);
-  FlatParams params(model->parameters(), model->buffers(), {.compute = type});
+  FlatParams params(model->parameters(), model->buffers(), {.compute = type, .loss_scale = type == DType::f16 ? 1024.0f : 1.0f});
   nn::Sgd sgd(params, {.momentum = 0.9f, .weight_decay = 1e-4f});
   const Tensor x = random_images().to(type).to(device), labels = labels_of(6, 7).to(device);
   Trained out;
   for (int step = 0; step < steps; ++step) {
     params.zero_grad();
-    sgd.begin_step();
     const Tensor logits = (*model)(x), loss = cross_entropy(cast(logits, DType::f32), labels, {.label_smoothing = 0.1f});
-    loss.backward();
+    params.backward(loss);
     params.settle_grads();
-    if (step == 0) out.logits = here(logits), out.grads = here(params.grads());
+    sgd.begin_step();
+    if (step == 0) out.logits = here(logits), out.grads = here(params.grads()), scale(out.grads, 1 / params.loss_scale());
     out.losses.push_back(static_cast<double>(loss.item()));
     sgd.update({}, 0.05f);
   }
   out.values = here(params.values());
   out.buffers = here(params.buffers());
+  EXPECT_EQ(params.skipped_steps(), 0);
   EXPECT_EQ(Node::live(), 0);
   return out;
 }
