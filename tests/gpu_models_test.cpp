@@ -99,7 +99,7 @@ struct Curve {
 Curve train(Device device, DType type) {
   const auto net = models::make("resnet8-cifar", {.classes = 10});
   net->to(device);
-  FlatParams params(net->parameters(), net->buffers(), {.compute = type});
+  FlatParams params(net->parameters(), net->buffers(), {.compute = type, .loss_scale = type == DType::f16 ? 1024.0f : 1.0f});
   nn::Sgd sgd(params, {.momentum = 0.9f});
   std::vector<Tensor> images, labels;
   Rng rng(5);
@@ -119,7 +119,7 @@ Curve train(Device device, DType type) {
     if (step == 2) out.waits = cuda::waits();
     params.zero_grad();
     const Tensor loss = cross_entropy((*net)(images[step % 4]), labels[step % 4]);
-    loss.backward();
+    params.backward(loss);
     sgd.step(0.05f);
     losses.push_back(loss.detach());
   }
@@ -143,7 +143,7 @@ void expect_same_curve(const Curve& got, const Curve& want, float first, float l
 
 TEST_F(GpuModels, FiftyStepsFollowTheCpuAndWaitForNothing) {
   const Curve want = train(Device::cpu(), DType::f32);
-  for (const DType type : {DType::f32, DType::bf16}) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
     SCOPED_TRACE(name_of(type));
     const Curve got = train(Device::cuda(), type);
     EXPECT_EQ(got.waits, 0u) << "hidden synchronisation in the step";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "gossamer/apps/gradient_step.h"
 #include "gossamer/core/random.h"
@@ -29,7 +30,7 @@ Tensor noise(i64 n, std::uint64_t seed) {
 // On the device as on the CPU, where the same pass is proved to be the loops (tests/nn_optim_test.cpp).
 TEST_F(GpuTraining, ThePassIsTheLoopsBitForBit) {
   for (const char* name : {"sgd", "adamw", "accum-adam"})
-    for (const DType compute : {DType::f32, DType::bf16}) {
+    for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
       SCOPED_TRACE(name);
       std::vector<Tensor> results[3];
       for (int form = 0; form < 3; ++form) {           // loops and pass on the GPU, loops on the CPU
@@ -43,9 +44,12 @@ TEST_F(GpuTraining, ThePassIsTheLoopsBitForBit) {
         const Difference late{noise(n, 4).to(device), noise(n, 5).to(device), .5f, .7f};
         for (int k = 0; k < 5; ++k) {
           params.settle_grads();
-          Tensor(params.grads()).copy_from(noise(n, 10 + static_cast<std::uint64_t>(k)));
+          Tensor g = noise(n, 10 + static_cast<std::uint64_t>(k));
+          if (compute == DType::f16 && k == 2) g.as<float>()[7] = std::numeric_limits<float>::infinity();      // this step is left out
+          Tensor(params.grads()).copy_from(g);
           optimizer->step(.1f / static_cast<float>(k + 1), &twin, .5f, k == 3 ? &late : nullptr);
         }
+        EXPECT_EQ(params.skipped_steps(), compute == DType::f16 ? 1 : 0);
         for (const Tensor& t : {params.values(), twin.values, params.compute_f32()}) results[form].push_back(t.to(Device::cpu()));
       }
       for (std::size_t i = 0; i < 3; ++i) {
