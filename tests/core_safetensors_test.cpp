@@ -120,7 +120,6 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"MetadataObject", made("{\"__metadata__\":{\"k\":{}}}", 0), "is an object"},
         Bad{"UnknownType", made(one("F31", "[1]", "[0,4]"), 4), "safetensors does not know"},
         Bad{"DoublePrecision", made(one("F64", "[1]", "[0,8]"), 8), "\"F64\", which Gossamer does not read"},
-        Bad{"DoublePrecision", made(one("F64", "[1]", "[0,8]"), 8), "\"F64\", which Gossamer does not read"},
         Bad{"TypeNumber", made("{\"a\":{\"dtype\":3,\"shape\":[1],\"data_offsets\":[0,1]}}", 1), "a number"},
         Bad{"NegativeExtent", made(one("U8", "[-1]", "[0,1]"), 1), "negative number -1"},
         Bad{"FractionalExtent", made(one("U8", "[1.5]", "[0,1]"), 1), "1.5, which is no 64-bit whole number"},
