@@ -136,7 +136,8 @@ void Bookkeeper::log_skipped(JsonObject& row) {
   skipped_in_a_row_ = skipped - skipped_ == since_log_ ? skipped_in_a_row_ + since_log_ : 0;
   skipped_ = skipped;
   check(skipped_in_a_row_ < kHopeless, "the gradients of worker ", w_.place.rank, " overflowed in each of the last ", skipped_in_a_row_,
-        " steps, which were all left out: train.loss_scale = ", static_cast<i64>(w_.params->loss_scale()), " is too large; use a smaller one, or train.dtype=bf16");
+        " steps, which were all left out: train.loss_scale = ", static_cast<i64>(w_.params->loss_scale()),
+        " is too large; use a smaller one, or train.dtype=bf16");
 }
 
 // TensorBoard's step: gradients of all workers.

@@ -299,7 +299,8 @@ void validate(const Config& c, int workers, int per_machine) {
   one_of("train.quota", c.train.quota, {"poisson", "exact"});
   one_of("train.dtype", c.train.dtype, {"f32", "bf16", "f16"});
   const i64 scale = c.train.loss_scale.value;
-  require(scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0, "train.loss_scale", "\"auto\" or a power of two, 1 to 16777216: then scaling rounds nothing");
+  require(scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0, "train.loss_scale",
+          "\"auto\" or a power of two, 1 to 16777216: then scaling rounds nothing");
   named("train.device", [&] { check_device_name(c.train.device); });
   one_of("train.cuda_graph", c.train.cuda_graph, {"auto", "on", "off"});
   require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");

@@ -12,7 +12,9 @@ namespace gossamer::apps {
 
 class Tally {
  public:
-  enum Field { gradients, skipped_steps, exchanges, failed, exposed_s, transfer_s, data_wait_s, data_idle_s, images, damaged, wall_s, peak_bytes, edges, kFields };
+  enum Field {
+    gradients, skipped_steps, exchanges, failed, exposed_s, transfer_s, data_wait_s, data_idle_s, images, damaged, wall_s, peak_bytes, edges, kFields
+  };
 
   Tally(int workers, int rank) : workers_(workers), rank_(rank), numbers_(static_cast<std::size_t>(workers * kFields)) {}
   void set(Field f, double value) { numbers_[index(rank_, f)] = value; }

@@ -165,7 +165,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   net->to(device);
   // Exchanges beside the computation change the master values at any moment: the layers then need a copy of their own.
   const bool beside = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
-  params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.compute = prepare.dtype, .frozen = beside, .loss_scale = config.loss_scale()});
+  params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
+                                        FlatOptions{.compute = prepare.dtype, .frozen = beside, .loss_scale = config.loss_scale()});
   optimizer = make_run_optimizer(config, *params, place.size);
 
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s, .heartbeat_s = config.dist.heartbeat_s, .dead_after_s = config.dist.dead_after_s,

@@ -19,8 +19,8 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     : options_(options), params_(std::move(params)) {
   int exponent = 0;
   check<ShapeError>(is_floating(options.compute), "FlatParams: compute type ", options.compute, "; use f32, bf16 or f16");
-  check<ConfigError>(options.loss_scale > 0 && std::isfinite(options.loss_scale) && std::frexp(options.loss_scale, &exponent) == 0.5f, "FlatParams: loss scale ",
-                     options.loss_scale, "; wanted a power of two, so that scaling rounds nothing");
+  check<ConfigError>(options.loss_scale > 0 && std::isfinite(options.loss_scale) && std::frexp(options.loss_scale, &exponent) == 0.5f,
+                     "FlatParams: loss scale ", options.loss_scale, "; wanted a power of two, so that scaling rounds nothing");
   std::set<std::string> names;
   for (const auto& [name, tensor] : params_) {
     check<ShapeError>(names.insert(name).second, "FlatParams: two parameters are called \"", name, "\"");

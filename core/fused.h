@@ -71,8 +71,8 @@ void stem_pool(const Tensor& x, const NormFactors&, Tensor& y, Tensor& taken);
 // padded by 2 before and 1 behind: y[p] looks at pixels 2p - 3 … 2p + 3, which lie in pairs p - 2 … p + 1.
 inline constexpr i64 kStemChannels = 16;  // (2 dy + dx) 3 + c, then four zeros
 void stem_input(const Tensor& images, Tensor& pairs);                    // [N, H, W, 3] (H, W even) -> [N, H/2, W/2, 16]; one type
-void stem_weight(const Tensor& w, Tensor& pairs);                        // [K, 7, 7, 3] f32 or the type of pairs -> [K, 4, 4, 16] of any floating type
-void stem_weight_grad(const Tensor& d_pairs, Tensor& dw);                // [K, 4, 4, 16] of any floating type -> [K, 7, 7, 3] f32
+void stem_weight(const Tensor& w, Tensor& pairs);                        // [K, 7, 7, 3] f32 or the type of pairs -> [K, 4, 4, 16], a floating type
+void stem_weight_grad(const Tensor& d_pairs, Tensor& dw);                // [K, 4, 4, 16], a floating type -> [K, 7, 7, 3] f32
 
 // --- pictures (op_fused_input.cpp)
 // One picture of a batch: where its bytes are and what becomes of it. A box of width x height pixels is resized to to_width x to_height
