@@ -196,7 +196,8 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradientAndCounts) {
           EXPECT_EQ(c.rows, 2 * rows);
           EXPECT_EQ(c.top1, 2 * static_cast<double>(count_top_k(z, labels, 1)));
           EXPECT_EQ(c.top5, 2 * static_cast<double>(count_top_k(z, labels, 5)));
-          expect_close(dz, z.grad(), 2 * std::max(rounding(grad), rounding(type)), grad == DType::f16 ? 0x1p-24 : 1e-8, "dz");      // f16 has steps of 2^-24
+          // f16 has steps of 2^-24.
+          expect_close(dz, z.grad(), 2 * std::max(rounding(grad), rounding(type)), grad == DType::f16 || type == DType::f16 ? 0x1p-24 : 1e-8, "dz");
         }
       }
 }
