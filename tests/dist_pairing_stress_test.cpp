@@ -111,7 +111,8 @@ void stress(const char* graph, int n, const char* pairing, int slow, i64 exchang
   if (std::getenv("GOSSAMER_STRESS_EXCHANGES"))
     std::printf("    %s of %d, %s: %lld exchanges, a repeated partner %.3f times as often as by chance\n", graph, n, pairing,
                 static_cast<long long>(watch.ends / 2), repeats);
-  if (slow >= 0) {
+  // Of 64 workers on a few cores most wait for a core most of the time, and then nobody is slower than another.
+  if (slow >= 0 && n <= 10) {
     EXPECT_LT(2 * gradients[static_cast<std::size_t>(slow)], gradients[0]) << "the slow worker held the others up";
   }
 }
