@@ -29,17 +29,23 @@ int report(const std::string& text, int code) {
 }
 
 void add_simulate(CLI::App& app, SimulateCommand& c) {
-  app.add_option("mode", c.mode, "consensus: how fast workers agree; quadratic, logreg: training; timeline: who waits for whom; exchanges: a table")->required();
+  app.add_option("mode", c.mode, "consensus: how fast workers agree; quadratic, logreg: training; timeline: who waits for whom; exchanges: a table")
+      ->required();
   const char* group = "Network";
-  const auto option = [&](const char* name, auto& value, const char* text) { return app.add_option(name, value, text)->group(group)->capture_default_str(); };
-  const auto list = [&](const char* name, auto& value, const char* text) { return option(name, value, text)->delimiter(',')->allow_extra_args(false); };
+  const auto option = [&](const char* name, auto& value, const char* text) {
+    return app.add_option(name, value, text)->group(group)->capture_default_str();
+  };
+  const auto list = [&](const char* name, auto& value, const char* text) {
+    return option(name, value, text)->delimiter(',')->allow_extra_args(false);
+  };
   // 0 and -1 stand for "what suits the mode".
   const auto chosen = [&](const char* name, auto& value, const char* text) { return app.add_option(name, value, text)->group(group); };
   option("--graph", c.options.graph, "see gossamer graph");
   option("--workers", c.options.workers, "2 to 4096");
   option("--method", c.options.method, "a2cid2, adpsgd, published; synchronous: dpsgd, dpsgd-atc, allreduce, sgp, local-sgd, consensus-control");
   option("--pairing", c.options.pairing, "ideal: poisson, matching; with latencies: handshake, schedule, rounds");
-  chosen("--rounds", c.options.rounds, "of synchronous methods and pairing matching: ring-matching, one-peer-exp, aer, ... Not given: the graph's neighbours");
+  chosen("--rounds", c.options.rounds,
+         "of synchronous methods and pairing matching: ring-matching, one-peer-exp, aer, ... Not given: the graph's neighbours");
   option("--rate", c.options.rate, "exchanges per worker and gradient");
   app.add_flag("--rate-is-limit", c.options.rate_is_limit, "no worker does more than the rate (the hub of a star)")->group(group);
   option("--period", c.options.period, "local-sgd: steps between averages");
@@ -105,7 +111,8 @@ int parse_and_run(int argc, char** argv) {
       ->check([](const std::string& given) { return given.empty() ? "no host is given" : ""; });
   train_app->add_option("--ssh", train_options.ssh, "command instead of ssh and its options (also GOSSAMER_SSH)");
   train_app->add_option("--resume", train_options.resume, "go on from a run's folder or one of its checkpoints");
-  train_app->add_option("--inject", train_options.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,...");
+  train_app->add_option("--inject", train_options.inject,
+                        "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,...");
   train_app->add_option("--record", train_options.record, "write the order of all events into this folder (a2cid2, adpsgd)");
   train_app->add_option("--replay", train_options.replay, "repeat a recorded run bit for bit (CPU)");
   train_app->add_flag("--dry-run", train_options.dry_run, "20 steps and one batch of evaluation; writes nothing");
@@ -131,10 +138,12 @@ int parse_and_run(int argc, char** argv) {
 
   GraphCommand graph_options;
   CLI::App* graph_app = app.add_subcommand("graph", "Constants, spectral gap and exact decay of a graph or rounds: gossamer graph ring 16");
-  graph_app->add_option("name", graph_options.name, "ring, chain, complete, star, tree, exponential, hypercube, torus, random-regular:4, aer:8 (workers a node), "
+  graph_app->add_option("name", graph_options.name,
+                        "ring, chain, complete, star, tree, exponential, hypercube, torus, random-regular:4, aer:8 (workers a node), "
                         "file:PATH (lines \"a b [rate]\"); rounds: ring-matching, one-peer-exp, one-peer-exp-directed")->required();
   graph_app->add_option("workers", graph_options.workers, "number of workers")->required();
-  graph_app->add_option("--rate", graph_options.rate, "exchanges per worker and gradient, on average: the hub of a star does N/2. The line `busiest` says "
+  graph_app->add_option("--rate", graph_options.rate,
+                        "exchanges per worker and gradient, on average: the hub of a star does N/2. The line `busiest` says "
                         "what is left if no worker can do more than this, one exchange at a time")->capture_default_str();
   graph_app->add_flag("--json", graph_options.json, "");
   graph_app->callback([&] { code = graph(graph_options); });
@@ -150,7 +159,8 @@ int parse_and_run(int argc, char** argv) {
   TraceMergeCommand trace_options;
   CLI::App* trace_app = app.add_subcommand("trace", "Traces of runs");
   trace_app->require_subcommand(1);
-  CLI::App* merge_app = trace_app->add_subcommand("merge", "Join the trace-RANK.json of a run's folder into trace.json: gossamer trace merge runs/NAME");
+  CLI::App* merge_app =
+      trace_app->add_subcommand("merge", "Join the trace-RANK.json of a run's folder into trace.json: gossamer trace merge runs/NAME");
   merge_app->add_option("folder", trace_options.folder, "runs/NAME")->required();
   merge_app->add_flag("--keep", trace_options.keep, "keep trace-RANK.json");
   merge_app->add_flag("--json", trace_options.json, "");
@@ -228,6 +238,7 @@ int parse_and_run(int argc, char** argv) {
   bench_data_app->add_option("--threads", data_options.threads, "");
   bench_data_app->add_option("--seconds", data_options.seconds, "for all measurements together");
   bench_data_app->add_option("--images", data_options.images, "held in memory at most");
+  bench_data_app->add_option("--cache-gb", data_options.cache_gb, "as data.cache_gb, filled before the loader is measured");
   bench_data_app->add_option("--gpu-rate,--feeds", data_options.gpu_rate, "images/s that a GPU takes: says whether it would starve");
   bench_data_app->add_flag("--json", data_options.json, "");
   bench_data_app->callback([&] { code = bench_data(data_options); });

@@ -132,6 +132,7 @@ struct BenchDataOptions {
   int size = 224, threads = 1;
   double seconds = 8;                   // for all measurements together
   int images = 2000;                    // at most so many are held in memory
+  double cache_gb = 0;                  // of encoded files that `loader` and `device` keep in memory
   double gpu_rate = 0;                  // images/s that a GPU takes; above 0: says whether it would starve
   bool json = false;
 };

@@ -10,18 +10,18 @@
 
 #include <toml++/toml.h>
 
-#include "gossamer/apps/devices.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/core/error.h"
-#include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/augment/policy.h"
+#include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/unequal.h"
+#include "gossamer/dist/gossip/schedule.h"
+#include "gossamer/dist/gpu/transport.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/gpu/gpu_transport.h"
 #include "gossamer/dist/group/inject.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/synchronous/rounds.h"
-#include "gossamer/dist/gossip/schedule.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/schedule.h"
 
@@ -270,8 +270,8 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize", "\"auto\" or 1 to 8192");
   require(c.data.eval_size.value >= 0 && c.data.eval_size.value <= 4096, "data.eval_size", "\"auto\" or 1 to 4096");
   require(c.data.sizes.size() == c.data.size_milestones.size(), "data.size_milestones", "one fraction for each of data.sizes");
-  require(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s >= 1 && s <= 4096 && (c.data.size.value == 0 || s <= c.data.size.value); }), "data.sizes",
-          "sides of 1 pixel to data.size");
+  require(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s >= 1 && s <= 4096 && (c.data.size.value == 0 || s <= c.data.size.value); }),
+          "data.sizes", "sides of 1 pixel to data.size");
   require(std::ranges::all_of(c.data.size_milestones, [](double m) { return m > 0 && m < 1; }) &&
               std::ranges::adjacent_find(c.data.size_milestones, std::greater_equal<>()) == c.data.size_milestones.end(),
           "data.size_milestones", "ascending fractions of the run, above 0 and below 1");
@@ -285,12 +285,15 @@ void validate(const Config& c, int workers, int per_machine) {
     if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
   });
   one_of("data.decoder", c.data.decoder, {"cpu", "nvjpeg"});
+  one_of("data.filter", c.data.filter, {"bilinear", "area"});
+  one_of("data.resize_on", c.data.resize_on, {"auto", "host", "device"});
   if (c.data.shard.starts_with("dirichlet")) named("data.shard", [&] { data::parse_dirichlet(c.data.shard); });
   else one_of("data.shard", c.data.shard, {"auto", "true", "false", "dirichlet:ALPHA"});
   require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean", "three numbers, or an empty list");
   require(c.data.std.empty() || (c.data.std.size() == 3 && std::ranges::all_of(c.data.std, [](double s) { return s > 0; })), "data.std",
           "three positive numbers, or an empty list");
   require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads", "\"auto\" or 1 to 256");
+  require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
   one_of("train.method", c.train.method, dist::method_names());
   // Workers that meet in rounds may also follow rounds that no graph has; random-regular:4, file:PATH … are known too.
   const bool in_rounds = dist::method_is_synchronous(c.train.method);
@@ -301,6 +304,7 @@ void validate(const Config& c, int workers, int per_machine) {
   const i64 scale = c.train.loss_scale.value;
   require(scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0, "train.loss_scale",
           "\"auto\" or a power of two, 1 to 16777216: then scaling rounds nothing");
+  require(!c.train.tf32 || c.train.dtype == "f32", "train.tf32", "false unless train.dtype=f32: other types are rounded anyway");
   named("train.device", [&] { check_device_name(c.train.device); });
   one_of("train.cuda_graph", c.train.cuda_graph, {"auto", "on", "off"});
   require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
@@ -310,8 +314,8 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.period >= 1, "train.period", "1 or more");
   one_of("control.method", c.control.method, {"dpsgd", "sgp", "local-sgd"});
   one_of("control.target", c.control.target, {"plateau", "online"});
-  require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) && std::ranges::is_sorted(c.control.phases), "control.phases",
-          "ascending fractions of the run, above 0 and below 1");
+  require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) && std::ranges::is_sorted(c.control.phases),
+          "control.phases", "ascending fractions of the run, above 0 and below 1");
   require(c.control.fractions.size() == c.control.phases.size() + 1 && std::ranges::all_of(c.control.fractions, [](double f) { return f >= 0; }),
           "control.fractions", "one number of 0 or more for each phase, so one more than control.phases");
   require(c.control.measure > 0 && c.control.measure < 1, "control.measure", "above 0 and below 1");
@@ -324,6 +328,8 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
   require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
+  require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
+          "2 or more with train.mixup or train.cutmix: they blend images of a batch");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches", "0 or more");
   require(c.train.threads.value >= 0 && c.train.threads.value <= 1024, "train.threads", "\"auto\" or 1 to 1024");

@@ -22,9 +22,10 @@ struct Config {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
     Auto size, eval_size, threads, resize;
     std::vector<std::string> augment{"auto"};
-    std::string shard = "auto", cpus, decoder = "cpu";
+    std::string shard = "auto", cpus, decoder = "cpu", resize_on = "auto", filter = "bilinear";
     std::vector<i64> sizes;
     std::vector<double> mean, std, size_milestones;
+    double cache_gb = 0;
     bool strict_images = false;
   } data;
   struct {
@@ -33,7 +34,7 @@ struct Config {
     i64 batch = 32, seed = 0, bn_batches = 20;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads, loss_scale;
-    bool overlap = true;
+    bool overlap = true, tf32 = false;
     double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
     i64 period = 8;
   } train;
@@ -72,7 +73,9 @@ struct Config {
   std::map<std::string, std::string> origin;    // key -> "train.toml:3:9" or "command line", for messages
 
   int classes_or(i64 of_data) const { return static_cast<int>(model.classes.value ? model.classes.value : of_data); }
-  float loss_scale() const { return train.loss_scale.value ? static_cast<float>(train.loss_scale.value) : train.dtype == "f16" ? kLossScaleOfF16 : 1.0f; }
+  float loss_scale() const {
+    return train.loss_scale.value ? static_cast<float>(train.loss_scale.value) : train.dtype == "f16" ? kLossScaleOfF16 : 1.0f;
+  }
   std::string run_folder() const;               // dir/name; "auto" becomes model-method
 };
 
@@ -87,16 +90,23 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("data.size_milestones", c.data.size_milestones, "fractions of the run at which the next size begins, e.g. [0.35, 0.7]");
   f("data.eval_size", c.data.eval_size, "side for evaluation and classify; auto: data.size");
   f("data.resize", c.data.resize, "evaluation: shorter side before the centre crop; auto: eval_size, or eval_size * 256/224 above 64");
-  f("data.augment", c.data.augment, "the crop (auto | none | pad-crop-flip | resized-crop-flip), then steps in order: colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
-  f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce; dirichlet:0.3: each has other shares of the classes (non-IID)");
+  f("data.filter", c.data.filter, "how pictures shrink: bilinear (antialiased, Pillow's) | area (the mean of what a pixel covers, OpenCV's)");
+  f("data.augment", c.data.augment, "the crop (auto | none | pad-crop-flip | resized-crop-flip), then steps in order: colour-jitter:B:C:S:H, "
+                                    "rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
+  f("data.shard", c.data.shard, "true: workers share each epoch; false: each draws the whole set; auto: true for allreduce; dirichlet:0.3: "
+                                "each has other shares of the classes (non-IID)");
   f("data.mean", c.data.mean, "of the channels, 0 to 1; empty: CIFAR's up to 64 pixels, ImageNet's above");
   f("data.std", c.data.std, "of the channels");
   f("data.threads", c.data.threads, "decoding threads of each worker; auto: a quarter of its cores, with a GPU all but two");
   f("data.cpus", c.data.cpus, "the data threads of each worker run on these only: 0-3,8 or node:0 (NUMA); empty: anywhere");
-  f("data.decoder", c.data.decoder, "of JPEG files to train on: cpu | nvjpeg (the hardware decoder of a GPU; a few levels off, never for evaluation)");
+  f("data.decoder", c.data.decoder,
+    "of JPEG files to train on: cpu | nvjpeg (the hardware decoder of a GPU; a few levels off, never for evaluation)");
+  f("data.resize_on", c.data.resize_on, "who crops, resizes and flips pictures to train on: host | device (of the network) | auto: a GPU if it can");
+  f("data.cache_gb", c.data.cache_gb, "GB (10^9 bytes) of encoded files that each worker keeps in memory once it has read them; 0: none");
   f("data.strict_images", c.data.strict_images, "a damaged image stops the run instead of being replaced and listed");
   f("train.method", c.train.method, "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | accum-adam");
-  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, aer:8 (workers a node; aer: those on a machine), file:PATH");
+  f("train.graph", c.train.graph, "who may exchange with whom: ring, complete, exponential, star, hypercube, torus, chain, tree, random-regular:4, "
+                                  "aer:8 (workers a node; aer: those on a machine), file:PATH");
   f("train.rate", c.train.rate, "exchanges of each worker per gradient of its own");
   f("train.pairing", c.train.pairing, "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
   f("train.quota", c.train.quota, "of the handshake: poisson | exact (evenly spaced exchanges)");
@@ -107,17 +117,21 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("train.seed", c.train.seed, "of initial values, order and augmentation");
   f("train.dtype", c.train.dtype, "f32 | bf16 | f16 (for GPUs): type in which layers compute; the master copy is f32");
   f("train.loss_scale", c.train.loss_scale, "the loss's gradient, a power of two, divided out again before the update; auto: 1024 for f16, else 1");
+  f("train.tf32", c.train.tf32, "a GPU, f32: products rounded to 10 bits, several times faster");
   f("train.device", c.train.device, "auto | cpu | cuda | cuda:N; cuda: a GPU for each worker of a machine; auto: that, where there is a GPU");
   f("train.cuda_graph", c.train.cuda_graph, "forward and backward as one recorded CUDA graph: auto | on (an error where that is not possible) | off");
   f("train.plans", c.train.plans, "file of measured convolution plans of a GPU; auto: gossamer/plans.json in the user's cache folder; none: no file");
   f("train.threads", c.train.threads, "compute threads of each worker; auto: cores / workers on this machine");
   f("train.bn_batches", c.train.bn_batches, "batches per worker over which batch norm is re-estimated at the end; 0: merge the workers' statistics");
-  f("train.overlap", c.train.overlap, "dpsgd, sgp: hide an exchange behind the next step (AWC); false: wait for it (ATC). allreduce: sum during backward");
-  f("train.bucket_mb", c.train.bucket_mb, "dpsgd with overlap, allreduce: parameters, gradients are exchanged in pieces of this size during backward");
+  f("train.overlap", c.train.overlap,
+    "dpsgd, sgp: hide an exchange behind the next step (AWC); false: wait for it (ATC). allreduce: sum during backward");
+  f("train.bucket_mb", c.train.bucket_mb,
+    "dpsgd with overlap, allreduce: parameters, gradients are exchanged in pieces of this size during backward");
   f("train.consensus_factor", c.train.consensus_factor, "dpsgd: part of the way to the neighbours' mean that is gone, 0 to 1");
   f("train.period", c.train.period, "local-sgd: steps between two averages");
   f("control.method", c.control.method, "consensus-control: the synchronous method under control");
-  f("control.target", c.control.target, "plateau: fractions of the distance measured without control; online: factor * learning rate * gradient norm");
+  f("control.target", c.control.target,
+    "plateau: fractions of the distance measured without control; online: factor * learning rate * gradient norm");
   f("control.phases", c.control.phases, "plateau: fractions of the run at which the next phase begins");
   f("control.fractions", c.control.fractions, "plateau: target of each phase, one more than phases; 0: exact averages; 1: no control");
   f("control.measure", c.control.measure, "plateau: fraction of the run at the start of a phase in which the distance is measured");
@@ -142,7 +156,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("optim.milestones", c.optim.milestones, "step: fractions of the run");
   f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
   f("eval.every", c.eval.every, "epochs between evaluations of the workers' own models; 0: only the average at the end");
-  f("eval.consensus_every", c.eval.consensus_every, "epochs between exact measurements of the consensus distance: all workers wait for each other then; 0: never");
+  f("eval.consensus_every", c.eval.consensus_every,
+    "epochs between exact measurements of the consensus distance: all workers wait for each other then; 0: never");
   f("eval.batch", c.eval.batch, "");
   f("run.name", c.run.name, "auto: MODEL-METHOD");
   f("run.dir", c.run.dir, "results go to DIR/NAME");
@@ -164,7 +179,8 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("dist.min_workers", c.dist.min_workers, "stop when fewer are alive");
   f("dist.restart", c.dist.restart, "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a neighbour");
   f("dist.restart_after_s", c.dist.restart_after_s, "so long after its death");
-  f("dist.transport", c.dist.transport, "between GPUs: auto (the quicker of the two, measured on each edge; allreduce: nccl) | peercopy (one machine) | nccl | host");
+  f("dist.transport", c.dist.transport,
+    "between GPUs: auto (the quicker of the two, measured on each edge; allreduce: nccl; in rounds: host) | peercopy (one machine) | nccl | host");
   f("dist.wire", c.dist.wire, "f32 | f16: what exchanges between GPUs send; allreduce: f32");
   f("dist.nccl_ctas", c.dist.nccl_ctas, "multiprocessors that NCCL may take: 2 for a network, 4 or 8 for NVLink; 0: as many as it likes");
   f("dist.inject", c.dist.inject, "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… (dist/group/inject.h)");

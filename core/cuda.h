@@ -47,6 +47,7 @@ class Stream {
   void* handle() const;                        // cudaStream_t
   void wait(const Event&) const;               // later work here starts after the event; the host goes on
   bool idle() const;                           // all work done; does not wait
+  bool recording() const;                      // a graph is being captured here
   // The host waits, at most `limit`; DeviceError when the time is up. Counted in waits().
   void synchronize(std::chrono::milliseconds limit = std::chrono::minutes(10)) const;
   bool operator==(const Stream&) const = default;
@@ -64,6 +65,8 @@ class Event {
   bool defined() const { return impl_ != nullptr; }
   void* handle() const;                        // cudaEvent_t
   void record(const Stream&) const;            // marks the work enqueued there so far
+  // The same. In the work of a graph: each launch marks it anew, for streams outside of the graph that are told to wait after the launch.
+  void record_external(const Stream&) const;
   bool done() const;                           // what was recorded last is done; does not wait; DeviceError if the device failed
   // The host polls until done; false when the time is up. Counted in waits().
   bool wait(std::chrono::milliseconds limit) const;

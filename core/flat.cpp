@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "gossamer/core/autograd.h"
 
@@ -121,16 +122,17 @@ std::vector<FlatRange> FlatParams::buckets(i64 bytes) const {
   return out;
 }
 
-void FlatParams::on_ready(const std::vector<FlatRange>& ranges, std::function<void(std::size_t)> ready) {
+void FlatParams::on_ready(const std::vector<FlatRange>& ranges, Call ready, Call mark) {
   buckets_.assign(ranges.size(), {});
   bucket_of_.assign(slots_.size(), ranges.size());
-  ready_ = std::move(ready);
+  ready_ = std::move(ready), mark_ = std::move(mark);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const i64 from = entries_[i].offset, to = from + aligned(entries_[i].shape.numel());
     for (std::size_t b = 0; b < ranges.size(); ++b) {
       const i64 begin = ranges[b].begin, end = ranges[b].end < 0 ? size() : ranges[b].end;
       if (to <= begin || from >= end) continue;
-      check<ShapeError>(from >= begin && to <= end, "on_ready: range [", begin, ", ", end, ") cuts parameter \"", entries_[i].name, "\", [", from, ", ", to, ")");
+      check<ShapeError>(from >= begin && to <= end, "on_ready: range [", begin, ", ", end, ") cuts parameter \"", entries_[i].name, "\", [", from,
+                        ", ", to, ")");
       bucket_of_[i] = b;
       ++buckets_[b].parameters;
     }
@@ -148,7 +150,34 @@ void FlatParams::arm_ready() {
 void FlatParams::arrived(std::size_t slot) {
   if (arrived_[slot] || slots_[slot]->stale) return;      // stale: its consumers had no gradient to give
   arrived_[slot] = true;
-  if (--buckets_[bucket_of_[slot]].missing == 0) ready_(bucket_of_[slot]);
+  const std::size_t bucket = bucket_of_[slot];
+  if (--buckets_[bucket].missing > 0) return;
+  if (mark_) mark_(bucket);
+  if (recorded_) recorded_->push_back(bucket);
+  else ready_(bucket);
+}
+
+std::vector<std::size_t> FlatParams::record_ready(FunctionRef<void()> pass) {
+  std::vector<std::size_t> order;
+  struct Restore {                                 // what is awaited of the launch that follows
+    FlatParams& params;
+    std::vector<Bucket> buckets = params.buckets_;
+    std::vector<bool> arrived = params.arrived_;
+    ~Restore() {
+      params.buckets_ = std::move(buckets), params.arrived_ = std::move(arrived);
+      params.recorded_ = nullptr;
+    }
+  } const restore{*this};
+  arm_ready();
+  recorded_ = &order;
+  pass();
+  return order;
+}
+
+void FlatParams::replay_ready(const std::vector<std::size_t>& ranges) {
+  arrived_.assign(slots_.size(), true);
+  for (const std::size_t bucket : ranges)
+    if (std::exchange(buckets_[bucket].missing, 0) > 0) ready_(bucket);
 }
 
 bool FlatParams::aliased() const { return !options_.frozen; }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/parallel.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
@@ -53,11 +54,16 @@ class FlatParams {
 
   // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be longer), which together are the block.
   std::vector<FlatRange> buckets(i64 bytes) const;
-  // Calls ready(i), in the thread of backward(), when the last gradient in ranges[i] has come in since arm_ready(): once, until it is armed
-  // again. A range that some parameter's gradient does not reach never gets ready. Ranges begin and end between parameters; none: no more calls.
-  void on_ready(const std::vector<FlatRange>& ranges, std::function<void(std::size_t)> ready);
+  // Calls mark(i), then ready(i), in the thread of backward(), when the last gradient in ranges[i] has come in since arm_ready(): once, until it
+  // is armed again. A range that some parameter's gradient does not reach never gets ready. Ranges begin and end between parameters; none: no
+  // more calls. mark only enqueues work of the device, behind that gradient.
+  using Call = std::function<void(std::size_t)>;
+  void on_ready(const std::vector<FlatRange>& ranges, Call ready, Call mark = nullptr);
   void arm_ready();
-  bool watched() const { return ready_ != nullptr; }      // somebody is called while backward runs
+  // For a backward pass that is recorded, as part of `pass`, and launched later (cuda::Graph): marks are recorded with it, and nobody is told
+  // that something is ready. Returns which ranges will be, in their order. After each launch replay_ready() says so, if it was armed before.
+  std::vector<std::size_t> record_ready(FunctionRef<void()> pass);
+  void replay_ready(const std::vector<std::size_t>& ranges);
 
   // Compute copy. Aliases values() unless frozen or of 16 bits. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
@@ -87,7 +93,8 @@ class FlatParams {
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;             // of slots_
   std::vector<bool> arrived_;
-  std::function<void(std::size_t)> ready_;
+  Call ready_, mark_;
+  std::vector<std::size_t>* recorded_ = nullptr;   // while a pass is recorded
 };
 
 }  // namespace gossamer

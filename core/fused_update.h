@@ -8,8 +8,9 @@
 
 namespace gossamer::fused {
 
-// The numbers of one step. On the device: a u8 tensor of sizeof(StepNumbers), filled by a copy in stream order before the pass.
+// The numbers of one step. On the device: a u8 tensor of sizeof(StepNumbers), written in stream order before the pass.
 struct StepNumbers {
+  double squared_norm = 0;                // of the gradients, if it is measured
   float learning_rate = 0, momentum = 0, grad_scale = 1;
   float mix_c = 1, mix_s = 0;             // before the step (x, twin) <- (c x + s twin, s x + c twin)
   float jump_x = 0, jump_twin = 0;        // after it, if `jump`: (x, twin) -= (jump_x, jump_twin) (own - received)
@@ -17,9 +18,18 @@ struct StepNumbers {
   AdamFactors<float> adam{};              // AdamFactors::at(step, …, learning rate, …)
 };
 static_assert(std::is_trivially_copyable_v<StepNumbers>);
+// Adam's steps are counted where the parameters are, since there alone it is known which were left out.
+struct AdamCount {
+  Tensor steps;                           // i64 [1]; undefined: not Adam
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  i64 period = 1;
+};
 Tensor step_numbers(Device);              // u8, holds StepNumbers{}
-// In stream order, without a wait: they travel as arguments of a launch, so nothing on the host has to stay where it is.
-void write_numbers(Tensor& numbers, const StepNumbers&);
+// Both in stream order, without a wait. First: squared_norm <- |g|^2 without the loss scale.
+void measure_gradients(Tensor& numbers, FlatParams&);
+// All others. They travel as arguments of a launch, so nothing on the host has to stay where it is; grad_scale (from the norm, if there is a
+// limit) and the factors of Adam are worked out there.
+void write_numbers(Tensor& numbers, const StepNumbers&, const GradientScale& = {}, const AdamCount& = {});
 
 // Settings of groups of parameters. A group takes whole parameters; 256 groups at most.
 struct ParameterGroup {

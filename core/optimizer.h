@@ -22,19 +22,21 @@ struct Difference {
   float x = 0, twin = 0;
 };
 
+// What gradients are multiplied by: factor (averaging), and by less where their norm would still exceed `clip` then (0: no limit).
+struct GradientScale { double factor = 1, clip = 0; };
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   // One update of FlatParams::values() with its gradients, in one pass that also writes the compute copy.
-  // Gradients are multiplied by grad_scale first (clipping, averaging).
-  void step(float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) {
-    begin_step();
-    update({}, learning_rate, twin, grad_scale, late);
+  void step(float learning_rate, const Twin* twin = nullptr, const GradientScale& scale = {}, const Difference* late = nullptr) {
+    begin_step(scale);
+    update({}, learning_rate, twin, late);
   }
   // The same in pieces: one begin_step(), then update() for ranges that together are the block, each once, in any order.
-  // When it begins all gradients must be in, if the parameters have an overflow() to look for.
-  virtual void begin_step() {}
-  virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) = 0;
+  // When it begins all gradients must be in, if there is a norm to clip, or an overflow() of the parameters to look for.
+  virtual void begin_step(const GradientScale& = {}) = 0;
+  virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr, const Difference* late = nullptr) = 0;
   // For checkpoints: flat blocks of the parameters' layout, e.g. {"momentum", …}, and counters (i64 of one element).
   virtual std::vector<NamedTensor> state() = 0;
   virtual const char* name() const = 0;

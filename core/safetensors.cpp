@@ -172,7 +172,8 @@ Place place_of(const Entry& e, const std::string& file) {
   i64 extents[Shape::max_rank] = {};
   for (std::size_t d = 0; d < e.shape.size(); ++d) {
     // A zero extent elsewhere must not hide an absurd one, so each extent is bounded on its own too.
-    const bool overflow = e.shape[d] > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) || __builtin_mul_overflow(bytes, e.shape[d], &bytes);
+    const bool overflow =
+        e.shape[d] > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) || __builtin_mul_overflow(bytes, e.shape[d], &bytes);
     check<IoError>(!overflow, file, ": the size of tensor \"", e.name, "\" overflows 64 bits");
     extents[d] = static_cast<i64>(e.shape[d]);
   }

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/ops/copy.h"
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/ops/copy.h"
 #include "gossamer/core/parallel.h"
 
 namespace gossamer {

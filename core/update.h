@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <span>
 
 #include "gossamer/core/optimizer.h"
 #include "gossamer/core/tensor.h"
@@ -45,9 +47,10 @@ template <class T> struct AdamFactors {
   T rate, root, epsilon;                 // lr/(1 - beta1^k), 1/sqrt(1 - beta2^k)
   T share;                               // 1/s
   bool commits;
-  static AdamFactors at(i64 step, i64 period, double learning_rate, double beta1, double beta2, double epsilon) {      // step = 1, 2, …
+  GOSSAMER_HD static AdamFactors at(i64 step, i64 period, double learning_rate, double beta1, double beta2, double epsilon) {      // step = 1, 2, …
+    using std::pow, std::sqrt;
     const auto k = static_cast<double>((step + period - 1) / period);
-    return {T(beta1), T(1 - beta1), T(beta2), T(1 - beta2), T(learning_rate / (1 - std::pow(beta1, k))), T(1 / std::sqrt(1 - std::pow(beta2, k))), T(epsilon),
+    return {T(beta1), T(1 - beta1), T(beta2), T(1 - beta2), T(learning_rate / (1 - pow(beta1, k))), T(1 / sqrt(1 - pow(beta2, k))), T(epsilon),
             T(1.0 / static_cast<double>(period)), step % period == 0};
   }
 };
@@ -66,6 +69,13 @@ template <bool accumulates, class T> GOSSAMER_HD inline T adam_direction(const A
     second = f.beta2 * v;
   }
   return f.rate * m / (sqrt(v) * f.root + f.epsilon);
+}
+
+// The factor on gradients whose squared norm this is.
+GOSSAMER_HD inline float clip_factor(const GradientScale& scale, double squared_norm) {
+  using std::sqrt;
+  const double norm = scale.factor * sqrt(squared_norm);
+  return static_cast<float>(scale.clip > 0 && norm > scale.clip ? scale.factor * scale.clip / norm : scale.factor);
 }
 
 // --- passes over FlatParams (op_optimizer.cpp) ------------------------------------------------------------------------------
@@ -94,8 +104,17 @@ void weighted_sum(Tensor& x, float own, float share, const Tensor& received);   
 void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot);                   // mix (y may be null), then snapshot <- x
 double squared_norm(const Tensor& x);
 double squared_distance(const Tensor& a, const Tensor& b);
+void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out);                       // the same, left on the device: f32 [1]. No wait
+// sums[j] = sum of +-x[i] over i = j mod 1,024, signs drawn from `stream`; in double, the host waits for a GPU.
+inline constexpr i64 kSketchWidth = 1024;
+void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums);
 bool all_finite(const Tensor& x);
-void find_overflow(FlatParams&);      // once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
+// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
+void find_overflow(FlatParams&);
+// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some. No wait.
+void count_step(const FlatParams&, Tensor& steps);
+// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then left out. The host waits for a GPU.
+double squared_gradient(FlatParams&);
 void scale(Tensor& x, float factor);
 void axpy(Tensor& y, float a, const Tensor& x);                                                     // y += a x
 void accumulate(Tensor& y, const Tensor& x);                                                        // y += x; y, x of any floating type

@@ -29,7 +29,10 @@ std::string printable(std::string name) {
 File::File(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: a pipe without a writer would wait for one for ever. Regular files don't notice.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  check<DataError>(fd_ >= 0, printable(path_), ": can't be opened: ", std::strerror(errno));
+  const int error = errno;
+  check<IoError>(fd_ >= 0 || (error != EMFILE && error != ENFILE), printable(path_), ": can't be opened: ", std::strerror(error),
+                 "; that is no damage: allow this process more (ulimit -n)");
+  check<DataError>(fd_ >= 0, printable(path_), ": can't be opened: ", std::strerror(error));
   struct stat info{};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);

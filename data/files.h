@@ -16,7 +16,7 @@ void check_encoded_size(std::uint64_t bytes, const std::string& name);   // Data
 
 std::string printable(std::string name);                       // control characters become '?': names end up in terminals and lists
 
-class File {                                                   // open for reading; DataError names the path and the reason
+class File {                                                   // open for reading; DataError: path and reason; IoError: too many are open
  public:
   explicit File(std::string path);
   ~File();

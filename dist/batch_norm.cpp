@@ -4,7 +4,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/dist/gpu/gpu_collectives.h"
+#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
@@ -75,17 +75,6 @@ double average_models(FlatParams& params, Membership& membership) {
   membership.run([&](Collectives& all) { model = average_of_models(params, all); });
   adopt(params, model);
   return model.distance;
-}
-
-double squared_gradient(const FlatParams& params) {
-  const double scale = static_cast<double>(params.loss_scale()), norm = squared_norm(params.grads()) / (scale * scale);
-  return params.overflow().defined() && !std::isfinite(norm) ? 0 : norm;
-}
-
-float clip_factor(const FlatParams& params, double clip, double scale) {
-  if (clip <= 0) return static_cast<float>(scale);
-  const double norm = scale * std::sqrt(squared_gradient(params));
-  return static_cast<float>(norm > clip ? scale * clip / norm : scale);
 }
 
 }  // namespace gossamer::dist

@@ -22,9 +22,5 @@ void adopt(FlatParams&, const AveragedModel&);      // and refreshes the compute
 
 // values <- mean over the living, batch-norm statistics merged, compute copy refreshed. Returns sqrt(mean |x_i - mean|^2) before.
 double average_models(FlatParams&, Membership&);
-// |g|^2 of the gradients, without the loss scale; 0 if they overflowed, since the step is then left out.
-double squared_gradient(const FlatParams&);
-// The factor on gradients that brings their norm, after `scale`, to at most `clip` (0: no limit).
-float clip_factor(const FlatParams&, double clip, double scale = 1);
 
 }  // namespace gossamer::dist

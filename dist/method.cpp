@@ -8,11 +8,11 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/gossip/gossip.h"
+#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/synchronous/allreduce.h"
 #include "gossamer/dist/synchronous/consensus_control.h"
 #include "gossamer/dist/synchronous/dpsgd.h"
-#include "gossamer/dist/gossip/gossip.h"
-#include "gossamer/dist/gpu/gpu_collectives.h"
 #include "gossamer/dist/synchronous/local_sgd.h"
 #include "gossamer/dist/synchronous/sgp.h"
 

@@ -11,15 +11,16 @@
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
-#include "gossamer/dist/synchronous/consensus_controller.h"
-#include "gossamer/dist/observe/edge_statistics.h"
 #include "gossamer/dist/graph/graph.h"
+#include "gossamer/dist/observe/edge_statistics.h"
+#include "gossamer/dist/synchronous/consensus_controller.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
 class Carrier;
 class Reducer;
+class RoundCarrier;
 
 struct MethodOptions {
   double rate = 1;                     // exchanges per worker per own gradient (r); 0: never
@@ -48,6 +49,8 @@ struct MethodOptions {
       carrier{};                       // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
   std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)>
       reducer{};                       // allreduce: how gradients are summed; empty: between CPUs, by the collectives
+  std::function<std::unique_ptr<RoundCarrier>(Group&, int slots)>
+      round_carrier{};                 // the others: how pieces of a round travel; empty: between CPUs, by the payload
   bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
   std::function<void(const std::string& what, int peer)>
       on_fault;  // called from the communication thread: "dead", "left", "joined", "exchange failed"

@@ -14,6 +14,7 @@ struct ModelInfo { std::string name; int image_size; i64 classes; std::string ab
 // ConfigError on an unknown name: lists the known ones and the nearest.
 std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& = {});
 const ModelInfo& info(const std::string& name);
+bool takes_pairs(const std::string& name);       // its first convolution takes pictures in pairs, too (core/stem_conv.h)
 const std::vector<ModelInfo>& list();
 
 }  // namespace gossamer::models

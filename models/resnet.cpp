@@ -1,6 +1,8 @@
 // ResNets (He et al. 2015). Comments give the output size for a 224 x 224 image, or 32 x 32 for the CIFAR forms.
 #include "gossamer/models/resnet.h"
 
+#include "gossamer/core/fused.h"
+
 namespace gossamer::models {
 namespace {
 
@@ -117,7 +119,8 @@ class ResNet : public nn::Module {
   }
 
   Tensor forward(const Tensor& images) override {
-    check<ShapeError>(images.rank() == 4 && images.shape(3) == 3, "resnet: input ", images.shape(), "; wanted images [N, H, W, 3]");
+    check<ShapeError>(images.rank() == 4 && (images.shape(3) == 3 || (imagenet_stem_ && images.shape(3) == fused::kStemChannels)), "resnet: input ",
+                      images.shape(), "; wanted images [N, H, W, 3]", imagenet_stem_ ? ", or their pairs [N, H/2, W/2, 16]" : "");
     Tensor x = conv1_(images);                                                        // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
     x = imagenet_stem_ ? batch_norm_pool(bn1_.of(x)) : bn1_.apply(x, true);           // [N, 56, 56, 64];   CIFAR as before
     for (nn::Sequential* layer : layers_) x = layer->forward(x);                      // [N, 7, 7, 512 or 2048]

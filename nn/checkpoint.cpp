@@ -81,7 +81,9 @@ std::string plain_name(std::string name) {
 // Counters that other frameworks' files lack: PyTorch before 0.4.1 wrote no num_batches_tracked, and its dropout counts no calls.
 bool is_counter(const NamedTensor& t) {
   const std::string_view name = t.name;
-  const auto is = [&](std::string_view last) { return name.ends_with(last) && (name.size() == last.size() || name[name.size() - last.size() - 1] == '.'); };
+  const auto is = [&](std::string_view last) {
+    return name.ends_with(last) && (name.size() == last.size() || name[name.size() - last.size() - 1] == '.');
+  };
   return t.tensor.rank() == 0 && t.tensor.dtype() == DType::i64 && (is("num_batches_tracked") || is("calls"));
 }
 

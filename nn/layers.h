@@ -13,7 +13,7 @@ struct Conv2dOptions { int kernel = 3, stride = 1, padding = 0, dilation = 1, gr
 class Conv2d : public Module {
  public:
   Conv2d(i64 in, i64 out, Conv2dOptions = {});
-  Tensor forward(const Tensor& x) override;          // [N, H, W, in] -> [N, Ho, Wo, out]
+  Tensor forward(const Tensor& x) override;          // [N, H, W, in] -> [N, Ho, Wo, out]; a 7 x 7 stem takes pairs too (core/stem_conv.h)
 
  private:
   Conv2dOptions options_;
@@ -49,8 +49,16 @@ class Linear : public Module {
   Tensor weight_, bias_;
 };
 
-struct MaxPool2d : Module { explicit MaxPool2d(PoolOptions o) : options(o) {} PoolOptions options; Tensor forward(const Tensor& x) override { return max_pool2d(x, options); } };
-struct AvgPool2d : Module { explicit AvgPool2d(PoolOptions o) : options(o) {} PoolOptions options; Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); } };
+struct MaxPool2d : Module {
+  explicit MaxPool2d(PoolOptions o) : options(o) {}
+  PoolOptions options;
+  Tensor forward(const Tensor& x) override { return max_pool2d(x, options); }
+};
+struct AvgPool2d : Module {
+  explicit AvgPool2d(PoolOptions o) : options(o) {}
+  PoolOptions options;
+  Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); }
+};
 
 // Identity in eval mode. Its masks follow (seed, number of calls), so a resumed run draws the same ones.
 class Dropout : public Module {

@@ -3,13 +3,10 @@
 
 #include <algorithm>
 
+#include "gossamer/core/backend.h"
+
 namespace gossamer::nn {
 namespace {
-
-std::optional<UpdatePass> pass_for(UpdateForm form, const FlatParams& params, float weight_decay) {
-  const bool wanted = form == UpdateForm::pass || (form == UpdateForm::by_device && !params.values().device().is_cpu());
-  return wanted ? std::optional<UpdatePass>(std::in_place, params, weight_decay) : std::nullopt;
-}
 
 // After loops, what a pass does in one go.
 void take_along(FlatParams& params, FlatRange range, const Twin* twin, const Difference* late) {
@@ -20,39 +17,50 @@ void take_along(FlatParams& params, FlatRange range, const Twin* twin, const Dif
   params.refresh();
 }
 
+Tensor state_block(const FlatParams& params) { return Tensor::zeros({params.size()}, DType::f32, params.values().device()); }
+
 }  // namespace
 
-UpdatePass::UpdatePass(const FlatParams& params, float weight_decay)
-    : groups(fused::parameter_groups(params, weight_decay)), numbers(fused::step_numbers(params.values().device())) {}
+FlatOptimizer::FlatOptimizer(FlatParams& params, float weight_decay) : params_(params) {
+  const Device device = params.values().device();
+  if (by_passes(device)) pass_ = Pass{fused::parameter_groups(params, weight_decay), fused::step_numbers(device)};
+}
 
-fused::UpdateBuffers UpdatePass::begin(FlatParams& params, FlatRange range, fused::StepNumbers step, const Twin* twin, const Difference* late) {
-  params.settle_grads(range);
-  fused::UpdateBuffers buffers = fused::buffers_of(params);
+void FlatOptimizer::begin_step(const GradientScale& scale) {
+  find_overflow(params_);
+  scale_ = scale;
+  begun_ = true;
+  if (pass_ && scale.clip > 0) fused::measure_gradients(pass_->numbers, params_);
+  if (!pass_) grad_scale_ = clip_factor(scale, scale.clip > 0 ? squared_gradient(params_) : 0);
+}
+
+void FlatOptimizer::update(FlatRange range, float learning_rate, const Twin* twin, const Difference* late) {
+  check<Error>(begun_, name(), ": update before begin_step");
+  if (!pass_) {
+    by_loops(range, learning_rate, grad_scale_, twin);
+    return take_along(params_, range, twin, late);
+  }
+  params_.settle_grads(range);
+  fused::UpdateBuffers buffers = fused::buffers_of(params_);
+  fused::StepNumbers numbers{.learning_rate = learning_rate};
   if (twin) {
     buffers.twin = twin->values;
-    step.mix_c = twin->c, step.mix_s = twin->s;
+    numbers.mix_c = twin->c, numbers.mix_s = twin->s;
   }
   if (late) {
     buffers.own = late->own, buffers.received = late->received;
-    step.jump_x = late->x, step.jump_twin = late->twin, step.jump = 1;
+    numbers.jump_x = late->x, numbers.jump_twin = late->twin, numbers.jump = 1;
   }
-  fused::write_numbers(numbers, step);
-  return buffers;
+  by_pass(range, *pass_, buffers, numbers, scale_);
 }
 
-Sgd::Sgd(FlatParams& params, SgdOptions options) : params_(params), options_(options), momentum_(Tensor::zeros({params.size()}, DType::f32, params.values().device())) {
+Sgd::Sgd(FlatParams& params, SgdOptions options) : FlatOptimizer(params, options.weight_decay), options_(options), momentum_(state_block(params)) {
   check<ConfigError>(options.momentum >= 0 && options.momentum < 1, "Sgd: momentum ", options.momentum, "; wanted 0 <= momentum < 1");
   check<ConfigError>(options.weight_decay >= 0, "Sgd: weight_decay ", options.weight_decay, "; wanted at least 0");
   check<ConfigError>(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
-  pass_ = pass_for(options.form, params, options.weight_decay);
 }
 
-void Sgd::update(FlatRange range, float learning_rate, const Twin* twin, float grad_scale, const Difference* late) {
-  if (pass_) {
-    const fused::StepNumbers numbers{.learning_rate = learning_rate, .momentum = options_.momentum, .grad_scale = grad_scale};
-    const auto buffers = pass_->begin(params_, range, numbers, twin, late);
-    return fused::sgd_pass(buffers, momentum_, pass_->groups, options_.nesterov, pass_->numbers, range);
-  }
+void Sgd::by_loops(FlatRange range, float learning_rate, float grad_scale, const Twin* twin) {
   sgd_update(params_, momentum_,
              {.learning_rate = learning_rate,
               .momentum = options_.momentum,
@@ -60,38 +68,33 @@ void Sgd::update(FlatRange range, float learning_rate, const Twin* twin, float g
               .nesterov = options_.nesterov,
               .grad_scale = grad_scale},
              twin, range);
-  take_along(params_, range, twin, late);
 }
 
-void Sgd::begin_step() { find_overflow(params_); }
+void Sgd::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffers, fused::StepNumbers numbers, const GradientScale& scale) {
+  numbers.momentum = options_.momentum;
+  fused::write_numbers(pass.numbers, numbers, scale);
+  fused::sgd_pass(buffers, momentum_, pass.groups, options_.nesterov, pass.numbers, range);
+}
 
 std::vector<NamedTensor> Sgd::state() { return {{"momentum", momentum_}}; }
 
 Adam::Adam(FlatParams& params, AdamOptions options)
-    : params_(params), options_(options), moments_{Tensor::zeros({params.size()}, DType::f32, params.values().device()), Tensor::zeros({params.size()}, DType::f32, params.values().device()), {}}, steps_(Tensor::zeros({1}, DType::i64)) {
+    : FlatOptimizer(params, options.weight_decay), options_(options), moments_{state_block(params), state_block(params), {}},
+      steps_(Tensor::zeros({1}, DType::i64, params.values().device())) {
   check<ConfigError>(options.beta1 >= 0 && options.beta1 < 1, "Adam: beta1 ", options.beta1, "; wanted 0 <= beta1 < 1");
   check<ConfigError>(options.beta2 >= 0 && options.beta2 < 1, "Adam: beta2 ", options.beta2, "; wanted 0 <= beta2 < 1");
   check<ConfigError>(options.epsilon > 0, "Adam: epsilon ", options.epsilon, "; wanted above 0");
   check<ConfigError>(options.weight_decay >= 0, "Adam: weight_decay ", options.weight_decay, "; wanted at least 0");
   check<ConfigError>(options.period >= 1, "Adam: period ", options.period, "; wanted at least 1 step");
-  if (options.period > 1) moments_.sum = Tensor::zeros({params.size()}, DType::f32, params.values().device());
-  pass_ = pass_for(options.form, params, options.weight_decay);
+  if (options.period > 1) moments_.sum = state_block(params);
 }
 
-void Adam::begin_step() {
-  find_overflow(params_);
-  if (!params_.skips_step()) ++*steps_.as<i64>();
+void Adam::begin_step(const GradientScale& scale) {
+  FlatOptimizer::begin_step(scale);
+  count_step(params_, steps_);
 }
 
-void Adam::update(FlatRange range, float learning_rate, const Twin* twin, float grad_scale, const Difference* late) {
-  check<Error>(*steps_.as<i64>() > 0 || params_.skips_step(), "Adam: update before begin_step");
-  const i64 count = std::max<i64>(1, *steps_.as<i64>());
-  if (pass_) {
-    const auto factors = AdamFactors<float>::at(count, options_.period, static_cast<double>(learning_rate), options_.beta1, options_.beta2, options_.epsilon);
-    const auto buffers = pass_->begin(params_, range, {.learning_rate = learning_rate, .grad_scale = grad_scale, .adam = factors}, twin, late);
-    const auto decay = options_.decoupled ? fused::Decay::decoupled : fused::Decay::coupled;
-    return fused::adam_pass(buffers, moments_, pass_->groups, decay, pass_->numbers, range);
-  }
+void Adam::by_loops(FlatRange range, float learning_rate, float grad_scale, const Twin* twin) {
   adam_update(params_, moments_,
               {.learning_rate = learning_rate,
                .beta1 = options_.beta1,
@@ -99,11 +102,15 @@ void Adam::update(FlatRange range, float learning_rate, const Twin* twin, float 
                .epsilon = options_.epsilon,
                .weight_decay = options_.weight_decay,
                .decoupled = options_.decoupled,
-               .step = count,
+               .step = std::max<i64>(1, *steps_.as<i64>()),
                .period = options_.period,
                .grad_scale = grad_scale},
               twin, range);
-  take_along(params_, range, twin, late);
+}
+
+void Adam::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffers, fused::StepNumbers numbers, const GradientScale& scale) {
+  fused::write_numbers(pass.numbers, numbers, scale, {steps_, options_.beta1, options_.beta2, options_.epsilon, options_.period});
+  fused::adam_pass(buffers, moments_, pass.groups, options_.decoupled ? fused::Decay::decoupled : fused::Decay::coupled, pass.numbers, range);
 }
 
 std::vector<NamedTensor> Adam::state() {
@@ -120,9 +127,9 @@ const char* Adam::name() const {
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& params, const OptimizerOptions& o) {
   const auto decay = static_cast<float>(o.weight_decay);
   const auto adam = [&](bool decoupled, i64 period) {
-    return std::make_unique<Adam>(params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period, o.form});
+    return std::make_unique<Adam>(params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period});
   };
-  if (name == "sgd") return std::make_unique<Sgd>(params, SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov, o.form});
+  if (name == "sgd") return std::make_unique<Sgd>(params, SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov});
   if (name == "adam" || name == "adamw") return adam(name == "adamw", 1);
   if (name == "accum-adam" || name == "accum-adamw") return adam(name == "accum-adamw", o.period);
   fail<ConfigError>("optimizer \"", name, "\" is unknown; known are: sgd, adam, adamw, accum-adam, accum-adamw");

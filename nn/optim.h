@@ -12,33 +12,46 @@
 
 namespace gossamer::nn {
 
-// What computes a step; the bits are the same. loops: update.h, quick on CPUs. pass: fused_update.h, for GPUs; on a CPU for tests.
-enum class UpdateForm { by_device, loops, pass };
+// A step in one of two forms, of the same bits. Where by_passes() (backend.h) when the optimizer is made: the pass of fused_update.h, for which
+// the host never waits. Elsewhere the loops of update.h, which are quicker on a CPU.
+class FlatOptimizer : public Optimizer {
+ public:
+  void begin_step(const GradientScale& = {}) override;
+  void update(FlatRange, float learning_rate, const Twin* twin = nullptr, const Difference* late = nullptr) final;
 
-// What a pass needs beside an optimizer's own state.
-struct UpdatePass {
-  UpdatePass(const FlatParams&, float weight_decay);
-  // Writes the numbers of a step, those of twin and difference with them, and says what the pass works on.
-  fused::UpdateBuffers begin(FlatParams&, FlatRange, fused::StepNumbers, const Twin*, const Difference* late);
-  fused::ParameterGroups groups;
-  Tensor numbers;
+ protected:
+  FlatOptimizer(FlatParams&, float weight_decay);
+  struct Pass {
+    fused::ParameterGroups groups;
+    Tensor numbers;
+  };
+  virtual void by_loops(FlatRange, float learning_rate, float grad_scale, const Twin*) = 0;
+  // numbers: all that is the same for every optimizer is in them, and has to be written to the pass's yet.
+  virtual void by_pass(FlatRange, Pass&, const fused::UpdateBuffers&, fused::StepNumbers numbers, const GradientScale&) = 0;
+
+  FlatParams& params_;
+
+ private:
+  std::optional<Pass> pass_;
+  GradientScale scale_;
+  float grad_scale_ = 1;                                      // for loops: with the clipping
+  bool begun_ = false;
 };
 
 // As torch.optim.SGD with dampening 0.
-struct SgdOptions { float momentum = 0.9f, weight_decay = 0; bool nesterov = false; UpdateForm form = UpdateForm::by_device; };
-class Sgd : public Optimizer {
+struct SgdOptions { float momentum = 0.9f, weight_decay = 0; bool nesterov = false; };
+class Sgd : public FlatOptimizer {
  public:
   explicit Sgd(FlatParams&, SgdOptions = {});
-  void begin_step() override;
-  void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) override;
   std::vector<NamedTensor> state() override;                  // {"momentum", f32 [size]}
   const char* name() const override { return "sgd"; }
 
  private:
-  FlatParams& params_;
+  void by_loops(FlatRange, float learning_rate, float grad_scale, const Twin*) override;
+  void by_pass(FlatRange, Pass&, const fused::UpdateBuffers&, fused::StepNumbers, const GradientScale&) override;
+
   SgdOptions options_;
   Tensor momentum_;
-  std::optional<UpdatePass> pass_;
 };
 
 // As torch.optim.Adam; decoupled: as torch.optim.AdamW. period s > 1: Accumulated Adam (Decent-DP, ICLR 2025, Alg. 4): the moments take up
@@ -48,23 +61,22 @@ struct AdamOptions {
   float weight_decay = 0;
   bool decoupled = false;
   i64 period = 1;
-  UpdateForm form = UpdateForm::by_device;
 };
-class Adam : public Optimizer {
+class Adam : public FlatOptimizer {
  public:
   explicit Adam(FlatParams&, AdamOptions = {});
-  void begin_step() override;
-  void update(FlatRange, float learning_rate, const Twin* twin = nullptr, float grad_scale = 1, const Difference* late = nullptr) override;
+  void begin_step(const GradientScale& = {}) override;
   // {"first_moment", "second_moment": f32 [size], times beta already}, "gradient_sum" with a period, {"steps", i64 [1]}
   std::vector<NamedTensor> state() override;
   const char* name() const override;                          // adam, adamw, accum-adam, accum-adamw
 
  private:
-  FlatParams& params_;
+  void by_loops(FlatRange, float learning_rate, float grad_scale, const Twin*) override;
+  void by_pass(FlatRange, Pass&, const fused::UpdateBuffers&, fused::StepNumbers, const GradientScale&) override;
+
   AdamOptions options_;
   AdamState moments_;
-  std::optional<UpdatePass> pass_;
-  Tensor steps_;                                              // a tensor, so that a checkpoint restores it like the rest
+  Tensor steps_;                                              // that were taken; where the parameters are
 };
 
 struct OptimizerOptions {
@@ -72,7 +84,6 @@ struct OptimizerOptions {
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   i64 period = 4;                                             // accum-*: s
-  UpdateForm form = UpdateForm::by_device;
 };
 // name: sgd | adam | adamw | accum-adam | accum-adamw. ConfigError lists the known names.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams&, const OptimizerOptions& = {});

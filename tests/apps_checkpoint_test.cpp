@@ -1,5 +1,5 @@
 // Which checkpoint a run goes on from, and what is read from it: whole ones, parts, mixtures.
-#include "gossamer/apps/checkpoint.h"
+#include "gossamer/apps/train/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 #include <unistd.h>
 
-#include "gossamer/apps/run_folder.h"
+#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
@@ -156,7 +156,7 @@ TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
   run.prepare("", false);
   write_file(run.file("summary.json"), "{}");
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut"});
-  run.add_bad_images({"b.jpg: cut"});
+  run.add_bad_images({"b.jpg: cut", "a.jpg: cut early"});
   EXPECT_EQ(run.settle_bad_images(), 2u);
   EXPECT_EQ(run.settle_bad_images(), 2u);
   EXPECT_EQ(run.prepare("", true), "");

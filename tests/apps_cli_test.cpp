@@ -117,6 +117,7 @@ TEST_F(Cli, ATruncatedImageIsCountedNamedAndReplacedOrStopsTheRunWhenStrict) {
   auto strict = tiny({"data.train=c/train", "run.name=u"});
   strict.push_back("--strict-images");
   expect_error(strict, 3, {bad.filename().string()});
+  EXPECT_THAT(read_text(folder / "runs/u/bad_images.txt"), HasSubstr(bad.filename().string()));      // also of a run that ended by it
 }
 
 TEST_F(Cli, APngNamedJpgIsReadByItsContent) {

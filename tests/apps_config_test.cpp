@@ -24,7 +24,9 @@ std::string error_of_text(const std::string& text) {
 }
 
 TEST(Config, ReadsEveryKindOfValue) {
-  const Config c = parse_config("[model]\nclasses = 7\n[data]\ntrain = [\"a.tar\", \"b.tar\"]\nval = \"v\"\n[train]\nrate = 2\nbatch = 64\n[optim]\nnesterov = false\n", "f.toml");
+  const Config c = parse_config(
+      "[model]\nclasses = 7\n[data]\ntrain = [\"a.tar\", \"b.tar\"]\nval = \"v\"\n[train]\nrate = 2\nbatch = 64\n[optim]\nnesterov = false\n",
+      "f.toml");
   EXPECT_EQ(c.model.classes.value, 7);
   EXPECT_EQ(c.data.train, (std::vector<std::string>{"a.tar", "b.tar"}));
   EXPECT_EQ(c.data.val, std::vector<std::string>{"v"});
@@ -112,7 +114,8 @@ TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
       set_key(c, wish);
       EXPECT_EQ(error_of([&] { validate(c, 4); }), "no error") << "the default method can";
       set_key(c, std::string("train.method=") + method);
-      EXPECT_THAT(error_of([&] { validate(c, 4); }), ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2 or adpsgd"), HasSubstr("step together"))) << wish;
+      EXPECT_THAT(error_of([&] { validate(c, 4); }), ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2 or adpsgd"), HasSubstr("step together")))
+          << wish;
     }
 }
 

@@ -111,6 +111,9 @@ TEST_F(DataCommands, ErrorsBeginWithTheirCode) {
   expect_error({"data", "pack", "set", "packed", "--quality", "101"}, 2, "data pack: --quality 101", {});
   write("file", "x");
   expect_error({"data", "pack", "set", "file/out"}, 6, "", {"file/out"});
+  for (const std::string inside : {"set", "set/", "./set/cat", "set/../set/new"})
+    expect_error({"data", "pack", "set/", inside}, 2, "data pack: " + inside + " is in set/", {"a folder beside it"});
+  EXPECT_FALSE(fs::exists(folder / "set/new"));
 }
 
 TEST_F(DataCommands, ADecoderThatIsNotThereIsAnErrorNotTheCpu) {

@@ -147,7 +147,8 @@ std::vector<std::string> with_faults(std::vector<std::string> arguments, const s
 TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
   const Result r = run(with_faults(tiny({"train.epochs=150", "train.batch=4"}), "kill:rank=1@step=10,restart:rank=1@t=0"));
   EXPECT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"), HasSubstr("worker 1 is started again"), HasSubstr("worker 1 takes part again")));
+  EXPECT_THAT(
+      r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"), HasSubstr("worker 1 is started again"), HasSubstr("worker 1 takes part again")));
   EXPECT_EQ(summary()["workers_at_end"], 3);
   EXPECT_EQ(summary()["val_images"], 40);
   std::map<int, int> joined, steps_after;

@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "gossamer/apps/hosts.h"
+#include "gossamer/apps/launch/hosts.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -30,7 +30,9 @@ class LaunchTest : public ProgramTest {
     return (folder / "ssh").string();
   }
   // On this machine, known by other names; the loopback is their network.
-  void write_hosts(const std::string& text = "a slots=2 address=127.0.0.1   # two\n\nb slots=1 address=127.0.0.1\n") { write_text(folder / "hosts", text); }
+  void write_hosts(const std::string& text = "a slots=2 address=127.0.0.1   # two\n\nb slots=1 address=127.0.0.1\n") {
+    write_text(folder / "hosts", text);
+  }
 
   std::vector<std::string> on_hosts(std::vector<std::string> more, const std::string& ssh) {
     auto arguments = tiny(std::move(more));
@@ -66,7 +68,8 @@ class LaunchTest : public ProgramTest {
   static std::map<std::string, std::string> environment_of(pid_t pid) {
     std::map<std::string, std::string> e;
     std::istringstream in(read_text("/proc/" + std::to_string(pid) + "/environ"));
-    for (std::string entry; std::getline(in, entry, '\0');) e[entry.substr(0, entry.find('='))] = entry.substr(std::min(entry.size(), entry.find('=') + 1));
+    for (std::string entry; std::getline(in, entry, '\0');)
+      e[entry.substr(0, entry.find('='))] = entry.substr(std::min(entry.size(), entry.find('=') + 1));
     return e;
   }
   static std::string command_of(pid_t pid) {
@@ -221,7 +224,8 @@ TEST_F(LaunchTest, AnAgentThatIsAnotherProgramIsRefused) {
 }
 
 TEST_F(LaunchTest, AnAgentNeedsTheLaunchersFolder) {
-  std::FILE* const agent = popen(("echo '{\"do\": \"open\", \"folder\": \"/no/such/folder\"}' | " + std::string(GOSSAMER_PROGRAM) + " agent").c_str(), "r");
+  std::FILE* const agent =
+      popen(("echo '{\"do\": \"open\", \"folder\": \"/no/such/folder\"}' | " + std::string(GOSSAMER_PROGRAM) + " agent").c_str(), "r");
   ASSERT_NE(agent, nullptr);
   char text[4096] = {};
   const std::size_t n = fread(text, 1, sizeof text - 1, agent);
@@ -318,7 +322,8 @@ TEST_F(LaunchTest, ADeadWorkerIsStartedAgainWithTheDoorsOfTheLivingAndItsEventsA
   EXPECT_TRUE(e["GOSSAMER_SEEDS"].starts_with(e["GOSSAMER_RENDEZVOUS"]));
   const Result r = wait();
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.err, AllOf(HasSubstr("gossamer: what happened\n"), HasSubstr(" s  worker 0 died (signal 9)"), HasSubstr(" s  worker 0 is started again")));
+  EXPECT_THAT(r.err,
+              AllOf(HasSubstr("gossamer: what happened\n"), HasSubstr(" s  worker 0 died (signal 9)"), HasSubstr(" s  worker 0 is started again")));
 }
 
 // ---- what other launchers' workers do for themselves
@@ -328,8 +333,9 @@ TEST_F(LaunchTest, WorkersOfOtherLaunchersPutTheirWaitingThreadsToSleep) {
   const std::string kept = before ? before : "";
   unsetenv("OMP_WAIT_POLICY");
   for (const bool several : {true, false}) {
-    const pid_t pid = start(tiny({}), {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=" + std::string(several ? "1" : "0"),
-                                       "OMPI_COMM_WORLD_LOCAL_SIZE=" + std::string(several ? "2" : "1"), "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
+    const pid_t pid =
+        start(tiny({}), {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=" + std::string(several ? "1" : "0"),
+                         "OMPI_COMM_WORLD_LOCAL_SIZE=" + std::string(several ? "2" : "1"), "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
     bool passive = false;
     for (int i = 0; i < (several ? 1000 : 50) && !passive; ++i) {
       passive = command_of(pid).starts_with("gossamer train") && environment_of(pid)["OMP_WAIT_POLICY"] == "passive";

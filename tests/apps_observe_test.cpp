@@ -9,10 +9,10 @@
 #include <set>
 #include <span>
 
-#include "gossamer/apps/run_folder.h"
-#include "gossamer/apps/tally.h"
-#include "gossamer/apps/tensorboard.h"
-#include "gossamer/apps/trace_merge.h"
+#include "gossamer/apps/report/run_folder.h"
+#include "gossamer/apps/report/tally.h"
+#include "gossamer/apps/report/tensorboard.h"
+#include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/hash.h"
 
@@ -238,7 +238,8 @@ TEST_F(Observe, ATraceThatIsCutShortGivesWhatItHolds) {
 }
 
 TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
-  const Result r = run(with_workers(3, {"train.epochs=6", "run.trace=true", "run.log_exchanges=true", "eval.consensus_every=2", "train.graph=complete"}));
+  const Result r =
+      run(with_workers(3, {"train.epochs=6", "run.trace=true", "run.log_exchanges=true", "eval.consensus_every=2", "train.graph=complete"}));
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   const fs::path at = folder / "runs/t";
   const Json s = summary();
@@ -289,11 +290,13 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
     names.insert(e["name"]);
     if (e["name"] == "thread_name") lanes.insert(e["args"]["name"].get<std::string>());
   }
-  for (const char* wanted : {"step", "forward", "backward", "snapshot", "jump", "transfer", "images/s", "consensus distance"}) EXPECT_TRUE(names.contains(wanted)) << wanted;
+  for (const char* wanted : {"step", "forward", "backward", "snapshot", "jump", "transfer", "images/s", "consensus distance"})
+    EXPECT_TRUE(names.contains(wanted)) << wanted;
   for (const char* wanted : {"train", "gossip", "exchange with 0", "exchange with 1"}) EXPECT_TRUE(lanes.contains(wanted)) << wanted;
 
   auto board = read_events(event_file(at));
-  for (const char* tag : {"loss", "learning_rate", "images_per_s", "consensus_distance", "exchanges_per_gradient"}) EXPECT_GE(board[tag].size(), 4u) << tag;
+  for (const char* tag : {"loss", "learning_rate", "images_per_s", "consensus_distance", "exchanges_per_gradient"})
+    EXPECT_GE(board[tag].size(), 4u) << tag;
   ASSERT_EQ(board["top1"].size(), 1u);
   EXPECT_FLOAT_EQ(board["top1"][0].value, s["top1"].get<float>());
   EXPECT_EQ(board["consensus_distance_exact"].size(), 2u);
@@ -335,17 +338,19 @@ TEST_F(Observe, TheReportDrawsEdgesFaultsAndReturns) {
   const fs::path at = folder / "runs/x";
   std::string log;
   for (int i = 1; i <= 20; ++i)
-    log += Json{{"event", "step"}, {"time", 100.0 + i}, {"rank", i % 2}, {"samples", 10 * i}, {"epoch", 0.1 * i}, {"loss", 2.0 / i}, {"consensus_distance", 0.1}}.dump() + "\n";
+    log += Json{{"event", "step"}, {"time", 100.0 + i}, {"rank", i % 2}, {"samples", 10 * i}, {"epoch", 0.1 * i}, {"loss", 2.0 / i},
+                {"consensus_distance", 0.1}}.dump() + "\n";
   log += Json{{"event", "fault"}, {"time", 105}, {"rank", 0}, {"peer", 1}, {"what", "dead <b>"}}.dump() + "\n";
   log += Json{{"event", "joined"}, {"time", 110}, {"rank", 0}, {"peer", 1}, {"what", "joined"}}.dump() + "\n";
   log += Json{{"event", "refused"}, {"time", 111}, {"rank", 0}, {"what", "10.0.0.9: no token"}}.dump() + "\n";
   write_text(at / "log.jsonl", log);
   write_text(at / "config.toml", "[run]\n");
-  write_text(at / "summary.json", Json{{"top1", 0.5}, {"model", "m"}, {"method", "a2cid2"}, {"workers", 3},
-                                       {"edges", {{{"a", 0}, {"b", 1}, {"rate", 0.5}, {"wanted", 1.0}, {"exchanges_a", 5}, {"exchanges_b", 5}, {"failed", 1},
-                                                   {"staleness_mean", 0.25}, {"staleness_max", 2}, {"distance_mean", 0.1}, {"seconds_mean", 0.002}},
-                                                  {{"a", 1}, {"b", 2}, {"rate", 1.0}, {"wanted", 1.0}, {"exchanges_a", 10}, {"exchanges_b", 10}, {"failed", 0},
-                                                   {"staleness_mean", 0.0}, {"staleness_max", 0}, {"distance_mean", 0.1}, {"seconds_mean", 0.002}}}}}.dump());
+  const Json first{{"a", 0}, {"b", 1}, {"rate", 0.5}, {"wanted", 1.0}, {"exchanges_a", 5}, {"exchanges_b", 5}, {"failed", 1},
+                   {"staleness_mean", 0.25}, {"staleness_max", 2}, {"distance_mean", 0.1}, {"seconds_mean", 0.002}};
+  const Json second{{"a", 1}, {"b", 2}, {"rate", 1.0}, {"wanted", 1.0}, {"exchanges_a", 10}, {"exchanges_b", 10}, {"failed", 0},
+                    {"staleness_mean", 0.0}, {"staleness_max", 0}, {"distance_mean", 0.1}, {"seconds_mean", 0.002}};
+  const Json summary{{"top1", 0.5}, {"model", "m"}, {"method", "a2cid2"}, {"workers", 3}, {"edges", {first, second}}};
+  write_text(at / "summary.json", summary.dump());
   write_report(at);
   const std::string page = read_text(at / "report.html");
   for (const char* wanted : {"training loss", "consensus distance", "Faults and returns", "joined", "dead &lt;b&gt;", "no token", "0 – 1", "1 – 2"})

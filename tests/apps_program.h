@@ -97,7 +97,9 @@ class ProgramTest : public ::testing::Test {
       for (const Json& e : events("start")) pids[e["rank"]] = e["pid"];
       std::map<int, int> steps;
       for (const Json& e : events("step")) ++steps[e["rank"]];
-      if (static_cast<int>(pids.size()) == n && static_cast<int>(steps.size()) == n && std::ranges::all_of(steps, [](auto& s) { return s.second >= 3; })) return pids;
+      if (static_cast<int>(pids.size()) == n && static_cast<int>(steps.size()) == n &&
+          std::ranges::all_of(steps, [](auto& s) { return s.second >= 3; }))
+        return pids;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return {};
@@ -128,8 +130,8 @@ class ProgramTest : public ::testing::Test {
 
   // A training run of seconds; later arguments win.
   static std::vector<std::string> tiny(std::vector<std::string> more) {
-    std::vector<std::string> all{"train", "data.train=s/train", "data.val=s/val", "train.batch=8", "train.epochs=1", "train.threads=1", "train.bn_batches=2",
-                                 "train.device=cpu", "run.name=t", "run.log_every=1"};
+    std::vector<std::string> all{"train", "data.train=s/train", "data.val=s/val", "train.batch=8", "train.epochs=1", "train.threads=1",
+                                 "train.bn_batches=2", "train.device=cpu", "run.name=t", "run.log_every=1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

@@ -1,6 +1,7 @@
-// Rules of the repository: the arrows between folders, file sizes, what libraries may not do.
+// Rules of the repository: the arrows between folders, sizes of files and lines, what libraries may not do.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -70,6 +71,14 @@ TEST(Rules, NoSourceFileIsLongerThanFourHundredLines) {
     if (!is_test(f)) EXPECT_LE(f.lines.size(), 400u) << f.path;
 }
 
+TEST(Rules, NoLineIsLongerThanAHundredAndFiftyCharacters) {
+  const auto characters = [](const std::string& line) {      // of UTF-8: bytes that continue one don't count
+    return std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  };
+  for (const SourceFile& f : sources())
+    for (std::size_t i = 0; i < f.lines.size(); ++i) EXPECT_LE(characters(f.lines[i]), 150) << f.path.string() << ":" << i + 1;
+}
+
 TEST(Rules, EveryFileBeginsBySayingWhatItIs) {
   for (const SourceFile& f : sources()) {
     ASSERT_FALSE(f.lines.empty()) << f.path;
@@ -78,12 +87,14 @@ TEST(Rules, EveryFileBeginsBySayingWhatItIs) {
 }
 
 TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
-  const std::regex forbidden(R"((^|[^\w.>:])(std::|::)?(printf|fprintf|puts|putchar|perror|exit|_exit|quick_exit|abort|assert)\s*\(|std::(cout|cerr|clog)\b)");
+  const std::regex forbidden(
+      R"((^|[^\w.>:])(std::|::)?(printf|fprintf|puts|putchar|perror|exit|_exit|quick_exit|abort|assert)\s*\(|std::(cout|cerr|clog)\b)");
   const std::regex environment(R"(\b(getenv|setenv|putenv)\s*\()");
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.folder() == "apps") continue;
     for (const std::string& line : f.lines) {
-      const bool in_fork = f.path == "dist/group/injector.cpp" && line.find("_exit(0)") != std::string::npos;      // the end of the child that wakes a stopped worker
+      // The end of the child that wakes a stopped worker.
+      const bool in_fork = f.path == "dist/group/injector.cpp" && line.find("_exit(0)") != std::string::npos;
       EXPECT_TRUE(in_fork || !std::regex_search(code_of(line), forbidden)) << f.path << ": " << line;
       if (f.path != "dist/launch/launch.cpp") EXPECT_FALSE(std::regex_search(code_of(line), environment)) << f.path << ": " << line;
     }
@@ -93,9 +104,10 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
 TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|nvjpeg|jpeglib|turbojpeg|png|toml|CLI|fmt|nlohmann|stb))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only when nvcc compiles.
-  const std::set<std::string> internal{"dist/link/asio_link.h", "dist/link/asio_link_impl.h", "dist/link/connection.h", "dist/link/dial.h", "dist/link/door.h",
-                                       "dist/group/gloo_context.h", "dist/gpu/nccl_library.h", "dist/link/rendezvous.h", "core/cpu/onednn_calls.h", "core/ops/kernel.h", "core/cuda/cuda_check.h", "core/cuda/cudnn_api.h", "data/codec/jpeg_library.h",
-                                       "data/codec/nvjpeg_decoder.h"};
+  const std::set<std::string> internal{"dist/link/asio_link.h", "dist/link/asio_link_impl.h", "dist/link/connection.h", "dist/link/dial.h",
+                                       "dist/link/door.h", "dist/group/gloo_context.h", "dist/gpu/nccl_library.h", "dist/link/rendezvous.h",
+                                       "core/cpu/onednn_calls.h", "core/ops/kernel.h", "core/cuda/cuda_check.h", "core/cuda/cudnn_api.h",
+                                       "data/codec/jpeg_library.h", "data/codec/nvjpeg_decoder.h"};
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
     for (const std::string& line : f.lines) EXPECT_FALSE(std::regex_search(line, vendor)) << f.path << ": " << line;

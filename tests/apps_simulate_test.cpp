@@ -45,8 +45,8 @@ TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
 }
 
 TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
-  const Json r = json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control", "--control-fractions", ".5", "--curvature", "0",
-                       "--heterogeneity", "0", "--dims", "64", "--learning-rate", ".1", "--seeds", "2"});
+  const Json r = json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control", "--control-fractions", ".5", "--curvature",
+                       "0", "--heterogeneity", "0", "--dims", "64", "--learning-rate", ".1", "--seeds", "2"});
   const Json& control = r["control"];
   EXPECT_EQ(control["steps"], 491);                                       // 500 steps, ten of them measured, the last of which has a target already
   EXPECT_NEAR(control["kept"].get<double>(), 1, .2);

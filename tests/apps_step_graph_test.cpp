@@ -6,14 +6,16 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "gossamer/apps/devices.h"
-#include "gossamer/apps/gradient_step.h"
+#include "dist_workers.h"
+#include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/gradient_step.h"
 #include "gossamer/core/fused_update.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
+#include "use_backend.h"
 
 namespace gossamer::apps {
 namespace {
@@ -36,13 +38,22 @@ std::vector<i64> read(const std::vector<Tensor>& counters) {
 // Counters move when it is recorded, as the host's code runs then, and not when it is launched.
 struct FakeGraphs {
   nn::Module& net;
+  FlatParams& params;
+  LossSum* losses = nullptr;           // given: all of the host's code runs, as it does, and what it computes is undone
   int recorded = 0, launched = 0;
-  std::string fails;
+  std::string fails{};
   Recorder recorder() {
     return [this](const Work& work) -> std::unique_ptr<Recording> {
       if (!fails.empty()) fail<DeviceError>(fails);
       ++recorded;
-      for (const Tensor& c : counters_of(net)) ++*c.as<i64>();
+      if (losses) {
+        const Tensor before = params.buffers().clone();
+        work();
+        Tensor(params.buffers()).copy_from(before);
+        (void)losses->take();
+      } else {
+        for (const Tensor& c : counters_of(net)) ++*c.as<i64>();
+      }
       struct Fake final : Recording {
         FakeGraphs& all;
         const Work work;
@@ -51,7 +62,7 @@ struct FakeGraphs {
           ++all.launched;
           const auto counters = counters_of(all.net);
           const std::vector<i64> before = read(counters);
-          work();
+          (void)all.params.record_ready(work);         // nobody is called
           for (std::size_t i = 0; i < before.size(); ++i) *counters[i].as<i64>() = before[i];
         }
       };
@@ -77,13 +88,20 @@ Config config_with(double mixup, double cutmix) {
   return c;
 }
 
+// passes: an optimizer as on a GPU.
+std::unique_ptr<Optimizer> sgd_for(FlatParams& params, bool passes) {
+  const UseBackend use(passes ? "passes" : backend(Device::cpu()).name());
+  return nn::make_optimizer("sgd", params, {.weight_decay = 1e-3});
+}
+
 // The loop: all of it but methods and files.
 struct Training {
   Training(const Config& c, StepGraph::Mode mode, bool fixed)
       : config(c), net(models::make(c.model.name, {.classes = 4, .seed = 3})), params(net->parameters(), net->buffers(), {.frozen = true}),
-        sgd(params, {.momentum = .9f, .weight_decay = 1e-3f, .form = fixed ? nn::UpdateForm::pass : nn::UpdateForm::loops}), prepare(pictures(c)),
-        graphs{*net, 0, 0, ""},
-        gradient({.net = *net, .params = params, .prepare = prepare, .loss_of = TrainingLoss(c, 1), .before_backward = {}},
+        sgd(sgd_for(params, fixed)), prepare(pictures(c)),
+        graphs{*net, params},
+        gradient({.net = *net, .params = params, .prepare = prepare, .loss_of = TrainingLoss(c, 1),
+                  .before_backward = [this] { if (before_backward) before_backward(); }},
                  {.mode = mode, .record = graphs.recorder(), .counters = {}, .log = [this](const std::string& line) { said.push_back(line); }},
                  fixed) {
     net->train();
@@ -91,21 +109,22 @@ struct Training {
   double step(i64 k, i64 rows = 6, int side = 16) {
     gradient.compute(batch_of(rows, side, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
     const double loss = gradient.losses().take();
-    sgd.step(0.05f / static_cast<float>(1 + k));                 // another learning rate each time
+    sgd->step(0.05f / static_cast<float>(1 + k));                // another learning rate each time
     gradient.step_ends();
     return loss;
   }
   std::vector<Tensor> state() {
-    std::vector<Tensor> out{params.values(), params.buffers(), sgd.state()[0].tensor};
+    std::vector<Tensor> out{params.values(), params.buffers(), sgd->state()[0].tensor};
     for (const Tensor& c : counters_of(*net)) out.push_back(c);
     return out;
   }
   Config config;
   std::unique_ptr<nn::Module> net;
   FlatParams params;
-  nn::Sgd sgd;
+  std::unique_ptr<Optimizer> sgd;
   Pictures prepare;
   FakeGraphs graphs;
+  std::function<void()> before_backward;
   std::vector<std::string> said;
   GradientStep gradient;
 };
@@ -167,7 +186,7 @@ TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
   for (i64 k = 0; k < 6; ++k) {
     sum += each.step(k);
     seldom.gradient.compute(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
-    seldom.sgd.step(0.05f / static_cast<float>(1 + k));
+    seldom.sgd->step(0.05f / static_cast<float>(1 + k));
   }
   EXPECT_NEAR(seldom.gradient.losses().take(), sum, 1e-5 * sum);
   EXPECT_EQ(seldom.gradient.losses().take(), 0) << "they count once";
@@ -194,7 +213,7 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
       EXPECT_THAT(e.what(), HasSubstr("the work waits for the device"));
     }
   }
-  // Known before the first step: masks of dropout, and methods that work while backward runs.
+  // Known before the first step: masks of dropout.
   nn::Sequential net;
   net.push(nn::Linear(12, 4)).push(nn::Dropout(0.5f));
   FlatParams params(net.parameters(), net.buffers());
@@ -205,12 +224,78 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   };
   EXPECT_THROW(made(StepGraph::Mode::on), ConfigError);
   EXPECT_NO_THROW(made(StepGraph::Mode::automatic));
-  Training watched(config_with(0, 0), StepGraph::Mode::off, true);
-  watched.params.on_ready(watched.params.buckets(1 << 16), [](std::size_t) {});
-  const TrainingLoss loss_of(config_with(0, 0), 0);
-  EXPECT_THROW(GradientStep({.net = *watched.net, .params = watched.params, .prepare = prepare, .loss_of = loss_of, .before_backward = {}},
-                            {.mode = StepGraph::Mode::on, .record = {}, .counters = {}, .log = {}}),
-               ConfigError);
+}
+
+// Marks are part of the recording; that a bucket is ready is said after each launch, in the recorded order, if it was asked for.
+TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
+  Training run(config_with(0, 0), StepGraph::Mode::on, true), plain(config_with(0, 0), StepGraph::Mode::off, false);
+  run.graphs.losses = &run.gradient.losses();
+  std::vector<std::pair<char, std::size_t>> calls;
+  const std::vector<FlatRange> buckets = run.params.buckets(1 << 16);
+  ASSERT_GT(buckets.size(), 2u);
+  run.params.on_ready(buckets, [&](std::size_t b) { calls.emplace_back('r', b); }, [&](std::size_t b) { calls.emplace_back('m', b); });
+  bool asked = true;
+  run.before_backward = [&] { if (asked) run.params.arm_ready(); };
+  std::vector<std::size_t> order;                      // of a step as it stands
+  for (i64 k = 0; k < 9; ++k) {
+    calls.clear();
+    asked = k != 2 && k != 6;
+    const bool small = k == 7, recording = k == 3;
+    ASSERT_EQ(run.step(k, small ? 4 : 6), plain.step(k, small ? 4 : 6)) << k;
+    const bool launched = k >= 3 && !small;
+    std::vector<std::pair<char, std::size_t>> want;
+    if (k == 0) {
+      for (const auto& [what, bucket] : calls)
+        if (what == 'r') order.push_back(bucket);
+      ASSERT_EQ(order.size(), buckets.size());
+    }
+    if (!launched && asked)
+      for (const std::size_t b : order) want.insert(want.end(), {{'m', b}, {'r', b}});
+    if (launched && recording)
+      for (const std::size_t b : order) want.emplace_back('m', b);      // in the capture
+    if (launched) {
+      for (const std::size_t b : order) want.emplace_back('m', b);      // the fake's device
+      if (asked)
+        for (const std::size_t b : order) want.emplace_back('r', b);
+    }
+    EXPECT_EQ(calls, want) << "step " << k;
+  }
+  EXPECT_EQ(run.graphs.recorded, 1);
+  EXPECT_EQ(run.graphs.launched, 5);
+  expect_same(run, plain);
+}
+
+// The whole step of two workers whose gradients are summed under backward, launched and not, with a smaller batch on the way.
+TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInStepsAsTheyStand) {
+  const auto train = [](StepGraph::Mode mode, bool overlap) {
+    std::vector<std::vector<float>> x(2);
+    std::vector<std::unique_ptr<Training>> runs;
+    for (int rank = 0; rank < 2; ++rank) runs.push_back(std::make_unique<Training>(config_with(0, 0), mode, mode == StepGraph::Mode::on));
+    dist::LocalCluster cluster(2);
+    dist::on_workers(cluster, 2, [&](int rank, dist::Group& group) {
+      Training& run = *runs[static_cast<std::size_t>(rank)];
+      run.graphs.losses = &run.gradient.losses();
+      dist::MethodOptions options;
+      options.overlap = overlap;
+      options.bucket_bytes = 1 << 16;
+      options.clip_norm = .5;
+      const auto method = dist::make_method("allreduce", run.params, *run.sgd, group, dist::make_graph("ring", 2), options);
+      run.before_backward = [&] { method->prepare(.05); };
+      for (i64 k = 0; k < 9; ++k) {
+        run.gradient.compute(batch_of(k == 6 ? 4 : 6, 16, static_cast<std::uint64_t>(100 * rank + k)), {0, 0, k});
+        (void)run.gradient.losses().take();
+        method->step(.05);
+        run.gradient.step_ends();
+      }
+      EXPECT_EQ(run.graphs.launched, mode == StepGraph::Mode::on ? 5 : 0);
+      x[static_cast<std::size_t>(rank)].assign(run.params.values().span<float>().begin(), run.params.values().span<float>().end());
+    });
+    EXPECT_EQ(x[0], x[1]);
+    return x[0];
+  };
+  const std::vector<float> after = train(StepGraph::Mode::off, false);
+  EXPECT_EQ(train(StepGraph::Mode::off, true), after);
+  EXPECT_EQ(train(StepGraph::Mode::on, true), after);
 }
 
 // The update is one launch whose numbers are in device memory: a recording of it takes what was written there last.

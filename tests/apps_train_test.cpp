@@ -1,5 +1,6 @@
 // Training from end to end with the real program: files, exact resume, interruption, several workers.
 #include "apps_program.h"
+#include "free_port.h"
 
 #include <cstring>
 #include <gmock/gmock.h>
@@ -61,7 +62,8 @@ TEST_F(Train, OneWorkerWritesEverythingItPromises) {
   const Result e = run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--json"});
   ASSERT_EQ(e.code, 0) << e.err;
   EXPECT_NEAR(Json::parse(e.out)["top1"].get<double>(), s["top1"].get<double>(), 1e-9);
-  const Result c = run({"classify", "runs/t/model.safetensors", (shapes() / "val").string() + "/" + std::string(*data::shape_classes().begin()) + "/none.jpg"});
+  const Result c =
+      run({"classify", "runs/t/model.safetensors", (shapes() / "val").string() + "/" + std::string(*data::shape_classes().begin()) + "/none.jpg"});
   EXPECT_EQ(c.code, 3) << c.err;
 }
 
@@ -82,6 +84,11 @@ TEST_F(Train, WhatNeedsAGpuSaysSo) {
   const Result on = run(tiny({"train.cuda_graph=on"}));
   EXPECT_EQ(on.code, 2);
   EXPECT_THAT(on.err, HasSubstr("train.cuda_graph=on is for a GPU"));
+  const Result tf32 = run(tiny({"train.tf32=true"})), half = run(tiny({"train.tf32=true", "train.dtype=bf16"}));
+  EXPECT_EQ(tf32.code, 2);
+  EXPECT_THAT(tf32.err, HasSubstr("train.tf32=true is for a GPU"));
+  EXPECT_EQ(half.code, 2);
+  EXPECT_THAT(half.err, HasSubstr("train.tf32 = true; it must be false unless train.dtype=f32"));
   if (cuda::device_count() > 0) GTEST_SKIP() << "this machine has a GPU";
   const Result cuda = run(tiny({"train.device=cuda"}));
   EXPECT_EQ(cuda.code, 4);
@@ -106,7 +113,8 @@ TEST_F(Train, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
   for (const auto& [dtype, label] : {std::pair{"f32", "epoch-0000.75"}, {"f32", "epoch-0001.50"}, {"f16", "epoch-0001.50"}}) {
     if (label == std::string("epoch-0000.75") || dtype == std::string("f16")) {
       fs::remove_all(folder / "runs/whole");
-      ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9", "run.name=whole", std::string("train.dtype=") + dtype})).code, 0);
+      ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9", "run.name=whole", std::string("train.dtype=") + dtype})).code,
+                0);
     }
     const std::string name = std::string("from-") + dtype + label;
     const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume", std::string("runs/whole/checkpoints/") + label});
@@ -207,7 +215,8 @@ TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {
 TEST_F(Train, AllReduceResumesWithOneModelEvenIfTheWorkersWereCaughtAStepApart) {
   ASSERT_EQ(run(with_workers(2, tiny({"train.method=allreduce", "run.checkpoint_every=0.5"}))).code, 0);
   const fs::path checkpoints = folder / "runs/t/checkpoints";
-  fs::copy_file(checkpoints / "epoch-0000.50/rank-1.safetensors", checkpoints / "epoch-0001.00/rank-1.safetensors", fs::copy_options::overwrite_existing);
+  fs::copy_file(checkpoints / "epoch-0000.50/rank-1.safetensors", checkpoints / "epoch-0001.00/rank-1.safetensors",
+                fs::copy_options::overwrite_existing);
   const Result r = run(with_workers(2, {"train", "train.epochs=2", "--resume", "runs/t"}));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_LT(summary()["consensus_distance"].get<double>(), 1e-5);
@@ -223,7 +232,8 @@ TEST_F(Train, ResumingWithAnotherNumberOfWorkersStartsFromTheMean) {
 
 TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
   // What torchrun sets. Both ranks by hand, the second as a child of this test.
-  const std::vector<std::string> common{"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(20000 + getpid() % 9000)};
+  const std::vector<std::string> common{"WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                                        "MASTER_PORT=" + std::to_string(gossamer::testing::free_port())};
   auto first = common, second = common;
   first.insert(first.end(), {"RANK=0", "LOCAL_RANK=0"});
   second.insert(second.end(), {"RANK=1", "LOCAL_RANK=1"});

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "gossamer/apps/training_loss.h"
+#include "gossamer/apps/train/training_loss.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/mix.h"
@@ -50,7 +50,8 @@ Wanted by_hand(const Tensor& images, const std::vector<std::int32_t>& labels, co
     double sum = 0;
     for (const double v : z) sum += std::exp(v);
     for (std::size_t k = 0; k < 4; ++k) {
-      q[k] = smoothing / 4 + (1 - smoothing) * (plan.own * (labels[n] == static_cast<int>(k)) + (1 - plan.own) * (labels[before] == static_cast<int>(k)));
+      q[k] = smoothing / 4 +
+             (1 - smoothing) * (plan.own * (labels[n] == static_cast<int>(k)) + (1 - plan.own) * (labels[before] == static_cast<int>(k)));
       out.loss -= q[k] * (z[k] - std::log(sum)) / 5;
       for (std::size_t i = 0; i < 12; ++i) out.gradient[i * 4 + k] += pixel[i] * (std::exp(z[k]) / sum - q[k]) / 5;
     }
@@ -60,7 +61,8 @@ Wanted by_hand(const Tensor& images, const std::vector<std::int32_t>& labels, co
 
 TEST(TrainingLoss, IsCrossEntropyWithMixedAndSmoothedTargets) {
   const std::vector<std::int32_t> labels{0, 3, 1, 1, 2};
-  for (const auto& [mixup, cutmix, smoothing] : {std::tuple{0.0, 0.0, 0.1}, std::tuple{0.4, 0.0, 0.0}, std::tuple{0.0, 1.0, 0.1}, std::tuple{0.4, 1.0, 0.1}}) {
+  for (const auto& [mixup, cutmix, smoothing] :
+       {std::tuple{0.0, 0.0, 0.1}, std::tuple{0.4, 0.0, 0.0}, std::tuple{0.0, 1.0, 0.1}, std::tuple{0.4, 1.0, 0.1}}) {
     Config c;
     c.train.mixup = mixup;
     c.train.cutmix = cutmix;

@@ -78,7 +78,8 @@ class Parity : public testing::TestWithParam<DType> {
   void TearDown() override { set_compute_threads(threads_); }
   int threads_ = compute_threads();
 };
-INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16, DType::f16), [](const auto& type) { return std::string(name_of(type.param)); });
+INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16, DType::f16),
+                         [](const auto& type) { return std::string(name_of(type.param)); });
 
 TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
   for (const auto& g : {geometry(3, 8, 8, 16, 16, 3, 3, 1, 1), geometry(2, 16, 16, 32, 32, 3, 3, 1, 1), geometry(5, 8, 8, 64, 64, 3, 3, 1, 1),
@@ -109,9 +110,9 @@ TEST_P(Parity, StemPointwiseAndOddConvolutions) {
 }
 
 TEST_P(Parity, DilatedAndGroupedConvolutions) {
-  for (const auto& g : {geometry(2, 9, 9, 16, 16, 3, 3, 1, 2, 2), geometry(1, 12, 12, 8, 4, 3, 3, 2, 3, 3), geometry(2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 2),
-                        geometry(2, 8, 8, 64, 64, 3, 3, 1, 1, 1, 4), geometry(1, 7, 7, 24, 24, 3, 3, 1, 1, 1, 24),
-                        geometry(2, 6, 6, 6, 9, 3, 3, 2, 1, 1, 3)})
+  for (const auto& g :
+       {geometry(2, 9, 9, 16, 16, 3, 3, 1, 2, 2), geometry(1, 12, 12, 8, 4, 3, 3, 2, 3, 3), geometry(2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 2),
+        geometry(2, 8, 8, 64, 64, 3, 3, 1, 1, 1, 4), geometry(1, 7, 7, 24, 24, 3, 3, 1, 1, 1, 24), geometry(2, 6, 6, 6, 9, 3, 3, 2, 1, 1, 3)})
     compare_convolutions(g, GetParam());
 }
 
@@ -175,7 +176,8 @@ TEST_P(Parity, BatchNormOfManyWidths) {
 TEST_P(Parity, BatchNormOnSeveralThreads) {
   for (const int threads : {2, 3}) {
     set_compute_threads(threads);
-    for (const auto& shape : {Shape{16, 16, 17, 16}, Shape{8, 16, 16, 72}, Shape{11, 25, 25, 32}}) compare_batch_norms(shape, GetParam(), true, true, 0);
+    for (const auto& shape : {Shape{16, 16, 17, 16}, Shape{8, 16, 16, 72}, Shape{11, 25, 25, 32}})
+      compare_batch_norms(shape, GetParam(), true, true, 0);
   }
 }
 

@@ -10,12 +10,13 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch/launch.h"
 #include "gossamer/dist/group/process_group.h"
+#include "gossamer/dist/launch/launch.h"
+#include "free_port.h"
 
 namespace gossamer::dist::testing {
 
-int free_port();
+using gossamer::testing::free_port;
 int listener(int* port);  // a socket that listens on the loopback
 JoinOptions quick();  // 20 s to meet, 10 s for a collective
 LaunchInfo place(int rank, int size, int port);

@@ -32,28 +32,9 @@ RegisterRole::RegisterRole(const char* name, Role role) { roles()[name] = role; 
 
 double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof a;
-  EXPECT_EQ(bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-  EXPECT_EQ(getsockname(s, reinterpret_cast<sockaddr*>(&a), &length), 0);
-  close(s);
-  return ntohs(a.sin_port);
-}
-
 int listener(int* port) {
-  const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof a;
-  EXPECT_EQ(bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
+  const int s = gossamer::testing::bound_socket(port);
   EXPECT_EQ(listen(s, 64), 0);
-  EXPECT_EQ(getsockname(s, reinterpret_cast<sockaddr*>(&a), &length), 0);
-  *port = ntohs(a.sin_port);
   return s;
 }
 

@@ -227,7 +227,8 @@ class TwoHosts {
          run("link add " + cards + "a netns " + names[0] + " type veth peer name " + cards + "b netns " + names[1]);
     for (int i = 0; ok && i < 2; ++i) {
       const std::string in = "-n " + names[static_cast<std::size_t>(i)] + " ", card = cards + (i == 0 ? "a" : "b");
-      ok = run(in + "addr add 10.77.0." + std::to_string(i + 1) + "/24 dev " + card) && run(in + "link set " + card + " up") && run(in + "link set lo up");
+      ok = run(in + "addr add 10.77.0." + std::to_string(i + 1) + "/24 dev " + card) && run(in + "link set " + card + " up") &&
+           run(in + "link set lo up");
     }
     card_ = cards + "a";
   }
@@ -264,7 +265,8 @@ TEST(Heal, ACutBetweenTwoHostsLosesNobody) {
   const double healed = now_s();
   for (int r = 0; r < 4; ++r) {
     const std::string told = until_all_here(*workers[static_cast<std::size_t>(r)]);
-    EXPECT_TRUE(told == (r < 2 ? "joined 2, joined 3" : "joined 0, joined 1") || told == (r < 2 ? "joined 3, joined 2" : "joined 1, joined 0")) << told;
+    EXPECT_TRUE(told == (r < 2 ? "joined 2, joined 3" : "joined 0, joined 1") || told == (r < 2 ? "joined 3, joined 2" : "joined 1, joined 0"))
+        << told;
   }
   std::printf("    all four are connected again %.1f s after the cable was mended\n", now_s() - healed);
   for (auto& w : workers) EXPECT_EQ(w->line(60), "sum 4 6");

@@ -91,13 +91,8 @@ TEST(Join, AMissingWorkerZeroIsNamed) {
 }
 
 TEST(Join, ABusyPortIsExplained) {
-  const int port = free_port(), s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_port = htons(static_cast<std::uint16_t>(port));
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(s, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
-  ASSERT_EQ(listen(s, 1), 0);
+  int port = 0;
+  const int s = listener(&port);
   const std::string e = error_of([&] { (void)join(place(0, 2, port), quick()); });
   EXPECT_NE(e.find("cannot listen on 127.0.0.1:" + std::to_string(port)), std::string::npos) << e;
   close(s);

@@ -286,7 +286,8 @@ TEST_F(TokenFile, MustBeThereAndNotEmpty) {
 }
 
 TEST(Launch, ADerivedTokenIsMarked) {
-  EXPECT_TRUE(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "a,b"}}).derived_token);
+  EXPECT_TRUE(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "a,b"}})
+                  .derived_token);
   EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_TOKEN", "t"}}).derived_token);
 }
 
@@ -315,8 +316,9 @@ TEST(Launch, RejoiningWorkersKnowWhomToAsk) {
   EXPECT_EQ(i.seeds, (std::vector<std::string>{"127.0.0.1:1001", "127.0.0.1:1002"}));
   EXPECT_EQ(worker_name(i, 2), "2 (b)");
   EXPECT_EQ(worker_name(LaunchInfo{}, 2), "2");
-  EXPECT_NE(refusal({{"GOSSAMER_RANK", "1"}, {"GOSSAMER_WORLD", "3"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_SEEDS", "nohost"}}).find("GOSSAMER_SEEDS"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal({{"GOSSAMER_RANK", "1"}, {"GOSSAMER_WORLD", "3"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_SEEDS", "nohost"}}).find("GOSSAMER_SEEDS"),
+      std::string::npos);
 }
 
 TEST(Launch, FirstHostOfANodeList) {

@@ -59,7 +59,8 @@ TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceO
   ASSERT_EQ(layers.size(), 53u);
   std::map<std::string, std::string> seen;       // problem -> first layer with it
   std::size_t searches = 0;
-  std::printf("cuDNN %s, H200, batch 256, %s: first plan with cluster knobs, and its place in cuDNN's list\n", library_version().c_str(), name_of(GetParam()));
+  std::printf("cuDNN %s, H200, batch 256, %s: first plan with cluster knobs, and its place in cuDNN's list\n", library_version().c_str(),
+              name_of(GetParam()));
   for (const Layer& layer : layers) {
     for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
       if (op == ConvOp::backward_data && layer.name == "stem") continue;      // nobody wants the gradient of the pictures
@@ -106,6 +107,19 @@ TEST_F(Planning, F32PlansKeepTheirDigitsUnlessTf32IsAllowed) {
   const auto fast = planner.plans(problem);
   ASSERT_FALSE(fast.empty());
   EXPECT_TRUE(fast[0].tensor_cores()) << fast[0].describe();
+}
+
+// cuDNN's first list may hold nothing but kernels that round products.
+TEST_F(Planning, EveryConvolutionOfResNet50HasAnExactF32Plan) {
+  const Planner planner = Planner::for_properties(h200_properties());
+  for (const i64 batch : {4, 256})
+    for (const Layer& layer : resnet50(batch, DType::f32))
+      for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
+        if (op == ConvOp::backward_data && layer.name == "stem") continue;
+        ConvProblem problem = layer.problem;
+        problem.op = op;
+        EXPECT_FALSE(planner.plans(problem).empty()) << layer.name << ", " << problem.key();
+      }
 }
 
 TEST_F(Planning, SaysWhatItWasAskedWhenCuDnnRefuses) {

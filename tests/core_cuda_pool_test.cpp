@@ -105,7 +105,8 @@ TEST(CachingPool, CutsSegmentsAndJoinsThePiecesAgain) {
   std::vector<void*> pieces;
   for (int i = 0; i < 8; ++i) pieces.push_back(pool.take(4 * kMiB, A));
   EXPECT_EQ(system.calls, 1u) << "eight times 4 MiB are one segment of 32";
-  for (std::size_t i = 1; i < pieces.size(); ++i) EXPECT_EQ(static_cast<char*>(pieces[i]) - static_cast<char*>(pieces[i - 1]), std::ptrdiff_t(4 * kMiB));
+  for (std::size_t i = 1; i < pieces.size(); ++i)
+    EXPECT_EQ(static_cast<char*>(pieces[i]) - static_cast<char*>(pieces[i - 1]), std::ptrdiff_t(4 * kMiB));
   for (const int i : {1, 3, 2, 0, 7, 5, 6, 4}) pool.give(pieces[static_cast<std::size_t>(i)]);
   EXPECT_EQ(pool.largest_free(), 32 * kMiB);
   EXPECT_EQ(pool.stats().cached, 32 * kMiB);
@@ -137,6 +138,20 @@ TEST(CachingPool, GivesItsCacheBackBeforeItSaysThatThereIsNoMemory) {
   EXPECT_EQ(pool.take(20 * kMiB, A), nullptr);
   EXPECT_EQ(pool.stats().in_use, 90 * kMiB);
   pool.give(b);
+}
+
+// A recorded graph knows the addresses of what its work has freed again: nobody else may get that memory while the graph lives.
+TEST(CachingPool, OfAGraphGivesNothingBackBeforeItsEnd) {
+  FakeSystem system;
+  {
+    CachingPool pool(system, CachingPool::Cache::kept);
+    system.limit = 100 * kMiB;
+    pool.give(pool.take(40 * kMiB, A));
+    EXPECT_EQ(pool.take(80 * kMiB, A), nullptr);
+    pool.release();
+    EXPECT_EQ(system.segments.size(), 1u);
+  }
+  EXPECT_TRUE(system.segments.empty());
 }
 
 TEST(CachingPool, AsksForNothingInASteadyState) {

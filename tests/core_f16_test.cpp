@@ -30,7 +30,9 @@ TEST(F16, EveryPatternIsTheNumberItsFieldsSay) {
       ASSERT_EQ(f16(got).bits, bits | 0x200) << "a quiet NaN with the same digits";
       continue;
     }
-    const double size = exponent == 31 ? std::numeric_limits<double>::infinity() : exponent ? std::ldexp(1024 + digits, exponent - 25) : std::ldexp(digits, -24);
+    const double size = exponent == 31 ? std::numeric_limits<double>::infinity()
+                        : exponent     ? std::ldexp(1024 + digits, exponent - 25)
+                                       : std::ldexp(digits, -24);
     ASSERT_EQ(static_cast<double>(got), sign ? -size : size) << bits;
     ASSERT_EQ(f16(got).bits, bits);
   }

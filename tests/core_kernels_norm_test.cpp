@@ -233,7 +233,8 @@ TEST(FusedNormBack, IsTheSlopeOfTheForwardPass) {
     fused::norm_statistics(two.x, two.gamma, two.beta, Norm::kEps, {}, two.factors);
     fused::norm_apply(one.x, one.factors, {.second = &two.x, .second_factors = &two.factors, .relu = true}, y);
     double sum = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(y.numel()); ++i) sum += static_cast<double>(y.span<float>()[i]) * static_cast<double>(w.span<float>()[i]);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(y.numel()); ++i)
+      sum += static_cast<double>(y.span<float>()[i]) * static_cast<double>(w.span<float>()[i]);
     return sum;
   };
   loss();

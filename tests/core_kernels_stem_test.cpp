@@ -4,6 +4,8 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/stem_conv.h"
+#include "use_backend.h"
 #include "kernel_helpers.h"
 
 namespace gossamer {
@@ -39,6 +41,25 @@ TEST(Stem, OnPairsOfPixelsIsTheSameConvolution) {
       Tensor whole = Tensor::empty({n, half + 1, wide / 2 + 1, k}, type);
       backend("reference").conv({n, half, wide / 2, 16, k, 4, 4, half + 1, wide / 2 + 1, 1, 2, 1, 1}, pairs, filters, whole);
       expect_same_bits(corner(whole, half, wide / 2), want, name_of(type));      // sums in double of the same products
+    }
+}
+
+TEST(Stem, OfImagesThatLieInPairsIsConv2dOfTheImagesWithItsGradient) {
+  for (const char* engine : {"reference", "passes"})
+    for (const DType type : {DType::f32, DType::bf16}) {
+      const UseBackend use(engine);
+      const Tensor x = normal({2, 12, 14, 3}, 1, type), dy = normal({2, 6, 7, 5}, 3, type);
+      Tensor pairs = Tensor::empty({2, 6, 7, fused::kStemChannels}, type);
+      fused::stem_input(x, pairs);
+      Tensor w = normal({5, 7, 7, 3}, 2, type).requires_grad(), v = w.detach().clone().requires_grad();
+      const Tensor want = conv2d(x, w, {.stride = 2, .padding = 3}), got = conv2d_of_pairs(pairs, v);
+      expect_close(got, want, rounding(type), rounding(type), engine);
+      for (const Tensor& y : {want, got}) sum(mul(y, dy)).backward();
+      expect_close(v.grad(), w.grad(), rounding(type), 10 * rounding(type), "gradient");
+      // Images need no gradient, and what is no stem is refused.
+      EXPECT_THROW(conv2d_of_pairs(pairs.detach().clone().requires_grad(), w), ShapeError);
+      EXPECT_THROW(conv2d_of_pairs(x, w), ShapeError);
+      EXPECT_THROW(conv2d_of_pairs(pairs, normal({5, 3, 3, 3}, 2, type)), ShapeError);
     }
 }
 
@@ -130,7 +151,8 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
     for (const PoolOptions o : {PoolOptions{.kernel = 3, .stride = 2, .padding = 1}, PoolOptions{.kernel = 2, .stride = 2, .padding = 0},
                                 PoolOptions{.kernel = 3, .stride = 1, .padding = 1}, PoolOptions{.kernel = 3, .stride = 3, .padding = 0}})
       for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-        const PoolGeometry p{s[0], s[1], s[2], s[3], (s[1] + 2 * o.padding - o.kernel) / o.stride + 1, (s[2] + 2 * o.padding - o.kernel) / o.stride + 1, o.kernel, o.stride, o.padding};
+        const i64 height = (s[1] + 2 * o.padding - o.kernel) / o.stride + 1, width = (s[2] + 2 * o.padding - o.kernel) / o.stride + 1;
+        const PoolGeometry p{s[0], s[1], s[2], s[3], height, width, o.kernel, o.stride, o.padding};
         SCOPED_TRACE(::testing::Message() << s << " kernel " << o.kernel << " stride " << o.stride << " " << type);
         Tensor x = normal(s, 1, type);
         for (i64 i = 0; i < x.numel(); i += 5)                  // ties: the first one counts
@@ -155,7 +177,8 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
           expect_close(dx, leaf.grad(), rounding(type), 1e-6, "dx");
         }
       }
-  Tensor big = Tensor::full({1, 4, 4, 8}, -std::numeric_limits<float>::infinity()), y = Tensor::empty({1, 2, 2, 8}), taken = Tensor::empty({1, 2, 2, 8}, DType::u8);
+  Tensor big = Tensor::full({1, 4, 4, 8}, -std::numeric_limits<float>::infinity()), y = Tensor::empty({1, 2, 2, 8}),
+         taken = Tensor::empty({1, 2, 2, 8}, DType::u8);
   fused::max_pool({1, 4, 4, 8, 2, 2, 3, 2, 1}, big, y, taken);
   EXPECT_EQ(taken.span<std::uint8_t>()[0], 4);                  // the first tap inside, as the op
   EXPECT_EQ(taken.span<std::uint8_t>()[31], 0);

@@ -46,11 +46,13 @@ void late_jump(Model& m, bool with_twin) {
 }
 
 TEST(UpdatePass, IsMixStepAndLateJumpBitForBit) {
-  for (const FlatOptions o : {FlatOptions{DType::f32, false}, FlatOptions{DType::f32, true}, FlatOptions{DType::bf16, true}, FlatOptions{DType::f16, true}})
+  for (const FlatOptions o :
+       {FlatOptions{DType::f32, false}, FlatOptions{DType::f32, true}, FlatOptions{DType::bf16, true}, FlatOptions{DType::f16, true}})
     for (const bool nesterov : {false, true})
       for (const bool with_twin : {false, true})
         for (const bool with_jump : {false, true}) {
-          SCOPED_TRACE(::testing::Message() << o.compute << " frozen " << o.frozen << " nesterov " << nesterov << " twin " << with_twin << " jump " << with_jump);
+          SCOPED_TRACE(::testing::Message() << o.compute << " frozen " << o.frozen << " nesterov " << nesterov << " twin " << with_twin << " jump "
+                                            << with_jump);
           Model one(o), two(o);
           const auto groups = fused::parameter_groups(two.params, 0.02f);
           const Tensor numbers = fused::step_numbers({});
@@ -62,10 +64,12 @@ TEST(UpdatePass, IsMixStepAndLateJumpBitForBit) {
             const float rate = 0.1f / static_cast<float>(k + 1), c = 0.9f - 0.1f * static_cast<float>(k);
             for (Model* m : {&one, &two}) m->give_gradients(100 + k);
             const Twin twin{one.twin, c, 1 - c};
-            sgd_update(one.params, one.momentum, {.learning_rate = rate, .momentum = 0.9f, .weight_decay = 0.02f, .nesterov = nesterov, .grad_scale = 0.25f},
+            sgd_update(one.params, one.momentum,
+                       {.learning_rate = rate, .momentum = 0.9f, .weight_decay = 0.02f, .nesterov = nesterov, .grad_scale = 0.25f},
                        with_twin ? &twin : nullptr);
             if (with_jump) late_jump(one, with_twin);
-            write(numbers, {.learning_rate = rate, .momentum = 0.9f, .grad_scale = 0.25f, .mix_c = c, .mix_s = 1 - c, .jump_x = 0.5f, .jump_twin = 0.7f, .jump = with_jump});
+            write(numbers, {.learning_rate = rate, .momentum = 0.9f, .grad_scale = 0.25f, .mix_c = c, .mix_s = 1 - c, .jump_x = 0.5f,
+                            .jump_twin = 0.7f, .jump = with_jump});
             fused::sgd_pass(buffers, two.momentum, groups, nesterov, numbers);
             expect_equal(one, two);
           }
@@ -117,7 +121,8 @@ TEST_P(UpdatePassIn16Bits, TakesGradientsAndGroupsOfTheirOwn) {
   });
   const Tensor numbers = fused::step_numbers({});
   write(numbers, {.learning_rate = 0.1f, .momentum = 0.9f});
-  const float before = two.b2.span<float>()[5], g = as_f32(rounded).span<float>()[static_cast<std::size_t>(two.b2.as<float>() - two.params.values().as<float>()) + 5],
+  const float before = two.b2.span<float>()[5],
+              g = as_f32(rounded).span<float>()[static_cast<std::size_t>(two.b2.as<float>() - two.params.values().as<float>()) + 5],
               m = two.momentum.span<float>()[static_cast<std::size_t>(two.b2.as<float>() - two.params.values().as<float>()) + 5];
   fused::sgd_pass(buffers, two.momentum, groups, false, numbers);
   sgd_update(one.params, one.momentum, {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.02f});
@@ -156,7 +161,8 @@ TEST(Snapshot, IsWhereTheDriftWouldBe) {
 TEST(Difference, IsOppositeOnBothSidesInEitherFormat) {
   for (const DType wire : {DType::f32, DType::f16}) {
     const i64 n = 64;
-    Tensor x[2] = {normal({n}, 1), normal({n}, 2)}, twin[2] = {normal({n}, 3), normal({n}, 4)}, s[2] = {Tensor::empty({n}, wire), Tensor::empty({n}, wire)};
+    Tensor x[2] = {normal({n}, 1), normal({n}, 2)}, twin[2] = {normal({n}, 3), normal({n}, 4)},
+           s[2] = {Tensor::empty({n}, wire), Tensor::empty({n}, wire)};
     std::vector<double> before;
     for (i64 i = 0; i < n; ++i) before.push_back(static_cast<double>(x[0].as<float>()[i]) + static_cast<double>(x[1].as<float>()[i]));
     for (const int k : {0, 1}) fused::snapshot(x[k], {}, 1, 0, s[k]);

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
+#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/plan_file.h"
 #include "gossamer/core/random.h"
 #include "temp_folder.h"
@@ -37,8 +37,8 @@ TEST_F(PlanFiles, KeepsWhatAnotherProcessWroteMeanwhile) {
 
 TEST_F(PlanFiles, ADamagedOneCountsAsEmpty) {
   const std::string path = file("plans.json");
-  for (const char* text : {"", "{", "[1, 2]", "{\"format\": 2, \"plans\": {\"a\": \"1\"}}", "{\"format\": 1, \"plans\": [\"a\"]}", "{\"format\": 1, \"plans\": {\"a\": 1}}",
-                           "\xff\xfe\x00\x01"}) {
+  for (const char* text : {"", "{", "[1, 2]", "{\"format\": 2, \"plans\": {\"a\": \"1\"}}", "{\"format\": 1, \"plans\": [\"a\"]}",
+                           "{\"format\": 1, \"plans\": {\"a\": 1}}", "\xff\xfe\x00\x01"}) {
     std::ofstream(path, std::ios::trunc) << text;
     PlanFile plans(path);
     EXPECT_EQ(plans.find("a"), "") << text;
@@ -65,7 +65,8 @@ TEST_F(PlanFiles, AFolderThatCannotBeWrittenIsNamed) {
 
 TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
   using namespace cudnn;
-  const ConvGeometry cases[] = {{2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1}, {1, 9, 9, 4, 8, 3, 2, 5, 7, 1, 0, 2, 2}, {3, 5, 5, 6, 4, 1, 1, 3, 3, 2, 0, 1, 1}};
+  const ConvGeometry cases[] = {
+      {2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1}, {1, 9, 9, 4, 8, 3, 2, 5, 7, 1, 0, 2, 2}, {3, 5, 5, 6, 4, 1, 1, 3, 3, 2, 0, 1, 1}};
   for (const ConvGeometry& g : cases) {
     Rng rng(5);
     const auto draw = [&](Shape shape) {

@@ -5,10 +5,10 @@
 
 #include "data_formats.h"
 #include "data_limits.h"
-#include "gossamer/data/hash.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/formats/sources.h"
+#include "gossamer/data/hash.h"
 
 namespace gossamer::data {
 namespace {

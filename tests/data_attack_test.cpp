@@ -38,8 +38,8 @@ std::string attack(std::span<const std::byte> bytes, std::uint64_t seed = 1) {
     }
   };
   survive([&] { probe(bytes, name); });
-  survive([&] { prepare(bytes, {}, name, {.augment = Augment::resized_crop_flip, .size = 64, .resize = 64}, rng, scratch, out.data()); });
-  survive([&] { prepare(bytes, {}, name, {.augment = Augment::none, .size = 64, .resize = 64}, rng, scratch, out.data()); });
+  for (const Augment augment : {Augment::resized_crop_flip, Augment::none})
+    survive([&] { prepare(bytes, {}, name, {.augment = augment, .size = 64, .resize = 64}, rng, scratch, [&] { return out.data(); }); });
   return error;
 }
 
@@ -217,7 +217,7 @@ TEST(Attack, AGiantThatIsWholeIsReadInLittleMemory) {
   Scratch scratch;
   Rng rng(1);
   std::vector<std::uint8_t> out(64 * 64 * 3);
-  prepare(png, {}, "giant.png", {.augment = Augment::none, .size = 64, .resize = 64}, rng, scratch, out.data());
+  prepare(png, {}, "giant.png", {.augment = Augment::none, .size = 64, .resize = 64}, rng, scratch, [&] { return out.data(); });
   EXPECT_EQ(out.front(), 9);
   EXPECT_EQ(out.back(), 9);
 }

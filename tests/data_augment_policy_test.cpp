@@ -183,7 +183,8 @@ TEST(Recipes, WorkOnPicturesOfAnySize) {
   for (int i = 0; i < 300; ++i) {
     const int width = sides[rng.below(6)], height = sides[rng.below(6)];
     const Image image = pattern(width, height);
-    Recipe recipe{.augment = static_cast<Augment>(rng.below(3)), .size = 1 + static_cast<int>(rng.below(i % 10 ? 24 : 200)), .pad = static_cast<int>(rng.below(6))};
+    Recipe recipe{.augment = static_cast<Augment>(rng.below(3)), .size = 1 + static_cast<int>(rng.below(i % 10 ? 24 : 200)),
+                  .pad = static_cast<int>(rng.below(6))};
     recipe.resize = recipe.size + static_cast<int>(rng.below(20));
     recipe.min_area = 0.01f + 0.9f * rng.uniform();
     for (std::uint32_t s = rng.below(4); s > 0; --s) recipe.steps.push_back(random_step(rng));
@@ -191,9 +192,36 @@ TEST(Recipes, WorkOnPicturesOfAnySize) {
     std::vector<std::uint8_t> out(recipe.bytes() + 64, 0xa5);
     Rng draw(static_cast<std::uint64_t>(i));
     const auto raw = std::as_bytes(std::span(image.pixels));
-    prepare(i % 2 ? std::span<const std::byte>(file) : raw, i % 2 ? Dataset::Raw{} : Dataset::Raw{height, width}, "picture", recipe, draw, scratch, out.data());
+    prepare(i % 2 ? std::span<const std::byte>(file) : raw, i % 2 ? Dataset::Raw{} : Dataset::Raw{height, width}, "picture", recipe, draw, scratch,
+            [&] { return out.data(); });
     ASSERT_EQ(std::count(out.end() - 64, out.end(), 0xa5), 64) << width << "x" << height << " to " << recipe.size;
   }
+}
+
+// Of two threads that make the same image only one may write it, and a damaged image is never handed in.
+TEST(Recipes, AskOnceWhereAnImageGoesAndOnlyIfItIsWhole) {
+  const Bytes whole = encode_jpeg(pattern(60, 40), {.quality = 90}), cut(whole.begin(), whole.end() - whole.size() / 3);
+  Rng steps(3);
+  Scratch scratch;
+  for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip})
+    for (const bool more : {false, true}) {
+      Recipe recipe{.augment = augment, .size = 24, .resize = 24};
+      if (more) recipe.steps = {random_step(steps), random_step(steps)};
+      int asked = 0;
+      const auto make = [&](const Bytes& file, std::uint8_t* to) {
+        Rng rng(5);
+        prepare(file, {}, "x.jpg", recipe, rng, scratch, [&] { return ++asked, to; });
+      };
+      std::vector<std::uint8_t> out(recipe.bytes(), 0xa5);
+      EXPECT_THROW(make(cut, out.data()), DataError);
+      EXPECT_EQ(asked, 0);
+      make(whole, nullptr);
+      EXPECT_EQ(asked, 1);
+      EXPECT_EQ(std::ranges::count(out, 0xa5), static_cast<std::ptrdiff_t>(out.size()));
+      make(whole, out.data());
+      EXPECT_EQ(asked, 2);
+      EXPECT_NE(std::ranges::count(out, 0xa5), static_cast<std::ptrdiff_t>(out.size()));
+    }
 }
 
 TEST(PixelOperations, WorkOnPicturesOfAnySize) {
@@ -206,7 +234,8 @@ TEST(PixelOperations, WorkOnPicturesOfAnySize) {
             for (const Filter filter : {Filter::nearest, Filter::bilinear}) {
               Image image = pattern(width, height);
               image.pixels.resize(image.pixels.size() + 32, 0x5a);
-              apply(static_cast<PolicyOp>(op), sign * trivial_augment_strength(static_cast<PolicyOp>(op), magnitude).value, pixels(image), filter, scratch);
+              apply(static_cast<PolicyOp>(op), sign * trivial_augment_strength(static_cast<PolicyOp>(op), magnitude).value, pixels(image), filter,
+                    scratch);
               ASSERT_EQ(std::count(image.pixels.end() - 32, image.pixels.end(), 0x5a), 32) << op << " on " << width << "x" << height;
             }
 }
@@ -225,9 +254,10 @@ TEST(PixelSteps, AreReadFromTheirTexts) {
   EXPECT_EQ(std::get<RandomErasing>(parse_pixel_step("random-erasing:0.1")).probability, 0.1);
   const std::pair<const char*, const char*> wrong[] = {
       {"", "is unknown"}, {"cutout", "is unknown; use colour-jitter:B:C:S:H"}, {"rand-augment:2:9:1", "takes at most 2 numbers"},
-      {"rand-augment:2.5", "2.5 is not a whole number"}, {"rand-augment:two", "\"two\" is no number"}, {"rand-augment:2:31", "magnitude 31; use 0 to 30"},
-      {"colour-jitter:0.4:0:0:0.6", "hue 0.6; it must be 0 to 0.5"}, {"colour-jitter:-1", "brightness -1"}, {"random-erasing:1.5", "probability 1.5"},
-      {"random-erasing:nan", "is no number"}, {"random-erasing:0.1:0.5:0.2", "areas 0.5 to 0.2"}, {"trivial-augment-wide:3", "takes at most 0 numbers"}};
+      {"rand-augment:2.5", "2.5 is not a whole number"}, {"rand-augment:two", "\"two\" is no number"},
+      {"rand-augment:2:31", "magnitude 31; use 0 to 30"}, {"colour-jitter:0.4:0:0:0.6", "hue 0.6; it must be 0 to 0.5"},
+      {"colour-jitter:-1", "brightness -1"}, {"random-erasing:1.5", "probability 1.5"}, {"random-erasing:nan", "is no number"},
+      {"random-erasing:0.1:0.5:0.2", "areas 0.5 to 0.2"}, {"trivial-augment-wide:3", "takes at most 0 numbers"}};
   for (const auto& [text, words] : wrong) EXPECT_THAT(error_of<ConfigError>([&] { parse_pixel_step(text); }), HasSubstr(words)) << text;
 }
 

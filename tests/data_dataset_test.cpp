@@ -1,7 +1,10 @@
 // open(): every layout is recognised, and every wrong path gets one clear sentence.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "data_helpers.h"
 
@@ -46,7 +49,8 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   EXPECT_THAT(refusal(folder / "none/here"), AllOf(HasSubstr("none/here: no such file or folder"), HasSubstr("data.train")));
   EXPECT_THAT(refusal(folder.str()), HasSubstr("no images: the folder holds no class folders and 0 other files"));
   for (int i = 0; i < 5; ++i) folder.write("flat/" + std::to_string(i) + ".jpg", {});
-  EXPECT_THAT(refusal(folder / "flat"), AllOf(HasSubstr("is flat: 5 images"), HasSubstr("no class folders, and no ground truth"), HasSubstr("LOC_val_solution.csv"), HasSubstr("CLASS/NAME.jpg")));
+  EXPECT_THAT(refusal(folder / "flat"), AllOf(HasSubstr("is flat: 5 images"), HasSubstr("no class folders, and no ground truth"),
+                                              HasSubstr("LOC_val_solution.csv"), HasSubstr("CLASS/NAME.jpg")));
   folder.write("deep/train/cat/a.jpg", {});
   folder.write("deep/val/cat/a.jpg", {});
   EXPECT_THAT(refusal(folder / "deep"), AllOf(HasSubstr("no images"), HasSubstr("deep/train")));
@@ -88,7 +92,7 @@ TEST(Dataset, AnImageFileOfMoreThan64MiBIsDamage) {
   EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }), AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("64 MiB")));
   const std::string shard = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "", '0', "", "77777777777")));
   std::filesystem::resize_file(shard, (std::uintmax_t{1} << 33) + 4096);
-  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("64 MiB")));     // so many or more
+  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("64 MiB")));  // so many or more
 }
 
 TEST(ImageFolder, SaysWhenAFileVanished) {
@@ -97,6 +101,26 @@ TEST(ImageFolder, SaysWhenAFileVanished) {
   const auto set = open({folder.str()});
   std::filesystem::remove(path);
   EXPECT_THAT(error_of([&] { text(*set, 0); }), AllOf(HasSubstr("cat/a.jpg"), HasSubstr("can't be opened")));
+}
+
+TEST(ImageFolder, TooManyOpenFilesAreNoDamage) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "UBSan opens a pipe whenever it meets another class, and takes a failure for a bad pointer";
+#endif
+  const TempFolder folder;
+  folder.write("cat/a.jpg", to_bytes("x"));
+  const auto set = open({folder.str()});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{std::min<rlim_t>(256, before.rlim_max), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> open_files;
+  for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY)) >= 0;) open_files.push_back(fd);
+  const std::string error = error_of<IoError>([&] { text(*set, 0); });
+  for (const int fd : open_files) ::close(fd);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_THAT(error, AllOf(HasSubstr("cat/a.jpg: can't be opened"), HasSubstr("ulimit -n")));
+  EXPECT_EQ(text(*set, 0), "x");
 }
 
 TEST(TarShards, JoinAndUniteTheirClasses) {
@@ -116,7 +140,8 @@ TEST(TarShards, JoinAndUniteTheirClasses) {
 TEST(TarShards, SayWhatIsWrong) {
   const TempFolder folder;
   EXPECT_THAT(refusal(folder.write("no.tar", to_bytes("this is not a tar"))), AllOf(HasSubstr("no.tar"), HasSubstr("unreadable tar")));
-  EXPECT_THAT(refusal(folder.write("flat.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))), AllOf(HasSubstr("2 images lie in no class folder"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz")));
+  EXPECT_THAT(refusal(folder.write("flat.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))),
+              AllOf(HasSubstr("2 images lie in no class folder"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz")));
   EXPECT_THAT(refusal(folder.write("none.tar", to_bytes(tar_member("c/a.txt", "x")))), HasSubstr("no images: the archive holds 1 files"));
   EXPECT_THAT(refusal(folder.write("a.tar.gz", to_bytes("\x1F\x8B" + std::string(600, 'z')))), HasSubstr("compressed"));
   EXPECT_THAT(refusal(folder.write("word.txt", to_bytes("hello"))), HasSubstr("not a data set"));
@@ -128,7 +153,7 @@ TEST(TarShards, SayWhenTheFileWasCutLater) {
   const std::string path = folder.write("a.tar", to_bytes(tar_member("c/1.jpg", std::string(5000, 'x')) + tar_end()));
   const auto set = open({path});
   std::filesystem::resize_file(path, 2000);
-  EXPECT_THAT(error_of([&] { text(*set, 0); }), AllOf(HasSubstr("a.tar"), HasSubstr("ends at byte 2000")));
+  EXPECT_THAT(error_of([&] { text(*set, 0); }), AllOf(HasSubstr("c/1.jpg: "), HasSubstr("a.tar: ends at byte 2000")));
 }
 
 Bytes cifar(int records, int header) {
@@ -174,7 +199,8 @@ TEST(Cifar, SaysWhatIsWrong) {
   const TempFolder folder;
   Bytes cut = cifar(3, 1);
   cut.resize(cut.size() - 10);
-  EXPECT_THAT(refusal(folder.write("data_batch_2.bin", cut)), AllOf(HasSubstr("9209 bytes are not a whole number of CIFAR-10 records"), HasSubstr("3073")));
+  EXPECT_THAT(refusal(folder.write("data_batch_2.bin", cut)),
+              AllOf(HasSubstr("9209 bytes are not a whole number of CIFAR-10 records"), HasSubstr("3073")));
   Bytes wrong = cifar(3, 1);
   wrong[3073] = std::byte{10};
   EXPECT_THAT(refusal(folder.write("data_batch_3.bin", wrong)), HasSubstr("record 1 has label 10"));

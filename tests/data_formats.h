@@ -31,8 +31,12 @@ inline std::string varint(std::uint64_t value) {
   for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
   return out + static_cast<char>(value);
 }
-inline std::string message(int field, const std::string& content) { return varint(static_cast<unsigned>(field) << 3 | 2) + varint(content.size()) + content; }
-inline std::string feature(const std::string& key, const std::string& bytes) { return message(1, message(1, key) + message(2, message(1, message(1, bytes)))); }
+inline std::string message(int field, const std::string& content) {
+  return varint(static_cast<unsigned>(field) << 3 | 2) + varint(content.size()) + content;
+}
+inline std::string feature(const std::string& key, const std::string& bytes) {
+  return message(1, message(1, key) + message(2, message(1, message(1, bytes))));
+}
 inline std::string feature(const std::string& key, i64 value) {
   return message(1, message(1, key) + message(2, message(3, message(1, varint(static_cast<std::uint64_t>(value))))));
 }
@@ -43,14 +47,16 @@ inline std::string mat_element(std::uint32_t type, const std::string& data) {
   return little(type) + little(static_cast<std::uint32_t>(data.size())) + data + std::string((8 - data.size() % 8) % 8, '\0');
 }
 inline std::string mat_matrix(std::uint32_t kind, std::int32_t rows, std::int32_t columns, const std::string& name, const std::string& rest) {
-  const std::string small = little(static_cast<std::uint16_t>(1)) + little(static_cast<std::uint16_t>(name.size())) + name + std::string(4 - name.size() % 5, '\0');
+  const std::string small =
+      little(static_cast<std::uint16_t>(1)) + little(static_cast<std::uint16_t>(name.size())) + name + std::string(4 - name.size() % 5, '\0');
   return mat_element(14, mat_element(6, little(kind) + little(0u)) + mat_element(5, little(rows) + little(columns)) +
                              (name.empty() || name.size() > 4 ? mat_element(1, name) : small) + rest);
 }
 inline std::string mat_number(double value) {              // as MATLAB saves small whole ones: in the fewest bytes
   const bool byte = value < 256;
-  return mat_matrix(6, 1, 1, "", byte ? little(static_cast<std::uint16_t>(2)) + little(static_cast<std::uint16_t>(1)) + std::string(1, static_cast<char>(value)) + std::string(3, '\0')
-                                      : mat_element(4, little(static_cast<std::uint16_t>(value))));
+  const auto u16 = [](std::size_t v) { return little(static_cast<std::uint16_t>(v)); };
+  return mat_matrix(6, 1, 1, "", byte ? u16(2) + u16(1) + std::string(1, static_cast<char>(value)) + std::string(3, '\0')
+                                      : mat_element(4, u16(static_cast<std::size_t>(value))));
 }
 inline std::string mat_text(const std::string& text) {
   std::string wide;

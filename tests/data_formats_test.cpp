@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "data_formats.h"
+#include "photos.h"
 
 namespace gossamer::data {
 namespace {
@@ -21,15 +22,11 @@ std::string wnid_of(int picture) { return kKit[static_cast<std::size_t>(kIds[sta
 int label_of(int picture) { return static_cast<int>(std::ranges::find(kClasses, wnid_of(picture)) - kClasses.begin()); }
 std::string val_name(int picture) { return "ILSVRC2012_val_0000000" + std::to_string(picture + 1) + ".JPEG"; }
 
-std::filesystem::path photos() {
-  if (const char* set = std::getenv("GOSSAMER_TEST_DATA")) return std::filesystem::path(set) / "photos" / "photos.tar";
-  return std::filesystem::path(GOSSAMER_SOURCE_DIR).parent_path() / "shared" / "data" / "photos" / "photos.tar";
-}
-
 class Layouts : public testing::TestWithParam<bool> {      // true: with photos
  protected:
   void SetUp() override {
-    if (GetParam() && !std::filesystem::exists(photos())) GTEST_SKIP() << photos() << " is not on this machine; set GOSSAMER_TEST_DATA to a folder with photos/photos.tar";
+    if (GetParam() && !std::filesystem::exists(photos()))
+      GTEST_SKIP() << photos() << " is not on this machine; set GOSSAMER_TEST_DATA to a folder with photos/photos.tar";
     std::vector<Sample> taken;
     if (GetParam()) taken = samples_of(*open({photos().string()}));
     for (int i = 0; i < 8; ++i)
@@ -90,15 +87,17 @@ TEST_P(Layouts, FlatValWithACompressedMetaMatInIt) {
 
 TEST_P(Layouts, FlatValWithTheKitAsDownloaded) {
   write_val("val");
-  folder_.write("ILSVRC2012_devkit_t12.tar.gz", to_bytes(gzip(tar_member("ILSVRC2012_devkit_t12/data/meta.mat", make_meta_mat(kKit, true)) +
-                                                              tar_member("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", truth()) + tar_end())));
+  folder_.write("ILSVRC2012_devkit_t12.tar.gz",
+                to_bytes(gzip(tar_member("ILSVRC2012_devkit_t12/data/meta.mat", make_meta_mat(kKit, true)) +
+                              tar_member("ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt", truth()) + tar_end())));
   expect_all(*open({folder_ / "val"}));
 }
 
 TEST_P(Layouts, FlatValWithTheMapOfLaterKits) {
   write_val("val");
   std::string map;
-  for (int i = 0; i < 4; ++i) map += kKit[static_cast<std::size_t>(i)].wnid + " " + std::to_string(kKit[static_cast<std::size_t>(i)].id) + " some_name\n";
+  for (int i = 0; i < 4; ++i)
+    map += kKit[static_cast<std::size_t>(i)].wnid + " " + std::to_string(kKit[static_cast<std::size_t>(i)].id) + " some_name\n";
   folder_.write("devkit/data/map_clsloc.txt", to_bytes(map));
   folder_.write("devkit/data/ILSVRC2015_clsloc_validation_ground_truth.txt", to_bytes(truth()));
   expect_all(*open({folder_ / "val"}));
@@ -113,6 +112,7 @@ TEST_P(Layouts, FlatValWithKagglesTable) {
   folder_.write("LOC_val_solution.csv", to_bytes(table));
   folder_.write("LOC_synset_mapping.txt", to_bytes(names));
   expect_all(*open({folder_ / "ILSVRC/Data/CLS-LOC/val"}));
+  EXPECT_THAT(error_of([&] { open({folder_.str()}); }), AllOf(HasSubstr("E-DATA-04"), HasSubstr("ILSVRC/Data/CLS-LOC/train or ")));
   expect_all(*open({folder_.str()}, Part::val));                       // the folder that Kaggle's archive makes
   EXPECT_EQ(open({folder_.str()}, Part::train)->size(), 1);
 }
@@ -159,8 +159,10 @@ TEST_P(Layouts, WebDatasetShards) {
     for (int i = 0; i < 8; ++i) {
       const std::string key = (kind == "cls" ? "sub/00" : "00") + std::to_string(i),      // folders speak louder than .json and .txt
                          number = std::to_string(label_of(i));
-      const std::string label = kind == "cls" ? tar_member(key + ".cls", number) : kind == "json" ? tar_member(key + ".json", "{\"width\": 40, \"label\": " + number + "}")
-                              : kind == "txt" ? tar_member(key + ".txt", number + "\n") : tar_member(key + ".cls", wnid_of(i));
+      const std::string label = kind == "cls"    ? tar_member(key + ".cls", number)
+                                : kind == "json" ? tar_member(key + ".json", "{\"width\": 40, \"label\": " + number + "}")
+                                : kind == "txt"  ? tar_member(key + ".txt", number + "\n")
+                                                 : tar_member(key + ".cls", wnid_of(i));
       shard[i / 4] += i % 2 ? tar_member(key + ".jpg", jpeg(i)) + label : label + tar_member(key + ".jpg", jpeg(i));
     }
     folder_.write(kind + "/in-train-000000.tar", to_bytes(shard[0] + tar_end()));
@@ -191,7 +193,9 @@ TEST_P(Layouts, TfRecordShards) {
     folder_.write(name + "/validation-00000-of-00002", to_bytes(shard[0]));
     folder_.write(name + "/validation-00001-of-00002", to_bytes(shard[1]));
     folder_.write(name + "/train-00000-of-00001", to_bytes(shard[0]));
-    if (!synset) folder_.write(name + "/imagenet_lsvrc_2015_synsets.txt", to_bytes(kClasses[0] + "\n" + kClasses[1] + "\n" + kClasses[2] + "\n" + kClasses[3] + "\n"));
+    if (!synset)
+      folder_.write(name + "/imagenet_lsvrc_2015_synsets.txt",
+                    to_bytes(kClasses[0] + "\n" + kClasses[1] + "\n" + kClasses[2] + "\n" + kClasses[3] + "\n"));
     expect_all(*open({folder_ / name}, Part::val));
     EXPECT_EQ(open({folder_ / name})->size(), 4);
     EXPECT_EQ(open({folder_ / name}, Part::val)->name(2), val_name(2));
@@ -228,7 +232,8 @@ TEST(Layout, AnUnknownOneGetsOneSentence) {
   const TempFolder folder;
   folder.write("in/val/ILSVRC2012_val_00000001.JPEG", {});
   EXPECT_THAT(refusal(folder / "in/train"), AllOf(HasSubstr("no such file or folder"), HasSubstr("Found beside it: val/")));
-  EXPECT_THAT(refusal(folder / "in/val"), AllOf(HasSubstr("is flat: 1 images"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz"), HasSubstr("no files need moving")));
+  EXPECT_THAT(refusal(folder / "in/val"),
+              AllOf(HasSubstr("is flat: 1 images"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz"), HasSubstr("no files need moving")));
   folder.write("in/ILSVRC2012_validation_ground_truth.txt", to_bytes("490\n"));
   EXPECT_THAT(refusal(folder / "in/val"), AllOf(HasSubstr("neither meta.mat nor map_clsloc.txt"), HasSubstr("own order")));
   folder.write("in/meta.mat", to_bytes(make_meta_mat(kKit, true)));

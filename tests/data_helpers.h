@@ -58,8 +58,9 @@ inline std::uint64_t fnv(std::span<const std::uint8_t> bytes) {
   return h;
 }
 
-// JPEG of raw components in any colour space; separate: each component in a scan of its own.
-inline Bytes raw_jpeg(int width, int height, J_COLOR_SPACE space, int components, std::vector<std::uint8_t> samples, bool separate = false) {
+// JPEG of raw components in any colour space; separate: each component in a scan of its own. Or with these scans, and this sampling.
+inline Bytes raw_jpeg(int width, int height, J_COLOR_SPACE space, int components, std::vector<std::uint8_t> samples, bool separate = false,
+                      std::vector<jpeg_scan_info> scans = {}, int h = 0, int v = 0) {
   jpeg_compress_struct c{};
   jpeg_error_mgr errors{};
   c.err = jpeg_std_error(&errors);
@@ -74,11 +75,12 @@ inline Bytes raw_jpeg(int width, int height, J_COLOR_SPACE space, int components
   jpeg_set_defaults(&c);
   if (space == JCS_CMYK) jpeg_set_colorspace(&c, JCS_YCCK);
   jpeg_set_quality(&c, 100, TRUE);
-  std::vector<jpeg_scan_info> scans;
-  for (int i = 0; i < components; ++i) scans.push_back({1, {i, 0, 0, 0}, 0, 63, 0, 0});
-  if (separate) {
+  if (h > 0) c.comp_info[0].h_samp_factor = h, c.comp_info[0].v_samp_factor = v;
+  if (separate)
+    for (int i = 0; i < components; ++i) scans.push_back({1, {i, 0, 0, 0}, 0, 63, 0, 0});
+  if (!scans.empty()) {
     c.scan_info = scans.data();
-    c.num_scans = components;
+    c.num_scans = static_cast<int>(scans.size());
   }
   jpeg_start_compress(&c, TRUE);
   while (c.next_scanline < c.image_height) {

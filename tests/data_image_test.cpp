@@ -19,7 +19,8 @@ TEST_P(DecodeBox, EqualsCroppingTheWholePicture) {
   const Coding coding = GetParam();
   Rng rng(7, static_cast<std::uint64_t>(coding.h * 100 + coding.v * 10 + coding.progressive));
   for (const ImageSize size : {ImageSize{331, 203}, {64, 64}, {200, 37}, {33, 150}, {17, 5}, {1, 1}, {48, 96}}) {
-    const Bytes jpeg = encode_jpeg(pattern(size.width, size.height), {.quality = 80, .h = coding.h, .v = coding.v, .progressive = coding.progressive});
+    const Bytes jpeg =
+        encode_jpeg(pattern(size.width, size.height), {.quality = 80, .h = coding.h, .v = coding.v, .progressive = coding.progressive});
     const Image whole = decode(jpeg, "whole.jpg");
     ASSERT_EQ(whole.width, size.width);
     for (int i = 0; i < 60; ++i) {
@@ -34,12 +35,56 @@ TEST_P(DecodeBox, EqualsCroppingTheWholePicture) {
   }
 }
 
+// Only as many columns are decoded as chroma needs for its interpolation: no place of an edge among the MCUs may show, nor one at the picture's.
+TEST_P(DecodeBox, EqualsCroppingAtEveryColumn) {
+  const Coding coding = GetParam();
+  for (const int columns : {99, 1, 2, 3, 4, 5, 6, 7, 17, 33}) {
+    const Bytes jpeg = encode_jpeg(pattern(columns, 19), {.quality = 80, .h = coding.h, .v = coding.v, .progressive = coding.progressive});
+    const Image whole = decode(jpeg, "whole.jpg");
+    for (int x = 0; x < columns; ++x)
+      for (int width = 1; width <= std::min(33, columns - x); ++width) {
+        const Box box{x, 3, width, 13};
+        ASSERT_EQ(decode_box(jpeg, "box.jpg", box).pixels, crop(whole, box).pixels) << width << " from " << x << " of " << columns;
+      }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Codings, DecodeBox,
                          testing::Values(Coding{1, 1, false}, Coding{2, 1, false}, Coding{2, 2, false}, Coding{1, 2, false}, Coding{4, 1, false},
-                                         Coding{2, 2, true}, Coding{1, 1, true}),
+                                         Coding{3, 1, false}, Coding{2, 2, true}, Coding{1, 1, true}),
                          [](const auto& p) {
                            return std::to_string(p.param.h) + "x" + std::to_string(p.param.v) + (p.param.progressive ? "progressive" : "");
                          });
+
+// A progressive file may end before all coefficients have come. libjpeg then guesses low ones from the blocks around, up to two away, and those
+// must be there though nobody wants them.
+TEST(Decode, BoxesOfProgressiveFilesThatLackCoefficientsEqualCrops) {
+  const Image image = pattern(150, 90);
+  for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {2, 2}, {4, 1}}) {
+    const Bytes jpeg = raw_jpeg(150, 90, JCS_RGB, 3, image.pixels, false, {{3, {0, 1, 2, 0}, 0, 0, 0, 0}}, h, v);
+    const Image whole = decode(jpeg, "dc.jpg");
+    for (int x = 0; x < 100; ++x)
+      for (const int y : {0, 9, 37}) {
+        const Box box{x, y, 40, 30};
+        ASSERT_EQ(decode_box(jpeg, "dc.jpg", box).pixels, crop(whole, box).pixels) << h << "x" << v << " from " << x << ", " << y;
+      }
+  }
+}
+
+// At a multiple of 32, or 16, libjpeg-turbo would bypass the caches, and all that follows would wait for memory.
+TEST(Decode, HasRowsWrittenBetweenTheAlignedAddresses) {
+  for (const int width : {64, 200, 331, 1000, 64}) {       // the memory is used again, and grows
+    int rows = 0;
+    const auto look = [&](const Rows& r) {
+      rows += r.count;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(r.first) % 16, 8u) << width;
+      EXPECT_EQ(r.stride % 16, 0u) << width;
+    };
+    Image spare;
+    decode_rows(encode_jpeg(pattern(width, 90), {.quality = 80}), "rows.jpg", [&](ImageSize) { return Box{0, 0, width, 90}; }, look, spare);
+    EXPECT_EQ(rows, 90);
+  }
+}
 
 // Our Huffman decoder against libjpeg's: the same pixels, and the same opinion of what is damaged.
 struct Decoded {
@@ -70,7 +115,8 @@ TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnWholeFiles) {
           for (const Box box : {all, part}) {
             const Decoded ours = decoded(jpeg, box, JpegStages::ours), theirs = decoded(jpeg, box, JpegStages::library);
             ASSERT_EQ(ours.error, "");
-            ASSERT_EQ(ours.image.pixels, theirs.image.pixels) << quality << " " << h << "x" << v << " " << size.width << "x" << size.height << ", " << restart;
+            ASSERT_EQ(ours.image.pixels, theirs.image.pixels)
+                << quality << " " << h << "x" << v << " " << size.width << "x" << size.height << ", " << restart;
           }
         }
       }
@@ -118,6 +164,60 @@ TEST(OurHuffmanDecoder, LeavesOutPartsThatNobodyWants) {
       if (jpeg[i] != std::byte{0xFF} && jpeg[i - 1] != std::byte{0xFF}) jpeg[i] = std::byte{0};
     EXPECT_NE(decoded(jpeg, {0, 0, 256, 256}, JpegStages::ours).image.pixels, whole.image.pixels);
     EXPECT_EQ(decoded(jpeg, corner, JpegStages::ours).image.pixels == before.image.pixels, restart != 0);
+  }
+}
+
+// The text of an error, too, is that of the file alone: not of what the thread decoded before, nor of what follows in the file.
+TEST(OurHuffmanDecoder, SaysTheSameOfADamagedFileWhateverCameBefore) {
+  Rng rng(23);
+  const Bytes black = encode_jpeg(flat(64, 64, 0, 0, 0)), noise = encode_jpeg(pattern(200, 200), {.quality = 100});
+  int refused = 0;
+  for (int i = 0; i < 400; ++i) {
+    Bytes jpeg = encode_jpeg(pattern(70, 50), {.quality = 75, .restart = i % 3 * 2});
+    // It ends too early, in ones: what follows them decides whether they begin a code.
+    const std::ptrdiff_t missing = 4 + rng.below(static_cast<std::uint32_t>(jpeg.size()) - 700);
+    jpeg.erase(jpeg.end() - 2 - missing, jpeg.end() - 2);
+    const Bytes ends[] = {{std::byte{0xFE}}, {std::byte{0x7F}}, {std::byte{0xFF}, std::byte{0}}, {std::byte{0xFF}, std::byte{0}, std::byte{0x3F}}};
+    const Bytes& ones = ends[i % 4];
+    jpeg.insert(jpeg.end() - 2, ones.begin(), ones.end());
+    std::vector<std::string> texts;
+    for (const Bytes* before : {&black, &noise}) {
+      decode(*before, "before.jpg");
+      texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegStages::ours).error);
+    }
+    jpeg.insert(jpeg.end(), 100, std::byte{0});              // the end is no longer near, for whoever copies by vectors
+    texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegStages::ours).error);
+    EXPECT_EQ(texts[0], texts[1]) << i;
+    EXPECT_EQ(texts[0], texts[2]) << i;
+    refused += !texts[0].empty();
+  }
+  EXPECT_GT(refused, 100);
+}
+
+// Scans in parts are ours up to some size, whatever follows the picture, and the library's above. Damage tells them apart where nobody wants pixels:
+// the library meets it on its way.
+TEST(OurHuffmanDecoder, TakesPartsUpToASizeThatDoesNotCountWhatFollows) {
+  Rng rng(24);
+  Image big = flat(2400, 1900, 0, 0, 0);
+  for (std::uint8_t& p : big.pixels) p = static_cast<std::uint8_t>(rng.word());
+  const Bytes large = encode_jpeg(big, {.quality = 100, .h = 1, .v = 1, .restart = 100});
+  ASSERT_GT(large.size(), 9u << 20);
+  const Bytes small = encode_jpeg(pattern(300, 200), {.restart = 3});
+  Bytes followed = small;
+  followed.insert(followed.end(), 20 << 20, std::byte{7});
+  struct { const Bytes& jpeg; std::size_t coded; Box box; bool ours; } const cases[] = {
+      {large, large.size(), {1200, 900, 60, 40}, false}, {followed, small.size(), {200, 150, 60, 40}, true}};
+  for (const auto& c : cases) {
+    const Decoded whole = decoded(c.jpeg, c.box, JpegStages::ours);
+    EXPECT_EQ(whole.error, "");
+    EXPECT_EQ(whole.image.pixels, decoded(c.jpeg, c.box, JpegStages::library).image.pixels);
+    Bytes bad = c.jpeg;
+    auto marker = bad.begin() + static_cast<std::ptrdiff_t>(c.coded / 4);       // of a restart, before which bytes are missing
+    while (*marker != std::byte{0xFF} || (marker[1] & std::byte{0xF8}) != std::byte{0xD0}) ++marker;
+    bad.erase(marker - 12, marker);
+    EXPECT_NE(decoded(bad, c.box, JpegStages::library).error, "");
+    EXPECT_EQ(decoded(bad, c.box, JpegStages::ours).error.empty(), c.ours);
+    if (c.ours) EXPECT_EQ(decoded(bad, c.box, JpegStages::ours).image.pixels, whole.image.pixels);
   }
 }
 
@@ -204,7 +304,8 @@ TEST(Decode, RemembersNothingOfThePictureBefore) {
   Bytes bare = good;
   for (std::size_t i = 2; i + 3 < bare.size() && bare[i] == std::byte{0xFF} && bare[i + 1] != std::byte{0xDA};) {
     const std::size_t length = 2 + (std::to_integer<std::size_t>(bare[i + 2]) << 8 | std::to_integer<std::size_t>(bare[i + 3]));
-    if (bare[i + 1] == std::byte{0xDB}) bare.erase(bare.begin() + static_cast<std::ptrdiff_t>(i), bare.begin() + static_cast<std::ptrdiff_t>(i + length));
+    if (bare[i + 1] == std::byte{0xDB})
+      bare.erase(bare.begin() + static_cast<std::ptrdiff_t>(i), bare.begin() + static_cast<std::ptrdiff_t>(i + length));
     else i += length;
   }
   ASSERT_LT(bare.size(), good.size());
@@ -316,7 +417,8 @@ TEST(Decode, ThrowsNothingButDataErrorOnRandomDamage) {
   for (const Bytes& file : files)
     for (int i = 0; i < 300; ++i) {
       Bytes damaged = file;
-      for (std::uint32_t k = 0; k <= rng.below(4); ++k) damaged[rng.below(static_cast<std::uint32_t>(file.size()))] = static_cast<std::byte>(rng.word());
+      for (std::uint32_t k = 0; k <= rng.below(4); ++k)
+        damaged[rng.below(static_cast<std::uint32_t>(file.size()))] = static_cast<std::byte>(rng.word());
       try {
         decode(damaged, "random");
       } catch (const DataError&) {

@@ -41,7 +41,8 @@ std::vector<std::uint8_t> prepared(const Bytes& jpeg, std::shared_ptr<JpegDevice
   std::vector<std::uint8_t> out(48 * 48 * 3);
   Scratch scratch;
   Rng rng(7);
-  prepare(jpeg, {}, "a.jpg", {.augment = Augment::resized_crop_flip, .size = 48, .resize = 48, .jpegs = std::move(device)}, rng, scratch, out.data());
+  const Recipe recipe{.augment = Augment::resized_crop_flip, .size = 48, .resize = 48, .jpegs = std::move(device)};
+  prepare(jpeg, {}, "a.jpg", recipe, rng, scratch, [&] { return out.data(); });
   return out;
 }
 

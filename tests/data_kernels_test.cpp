@@ -34,7 +34,8 @@ struct Batch {
   Tensor run(bool pairs, DType type, const std::array<float, 3>& mean, const std::array<float, 3>& std) const {
     fused::check_pictures(pictures, static_cast<i64>(bytes.size()), height, width);
     const i64 n = static_cast<i64>(pictures.size());
-    Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8), pixels = Tensor::empty({static_cast<i64>(bytes.size())}, DType::u8);
+    Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8),
+           pixels = Tensor::empty({static_cast<i64>(bytes.size())}, DType::u8);
     std::memcpy(table.data(), pictures.data(), table.bytes());
     std::memcpy(pixels.data(), bytes.data(), pixels.bytes());
     Tensor out = pairs ? Tensor::full({n, height / 2, width / 2, 16}, 7, type) : Tensor::full({n, height, width, 3}, 7, type);

@@ -14,8 +14,8 @@
 #include <sys/resource.h>
 
 #include "data_helpers.h"
-#include "gossamer/data/loader/affinity.h"
 #include "gossamer/core/memory.h"
+#include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/loader/loader.h"
 
 namespace gossamer::data {
@@ -41,7 +41,10 @@ class Fake : public Dataset {
     sized.insert(std::this_thread::get_id());
     return static_cast<i64>(files_.size());
   }
-  int label(i64 i) const override { return static_cast<int>(i); }
+  int label(i64 i) const override {
+    if (i == nameless) throw std::out_of_range("no label");
+    return static_cast<int>(i);
+  }
   std::string name(i64 i) const override { return "fake/" + std::to_string(i) + ".jpg"; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
     ++reads;
@@ -54,7 +57,7 @@ class Fake : public Dataset {
   mutable std::atomic<int> reads{0}, last_cpu{-1};
   mutable std::set<std::thread::id> sized;       // who asked for the size
   bool slow = false;
-  i64 broken = -1;
+  i64 broken = -1, nameless = -1;
 
  private:
   mutable std::mutex sized_mutex_;
@@ -130,24 +133,26 @@ std::vector<PixelStep> all_steps() {
   return {ColourJitter{0.4, 0.4, 0.4, 0.1}, RandAugment{3, 9, Filter::bilinear}, TrivialAugmentWide{}, RandomErasing{.probability = 0.5}};
 }
 
+// Without steps an image is made in its place, with them aside.
 TEST(Loader, GivesTheSameBatchesWhateverItsThreads) {
-  for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip}) {
-    const auto set = std::make_shared<Fake>(60, std::set<i64>{7, 20, 21, 22, 59});
-    set->slow = true;
-    LoaderOptions options{.batch = 8, .size = 20, .augment = augment, .steps = all_steps(), .threads = 1, .seed = 9};
-    Loader one(set, options);
-    std::vector<std::vector<Copy>> epochs;
-    for (int e = 0; e < 3; ++e) epochs.push_back(epoch(one));
-    for (const int threads : {2, 7}) {
-      options.threads = threads;
-      options.background = threads == 2;
-      options.ahead = threads == 2 ? 4 : 2;
-      Loader many(set, options);
-      for (const auto& wanted : epochs) ASSERT_EQ(epoch(many), wanted) << threads << " threads";
-      EXPECT_EQ(one.damaged(), many.damaged());
-      EXPECT_EQ(one.stats().damaged, many.stats().damaged);
+  for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip})
+    for (const auto& steps : {all_steps(), std::vector<PixelStep>{}}) {
+      const auto set = std::make_shared<Fake>(60, std::set<i64>{7, 20, 21, 22, 59});
+      set->slow = true;
+      LoaderOptions options{.batch = 8, .size = 20, .augment = augment, .steps = steps, .threads = 1, .seed = 9};
+      Loader one(set, options);
+      std::vector<std::vector<Copy>> epochs;
+      for (int e = 0; e < 3; ++e) epochs.push_back(epoch(one));
+      for (const int threads : {2, 7}) {
+        options.threads = threads;
+        options.background = threads == 2;
+        options.ahead = threads == 2 ? 4 : 2;
+        Loader many(set, options);
+        for (const auto& wanted : epochs) ASSERT_EQ(epoch(many), wanted) << threads << " threads";
+        EXPECT_EQ(one.damaged(), many.damaged());
+        EXPECT_EQ(one.stats().damaged, many.stats().damaged);
+      }
     }
-  }
 }
 
 TEST(Loader, DrawsOtherAugmentationInEveryEpochAndForEveryRank) {
@@ -253,7 +258,8 @@ TEST(Loader, RunsOnTheCpusThatItIsGiven) {
   const auto set = std::make_shared<Fake>(16);
   {
     Loader loader(set, {.batch = 8, .size = 16, .threads = 1, .ahead = 2, .background = false, .cpus = {last}});
-    for (int i = 0; i < 1000 && set->reads < 16; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));      // without next(): its thread reads alone
+    for (int i = 0; i < 1000 && set->reads < 16; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // without next(): its thread reads alone
     EXPECT_EQ(set->reads, 16);
     EXPECT_EQ(set->last_cpu, last);
   }
@@ -301,7 +307,8 @@ TEST(Loader, ShardsWithTheirLastBatchesCoverTheSetOnceEachEpoch) {
   for (const bool shuffle : {false, true}) {
     std::vector<std::unique_ptr<Loader>> ranks;
     for (int rank = 0; rank < 3; ++rank)
-      ranks.push_back(std::make_unique<Loader>(set, LoaderOptions{.batch = 4, .size = 16, .threads = 2, .rank = rank, .world = 3, .shard = true, .shuffle = shuffle, .drop_last = false}));
+      ranks.push_back(std::make_unique<Loader>(
+          set, LoaderOptions{.batch = 4, .size = 16, .threads = 2, .rank = rank, .world = 3, .shard = true, .shuffle = shuffle, .drop_last = false}));
     for (int e = 0; e < 2; ++e) {
       std::vector<int> all;
       for (auto& loader : ranks) {
@@ -423,6 +430,19 @@ TEST(Loader, PassesOtherExceptionsOfItsThreadsOn) {
   Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .shuffle = false});
   loader.next();
   EXPECT_EQ(error_of<std::runtime_error>([&] { loader.next(); }), "the disk is on fire");
+}
+
+// A set of somebody else's may throw wherever it is asked: threads that may starve and others, and the rest of the epoch goes on.
+TEST(Loader, PassesOnWhatALabelThrows) {
+  for (const bool background : {false, true}) {
+    const auto set = std::make_shared<Fake>(20);
+    set->nameless = 7;
+    Loader loader(set, {.batch = 5, .size = 16, .threads = 3, .shuffle = false, .background = background});
+    loader.next();
+    EXPECT_EQ(error_of<std::out_of_range>([&] { loader.next(); }), "no label");
+    loader.seek(0, 2);
+    EXPECT_EQ(labels(epoch(loader)), (std::vector<int>{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}));
+  }
 }
 
 TEST(Loader, ReusesItsMemory) {

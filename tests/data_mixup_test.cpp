@@ -37,7 +37,8 @@ TEST(Beta, OfOneAndOneIsUniform) {
   for (int i = 0; i < 20'000; ++i) v.push_back(draw_beta(rng, 1, 1));
   std::ranges::sort(v);
   double distance = 0;                                  // Kolmogorov and Smirnov's
-  for (std::size_t i = 0; i < v.size(); ++i) distance = std::max(distance, std::abs(v[i] - (static_cast<double>(i) + 0.5) / static_cast<double>(v.size())));
+  for (std::size_t i = 0; i < v.size(); ++i)
+    distance = std::max(distance, std::abs(v[i] - (static_cast<double>(i) + 0.5) / static_cast<double>(v.size())));
   EXPECT_LT(distance, 1.95 / std::sqrt(20'000.0));      // one in a thousand
 }
 
@@ -84,7 +85,9 @@ TEST(MixPlan, WeighsTheLabelByWhatIsLeftOfThePicture) {
     EXPECT_EQ(p.plan[1], 0);
     int kept = 0;
     for (int y = 0; y < 40; ++y)
-      for (int x = 0; x < 56; ++x) kept += !(static_cast<float>(y) >= p.plan[2] && static_cast<float>(y) < p.plan[3] && static_cast<float>(x) >= p.plan[4] && static_cast<float>(x) < p.plan[5]);
+      for (int x = 0; x < 56; ++x)
+        kept += !(static_cast<float>(y) >= p.plan[2] && static_cast<float>(y) < p.plan[3] && static_cast<float>(x) >= p.plan[4] &&
+                  static_cast<float>(x) < p.plan[5]);
     ASSERT_NEAR(p.own, kept / (40.0 * 56), 1e-9);
     own += p.own;
   }

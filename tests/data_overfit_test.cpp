@@ -10,15 +10,10 @@
 #include "gossamer/data/loader/loader.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
+#include "photos.h"
 
 namespace gossamer::data {
 namespace {
-
-std::filesystem::path photos() {
-  const char* set = std::getenv("GOSSAMER_TEST_DATA");
-  const auto folder = set ? std::filesystem::path(set) : std::filesystem::path(GOSSAMER_SOURCE_DIR).parent_path() / "shared" / "data";
-  return folder / "photos" / "photos.tar";
-}
 
 // The mean loss of the last epoch. labels_off: each picture gets the label of its neighbour in the batch, as a broken loader would give it.
 double learn(bool labels_off, int epochs) {

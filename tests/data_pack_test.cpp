@@ -6,13 +6,17 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include <thread>
+
 #include "data_formats.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/check.h"
-#include "gossamer/data/hash.h"
 #include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/files.h"
 #include "gossamer/data/formats/pack.h"
+#include "gossamer/data/formats/packed.h"
 #include "gossamer/data/formats/sources.h"
+#include "gossamer/data/hash.h"
 
 namespace gossamer::data {
 namespace {
@@ -127,6 +131,41 @@ TEST(Pack, OneProcessWritesAShardAndTakesOverWhatAKilledOneLeft) {
   }
   EXPECT_EQ(pack(*set, folder / "out", {}, go_on).images, 19);
   EXPECT_FALSE(std::filesystem::exists(left));
+}
+
+// One that opens the file just before another puts it in place must not empty the finished shard.
+TEST(PackWriter, SeveralAtTheSameShardNeverSpoilIt) {
+  const TempFolder folder;
+  const std::string path = folder / "x.pack";
+  const auto write = [&](bool finish) {
+    PackWriter writer(path, {"cat"}, 1);
+    writer.add("cat/1.jpg", 0, std::vector<std::byte>(100));
+    if (finish) writer.close(2);
+  };
+  write(true);
+  std::vector<std::string> wrong(3);
+  {
+    std::vector<std::jthread> writers;
+    for (std::string& mine : wrong)
+      writers.emplace_back([&] {
+        for (int i = 0; i < 1000 && mine.empty(); ++i) {
+          try {
+            write(i % 5 > 0);                                            // or it is given up
+          } catch (const IoError& error) {
+            if (std::string_view(error.what()).find("another process") == std::string_view::npos) mine = error.what();
+          }
+          try {
+            const File file(path);
+            FileReader reader(file);
+            if (index_packed(reader, path).size() != 1) mine = "a shard without its picture";
+          } catch (const DataError& error) {
+            mine = error.what();
+          }
+        }
+      });
+  }
+  EXPECT_THAT(wrong, testing::Each(testing::IsEmpty()));
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
 TEST(Pack, ADamagedShardIsMadeAgain) {
@@ -252,6 +291,8 @@ TEST(TfRecord, LyingOnesAreRefusedAndDamagedOnesNamed) {
   std::string bad = good;
   bad[0] ^= 1;
   EXPECT_THAT(refusal(bad), HasSubstr("the checksum of its length is wrong"));
+  EXPECT_THAT(refusal(gzip(good)), AllOf(HasSubstr("E-DATA-04"), HasSubstr("is compressed")));
+  EXPECT_THAT(refusal("\x78\x9C" + good), HasSubstr("is compressed"));
   bad = good;
   bad[good.size() - 6] ^= 1;                                             // in the image
   EXPECT_THAT(refusal(bad), HasSubstr("damaged record: its checksum is wrong"));

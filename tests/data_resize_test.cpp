@@ -1,4 +1,5 @@
-// The resize against Pillow 9.4 (Image.resize(…, BILINEAR) on the formula picture), and the crops against torchvision's arithmetic.
+// The resize against Pillow 9.4 (Image.resize(…, BILINEAR) on the formula picture) and OpenCV 5.0 (INTER_AREA), and the crops against
+// torchvision's arithmetic.
 #include <gtest/gtest.h>
 
 #include "data_helpers.h"
@@ -50,6 +51,73 @@ TEST(Resize, KeepsAFlatPictureAndCopiesAtTheSameSize) {
   EXPECT_EQ(resized(image, all(image), 21, 34), image.pixels);
 }
 
+// The mean of the rectangle of `image` that one pixel of the result covers.
+double mean_of_cover(const Image& image, int x, int y, int c, int to_width, int to_height) {
+  const double left = static_cast<double>(x) * image.width / to_width, right = static_cast<double>(x + 1) * image.width / to_width;
+  const double top = static_cast<double>(y) * image.height / to_height, bottom = static_cast<double>(y + 1) * image.height / to_height;
+  double sum = 0, area = 0;
+  for (int j = 0; j < image.height; ++j)
+    for (int i = 0; i < image.width; ++i) {
+      const double w = std::max(0.0, std::min(i + 1.0, right) - std::max<double>(i, left));
+      const double share = w * std::max(0.0, std::min(j + 1.0, bottom) - std::max<double>(j, top));
+      sum += share * image.pixels[static_cast<std::size_t>((j * image.width + i) * 3 + c)];
+      area += share;
+    }
+  return sum / area;
+}
+
+TEST(Resize, ByAreaIsTheMeanOfWhatAPixelCovers) {
+  struct { int width, height, to_width, to_height, first[3], last[3], middle[3]; } const table[] = {      // cv2.resize(…, INTER_AREA)
+      {64, 48, 32, 32, {21, 52, 84}, {114, 146, 178}, {199, 188, 177}},
+      {301, 199, 224, 112, {21, 52, 84}, {146, 177, 102}, {131, 64, 65}},
+      {33, 500, 32, 32, {113, 135, 165}, {146, 129, 144}, {142, 114, 136}},
+      {640, 480, 7, 5, {127, 128, 127}, {127, 127, 128}, {128, 128, 128}},
+      {100, 75, 33, 25, {41, 72, 104}, {123, 42, 73}, {188, 175, 164}},
+  };
+  for (const auto& g : table) {
+    const Image image = pattern(g.width, g.height);
+    std::vector<std::uint8_t> out(static_cast<std::size_t>(g.to_width) * g.to_height * 3);
+    resize(image, all(image), g.to_width, g.to_height, out.data(), Shrink::area);
+    const auto at = [&](int x, int y, int c) { return static_cast<int>(out[static_cast<std::size_t>((y * g.to_width + x) * 3 + c)]); };
+    for (int c = 0; c < 3; ++c) {                        // rounded after each pass here, once there
+      EXPECT_NEAR(at(0, 0, c), g.first[c], 1) << g.width << "x" << g.height;
+      EXPECT_NEAR(at(g.to_width - 1, g.to_height - 1, c), g.last[c], 1) << g.width << "x" << g.height;
+      EXPECT_NEAR(at(g.to_width / 2, g.to_height / 2, c), g.middle[c], 1) << g.width << "x" << g.height;
+    }
+    for (int k = 0; k < 40; ++k) {
+      const int x = k * 97 % g.to_width, y = k * 61 % g.to_height, c = k % 3;
+      ASSERT_NEAR(at(x, y, c), mean_of_cover(image, x, y, c, g.to_width, g.to_height), 1.001) << x << " " << y;
+    }
+  }
+}
+
+TEST(Resize, ByAreaGrowsBilinearlyAndKeepsSizesThatAreTheSame) {
+  const Image image = pattern(40, 30);
+  std::vector<std::uint8_t> area(50 * 45 * 3);
+  resize(image, all(image), 50, 45, area.data(), Shrink::area);
+  EXPECT_EQ(area, resized(image, all(image), 50, 45));
+  std::vector<std::uint8_t> same(40 * 30 * 3);
+  resize(image, all(image), 40, 30, same.data(), Shrink::area);
+  EXPECT_EQ(same, image.pixels);
+}
+
+TEST(Resize, ByAreaOfACropNeedsOnlyItsPixels) {
+  Rng rng(4);
+  const Image image = pattern(211, 157);
+  for (int i = 0; i < 50; ++i) {
+    const Box box = random_resized_crop({image.width, image.height}, rng);
+    const int side = 1 + static_cast<int>(rng.below(64));
+    const Crop wanted{box, side, side, 0, 0, side, i % 2 == 1, Shrink::area};
+    const Box needed = wanted.needed();
+    ASSERT_GE(needed.x, box.x);
+    ASSERT_LE(needed.x + needed.width, box.x + box.width);
+    std::vector<std::uint8_t> scratch, part(static_cast<std::size_t>(side) * side * 3), whole(part.size());
+    resize_window(crop(image, needed), needed.x - box.x, needed.y - box.y, wanted.horizontal(), wanted.vertical(), scratch, part.data());
+    resize_window(crop(image, box), 0, 0, wanted.horizontal(), wanted.vertical(), scratch, whole.data(), ResizePasses::plain);
+    ASSERT_EQ(part, whole) << i;
+  }
+}
+
 TEST(Resize, OfAWindowIsThatPartOfTheWhole) {
   const Image image = pattern(120, 90);
   const auto whole = resized(image, all(image), 50, 40);
@@ -77,8 +145,8 @@ TEST(Resize, GivesTheSameBytesWithAndWithoutVectorInstructions) {
     for (const ResizePasses passes : compiled_passes()) {
       std::vector<std::uint8_t> fast(plain.size(), 99);
       resize_window(part, box.x, box.y, horizontal, vertical, scratch, fast.data(), passes);
-      ASSERT_EQ(fast, plain) << static_cast<int>(passes) << ": " << image.width << "x" << image.height << " to " << width << "x" << height << " from " << x
-                             << "," << y;
+      ASSERT_EQ(fast, plain) << static_cast<int>(passes) << ": " << image.width << "x" << image.height << " to " << width << "x" << height << " from "
+                             << x << "," << y;
     }
   }
 }
@@ -119,7 +187,8 @@ TEST(RandomResizedCrop, HasTheAreaAndAspectItPromises) {
 
 TEST(RandomResizedCrop, TakesTheCentreOfASliver) {
   Rng rng(5);
-  const Box wide = random_resized_crop({500, 33}, rng, 0.9f), high = random_resized_crop({20, 300}, rng, 0.9f), one = random_resized_crop({1, 1}, rng);
+  const Box wide = random_resized_crop({500, 33}, rng, 0.9f), high = random_resized_crop({20, 300}, rng, 0.9f),
+            one = random_resized_crop({1, 1}, rng);
   EXPECT_EQ((std::vector{wide.x, wide.y, wide.width, wide.height}), (std::vector{228, 0, 44, 33}));
   EXPECT_EQ((std::vector{high.x, high.y, high.width, high.height}), (std::vector{0, 136, 20, 27}));
   EXPECT_EQ((std::vector{one.x, one.y, one.width, one.height}), (std::vector{0, 0, 1, 1}));
@@ -156,7 +225,7 @@ TEST(PadCropFlip, ShiftsByAtMostThePadAndMirrors) {
   for (int n = 0; n < 600; ++n) {
     std::vector<std::uint8_t> out(16 * 16 * 3);
     Rng rng(1, static_cast<std::uint64_t>(n));
-    prepare({bytes, image.pixels.size()}, {16, 16}, "raw", recipe, rng, scratch, out.data());
+    prepare({bytes, image.pixels.size()}, {16, 16}, "raw", recipe, rng, scratch, [&] { return out.data(); });
     int matches = 0;
     for (int dy = -2; dy <= 2; ++dy)
       for (int dx = -2; dx <= 2; ++dx)

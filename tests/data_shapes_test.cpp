@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "data_helpers.h"
-#include "gossamer/data/loader/loader.h"
 #include "gossamer/data/formats/shapes.h"
+#include "gossamer/data/loader/loader.h"
 
 namespace gossamer::data {
 namespace {

@@ -89,16 +89,18 @@ std::string hard_link(const std::string& name, const std::string& target) {
 
 TEST(Tar, ResolvesHardLinksOrSaysThatItCant) {
   const std::string name = "dog/" + std::string(150, 'n') + ".jpg", first = tar_member("./cat/a.jpg", "first");
-  const std::string archive = first + hard_link("dog/b.jpg", "./cat/a.jpg") + tar_member("p", pax("path", name), 'x') + tar_member("short", "second") +
-                              tar_member("././@LongLink", name + '\0', 'K') + hard_link("c/c.jpg", "cut") + tar_member("p", pax("linkpath", name), 'x') +
-                              hard_link("c/d.jpg", "cut") + hard_link("c/notes.txt", "gone") + tar_end();
+  const std::string archive = first + hard_link("dog/b.jpg", "./cat/a.jpg") + tar_member("p", pax("path", name), 'x') +
+                              tar_member("short", "second") + tar_member("././@LongLink", name + '\0', 'K') + hard_link("c/c.jpg", "cut") +
+                              tar_member("p", pax("linkpath", name), 'x') + hard_link("c/d.jpg", "cut") + hard_link("c/notes.txt", "gone") +
+                              tar_end();
   const auto entries = index_of(archive);
   ASSERT_EQ(entries.size(), 5u);
   EXPECT_EQ(entries[1].name, "dog/b.jpg");
   EXPECT_EQ(content(archive, entries[1]), "first");
   EXPECT_EQ(content(archive, entries[3]), "second");
   EXPECT_EQ(content(archive, entries[4]), "second");
-  EXPECT_THAT(refusal(first + hard_link("dog/b.jpg", "cat/gone.jpg")), AllOf(HasSubstr("'dog/b.jpg' is a hard link to 'cat/gone.jpg'"), HasSubstr("--hard-dereference")));
+  EXPECT_THAT(refusal(first + hard_link("dog/b.jpg", "cat/gone.jpg")),
+              AllOf(HasSubstr("'dog/b.jpg' is a hard link to 'cat/gone.jpg'"), HasSubstr("--hard-dereference")));
 }
 
 TEST(Tar, ReplacesControlCharactersInNames) {
@@ -110,7 +112,8 @@ TEST(Tar, NeedsNoEndMark) { EXPECT_EQ(index_of(tar_member("a/b.jpg", "x")).size(
 
 TEST(Tar, NamesTheArchiveAndThePlaceOfDamage) {
   const std::string good = tar_member("a/b.jpg", std::string(2000, 'x')) + tar_member("a/c.jpg", "y") + tar_end();
-  EXPECT_THAT(refusal(good.substr(0, 1500)), AllOf(HasSubstr("x.tar: unreadable tar at byte 0"), HasSubstr("'a/b.jpg' needs 2000 bytes, 988 are left")));
+  EXPECT_THAT(refusal(good.substr(0, 1500)),
+              AllOf(HasSubstr("x.tar: unreadable tar at byte 0"), HasSubstr("'a/b.jpg' needs 2000 bytes, 988 are left")));
   std::string flipped = good;
   flipped[2560 + 3] ^= 1;
   EXPECT_THAT(refusal(flipped), AllOf(HasSubstr("byte 2560"), HasSubstr("damaged header")));
@@ -123,7 +126,8 @@ TEST(Tar, NamesTheArchiveAndThePlaceOfDamage) {
 
 TEST(Tar, RefusesHostileNumbers) {
   EXPECT_THAT(refusal(tar_member("a.jpg", "x", '0', "", "77777777777")), HasSubstr("needs 8589934591 bytes"));
-  EXPECT_THAT(refusal(tar_member("a.jpg", "x", '0', "", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")), HasSubstr("size of a file is unreadable"));
+  EXPECT_THAT(refusal(tar_member("a.jpg", "x", '0', "", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")),
+              HasSubstr("size of a file is unreadable"));
   std::string huge(12, '\xff');
   huge[0] = '\x80';
   EXPECT_THAT(refusal(tar_member("a.jpg", "x", '0', "", huge)), HasSubstr("size of a file is unreadable"));
@@ -138,7 +142,8 @@ TEST(Tar, RefusesHostileNumbers) {
 
 TEST(Tar, KeepsEveryEntryInsideWhateverTheBytesAre) {
   const std::string good = tar_member("././@LongLink", std::string(150, 'n') + '\0', 'L') + tar_member("a", "b") +
-                           tar_member("p", pax("path", "q/r.jpg"), 'x') + tar_member("c", std::string(600, 'd')) + tar_member("i.tar", tar_member("k.jpg", "l")) + tar_end();
+                           tar_member("p", pax("path", "q/r.jpg"), 'x') + tar_member("c", std::string(600, 'd')) +
+                           tar_member("i.tar", tar_member("k.jpg", "l")) + tar_end();
   Rng rng(2);
   for (int i = 0; i < 3000; ++i) {
     std::string damaged = good;

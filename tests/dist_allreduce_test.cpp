@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "dist_gpu_fakes.h"
+#include "dist_small_net.h"
 #include "dist_synchronous.h"
 #include "error_of.h"
 #include "gossamer/core/autograd.h"
@@ -31,32 +32,12 @@ Tensor gate(const Tensor& x, const std::function<void()>& call) {
   return y;
 }
 
-struct Net {
-  explicit Net(int rank) : random(5, static_cast<std::uint64_t>(rank)) {
-    Rng init(3, 0);
-    std::vector<NamedTensor> all;
-    for (int i = 0; i < kLayers; ++i) {
-      w.push_back(Tensor::empty({kWidth, kWidth}));
-      b.push_back(Tensor::full({kWidth}, .1f));
-      for (float& v : w.back().span<float>()) v = .3f * init.normal();
-      all.push_back({std::to_string(i) + ".w", w.back()});
-      all.push_back({std::to_string(i) + ".b", b.back()});
-    }
-    params = std::make_unique<FlatParams>(all);
-  }
+struct Net : SmallNet {
+  explicit Net(int rank) : SmallNet(rank, kLayers, kWidth) {}
   // halfway: called when backward has the gradients of two of the four layers.
   Tensor loss(const std::function<void()>& halfway) {
-    Tensor x = Tensor::empty({8, kWidth});
-    for (float& v : x.span<float>()) v = random.normal();
-    for (std::size_t i = 0; i < kLayers; ++i) {
-      if (i == kLayers / 2) x = gate(x, halfway);
-      x = relu(linear(x, w[i], b[i]));
-    }
-    return mean(x * x);
+    return SmallNet::loss([&](const Tensor& x) { return gate(x, halfway); });
   }
-  std::vector<Tensor> w, b;
-  Rng random;
-  std::unique_ptr<FlatParams> params;
 };
 
 // Counts the buckets that have been summed (host, staged), or are in the stream (NCCL).
@@ -154,7 +135,8 @@ Outcome train(const Trial& t) {
   const auto n = static_cast<std::size_t>(t.workers);
   fake::Machine machine(t.workers, t.seed, t.faults);
   LocalCluster cluster(t.workers);
-  Outcome out{.x = std::vector<std::vector<float>>(n), .stats = std::vector<MethodStats>(n), .problems = {}, .errors = std::vector<std::string>(n), .early = 0};
+  Outcome out{.x = std::vector<std::vector<float>>(n), .stats = std::vector<MethodStats>(n), .problems = {},
+              .errors = std::vector<std::string>(n), .early = 0};
   std::atomic<int> early = 0;
   {
     const Devices devices(machine, t.workers);
@@ -272,18 +254,19 @@ TEST_P(AllReduceWays, ADeathInAnyPhaseIsSurvivedByWorkersWhoStayAlike) {
       for (const int step : {0, 5})
         for (const bool notices : {true, false}) {
           if (GetParam() != Way::nccl && !notices) continue;
-          SCOPED_TRACE("prepared " + std::to_string(prepared) + ", phase " + std::to_string(static_cast<int>(when)) + ", step " + std::to_string(step) +
-                       (notices ? ", noticed" : ""));
+          SCOPED_TRACE("prepared " + std::to_string(prepared) + ", phase " + std::to_string(static_cast<int>(when)) + ", step " +
+                       std::to_string(step) + (notices ? ", noticed" : ""));
           Trial trial{.way = GetParam(), .steps = 9, .prepared = prepared, .faults = {.notices = notices}, .dies = {{step % 4, {step, when}}}};
           expect_one_model(train(trial), trial);
         }
 }
 
 TEST_P(AllReduceWays, TwoDeathsAtOnceAndOneAfterTheOther) {
-  for (const auto& dies : std::vector<std::map<int, std::pair<int, When>>>{{{0, {4, When::halfway}}, {2, {4, When::halfway}}},
-                                                                          {{1, {4, When::halfway}}, {3, {4, When::in_step}}},
-                                                                          {{0, {3, When::in_step}}, {1, {4, When::forward}}},
-                                                                          {{0, {2, When::halfway}}, {1, {4, When::after_step}}, {3, {6, When::in_step}}}})
+  for (const auto& dies :
+       std::vector<std::map<int, std::pair<int, When>>>{{{0, {4, When::halfway}}, {2, {4, When::halfway}}},
+                                                        {{1, {4, When::halfway}}, {3, {4, When::in_step}}},
+                                                        {{0, {3, When::in_step}}, {1, {4, When::forward}}},
+                                                        {{0, {2, When::halfway}}, {1, {4, When::after_step}}, {3, {6, When::in_step}}}})
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
       const Trial trial{.way = GetParam(), .steps = 9, .faults = {.notices = seed % 2 == 0}, .dies = dies, .seed = seed};
       expect_one_model(train(trial), trial);
@@ -331,6 +314,133 @@ TEST_P(AllReduceWays, NoGradientIsLostOrAppliedTwiceWhenAWorkerDies) {
   }
 }
 
+// --- backward as a recorded graph ---------------------------------------------------------------------------------------------------------
+// A pass whose gradients the compute lane writes, a bucket after the other, each step and worker others. The host only enqueues them.
+class LanePass {
+ public:
+  LanePass(fake::Gpu& gpu, int rank, bool by_step) : gpu_(gpu), rank_(rank), by_step_(by_step) {
+    std::vector<NamedTensor> all;
+    for (int i = 0; i < 3; ++i) all.push_back({std::to_string(i), at_.emplace_back(Tensor::zeros({kFloats}))});
+    params = std::make_unique<FlatParams>(all);
+    windows_ = params->windows(params->grads());
+  }
+  static float value(int step, int bucket, int rank, bool by_step) { return static_cast<float>((1 << rank) * (by_step ? step * 3 + bucket + 1 : 1)); }
+  void operator()() {
+    params->zero_grad();
+    gpu_.run(DevicePort::Lane::compute, [this] { ++step_; });
+    for (const int part : {2, 0, 1}) {               // not the order of the block
+      gpu_.run(DevicePort::Lane::compute, [this, part] {
+        windows_[static_cast<std::size_t>(part)].tensor.fill(value(step_, part, rank_, by_step_));
+      });
+      Slot& slot = *at_[static_cast<std::size_t>(2 - part)].slot();      // the block begins with what was registered last
+      slot.stale = false;
+      slot.on_ready();
+    }
+  }
+  static constexpr i64 kFloats = 64;
+  std::unique_ptr<FlatParams> params;
+
+ private:
+  fake::Gpu& gpu_;
+  const int rank_;
+  const bool by_step_;
+  std::vector<Tensor> at_;
+  std::vector<NamedTensor> windows_;
+  int step_ = -1;                                    // on the device
+};
+
+struct Launched {
+  std::vector<std::vector<float>> x;
+  std::vector<std::string> problems;
+};
+// Some steps as launches of a graph, the others as they stand (all of them: never).
+Launched train_launched(Way way, int n, int steps, bool never, std::uint64_t seed, bool by_step, int victim = -1, int dies_at = -1) {
+  fake::Machine machine(n, seed, {.notices = seed % 2 == 0});
+  LocalCluster cluster(n);
+  Launched out{.x = std::vector<std::vector<float>>(static_cast<std::size_t>(n)), .problems = {}};
+  {
+    const Devices devices(machine, n);
+    on_workers(cluster, n, [&](int rank, Group& group) {
+      fake::Gpu& gpu = machine.gpu(rank);
+      LanePass pass(gpu, rank, by_step);
+      nn::Sgd sgd(*pass.params, {.momentum = 0});
+      MethodOptions options = options_of("", n, steps);
+      options.bucket_bytes = LanePass::kFloats * static_cast<i64>(sizeof(float));
+      options.reducer = [&](Group& g, std::size_t buckets) {
+        EXPECT_EQ(buckets, 3u);
+        return reducer_of(way, g, machine, buckets);
+      };
+      auto method = make_method("allreduce", *pass.params, sgd, group, make_graph("complete", n), options);
+      std::optional<fake::Gpu::Graph> graph;
+      std::vector<std::size_t> order;
+      for (int step = 0; step < steps; ++step) {
+        method->prepare(1);
+        if (never || step < 2 || step % 5 == 4) {    // before it is recorded; a smaller batch
+          pass();
+        } else {
+          if (!graph) {
+            order = pass.params->record_ready([&] { graph = gpu.capture([&] { pass(); }); });
+            EXPECT_EQ(order, (std::vector<std::size_t>{2, 0, 1}));
+          }
+          gpu.launch(*graph);
+          pass.params->replay_ready(order);
+        }
+        std::optional<Reaper> reaper;
+        if (rank == victim && step == dies_at) reaper.emplace(machine, cluster, rank, 150 * (seed - 1));
+        method->step(1);
+        if (reaper) fail<Error>("killed");
+      }
+      out.x[static_cast<std::size_t>(rank)] = copy(pass.params->values());
+      method->finish();
+    });
+  }
+  out.problems = machine.problems();
+  return out;
+}
+
+class AllReduceOfGraphs : public testing::TestWithParam<Way> {};
+INSTANTIATE_TEST_SUITE_P(Ways, AllReduceOfGraphs, testing::Values(Way::staged, Way::nccl), [](const auto& test) {
+  return std::string(test.param == Way::staged ? "staged" : "nccl");
+});
+
+// Of each launch its own gradients: sums wait on the device for the event of their bucket, which every launch marks anew.
+TEST_P(AllReduceOfGraphs, SumsWhatEachLaunchHasMade) {
+  constexpr int n = 3, steps = 14;
+  for (std::uint64_t seed = 1; seed <= 4; ++seed)
+    for (const bool never : {true, false}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << (never ? ", as they stand" : ", launched"));
+      const Launched out = train_launched(GetParam(), n, steps, never, seed, true);
+      EXPECT_THAT(out.problems, testing::IsEmpty());
+      for (int part = 0; part < 3; ++part) {
+        float x = 0;
+        for (int step = 0; step < steps; ++step) {
+          float sum = 0;
+          for (int rank = 0; rank < n; ++rank) sum += LanePass::value(step, part, rank, true);
+          x -= sum * static_cast<float>(1.0 / n);
+        }
+        for (int rank = 0; rank < n; ++rank)
+          for (i64 i = 0; i < LanePass::kFloats; ++i)
+            ASSERT_NEAR(out.x[static_cast<std::size_t>(rank)][static_cast<std::size_t>(part * LanePass::kFloats + i)], x, 1e-4f * std::abs(x))
+                << "worker " << rank << ", part " << part;
+      }
+    }
+}
+
+TEST_P(AllReduceOfGraphs, ADeathIsSurvivedAndSumsAreMadeAgainFromTheSameGradients) {
+  constexpr int n = 4, steps = 10, victim = 2;
+  for (const int at : {3, 4, 6})                     // launched, as it stands, launched
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", step " << at);
+      const Launched out = train_launched(GetParam(), n, steps, false, seed, false, victim, at);
+      EXPECT_THAT(out.problems, testing::IsEmpty());
+      const double all = (1 + 2 + 4 + 8) / 4.0, left = (1 + 2 + 8) / 3.0;
+      std::vector<double> possible;
+      for (const int whole : {at - 1, at, at + 1}) possible.push_back(-(whole * all + (steps - whole) * left));
+      EXPECT_THAT(possible, testing::Contains(testing::DoubleNear(static_cast<double>(out.x[0][0]), 1e-3)));
+      for (const std::size_t rank : {1u, 3u}) EXPECT_EQ(out.x[rank], out.x[0]);
+    }
+}
+
 // --- NCCL ---------------------------------------------------------------------------------------------------------------------------------
 // Two reducers by hand. body(rank, group, gpu, reducer).
 void by_hand(fake::Machine& machine, const std::function<void(int, Group&, fake::Gpu&, Reducer&)>& body, Way way = Way::nccl, double abort_s = 30) {
@@ -351,9 +461,11 @@ TEST(GpuReducers, SumWhatTheComputeLaneHasWrittenNotWhatWasThereBefore) {
       by_hand(machine, [&](int rank, Group&, fake::Gpu& gpu, Reducer& reducer) {
         const Tensor own = Tensor::full({8}, 100), sum = Tensor::zeros({8});
         for (const std::size_t bucket : {0u, 1u}) {
-          gpu.run(DevicePort::Lane::compute, [&, bucket] { own.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4).fill(1.0f + static_cast<float>(rank)); });
+          gpu.run(DevicePort::Lane::compute,
+                  [&, bucket] { own.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4).fill(1.0f + static_cast<float>(rank)); });
           reducer.mark(bucket);
-          reducer.add(bucket, own.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4), sum.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4));
+          reducer.add(bucket, own.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4),
+                      sum.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4));
         }
         reducer.complete();
         EXPECT_THAT(copy(sum), testing::Each(3)) << "seed " << seed;
@@ -413,7 +525,8 @@ TEST(NcclReducer, AFailureOfTheTransportIsAnErrorAndTheDeviceLetsGo) {
 TEST(NcclReducer, ACommunicatorThatNeverLetsGoIsSaidAndNoneFollows) {
   fake::Machine machine(2, 1, {.abort_hangs = true});
   by_hand(machine, [&](int, Group& group, fake::Gpu&, Reducer& reducer) {
-    for (int i = 0; i < 2; ++i) EXPECT_THAT(error_of([&] { reducer.open(group.collectives(), {0, 1}); }), testing::HasSubstr("never let go of the GPU"));
+    for (int i = 0; i < 2; ++i)
+      EXPECT_THAT(error_of([&] { reducer.open(group.collectives(), {0, 1}); }), testing::HasSubstr("never let go of the GPU"));
   }, Way::nccl, .05);
 }
 

@@ -31,7 +31,7 @@ TEST(ConsensusSketch, EstimatesTheDistanceWithinItsStandardDeviation) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<double> sum(kSketchSize + 1, 0.0);
     for (const auto& row : x) {
-      const auto s = sketch(row, seed);
+      const auto s = sketch(Tensor::from(std::span<const float>(row), {dims}), seed);
       for (std::size_t j = 0; j < s.size(); ++j) sum[j] += s[j];
     }
     const double found = distance_from_sketches(sum, n);

@@ -1,5 +1,6 @@
 // Deaths in the middle of training: the others go on, finish, and agree.
 #include <algorithm>
+#include <limits>
 
 #include "dist_around.h"
 #include "dist_workers.h"
@@ -22,13 +23,36 @@ struct Survivors {
   std::atomic<int> deaths_seen = 0;
 };
 
+// Workers of one speed, also on a machine whose cores are taken: nobody gets further ahead of the slowest than this. Gossip leans towards whoever
+// does the most gradients, so without it what a loaded machine's workers agree on is anywhere between their targets.
+class Pace {
+ public:
+  explicit Pace(int n) : done_(static_cast<std::size_t>(n)) {}
+  void step(int rank) {
+    const auto mine = ++done_[static_cast<std::size_t>(rank)];
+    while (mine > *std::ranges::min_element(done_) + kAhead) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  void leaves(int rank) { done_[static_cast<std::size_t>(rank)] = std::numeric_limits<int>::max(); }
+
+ private:
+  static constexpr int kAhead = 4;
+  std::vector<std::atomic<int>> done_;
+};
+
 // Worker `victims[k]` dies when a fraction (k + 1)/5 of the training is done.
 void run(const std::string& name, const char* graph, int n, const std::vector<int>& victims, Survivors& out, MethodOptions options) {
   LocalCluster cluster(n);
   out.x.resize(static_cast<std::size_t>(n));
   out.stats.resize(static_cast<std::size_t>(n));
   options.on_fault = [&](const std::string& what, int) { out.deaths_seen += what == "dead"; };
+  Pace pace(n);
+  struct Leaves {
+    Pace& pace;
+    int rank;
+    ~Leaves() { pace.leaves(rank); }
+  };
   on_workers(cluster, n, [&](int rank, Group& group) {
+    const Leaves leaves{pace, rank};
     Quadratic q(rank, 40, method_needs_frozen_compute(name));
     auto method = make_method(name, q.params, q.sgd, group, make_graph(graph, n), options);
     const auto victim = std::ranges::find(victims, rank);
@@ -41,7 +65,9 @@ void run(const std::string& name, const char* graph, int n, const std::vector<in
       q.gradient(.01f);
       std::this_thread::sleep_for(std::chrono::microseconds(200));
       method->step(.05);
+      pace.step(rank);
     }
+    pace.leaves(rank);
     method->finish();
     const auto x = q.params.values().span<float>();
     out.x[static_cast<std::size_t>(rank)].assign(x.begin(), x.end());
@@ -201,8 +227,8 @@ TEST_P(Phases, ADeathThereStopsNobody) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, Phases,
-                         testing::Values(Phase::says_available, Phase::proposes, Phase::accepts, Phase::commits, Phase::begins_transfer, Phase::transfers,
-                                         Phase::has_stopped));
+                         testing::Values(Phase::says_available, Phase::proposes, Phase::accepts, Phase::commits, Phase::begins_transfer,
+                                         Phase::transfers, Phase::has_stopped));
 
 // A collective that reports failure to one worker although it came through: that worker is then a step behind the other survivors.
 class Flaky final : public Around {

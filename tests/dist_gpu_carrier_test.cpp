@@ -8,20 +8,20 @@
 
 #include "dist_gpu_fakes.h"
 #include "gossamer/core/fused_update.h"
-#include "gossamer/dist/gpu/gpu_carrier.h"
+#include "gossamer/dist/gpu/carrier.h"
 #include "gossamer/nn/optim.h"
+#include "use_backend.h"
 
 namespace gossamer::dist {
 namespace {
 
-constexpr double kRates[] = {.1, .05, .02};
+constexpr double kRates[] = {.1, .05, .02}, kClip = 2;
 
-
-// A worker's parameters and optimizer.
+// A worker's parameters and optimizer, whose step is in the form of the backend.
 struct Model {
-  Model(nn::UpdateForm form, bool with_twin, DType compute)
+  Model(bool with_twin, DType compute)
       : params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true}),
-        sgd(params, {.momentum = .9f, .weight_decay = .1f, .nesterov = true, .form = form}),
+        sgd(params, {.momentum = .9f, .weight_decay = .1f, .nesterov = true}),
         state(params.values(), with_twin) {
     state.gossip = {.eta = .3, .alpha = .5, .alpha_tilde = .8};
   }
@@ -91,7 +91,7 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
         m.gradient(static_cast<int>(k));
         m.state.gradient_event(events[k].t, [&](double c, double s) {
           const Twin twin{m.state.twin(), static_cast<float>(c), static_cast<float>(s)};
-          m.sgd.step(static_cast<float>(kRates[k % 3]), m.state.has_twin() ? &twin : nullptr, .5f);
+          m.sgd.step(static_cast<float>(kRates[k % 3]), m.state.has_twin() ? &twin : nullptr, {.5, kClip});
         });
         settle();
         m.params.refresh();
@@ -131,7 +131,7 @@ int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, s
           const std::optional<Difference> difference = late ? std::optional(*late) : std::nullopt;
           gpu.run(DevicePort::Lane::compute, [&m, k, with, difference] {
             m.gradient(static_cast<int>(k));
-            m.sgd.step(static_cast<float>(kRates[k % 3]), with ? &*with : nullptr, .5f, difference ? &*difference : nullptr);
+            m.sgd.step(static_cast<float>(kRates[k % 3]), with ? &*with : nullptr, {.5, kClip}, difference ? &*difference : nullptr);
           });
         });
         break;
@@ -164,11 +164,12 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
         SCOPED_TRACE(testing::Message() << "twin " << with_twin << " wire " << name_of(wire) << " seed " << seed);
         const std::vector<Event> events = some_events(seed);
         const DType compute = seed % 2 ? DType::f32 : DType::bf16;
-        Model wanted(nn::UpdateForm::loops, with_twin, compute);
+        Model wanted(with_twin, compute);
         one_by_one(wanted, events, wire);
-        for (const nn::UpdateForm form : {nn::UpdateForm::loops, nn::UpdateForm::pass})
+        for (const std::string form : {backend(Device::cpu()).name(), "passes"})
           for (const bool lazy : {false, true}) {
-            Model got(form, with_twin, compute);
+            const UseBackend use(form);
+            Model got(with_twin, compute);
             EXPECT_GT(carried(got, events, wire, lazy, seed), 0) << "differences that a pass took along";
             const auto want = wanted.everything(), have = got.everything();
             for (std::size_t i = 0; i < want.size(); ++i)
@@ -180,7 +181,8 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
 TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
   fake::Machine machine(1, 1);
   machine.eager = true;
-  Model m(nn::UpdateForm::pass, true, DType::f32);
+  const UseBackend passes("passes");
+  Model m(true, DType::f32);
   const i64 n = m.params.size();
   const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
   GpuCarrier carrier({.port = machine.gpu(0), .payload = nullptr, .own = own, .theirs = theirs, .staging = nullptr}, {});

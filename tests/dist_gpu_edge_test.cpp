@@ -233,7 +233,8 @@ TEST(GpuEdge, AnOtherSizeIsRefusedWithWords) {
   w.sessions.at(1).begun.insert(1);
   w.edge(1, 0).begin(r, w.now);
   ASSERT_TRUE(w.run_until([&] { return w.idle(); }));
-  EXPECT_TRUE(w.worker(0).results.back().why.find("dist.wire") != std::string::npos || w.worker(1).results.back().why.find("dist.wire") != std::string::npos);
+  EXPECT_TRUE(w.worker(0).results.back().why.find("dist.wire") != std::string::npos ||
+              w.worker(1).results.back().why.find("dist.wire") != std::string::npos);
   EXPECT_EQ(w.applied(), 0);
 }
 
@@ -306,7 +307,8 @@ void explore(std::uint64_t seed, GpuWorld::Options o, int moves, std::map<std::s
 
 TEST_P(GpuEdgeExplored, NothingIsLaunchedTooEarlyAppliedAloneOrLost) {
   const Exploration& e = GetParam();
-  const GpuWorld::Options o{.workers = e.workers, .peer_copy = e.peer_copy, .choice = e.choice, .faults = e.faults, .patience = e.patience, .breaks = e.breaks, .gives_up = e.gives_up};
+  const GpuWorld::Options o{.workers = e.workers, .peer_copy = e.peer_copy, .choice = e.choice, .faults = e.faults, .patience = e.patience,
+                            .breaks = e.breaks, .gives_up = e.gives_up};
   std::map<std::string, int> seen;
   const int seeds = 500;
   for (int seed = 1; seed <= seeds && !HasFailure(); ++seed) explore(static_cast<std::uint64_t>(seed), o, 3000, seen);
@@ -318,11 +320,15 @@ TEST_P(GpuEdgeExplored, NothingIsLaunchedTooEarlyAppliedAloneOrLost) {
 INSTANTIATE_TEST_SUITE_P(Worlds, GpuEdgeExplored,
                          testing::Values(Exploration{"two", 2, false, 100, 0, 0, {}}, Exploration{"four", 4, false, 100, 0, 0, {}},
                                          Exploration{"late", 2, false, 2, 0, 0, {}}, Exploration{"threeLate", 3, false, 2, 0, 0, {}},
-                                         Exploration{"broken", 2, false, 5, .0005, .0005, {}}, Exploration{"threeBroken", 3, false, 5, .001, .001, {}},
-                                         Exploration{"faulty", 2, false, 5, .0005, .0005, {.init_fails = .1, .init_hangs = .1, .transfer_fails = .1, .transfer_hangs = .1, .id_fails = .05}},
-                                         Exploration{"faultyUnnoticed", 3, false, 5, .0005, .0005, {.init_fails = .1, .init_hangs = .1, .transfer_fails = .1, .transfer_hangs = .1, .notices = false}},
+                                         Exploration{"broken", 2, false, 5, .0005, .0005, {}},
+                                         Exploration{"threeBroken", 3, false, 5, .001, .001, {}},
+                                         Exploration{"faulty", 2, false, 5, .0005, .0005,
+                                             {.init_fails = .1, .init_hangs = .1, .transfer_fails = .1, .transfer_hangs = .1, .id_fails = .05}},
+                                         Exploration{"faultyUnnoticed", 3, false, 5, .0005, .0005,
+                                             {.init_fails = .1, .init_hangs = .1, .transfer_fails = .1, .transfer_hangs = .1, .notices = false}},
                                          Exploration{"copies", 3, true, 100, 0, 0, {}}, Exploration{"copiesLate", 3, true, 2, .001, .001, {}},
-                                         Exploration{"choice", 3, false, 5, .0005, .0005, {.init_fails = .05, .transfer_fails = .05, .transfer_hangs = .02}, true}),
+                                         Exploration{"choice", 3, false, 5, .0005, .0005,
+                                             {.init_fails = .05, .transfer_fails = .05, .transfer_hangs = .02}, true}),
                          [](const auto& p) { return p.param.name; });
 
 }  // namespace

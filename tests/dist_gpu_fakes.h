@@ -13,8 +13,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "gossamer/dist/gpu/gpu_port.h"
 #include "gossamer/dist/gpu/peer_copy.h"
+#include "gossamer/dist/gpu/port.h"
 
 namespace gossamer::dist::fake {
 
@@ -52,6 +52,11 @@ class Gpu final : public DevicePort, public NcclPort {
   void finalize(Comm) override;
   bool gone(Comm) override;
 
+  // A graph: what `work` gives to the compute lane is kept and not done. Each launch does it, and marks its events anew.
+  class Graph;
+  Graph capture(const std::function<void()>& work);
+  void launch(const Graph&);
+
  private:
   friend class Machine;
   // Of one group: a send and a receive, or a sum.
@@ -71,14 +76,21 @@ class Gpu final : public DevicePort, public NcclPort {
     Transfer transfer{};
   };
   struct Mark { std::uint64_t recorded = 0, reached = 0; };
+  void give(Lane, Work);
 
   Machine& machine_;
   const int rank_;
   std::array<std::deque<Work>, 2> lanes_;
   std::vector<Mark> events_{1};
+  std::vector<Work>* captured_ = nullptr;
   bool in_group_ = false;
   std::set<Comm> grouped_;
   std::string refused_;                      // what is wrong with a call of this group
+};
+
+class Gpu::Graph {
+  friend class Gpu;
+  std::vector<Work> works_;
 };
 
 // All GPUs, and NCCL between them. Every call takes one mutex: what matters here is the order, not the speed.
@@ -289,8 +301,27 @@ inline DevicePort::Event Gpu::make_event() {
   return static_cast<Event>(events_.size() - 1);
 }
 inline void Gpu::record(Event e, Lane lane) {
+  give(lane, {.event = e});
+}
+inline void Gpu::give(Lane lane, Work work) {
   const std::scoped_lock lock(machine_.mutex);
-  lanes_[static_cast<std::size_t>(lane)].push_back({.event = e, .mark = ++events_.at(e).recorded});
+  if (captured_ && lane == Lane::compute) return captured_->push_back(std::move(work));
+  if (!work.kernels) work.mark = ++events_.at(work.event).recorded;
+  lanes_[static_cast<std::size_t>(lane)].push_back(std::move(work));
+}
+inline Gpu::Graph Gpu::capture(const std::function<void()>& work) {
+  Graph graph;
+  const auto capture_to = [this](std::vector<Work>* to) {
+    const std::scoped_lock lock(machine_.mutex);
+    captured_ = to;
+  };
+  capture_to(&graph.works_);
+  work();
+  capture_to(nullptr);
+  return graph;
+}
+inline void Gpu::launch(const Graph& graph) {
+  for (const Work& work : graph.works_) give(Lane::compute, work);
 }
 inline void Gpu::wait(Lane lane, Event e) {
   const std::scoped_lock lock(machine_.mutex);
@@ -302,8 +333,7 @@ inline bool Gpu::done(Event e) {
 }
 inline void Gpu::run(Lane lane, const std::function<void()>& kernels) {
   if (machine_.eager) return kernels();
-  const std::scoped_lock lock(machine_.mutex);
-  lanes_[static_cast<std::size_t>(lane)].push_back({.kernels = kernels});
+  give(lane, {.kernels = kernels});
 }
 inline void Gpu::copy(Lane lane, void* to, const void* from, std::size_t bytes) {
   run(lane, [=] { std::memcpy(to, from, bytes); });
@@ -345,7 +375,8 @@ inline void Gpu::group_end() {
   if (const std::string why = std::exchange(refused_, {}); !why.empty()) fail<DistError>(why);
   for (const Comm comm : grouped) {
     Machine::Side& side = machine_.sides.at(comm);
-    if (side.group.sends == 0 || side.group.sends != side.group.receives) machine_.problem(rank_, "a group without a send and a receive of one size, or a sum");
+    if (side.group.sends == 0 || side.group.sends != side.group.receives)
+      machine_.problem(rank_, "a group without a send and a receive of one size, or a sum");
     side.launching = true;
     side.status.stage = Stage::pending;
     machine_.launches_.push_back({rank_, side.name});

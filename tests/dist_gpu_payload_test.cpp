@@ -4,9 +4,10 @@
 #include "dist_gpu_fakes.h"
 #include "dist_workers.h"
 #include "gossamer/dist/gossip/clock.h"
-#include "gossamer/dist/gpu/gpu_carrier.h"
+#include "gossamer/dist/gpu/carrier.h"
 #include "gossamer/dist/gpu/nccl_channel.h"
 #include "gossamer/dist/gpu/nccl_port.h"
+#include "use_backend.h"
 
 namespace gossamer::dist {
 namespace {
@@ -46,10 +47,14 @@ struct Setup {
     fake::Gpu& gpu = machine.gpu(rank);
     if (peer_copy) maker = std::make_unique<PeerCopyMaker>(gpu, memory);
     else maker = std::make_unique<NcclChannelMaker>(rank, gpu, gpu, 2);
-    payload = std::make_unique<GpuPayload>(rank, gpu, [this](int) -> GpuChannelMaker& { return *maker; },
-                                           GpuPayload::Outside{.send = [&post, rank](int to, std::vector<char> letter) { post.send(rank, to, letter); },
-                                                               .post = [&group](Event e) { group.control().post(std::move(e)); }, .clock = wall_seconds}, limits);
-    post.read(rank, {.letter = [this](int from, std::span<const char> letter) { payload->letter(from, letter); }, .dead = [this](int peer) { payload->dead(peer); }});
+    payload = std::make_unique<GpuPayload>(
+        rank, gpu, [this](int) -> GpuChannelMaker& { return *maker; },
+        GpuPayload::Outside{.send = [&post, rank](int to, std::vector<char> letter) { post.send(rank, to, letter); },
+                            .post = [&group](Event e) { group.control().post(std::move(e)); },
+                            .clock = wall_seconds},
+        limits);
+    post.read(rank, {.letter = [this](int from, std::span<const char> letter) { payload->letter(from, letter); },
+                     .dead = [this](int peer) { payload->dead(peer); }});
   }
   ~Setup() { post_.read(rank_, {}); }
   const int rank_;
@@ -77,6 +82,7 @@ struct Outcome {
 };
 
 Outcome train(const Trial& run) {
+  const UseBackend passes("passes");               // as on a GPU: differences go with the optimizer's pass
   fake::Machine machine(run.workers, 3, run.faults);
   machine.eager = true;
   LocalCluster cluster(run.workers, Seconds(.3));
@@ -88,12 +94,13 @@ Outcome train(const Trial& run) {
       while (!over)
         if (!machine.step(i)) std::this_thread::sleep_for(std::chrono::microseconds(20));
     });
-  Outcome out{.stats = std::vector<MethodStats>(static_cast<std::size_t>(run.workers)), .x = std::vector<std::vector<float>>(static_cast<std::size_t>(run.workers)),
+  Outcome out{.stats = std::vector<MethodStats>(static_cast<std::size_t>(run.workers)),
+              .x = std::vector<std::vector<float>>(static_cast<std::size_t>(run.workers)),
               .problems = {}};
   std::exception_ptr error;
   try {
     on_workers(cluster, run.workers, [&](int rank, Group& group) {
-      Quadratic q(rank, 40, method_needs_frozen_compute(run.method), 0, nn::UpdateForm::pass);      // as on a GPU: differences go with it
+      Quadratic q(rank, 40, method_needs_frozen_compute(run.method));
       MethodOptions options;
       options.total_samples = run.gradients * run.workers;
       options.seed = 4;
@@ -101,7 +108,8 @@ Outcome train(const Trial& run) {
       options.exchange_least_s = .2;
       std::shared_ptr<Setup> setup;
       options.carrier = [&](Group& g, i64 size) -> std::unique_ptr<Carrier> {
-        setup = std::make_shared<Setup>(rank, machine, post, g, size, run.wire, run.peer_copy, GpuEdge::Limits{.grace_s = run.dies < 0 ? 30. : 1, .abort_s = 30});
+        setup = std::make_shared<Setup>(rank, machine, post, g, size, run.wire, run.peer_copy,
+                                        GpuEdge::Limits{.grace_s = run.dies < 0 ? 30. : 1, .abort_s = 30});
         return std::make_unique<GpuCarrier>(
             GpuCarrier::Parts{.port = machine.gpu(rank), .payload = setup->payload.get(), .own = setup->own, .theirs = setup->theirs}, setup);
       };
@@ -176,7 +184,8 @@ TEST(GpuTraining, GoesOnWhenAWorkerDies) {
 TEST(GpuPayload, SaysWhatIsWrongWithACall) {
   fake::Machine machine(2, 1);
   PeerCopyMaker maker(machine.gpu(0), *std::make_unique<fake::Memory>(nullptr));
-  GpuPayload payload(0, machine.gpu(0), [&](int) -> GpuChannelMaker& { return maker; }, {.send = [](int, std::vector<char>) {}, .post = [](Event) {}, .clock = wall_seconds});
+  GpuPayload payload(0, machine.gpu(0), [&](int) -> GpuChannelMaker& { return maker; },
+                     {.send = [](int, std::vector<char>) {}, .post = [](Event) {}, .clock = wall_seconds});
   payload.exchange(1, {}, Seconds(100));
   EXPECT_THROW(payload.exchange(1, {}, Seconds(100)), DistError);
   EXPECT_THROW(payload.note(0), DistError);

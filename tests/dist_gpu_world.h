@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include "dist_gpu_fakes.h"
-#include "gossamer/dist/gpu/gpu_choice.h"
-#include "gossamer/dist/gpu/gpu_edge.h"
-#include "gossamer/dist/gpu/nccl_channel.h"
 #include "gossamer/dist/gossip/worker_state.h"
+#include "gossamer/dist/gpu/choice.h"
+#include "gossamer/dist/gpu/edge.h"
+#include "gossamer/dist/gpu/nccl_channel.h"
 
 namespace gossamer::dist {
 
@@ -29,14 +29,18 @@ class GpuWorld {
   using Values = std::vector<double>;
   struct Worker {
     Worker(GpuWorld& world, int id)
-        : gpu(world.machine.gpu(id)), memory(send.data()), nccl(id, gpu, gpu, 2), copies(gpu, memory), 
-          choice(id, {&copies, &nccl}, {.clock = [&world] { return world.now; }, .possible = {}, .log = [&world](const std::string& line) { world.decisions.push_back(line); }}),
+        : gpu(world.machine.gpu(id)), memory(send.data()), nccl(id, gpu, gpu, 2), copies(gpu, memory),
+          choice(id, {&copies, &nccl}, {.clock = [&world] { return world.now; }, .possible = {},
+                                        .log = [&world](const std::string& line) { world.decisions.push_back(line); }}),
           order(gpu.make_event()), taken(gpu.make_event()),
           state({1.0 * id, 10.0 - id}, true) {
       state.gossip = {.eta = 0.3, .alpha = 0.5, .alpha_tilde = 0.8};
-      GpuChannelMaker& maker = world.options.choice ? static_cast<GpuChannelMaker&>(choice) : world.options.peer_copy ? static_cast<GpuChannelMaker&>(copies) : nccl;
+      GpuChannelMaker& maker = world.options.choice      ? static_cast<GpuChannelMaker&>(choice)
+                               : world.options.peer_copy ? static_cast<GpuChannelMaker&>(copies)
+                                                         : nccl;
       for (int p = 0; p < world.options.workers; ++p)
-        if (p != id) edges.emplace(std::piecewise_construct, std::forward_as_tuple(p), std::forward_as_tuple(id, p, gpu, maker, world.options.limits));
+        if (p != id)
+          edges.emplace(std::piecewise_construct, std::forward_as_tuple(p), std::forward_as_tuple(id, p, gpu, maker, world.options.limits));
     }
     fake::Gpu& gpu;
     Values send = Values(2), receive = Values(2);
@@ -92,8 +96,9 @@ class GpuWorld {
     w.gpu.record(w.order, DevicePort::Lane::exchange);
     w.gpu.record(w.taken, DevicePort::Lane::exchange);
     const std::string note = "of " + std::to_string(i);
-    edge(i, w.peer).begin({.session = session, .send = w.send.data(), .receive = w.receive.data(), .bytes = 2 * sizeof(double), .snapshot = w.taken,
-                           .note = {note.begin(), note.end()}, .inspect = {}, .sound = [&w] { return std::isfinite(w.receive[0]); }, .until = now + patience}, now);
+    edge(i, w.peer).begin({.session = session, .send = w.send.data(), .receive = w.receive.data(), .bytes = 2 * sizeof(double),
+                           .snapshot = w.taken, .note = {note.begin(), note.end()}, .inspect = {},
+                           .sound = [&w] { return std::isfinite(w.receive[0]); }, .until = now + patience}, now);
     look(i);
   }
   void gradient(int i, double step) {
@@ -296,7 +301,8 @@ class GpuWorld {
     for (const auto& launch : machine.take_launches()) {
       if (launch.worker != i || w.peer < 0) problem(i, w.session, "launched something that is not its own");
       const Session& s = sessions.at(w.session);
-      if (!s.ready.contains(i) || !s.ready.contains(w.peer) || s.ready.at(i) != s.ready.at(w.peer)) problem(i, w.session, "launched before both were ready");
+      if (!s.ready.contains(i) || !s.ready.contains(w.peer) || s.ready.at(i) != s.ready.at(w.peer))
+        problem(i, w.session, "launched before both were ready");
       if (!s.snapshot.contains(i)) problem(i, w.session, "launched before its snapshot was taken");
     }
     for (auto& [p, e] : w.edges)

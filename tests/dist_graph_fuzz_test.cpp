@@ -13,7 +13,8 @@ const std::vector<std::string> kNasty = {
     "", "\n", "#", "\r\n\r\n", "0 1", "0 1\n1 2\n2 0\n", "0 1 1e308\n1 2 1e308\n", "0 1 5e-324\n1 2 5e-324\n", "0 1 1e-300\n1 2 1\n",
     "0 1 1e999\n", "0 1 1e-999\n", "0 1 nan\n", "0 1 inf\n", "0 1 -1\n", "0 1 0\n", "0 1 -0.0\n", "0 1 0x10\n", "0 1 1,5\n", "0 1 +1\n",
     "0 0\n", "0 1\n1 0\n", "0 1\n0 1\n", "-1 0\n", "0 2147483647\n", "0 2147483648\n", "0 99999999999999999999\n", "00 01\n1 2\n", "0\t1\v2\f\n",
-    "0 1 1 1\n", "0 1 1 # rate\n1 2#\n", "0", "0 ", " 0  1 ", "a b\n", "0 1\r1 2\r", std::string("0 1\0 2", 7), "\xff\xfe" "0 1\n", "0 1\n\xe2\x80\xa8 1 2\n",
+    "0 1 1 1\n", "0 1 1 # rate\n1 2#\n", "0", "0 ", " 0  1 ", "a b\n", "0 1\r1 2\r", std::string("0 1\0 2", 7), "\xff\xfe" "0 1\n",
+    "0 1\n\xe2\x80\xa8 1 2\n",
     std::string(5000, ' '), std::string(5000, '9'), "0 1 " + std::string(400, '1'), "0 1 0." + std::string(400, '0') + "1\n",
     "0 1 1e6\n1 2 1e-6\n", "0 1 1.0000001e6\n1 2\n"};
 
@@ -32,7 +33,8 @@ TEST(GraphFuzz, SoAreMixturesOfThem) {
   for (int i = 0; i < 5000; ++i) {
     const unsigned workers = 2 + random() % 5;
     std::string text;
-    for (unsigned w = 1; w < workers; ++w) text += std::to_string(random() % w) + " " + std::to_string(w) + (random() % 2 ? " 2.5\n" : "\n");      // a tree
+    for (unsigned w = 1; w < workers; ++w)
+      text += std::to_string(random() % w) + " " + std::to_string(w) + (random() % 2 ? " 2.5\n" : "\n");  // a tree
     if (random() % 2) text += kNasty[random() % kNasty.size()];
     for (unsigned flips = random() % 4; flips > 0 && !text.empty(); --flips) text[random() % text.size()] = static_cast<char>(random());
     run(workers, text);

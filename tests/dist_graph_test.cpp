@@ -166,7 +166,8 @@ TEST(Graph, AFileGivesEdgesAndRelativeRates) {
   EXPECT_NE(error("0 1 1 1").find("\"0 1 1 1\" is not \"worker worker [rate]\""), std::string::npos);
   EXPECT_NE(error("0").find("is not"), std::string::npos);
   EXPECT_NE(error("0 99999999999999999999").find("is not"), std::string::npos);
-  for (const char* rate : {"0 1 0", "0 1 -1", "0 1 inf", "0 1 nan", "0 1 1e999"}) EXPECT_NE(error(rate).find("a number from 1e-6 to 1e6"), std::string::npos) << rate;
+  for (const char* rate : {"0 1 0", "0 1 -1", "0 1 inf", "0 1 nan", "0 1 1e999"})
+    EXPECT_NE(error(rate).find("a number from 1e-6 to 1e6"), std::string::npos) << rate;
   EXPECT_NE(error("0 1").find("no path leads from worker 0 to worker 2"), std::string::npos);
   EXPECT_NE(text([] { make_graph("file:no/such/file", 3); }).find("no/such/file: it can't be read"), std::string::npos);
   EXPECT_NE(text([] { make_graph("file:.", 3); }).find("can't be read"), std::string::npos);

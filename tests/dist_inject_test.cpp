@@ -5,8 +5,8 @@
 #include "dist_workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/gossip/clock.h"
-#include "gossamer/dist/link/deadline.h"
 #include "gossamer/dist/group/injector.h"
+#include "gossamer/dist/link/deadline.h"
 
 namespace gossamer::dist {
 namespace {
@@ -16,7 +16,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Inject, TheIssuesExampleIsUnderstood) {
-  const auto all = parse_injections("kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,delay:edge=0-1:50ms,partition:0,1|2,3:10s");
+  const auto all =
+      parse_injections("kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,delay:edge=0-1:50ms,partition:0,1|2,3:10s");
   ASSERT_EQ(all.size(), 6u);
   EXPECT_EQ(all[0].kind, Kind::kill);
   EXPECT_EQ(all[0].rank, 2);
@@ -51,8 +52,8 @@ TEST(Inject, APartitionsCommasDoNotEndTheItem) {
 }
 
 TEST(Inject, TextOfAnItemParsesToTheSameItem) {
-  for (const std::string text : {"kill:rank=2@step=300", "stop:rank=1:5s@t=0.25", "slow:rank=1:x2.5", "drop:edge=0-1:p=0.1@step=7", "delay:edge=3-11:0.05s",
-                                 "partition:0,1|2,3|4:10s@t=3", "restart:rank=2@t=40"}) {
+  for (const std::string text : {"kill:rank=2@step=300", "stop:rank=1:5s@t=0.25", "slow:rank=1:x2.5", "drop:edge=0-1:p=0.1@step=7",
+                                 "delay:edge=3-11:0.05s", "partition:0,1|2,3|4:10s@t=3", "restart:rank=2@t=40"}) {
     const auto parsed = parse_injections(text);
     ASSERT_EQ(parsed.size(), 1u) << text;
     EXPECT_EQ(to_text(parsed[0]), text);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "dist_workers.h"
+#include "use_backend.h"
 
 namespace gossamer::dist {
 namespace {
@@ -18,7 +19,7 @@ std::vector<End> train(const std::string& name, int workers, float loss_scale, d
   LocalCluster cluster(workers);
   std::vector<End> ends(static_cast<std::size_t>(workers));
   on_workers(cluster, workers, [&](int rank, Group& group) {
-    Quadratic q(rank, 40, method_needs_frozen_compute(name), 0.9f, nn::UpdateForm::by_device, loss_scale);
+    Quadratic q(rank, 40, method_needs_frozen_compute(name), 0.9f, loss_scale);
     MethodOptions options;
     options.total_samples = 30.0 * workers;
     options.clip_norm = clip;
@@ -33,7 +34,8 @@ std::vector<End> train(const std::string& name, int workers, float loss_scale, d
       method->step(0.05);
     }
     method->finish();
-    ends[static_cast<std::size_t>(rank)] = {{q.params.values().span<float>().begin(), q.params.values().span<float>().end()}, method->stats(), q.params.skipped_steps()};
+    ends[static_cast<std::size_t>(rank)] = {
+        {q.params.values().span<float>().begin(), q.params.values().span<float>().end()}, method->stats(), q.params.skipped_steps()};
   });
   return ends;
 }
@@ -53,6 +55,25 @@ TEST(LossScaleOfMethods, LeavesEveryStepAsItIs) {
     const auto plain = train(name, 1, 1, 0.5), scaled = train(name, 1, 1024, 0.5);
     EXPECT_EQ(plain[0].x, scaled[0].x) << name;
   }
+}
+
+// As on a GPU: the norm stays where it is measured, and so does the overflow.
+TEST(ThePassesOfAGpu, ClipAndSkipAsTheLoopsDo) {
+  for (const char* name : {"allreduce", "dpsgd", "sgp", "local-sgd", "a2cid2", "adpsgd"})
+    for (const float loss_scale : {1.f, 1024.f})
+      for (const int overflow_at : {-1, 7}) {
+        if (loss_scale == 1 && overflow_at >= 0) continue;
+        SCOPED_TRACE(testing::Message() << name << " scale " << loss_scale << " overflow " << overflow_at);
+        const int workers = std::string(name) == "a2cid2" || std::string(name) == "adpsgd" ? 1 : 3;
+        const auto loops = train(name, workers, loss_scale, 0.5, workers == 1 ? -1 : overflow_at);
+        const UseBackend use("passes");
+        const auto passes = train(name, workers, loss_scale, 0.5, workers == 1 ? -1 : overflow_at);
+        for (std::size_t w = 0; w < static_cast<std::size_t>(workers); ++w) {
+          EXPECT_EQ(loops[w].x, passes[w].x);
+          EXPECT_EQ(loops[w].skipped, passes[w].skipped);
+        }
+        EXPECT_NE(loops[0].x, train(name, workers, loss_scale, 0, workers == 1 ? -1 : overflow_at)[0].x) << "it did clip";
+      }
 }
 
 TEST(OverflowOfOneWorker, LeavesOutTheStepOfAllWhoShareTheGradientAndOfNobodyElse) {

@@ -129,7 +129,8 @@ TEST(Methods, T28_AveragedGradientsAreTheGradientOfTheWholeBatch) {
       const double label = random.below(2);
       double z = 0;
       for (int k = 0; k < kDims; ++k) z += w[static_cast<std::size_t>(k)] * x[static_cast<std::size_t>(k)];
-      for (int k = 0; k < kDims; ++k) g[static_cast<std::size_t>(k)] += (1 / (1 + std::exp(-z)) - label) * x[static_cast<std::size_t>(k)] / (end - begin);
+      for (int k = 0; k < kDims; ++k)
+        g[static_cast<std::size_t>(k)] += (1 / (1 + std::exp(-z)) - label) * x[static_cast<std::size_t>(k)] / (end - begin);
     }
     return g;
   };
@@ -206,11 +207,15 @@ TEST(Methods, DisagreementNamesTheWorkerAndTheDifference) {
       });
     });
   };
-  EXPECT_NE(start([](int rank, std::string&, int& dims, MethodOptions&, std::string&) { dims += rank == 2; }).find("0 and 2 do not agree on the model"), std::string::npos);
-  EXPECT_NE(start([](int rank, std::string& name, int&, MethodOptions&, std::string&) { if (rank == 1) name = "a2cid2"; }).find("0 and 1 do not agree on the method"), std::string::npos);
-  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) { if (rank == 1) o.batch = 7; }).find("batch size"), std::string::npos);
+  EXPECT_NE(start([](int rank, std::string&, int& dims, MethodOptions&, std::string&) { dims += rank == 2; })
+                .find("0 and 2 do not agree on the model"), std::string::npos);
+  EXPECT_NE(start([](int rank, std::string& name, int&, MethodOptions&, std::string&) { if (rank == 1) name = "a2cid2"; })
+                .find("0 and 1 do not agree on the method"), std::string::npos);
+  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) { if (rank == 1) o.batch = 7; })
+                .find("batch size"), std::string::npos);
   EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions&, std::string& g) { if (rank == 1) g = "chain"; }).find("graph"), std::string::npos);
-  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) { if (rank == 1) o.control.fractions = {0.5}; }).find("consensus control"), std::string::npos);
+  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) { if (rank == 1) o.control.fractions = {0.5}; })
+                .find("consensus control"), std::string::npos);
 }
 
 TEST(Methods, BadOptionsAreRefusedWithTheReason) {

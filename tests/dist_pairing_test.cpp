@@ -128,7 +128,8 @@ class Checker {
     for (std::size_t i = 0; i < after.workers.size(); ++i) {
       const bool counted = before.workers[i].changes() != after.workers[i].changes();
       const bool changed = before.workers[i].fingerprint() != after.workers[i].fingerprint();
-      if (counted != changed) result_.fault = "worker " + std::to_string(i) + (changed ? " changed and counts nothing" : " counts a change of nothing");
+      if (counted != changed)
+        result_.fault = "worker " + std::to_string(i) + (changed ? " changed and counts nothing" : " counts a change of nothing");
     }
   }
   void visit(World w) {

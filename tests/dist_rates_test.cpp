@@ -39,7 +39,8 @@ TEST(PairingRates, T23_EveryWorkerGetsItsShareAndEveryEdgeToo) {
     }
     const double sd = std::sqrt(1 / T);
     for (const Edge& e : g.edges)
-      EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate, .02 * e.rate + 4 * sd * std::sqrt(e.rate)) << name << " edge " << e.a << "-" << e.b;
+      EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate, .02 * e.rate + 4 * sd * std::sqrt(e.rate))
+          << name << " edge " << e.a << "-" << e.b;
     RecordProperty(std::string("repeats_") + name, std::to_string(repeats / all / uniform));
     EXPECT_LE(repeats / all, 1.2 * uniform) << name;      // the same in each run; the published pairing: 10 on the complete graph (W8)
   }
@@ -65,7 +66,7 @@ TEST(PairingRates, T23_ASlowWorkerHoldsNobodyUp) {
 }
 
 TEST(PairingRates, WhenTransfersAreTheBottleneckPairsFormAsFastAsTheyCan) {
-  VirtualNetwork net(make_graph("complete", 8, 4), handshake(8, 4), std::vector<double>(8, 1.0), 1.0, 13);      // wants 4, a transfer lasts a gradient
+  VirtualNetwork net(make_graph("complete", 8, 4), handshake(8, 4), std::vector<double>(8, 1.0), 1.0, 13);  // wants 4, a transfer lasts a gradient
   net.run(500);
   for (int i = 0; i < 8; ++i) {
     EXPECT_GT(net.at(i).exchanges, .8 * 500) << "worker " << i;

@@ -171,7 +171,8 @@ TEST_F(Replays, AnExchangeThatNeverComesIsAnErrorThatNamesItAndThePeer) {
       dropped = dropped.substr(0, dropped.find(",\"t\""));
     }
     if (!dropped.empty() && line.find(dropped) != std::string::npos) continue;
-    if (line.find("\"end\"") != std::string::npos) line = "{\"event\":\"end\",\"events\":" + std::to_string(events) + line.substr(line.find(",\"digest\""));
+    if (line.find("\"end\"") != std::string::npos)
+      line = "{\"event\":\"end\",\"events\":" + std::to_string(events) + line.substr(line.find(",\"digest\""));
     else if (line.find("\"event\"") != std::string::npos) ++events;
     out += line + "\n";
   }
@@ -192,7 +193,8 @@ TEST(Record, IsBelievedInNothing) {
     std::istringstream in(text);
     return error_of([&] { read_record(in, "FILE"); });
   };
-  const std::string gradient = R"({"event":"gradient","k":1,"learning_rate":0.1,"eta":0})", snapshot = R"({"event":"snapshot","peer":2,"session":7,"t":0.5})";
+  const std::string gradient = R"({"event":"gradient","k":1,"learning_rate":0.1,"eta":0})",
+                    snapshot = R"({"event":"snapshot","peer":2,"session":7,"t":0.5})";
   const std::string applied = R"({"event":"applied","peer":2,"session":7})";
   const std::string whole = head + "\n" + gradient + "\n" + snapshot + "\n" + applied + "\n" + end(3);
   std::istringstream in(whole);
@@ -202,7 +204,9 @@ TEST(Record, IsBelievedInNothing) {
   ASSERT_EQ(r.events.size(), 3u);
   EXPECT_EQ(r.events[1].t, .5);
 
-  const auto expect = [&](const std::string& text, const std::string& what) { EXPECT_NE(read(text).find(what), std::string::npos) << text << "\n" << read(text); };
+  const auto expect = [&](const std::string& text, const std::string& what) {
+    EXPECT_NE(read(text).find(what), std::string::npos) << text << "\n" << read(text);
+  };
   expect("", "has no end");
   expect(std::string(1, '\0'), ":1: not a JSON object");
   expect("[[[[[[", ":1: not a JSON object");

@@ -4,8 +4,8 @@
 
 #include "dist_training.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/group/injector.h"
 #include "gossamer/dist/gossip/rejoin.h"
+#include "gossamer/dist/group/injector.h"
 
 namespace gossamer::dist {
 namespace {
@@ -330,7 +330,8 @@ TEST(Injected, ALateEdgeHoldsNobodyUp) {
 TEST(Injected, APartitionOfTheLinksIsSurvivedByBothSides) {
   Faulty t(4, 4000, "partition:0,1|2,3:600ms@t=0.2");
   t.start();
-  ASSERT_TRUE(t.until([&] { return t.count("joined", 0) == 2 && t.count("joined", 1) == 2 && t.count("joined", 2) == 2 && t.count("joined", 3) == 2; }));
+  ASSERT_TRUE(
+      t.until([&] { return t.count("joined", 0) == 2 && t.count("joined", 1) == 2 && t.count("joined", 2) == 2 && t.count("joined", 3) == 2; }));
   t.finish();
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(t.worker(rank).stats.alive, 4) << rank;

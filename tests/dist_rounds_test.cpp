@@ -156,7 +156,9 @@ TEST(Rounds, T17_OnePeerXorOfOtherSizesLeavesOutEverybodyEquallyOften) {
 }
 
 TEST(Rounds, T17_DirectedPushSumIsExactOnlyForPowersOfTwo) {
-  const auto after_log2 = [](int n) { return farthest_from_mean(product(*make_rounds("one-peer-exp-directed", n), static_cast<i64>(std::ceil(std::log2(n))))); };
+  const auto after_log2 = [](int n) {
+    return farthest_from_mean(product(*make_rounds("one-peer-exp-directed", n), static_cast<i64>(std::ceil(std::log2(n)))));
+  };
   for (const int n : {2, 4, 8, 64}) EXPECT_LT(after_log2(n), 1e-15) << n;
   EXPECT_NEAR(after_log2(6), .083333, 1e-6);
   EXPECT_NEAR(after_log2(12), .041667, 1e-6);
@@ -253,7 +255,8 @@ TEST(Rounds, ValidateNamesRoundAndWorkers) {
 
 TEST(Rounds, ErrorsListTheNamesAndTheSizes) {
   const std::string unknown = error_of([] { make_rounds("one-pear-exp", 4); });
-  for (const char* name : {"one-peer-exp", "ring-matching", "random-regular:D", "file:PATH", "hypercube"}) EXPECT_NE(unknown.find(name), std::string::npos) << unknown;
+  for (const char* name : {"one-peer-exp", "ring-matching", "random-regular:D", "file:PATH", "hypercube"})
+    EXPECT_NE(unknown.find(name), std::string::npos) << unknown;
   EXPECT_NE(error_of([] { make_rounds("aer", 12, 5); }).find("multiple of 5"), std::string::npos);
   EXPECT_NE(error_of([] { make_rounds("aer:2", 12); }).find("4 or 8"), std::string::npos);
   EXPECT_NE(error_of([] { make_rounds("ring-matching", 0); }).find("0 workers"), std::string::npos);

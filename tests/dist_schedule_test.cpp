@@ -65,7 +65,8 @@ TEST(Schedule, T24_GapsAreExponential) {
   for (std::size_t k = 1; k < events.size(); ++k) u.push_back(1 - std::exp(-4 * (events[k].t - events[k - 1].t)));
   std::ranges::sort(u);
   double distance = 0;
-  for (std::size_t k = 0; k < u.size(); ++k) distance = std::max(distance, std::abs(u[k] - (static_cast<double>(k) + .5) / static_cast<double>(u.size())));
+  for (std::size_t k = 0; k < u.size(); ++k)
+    distance = std::max(distance, std::abs(u[k] - (static_cast<double>(k) + .5) / static_cast<double>(u.size())));
   EXPECT_LT(distance, 1.95 / std::sqrt(static_cast<double>(u.size())));
 }
 
@@ -200,7 +201,8 @@ TEST_P(Appointments, SurviveEverythingAtOnce) {
     if (seed % 2 == 0 && g.n == 6 && std::string(GetParam()) == "rounds") continue;
     Rng random(seed, 5);
     VirtualNetwork net(g, appointments(GetParam(), g, seed % 3 ? 1 : 2.5), std::vector<double>(static_cast<std::size_t>(g.n), .05), .02, seed, .7);
-    for (int k = 0; k < 6; ++k) net.pause(static_cast<int>(random.below(static_cast<std::uint32_t>(g.n))), 30 * random.uniform53(), 2 * random.uniform53());
+    for (int k = 0; k < 6; ++k)
+      net.pause(static_cast<int>(random.below(static_cast<std::uint32_t>(g.n))), 30 * random.uniform53(), 2 * random.uniform53());
     net.kill(static_cast<int>(random.below(static_cast<std::uint32_t>(g.n))), 15);
     net.run(40);
     EXPECT_EQ(net.one_sided(), "") << "seed " << seed;

@@ -108,7 +108,8 @@ TEST(SimulatedControl, TakesAnExactAverageWhereGossipIsTooSlow) {
   EXPECT_GT(r.control->tally.exact_averages, 5);
   EXPECT_LE(r.control->tally.most, 1);
   // An all-reduce costs what n - 1 exchanges do.
-  EXPECT_EQ(r.control->exchanges, 1024.0 * static_cast<double>(r.control->tally.gossip) + 1023.0 * static_cast<double>(r.control->tally.exact_averages));
+  EXPECT_EQ(r.control->exchanges,
+            1024.0 * static_cast<double>(r.control->tally.gossip) + 1023.0 * static_cast<double>(r.control->tally.exact_averages));
 }
 
 TEST(SimulatedControl, ControlsEveryMethodThatMixes) {

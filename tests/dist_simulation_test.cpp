@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gossamer/dist/simulation/simulation_consensus.h"
 #include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/simulation/simulation_consensus.h"
 
 namespace gossamer::dist {
 namespace {

@@ -51,9 +51,10 @@ TEST(Spectrum, T26_EigenvaluesAndNoiseOfDecentralisedSgdOnARing) {
 
 TEST(Spectrum, ExponentsOfPairwiseGossipEqualTheTable) {
   struct Row { const char* graph; int n; double plain, a2cid2; };
-  const Row rows[] = {{"ring", 4, .6096, .6145},        {"ring", 8, .26806, .35986},       {"ring", 16, .07535, .19855},       {"ring", 32, .01919, .10683},
-                      {"ring", 64, .004815, .056702},   {"exponential", 4, .6250, .6281},  {"exponential", 8, .5054, .5178},   {"exponential", 16, .4370, .4674},
-                      {"exponential", 32, .3780, .4381}, {"exponential", 64, .3254, .4179}};
+  const Row rows[] = {{"ring", 4, .6096, .6145},         {"ring", 8, .26806, .35986},       {"ring", 16, .07535, .19855},
+                      {"ring", 32, .01919, .10683},      {"ring", 64, .004815, .056702},    {"exponential", 4, .6250, .6281},
+                      {"exponential", 8, .5054, .5178},  {"exponential", 16, .4370, .4674}, {"exponential", 32, .3780, .4381},
+                      {"exponential", 64, .3254, .4179}};
   for (const Row& row : rows) {
     const Graph g = make_graph(row.graph, row.n);
     const GraphConstants k = constants(g);
@@ -124,7 +125,8 @@ TEST(Spectrum, ExponentsLieAboveTheGuaranteeAndAreUnknownWhereTheyTakeTooLong) {
 }
 
 TEST(Spectrum, ConstantsOfThousandsOfWorkersAreClosedForms) {
-  const GraphConstants ring = constants(make_graph("ring", 1024)), large = constants(make_graph("ring", 4096)), cube = constants(make_graph("hypercube", 4096));
+  const GraphConstants ring = constants(make_graph("ring", 1024)), large = constants(make_graph("ring", 4096)),
+                       cube = constants(make_graph("hypercube", 4096));
   EXPECT_NEAR(ring.chi1, 53121.6, 0.05);
   EXPECT_NEAR(ring.chi2, .99902, 1e-5);
   EXPECT_NEAR(large.chi1, 1 / (2 * std::pow(std::sin(M_PI / 4096), 2)), 1e-3);

@@ -64,22 +64,25 @@ TEST_P(Mixing, T26_InAClusterIsTheMatrixProduct) {
     }
     EXPECT_EQ(method->samples_seen(), options.total_samples);
     for (int k = 0; k < kDims; ++k)
-      EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[static_cast<std::size_t>(k)]), want[static_cast<std::size_t>(rank * kDims + k)], 2e-6) << rank;
+      EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[static_cast<std::size_t>(k)]), want[static_cast<std::size_t>(rank * kDims + k)],
+                  2e-6)
+          << rank;
     EXPECT_EQ(method->stats().failed, 0);
     method->finish();
   });
 }
-INSTANTIATE_TEST_SUITE_P(
-    Methods, Mixing,
-    testing::Values(Case{"dpsgd", "ring", 8, true, 1}, Case{"dpsgd", "ring", 8, false, 1}, Case{"dpsgd", "ring", 5, true, .3}, Case{"dpsgd", "complete", 4, false, .5},
-                    Case{"dpsgd", "one-peer-exp", 6, true, 1}, Case{"dpsgd", "star", 5, true, 1}, Case{"dpsgd", "ring", 3, true, 0},
-                    Case{"sgp", "one-peer-exp-directed", 8, true, 1}, Case{"sgp", "one-peer-exp-directed", 6, false, 1}, Case{"sgp", "torus", 6, true, 1}),
-    [](const auto& test) {
-      std::string name = std::string(test.param.method) + "_" + test.param.rounds + "_" + std::to_string(test.param.n) + (test.param.overlap ? "_awc_" : "_atc_") +
-                         std::to_string(static_cast<int>(10 * test.param.phi));
-      std::ranges::replace(name, '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Methods, Mixing,
+                         testing::Values(Case{"dpsgd", "ring", 8, true, 1}, Case{"dpsgd", "ring", 8, false, 1}, Case{"dpsgd", "ring", 5, true, .3},
+                                         Case{"dpsgd", "complete", 4, false, .5}, Case{"dpsgd", "one-peer-exp", 6, true, 1},
+                                         Case{"dpsgd", "star", 5, true, 1}, Case{"dpsgd", "ring", 3, true, 0},
+                                         Case{"sgp", "one-peer-exp-directed", 8, true, 1}, Case{"sgp", "one-peer-exp-directed", 6, false, 1},
+                                         Case{"sgp", "torus", 6, true, 1}),
+                         [](const auto& test) {
+                           std::string name = std::string(test.param.method) + "_" + test.param.rounds + "_" + std::to_string(test.param.n) +
+                                              (test.param.overlap ? "_awc_" : "_atc_") + std::to_string(static_cast<int>(10 * test.param.phi));
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST(Mixing, T20_TheConsensusFactorKeepsSumsAndZeroChangesNothing) {
   const auto rounds = make_rounds("complete", 4);
@@ -214,7 +217,8 @@ TEST(Dpsgd, GoesOnExactlyWhereItsCheckpointWas) {
       MethodOptions options = options_of("ring-matching", n, steps);
       options.start_samples = 2.0 * n * from;
       auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
-      if (from > 0) Tensor(q.params.values()).copy_from(Tensor::from(std::span<const float>(kept[static_cast<std::size_t>(rank)]), {q.params.size()}));
+      if (from > 0)
+        Tensor(q.params.values()).copy_from(Tensor::from(std::span<const float>(kept[static_cast<std::size_t>(rank)]), {q.params.size()}));
       group.collectives().barrier();
       for (int step = from; step < to; ++step) {
         for (int k = 0; k < kDims; ++k) q.params.grads().span<float>()[static_cast<std::size_t>(k)] = static_cast<float>(noise_at(rank, step, k));

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <thread>
 
-#include "gossamer/core/cuda/backend_cuda.h"
-#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
@@ -118,16 +118,51 @@ TEST_F(Gpu, AGraphRepeatsItsWork) {
   EXPECT_EQ(squared_norm(one), 1 << 20) << "a failed capture leaves the device in order";
 }
 
+// What waits for it after a launch sees the work of that launch before the event, and need not wait for what is behind it.
+TEST_F(Gpu, AnEventOfAGraphIsMarkedByEachLaunch) {
+  const auto zeros = [&](i64 n) { return Tensor::zeros({n}, DType::f32, gpu); };
+  Tensor x = zeros(1 << 20), seen = zeros(1 << 20), y = zeros(1 << 24);
+  const Tensor one = Tensor::full({1 << 20}, 1, DType::f32, gpu), many = Tensor::full({1 << 24}, 1, DType::f32, gpu);
+  const cuda::Event half(gpu);
+  const cuda::Graph graph = cuda::Graph::capture(gpu, [&] {
+    for (int i = 0; i < 50; ++i) axpy(y, 1, many);             // so that the event is late
+    axpy(x, 1, one);
+    half.record_external(cuda::current_stream(gpu));
+    for (int i = 0; i < 50; ++i) axpy(y, 1, many);
+  });
+  EXPECT_EQ(graph.nodes(), 102u) << "100 passes, one that counts, and the event";
+  EXPECT_TRUE(half.done()) << "nothing was marked yet";
+  const Stream other(gpu, Stream::Priority::high);
+  for (int launch = 1; launch <= 10; ++launch) {
+    if (launch == 5) {                                         // between launches, as it stands
+      axpy(x, 1, one);
+      half.record_external(cuda::current_stream(gpu));
+    } else {
+      graph.launch(cuda::current_stream(gpu));
+    }
+    other.wait(half);
+    cuda::copy(seen.data(), x.data(), x.bytes(), other);
+    const cuda::Event copied(gpu);
+    copied.record(other);
+    ASSERT_TRUE(copied.wait(std::chrono::seconds(30)));
+    EXPECT_TRUE(half.done());
+    EXPECT_EQ(seen.to(Device::cpu()).as<float>()[(1 << 20) - 1], static_cast<float>(launch));
+  }
+  EXPECT_EQ(y.to(Device::cpu()).as<float>()[7], 900.0f);
+}
+
 TEST_F(Gpu, MeasuredPlansAreRightAndUsedAgain) {
   const ConvGeometry g{16, 28, 28, 64, 128, 3, 3, 28, 28, 1, 1, 1, 1};
-  const Tensor x = ramp(16 * 28 * 28 * 64).reshape({16, 28, 28, 64}).to(gpu).to(DType::bf16), w = ramp(128 * 9 * 64).reshape({128, 3, 3, 64}).to(gpu).to(DType::bf16);
+  const Tensor x = ramp(16 * 28 * 28 * 64).reshape({16, 28, 28, 64}).to(gpu).to(DType::bf16),
+               w = ramp(128 * 9 * 64).reshape({128, 3, 3, 64}).to(gpu).to(DType::bf16);
   Tensor y = Tensor::empty({16, 28, 28, 128}, DType::bf16, gpu);
   backend(gpu).conv(g, x, w, y);
   const std::uint64_t before = cuda::waits();
   backend(gpu).conv(g, x, w, y);
   EXPECT_EQ(cuda::waits(), before) << "a known problem waits for nothing";
   EXPECT_LT(cudnn::conv_error(gpu, cudnn::problem_of(cudnn::ConvOp::forward, DType::bf16, g), x.data(), w.data(), y.data()), 3e-2);
-  for (const auto& choice : conv_engine(gpu).choices()) std::printf("%s: %s, %s, %.1f us\n", choice.problem.key().c_str(), choice.plan.c_str(), choice.from.c_str(), choice.microseconds);
+  for (const auto& choice : conv_engine(gpu).choices())
+    std::printf("%s: %s, %s, %.1f us\n", choice.problem.key().c_str(), choice.plan.c_str(), choice.from.c_str(), choice.microseconds);
 }
 
 }  // namespace

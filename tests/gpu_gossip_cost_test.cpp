@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/dist/gossip/clock.h"
-#include "gossamer/dist/gpu/gpu_transport.h"
+#include "gossamer/dist/gpu/transport.h"
 #include "gossamer/dist/launch/launch.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/models/registry.h"

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "free_port.h"
+
 extern char** environ;
 
 namespace gossamer::testing {
@@ -25,8 +27,7 @@ inline std::string variable(const char* name, const std::string& otherwise) {
 
 // Exit codes by rank; 128 + the number of the signal that ended one. Who has not ended after limit_s is killed.
 inline std::vector<int> run_workers(int n, const std::string& hidden_test, const std::vector<std::string>& more = {}, double limit_s = 40) {
-  static int runs = 0;
-  const std::string port = std::to_string(20000 + (getpid() * 7 + ++runs * 131) % 20000);
+  const std::string port = std::to_string(free_port());
   std::vector<pid_t> pids;
   for (int rank = 0; rank < n; ++rank) {
     std::vector<std::string> variables;

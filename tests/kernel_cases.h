@@ -45,7 +45,8 @@ inline Results norm_case(Device d, const Shape& shape, DType type, fused::NormGr
   const bool joined = relu == Relu::bits || relu == Relu::output;
   Tensor y = Tensor::empty(shape, type, d), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, d);
   fused::norm_apply(n.x, n.factors, {.add = joined ? &add : nullptr, .relu = relu != Relu::none, .mask = &mask}, y);
-  Tensor dx = Tensor::empty(shape, type, d), d_add = Tensor::empty(shape, type, d), scale = Tensor::empty({c}, DType::f32, d), shift = Tensor::empty({c}, DType::f32, d);
+  Tensor dx = Tensor::empty(shape, type, d), d_add = Tensor::empty(shape, type, d), scale = Tensor::empty({c}, DType::f32, d),
+         shift = Tensor::empty({c}, DType::f32, d);
   fused::norm_back({.dy = dy, .relu = relu, .mask = relu == Relu::bits ? mask : relu == Relu::output ? y : Tensor()},
                    {n.x, n.factors, n.gamma, dx, scale, shift}, nullptr, &d_add);
   return {{"mean", n.factors.mean}, {"inv_std", n.factors.inv_std}, {"running mean", running.mean}, {"running var", running.var}, {"y", y},
@@ -81,11 +82,12 @@ inline Results stem_case(Device d, const Shape& shape, DType type) {
 }
 
 inline Results pool_case(Device d, const Shape& s, DType type, int kernel, int stride, int padding) {
-  const PoolGeometry p{s[0], s[1], s[2], s[3], (s[1] + 2 * padding - kernel) / stride + 1, (s[2] + 2 * padding - kernel) / stride + 1, kernel, stride, padding};
+  const i64 height = (s[1] + 2 * padding - kernel) / stride + 1, width = (s[2] + 2 * padding - kernel) / stride + 1;
+  const PoolGeometry p{s[0], s[1], s[2], s[3], height, width, kernel, stride, padding};
   const Shape pooled{p.n, p.ho, p.wo, p.c};
   const Tensor x = on(d, normal(s, 1, type)), dy = on(d, normal(pooled, 2, type));
-  Tensor y = Tensor::empty(pooled, type, d), mean = Tensor::empty(pooled, type, d), taken = Tensor::empty(pooled, DType::u8, d), dx = Tensor::empty(s, type, d),
-         d_mean = Tensor::empty(s, type, d);
+  Tensor y = Tensor::empty(pooled, type, d), mean = Tensor::empty(pooled, type, d), taken = Tensor::empty(pooled, DType::u8, d),
+         dx = Tensor::empty(s, type, d), d_mean = Tensor::empty(s, type, d);
   fused::max_pool(p, x, y, taken);
   fused::max_pool_back(p, dy, taken, dx);
   fused::avg_pool(p, x, mean);
@@ -95,7 +97,8 @@ inline Results pool_case(Device d, const Shape& s, DType type, int kernel, int s
 
 inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
   const Shape shape{6, 7, 7, channels};
-  Tensor x = on(d, normal(shape, 1, type)), y = Tensor::empty({6, channels}, type, d), dy = on(d, normal({6, channels}, 2, type)), dx = Tensor::empty(shape, type, d);
+  Tensor x = on(d, normal(shape, 1, type)), y = Tensor::empty({6, channels}, type, d), dy = on(d, normal({6, channels}, 2, type)),
+         dx = Tensor::empty(shape, type, d);
   fused::global_average(x, y);
   fused::global_average_back(dy, dx);
   std::vector<std::int32_t> wanted;
@@ -104,8 +107,8 @@ inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
          dz = Tensor::empty({70, classes}, type, d), counters = fused::new_counters(d);
   fused::softmax_loss(z, labels, 0.1f, 1.0f / 70, losses, dz, counters);
   const fused::Counters c = fused::read_counters(counters);
-  return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz},
-          {"counters", Tensor::from(std::vector<float>{static_cast<float>(c.loss), static_cast<float>(c.top1), static_cast<float>(c.top5), static_cast<float>(c.rows)}, {4})}};
+  const std::vector<float> counts{static_cast<float>(c.loss), static_cast<float>(c.top1), static_cast<float>(c.top5), static_cast<float>(c.rows)};
+  return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz}, {"counters", Tensor::from(counts, {4})}};
 }
 
 inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DType grad, DType compute) {
@@ -126,7 +129,8 @@ inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DTyp
   std::vector<std::uint8_t> lines;
   for (int i = 0; i < 1000; ++i) lines.push_back(i < 600 ? 0 : 1);
   groups.group_of_line = raw(d, lines.data(), lines.size());
-  fused::StepNumbers numbers{.learning_rate = 0.1f, .momentum = 0.9f, .grad_scale = 0.5f, .mix_c = 0.8f, .mix_s = 0.2f, .jump_x = 0.5f, .jump_twin = 0.6f, .jump = 1};
+  fused::StepNumbers numbers{
+      .learning_rate = 0.1f, .momentum = 0.9f, .grad_scale = 0.5f, .mix_c = 0.8f, .mix_s = 0.2f, .jump_x = 0.5f, .jump_twin = 0.6f, .jump = 1};
   numbers.adam = AdamFactors<float>::at(3, 1, 0.1, 0.9, 0.999, 1e-8);
   const Tensor on_device = raw(d, &numbers, sizeof numbers);
   Tensor momentum = block(5);
@@ -135,7 +139,8 @@ inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DTyp
     if (adam) fused::adam_pass(b, state, groups, fused::Decay::decoupled, on_device);
     else fused::sgd_pass(b, momentum, groups, true, on_device);
   }
-  Results r{{"values", b.values}, {"half", b.compute_half}, {"full", b.compute_f32}, {"own", b.own}, {"momentum", momentum}, {"first", state.first}, {"second", state.second}};
+  Results r{{"values", b.values}, {"half", b.compute_half}, {"full", b.compute_f32}, {"own", b.own}, {"momentum", momentum},
+            {"first", state.first}, {"second", state.second}};
   if (with_twin) r.push_back({"twin", b.twin});
   Tensor x = b.values.clone();
   fused::apply_difference(x, b.twin, 0.5f, 0.7f, b.own, b.received);
@@ -168,12 +173,18 @@ inline std::vector<KernelCase> kernel_cases() {
     const double relative = 2 * rounding(type);
     for (const Shape& shape : {Shape{8, 28, 28, 64}, Shape{4, 7, 7, 2048}, Shape{3, 5, 5, 24}, Shape{2, 9, 3, 13}, Shape{1000, 3}})
       for (const Relu relu : {Relu::none, Relu::factors, Relu::bits, Relu::output})
-        add("norm" + shape.str() + t + "relu" + std::to_string(static_cast<int>(relu)), [=](Device d) { return norm_case(d, shape, type, relu); }, relative, 1e-2);
-    for (const Shape& shape : {Shape{8, 14, 14, 256}, Shape{3, 3, 3, 11}}) add("projection" + shape.str() + t, [=](Device d) { return projection_case(d, shape, type); }, relative, 1e-2);
-    for (const Shape& shape : {Shape{4, 56, 56, 64}, Shape{2, 7, 9, 5}}) add("stem" + shape.str() + t, [=](Device d) { return stem_case(d, shape, type); }, relative, 1e-2);
-    for (const Shape& shape : {Shape{2, 28, 28, 64}, Shape{2, 7, 9, 5}}) add("pool" + shape.str() + t, [=](Device d) { return pool_case(d, shape, type, 3, 2, 1); }, relative, 1e-5);
-    for (const i64 classes : {1000, 10}) add("head" + std::to_string(classes) + t, [=](Device d) { return head_case(d, type, classes, classes == 10 ? 13 : 64); }, relative, 1e-5);
-    for (const bool pairs : {false, true}) add(std::string("input") + (pairs ? "pairs" : "plain") + t, [=](Device d) { return input_case(d, type, pairs); }, relative, 1e-4);
+        add("norm" + shape.str() + t + "relu" + std::to_string(static_cast<int>(relu)),
+            [=](Device d) { return norm_case(d, shape, type, relu); }, relative, 1e-2);
+    for (const Shape& shape : {Shape{8, 14, 14, 256}, Shape{3, 3, 3, 11}})
+      add("projection" + shape.str() + t, [=](Device d) { return projection_case(d, shape, type); }, relative, 1e-2);
+    for (const Shape& shape : {Shape{4, 56, 56, 64}, Shape{2, 7, 9, 5}})
+      add("stem" + shape.str() + t, [=](Device d) { return stem_case(d, shape, type); }, relative, 1e-2);
+    for (const Shape& shape : {Shape{2, 28, 28, 64}, Shape{2, 7, 9, 5}})
+      add("pool" + shape.str() + t, [=](Device d) { return pool_case(d, shape, type, 3, 2, 1); }, relative, 1e-5);
+    for (const i64 classes : {1000, 10})
+      add("head" + std::to_string(classes) + t, [=](Device d) { return head_case(d, type, classes, classes == 10 ? 13 : 64); }, relative, 1e-5);
+    for (const bool pairs : {false, true})
+      add(std::string("input") + (pairs ? "pairs" : "plain") + t, [=](Device d) { return input_case(d, type, pairs); }, relative, 1e-4);
   }
   for (const bool adam : {false, true})
     for (const bool twin : {false, true})

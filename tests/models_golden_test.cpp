@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kTolerance = 1e-3;
 
-SafeTensors golden_file(const std::string& name) { return read_safetensors(std::string(GOSSAMER_SOURCE_DIR "/tests/golden/") + name + ".safetensors"); }
+SafeTensors golden_file(const std::string& name) {
+  return read_safetensors(std::string(GOSSAMER_SOURCE_DIR "/tests/golden/") + name + ".safetensors");
+}
 
 double norm(std::span<const float> x) {
   double sum = 0;

@@ -37,7 +37,7 @@ TEST(Sgd, FollowsItsFormulaAndSparesVectorsFromWeightDecay) {
   for (int step = 0; step < 3; ++step) {
     params.zero_grad();
     sum(layer(Tensor::full({1, 2}, 3))).backward();      // d/dw = 3, d/db = 1
-    sgd.step(0.1f, nullptr, 0.5f);
+    sgd.step(0.1f, nullptr, {0.5});
     mw = 0.9 * mw + 1.5 + 0.1 * w;
     w -= 0.1 * mw;
     mb = 0.9 * mb + 0.5;

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/backend.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
+#include "use_backend.h"
 
 namespace gossamer::testing {
 
@@ -32,13 +32,6 @@ struct OpCase {
   int terms = 1;                             // longest sum behind one output or gradient: rounding grows with its root
   bool gradient = true;
   bool backend = false;                      // calls the backend or has a GPU form: each is compared with the reference
-};
-
-// The CPU's backend for the life of this object; "passes" takes a GPU's way through every op.
-struct UseBackend {
-  std::string before = backend(Device::cpu()).name();
-  explicit UseBackend(const std::string& name) { use_cpu_backend(name); }
-  ~UseBackend() { use_cpu_backend(before); }
 };
 
 inline std::string label_of(const OpCase& c) {
@@ -138,8 +131,11 @@ inline void mixing(std::vector<OpCase>& all) {
   const struct { const char* what; std::vector<float> plan; } plans[] = {
       {"mixup", {0.3f, 0.3f, 0, 0, 0, 0}}, {"cutmix", {1, 0, 1, 3, 2, 4}}, {"nothing", {1, 1, 0, 0, 0, 0}}};
   for (const auto& p : plans)
-    all.push_back({"mix_batch", p.what, {{3, 4, 5, 3}}, [plan = p.plan](const Inputs& in) { return mix_batch(in[0], Tensor::from(plan, {6}).to(in[0].device())); }});
-  all.push_back({"mix_batch", "one image", {{1, 2, 2, 3}}, [](const Inputs& in) { return mix_batch(in[0], Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6}).to(in[0].device())); }});
+    all.push_back({"mix_batch", p.what, {{3, 4, 5, 3}},
+                   [plan = p.plan](const Inputs& in) { return mix_batch(in[0], Tensor::from(plan, {6}).to(in[0].device())); }});
+  all.push_back({"mix_batch", "one image", {{1, 2, 2, 3}}, [](const Inputs& in) {
+                   return mix_batch(in[0], Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6}).to(in[0].device()));
+                 }});
 }
 
 inline void reductions(std::vector<OpCase>& all) {
@@ -274,8 +270,9 @@ inline void norms(std::vector<OpCase>& all) {
             const i64 c = shape[-1];
             // With ReLU shift and branch are made small, so that the sign is that of the bimodal x.
             const float small = relu ? 0.05f : 1.0f;
-            return batch_norm(in[0], in[1], mul(in[2], small), Tensor::full({c}, 0.1f, DType::f32, in[0].device()), Tensor::full({c}, 0.9f, DType::f32, in[0].device()),
-                              {.training = training, .relu = relu}, branch ? mul(in[3], small) : Tensor());
+            return batch_norm(in[0], in[1], mul(in[2], small), Tensor::full({c}, 0.1f, DType::f32, in[0].device()),
+                              Tensor::full({c}, 0.9f, DType::f32, in[0].device()), {.training = training, .relu = relu},
+                              branch ? mul(in[3], small) : Tensor());
           };
           const std::string what =
               std::string(training ? "training" : "evaluation") + (branch ? " + add" : "") + (relu ? " + relu" : "");

@@ -148,7 +148,8 @@ TEST_P(OpGradients, StayWithinTheRoundingOf16Bits) {
         exact[k] = half[k].to(DType::f32);             // both sides start from the same numbers
       }
       const Result want = forward_and_back(c, exact, 3), got = forward_and_back(c, half, 3);
-      // One rounding is eps/4 at least, eps/2 at most of the value; a gradient passes a few of them (g is rounded, then the result, saved values too).
+      // One rounding is eps/4 at least, eps/2 at most of the value; a gradient passes a few of them (g is rounded, then the result, saved
+      // values too).
       const auto compare = [&](const Tensor& a, const Tensor& b, const char* what) {
         const Tensor wide = b.to(DType::f32);
         const float tolerance = (2.0f + std::sqrt(static_cast<float>(c.terms)) * 0.25f) * eps * std::max(largest(a), 0.05f);

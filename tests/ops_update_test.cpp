@@ -186,7 +186,38 @@ TEST(Norms, AddUpInDoubleAndSeeEveryElement) {
   }
   EXPECT_NEAR(squared_norm(a), norm, 1e-9 * norm);
   EXPECT_NEAR(squared_distance(a, b), distance, 1e-9 * distance);
+  Tensor left = Tensor::zeros({3});
+  squared_distance_to(a, b, left.slice(1, 2));
+  EXPECT_EQ(left.span<float>()[1], static_cast<float>(squared_distance(a, b)));
+  EXPECT_EQ(left.span<float>()[0], 0);
+  EXPECT_THROW(squared_distance_to(a, b, left), ShapeError);
   EXPECT_EQ(squared_norm(Tensor::empty({0})), 0);
+}
+
+// splitmix64, one bit of it for each element: workers of different builds draw the same signs.
+std::uint64_t scramble(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+TEST(CountSketch, AddsElementsWithTheirSignsInPiecesAsInOneRow) {
+  for (const i64 n : {i64{0}, i64{1}, i64{63}, i64{1024}, i64{5000}, 256 * kSketchWidth, 600 * kSketchWidth + 77}) {
+    const Tensor x = n > 0 ? normal({n}, 4) : Tensor::empty({0});
+    std::vector<double> want(kSketchWidth, 0.0), got(kSketchWidth, 1.0), other(kSketchWidth);
+    for (i64 i = 0; i < n; ++i) {
+      const std::uint64_t signs = scramble(scramble(9) ^ static_cast<std::uint64_t>(i - i % 64));
+      const double v = static_cast<double>(x.span<float>()[static_cast<std::size_t>(i)]);
+      want[static_cast<std::size_t>(i % kSketchWidth)] += (signs >> (i % 64) & 1) ? -v : v;
+    }
+    count_sketch(x, 9, got);
+    for (std::size_t j = 0; j < want.size(); ++j) ASSERT_NEAR(got[j], want[j], 1e-12 * static_cast<double>(n)) << n << " " << j;
+    count_sketch(x, 10, other);
+    EXPECT_EQ(other == got, n == 0) << "another stream, other signs";
+  }
+  std::vector<double> few(10);
+  EXPECT_THROW(count_sketch(Tensor::zeros({5}), 1, few), ShapeError);
 }
 
 TEST(AllFinite, FindsASingleBadElementAnywhere) {

@@ -14,8 +14,9 @@ namespace gossamer {
 class InTempFolder : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("gossamer-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()) + "-" + std::to_string(::getpid()));
+    folder_ =
+        std::filesystem::temp_directory_path() /
+        ("gossamer-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()) + "-" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

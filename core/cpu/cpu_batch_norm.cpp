@@ -7,9 +7,9 @@
 #include <cmath>
 #include <vector>
 
+#include "gossamer/core/cpu/simd.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/core/cpu/simd.h"
 
 namespace gossamer::cpu {
 namespace {
@@ -102,7 +102,8 @@ template <class Term> void column_sums(const View& view, i64 pieces, double* fir
 }
 
 // y = relu?(a x + b + add?)
-template <class T, bool has_add, bool with_relu> void affine(const View& view, i64 pieces, const T* x, const T* add, const float* a, const float* b, T* y) {
+template <class T, bool has_add, bool with_relu>
+void affine(const View& view, i64 pieces, const T* x, const T* add, const float* a, const float* b, T* y) {
   all_rows(view, pieces, [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
     V va[N], vb[N];
     for (int v = 0; v < N; ++v) {

@@ -132,7 +132,8 @@ Call make_back_weights(const ConvGeometry& g, DType t) {
 struct Scratch {
   std::shared_ptr<Block> block;
   memory mem;
-  explicit Scratch(const memory::desc& d) : block(d.get_size() > 0 ? allocate(d.get_size()) : nullptr), mem(d, engine(), block ? block->data : nullptr) {}
+  explicit Scratch(const memory::desc& d)
+      : block(d.get_size() > 0 ? allocate(d.get_size()) : nullptr), mem(d, engine(), block ? block->data : nullptr) {}
 };
 
 using Args = std::unordered_map<int, memory>;
@@ -172,7 +173,8 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor
   const DType t = x.dtype();
   guarded("conv", g, [&] {
     const Call& call = cached(key_of(kForward, g, t), [&] { return make_forward(g, t); });
-    with_weights(call, our_weights(g, t), w, {{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)}, {DNNL_ARG_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), y)}});
+    with_weights(call, our_weights(g, t), w,
+                 {{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)}, {DNNL_ARG_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), y)}});
   });
 }
 

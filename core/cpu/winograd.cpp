@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/cpu/microkernel.h"
-#include "gossamer/core/parallel.h"
 #include "gossamer/core/cpu/winograd_tiles.h"
+#include "gossamer/core/ops/kernel.h"
+#include "gossamer/core/parallel.h"
 
 namespace gossamer::cpu {
 namespace {
@@ -221,7 +221,8 @@ template <class T> void weight_gradient(const ConvGeometry& g, const T* x, const
         winograd::transform<winograd::WeightGradRow>(
             [&](int i, int j) {
               f32x16 all = load<f32x16>(Points(data_of(sums), g.k, g.c).at(6 * i + j, k) + c);
-              for (i64 piece = 1; piece < pieces; ++piece) all += load<f32x16>(Points(data_of(sums) + piece * one_sum, g.k, g.c).at(6 * i + j, k) + c);
+              for (i64 piece = 1; piece < pieces; ++piece)
+                all += load<f32x16>(Points(data_of(sums) + piece * one_sum, g.k, g.c).at(6 * i + j, k) + c);
               return all;
             },
             [&](int r, int s, f32x16 v) { store(dw + ((k * 3 + r) * 3 + s) * g.c + c, v); });

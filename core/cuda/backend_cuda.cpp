@@ -16,7 +16,8 @@ using cudnn::ConvOp;
 
 class Cuda final : public Backend {
  public:
-  Cuda(Device device, const CudaOptions& options) : device_(device), options_(options), conv_(device, {options.autotune, options.plan_file}), gemm_(device) {}
+  Cuda(Device device, const CudaOptions& options)
+      : device_(device), options_(options), conv_(device, {options.autotune, options.plan_file}), gemm_(device) {}
   const char* name() const override { return "cuda"; }
   cudnn::ConvEngine& engine() { return conv_; }
 

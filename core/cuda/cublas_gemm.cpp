@@ -141,7 +141,8 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
     plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(on_16_bytes ? std::size_t{16} : size_of(result)));
   }
   const auto layout = [](cublasLtMatrixLayout_t& made, DType t, i64 fast, i64 slow) {
-    ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast), static_cast<std::uint64_t>(slow), fast), "cublasLtMatrixLayoutCreate");
+    ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast), static_cast<std::uint64_t>(slow), fast),
+       "cublasLtMatrixLayoutCreate");
   };
   layout(plan->a, type, tb ? k : n, tb ? n : k);
   layout(plan->b, type, ta ? m : k, ta ? k : m);
@@ -149,18 +150,17 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   cublasLtMatmulPreference_t preference = nullptr;
   ok(api().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   const std::uint64_t bytes = kWorkspace;
-  const std::uint32_t alignment = static_cast<std::uint32_t>(size_of(type));
+  const std::uint32_t alignment = on_16_bytes ? 16 : static_cast<std::uint32_t>(size_of(type));      // the vendor's own guess is 256
   api().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
-  if (!on_16_bytes)
-    for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
-      api().preference_set(preference, name, &alignment, sizeof alignment);
+  for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    api().preference_set(preference, name, &alignment, sizeof alignment);
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status = api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c, plan->c, preference, 1, &found, &count);
   api().preference_destroy(preference);
-  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS && count > 0, "cuBLASLt ", api().version(), ": no way to multiply [", m, ", ", k, "] x [", k, ", ", n,
-                     "] of ", name_of(type), " into ", name_of(result), " on ", device, ": ", api().status_string(status));
+  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS && count > 0, "cuBLASLt ", api().version(), ": no way to multiply [", m, ", ", k, "] x [", k,
+                     ", ", n, "] of ", name_of(type), " into ", name_of(result), " on ", device, ": ", api().status_string(status));
   plan->algorithm = found.algo;
   kept = std::move(plan);
   return *kept;
@@ -182,8 +182,8 @@ void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, 
   const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
   Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr, tf32 && a.dtype() == DType::f32, on_16_bytes});
   if (bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias->data()));
-  ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta, c.data(), plan.c, c.data(), plan.c, &plan.algorithm,
-                  workspace->data, workspace->bytes, stream),
+  ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta, c.data(), plan.c, c.data(), plan.c,
+                  &plan.algorithm, workspace->data, workspace->bytes, stream),
      "cublasLtMatmul");
 }
 

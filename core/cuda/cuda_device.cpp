@@ -14,10 +14,13 @@ std::string what_to_do(cudaError_t status) {
   switch (status) {
     case cudaErrorMemoryAllocation: return "use a smaller batch, or free the GPU from other programs (nvidia-smi lists them)";
     case cudaErrorNoDevice: return "no GPU is visible: is one installed, and does CUDA_VISIBLE_DEVICES or the container hide it?";
-    case cudaErrorInsufficientDriver: return "the NVIDIA driver is missing or too old for CUDA " + std::to_string(CUDART_VERSION / 1000) + "." + std::to_string(CUDART_VERSION % 1000 / 10) + ": install a newer one";
+    case cudaErrorInsufficientDriver:
+      return "the NVIDIA driver is missing or too old for CUDA " + std::to_string(CUDART_VERSION / 1000) + "." +
+             std::to_string(CUDART_VERSION % 1000 / 10) + ": install a newer one";
     case cudaErrorStubLibrary: return "libcuda.so.1 is the toolkit's stub: take the stubs folder out of LD_LIBRARY_PATH";
     case cudaErrorNoKernelImageForDevice:
-    case cudaErrorUnsupportedPtxVersion: return "this build has no kernels for this GPU: configure with -DGOSSAMER_CUDA_ARCH= its compute capability, e.g. 90";
+    case cudaErrorUnsupportedPtxVersion:
+      return "this build has no kernels for this GPU: configure with -DGOSSAMER_CUDA_ARCH= its compute capability, e.g. 90";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
     case cudaErrorLaunchFailure: return "a kernel failed, perhaps an earlier one; run the program under compute-sanitizer to see which";
@@ -38,7 +41,8 @@ Properties read_properties(int index) {
   check_call(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties", device);
   Properties out;
   char pci[32] = "";
-  std::snprintf(pci, sizeof pci, "%04x:%02x:%02x.0", static_cast<unsigned>(p.pciDomainID), static_cast<unsigned>(p.pciBusID), static_cast<unsigned>(p.pciDeviceID));
+  std::snprintf(pci, sizeof pci, "%04x:%02x:%02x.0", static_cast<unsigned>(p.pciDomainID), static_cast<unsigned>(p.pciBusID),
+                static_cast<unsigned>(p.pciDeviceID));
   out.name = p.name;
   out.pci_bus_id = pci;
   for (const char byte : p.uuid.bytes) {
@@ -83,6 +87,7 @@ const Table& table() {
 
 std::atomic<std::uint64_t> wait_count{0};
 thread_local int selected = -1;
+std::atomic<int> first_selected{-1};
 
 }  // namespace
 
@@ -111,6 +116,13 @@ void select(Device device) {
   (void)properties(device);
   check_call(cudaSetDevice(device.index), "cudaSetDevice", device);
   selected = device.index;
+  int none = -1;
+  first_selected.compare_exchange_strong(none, device.index);
+}
+
+void select_any() {
+  if (selected >= 0) return;
+  if (const int first = first_selected; first >= 0) select(Device::cuda(first));
 }
 
 UseDevice::UseDevice(Device device) : before_(selected) { select(device); }

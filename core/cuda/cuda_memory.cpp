@@ -25,6 +25,7 @@ class Marks : public PoolSystem {
     return event;
   }
   bool passed(void* mark) override {
+    select_any();
     const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(mark));
     if (status != cudaSuccess) cudaGetLastError();       // or the next launch would find it
     return status != cudaErrorNotReady;
@@ -48,6 +49,7 @@ class DeviceSystem final : public Marks {
     return data;
   }
   void free(void* segment) override {
+    select_any();
     count_wait();
     cudaFree(segment);
   }
@@ -59,6 +61,7 @@ class DeviceSystem final : public Marks {
 class PinnedSystem final : public Marks {
  public:
   void* allocate(std::size_t bytes) override {
+    select_any();
     count_wait();
     void* data = nullptr;
     const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
@@ -125,7 +128,7 @@ std::shared_ptr<Block> block_of(const std::shared_ptr<CachingPool>& pool, void* 
 
 std::shared_ptr<CachingPool> make_pool(Device device) {
   DeviceMemory& memory = memory_of(device);
-  auto pool = std::make_shared<CachingPool>(memory.system);
+  auto pool = std::make_shared<CachingPool>(memory.system, CachingPool::Cache::kept);
   const std::scoped_lock lock(memory.mutex);
   std::erase_if(memory.more, [](const auto& p) { return p.expired(); });
   memory.more.push_back(pool);
@@ -137,7 +140,11 @@ UsePool::~UsePool() { graph_pool = std::move(before_); }
 
 std::shared_ptr<Block> allocate_device(std::size_t bytes, Device device) {
   const std::shared_ptr<CachingPool>& pool = graph_pool ? graph_pool : memory_of(device).pool;
-  void* const data = pool->take(bytes, current_stream(device).handle());
+  void* data = pool->take(bytes, current_stream(device).handle());
+  if (!data && graph_pool) {                   // what work as it stands has left behind
+    memory_of(device).pool->release();
+    data = pool->take(bytes, current_stream(device).handle());
+  }
   if (!data) out_of_memory(bytes, device, *pool);
   return block_of(pool, data, device);
 }

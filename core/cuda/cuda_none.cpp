@@ -29,11 +29,13 @@ Device Stream::device() const { none("stream"); }
 void* Stream::handle() const { none("stream"); }
 void Stream::wait(const Event&) const { none("stream"); }
 bool Stream::idle() const { none("stream"); }
+bool Stream::recording() const { none("stream"); }
 void Stream::synchronize(std::chrono::milliseconds) const { none("stream"); }
 
 Event::Event(Device, Timing) { none("event"); }
 void* Event::handle() const { none("event"); }
 void Event::record(const Stream&) const { none("event"); }
+void Event::record_external(const Stream&) const { none("event"); }
 bool Event::done() const { none("event"); }
 bool Event::wait(std::chrono::milliseconds) const { none("event"); }
 double Event::milliseconds(const Event&, const Event&) { none("event"); }

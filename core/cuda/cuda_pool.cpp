@@ -149,6 +149,7 @@ void CachingPool::release() {
   release_locked();
 }
 void CachingPool::release_locked() {
+  if (cache_ == Cache::kept) return;
   for (auto& [stream, list] : free_)
     for (auto it = list.begin(); it != list.end();) {
       Piece* const piece = *it;

@@ -28,7 +28,8 @@ class PoolSystem {
 // the marks of used_on() for nothing else. Free neighbours of one segment and stream grow together. Thread-safe.
 class CachingPool {
  public:
-  explicit CachingPool(PoolSystem& system) : system_(system) {}
+  enum class Cache { returned, kept };                   // kept: segments stay until the end, since recorded work knows their addresses
+  explicit CachingPool(PoolSystem& system, Cache cache = Cache::returned) : system_(system), cache_(cache) {}
   ~CachingPool();                                        // frees every segment: no piece may be out
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
@@ -66,6 +67,7 @@ class CachingPool {
   void release_locked();
 
   PoolSystem& system_;
+  const Cache cache_;
   mutable std::mutex mutex_;
   std::map<void*, FreeList> free_;                       // by stream
   std::map<void*, std::unique_ptr<Piece>> pieces_;       // by address

@@ -90,11 +90,20 @@ Device Stream::device() const { return impl_->device; }
 void* Stream::handle() const { return impl_->handle; }
 
 void Stream::wait(const Event& event) const {
+  select_any();
   check_call(cudaStreamWaitEvent(impl_->handle, static_cast<cudaEvent_t>(event.handle()), 0), "cudaStreamWaitEvent", impl_->device);
 }
 
 bool Stream::idle() const {
+  select_any();
   return answer(cudaStreamQuery(impl_->handle), "cudaStreamQuery", impl_->device);
+}
+
+bool Stream::recording() const {
+  select_any();
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_call(cudaStreamIsCapturing(impl_->handle, &status), "cudaStreamIsCapturing", impl_->device);
+  return status == cudaStreamCaptureStatusActive;
 }
 
 void Stream::synchronize(std::chrono::milliseconds limit) const {
@@ -124,10 +133,18 @@ Event::Event(Device device, Timing timing) {
 void* Event::handle() const { return impl_->handle; }
 
 void Event::record(const Stream& stream) const {
+  select_any();
   check_call(cudaEventRecord(impl_->handle, static_cast<cudaStream_t>(stream.handle())), "cudaEventRecord", impl_->device);
 }
 
+// A captured event without the flag would be a fork inside of the graph; with it, and no capture, the call fails.
+void Event::record_external(const Stream& stream) const {
+  const unsigned flags = stream.recording() ? cudaEventRecordExternal : cudaEventRecordDefault;
+  check_call(cudaEventRecordWithFlags(impl_->handle, static_cast<cudaStream_t>(stream.handle()), flags), "cudaEventRecordWithFlags", impl_->device);
+}
+
 bool Event::done() const {
+  select_any();
   return answer(cudaEventQuery(impl_->handle), "cudaEventQuery", impl_->device);
 }
 

@@ -13,7 +13,7 @@
 namespace gossamer::cudnn {
 
 std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
-  return "cudnn" + library_version() + " sm" + std::to_string(gpu.major * 10 + gpu.minor) + "x" + std::to_string(gpu.multiprocessors) + " " + problem.key();
+  return "cudnn" + library_version() + " " + gpu.name + " x" + std::to_string(gpu.multiprocessors) + " " + problem.key();
 }
 
 #ifdef GOSSAMER_HAS_CUDA

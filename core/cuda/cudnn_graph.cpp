@@ -82,7 +82,8 @@ std::vector<Descriptor> conv_graph(const ConvProblem& p, const Planner::Target& 
 
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, all.back());
-  if (target.handle) graph.set(static_cast<cudnnBackendAttributeName_t>(800), CUDNN_TYPE_HANDLE, 1, &target.handle);   // …_HANDLE, by number: its name is deprecated
+  // 800 is …_HANDLE: its name is deprecated.
+  if (target.handle) graph.set(static_cast<cudnnBackendAttributeName_t>(800), CUDNN_TYPE_HANDLE, 1, &target.handle);
   graph.finalize("operation graph " + p.key());
   all.push_back(std::move(graph));
   return all;

@@ -38,6 +38,10 @@ const char* h200_properties() {
 #ifdef GOSSAMER_HAS_CUDA
 namespace {
 
+// With fewer plans than this cuDNN's fallbacks are asked for, too: its first list ends after some 40 configurations, and in f32 all of them
+// may round products.
+constexpr std::size_t kFew = 4;
+
 // Names of the knobs that tell kernels apart; others are shown by number.
 std::string knob_name(std::int64_t type) {
   switch (type) {
@@ -87,6 +91,20 @@ void set_plan_target(Descriptor& plan, const Planner::Target& target) {
   else plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target.properties);
 }
 
+// The configurations that cuDNN proposes, best guess first.
+std::vector<Descriptor> configurations(const Descriptor& graph, const Planner::Target& target, cudnnBackendHeurMode_t mode, const std::string& key) {
+  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  set_target(heuristics, target, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
+  if (mode == CUDNN_HEUR_MODE_A) heuristics.finalize("heuristics for " + key);
+  else if (!heuristics.try_finalize()) return {};
+  std::int64_t count = 0;
+  ok(api().get_attribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+     "number of heuristic results");
+  return heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
+}
+
 // bf16 and f16 take any engine that sums in f32; f32 only those that keep its digits, unless TF32 is wanted.
 bool precise(const ConvPlan::Impl& plan, const ConvProblem& p) {
   if (plan.reduced_sums) return false;
@@ -125,30 +143,24 @@ Planner Planner::for_handle(void* handle) {
 
 std::vector<ConvPlan> Planner::plans(const ConvProblem& problem, std::size_t limit, std::size_t cap) const {
   const auto graph = std::make_shared<const std::vector<Descriptor>>(conv_graph(problem, *target_));
-  Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-  const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph->back());
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-  set_target(heuristics, *target_, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
-  heuristics.finalize("heuristics for " + problem.key());
-  std::int64_t count = 0;
-  ok(api().get_attribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
-     "number of heuristic results");
   std::vector<ConvPlan> found;
-  for (Descriptor& config : heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count)) {
-    if (found.size() == limit) break;
-    auto impl = std::make_shared<ConvPlan::Impl>();
-    impl->target = target_;
-    impl->graph = graph;
-    impl->config = std::move(config);
-    read_engine(*impl);
-    if (!precise(*impl, problem)) continue;
-    impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    set_plan_target(impl->plan, *target_);
-    impl->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, impl->config);
-    if (!impl->plan.try_finalize()) continue;
-    impl->workspace = static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-    if (impl->workspace <= cap) found.emplace_back(std::move(impl));
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (mode == CUDNN_HEUR_MODE_FALLBACK && found.size() >= kFew) break;
+    for (Descriptor& config : configurations(graph->back(), *target_, mode, problem.key())) {
+      if (found.size() == limit) break;
+      auto impl = std::make_shared<ConvPlan::Impl>();
+      impl->target = target_;
+      impl->graph = graph;
+      impl->config = std::move(config);
+      read_engine(*impl);
+      if (!precise(*impl, problem)) continue;
+      impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      set_plan_target(impl->plan, *target_);
+      impl->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, impl->config);
+      if (!impl->plan.try_finalize()) continue;
+      impl->workspace = static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+      if (impl->workspace <= cap) found.emplace_back(std::move(impl));
+    }
   }
   return found;
 }

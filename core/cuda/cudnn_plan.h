@@ -60,8 +60,8 @@ class Planner {
   // For the device of a cuDNN handle (cudnnHandle_t), which must outlive the planner and its plans.
   static Planner for_handle(void* handle);
 
-  // Plans in the order of cuDNN's heuristics (mode A), best guess first, at most `limit`; those that need more than `cap` bytes of
-  // workspace or that cuDNN refuses on closer look are left out. Empty: cuDNN cannot do it.
+  // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best guess first, at most `limit`; those that
+  // need more than `cap` bytes of workspace or that cuDNN refuses on closer look are left out. Empty: cuDNN cannot do it.
   std::vector<ConvPlan> plans(const ConvProblem&, std::size_t limit = 64, std::size_t cap = kWorkspaceCap) const;
   ConvPlan from_json(const std::string& json) const;                     // undefined if cuDNN refuses it
   struct Target;

@@ -3,8 +3,8 @@
 
 #include <initializer_list>
 
-#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/fused.h"
+#include "gossamer/core/ops/eight.h"
 
 namespace gossamer::fused {
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/fused.h"
+#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/grid.h"
 
 namespace gossamer::kernels {

@@ -2,8 +2,8 @@
 // and layout in one pass. A block makes 16 x 16 outputs: it resizes the lines it needs across into shared memory, 64 at a time, then down.
 #pragma once
 
-#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/fused.h"
+#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/grid.h"
 
 namespace gossamer::kernels {

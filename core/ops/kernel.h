@@ -105,16 +105,16 @@ template <class F> struct SumPiece {
   double* out;
   GOSSAMER_HD void operator()(i64 p) const { out[p] = sum_span(f, p * kPiece, (p + 1) * kPiece < n ? (p + 1) * kPiece : n); }
 };
-struct JoinPieces {                      // out[0] is the first piece: the sum replaces it
+template <class Out> struct JoinPieces { // the sum replaces the first piece
   double* pieces;
   i64 n;
   double factor;
-  float* out;
+  Out* out;                              // may be null
   GOSSAMER_HD void operator()(i64) const {
     double sum = 0;
     for (i64 p = 0; p < n; ++p) sum += pieces[p];
     pieces[0] = factor * sum;
-    if (out) *out = static_cast<float>(pieces[0]);
+    if (out) *out = static_cast<Out>(pieces[0]);
   }
 };
 #ifdef __CUDACC__
@@ -139,23 +139,23 @@ template <class F> __global__ void sum_piece_kernel(i64 n, i64 pieces, F f, doub
     __syncthreads();
   }
 }
-template <class = void> __global__ void join_pieces_kernel(double* pieces, i64 n, double factor, float* out) {
+template <class Out> __global__ void join_pieces_kernel(double* pieces, i64 n, double factor, Out* out) {
   double sum = 0;
   for (i64 p = threadIdx.x; p < n; p += kSumThreads) sum += pieces[p];
   sum = sum_of_block(sum);
   if (threadIdx.x != 0) return;
   pieces[0] = factor * sum;
-  if (out) *out = static_cast<float>(pieces[0]);
+  if (out) *out = static_cast<Out>(pieces[0]);
 }
-template <class F> void sum_pieces_on_gpu(Device device, i64 n, i64 pieces, const F& f, double factor, float* out, double* partial) {
+template <class F, class Out> void sum_pieces_on_gpu(Device device, i64 n, i64 pieces, const F& f, double factor, Out* out, double* partial) {
   const auto stream = static_cast<cudaStream_t>(current_stream(device));
   sum_piece_kernel<<<static_cast<unsigned>(pieces < 4096 ? pieces : 4096), kSumThreads, 0, stream>>>(n, pieces, f, partial);
   check_launch(device);
-  join_pieces_kernel<><<<1, kSumThreads, 0, stream>>>(partial, pieces, factor, out);
+  join_pieces_kernel<<<1, kSumThreads, 0, stream>>>(partial, pieces, factor, out);
   check_launch(device);
 }
 #endif
-template <class F> std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, double factor, float* out) {
+template <class F, class Out> std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, double factor, Out* out) {
   const i64 pieces = n <= 0 ? 1 : (n + kPiece - 1) / kPiece;
   std::shared_ptr<Block> block = allocate(sizeof(double) * static_cast<std::size_t>(pieces), device);
   double* partial = static_cast<double*>(block->data);
@@ -166,22 +166,22 @@ template <class F> std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, 
   }
 #endif
   for_each(device, pieces, SumPiece<F>{f, n, partial}, 8);
-  for_each(device, 1, JoinPieces{partial, pieces, factor, out});
+  for_each(device, 1, JoinPieces<Out>{partial, pieces, factor, out});
   return block;
 }
 }  // namespace detail
 
 // Sum of f(i), i in [0, n), accumulated in double. The host waits for a GPU.
 template <class F> double sum_all(Device device, i64 n, F f) {
-  const std::shared_ptr<Block> block = detail::sum_pieces(device, n, f, 1, nullptr);
+  const std::shared_ptr<Block> block = detail::sum_pieces(device, n, f, 1, static_cast<float*>(nullptr));
   if (device.is_cpu()) return *static_cast<const double*>(block->data);
   double sum = 0;
   cuda::read(&sum, block->data, sizeof sum, cuda::current_stream(device));
   return sum;
 }
-// The same, left on the device: *out = factor * sum.
-template <class F>
-void sum_to(Device device, i64 n, F f, double factor, float* out) {
+// The same, left on the device: *out (float or double) = factor * sum.
+template <class F, class Out>
+void sum_to(Device device, i64 n, F f, double factor, Out* out) {
   detail::sum_pieces(device, n, f, factor, out);
 }
 

@@ -20,18 +20,20 @@ void check_pictures(std::span<const Picture> pictures, i64 bytes, int height, in
     const Taps top = Taps::of(p.height, p.to_height, p.y), bottom = Taps::of(p.height, p.to_height, p.y + height - 1);
     const i64 columns = right.first + right.count, rows = bottom.first + bottom.count;
     const i64 begin = p.offset + i64{top.first} * p.pitch + 3 * i64{left.first}, end = p.offset + (rows - 1) * p.pitch + 3 * columns;
-    check<ShapeError>(p.pitch >= 0 && begin >= 0 && end <= bytes, "input: picture ", n, " of the batch reads bytes [", begin, ", ", end, ") of ", bytes);
+    check<ShapeError>(p.pitch >= 0 && begin >= 0 && end <= bytes, "input: picture ", n, " of the batch reads bytes [", begin, ", ", end, ") of ",
+                      bytes);
   }
 }
 
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean, const std::array<float, 3>& std, Tensor& out) {
   const char* op = "input_pass";
-  check<ShapeError>(bytes.defined() && bytes.dtype() == DType::u8 && pictures.defined() && pictures.dtype() == DType::u8 && out.defined() && out.rank() == 4,
+  check<ShapeError>(bytes.defined() && bytes.dtype() == DType::u8 && pictures.defined() && pictures.dtype() == DType::u8 && out.defined() &&
+                        out.rank() == 4,
                     op, ": wanted u8 bytes, u8 pictures and an output [N, H, W, 3] or [N, H/2, W/2, ", kStemChannels, "]");
   const bool pairs = out.shape(3) == kStemChannels;
   check<ShapeError>(pairs || out.shape(3) == 3, op, ": output is ", out.shape(), "; wanted [N, H, W, 3] or [N, H/2, W/2, ", kStemChannels, "]");
-  check<ShapeError>(pictures.numel() == out.shape(0) * static_cast<i64>(sizeof(Picture)), op, ": ", pictures.numel(), " bytes of pictures for output ",
-                    out.shape(), "; each takes ", sizeof(Picture));
+  check<ShapeError>(pictures.numel() == out.shape(0) * static_cast<i64>(sizeof(Picture)), op, ": ", pictures.numel(),
+                    " bytes of pictures for output ", out.shape(), "; each takes ", sizeof(Picture));
   check<DeviceError>(bytes.device() == out.device() && pictures.device() == out.device(), op, ": bytes on ", bytes.device(), ", pictures on ",
                      pictures.device(), ", output on ", out.device());
   check<ShapeError>(aligned16(out.data()) && aligned16(pictures.data()), op, ": output and pictures must start on 16 bytes");

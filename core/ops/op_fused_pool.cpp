@@ -29,8 +29,9 @@ template <bool maximum> void forward(const char* op, const PoolGeometry& p, cons
   check_pool(op, p, x, y, taken);
   const Tiles tiles = Tiles::over(p.n * p.ho * p.wo, p.c, 2 * kBlocksOfPasses, false, 1);
   with_kinds(op, x, y, taken, [&]<class T, bool whole>() {
-    for_each_block(x.device(), tiles.blocks(),
-                   PoolForward<T, whole, maximum>{tiles, Pool::of(p), x.as<T>(), y.as<T>(), taken.defined() ? taken.as<std::uint8_t>() : nullptr, factor_of(p)});
+    for_each_block(
+        x.device(), tiles.blocks(),
+        PoolForward<T, whole, maximum>{tiles, Pool::of(p), x.as<T>(), y.as<T>(), taken.defined() ? taken.as<std::uint8_t>() : nullptr, factor_of(p)});
   });
 }
 template <bool maximum> void backward(const char* op, const PoolGeometry& p, const Tensor& dy, const Tensor& taken, Tensor& dx) {
@@ -38,8 +39,9 @@ template <bool maximum> void backward(const char* op, const PoolGeometry& p, con
   check<ShapeError>(!maximum || taken.defined(), op, ": taken is undefined");
   const Tiles tiles = Tiles::over(p.n * p.h * p.w, p.c, 2 * kBlocksOfPasses, false, 1);
   with_kinds(op, dx, dy, taken, [&]<class T, bool whole>() {
-    for_each_block(dx.device(), tiles.blocks(),
-                   PoolBackward<T, whole, maximum>{tiles, Pool::of(p), dy.as<T>(), maximum ? taken.as<std::uint8_t>() : nullptr, dx.as<T>(), factor_of(p)});
+    for_each_block(
+        dx.device(), tiles.blocks(),
+        PoolBackward<T, whole, maximum>{tiles, Pool::of(p), dy.as<T>(), maximum ? taken.as<std::uint8_t>() : nullptr, dx.as<T>(), factor_of(p)});
   });
 }
 

@@ -49,7 +49,8 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
   if (b.twin.defined()) check_flat(op, "twin", b.twin, size, DType::f32, b.values);
   const i64 halves = b.compute_half.defined() ? b.compute_half.numel() : 0;
   const DType half = halves > 0 ? b.compute_half.dtype() : DType::bf16;
-  check<ShapeError>(halves <= size && halves % 8 == 0, op, ": a compute copy of ", halves, " for ", size, " parameters; wanted at most those, in eights");
+  check<ShapeError>(halves <= size && halves % 8 == 0, op, ": a compute copy of ", halves, " for ", size,
+                    " parameters; wanted at most those, in eights");
   if (halves > 0) check_flat(op, "compute copy", b.compute_half, halves, half == DType::f16 ? DType::f16 : DType::bf16, b.values);
   if (b.compute_f32.defined()) check_flat(op, "compute copy", b.compute_f32, size, DType::f32, b.values);
   if (b.overflow.defined()) check_type(op, "overflow", b.overflow, {2}, DType::f32, device);
@@ -63,9 +64,11 @@ void pass(const char* op, const UpdateBuffers& b, const Rule& rule, const Parame
         for_each(device, (range.end - range.begin) / 8,
                  UpdateEight<Rule, has_twin, Grad, Wire>{
                      rule, static_cast<const StepNumbers*>(numbers.data()), groups.settings.template as<float>(),
-                     groups.group_of_line.template as<std::uint8_t>(), b.values.template as<float>(), has_twin ? b.twin.template as<float>() : nullptr,
-                     b.grads.template as<Grad>(), b.own.defined() ? b.own.template as<Wire>() : nullptr,
-                     b.received.defined() ? b.received.template as<Wire>() : nullptr, halves > 0 ? b.compute_half.data() : nullptr, half == DType::f16,
+                     groups.group_of_line.template as<std::uint8_t>(), b.values.template as<float>(),
+                     has_twin ? b.twin.template as<float>() : nullptr, b.grads.template as<Grad>(),
+                     b.own.defined() ? b.own.template as<Wire>() : nullptr,
+                     b.received.defined() ? b.received.template as<Wire>() : nullptr, halves > 0 ? b.compute_half.data() : nullptr,
+                     half == DType::f16,
                      b.compute_f32.defined() ? b.compute_f32.template as<float>() : nullptr, halves, range.begin,
                      b.overflow.defined() ? b.overflow.template as<float>() : nullptr, 1 / b.loss_scale},
                  1 << 12);
@@ -85,13 +88,25 @@ Tensor step_numbers(Device device) {
   return device.is_cpu() ? here : here.to(device);
 }
 
-void write_numbers(Tensor& numbers, const StepNumbers& value) {
-  check<ShapeError>(numbers.defined() && numbers.dtype() == DType::u8 && numbers.numel() == sizeof value,
-                    "write_numbers: wanted a tensor of step_numbers()");
-  for_each(numbers.device(), 1, WriteNumbers{value, static_cast<StepNumbers*>(numbers.data())});
+void measure_gradients(Tensor& numbers, FlatParams& params) {
+  check_flat("measure_gradients", "numbers", numbers, sizeof(StepNumbers), DType::u8, params.values());
+  params.settle_grads();
+  const double scale = static_cast<double>(params.loss_scale());
+  double* const norm = &static_cast<StepNumbers*>(numbers.data())->squared_norm;
+  sum_to(numbers.device(), params.size(), SquareAt{params.grads().as<float>()}, 1 / (scale * scale), norm);
 }
 
-ParameterGroups parameter_groups(const FlatParams& params, const std::vector<ParameterGroup>& groups, const std::function<int(std::size_t)>& group_of) {
+void write_numbers(Tensor& numbers, const StepNumbers& value, const GradientScale& scale, const AdamCount& adam) {
+  const char* op = "write_numbers";
+  check<ShapeError>(numbers.defined() && numbers.dtype() == DType::u8 && numbers.numel() == sizeof value, op, ": wanted a tensor of step_numbers()");
+  if (adam.steps.defined()) check_type(op, "steps", adam.steps, {1}, DType::i64, numbers.device());
+  const i64* steps = adam.steps.defined() ? adam.steps.as<i64>() : nullptr;
+  for_each(numbers.device(), 1,
+           WriteNumbers{value, scale, steps, adam.beta1, adam.beta2, adam.epsilon, adam.period, static_cast<StepNumbers*>(numbers.data())});
+}
+
+ParameterGroups parameter_groups(const FlatParams& params, const std::vector<ParameterGroup>& groups,
+                                 const std::function<int(std::size_t)>& group_of) {
   check<ConfigError>(!groups.empty() && groups.size() <= 256, "parameter_groups: ", groups.size(), " groups; wanted 1 to 256");
   const Device device = params.values().device();
   Tensor settings = Tensor::empty({static_cast<i64>(groups.size()), 2}), lines = Tensor::zeros({params.size() / 32}, DType::u8);
@@ -102,7 +117,8 @@ ParameterGroups parameter_groups(const FlatParams& params, const std::vector<Par
   for (std::size_t k = 0; k < params.entries().size(); ++k) {
     const auto& entry = params.entries()[k];
     const int group = group_of(k);
-    check<ConfigError>(group >= 0 && group < static_cast<int>(groups.size()), "parameter_groups: ", entry.name, " is in group ", group, " of ", groups.size());
+    check<ConfigError>(group >= 0 && group < static_cast<int>(groups.size()), "parameter_groups: ", entry.name, " is in group ", group, " of ",
+                       groups.size());
     for (i64 line = entry.offset / 32; line * 32 < entry.offset + entry.shape.numel(); ++line)
       lines.as<std::uint8_t>()[line] = static_cast<std::uint8_t>(group);
   }
@@ -159,7 +175,9 @@ void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, co
   check_exchange("apply_difference", own, received, size, x);
   with_wire("apply_difference", own, [&]<class Wire>() {
     for_each(x.device(), size / 8,
-             DifferenceEight<Wire>{x.as<float>(), twin.defined() ? twin.as<float>() : nullptr, own.as<Wire>(), received.as<Wire>(), jump_x, jump_twin}, 1 << 12);
+             DifferenceEight<Wire>{x.as<float>(), twin.defined() ? twin.as<float>() : nullptr, own.as<Wire>(), received.as<Wire>(), jump_x,
+                                   jump_twin},
+             1 << 12);
   });
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/kernel.h"
 
 namespace gossamer::detail {
 

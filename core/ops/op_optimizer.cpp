@@ -123,7 +123,8 @@ void run(const char* op, FlatParams& params, const Rule& rule, float grad_scale,
 void sgd_update(FlatParams& params, Tensor& momentum, const SgdStep& o, const Twin* twin, FlatRange range) {
   if (momentum.defined() || o.momentum != 0) check_flat("sgd_update", "momentum", momentum, params.size());
   if (momentum.defined()) {
-    run("sgd_update", params, SgdRule<true>{momentum.as<float>(), o.learning_rate, o.momentum, o.weight_decay, o.nesterov}, o.grad_scale, twin, range);
+    run("sgd_update", params, SgdRule<true>{momentum.as<float>(), o.learning_rate, o.momentum, o.weight_decay, o.nesterov}, o.grad_scale, twin,
+        range);
   } else {
     run("sgd_update", params, SgdRule<false>{nullptr, o.learning_rate, o.momentum, o.weight_decay, o.nesterov}, o.grad_scale, twin, range);
   }

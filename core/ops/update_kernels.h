@@ -1,8 +1,8 @@
 // The pass of fused_update.h for eight neighbouring parameters. Formulas: update.h.
 #pragma once
 
-#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/fused_update.h"
+#include "gossamer/core/ops/eight.h"
 
 namespace gossamer::kernels {
 
@@ -94,10 +94,26 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
   }
 };
 
+struct SquareAt {
+  const float* x;
+  GOSSAMER_HD double operator()(i64 i) const { return static_cast<double>(x[i]) * static_cast<double>(x[i]); }
+};
+
 struct WriteNumbers {
   fused::StepNumbers value;
+  GradientScale scale;
+  const i64* steps;                       // of Adam; null: not Adam
+  double beta1, beta2, epsilon;
+  i64 period;
   fused::StepNumbers* to;
-  GOSSAMER_HD void operator()(i64) const { *to = value; }
+  GOSSAMER_HD void operator()(i64) const {
+    fused::StepNumbers n = value;
+    n.squared_norm = to->squared_norm;
+    n.grad_scale = clip_factor(scale, n.squared_norm);
+    // No step at all: the first was left out, and its factors are not used.
+    if (steps) n.adam = AdamFactors<float>::at(*steps > 0 ? *steps : 1, period, static_cast<double>(n.learning_rate), beta1, beta2, epsilon);
+    *to = n;
+  }
 };
 
 template <class Wire> struct SnapshotEight {

@@ -7,37 +7,11 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/codec.h"
-#include "gossamer/data/files.h"
 #include "gossamer/data/codec/resize.h"
+#include "gossamer/data/files.h"
 
 namespace gossamer::data {
 namespace {
-
-// The window of an encoded picture or of raw pixels, resized.
-void cut(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, JpegDevice* jpegs, PickWindow pick, Scratch& scratch,
-         std::uint8_t* dst) {
-  if (raw.height == 0) {
-    decode_resized(bytes, name, pick, scratch.image, scratch.rows, dst, jpegs);
-    return;
-  }
-  check<DataError>(bytes.size() == static_cast<std::size_t>(raw.height) * raw.width * 3, name, ": ", bytes.size(), " bytes for ", raw.width,
-                   " x ", raw.height, " raw pixels");
-  const ImageSize size{raw.width, raw.height};
-  const Window window = pick(size);
-  copy_box(reinterpret_cast<const std::uint8_t*>(bytes.data()), size, {0, 0, size.width, size.height}, scratch.image);
-  resize_window(scratch.image, -window.x, -window.y, window.horizontal, window.vertical, scratch.rows, dst);
-}
-
-// Only the pixels that the crop depends on are decoded, and only the crop is resized.
-void centre(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, JpegDevice* jpegs, int resize, int crop, Scratch& scratch,
-            std::uint8_t* dst) {
-  cut(bytes, raw, name, jpegs,
-      [&](ImageSize size) {
-        const CentreCrop at = centre_crop(size, resize, crop);
-        return Window{0, 0, make_axis(size.width, at.width, at.x, crop), make_axis(size.height, at.height, at.y, crop)};
-      },
-      scratch, dst);
-}
 
 void flip(std::uint8_t* pixels, int size) {
   for (int y = 0; y < size; ++y) {
@@ -80,6 +54,31 @@ Box random_resized_crop(ImageSize size, Rng& rng, float min_area) {
   return {(size.width - width) / 2, (size.height - height) / 2, width, height};
 }
 
+namespace {
+
+Crop centred(ImageSize size, int resize, int side, Shrink filter) {
+  const CentreCrop at = centre_crop(size, resize, side);
+  return {{0, 0, size.width, size.height}, at.width, at.height, at.x, at.y, side, false, filter};
+}
+
+// Shifts what is resized already: black comes in at the edge.
+void pad_crop_flip(const Source& source, const Recipe& recipe, Rng& rng, Scratch& scratch, std::uint8_t* dst) {
+  const int size = recipe.size;
+  scratch.square.resize(recipe.bytes());
+  const auto pick = [&](ImageSize whole) { return centred(whole, size, size, recipe.filter); };
+  decode_resized(source, pick, scratch.image, scratch.rows, [&] { return scratch.square.data(); });
+  const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
+  const int dy = recipe.pad - static_cast<int>(rng.below(reach)), dx = recipe.pad - static_cast<int>(rng.below(reach));
+  shift(scratch.square.data(), size, dx, dy, dst);
+  if (rng.word() & 1u) flip(dst, size);
+}
+
+Source source_of(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe) {
+  return {bytes, name, {raw.width, raw.height}, recipe.jpegs.get()};
+}
+
+}  // namespace
+
 CentreCrop centre_crop(ImageSize size, int resize, int crop) {
   check<ConfigError>(crop >= 1 && resize >= crop, "centre crop: ", crop, " pixels from a shorter side of ", resize,
                      "; the shorter side must not be smaller than the crop");
@@ -92,45 +91,42 @@ CentreCrop centre_crop(ImageSize size, int resize, int crop) {
   return at;
 }
 
-namespace {
-
-// The crop of the recipe, flipped or not.
-void crop_and_flip(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng, Scratch& scratch,
-                   std::uint8_t* dst) {
-  const int size = recipe.size;
-  switch (recipe.augment) {
-    case Augment::none: centre(bytes, raw, name, recipe.jpegs.get(), recipe.resize, size, scratch, dst); return;
-    case Augment::pad_crop_flip: {
-      scratch.square.resize(recipe.bytes());
-      centre(bytes, raw, name, recipe.jpegs.get(), size, size, scratch, scratch.square.data());
-      const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
-      const int dy = recipe.pad - static_cast<int>(rng.below(reach)), dx = recipe.pad - static_cast<int>(rng.below(reach));
-      shift(scratch.square.data(), size, dx, dy, dst);
-      break;
-    }
-    case Augment::resized_crop_flip: {
-      cut(bytes, raw, name, recipe.jpegs.get(),
-          [&](ImageSize whole) {
-            const Box box = random_resized_crop(whole, rng, recipe.min_area);
-            const bool mirrored = rng.word() & 1u;
-            return Window{box.x, box.y, make_axis(box.width, size, 0, size, mirrored), make_axis(box.height, size, 0, size)};
-          },
-          scratch, dst);
-      return;
-    }
-  }
-  if (rng.word() & 1u) flip(dst, size);
+Crop crop_of(const Recipe& recipe, ImageSize whole, Rng& rng) {
+  if (recipe.augment == Augment::none) return centred(whole, recipe.resize, recipe.size, recipe.filter);
+  const Box box = random_resized_crop(whole, rng, recipe.min_area);
+  const bool mirrored = rng.word() & 1u;
+  return {box, recipe.size, recipe.size, 0, 0, recipe.size, mirrored, recipe.filter};
 }
-
-}  // namespace
 
 void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng, Scratch& scratch,
-             std::uint8_t* dst) {
-  crop_and_flip(bytes, raw, name, recipe, rng, scratch, dst);
-  for (const PixelStep& step : recipe.steps) apply(step, {dst, recipe.size, recipe.size}, rng, scratch.square);
+             Place place) {
+  const Source source = source_of(bytes, raw, name, recipe);
+  const auto decode = [&](Place to) {
+    decode_resized(source, [&](ImageSize whole) { return crop_of(recipe, whole, rng); }, scratch.image, scratch.rows, to);
+  };
+  if (recipe.augment != Augment::pad_crop_flip && recipe.steps.empty()) return decode(place);
+  // Steps and shifts are made aside: who has asked for the place should not take long.
+  scratch.made.resize(recipe.bytes());
+  std::uint8_t* const made = scratch.made.data();
+  if (recipe.augment == Augment::pad_crop_flip) pad_crop_flip(source, recipe, rng, scratch, made);
+  else decode([&] { return made; });
+  for (const PixelStep& step : recipe.steps) apply(step, {made, recipe.size, recipe.size}, rng, scratch.square);
+  if (std::uint8_t* const dst = place()) std::memcpy(dst, made, recipe.bytes());
 }
 
-Tensor read_image(const std::string& path, int resize, int crop) {
+fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng,
+                           Scratch& scratch, std::size_t most, std::vector<std::uint8_t>& out) {
+  Crop crop;
+  const auto pick = [&](ImageSize whole) { return crop = crop_of(recipe, whole, rng); };
+  if (!decode_needed(source_of(bytes, raw, name, recipe), pick, most, scratch.image, scratch.rows, out))
+    return {.offset = 0, .pitch = 3 * crop.side, .width = crop.side, .height = crop.side, .to_width = crop.side, .to_height = crop.side};
+  const Box box = crop.needed();
+  const std::int64_t above = box.y - crop.from.y, left = box.x - crop.from.x;
+  return {.offset = -(above * 3 * box.width + 3 * left), .pitch = 3 * box.width, .width = crop.from.width, .height = crop.from.height,
+          .to_width = crop.width, .to_height = crop.height, .x = crop.x, .y = crop.y, .flip = crop.mirrored};
+}
+
+Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) {
   const File file(path);
   check_encoded_size(file.size(), path);
   std::vector<std::byte> bytes(file.size());
@@ -138,7 +134,8 @@ Tensor read_image(const std::string& path, int resize, int crop) {
   Scratch scratch;
   centre_crop({1, 1}, resize, crop);                    // the sizes are checked before the file
   Tensor out = Tensor::empty({1, crop, crop, 3}, DType::u8);
-  centre(bytes, {}, path, nullptr, resize, crop, scratch, out.as<std::uint8_t>());
+  const auto pick = [&](ImageSize whole) { return centred(whole, resize, crop, filter); };
+  decode_resized({bytes, path}, pick, scratch.image, scratch.rows, [&] { return out.as<std::uint8_t>(); });
   return out;
 }
 

@@ -78,14 +78,24 @@ class Decompressor {
     if (stages == JpegStages::ours) take_over();
   }
 
-  // The columns that will be read, at least 16 to both sides of the box: chroma is interpolated from its neighbours and treated otherwise
-  // at an edge. Returns the first one. Inside run().
+  // The columns that will be read, those of a chroma sample more than the box to each side: chroma is interpolated from its neighbours and
+  // treated otherwise at an edge. Where a progressive file lacks coefficients they are guessed from two blocks to each side. Returns the first
+  // column. Inside run().
   int crop_columns(Box box) {
-    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, box.x - 16));
-    JDIMENSION width = std::min(c.image_width, static_cast<JDIMENSION>(box.x + box.width + 16)) - left;
+    const int around = (c.progressive_mode ? 2 * DCTSIZE + 1 : 1) * c.max_h_samp_factor;
+    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, box.x - around));
+    JDIMENSION width = std::min(c.image_width, static_cast<JDIMENSION>(box.x + box.width + around)) - left;
     if (width == c.output_width) return 0;
     jpeg_crop_scanline(&c, &left, &width);
     return static_cast<int>(left);
+  }
+
+  // Memory for output rows whose stride is a multiple of 64. To rows that begin at a multiple of 32 (AVX2; of 16: SSE2) libjpeg-turbo writes
+  // with non-temporal stores, which bypass the caches; reading those rows back from memory, as all here do at once, took up to 40 % of the time.
+  JSAMPLE* rows_in_cache(std::size_t bytes) {
+    lines_.resize(bytes + 64 + 8);
+    const auto begin = reinterpret_cast<std::uintptr_t>(lines_.data());
+    return lines_.data() + ((begin + 63) / 64 * 64 - begin) + 8;
   }
 
   void take_over();
@@ -94,17 +104,15 @@ class Decompressor {
   jpeg_decompress_struct c{};
   JpegErrors errors{};
   jpeg_progress_mgr progress{};
-  std::vector<JSAMPLE> lines;
 
  private:
   static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks);
   void reach(std::size_t mcu);
   void warn();
 
+  std::vector<JSAMPLE> lines_;
   HuffmanDecoder huffman_;
   std::vector<HuffmanDecoder::Block> mcu_;
-  std::span<const unsigned char> coded_;    // behind the header of the scan
-  std::vector<std::size_t> parts_;          // where they begin
   std::size_t part_ = 0, mcus_of_part_ = 0, mcus_ = 0;
   std::size_t asked_ = 0, position_ = 0;    // the MCU that the library asks for next, and the one that the decoder stands at
 };
@@ -114,10 +122,8 @@ class Decompressor {
 // Puts our Huffman decoder in the place of the library's, if it can read the file.
 void Decompressor::take_over() {
   if (c.progressive_mode || c.arith_code || c.data_precision != 8 || jpeg_has_multiple_scans(&c)) return;
-  coded_ = {c.src->next_input_byte, c.src->bytes_in_buffer};
   mcus_ = static_cast<std::size_t>(c.MCUs_per_row) * c.MCU_rows_in_scan;
   mcus_of_part_ = c.restart_interval ? c.restart_interval : mcus_;
-  if (!find_parts(coded_, (mcus_ + mcus_of_part_ - 1) / mcus_of_part_, parts_)) return;      // the library tries to save what it can
   for (int i = 0; i < c.comps_in_scan; ++i) {
     const jpeg_component_info& component = *c.cur_comp_info[i];
     const JHUFF_TBL *dc = c.dc_huff_tbl_ptrs[component.dc_tbl_no], *ac = c.ac_huff_tbl_ptrs[component.ac_tbl_no];
@@ -126,8 +132,8 @@ void Decompressor::take_over() {
       first_dc = first_dc && c.cur_comp_info[j]->dc_tbl_no != component.dc_tbl_no;
       first_ac = first_ac && c.cur_comp_info[j]->ac_tbl_no != component.ac_tbl_no;
     }
-    if (!dc || !ac || (first_dc && !huffman_.dc[component.dc_tbl_no].assign(dc->bits, dc->huffval, true)) ||
-        (first_ac && !huffman_.ac[component.ac_tbl_no].assign(ac->bits, ac->huffval, false)))
+    if (!dc || !ac || (first_dc && !huffman_.dc[component.dc_tbl_no].assign(dc->bits, dc->huffval)) ||
+        (first_ac && !huffman_.ac[component.ac_tbl_no].assign(ac->bits, ac->huffval)))
       return;
   }
   mcu_.clear();
@@ -136,21 +142,22 @@ void Decompressor::take_over() {
     mcu_.push_back({static_cast<std::uint8_t>(c.MCU_membership[i]), static_cast<std::uint8_t>(component.dc_tbl_no),
                     static_cast<std::uint8_t>(component.ac_tbl_no)});
   }
-  huffman_.start(coded_);
+  const std::size_t parts = (mcus_ + mcus_of_part_ - 1) / mcus_of_part_;
+  if (!huffman_.start({c.src->next_input_byte, c.src->bytes_in_buffer}, parts)) return;      // the library tries to save what it can
   part_ = asked_ = position_ = 0;
   c.entropy->decode_mcu = decode_mcu;
 }
 
 void Decompressor::warn() {
   if (!huffman_.at_end()) WARNMS(&c, JWRN_HUFF_BAD_CODE);
-  else if (huffman_.coded().marker()) WARNMS(&c, JWRN_HIT_MARKER);
+  else if (huffman_.coded().ends_with_marker()) WARNMS(&c, JWRN_HIT_MARKER);
   else WARNMS(&c, JWRN_JPEG_EOF);
 }
 
 // Goes on to an MCU. Of those before it only the lengths of the codes matter; of the parts before its own, nothing.
 void Decompressor::reach(std::size_t mcu) {
   if (const std::size_t part = mcu / mcus_of_part_; part != part_) {
-    huffman_.start(coded_.subspan(parts_[part]));
+    huffman_.go_to(part);
     part_ = part;
     position_ = part * mcus_of_part_;
   }
@@ -237,8 +244,7 @@ ImageSize decode_jpeg_rows(std::span<const std::byte> bytes, const std::string& 
   const bool four = c.num_components == 4;
   constexpr int block = 4;                           // rows that are passed on together
   const std::size_t stride = (static_cast<std::size_t>(size.width) * (four ? 4 : 3) + 127) / 64 * 64;
-  d.lines.resize(block * stride);
-  JSAMPLE* const lines = d.lines.data();
+  JSAMPLE* const lines = d.rows_in_cache(block * stride);
 
   d.start(name, stages);
   d.run(name, [&] {

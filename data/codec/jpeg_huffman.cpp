@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
 
 namespace gossamer::data {
 namespace {
@@ -41,17 +44,59 @@ int value_of(std::uint64_t bits, HuffmanEntry e) {
   return 2 * value <= most ? value - most : value;
 }
 
+// Copies and cleans while there is room to do it by whole vectors: to the next marker, or nearly to an end.
+void copy_to_marker([[maybe_unused]] const unsigned char*& raw, [[maybe_unused]] const unsigned char* raw_end,
+                    [[maybe_unused]] unsigned char*& to, [[maybe_unused]] const unsigned char* stop) {
+#ifdef __AVX2__
+  constexpr std::ptrdiff_t bytes = sizeof(__m256i);
+  const __m256i all_ones = _mm256_set1_epi8(-1);
+  while (stop - to >= bytes && raw_end - raw > bytes) {
+    const __m256i vector = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(raw));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), vector);
+    const auto ff = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(vector, all_ones)));
+    const int plain = ff ? std::countr_zero(ff) : bytes;
+    raw += plain;
+    to += plain;
+    if (!ff) continue;
+    if (raw[1] != 0) return;
+    raw += 2;
+    ++to;
+  }
+#endif
+}
+
+// What the second of two symbols does must be known to the end of its code: bits beyond the table's are taken for zeros, and may be anything.
+// What follows the first one doesn't depend on its value: pairs are made for its first value and copied for the others.
+void make_pairs(std::span<HuffmanPair> entries) {
+  const int look = std::countr_zero(entries.size());
+  for (std::size_t i = 0; i < entries.size();) {
+    const HuffmanEntry first = entries[i].first;
+    const int code = first.total - std::popcount(first.mask), left = look - first.total;
+    const std::span of_code = entries.subspan(i, first.total != 0 ? entries.size() >> code : 1);
+    i += of_code.size();
+    if (first.total == 0 || first.advance == 64 || left <= 0) continue;
+    const std::span of_value = of_code.first(std::size_t{1} << left);
+    for (std::size_t rest = 0; rest < of_value.size(); ++rest) {
+      const HuffmanEntry second = entries[rest << first.total].first;
+      if (second.total == 0 || second.total - std::popcount(second.mask) > left) continue;
+      of_value[rest].both = {static_cast<std::uint8_t>(first.total + second.total),
+                             static_cast<std::uint8_t>(first.advance + second.advance), second.mask};
+    }
+    for (std::size_t at = of_value.size(); at < of_code.size(); at += of_value.size())
+      std::ranges::copy(of_value, of_code.subspan(at).begin());
+  }
+}
+
 }  // namespace
 
-HuffmanEntry HuffmanTable::entry_of(std::uint8_t symbol, int length, bool dc) {
-  const int size = dc ? symbol : symbol & 15, zeros = dc ? 0 : symbol >> 4;
-  const bool ends = !dc && size == 0 && zeros != 15;
+template <Coefficients kind> HuffmanEntry HuffmanTable<kind>::entry_of(std::uint8_t symbol, int length) {
+  const int size = kDc ? symbol : symbol & 15, zeros = kDc ? 0 : symbol >> 4;
+  const bool ends = !kDc && size == 0 && zeros != 15;
   return {static_cast<std::uint8_t>(length + size), static_cast<std::uint8_t>(ends ? 64 : zeros + 1), static_cast<std::uint16_t>((1 << size) - 1)};
 }
 
-bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc) {
-  dc_ = dc;
-  pairs.fill({});
+template <Coefficients kind> bool HuffmanTable<kind>::assign(const std::uint8_t* counts, const std::uint8_t* symbols) {
+  entries.fill({});
   std::uint32_t code = 0;                            // of the current length
   int index = 0;
   for (int length = 1; length <= 16; ++length) {
@@ -59,112 +104,111 @@ bool HuffmanTable::assign(const std::uint8_t* counts, const std::uint8_t* symbol
     for (int i = 0; i < counts[length]; ++i, ++code, ++index) {
       if (index >= 256 || code >= 1u << length) return false;
       const std::uint8_t symbol = symbols[index];
-      if (dc ? symbol > 11 : (symbol & 15) > 10) return false;
+      if (kDc ? symbol > 11 : (symbol & 15) > 10) return false;
       symbols_[static_cast<std::size_t>(index)] = symbol;
       if (length > kLook) continue;
-      const HuffmanEntry e = entry_of(symbol, length, dc);
-      const auto first = pairs.begin() + (code << (kLook - length));
-      std::fill(first, first + (1 << (kLook - length)), HuffmanPair{e, e});
+      const HuffmanEntry e = entry_of(symbol, length);
+      Entry entry{};
+      if constexpr (kDc) entry = e;
+      else entry = {e, e};
+      std::fill_n(entries.begin() + (code << (kLook - length)), 1 << (kLook - length), entry);
     }
     end_[static_cast<std::size_t>(length)] = code << (16 - length);
     code <<= 1;
   }
-  if (!dc) make_pairs();
+  if constexpr (!kDc) make_pairs(entries);
   return index > 0;
 }
 
-// The code of the second symbol must be known to its end: bits beyond the kLook are taken for zeros here, and may be anything.
-void HuffmanTable::make_pairs() {
-  for (std::uint32_t i = 0; i < pairs.size(); ++i) {
-    const HuffmanEntry first = pairs[i].first;
-    const int left = kLook - first.total;
-    if (first.total == 0 || first.advance == 64 || left <= 0) continue;
-    const HuffmanEntry second = pairs[(i << first.total) & (pairs.size() - 1)].first;
-    const int code = second.total - std::popcount(second.mask);
-    if (second.total == 0 || code > left) continue;
-    pairs[i].both = {static_cast<std::uint8_t>(first.total + second.total), static_cast<std::uint8_t>(first.advance + second.advance), second.mask};
-  }
-}
-
-HuffmanEntry HuffmanTable::find(std::uint32_t sixteen_bits) const {
+template <Coefficients kind> HuffmanEntry HuffmanTable<kind>::find(std::uint32_t sixteen_bits) const {
   for (int length = kLook + 1; length <= 16; ++length)
     if (sixteen_bits < end_[static_cast<std::size_t>(length)])
       return entry_of(symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] +
                                                         static_cast<int>(sixteen_bits >> (16 - length)))],
-                      length, dc_);
+                      length);
   return {0, 64, 0};
 }
 
-void CodedBytes::start(std::span<const unsigned char> raw) {
+template class HuffmanTable<Coefficients::dc>;
+template class HuffmanTable<Coefficients::ac>;
+
+bool CodedBytes::start(std::span<const unsigned char> raw, std::size_t parts) {
   raw_ = raw.data();
   raw_end_ = raw_ + raw.size();
-  clean_.resize(kReserve + (16 << 10) + kReserve);     // left over, new, zeros
-  end_ = clean_.data();
-  marker_ = 0;
-  done_ = false;
-  clean_some(16 << 10);
+  begins_.assign(1, 0);
+  clean_end_ = clean_.data();
+  if (parts <= 1) {
+    clean(clean_end_ + kPiece);
+    return true;
+  }
+  while (true) {
+    clean(clean_.data() + clean_.size() - kReserve);
+    const auto cleaned = static_cast<std::size_t>(clean_end_ - clean_.data());
+    if (!done_) {                                      // there is no room for more
+      if (cleaned > kMostInParts) return false;
+      clean_.resize(2 * clean_.size());
+      clean_end_ = clean_.data() + cleaned;
+    } else {
+      if (begins_.size() == parts) return true;
+      if (marker_ != static_cast<int>(0xD0 + (begins_.size() - 1) % 8)) return false;
+      begins_.push_back(cleaned);
+    }
+  }
 }
 
-// Takes raw bytes until about `bytes` are clean, or to the end of the scan.
-void CodedBytes::clean_some(std::size_t bytes) {
-  unsigned char* const stop = end_ + bytes;
-  while (end_ < stop && raw_ < raw_end_) {
-    const std::size_t room = std::min<std::size_t>(static_cast<std::size_t>(stop - end_), static_cast<std::size_t>(raw_end_ - raw_));
+const unsigned char* CodedBytes::part(std::size_t i) {
+  end_ = i + 1 < begins_.size() ? clean_.data() + begins_[i + 1] : clean_end_;
+  return clean_.data() + begins_[i];
+}
+
+// Takes raw bytes to the next marker, or to `stop` in the clean ones.
+void CodedBytes::clean(const unsigned char* stop) {
+  marker_ = 0;
+  copy_to_marker(raw_, raw_end_, clean_end_, stop);
+  while (clean_end_ < stop && raw_ < raw_end_) {
+    const std::size_t room = std::min<std::size_t>(static_cast<std::size_t>(stop - clean_end_), static_cast<std::size_t>(raw_end_ - raw_));
     const auto* ff = static_cast<const unsigned char*>(std::memchr(raw_, 0xFF, room));
     const std::size_t plain = ff ? static_cast<std::size_t>(ff - raw_) : room;
-    std::memcpy(end_, raw_, plain);
-    end_ += plain;
+    std::memcpy(clean_end_, raw_, plain);
+    clean_end_ += plain;
     raw_ += plain;
     if (!ff) continue;
     while (raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;   // FF may be repeated before a marker
     if (raw_ == raw_end_) break;
     if (*raw_++ == 0) {
-      *end_++ = 0xFF;
+      *clean_end_++ = 0xFF;
       continue;
     }
     marker_ = raw_[-1];
     break;
   }
-  if (marker_ == 0 && raw_ < raw_end_) return;
-  done_ = true;
-  std::memset(end_, 0, kReserve);
+  done_ = marker_ != 0 || raw_ == raw_end_;
 }
 
 const unsigned char* CodedBytes::more(const unsigned char* at) {
   const std::size_t left = at < end_ ? static_cast<std::size_t>(end_ - at) : 0;
   std::memmove(clean_.data(), at, left);
-  end_ = clean_.data() + left;
-  clean_some(16 << 10);
+  clean_end_ = clean_.data() + left;
+  clean(clean_end_ + kPiece);
+  end_ = clean_end_;
   return clean_.data();
 }
 
 void CodedBytes::finish() {
   while (!done_) {
-    end_ = clean_.data();
-    clean_some(16 << 10);
+    clean_end_ = clean_.data();
+    clean(clean_end_ + kPiece);
   }
 }
 
-bool find_parts(std::span<const unsigned char> coded, std::size_t parts, std::vector<std::size_t>& begins) {
-  begins.assign(1, 0);
-  const unsigned char* at = coded.data();
-  const unsigned char* const end = at + coded.size();
-  while (begins.size() < parts) {
-    at = static_cast<const unsigned char*>(std::memchr(at, 0xFF, static_cast<std::size_t>(end - at)));
-    if (!at) return false;
-    while (at < end && *at == 0xFF) ++at;
-    if (at == end) return false;
-    const unsigned char marker = *at++;
-    if (marker == 0) continue;
-    if (marker != 0xD0 + (begins.size() - 1) % 8) return false;
-    begins.push_back(static_cast<std::size_t>(at - coded.data()));
-  }
+bool HuffmanDecoder::start(std::span<const unsigned char> coded, std::size_t parts) {
+  if (!coded_.start(coded, parts)) return false;
+  go_to(0);
   return true;
 }
 
-void HuffmanDecoder::start(std::span<const unsigned char> coded) {
-  coded_.start(coded);
-  at_ = coded_.begin();
+void HuffmanDecoder::go_to(std::size_t part) {
+  at_ = coded_.part(part);
   bits_ = 0;
   count_ = 0;
   last_dc_ = {};
@@ -175,8 +219,7 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
   const unsigned char* at = coded_.need(at_);
   std::uint64_t bits = bits_;
   int count = count_;
-  bool good = true;
-  HuffmanPair longer;
+  bool good = true, beyond = false;                 // beyond: a code that wasn't found may go on behind the end
   // At least 56 bits: two codes with their values (at most 16 + 11 each), or two pairs (10 + 10).
   const auto refill = [&] {
     bits |= load_big_endian(at) >> count;
@@ -187,28 +230,39 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
     bits <<= n & 63;
     count -= n;
   };
-  const auto next = [&](const HuffmanTable& table) -> const HuffmanPair& {
-    const HuffmanPair& p = table.pairs[bits >> (64 - HuffmanTable::kLook)];
-    if (p.first.total != 0) [[likely]] return p;
+  const auto longer = [&](const auto& table) {
     const HuffmanEntry e = table.find(static_cast<std::uint32_t>(bits >> 48));
-    good = good && e.total != 0;
-    longer = {e, e};
-    return longer;
+    if (e.total == 0) {
+      good = false;
+      beyond = beyond || at - (count - 16) / 8 > coded_.end();
+    }
+    return e;
+  };
+  const auto next_dc = [&](const HuffmanTable<Coefficients::dc>& table) {
+    const HuffmanEntry e = table.entries[bits >> (64 - table.kLook)];
+    return e.total != 0 ? e : longer(table);
+  };
+  HuffmanPair twice;
+  const auto next_ac = [&](const HuffmanTable<Coefficients::ac>& table) -> const HuffmanPair& {      // by reference: fields are loaded as needed
+    const HuffmanPair& p = table.entries[bits >> (64 - table.kLook)];
+    if (p.first.total != 0) [[likely]] return p;
+    twice.first = twice.both = longer(table);
+    return twice;
   };
   for (std::size_t i = 0; i < mcu.size(); ++i) {
     refill();
-    const HuffmanEntry difference = next(dc[mcu[i].dc]).first;
+    const HuffmanEntry difference = next_dc(dc[mcu[i].dc]);
     std::uint32_t& last = last_dc_[mcu[i].component];
     last += static_cast<std::uint32_t>(value_of(bits, difference));
     drop(difference.total);
     std::int16_t* const out = store ? *blocks[i] : nullptr;
     if constexpr (store) out[0] = static_cast<std::int16_t>(last);
-    const HuffmanTable& table = ac[mcu[i].ac];
+    const auto& table = ac[mcu[i].ac];
     std::size_t k = 0;                                // the last coefficient that is known
     // False: the block is complete, perhaps with the first of two symbols; then the second was none of it, and is written first so that
     // what it wrote is gone.
     const auto two = [&] {
-      const HuffmanPair& p = next(table);
+      const HuffmanPair& p = next_ac(table);
       const std::size_t k1 = k + p.first.advance;
       k += p.both.advance;
       if constexpr (store) {
@@ -230,7 +284,7 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
   at_ = at;
   bits_ = bits;
   count_ = count;
-  at_end_ = coded_.done() && at - count / 8 > coded_.end();
+  at_end_ = coded_.done() && (beyond || at - count / 8 > coded_.end());
   return good && !at_end_;
 }
 

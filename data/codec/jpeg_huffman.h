@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace gossamer::data {
@@ -17,72 +18,82 @@ struct HuffmanEntry {
   std::uint8_t advance = 0;                          // AC: coefficients to go on, zeros and itself; 64 at the end of the block
   std::uint16_t mask = 0;                            // of the bits of the last value
 };
-// What is known from the next kLook bits: one symbol (total = 0: its code is longer), and, if the next code is there as well, both (else
-// the same again). Its value need not be.
+// Two symbols in a row: the first, and, if the next code is known as well, both (else the first again). The second's value need not be known.
 struct HuffmanPair { HuffmanEntry first, both; };
 
-// One code table.
-class HuffmanTable {
+// One code, and what the next kLook bits say under it: one symbol (DC) or two (AC). They are small, so that those of a picture and its
+// coefficients fit into an L1 cache of 32 KB.
+enum class Coefficients { dc, ac };
+template <Coefficients kind> class HuffmanTable {
  public:
-  static constexpr int kLook = 10;
+  static constexpr bool kDc = kind == Coefficients::dc;
+  static constexpr int kLook = kDc ? 9 : 10;
+  using Entry = std::conditional_t<kDc, HuffmanEntry, HuffmanPair>;
 
   // A table of a DHT segment: counts[1…16] codes of each length, then their symbols. False: no code, or symbols that baseline JPEG
   // doesn't have, which are left to libjpeg.
-  bool assign(const std::uint8_t* counts, const std::uint8_t* symbols, bool dc);
-  // The symbol whose code the 16 bits begin with; total = 0: there is none.
+  bool assign(const std::uint8_t* counts, const std::uint8_t* symbols);
+  // The symbol whose code the 16 bits begin with, if it is longer than kLook; total = 0: there is none.
   HuffmanEntry find(std::uint32_t sixteen_bits) const;
 
-  std::array<HuffmanPair, 1 << kLook> pairs;         // for every value of the next kLook bits
+  std::array<Entry, 1 << kLook> entries;             // for every value of the next kLook bits; total = 0: its code is longer
 
  private:
-  static HuffmanEntry entry_of(std::uint8_t symbol, int length, bool dc);
-  void make_pairs();
+  static HuffmanEntry entry_of(std::uint8_t symbol, int length);
   std::array<std::uint32_t, 18> end_{};              // of the codes of each length, left-aligned in 16 bits
   std::array<int, 17> offset_{};                     // index of a symbol is offset + code
   std::array<std::uint8_t, 256> symbols_{};
-  bool dc_ = false;
 };
 
-// The coded bytes of a scan without their stuffing (FF 00 stands for FF), cleaned a piece at a time as they are needed.
+// The coded bytes of a scan without their stuffing (FF 00 stands for FF). A scan in one part is cleaned a piece at a time as it is needed,
+// since what a crop needs may end early; one that restart markers divide as a whole, since what it needs are many short parts.
 class CodedBytes {
  public:
   // Worst case of one MCU: 10 blocks of 64 symbols with 16 + 11 bits; and what a refill may read beyond.
   static constexpr std::size_t kReserve = 10 * 64 * 4 + 64;
+  static constexpr std::size_t kPiece = 16 << 10;            // bytes that are cleaned at a time
+  static constexpr std::size_t kMostInParts = 8 << 20;       // bytes, about, of a scan that is cleaned as a whole: the memory stays with the thread
 
-  void start(std::span<const unsigned char> raw);
-  // Makes kReserve bytes readable behind `at` (zeros after the last one) and returns where `at` is now.
+  CodedBytes() = default;
+  CodedBytes(const CodedBytes&) = delete;
+  CodedBytes& operator=(const CodedBytes&) = delete;
+  // What follows the header of the scan. False unless it has `parts` parts at least, whose markers count up as they must; or it is too long.
+  bool start(std::span<const unsigned char> raw, std::size_t parts);
+  // The bytes of a part, 0 to parts - 1; in a scan of one only from its begin.
+  const unsigned char* part(std::size_t);
+  // Makes kReserve bytes readable behind `at` (behind end() anything: what is made of it is thrown away) and returns where `at` is now.
   const unsigned char* need(const unsigned char* at) { return static_cast<std::size_t>(end_ - at) >= kReserve || done_ ? at : more(at); }
-  const unsigned char* begin() const { return clean_.data(); }
-  const unsigned char* end() const { return end_; }          // of what is clean; when done(): of the scan
+  const unsigned char* end() const { return end_; }          // of what is clean; when done(): of the part
   bool done() const { return done_; }
-  // After the scan: cleans the rest; `marker` ends it (0: the file is at its end), `next` is the position behind it.
+  bool ends_with_marker() const { return marker_ != 0 || end_ < clean_end_; }        // when done(); else the file is at its end
+  // After the last part: cleans the rest; `marker` ends the scan (0: the file is at its end), `next` is the position behind it.
   void finish();
   int marker() const { return marker_; }
   const unsigned char* next() const { return raw_; }
 
  private:
   const unsigned char* more(const unsigned char* at);
-  void clean_some(std::size_t bytes);
+  void clean(const unsigned char* stop);
 
-  std::vector<unsigned char> clean_;
-  unsigned char* end_ = nullptr;
+  std::vector<unsigned char> clean_ = std::vector<unsigned char>(kReserve + kPiece + kReserve);      // left over, new, readable
+  std::vector<std::size_t> begins_;                          // of the parts, in clean_
+  unsigned char* clean_end_ = clean_.data();
+  const unsigned char* end_ = clean_.data();
   const unsigned char* raw_ = nullptr;
   const unsigned char* raw_end_ = nullptr;
   int marker_ = 0;
   bool done_ = true;
 };
 
-// Where the parts of a scan begin that restart markers separate, each of which can be decoded for itself. False unless there are `parts`
-// of them and their markers count up as they must.
-bool find_parts(std::span<const unsigned char> coded, std::size_t parts, std::vector<std::size_t>& begins);
-
 class HuffmanDecoder {
  public:
   static constexpr int kTables = 4;
-  HuffmanTable dc[kTables], ac[kTables];
+  HuffmanTable<Coefficients::dc> dc[kTables];
+  HuffmanTable<Coefficients::ac> ac[kTables];
 
   struct Block { std::uint8_t component, dc, ac; };   // of an MCU: where the difference counts from, numbers of tables
-  void start(std::span<const unsigned char> coded);   // the bytes behind the header of the scan, or behind a restart marker
+  bool start(std::span<const unsigned char> coded, std::size_t parts);      // as CodedBytes::start(), and to the first part
+  void go_to(std::size_t part);
   // The next MCU into blocks[i] (64 zeroed coefficients each, in normal order), or nowhere. False: a bad code, or the data are at an end.
   bool decode(std::span<const Block> mcu, std::int16_t (*const* blocks)[64]);
   bool skip(std::span<const Block> mcu);

@@ -1,10 +1,11 @@
 // Antialiased bilinear resize, bit for bit Pillow's: the triangle filter widened by the scale, horizontal pass first, each pass
-// rounded to 8 bits, weights in 22-bit fixed point (Pillow, src/libImaging/Resample.c).
+// rounded to 8 bits, weights in 22-bit fixed point (Pillow, src/libImaging/Resample.c). And by area, with the same passes.
 #include "gossamer/data/codec/resize.h"
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <cstring>
+#include <optional>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/jpeg_device.h"
@@ -15,6 +16,33 @@ namespace {
 
 constexpr int kBits = 22;                                  // 32 minus 8 of the pixel minus 2 of headroom
 constexpr int kHalf = 1 << (kBits - 1);
+
+// Which of `in` pixels output i of `out` is made of, first(i) … end(i) - 1, and how much of each; not yet divided by their sum.
+class Taps {
+ public:
+  Taps(int in, int out, Shrink filter)
+      : in_(in), scale_(static_cast<double>(in) / out), wide_(std::max(scale_, 1.0)), inverse_(1.0 / wide_),
+        covers_(filter == Shrink::area && in > out) {}
+  int most() const { return static_cast<int>(std::ceil(wide_)) * 2 + 1; }
+  int first(int i) const {
+    return covers_ ? static_cast<int>(i * scale_ + kNothing) : std::max(0, static_cast<int>(centre(i) - wide_ + 0.5));
+  }
+  int end(int i) const {
+    return std::min(in_, covers_ ? static_cast<int>(std::ceil((i + 1) * scale_ - kNothing)) : static_cast<int>(centre(i) + wide_ + 0.5));
+  }
+  double weight(int i, int pixel) const {
+    if (covers_) return std::min(pixel + 1.0, (i + 1) * scale_) - std::max<double>(pixel, i * scale_);
+    const double x = std::abs((pixel - centre(i) + 0.5) * inverse_);
+    return x < 1.0 ? 1.0 - x : 0.0;
+  }
+
+ private:
+  static constexpr double kNothing = 1e-9;                 // a share of a pixel that only rounding has made
+  double centre(int i) const { return (i + 0.5) * scale_; }
+  int in_;
+  double scale_, wide_, inverse_;
+  bool covers_;
+};
 
 std::uint8_t rounded(int sum) { return static_cast<std::uint8_t>(std::clamp(sum >> kBits, 0, 255)); }
 
@@ -95,23 +123,20 @@ void run(const Image& src, int src_x, int src_y, const Axis& horizontal, const A
 
 }  // namespace
 
-Axis make_axis(int in, int out, int begin, int outputs, bool mirrored) {
-  const double scale = static_cast<double>(in) / out, wide = std::max(scale, 1.0), inverse = 1.0 / wide;
+Axis make_axis(int in, int out, int begin, int outputs, bool mirrored, Shrink filter) {
+  const Taps taps(in, out, filter);
   Axis axis;
-  axis.taps = static_cast<int>(std::ceil(wide)) * 2 + 1;
+  axis.taps = taps.most();
   axis.first.resize(static_cast<std::size_t>(outputs));
   axis.count.resize(static_cast<std::size_t>(outputs));
   axis.weights.assign(static_cast<std::size_t>(outputs) * axis.taps, 0);
   std::vector<double> k(static_cast<std::size_t>(axis.taps));
   for (int output = 0; output < outputs; ++output) {
-    const double centre = (begin + output + 0.5) * scale;
     const int i = mirrored ? outputs - 1 - output : output;
-    const int first = std::max(0, static_cast<int>(centre - wide + 0.5));
-    const int count = std::min(in, static_cast<int>(centre + wide + 0.5)) - first;
+    const int first = taps.first(begin + output), count = taps.end(begin + output) - first;
     double total = 0;
     for (int t = 0; t < count; ++t) {
-      const double x = std::abs((t + first - centre + 0.5) * inverse);
-      k[t] = x < 1.0 ? 1.0 - x : 0.0;
+      k[t] = taps.weight(begin + output, first + t);
       total += k[t];
     }
     for (int t = 0; t < count; ++t) {
@@ -162,31 +187,92 @@ std::vector<ResizePasses> compiled_passes() {
       ResizePasses::plain};
 }
 
-void decode_resized(std::span<const std::byte> bytes, const std::string& name, PickWindow pick, Image& spare, std::vector<std::uint8_t>& scratch,
-                    std::uint8_t* dst, JpegDevice* device) {
-  thread_local Resizer<FastPasses> resizer;
-  Window window;
-  bool picked = false;
-  const auto begin = [&](ImageSize size) {
-    if (!std::exchange(picked, true)) window = pick(size);     // once, even if the device asks and then gives up: a pick may draw random numbers
-    const Axis &h = window.horizontal, &v = window.vertical;
-    const int x = h.begin(), y = v.begin();
-    resizer.start(x, h, v, scratch);
-    return Box{window.x + x, window.y + y, h.end() - x, v.end() - y};
-  };
-  const auto add = [&](const Rows& rows) { resizer.add(rows); };
-  if (!device || !device->decode_rows(bytes, begin, add)) decode_rows(bytes, name, begin, add, spare);
-  resizer.finish(window.vertical, dst);
+Box Crop::needed() const {
+  const Taps across(from.width, width, filter), down(from.height, height, filter);
+  const int left = across.first(x), top = down.first(y);
+  return {from.x + left, from.y + top, across.end(x + side - 1) - left, down.end(y + side - 1) - top};
 }
 
-void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst) {
+namespace {
+
+// `start` is told the crop and the box that it needs, then the box's rows go to `add`.
+void decode_box_of(const Source& source, PickCrop pick, FunctionRef<void(const Crop&, Box)> start, RowSink add, Image& spare) {
+  std::optional<Crop> crop;
+  const auto begin = [&](ImageSize size) {
+    if (!crop) crop = pick(size);                          // once, even if the device asks and then gives up: a pick may draw random numbers
+    const Box box = crop->needed();
+    start(*crop, box);
+    return box;
+  };
+  if (source.raw.width > 0) {
+    const std::size_t row = static_cast<std::size_t>(source.raw.width) * 3;
+    check<DataError>(source.bytes.size() == row * static_cast<std::size_t>(source.raw.height), source.name, ": ", source.bytes.size(), " bytes for ",
+                     source.raw.width, " x ", source.raw.height, " raw pixels");
+    const Box box = begin(source.raw);
+    const auto* const pixels = reinterpret_cast<const std::uint8_t*>(source.bytes.data());
+    add({pixels + static_cast<std::size_t>(box.y) * row + static_cast<std::size_t>(box.x) * 3, row, box.height, pixels + source.bytes.size()});
+  } else if (!source.device || !source.device->decode_rows(source.bytes, begin, add)) {
+    decode_rows(source.bytes, source.name, begin, add, spare);
+  }
+}
+
+// A crop being resized from the rows it needs.
+class CropResizer {
+ public:
+  void start(const Crop& crop, Box box, std::vector<std::uint8_t>& scratch) {
+    horizontal_ = crop.horizontal();
+    vertical_ = crop.vertical();
+    resizer_.start(box.x - crop.from.x, horizontal_, vertical_, scratch);
+  }
+  void add(const Rows& rows) { resizer_.add(rows); }
+  void finish(std::uint8_t* dst) { resizer_.finish(vertical_, dst); }
+
+ private:
+  Axis horizontal_, vertical_;
+  Resizer<FastPasses> resizer_;
+};
+
+}  // namespace
+
+void decode_resized(const Source& source, PickCrop pick, Image& spare, std::vector<std::uint8_t>& scratch, Place place) {
+  thread_local CropResizer resizer;
+  decode_box_of(
+      source, pick, [&](const Crop& crop, Box box) { resizer.start(crop, box, scratch); }, [&](const Rows& rows) { resizer.add(rows); }, spare);
+  if (std::uint8_t* const dst = place()) resizer.finish(dst);
+}
+
+bool decode_needed(const Source& source, PickCrop pick, std::size_t most, Image& spare, std::vector<std::uint8_t>& scratch,
+                   std::vector<std::uint8_t>& out) {
+  thread_local CropResizer resizer;
+  bool fits = false;
+  std::size_t row = 0;
+  std::uint8_t* to = nullptr;
+  const auto start = [&](const Crop& crop, Box box) {
+    row = static_cast<std::size_t>(box.width) * 3;
+    const std::size_t bytes = row * static_cast<std::size_t>(box.height);
+    fits = bytes <= most;
+    out.resize(fits ? bytes : static_cast<std::size_t>(crop.side) * static_cast<std::size_t>(crop.side) * 3);
+    to = out.data();
+    if (!fits) resizer.start(crop, box, scratch);
+  };
+  const auto add = [&](const Rows& rows) {
+    if (!fits) return resizer.add(rows);
+    for (int i = 0; i < rows.count; ++i, to += row) std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, row);
+  };
+  decode_box_of(source, pick, start, add, spare);
+  if (!fits) resizer.finish(out.data());
+  return fits;
+}
+
+void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst, Shrink filter) {
   check<ShapeError>(from.x >= 0 && from.y >= 0 && from.width > 0 && from.height > 0 && from.width <= src.width - from.x &&
                         from.height <= src.height - from.y,
                     "resize: box ", from.width, " x ", from.height, " at (", from.x, ", ", from.y, ") lies outside the picture of ",
                     src.width, " x ", src.height);
   check<ShapeError>(width > 0 && height > 0, "resize: to ", width, " x ", height, "; both must be at least 1");
   std::vector<std::uint8_t> scratch;
-  resize_window(src, -from.x, -from.y, make_axis(from.width, width, 0, width), make_axis(from.height, height, 0, height), scratch, dst);
+  resize_window(src, -from.x, -from.y, make_axis(from.width, width, 0, width, false, filter),
+                make_axis(from.height, height, 0, height, false, filter), scratch, dst);
 }
 
 }  // namespace gossamer::data

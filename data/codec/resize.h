@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "gossamer/core/parallel.h"
@@ -21,7 +23,7 @@ struct Axis {
   int end() const { return std::max(first.front() + count.front(), first.back() + count.back()); }
 };
 // Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`; mirrored: the last of them first, so that a flip costs nothing.
-Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false);
+Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false, Shrink = Shrink::bilinear);
 
 // Which code does it: the widest vector instructions that the compiler may use, or, for comparing, narrower ones or plain C++. The bytes are
 // the same. A kind that was not compiled in is a ConfigError.
@@ -33,15 +35,32 @@ std::vector<ResizePasses> compiled_passes();               // without `fastest`
 void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical, std::vector<std::uint8_t>& scratch,
                    std::uint8_t* dst, ResizePasses = ResizePasses::fastest);
 
-// The axes of a resize and where they begin in the whole picture. Told the size of the whole, PickWindow says which.
-struct Window {
-  int x = 0, y = 0;
-  Axis horizontal, vertical;
+// What is wanted of a picture: its box `from` is resized to width x height, and of that the square from (x, y) on is taken, mirrored or not.
+struct Crop {
+  Box from;
+  int width = 0, height = 0, x = 0, y = 0, side = 0;
+  bool mirrored = false;
+  Shrink filter = Shrink::bilinear;
+  Axis horizontal() const { return make_axis(from.width, width, x, side, mirrored, filter); }
+  Axis vertical() const { return make_axis(from.height, height, y, side, false, filter); }
+  Box needed() const;                                      // the pixels of the picture that it depends on
 };
-using PickWindow = FunctionRef<Window(ImageSize)>;
-// Decodes what the window needs and resizes it, row by row: the part at full size is never in memory as a whole (of JPEG; others need
-// `spare`). DataError as decode(). With a `device` JPEG files are decoded by that, as far as it can.
-void decode_resized(std::span<const std::byte>, const std::string& name, PickWindow, Image& spare, std::vector<std::uint8_t>& scratch,
-                    std::uint8_t* dst, JpegDevice* device = nullptr);
+// Told the size of the whole picture, says which crop.
+using PickCrop = FunctionRef<Crop(ImageSize)>;
+
+struct Source {
+  std::span<const std::byte> bytes;
+  const std::string& name;                                 // for messages
+  ImageSize raw{};                                         // width > 0: the bytes are pixels of a picture of that size; else a file
+  JpegDevice* device = nullptr;                            // decodes JPEG files as far as it can
+};
+// Where the result goes. Asked once, when the source has been read and nothing can be wrong with it any more; null: nobody wants it.
+using Place = FunctionRef<std::uint8_t*()>;
+// Decodes what the crop needs and resizes it, row by row, to u8 [side, side, 3]: the part at full size is never in memory as a whole (of
+// JPEG; others need `spare`). DataError as decode().
+void decode_resized(const Source&, PickCrop, Image& spare, std::vector<std::uint8_t>& scratch, Place);
+// For who resizes elsewhere: `out` becomes the pixels that the crop needs, as they are, row below row. Where that would be more than `most`
+// bytes it becomes the crop itself, resized and mirrored here: false.
+bool decode_needed(const Source&, PickCrop, std::size_t most, Image& spare, std::vector<std::uint8_t>& scratch, std::vector<std::uint8_t>& out);
 
 }  // namespace gossamer::data

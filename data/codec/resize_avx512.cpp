@@ -28,6 +28,13 @@ std::array<std::int8_t, kDigits> digits(std::int32_t w) {
   return {a, b, static_cast<std::int8_t>((w - b) >> 8)};
 }
 
+// Four taps, their weights by digits, rounded: by Horner's rule, with fewer additions than sum() below needs.
+__m512i sum_of_four(__m512i taps, __m512i wa, __m512i wb, __m512i wc) {
+  const __m512i c = _mm512_dpbusd_epi32(_mm512_set1_epi32(1 << (kBits - 1 - 16)), taps, wc);
+  const __m512i b = _mm512_dpbusd_epi32(_mm512_slli_epi32(c, 8), taps, wb);
+  return _mm512_srli_epi32(_mm512_dpbusd_epi32(_mm512_slli_epi32(b, 8), taps, wa), kBits);
+}
+
 __m512i sum(__m512i a, __m512i b, __m512i c) {
   const __m512i total = _mm512_add_epi32(_mm512_add_epi32(a, _mm512_set1_epi32(1 << (kBits - 1))),
                                          _mm512_add_epi32(_mm512_slli_epi32(b, 8), _mm512_slli_epi32(c, 16)));
@@ -76,6 +83,16 @@ template <int rows> void Avx512Passes::rows_at_once(const std::uint8_t* const* s
   for (int g = 0; g < groups_; ++g) {
     const __m512i index = _mm512_load_si512(line++);
     const std::size_t offset = offset_[static_cast<std::size_t>(g)];
+    const auto store = [&](int r, __m512i sums) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + static_cast<std::size_t>(r) * dst_stride + static_cast<std::size_t>(3 * g * pixels_)),
+                       _mm512_cvtusepi32_epi8(sums));
+    };
+    if (chunks_ == 1) {
+      const __m512i wa = _mm512_load_si512(line), wb = _mm512_load_si512(line + 1), wc = _mm512_load_si512(line + 2);
+      for (int r = 0; r < rows; ++r) store(r, sum_of_four(_mm512_permutexvar_epi8(index, _mm512_loadu_si512(src[r] + offset)), wa, wb, wc));
+      line += kDigits;
+      continue;
+    }
     __m512i a[rows], b[rows], c[rows];
     for (int r = 0; r < rows; ++r) a[r] = b[r] = c[r] = _mm512_setzero_si512();
     for (int chunk = 0; chunk < chunks_; ++chunk, line += kDigits) {
@@ -87,9 +104,7 @@ template <int rows> void Avx512Passes::rows_at_once(const std::uint8_t* const* s
         c[r] = _mm512_dpbusd_epi32(c[r], taps, wc);
       }
     }
-    for (int r = 0; r < rows; ++r)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(dst + static_cast<std::size_t>(r) * dst_stride + static_cast<std::size_t>(3 * g * pixels_)),
-                       _mm512_cvtusepi32_epi8(sum(a[r], b[r], c[r])));
+    for (int r = 0; r < rows; ++r) store(r, sum(a[r], b[r], c[r]));
   }
 }
 
@@ -111,23 +126,31 @@ void Avx512Passes::vertical(const Rows& src, int src_y, const Axis& axis, std::s
       for (std::size_t d = 0; d < kDigits; ++d)
         weights[static_cast<std::size_t>(t) / 4][d] |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(digit[d])) << (8 * (t % 4));
     }
+    const auto weight = [&](std::size_t chunk, std::size_t digit) { return _mm512_set1_epi32(static_cast<int>(weights[chunk][digit])); };
     for (std::size_t x = 0; x < row; x += 64) {
-      __m512i sums[4][kDigits];
-      for (auto& s : sums) s[0] = s[1] = s[2] = _mm512_setzero_si512();
-      for (int t = 0; t < count; t += 4) {
+      struct Taps { __m512i of[4]; };
+      const auto taps_at = [&](int t) -> Taps {            // four rows from t on, byte by byte beside each other
         __m512i in[4];
         for (int k = 0; k < 4; ++k) in[k] = _mm512_loadu_si512(top + static_cast<std::size_t>(std::min(t + k, count - 1)) * src.stride + x);
         const __m512i low01 = _mm512_unpacklo_epi8(in[0], in[1]), high01 = _mm512_unpackhi_epi8(in[0], in[1]);
         const __m512i low23 = _mm512_unpacklo_epi8(in[2], in[3]), high23 = _mm512_unpackhi_epi8(in[2], in[3]);
-        const __m512i taps[4] = {_mm512_unpacklo_epi16(low01, low23), _mm512_unpackhi_epi16(low01, low23), _mm512_unpacklo_epi16(high01, high23),
-                                 _mm512_unpackhi_epi16(high01, high23)};
-        for (std::size_t d = 0; d < kDigits; ++d) {
-          const __m512i weight = _mm512_set1_epi32(static_cast<int>(weights[static_cast<std::size_t>(t) / 4][d]));
-          for (int q = 0; q < 4; ++q) sums[q][d] = _mm512_dpbusd_epi32(sums[q][d], taps[q], weight);
-        }
-      }
+        return {{_mm512_unpacklo_epi16(low01, low23), _mm512_unpackhi_epi16(low01, low23), _mm512_unpacklo_epi16(high01, high23),
+                 _mm512_unpackhi_epi16(high01, high23)}};
+      };
       __m512i out[4];
-      for (int q = 0; q < 4; ++q) out[q] = sum(sums[q][0], sums[q][1], sums[q][2]);
+      if (count <= 4) {
+        const Taps taps = taps_at(0);
+        for (int q = 0; q < 4; ++q) out[q] = sum_of_four(taps.of[q], weight(0, 0), weight(0, 1), weight(0, 2));
+      } else {
+        __m512i sums[4][kDigits];
+        for (auto& s : sums) s[0] = s[1] = s[2] = _mm512_setzero_si512();
+        for (int t = 0; t < count; t += 4) {
+          const Taps taps = taps_at(t);
+          for (std::size_t d = 0; d < kDigits; ++d)
+            for (int q = 0; q < 4; ++q) sums[q][d] = _mm512_dpbusd_epi32(sums[q][d], taps.of[q], weight(static_cast<std::size_t>(t) / 4, d));
+        }
+        for (int q = 0; q < 4; ++q) out[q] = sum(sums[q][0], sums[q][1], sums[q][2]);
+      }
       const __m512i bytes = _mm512_packus_epi16(_mm512_packus_epi32(out[0], out[1]), _mm512_packus_epi32(out[2], out[3]));
       if (x + 64 <= row) _mm512_storeu_si512(dst + x, bytes);
       else _mm512_mask_storeu_epi8(dst + x, (1ull << (row - x)) - 1, bytes);

@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/class_names.h"
 
 namespace gossamer::data {
 namespace {

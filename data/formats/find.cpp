@@ -96,6 +96,7 @@ Content look_into(const fs::path& folder) {
     else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin") found.cifar.push_back(name);
     else if (name == "test_batch.bin" || name == "test.bin") found.cifar_test.push_back(name);
   }
+  check<DataError>(!error, code::damaged, folder.string(), ": can't be listed: ", error.message());
   for (auto* names : {&found.packs, &found.records, &found.tars, &found.cifar, &found.cifar_test}) std::ranges::sort(*names);
   return found;
 }
@@ -112,10 +113,14 @@ void find_in_folder(const fs::path& folder, Part part, std::vector<Found>& all, 
     return add(part == Part::val ? inside.cifar_test : inside.cifar);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
+  const fs::path kaggle = folder / "ILSVRC" / "Data" / "CLS-LOC";
+  std::error_code ignored;
+  const bool is_kaggle = depth < 2 && fs::is_directory(kaggle, ignored);
+  check<DataError>(!is_kaggle || part != Part::any, code::not_understood, folder.string(),
+                   ": Kaggle's ImageNet, training and validation; give one of them as the path: ", (kaggle / "train").string(), " or ",
+                   (kaggle / "val").string());
   if (depth < 2 && part != Part::any) {
-    const fs::path kaggle = folder / "ILSVRC" / "Data" / "CLS-LOC";
-    std::error_code ignored;
-    if (fs::is_directory(kaggle, ignored)) return find_in_folder(kaggle, part, all, depth + 1);
+    if (is_kaggle) return find_in_folder(kaggle, part, all, depth + 1);
     const auto first = [&](std::initializer_list<const char*> names) -> std::string {
       for (const char* name : names)
         if (inside.folders.contains(name)) return name;

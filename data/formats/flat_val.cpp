@@ -6,9 +6,9 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/devkit.h"
-#include "gossamer/data/files.h"
 
 namespace gossamer::data {
 namespace {

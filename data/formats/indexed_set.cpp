@@ -6,11 +6,11 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/files.h"
-#include "gossamer/data/hash.h"
+#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/index.h"
 #include "gossamer/data/formats/tfrecord.h"
+#include "gossamer/data/hash.h"
 
 namespace gossamer::data {
 namespace {
@@ -123,17 +123,24 @@ class IndexedSet final : public Dataset {
     const std::uint64_t offset = index.offset[k];
     const std::size_t bytes = index.bytes[k];
     check_encoded_size(bytes, name(i));
+    const auto get = [&](std::size_t at, std::span<std::byte> to) {
+      try {
+        file.read(at, to);
+      } catch (const DataError& error) {       // of the file; who is told wants to know the image as well
+        fail<DataError>(name(i), ": ", error.what());
+      }
+    };
     if (index.wrapping == Wrapping::planes) {
       buffer.resize(2 * kPixels);
       const std::span<std::byte> planes(buffer.data() + kPixels, kPixels);
-      file.read(offset, planes);
+      get(offset, planes);
       for (std::size_t at = 0; at < kPlane; ++at)
         for (std::size_t c = 0; c < 3; ++c) buffer[3 * at + c] = planes[c * kPlane + at];
       return {buffer.data(), kPixels};
     }
     if (index.wrapping == Wrapping::checked) {
       buffer.resize(bytes + 8);
-      file.read(offset - 8, buffer);
+      get(offset - 8, buffer);
       std::uint64_t wanted = 0;
       std::memcpy(&wanted, buffer.data(), 8);
       const std::span<const std::byte> content = std::span<const std::byte>(buffer).subspan(8);
@@ -142,11 +149,11 @@ class IndexedSet final : public Dataset {
     }
     if (index.wrapping == Wrapping::tfrecord) {
       buffer.resize(bytes + 4);
-      file.read(offset, buffer);
+      get(offset, buffer);
       return image_of_record(buffer, name(i) + " in " + file.path());
     }
     buffer.resize(bytes);
-    file.read(offset, buffer);
+    get(offset, buffer);
     return buffer;
   }
 

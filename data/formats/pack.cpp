@@ -8,12 +8,12 @@
 #include <set>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/errors.h"
 #include "gossamer/data/codec/codec.h"
-#include "gossamer/data/files.h"
-#include "gossamer/data/hash.h"
-#include "gossamer/data/formats/packed.h"
 #include "gossamer/data/codec/picture_facts.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/formats/packed.h"
+#include "gossamer/data/hash.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::data {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +16,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
-#include "gossamer/data/hash.h"
 #include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/hash.h"
 
 namespace gossamer::data {
 namespace {
@@ -37,6 +38,21 @@ std::uint64_t hash_of(const Header& header) { return xxh3(std::as_bytes(std::spa
 [[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {
   fail<IoError>(path, ": cannot ", what, ": ", std::strerror(error),
                 error == ENOSPC ? " (free some space and start again: finished shards are kept)" : "");
+}
+
+// The temporary file, locked. Between opening and locking another process may have put it in place as a finished shard, or removed it: once more.
+int open_locked(const std::string& path) {
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (fd < 0) fail_errno(path, "create", errno);
+    const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    struct stat ours{}, named{};
+    const bool there = ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+    if (!taken && there) return fd;
+    ::close(fd);
+    if (taken) break;
+  }
+  fail<IoError>(path, ": another process is writing this shard; wait for it or pack into another folder");
 }
 
 void sync_folder(const std::string& path) {
@@ -78,13 +94,7 @@ PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes
   index_.classes = classes;
   index_.stamp = stamp;
   temporary_ = path_ + ".tmp";
-  const int fd = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) fail_errno(temporary_, "create", errno);
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    ::close(fd);
-    fail<IoError>(temporary_, ": another process is writing this shard; wait for it or pack into another folder");
-  }
-  fd_ = fd;
+  fd_ = open_locked(temporary_);
   if (::ftruncate(fd_, 0) != 0) fail_errno(temporary_, "empty", errno);
   const Header empty;
   write(&empty, sizeof empty);
@@ -92,8 +102,8 @@ PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes
 
 PackWriter::~PackWriter() {
   if (fd_ < 0) return;
+  ::unlink(temporary_.c_str());                            // while it is locked, here as below: later it may be another's
   ::close(fd_);
-  ::unlink(temporary_.c_str());
 }
 
 void PackWriter::flush() {
@@ -142,12 +152,8 @@ std::uint64_t PackWriter::close(std::uint64_t source) {
   flush();
   if (::pwrite(fd_, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) fail_errno(temporary_, "write", errno);
   if (::fsync(fd_) != 0) fail_errno(temporary_, "flush to disk", errno);
-  if (::close(std::exchange(fd_, -1)) != 0) fail_errno(temporary_, "close", errno);
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    fail_errno(path_, "put in place", error);
-  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "put in place", errno);
+  if (::close(std::exchange(fd_, -1)) != 0) fail_errno(path_, "close", errno);
   sync_folder(path_);
   return at_;
 }

@@ -9,8 +9,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::data {
@@ -171,6 +171,12 @@ class ExampleParser {
   Example found_;
 };
 
+// As TensorFlow compresses whole files: a gzip header, or that of a zlib stream.
+bool starts_compressed(std::span<const std::byte> start) {
+  const int first = std::to_integer<int>(start[0]), second = std::to_integer<int>(start[1]);
+  return (first == 0x1F && second == 0x8B) || (first == 0x78 && (first << 8 | second) % 31 == 0);
+}
+
 }  // namespace
 
 bool looks_like_tfrecord(std::span<const std::byte> start) {
@@ -192,6 +198,8 @@ Index index_tfrecord(Reader& records, const std::string& path) {
     if (size - at < kHeader + kFooter) damaged(record, at, "cut off");
     const auto header = records.at(at, kHeader);
     const auto length = load<std::uint64_t>(header);
+    check<DataError>(at > 0 || looks_like_tfrecord(header) || !starts_compressed(header), code::not_understood, path,
+                     ": this TFRecord is compressed (GZIP or ZLIB); write it without (pictures don't shrink, and plain ones are read in place)");
     if (!looks_like_tfrecord(header)) damaged(record, at, "the checksum of its length is wrong");
     if (length > size - at - kHeader - kFooter)
       damaged(record, at, "cut off: it needs " + std::to_string(length) + " bytes, " + std::to_string(size - at - kHeader - kFooter) + " are left");

@@ -1,13 +1,13 @@
 // The loader. Work is one image; batches are filled in order by all threads, and by next() itself while it has nothing to return.
 // Threads at low priority may starve on a full machine, even with an image in hand: next() then prepares that image too, and
-// whoever is first hands it in. Both make the same bytes, so nobody can tell.
+// whoever is first hands it in. Both make the same bytes, so nobody can tell. A thread that can't starve hands its image in before the last pass,
+// which then writes the pixels in their place; others make it aside, since nobody takes over from the owner of a row.
 #include "gossamer/data/loader/loader.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,36 +18,29 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/errors.h"
-#include "gossamer/core/random.h"
 #include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/loader/loader_image.h"
 #include "gossamer/data/loader/loader_job.h"
-#include "gossamer/data/mix.h"
 
 namespace gossamer::data {
 namespace {
 
-constexpr int kTries = 64;                 // damaged images in a row before the loader gives up
 constexpr std::chrono::milliseconds kGrace{2};   // how long next() waits for images in other hands before it makes them itself
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
 
-struct Hand {                              // one per thread
-  Scratch scratch;
-  Prepared image;
-};
+struct Hand { Scratch scratch; Prepared image; bool may_starve = false; };      // one per thread
 
 }  // namespace
 
 struct Loader::Impl {
-  Impl(std::shared_ptr<const Dataset> set, LoaderOptions o) : dataset(std::move(set)), options(o) {
-    check<ConfigError>(dataset != nullptr, "loader: no data set");
-    steps = steps_of(*dataset, o);
-    recipe = std::make_shared<const Recipe>(recipe_of(o, o.size));
-    raw = dataset->raw();
-    pool = std::make_shared<Pool>(static_cast<std::size_t>(o.batch) * recipe->bytes(), static_cast<std::size_t>(o.batch) * sizeof(std::int32_t),
-                                  static_cast<int>(std::min<i64>(o.ahead, steps)), o.pinned);
+  Impl(const std::shared_ptr<const Dataset>& set, const LoaderOptions& o)
+      : dataset(set), options(o), steps(steps_of(*set, o)), maker(set, o), recipe(std::make_shared<const Recipe>(recipe_of(o, o.size))) {
+    const auto rows = static_cast<std::size_t>(o.batch);
+    const std::size_t box = maker.box_bytes();
+    const Pool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t), box ? rows * sizeof(fused::Picture) : 0};
+    pool = std::make_shared<Pool>(bytes, static_cast<int>(std::min<i64>(o.ahead, steps)), o.pinned);
   }
 
   // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a million swaps at low priority,
@@ -69,7 +62,6 @@ struct Loader::Impl {
   // --- jobs, under `mutex` ---
 
   bool can_add_job() const { return steps > 0 && orders.contains(next_step < steps ? next_epoch : next_epoch + 1); }
-
   void add_job() {
     if (next_step >= steps) {
       ++next_epoch;
@@ -80,6 +72,7 @@ struct Loader::Impl {
     job->begin = next_step * options.batch;
     job->order = orders.at(next_epoch);
     job->recipe = recipe;
+    job->room = static_cast<std::size_t>(options.batch) * maker.box_bytes();
     job->count = static_cast<int>(std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
     job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
     job->absent.resize(static_cast<std::size_t>(job->count));
@@ -99,71 +92,30 @@ struct Loader::Impl {
 
   // --- work, without the lock ---
 
-  [[noreturn]] static void give_up(i64 count, const std::string& first) {
-    fail<DataError>(code::damaged_images, count, " images in a row are damaged, the first: ", first,
-                    ". Is the data set complete and the disk readable?");
-  }
-  // A worker's part of a set may be a few images only: when those are damaged the set is not.
-  i64 tries(const Job& job) const {
-    return !options.replace_damaged && options.world > 1 ? kTries : std::min<i64>(kTries, static_cast<i64>(job.order->size()));
-  }
-
-  // Sample `position` of the job's epoch, or, if that one is damaged, the next good one of the order (or none).
-  void prepare_image(const Job& job, int i, Hand& hand) const {
-    Prepared& out = hand.image;
-    out.damaged.clear();
-    out.absent = false;
-    out.pixels.resize(job.recipe->bytes());
-    const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
-    for (int attempt = 0; attempt < tries(job); ++attempt) {
-      const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
-      // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
-      Rng rng(mix(options.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options.rank))),
-              static_cast<std::uint64_t>(position));
-      try {
-        prepare(dataset->bytes(index, hand.scratch.file), raw, dataset->name(index), *job.recipe, rng, hand.scratch, out.pixels.data());
-        out.label = dataset->label(index);
-        return;
-      } catch (const DataError& error) {
-        out.damaged.push_back({index, error.what()});
-        if (options.strict)
-          fail<DataError>(code::damaged_images, error.what(), ". The run stops (strict); else damaged images are replaced.");
-        if (!options.replace_damaged) {
-          out.absent = true;
-          return;
-        }
-      }
-    }
-    give_up(static_cast<i64>(out.damaged.size()), out.damaged.front().text);
-  }
-
   void do_image(Job& job, int i, Hand& hand) {
     Prepared& image = hand.image;
     image.error = nullptr;
-    image.absent = false;
-    if (!job.cancelled.load(std::memory_order_relaxed)) {
+    image.absent = image.aside = false;
+    bool mine = false;
+    const auto hand_in = [&] { return mine = mine || !job.handed_in[i].exchange(true, std::memory_order_acq_rel); };
+    const auto place = [&]() -> std::uint8_t* {
+      if (!hand.may_starve) return hand_in() ? job.place(i) : nullptr;
+      image.aside = true;
+      image.pixels.resize(job.recipe->bytes());
+      return image.pixels.data();
+    };
+    const bool cancelled = job.cancelled.load(std::memory_order_relaxed);
+    if (!cancelled) {
       try {
-        prepare_image(job, i, hand);
+        maker.make(job, i, hand.scratch, image, place);
       } catch (...) {
         image.error = std::current_exception();
       }
     }
-    if (job.handed_in[i].exchange(true, std::memory_order_acq_rel)) return;
+    if (!hand_in()) return;
     if (image.absent && !image.error) job.absent[static_cast<std::size_t>(i)] = 1;
-    else if (!image.error && !job.cancelled.load(std::memory_order_relaxed)) {
-      std::memcpy(static_cast<std::uint8_t*>(job.lease->memory.images->data) + static_cast<std::size_t>(i) * image.pixels.size(), image.pixels.data(),
-                  image.pixels.size());
-      static_cast<std::int32_t*>(job.lease->memory.labels->data)[i] = image.label;
-    }
-    if (image.error || !image.damaged.empty()) {
-      const std::scoped_lock lock(job.mutex);
-      job.damaged.insert(job.damaged.end(), image.damaged.begin(), image.damaged.end());
-      if (image.error && (!job.error || i < job.error_at)) {
-        job.error = std::move(image.error);      // moved on, never shared: its text is freed by the thread that reads it
-        job.error_at = i;
-      }
-      image.damaged.clear();
-    }
+    else if (!image.error && !cancelled) job.put(i, image);
+    if (image.error || !image.damaged.empty()) job.note(i, image);
     if (job.done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.count) {
       const std::scoped_lock lock(mutex);      // or the waiter could miss it between its check and its sleep
       filled.notify_all();
@@ -178,6 +130,7 @@ struct Loader::Impl {
   void run_thread() {
     if (options.background) give_way();
     Hand hand;
+    hand.may_starve = options.background;
     std::unique_lock lock(mutex);
     while (!closed) {
       std::shared_ptr<Job> job;
@@ -213,7 +166,7 @@ struct Loader::Impl {
         for (int i = 0; i < job->count; ++i)
           if (!job->handed_in[i].load(std::memory_order_relaxed)) do_image(*job, i, caller);
         lock.lock();
-        filled.wait(lock, complete);             // what is left is being copied
+        filled.wait(lock, complete);             // the rest has owners that are at it
       }
     }
     jobs.pop_front();
@@ -224,20 +177,15 @@ struct Loader::Impl {
 
   // Moves the rows that are there together; how many they are.
   i64 close_gaps(Job& job) {
-    auto* const pixels = static_cast<std::uint8_t*>(job.lease->memory.images->data);
-    auto* const labels = static_cast<std::int32_t*>(job.lease->memory.labels->data);
     i64 kept = 0;
     for (i64 i = 0; i < job.count; ++i) {
       if (job.absent[static_cast<std::size_t>(i)]) {
-        if (++absent_in_a_row >= tries(job)) give_up(absent_in_a_row, job.damaged.front().text);
+        if (++absent_in_a_row >= maker.too_many(static_cast<i64>(job.order->size())))
+          ImageMaker::give_up(absent_in_a_row, job.damaged.front().text);
         continue;
       }
       absent_in_a_row = 0;
-      if (kept != i) {
-        const std::size_t row = job.recipe->bytes();
-        std::memcpy(pixels + static_cast<std::size_t>(kept) * row, pixels + static_cast<std::size_t>(i) * row, row);
-        labels[kept] = labels[i];
-      }
+      if (kept != i) job.move(i, kept);
       ++kept;
     }
     return kept;
@@ -260,8 +208,8 @@ struct Loader::Impl {
 
   std::shared_ptr<const Dataset> dataset;
   LoaderOptions options;
-  Dataset::Raw raw;
-  i64 steps = 0;
+  i64 steps;                                     // of an epoch
+  ImageMaker maker;
   std::shared_ptr<Pool> pool;
 
   mutable std::mutex mutex;
@@ -282,7 +230,9 @@ struct Loader::Impl {
   std::vector<std::jthread> threads;
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) : impl_(std::make_unique<Impl>(std::move(dataset), options)) {
+Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
+  check<ConfigError>(dataset != nullptr, "loader: no data set");
+  impl_ = std::make_unique<Impl>(dataset, options);
   impl_->need_order(0);
   try {
     for (int i = 0; i < options.threads; ++i) {
@@ -375,13 +325,7 @@ Batch Loader::next() {
     ++s.step;
     s.images += kept;
     if (kept == 0) continue;                         // an empty batch would end the epoch for the user
-    // Moved out, so that a thread which still looks at the job can't keep the memory.
-    std::shared_ptr<Lease> lease = std::move(job->lease);
-    const auto lend = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
-      return Tensor::wrap(block->data, shape, type, [lease]() mutable { lease.reset(); });
-    };
-    const i64 side = job->recipe->size;
-    return {lend(lease->memory.images, {kept, side, side, 3}, DType::u8), lend(lease->memory.labels, {kept}, DType::i32)};
+    return job->lend(kept);
   }
 }
 

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "gossamer/core/tensor.h"
-#include "gossamer/data/dataset.h"
 #include "gossamer/data/augment/policy.h"
+#include "gossamer/data/codec/image.h"
+#include "gossamer/data/dataset.h"
 
 namespace gossamer::data {
 
@@ -23,6 +24,7 @@ struct LoaderOptions {
   Augment augment = Augment::none;
   int pad = 4;                         // pad_crop_flip
   float min_area = 0.08f;              // resized_crop_flip
+  Shrink filter = Shrink::bilinear;    // of every resize
   std::vector<PixelStep> steps{};       // after crop and flip, in this order (policy.h)
   int threads = 1;
   int ahead = 4;                       // batches kept ready: the memory bound is (ahead + threads) batches
@@ -34,12 +36,24 @@ struct LoaderOptions {
   bool strict = false;                 // a damaged image stops the run (DataError) instead of being replaced
   bool replace_damaged = true;         // false: its row is left out of the batch, so that no other image counts twice (evaluation)
   bool pinned = false;                 // batches lie in page-locked memory, from which a GPU's copies need no wait
+  // Boxes: for who resizes on its device. A batch then brings each image's box as it is in its file, and what is to become of it; same boxes,
+  // same flips. An image has room for box_room pictures of size x size; a larger box is resized here. Not with pad_crop_flip, steps or area.
+  bool boxes = false;
+  int box_room = 4;
   bool background = true;              // threads at nice 19: computing goes first on a full machine
   std::vector<int> cpus{};              // the threads run on these only (affinity.h); empty: anywhere
   std::shared_ptr<JpegDevice> jpegs{};  // decodes what it can (jpeg_device.h), a few levels off libjpeg: for training; null: the CPU does
 };
 
-struct Batch { Tensor images, labels; };   // u8 [N, size, size, 3], i32 [N]; undefined images: the epoch is over
+struct Batch {
+  Tensor images;                       // u8 [N, size, size, 3]; undefined with boxes
+  Tensor labels;                       // i32 [N]; undefined: the epoch is over
+  Tensor bytes{}, pictures{};          // boxes, for fused::input_pass: u8 [all their bytes], u8 [N sizeof(fused::Picture)]
+  i64 room = 0;                        // boxes: bytes that any batch of this loader may have
+  i64 size = 0;                        // boxes: side of what they become
+  i64 count() const { return labels.defined() ? labels.shape(0) : 0; }
+  i64 side() const { return images.defined() ? images.shape(1) : size; }
+};
 
 struct LoaderStats {
   i64 images = 0, damaged = 0;

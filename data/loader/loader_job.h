@@ -18,15 +18,15 @@
 namespace gossamer::data {
 
 struct Memory {
-  std::shared_ptr<Block> images, labels;
+  std::shared_ptr<Block> images, labels, pictures;   // images: their pixels or their boxes; pictures: of boxes, else none
 };
 
 // Batch memory, reused: a batch that the user dropped comes back here. Shared, because a batch may outlive its loader.
 class Pool {
  public:
   // `ready` batches are allocated at once: what does not fit shows at the start, not after hours.
-  Pool(std::size_t image_bytes, std::size_t label_bytes, int ready, bool pinned)
-      : image_bytes_(image_bytes), label_bytes_(label_bytes), pinned_(pinned) {
+  struct Bytes { std::size_t images, labels, pictures; };
+  Pool(Bytes bytes, int ready, bool pinned) : bytes_(bytes), pinned_(pinned) {
     for (int i = 0; i < ready; ++i) free_.push_back(make());
   }
   Memory take() {
@@ -48,11 +48,11 @@ class Pool {
 
  private:
   Memory make() const {
-    const auto block = [this](std::size_t bytes) { return pinned_ ? cuda::allocate_pinned(bytes) : allocate(bytes); };
-    return {block(image_bytes_), block(label_bytes_)};
+    const auto block = [this](std::size_t bytes) { return bytes == 0 ? nullptr : pinned_ ? cuda::allocate_pinned(bytes) : allocate(bytes); };
+    return {block(bytes_.images), block(bytes_.labels), block(bytes_.pictures)};
   }
 
-  std::size_t image_bytes_, label_bytes_;
+  Bytes bytes_;
   bool pinned_;
   std::mutex mutex_;
   std::vector<Memory> free_;
@@ -72,15 +72,36 @@ struct Damage {
   std::string text;                        // "name: what is wrong"
 };
 
-struct Job {                               // one batch being filled
+// One image on its way into a batch.
+struct Prepared {
+  std::vector<std::uint8_t> pixels;        // a box, or an image made aside; else it is in its place already
+  bool aside = false;
+  fused::Picture picture{};                // of a box
+  int label = 0;
+  bool absent = false;                     // damaged, and not to be replaced
+  std::vector<Damage> damaged;             // what was met on the way to a good one
+  std::exception_ptr error;
+};
+
+// One batch being filled.
+struct Job {
+  // For the thread that handed the row in, alone.
+  std::uint8_t* place(int i) const { return static_cast<std::uint8_t*>(lease->memory.images->data) + static_cast<std::size_t>(i) * recipe->bytes(); }
+  void put(int i, const Prepared&);
+  void note(int i, Prepared&);             // its error, and what was damaged on the way to it; they are gone from there
+  void move(i64 from, i64 to);             // a row, to the place of an absent one
+  Batch lend(i64 rows);                    // the batch is whole: its memory, to be kept as long as its tensors live
+
   i64 epoch = 0, begin = 0;                // begin: position of its first image in the order
   int count = 0;
   std::shared_ptr<const std::vector<i64>> order;
   std::shared_ptr<const Recipe> recipe;
   std::shared_ptr<Lease> lease;
-  std::unique_ptr<std::atomic<bool>[]> handed_in;
+  std::size_t room = 0;                    // for the boxes of a batch, bytes; 0: images come out resized
+  std::atomic<std::size_t> used{0};        // of it
+  std::unique_ptr<std::atomic<bool>[]> handed_in;      // rows that have an owner, which may still be writing; `done` counts them afterwards
   std::vector<char> absent;                // rows that stay empty; each written by whoever hands it in
-  std::atomic<int> claimed{0}, done{0};
+  std::atomic<int> claimed{0}, done{0};    // claimed: somebody began to prepare it
   std::atomic<bool> cancelled{false};
   std::mutex mutex;                        // guards what follows until all is done
   std::vector<Damage> damaged;
@@ -91,14 +112,6 @@ struct Job {                               // one batch being filled
 // What LoaderOptions amount to, checked (loader_options.cpp). ConfigError and DataError say what makes no sense.
 i64 steps_of(const Dataset&, const LoaderOptions&);        // batches an epoch
 Recipe recipe_of(const LoaderOptions&, int size);
-
-// One image on its way into a batch.
-struct Prepared {
-  std::vector<std::uint8_t> pixels;
-  int label = 0;
-  bool absent = false;                     // damaged, and not to be replaced
-  std::vector<Damage> damaged;             // what was met on the way to a good one
-  std::exception_ptr error;
-};
+std::size_t box_bytes_of(const LoaderOptions&);            // room for an image's box; 0: no boxes
 
 }  // namespace gossamer::data

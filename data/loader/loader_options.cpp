@@ -30,7 +30,19 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
                      "; the centre crop needs resize >= size (0: chosen from size)");
   for (const PixelStep& step : o.steps) check_step(step);
   const auto scaled = [&](int full) { return static_cast<int>((i64{full} * size + o.size / 2) / o.size); };       // smaller pictures, the same view
-  return {o.augment, size, std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.steps, o.jpegs};
+  return {o.augment, size, std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.filter, o.steps, o.jpegs};
+}
+
+std::size_t box_bytes_of(const LoaderOptions& o) {
+  if (!o.boxes) return 0;
+  check<ConfigError>(o.augment != Augment::pad_crop_flip && o.steps.empty(), "loader: boxes leave the resize to a device, but ",
+                     o.steps.empty() ? "pad_crop_flip shifts" : "augmentation steps change",
+                     " pictures that are resized already; boxes = false resizes here");
+  check<ConfigError>(o.filter == Shrink::bilinear,
+                     "loader: boxes leave the resize to a device, which knows bilinear only; boxes = false resizes by area here");
+  check<ConfigError>(o.box_room >= 1 && o.box_room <= 64, "loader: box_room ", o.box_room,
+                     "; an image has room for 1 … 64 pictures of its final size");
+  return static_cast<std::size_t>(o.box_room) * static_cast<std::size_t>(o.size) * static_cast<std::size_t>(o.size) * 3;
 }
 
 }  // namespace gossamer::data

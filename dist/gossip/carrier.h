@@ -1,13 +1,13 @@
 // How the two snapshots of an exchange are taken, travel, and are applied: between floats on CPUs through a Payload (here), or between the
-// buffers of GPUs (gpu_carrier.h).
+// buffers of GPUs (dist/gpu/carrier.h).
 #pragma once
 
 #include <memory>
 
 #include "gossamer/core/optimizer.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/dist/transport.h"
 #include "gossamer/dist/gossip/worker_state.h"
+#include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 

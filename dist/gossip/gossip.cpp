@@ -85,19 +85,22 @@ template <class F> auto GossipMethod::awaited(F next) const {
 void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
-  const float factor = clip_factor(params_, options_.clip_norm);
   const RecordedEvent* recorded = state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
   if (recorded) learning_rate = recorded->learning_rate;
   const auto rate = static_cast<float>(learning_rate);
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
+  }
+  optimizer_.begin_step({.clip = options_.clip_norm});       // it looks at all gradients, which are nobody else's
+  {
+    const std::scoped_lock lock(state_.mutex);
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
     state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
     check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ",
                      state_.worker.gossip.eta, ", not ", recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
-    const auto update = [&](const Twin* twin, const Difference* late) { optimizer_.step(rate, twin, factor, late); };
+    const auto update = [&](const Twin* twin, const Difference* late) { optimizer_.update({}, rate, twin, late); };
     if (state_.carrier) state_.carrier->gradient_event(state_.worker, static_cast<double>(state_.clock.count()), update);
     else update(nullptr, nullptr);
     state_.progress += 1;

@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "gossamer/dist/link/deadline.h"
 #include "gossamer/dist/gossip/gossip_state.h"
+#include "gossamer/dist/link/deadline.h"
 
 namespace gossamer::dist {
 

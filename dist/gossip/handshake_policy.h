@@ -2,10 +2,10 @@
 // partner, and slow ones hold nobody up.
 #pragma once
 
-#include "gossamer/dist/link/deadline.h"
 #include "gossamer/dist/gossip/pairing.h"
 #include "gossamer/dist/gossip/partner_policy.h"
 #include "gossamer/dist/gossip/quota.h"
+#include "gossamer/dist/link/deadline.h"
 
 namespace gossamer::dist {
 

@@ -68,8 +68,9 @@ std::unique_ptr<GpuChannel> NcclChannelMaker::open(int peer, bool lower, const C
   check<DistError>(said.size() == id.size(), "worker ", peer, " sent an NCCL id of ", said.size(), " bytes; wanted ", id.size());
   std::ranges::copy(said, id.begin());
   const auto [first, second] = std::minmax(self_, peer);
-  return std::make_unique<NcclChannel>(device_, nccl_, id, lower ? 0 : 1,
-                                       NcclPort::Options{.most_ctas = most_ctas_, .name = "edge " + std::to_string(first) + "-" + std::to_string(second)});
+  return std::make_unique<NcclChannel>(
+      device_, nccl_, id, lower ? 0 : 1,
+      NcclPort::Options{.most_ctas = most_ctas_, .name = "edge " + std::to_string(first) + "-" + std::to_string(second)});
 }
 
 }  // namespace gossamer::dist

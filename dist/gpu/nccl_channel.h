@@ -1,7 +1,7 @@
 // An edge by NCCL: a communicator of two, one send and one receive in one group.
 #pragma once
 
-#include "gossamer/dist/gpu/gpu_channel.h"
+#include "gossamer/dist/gpu/channel.h"
 
 namespace gossamer::dist {
 

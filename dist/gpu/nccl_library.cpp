@@ -26,7 +26,8 @@ NcclLibrary::NcclLibrary() : file({"libnccl.so.2", "libnccl.so"}) {
   file.need(finalize, "ncclCommFinalize");
   file.need(destroy, "ncclCommDestroy");
   check<DistError>(file.missing().empty(), "NCCL at ", file.path(), " has no ", file.missing(), "; version 2.18.1 or newer is needed");
-  check<DistError>(get_version(&version) == ncclSuccess && version >= kOldest, "NCCL at ", file.path(), " is version ", version, "; 2.18.1 or newer is needed");
+  check<DistError>(get_version(&version) == ncclSuccess && version >= kOldest, "NCCL at ", file.path(), " is version ", version,
+                   "; 2.18.1 or newer is needed");
 }
 
 }  // namespace gossamer::dist

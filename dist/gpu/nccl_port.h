@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "gossamer/dist/gpu/gpu_cuda_port.h"
+#include "gossamer/dist/gpu/cuda_port.h"
 
 namespace gossamer::dist {
 

@@ -71,7 +71,8 @@ void NcclReducer::enacted(const char* what) {
 void NcclReducer::close() {
   if (const NcclPort::Comm comm = std::exchange(comm_, 0); comm != 0) {
     nccl_.abort(comm);
-    for (const double limit = wall_seconds() + parts_.abort_s; !nccl_.gone(comm) && !wedged_; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+    for (const double limit = wall_seconds() + parts_.abort_s; !nccl_.gone(comm) && !wedged_;
+         std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       wedged_ = wall_seconds() > limit;
   }
   check<DistError>(!wedged_, "worker ", parts_.group.rank(), ": an aborted all-reduce never let go of the GPU; start this worker again");

@@ -1,12 +1,12 @@
 // The sum by NCCL: one communicator of all living workers, opened anew when they change. Its kernels wait for the other GPUs, and each holds a
 // multiprocessor until they have come: that is what an all-reduce costs. No other communicator of this worker is open meanwhile (gossip has its
-// own way, gpu_payload.h, and a worker trains by one method), so no two can wait for each other.
+// own way, payload.h, and a worker trains by one method), so no two can wait for each other.
 //
 // A failure in any phase aborts the communicator; what the aborted kernels left in the sums is dropped, and the failure goes up to Membership,
 // which lets the living meet again.
 #pragma once
 
-#include "gossamer/dist/gpu/gpu_reducer.h"
+#include "gossamer/dist/gpu/reducer.h"
 
 namespace gossamer::dist {
 

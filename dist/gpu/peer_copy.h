@@ -2,7 +2,7 @@
 // taken, nothing on the device waits for the peer, and if the peer dies its mapping stays valid.
 #pragma once
 
-#include "gossamer/dist/gpu/gpu_channel.h"
+#include "gossamer/dist/gpu/channel.h"
 
 namespace gossamer::dist {
 

@@ -4,10 +4,10 @@
 #include <mutex>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/link/asio_link.h"
-#include "gossamer/dist/link/event_queue.h"
 #include "gossamer/dist/group/gloo_collectives.h"
 #include "gossamer/dist/group/gloo_payload.h"
+#include "gossamer/dist/link/asio_link.h"
+#include "gossamer/dist/link/event_queue.h"
 #ifdef GOSSAMER_HAS_GLOO
 #include "gossamer/dist/group/gloo_context.h"
 #endif

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch/launch_sources.h"
 #include "gossamer/dist/group/process_group.h"
+#include "gossamer/dist/launch/launch_sources.h"
 
 namespace gossamer::dist {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/dist/launch/launch.h"
 #include "gossamer/dist/link/connection.h"
 #include "gossamer/dist/link/door.h"
-#include "gossamer/dist/launch/launch.h"
 
 namespace gossamer::dist {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gpu/gpu_collectives.h"
+#include "gossamer/dist/gpu/collectives.h"
 
 namespace gossamer::dist {
 

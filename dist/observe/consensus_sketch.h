@@ -7,12 +7,15 @@
 #include <span>
 #include <vector>
 
+#include "gossamer/core/update.h"
+
 namespace gossamer::dist {
 
-inline constexpr std::size_t kSketchSize = 1024;
+inline constexpr std::size_t kSketchSize = kSketchWidth;
 
 // [kSketchSize + 1]: S x, then |S x|^2. All workers use the same seed, a new one for each measurement. Ready to be summed over workers.
-std::vector<double> sketch(std::span<const float> x, std::uint64_t seed);
+// x: f32; on a GPU the host waits for it once.
+std::vector<double> sketch(const Tensor& x, std::uint64_t seed);
 // From the sum over n workers: Xi.
 double distance_from_sketches(std::span<const double> sum, int n);
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/simulation/simulator.h"
 #include "gossamer/dist/gossip/worker_state.h"
+#include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "gossamer/dist/gossip/clock.h"
 #include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/simulation/simulation_queue.h"
 #include "gossamer/dist/simulation/simulator.h"
-#include "gossamer/dist/gossip/worker_state.h"
 
 namespace gossamer::dist {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "gossamer/core/random.h"
-#include "gossamer/dist/synchronous/consensus_controller.h"
 #include "gossamer/dist/graph/graph.h"
+#include "gossamer/dist/synchronous/consensus_controller.h"
 #include "gossamer/dist/synchronous/rounds.h"
 
 namespace gossamer::dist {

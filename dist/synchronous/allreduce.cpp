@@ -6,9 +6,9 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/clock.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/dist/gpu/gpu_collectives.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gpu/collectives.h"
 
 namespace gossamer::dist {
 namespace {
@@ -16,7 +16,7 @@ namespace {
 std::unique_ptr<Reducer> make_reducer(const FlatParams& params, Group& group, std::size_t buckets, const MethodOptions& options) {
   if (options.reducer) return options.reducer(group, buckets);
   check<ConfigError>(params.grads().device().is_cpu(), "allreduce: the gradients are on ", params.grads().device(),
-                     ", and MethodOptions::reducer does not say how GPUs sum them (gpu_transport.h)");
+                     ", and MethodOptions::reducer does not say how GPUs sum them (dist/gpu/transport.h)");
   return std::make_unique<HostReducer>();
 }
 
@@ -29,7 +29,9 @@ AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
   sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, make_reducer(params_, group_, buckets.size(), options_));
-  if (options_.overlap) params_.on_ready(buckets, [this](std::size_t bucket) { sum_->ready(bucket); });
+  if (options_.overlap) {
+    params_.on_ready(buckets, [this](std::size_t bucket) { sum_->ready(bucket); }, [this](std::size_t bucket) { sum_->mark(bucket); });
+  }
 }
 
 AllReduceMethod::~AllReduceMethod() {
@@ -47,7 +49,7 @@ void AllReduceMethod::step(double learning_rate) {
   params_.settle_grads();
   const int members = sum_ ? sum_gradients() : 1;
   if (members == 0) return;
-  optimizer_.step(static_cast<float>(learning_rate), nullptr, clip_factor(params_, options_.clip_norm, 1.0 / members));
+  optimizer_.step(static_cast<float>(learning_rate), nullptr, {1.0 / members, options_.clip_norm});
   samples_ += static_cast<double>(members) * static_cast<double>(options_.batch);
   ++steps_;
   ++stats_.gradients;
@@ -96,9 +98,11 @@ bool AllReduceMethod::catch_up(Collectives& all) {
     if (tensor.dtype() == DType::f32) {
       broadcast(theirs.back(), all, root);
     } else {                                        // a counter
-      std::vector<double> counter = {group_.rank() == root ? static_cast<double>(*tensor.as<i64>()) : 0};
+      const Tensor host = theirs.back().to(Device::cpu());
+      std::vector<double> counter = {group_.rank() == root ? static_cast<double>(*host.as<i64>()) : 0};
       all.all_reduce_sum(counter);
-      *theirs.back().as<i64>() = static_cast<i64>(counter[0]);
+      *host.as<i64>() = static_cast<i64>(counter[0]);
+      if (!tensor.device().is_cpu()) theirs.back().copy_from(host);
     }
   }
   const bool behind = static_cast<double>(steps_) + 1 < *ahead;

@@ -27,7 +27,7 @@ ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method, co
 }
 
 std::optional<ControlledWorkers::Measured> ConsensusControl::measure(bool gradients) {
-  std::vector<double> numbers = sketch(method_->params().values().span<float>(), method_->options().seed + ++sketches_);
+  std::vector<double> numbers = sketch(method_->params().values(), method_->options().seed + ++sketches_);
   const double gradient = gradients ? squared_gradient(method_->params()) : 0;
   for (const double own : {moved_, gradient, method_->samples_seen(), learning_rate_}) numbers.push_back(own);
   const auto sum = method_->sum_over_workers(std::move(numbers));

@@ -17,12 +17,15 @@ DpsgdMethod::DpsgdMethod(const std::string& name, FlatParams& params, Optimizer&
                          const MethodOptions& options)
     : SynchronousMethod(name, params, optimizer, group, graph, options, pieces_of(params, group, options), false),
       resumed_(steps_before() == 0) {
+  if (!options.overlap) return;
   std::vector<FlatRange> ranges;
   for (int slot = 0; slot < slots(); ++slot) ranges.push_back(piece(slot));
   params_.on_ready(ranges, [this](std::size_t piece) { ready(piece); });
 }
 
-DpsgdMethod::~DpsgdMethod() { params_.on_ready({}, nullptr); }
+DpsgdMethod::~DpsgdMethod() {
+  if (options_.overlap) params_.on_ready({}, nullptr);
+}
 
 void DpsgdMethod::prepare(double learning_rate) {
   if (!options_.overlap || options_.clip_norm > 0 || params_.overflow().defined() || controlled() || alone()) return;
@@ -42,15 +45,15 @@ void DpsgdMethod::ready(std::size_t piece) {
   ready_[piece] = true;
   while (done_ < slots() && ready_[static_cast<std::size_t>(done_)]) {
     if (done_ == 0) round_ = next_round();
-    advance(done_, 1);
-    launch(done_, round_, values_of(done_).span<float>());
+    advance(done_);
+    launch(done_, round_, values_of(done_));
     ++done_;
   }
 }
 
-void DpsgdMethod::advance(int slot, float factor) {
+void DpsgdMethod::advance(int slot) {
   if (pending(slot)) mix(slot);
-  optimizer_.update(piece(slot), static_cast<float>(learning_rate_), nullptr, factor);
+  optimizer_.update(piece(slot), static_cast<float>(learning_rate_));
 }
 
 void DpsgdMethod::update(double learning_rate) {
@@ -63,9 +66,8 @@ void DpsgdMethod::update(double learning_rate) {
   }
   learning_rate_ = learning_rate;
   if (options_.overlap) resume();
-  const float factor = gradient_factor();
-  optimizer_.begin_step();
-  for (int slot = 0; slot < slots(); ++slot) advance(slot, factor);
+  optimizer_.begin_step({.clip = options_.clip_norm});
+  for (int slot = 0; slot < slots(); ++slot) advance(slot);
   if (options_.overlap) return;
   mix_round();
   params_.refresh();

@@ -23,7 +23,7 @@ class DpsgdMethod final : public SynchronousMethod {
   void launch_ahead() override;
   void resume();                         // a resumed run begins with the exchange that its checkpoint was waiting for
   void ready(std::size_t piece);         // backward has all its gradients
-  void advance(int slot, float factor);  // mix, update
+  void advance(int slot);                // mix, update
 
   double learning_rate_ = 0;
   bool prepared_ = false, resumed_ = false;

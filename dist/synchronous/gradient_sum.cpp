@@ -40,7 +40,6 @@ void GradientSum::begin() {
 
 void GradientSum::ready(std::size_t bucket) {
   if (!begun_ || ready_[bucket]) return;
-  reducer_->mark(bucket);
   ready_[bucket] = true;
   for (; next_ < buckets_.size() && ready_[next_]; ++next_)
     give([this, b = next_] {
@@ -53,7 +52,10 @@ void GradientSum::ready(std::size_t bucket) {
 void GradientSum::settle() {
   if (!begun_) return;
   if (!whole_) {
-    for (std::size_t b = next_; b < buckets_.size(); ++b) ready(b);
+    for (std::size_t b = next_; b < buckets_.size(); ++b) {
+      if (!ready_[b]) mark(b);
+      ready(b);
+    }
     give([this] { reducer_->complete(); });
     whole_ = true;
   }

@@ -31,7 +31,10 @@ class GradientSum {
   // With these members from now on; waits for it. Sums that were begun are to be made again.
   void open(Collectives&, const std::vector<int>& members);
   void begin();                                  // of a new gradient
-  void ready(std::size_t bucket);                // in any order; nothing if no gradient was begun
+  // Both once a bucket, in any order. The first only marks the end of its gradients in the work of the device, also when that is recorded for
+  // later; the second, behind it, gives buckets to the thread: nothing if no gradient was begun.
+  void mark(std::size_t bucket) { reducer_->mark(bucket); }
+  void ready(std::size_t bucket);
   std::size_t launched() const { return next_; } // buckets given to the thread since begin()
   // Gives the thread what is left of a gradient that was begun, and waits until its sum is there or has failed. The collectives are then free.
   void settle();

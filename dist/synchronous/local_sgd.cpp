@@ -12,7 +12,7 @@ LocalSgdMethod::LocalSgdMethod(FlatParams& params, Optimizer& optimizer, Group& 
 }
 
 void LocalSgdMethod::update(double learning_rate) {
-  optimizer_.step(static_cast<float>(learning_rate), nullptr, gradient_factor());
+  optimizer_.step(static_cast<float>(learning_rate), nullptr, {.clip = options_.clip_norm});
   if (++since_ < options_.period) return;
   since_ = 0;
   if (!alone() && average_exactly()) params_.refresh();

@@ -13,7 +13,8 @@ namespace gossamer::dist {
 class Reducer {
  public:
   virtual ~Reducer() = default;
-  // The thread that trains: this bucket's gradients are written by the work that it has given its device so far.
+  // The thread that trains: this bucket's gradients are written by the work that it has given its device so far; or, while it records a graph,
+  // by that of each launch, after which add() follows.
   virtual void mark(std::size_t bucket) { (void)bucket; }
   // Any thread: what waits for others shall fail soon.
   virtual void interrupt() {}

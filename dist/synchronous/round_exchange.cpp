@@ -1,4 +1,4 @@
-// Exchanges of rounds: one queue for each peer, since the payload takes one exchange at a time with each.
+// Exchanges of rounds: one queue for each peer, since the carrier takes one exchange at a time with each.
 #include "gossamer/dist/synchronous/round_exchange.h"
 
 #include <algorithm>
@@ -11,24 +11,25 @@
 namespace gossamer::dist {
 namespace {
 constexpr double kSettleLimit = 30;          // seconds for exchanges that were given up to let go of their buffers
-constexpr double kGrace = 10;                // seconds that the payload may be late with the end of an exchange
+constexpr double kGrace = 10;                // seconds that the carrier may be late with the end of an exchange
 }
 
-RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline, std::function<void(const Event&)> other)
-    : link_(group.control()), payload_(group.payload()), rank_(group.rank()), deadline_(deadline), other_(std::move(other)),
-      flights_(static_cast<std::size_t>(slots)) {}
+RoundExchange::RoundExchange(Group& group, std::unique_ptr<RoundCarrier> carrier, int slots, Seconds deadline,
+                             std::function<void(const Event&)> other)
+    : link_(group.control()), rank_(group.rank()), deadline_(deadline), other_(std::move(other)), flights_(static_cast<std::size_t>(slots)),
+      carrier_(std::move(carrier)) {}
 
 RoundExchange::~RoundExchange() {
   bool any = false;
   for (auto& [peer, queue] : queues_)
-    if (!queue.empty()) payload_.abort(peer), any = true;
+    if (!queue.empty()) carrier_->abort(peer), any = true;
   try {
-    if (any) payload_.settle(Seconds(kSettleLimit));
+    if (any) carrier_->settle(Seconds(kSettleLimit));
   } catch (const std::exception&) {          // a destructor can't tell; whoever waits for the same payload will
   }
 }
 
-void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64_t session, std::span<const float> send,
+void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64_t session, const Tensor& piece, i64 notes,
                            const std::function<bool(int)>& without) {
   const auto s = static_cast<std::size_t>(slot);
   Flight& f = flights_[s];
@@ -36,7 +37,7 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
   std::vector<Tensor> buffers;               // of the flight before: mostly as many are needed again
   for (Part& p : f.parts)
     if (p.received.defined()) buffers.push_back(std::move(p.received));
-  f = {.open = true, .round = number, .session = session, .own = round.own, .send = send, .parts = {}};
+  f = {.open = true, .round = number, .session = session, .own = round.own, .parts = {}};
   for (const Neighbour& n : round.in) f.parts.push_back({.peer = n.worker, .weight = n.weight, .receives = true});
   for (const Neighbour& n : round.out) {
     const auto known = std::ranges::find(f.parts, n.worker, &Part::peer);
@@ -44,10 +45,16 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
     else f.parts.push_back({.peer = n.worker, .share = n.weight, .sends = true});
   }
   std::ranges::sort(f.parts, {}, &Part::peer);
+  for (Part& p : f.parts) {
+    if (!p.receives) continue;
+    if (buffers.empty()) buffers.push_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()));
+    p.received = std::move(buffers.back());
+    buffers.pop_back();
+  }
+  if (f.parts.empty()) return;
+  carrier_->offer(slot, piece, notes);       // after who used the buffers' memory before
   for (std::size_t i = 0; i < f.parts.size(); ++i) {
     Part& p = f.parts[i];
-    if (p.receives && buffers.empty()) buffers.push_back(Tensor::empty({static_cast<i64>(send.size())}));
-    if (p.receives) p.received = std::move(buffers.back()), buffers.pop_back();
     if (without(p.peer)) {
       end(p, false);
       continue;
@@ -68,8 +75,7 @@ void RoundExchange::start_next(int peer) {
   p.began = wall_seconds();
   p.began_us = transfer_begins();
   if (p.sends) trace_departure(rank_, peer, f.session);
-  payload_.exchange(peer, f.session, p.sends ? f.send : std::span<const float>(),
-                    p.receives ? p.received.span<float>() : std::span<float>(), deadline_);
+  carrier_->exchange(static_cast<int>(job.slot), peer, f.session, p.sends, p.receives ? p.received : Tensor(), deadline_);
 }
 
 void RoundExchange::end(Part& p, bool ok) {
@@ -78,9 +84,26 @@ void RoundExchange::end(Part& p, bool ok) {
   p.seconds = p.started ? wall_seconds() - p.began : 0;
 }
 
+void RoundExchange::ended(Flight& f, Part& part, bool ok) {
+  end(part, ok);
+  trace_transfer(part.peer, part.began_us);
+  if (part.ok && part.receives) trace_arrival(rank_, part.peer, f.session);
+}
+
+// The second event of an exchange whose piece had to be brought to where it is used.
+bool RoundExchange::landed(const Event& e) {
+  for (Flight& f : flights_) {
+    if (f.session != e.session) continue;
+    for (Part& p : f.parts)
+      if (p.peer == e.peer && p.landing && !p.ended) return ended(f, p, e.ok), true;
+  }
+  return false;
+}
+
 void RoundExchange::handle(const Event& e) {
   if (e.kind == Event::Kind::none) return;
   if (e.kind != Event::Kind::exchanged) return other_(e);
+  if (landed(e)) return;
   const auto queue = queues_.find(e.peer);
   if (queue == queues_.end() || queue->second.empty()) return;
   const Job job = queue->second.front();
@@ -88,9 +111,8 @@ void RoundExchange::handle(const Event& e) {
   if (f.session != e.session || !f.parts[job.part].started) return;
   queue->second.pop_front();
   Part& part = f.parts[job.part];
-  end(part, e.ok);
-  trace_transfer(e.peer, part.began_us);
-  if (part.ok && part.receives) trace_arrival(rank_, e.peer, f.session);
+  part.landing = e.ok && part.receives && !carrier_->land(static_cast<int>(job.slot), e.peer);
+  if (!part.landing) ended(f, part, e.ok);
   start_next(e.peer);
 }
 
@@ -98,6 +120,8 @@ const RoundExchange::Flight& RoundExchange::wait(int slot) {
   complete(slot);
   Flight& f = flights_[static_cast<std::size_t>(slot)];
   f.open = false;
+  for (Part& p : f.parts)
+    if (p.ok && p.receives) p.arrival = carrier_->arrival(slot, p.peer);
   return f;
 }
 
@@ -119,6 +143,7 @@ const RoundExchange::Flight& RoundExchange::complete(int slot) {
     }
     waited_ += wall_seconds() - began;
   }
+  if (std::ranges::any_of(f.parts, [](const Part& p) { return p.sends && !p.ok; })) carrier_->withdraw(slot, Seconds(kSettleLimit));
   return f;
 }
 
@@ -135,13 +160,13 @@ void RoundExchange::drop(int peer, i64 from_round) {
   if (found == queues_.end() || found->second.empty()) return;
   auto& queue = found->second;
   const auto late = [&](const Job& job) { return flights_[job.slot].round >= from_round; };
-  // What the payload holds ends with an event; the rest ends here.
+  // What the carrier holds ends with an event; the rest ends here.
   for (auto it = queue.begin() + 1; it != queue.end();) {
     if (!late(*it)) { ++it; continue; }
     end(flights_[it->slot].parts[it->part], false);
     it = queue.erase(it);
   }
-  if (late(queue.front())) payload_.abort(peer);
+  if (late(queue.front())) carrier_->abort(peer);
 }
 
 }  // namespace gossamer::dist

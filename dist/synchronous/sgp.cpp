@@ -10,7 +10,7 @@ namespace gossamer::dist {
 
 SgpMethod::SgpMethod(FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
     : SynchronousMethod("sgp", params, optimizer, group, graph, options, {{0, params.size()}}, true),
-      send_(Tensor::zeros({params.size() + 1})), weight_(Tensor::full({1}, 1)), resumed_(steps_before() == 0) {}
+      send_(Tensor::zeros({params.size() + 1}, DType::f32, params.values().device())), weight_(Tensor::full({1}, 1)), resumed_(steps_before() == 0) {}
 
 void SgpMethod::update(double learning_rate) {
   if (options_.overlap && !resumed_) {               // a resumed run begins with the exchange that its checkpoint was waiting for
@@ -19,7 +19,7 @@ void SgpMethod::update(double learning_rate) {
   }
   resumed_ = true;
   if (pending(0)) receive();
-  optimizer_.step(static_cast<float>(learning_rate / static_cast<double>(weight_.item())), nullptr, gradient_factor());
+  optimizer_.step(static_cast<float>(learning_rate / static_cast<double>(weight_.item())), nullptr, {.clip = options_.clip_norm});
   if (options_.overlap) return;
   mix_round();
   params_.refresh();
@@ -44,8 +44,8 @@ double SgpMethod::part_of_values(double part) {
 void SgpMethod::send() {
   const i64 size = params_.size();
   send_.slice(0, size).copy_from(params_.values());
-  send_.slice(size, size + 1).copy_from(weight_);
-  launch(0, next_round(), send_.span<float>());
+  send_.slice(size, size + 1).fill(weight_.item());
+  launch(0, next_round(), send_, 1);
 }
 
 void SgpMethod::receive() {
@@ -55,12 +55,12 @@ void SgpMethod::receive() {
   double incoming = 0, kept = 0;
   const auto use = [&](const RoundExchange::Part& p) {
     if (!p.receives) return;
-    const double mass = p.weight * static_cast<double>(p.received.slice(size, size + 1).item());
+    const double mass = p.weight * static_cast<double>(p.arrival.notes[0]);
     others.emplace_back(mass, p.received.slice(0, size));
     incoming += mass;
   };
   const auto lost = [&](const RoundExchange::Part& p) { kept += p.share; };      // what was not taken stays here
-  const double own = arrivals(0, values, use, lost);
+  const double own = arrivals(0, use, lost);
   weight_before_ = static_cast<double>(weight_.item());
   const PushSum sum = push_sum((own + kept) * weight_before_, incoming);
   for (std::size_t i = 0; i < others.size(); ++i) {

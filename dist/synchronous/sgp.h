@@ -29,7 +29,7 @@ class SgpMethod final : public SynchronousMethod {
   void receive();
 
   Tensor send_;                          // [size + 1]: z, w
-  Tensor weight_;                        // f32 [1], as it travels
+  Tensor weight_;                        // f32 [1], on the CPU: as it travels
   double weight_before_ = 1;             // the last receive()
   bool resumed_ = false;
 };

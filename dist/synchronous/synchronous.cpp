@@ -8,8 +8,9 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/clock.h"
 #include "gossamer/dist/finish.h"
+#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/synchronous/mixing.h"
 
 namespace gossamer::dist {
@@ -33,7 +34,8 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
                                      const MethodOptions& options, std::vector<FlatRange> pieces, bool directed)
     : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers),
       name_(std::move(name)), graph_(graph), directed_(directed), pieces_(std::move(pieces)),
-      exchange_(group, slots(), Seconds(options.exchange_timeout_s), [this](const Event& e) { handle(e); }),
+      exchange_(group, options.round_carrier ? options.round_carrier(group, slots()) : host_round_carrier(group, slots()), slots(),
+                Seconds(options.exchange_timeout_s), [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())), samples_(options.start_samples) {
   check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_, ": consensus_factor ", options.consensus_factor,
                      "; it must be between 0 and 1");
@@ -93,8 +95,6 @@ i64 SynchronousMethod::steps_before() const {
   return std::llround(options_.start_samples / (static_cast<double>(options_.batch) * group_.size()));
 }
 
-float SynchronousMethod::gradient_factor() const { return clip_factor(params_, options_.clip_norm); }
-
 // --- rounds ---------------------------------------------------------------------------------------------------------------------
 Round SynchronousMethod::next_round() {
   const i64 k = next_++;
@@ -107,11 +107,11 @@ Round SynchronousMethod::next_round() {
   return with_consensus_factor(std::move(round), options_.consensus_factor);
 }
 
-void SynchronousMethod::launch(int slot, const Round& round, std::span<const float> send) {
+void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece, i64 notes) {
   const i64 number = next_ - 1;
   const std::uint64_t session = (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
                                 static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
-  exchange_.launch(slot, round, number, session, send, [this, number](int peer) { return left_out(peer, number); });
+  exchange_.launch(slot, round, number, session, piece, notes, [this, number](int peer) { return left_out(peer, number); });
 }
 
 bool SynchronousMethod::left_out(int peer, i64 round) const {
@@ -119,13 +119,13 @@ bool SynchronousMethod::left_out(int peer, i64 round) const {
   return gone_.contains(peer) || (stopped != stopped_.end() && round >= stopped->second);
 }
 
-double SynchronousMethod::arrivals(int slot, const Tensor& own, const std::function<void(const RoundExchange::Part&)>& use,
-                                 const std::function<void(const RoundExchange::Part&)>& lost) {
+double SynchronousMethod::arrivals(int slot, const std::function<void(const RoundExchange::Part&)>& use,
+                                   const std::function<void(const RoundExchange::Part&)>& lost) {
   const RoundExchange::Flight& flight = exchange_.wait(slot);
   // What was lost before rounds began anew was the reason for it, and is none to do so again.
   const bool of_now = flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
   for (const RoundExchange::Part& p : flight.parts) {
-    const double distance = p.ok && p.receives ? squared_distance(own, p.received.slice(0, own.numel())) : 0;
+    const double distance = p.arrival.squared_distance;
     const bool ok = p.ok && std::isfinite(distance);
     ok ? use(p) : lost(p);
     ExchangeRecord& record = round_records_.try_emplace(p.peer, ExchangeRecord{.peer = p.peer, .session = flight.session}).first->second;
@@ -158,7 +158,7 @@ void SynchronousMethod::mix(int slot) {
   Tensor values = values_of(slot);
   double missing = 0;
   std::vector<std::pair<double, Tensor>> others;
-  const double own = arrivals(slot, values, [&](const RoundExchange::Part& p) { others.emplace_back(p.weight, p.received); },
+  const double own = arrivals(slot, [&](const RoundExchange::Part& p) { others.emplace_back(p.weight, p.received); },
                               [&](const RoundExchange::Part& p) { missing += p.weight; });
   for (std::size_t i = 0; i < others.size(); ++i) {      // by rank: the same bits in every run, and in pieces as in one
     const auto share = static_cast<float>(others[i].first);
@@ -168,7 +168,7 @@ void SynchronousMethod::mix(int slot) {
 }
 
 void SynchronousMethod::launch_all(const Round& round) {
-  for (int slot = 0; slot < slots(); ++slot) launch(slot, round, values_of(slot).span<float>());
+  for (int slot = 0; slot < slots(); ++slot) launch(slot, round, values_of(slot));
 }
 
 void SynchronousMethod::mix_round() {
@@ -298,12 +298,12 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
 // --- averages of all ----------------------------------------------------------------------------------------------------------------
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
-  Tensor mean = Tensor::empty(params_.values().shape());
+  Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());
   const bool done = meet(Purpose::average, [&](Collectives& all) {
     mean.copy_from(params_.values());
     std::vector<double> weight = {weight_in_mean().value_or(1)};
     if (weight_in_mean()) scale(mean, static_cast<float>(weight[0]));
-    all.all_reduce_sum(mean.span<float>());
+    all_reduce_sum(mean, all);
     all.all_reduce_sum(weight);
     scale(mean, static_cast<float>(1 / weight[0]));
   });

@@ -63,7 +63,7 @@ class SynchronousMethod : public Method {
 
   Round next_round();                                  // of this worker, by real ranks, with the consensus factor; counts rounds
   void set_next_round(i64 k) { next_ = k; }
-  void launch(int slot, const Round&, std::span<const float> send);
+  void launch(int slot, const Round&, const Tensor& piece, i64 notes = 0);
   void launch_all(const Round&);                       // every piece of values()
   bool pending(int slot) const { return exchange_.pending(slot); }
   int slots() const { return static_cast<int>(pieces_.size()); }
@@ -72,9 +72,8 @@ class SynchronousMethod : public Method {
   // Waits for the slot and mixes its piece of values() with what arrived; a missing value is replaced by one's own.
   void mix(int slot);
   // Waits; calls use(part) for each part that came through, and lost(part) for the others; keeps the statistics. Returns the own weight.
-  double arrivals(int slot, const Tensor& own, const std::function<void(const RoundExchange::Part&)>& use,
-                const std::function<void(const RoundExchange::Part&)>& lost);
-  float gradient_factor() const;                       // clipping
+  double arrivals(int slot, const std::function<void(const RoundExchange::Part&)>& use,
+                  const std::function<void(const RoundExchange::Part&)>& lost);
   bool controlled() const { return static_cast<bool>(after_update_); }
   bool alone() const { return members_.size() < 2; }
   i64 steps_before() const;                            // resume: steps that were done

@@ -39,7 +39,8 @@ double seconds_of(const std::function<void()>& pass, int launches = 10) {
 
 void row(const char* name, const Shape& shape, double bytes, const std::function<void()>& pass) {
   const double s = seconds_of(pass);
-  std::printf("%-34s %-22s %8.1f MB %9.1f us %8.0f GB/s %5.0f %%\n", name, shape.str().c_str(), bytes / 1e6, s * 1e6, bytes / s / 1e9, 100 * bytes / s / copy_rate);
+  std::printf("%-34s %-22s %8.1f MB %9.1f us %8.0f GB/s %5.0f %%\n", name, shape.str().c_str(), bytes / 1e6, s * 1e6, bytes / s / 1e9,
+              100 * bytes / s / copy_rate);
   std::fflush(stdout);
 }
 
@@ -49,15 +50,17 @@ struct Branch {
   Tensor x, gamma, beta, dx, d_gamma, d_beta;
   fused::NormFactors f;
   explicit Branch(const Shape& s)
-      : x(filled(s, 0.5f, DType::bf16)), gamma(filled({s[-1]}, 1, DType::f32)), beta(filled({s[-1]}, 0, DType::f32)), dx(Tensor::empty(s, DType::bf16, kGpu)),
-        d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)), d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)), f(fused::NormFactors::empty(s[-1], kGpu)) {}
+      : x(filled(s, 0.5f, DType::bf16)), gamma(filled({s[-1]}, 1, DType::f32)), beta(filled({s[-1]}, 0, DType::f32)),
+        dx(Tensor::empty(s, DType::bf16, kGpu)), d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)),
+        d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)), f(fused::NormFactors::empty(s[-1], kGpu)) {}
   fused::NormBack back() { return {x, f, gamma, dx, d_gamma, d_beta}; }
 };
 
 void norms(const Shape& shape) {
   Branch one(shape), two(shape);
   const double tensor = static_cast<double>(one.x.bytes());
-  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu), dy = filled(shape, 1e-3f, DType::bf16);
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu),
+         dy = filled(shape, 1e-3f, DType::bf16);
   row("norm statistics", shape, tensor, [&] { fused::norm_statistics(one.x, one.gamma, one.beta, 1e-5f, {}, one.f); });
   fused::norm_statistics(two.x, two.gamma, two.beta, 1e-5f, {}, two.f);
   row("norm + ReLU", shape, 2 * tensor, [&] { fused::norm_apply(one.x, one.f, {.relu = true}, y); });
@@ -68,7 +71,8 @@ void norms(const Shape& shape) {
   row("norm backward, shortcut", shape, 6.125 * tensor,
       [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), nullptr, &y); });
   const fused::NormBack second = two.back();
-  row("two norms backward", shape, 8.125 * tensor, [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), &second); });
+  row("two norms backward", shape, 8.125 * tensor,
+      [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), &second); });
 }
 
 void stem(i64 n) {
@@ -78,7 +82,8 @@ void stem(i64 n) {
   const double tensor = static_cast<double>(b.x.bytes());
   fused::norm_statistics(b.x, b.gamma, b.beta, 1e-5f, {}, b.f);
   row("norm + ReLU + pooling", shape, 1.375 * tensor, [&] { fused::stem_pool(b.x, b.f, y, taken); });
-  row("pooling + norm backward", shape, 3.75 * tensor, [&] { fused::norm_back({.from = NormGradient::From::pooled, .dy = y, .taken = taken}, b.back()); });
+  row("pooling + norm backward", shape, 3.75 * tensor,
+      [&] { fused::norm_back({.from = NormGradient::From::pooled, .dy = y, .taken = taken}, b.back()); });
   std::vector<fused::Picture> pictures(static_cast<std::size_t>(n));
   const int width = 330, height = 270;      // the mean of random crops of ImageNet
   for (std::size_t k = 0; k < pictures.size(); ++k)
@@ -162,8 +167,8 @@ int run(i64 batch) {
     const Tensor from = Tensor::zeros({1 << 30}, DType::u8, kGpu), to = Tensor::zeros({1 << 30}, DType::u8, kGpu);
     copy_rate = 2.0 * (1 << 30) / seconds_of([&] { cuda::copy(to.data(), from.data(), 1 << 30, cuda::current_stream(kGpu)); });
   }
-  std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n", p.name.c_str(), p.multiprocessors, static_cast<double>(p.l2) / 1e6,
-              copy_rate / 1e9, static_cast<long long>(batch));
+  std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n", p.name.c_str(), p.multiprocessors,
+              static_cast<double>(p.l2) / 1e6, copy_rate / 1e9, static_cast<long long>(batch));
   step(batch);
   updates();
   stem(batch);

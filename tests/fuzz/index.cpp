@@ -1,16 +1,20 @@
 // Fuzz target of the index of packed shards and index files: any bytes give samples inside the file or a DataError, and what is accepted is written
 // and read back alike. Checksums are made right.
-// sources: index_file packed index names hash files safetensors safetensors_write tensor shape memory parallel autograd op_update flat
+// sources: index_file packed index names hash files
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/hash.h"
+#include "gossamer/core/safetensors.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
+#include "gossamer/data/hash.h"
 
 using namespace gossamer::data;
+
+// core's, of which the rest would need tensors; nothing is written here. Weak: where all of core is linked, that one.
+[[gnu::weak]] void gossamer::write_file(const std::filesystem::path&, std::string_view) { std::abort(); }
 
 namespace {
 

@@ -1,5 +1,5 @@
 // libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts is written and read back alike.
-// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update flat
+// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy op_fused_head flat cuda_none
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/hash.h"
 #include "gossamer/data/formats/tfrecord.h"
+#include "gossamer/data/hash.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gossamer::data;

@@ -1,0 +1,44 @@
+// `gossamer data index PATH...`: writes the index of tars and TFRecords beside them, so that the next start need not walk through them.
+#include <algorithm>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/data/formats/index_file.h"
+#include "gossamer/data/formats/packed.h"
+#include "gossamer/data/formats/sources.h"
+
+namespace gossamer::apps {
+
+int data_index(const DataIndexCommand& command) {
+  std::vector<data::Found> files;
+  std::size_t others = 0;                                  // folders of images and packed shards need none
+  for (const data::Part part : {data::Part::train, data::Part::val})
+    for (const data::Found& found : data::find_containers(command.paths, part)) {
+      const bool known = std::ranges::any_of(files, [&](const data::Found& f) { return f.path == found.path; });
+      if (found.folder || found.path.ends_with(data::kPackEnding)) ++others;
+      else if (!known) files.push_back(found);
+    }
+  DataProgress progress("index", static_cast<i64>(files.size()), command.json);
+  i64 images = 0, done = 0;
+  std::size_t bytes = 0;
+  for (const data::Found& file : files) {
+    if (!progress(done)) return stopped_code();
+    const data::Index index = data::read_container(file);
+    images += index.size();
+    bytes += data::store_index(index);
+    ++done;
+  }
+  if (command.json) {
+    fmt::print("{}\n", JsonObject().add("files", done).add("images", images).add("index_bytes", bytes).add("seconds", progress.seconds()).str());
+  } else {
+    fmt::print("{} files with {} images indexed in {:.2f} s: {:.1f} MB as FILE{}\n", done, images, progress.seconds(),
+               static_cast<double>(bytes) / 1e6, data::kIndexEnding);
+    if (done == 0 && others > 0) fmt::print("folders of images and packed shards need no index\n");
+  }
+  return 0;
+}
+
+}  // namespace gossamer::apps

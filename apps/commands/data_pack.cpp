@@ -1,0 +1,54 @@
+// `gossamer data pack SRC DST`: any data set into packed shards, smaller and faster to read.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/core/error.h"
+#include "gossamer/data/formats/pack.h"
+
+namespace gossamer::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Shards among the pictures would be taken for the data set, or their folder for a class.
+void refuse_to_pack_into(const std::string& source, const std::string& folder) {
+  const auto whole = [](const std::string& path) {
+    const fs::path canonical = fs::weakly_canonical(path);
+    return canonical.has_filename() ? canonical : canonical.parent_path();
+  };
+  const fs::path from = whole(source), to = whole(folder);
+  const bool inside = std::ranges::mismatch(from, to).in1 == from.end();
+  check<ConfigError>(!inside, "data pack: ", folder, " is in ", source,
+                     ", where the shards would be taken for a part of it; name a folder beside it");
+}
+
+}  // namespace
+
+int data_pack(const DataPackCommand& command) {
+  const auto set = data::open({command.source});
+  refuse_to_pack_into(command.source, command.folder);
+  DataProgress progress("pack", set->size(), command.json);
+  const data::PackReport report = data::pack(*set, command.folder, {.max_side = command.max_side, .quality = command.quality, .copy = command.copy,
+                                             .strict = command.strict, .threads = command.threads, .shard_images = command.shard_images}, progress);
+  const double seconds = progress.seconds();
+  if (command.json) {
+    JsonObject out;
+    out.add("images", report.images).add("shards", report.shards).add("kept_shards", report.kept_shards).add("bytes", report.bytes);
+    out.add("left_out", report.left_out).add("seconds", seconds).add("whole", report.whole);
+    fmt::print("{}\n", out.str());
+  } else {
+    fmt::print("{} images in {} shards ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n", report.images, report.shards, report.kept_shards,
+               static_cast<double>(report.bytes) / 1e6, command.folder, seconds);
+    if (!report.left_out.empty()) fmt::print("left out, because damaged: {}\n", report.left_out.size());
+    for (const std::string& text : report.left_out) fmt::print("  {}\n", text);
+    if (!report.whole) fmt::print("stopped; the same command goes on behind the finished shards\n");
+  }
+  return report.whole ? 0 : stopped_code();
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,164 @@
+// Workers of another machine, through ssh and `gossamer agent`.
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include <sys/wait.h>
+
+#include <nlohmann/json.hpp>
+
+#include "gossamer/apps/launch/agent.h"
+#include "gossamer/apps/launch/crew.h"
+#include "gossamer/apps/version.h"
+#include "gossamer/core/error.h"
+
+namespace gossamer::apps {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::seconds kSignOfLife(5), kLeaveTime(1);
+
+// Never a question at the terminal; a host that does not answer is given up, at the start and later.
+constexpr const char* kSsh = "ssh -T -oBatchMode=yes -oConnectTimeout=10 -oServerAliveInterval=15 -oServerAliveCountMax=4";
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> found;
+  for (std::string word; in >> word;) found.push_back(word);
+  return found;
+}
+
+// For the shell at the other end.
+std::string quoted(const std::string& text) {
+  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == std::string::npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+class CrewThere final : public Crew {
+ public:
+  CrewThere(Host host, const std::string& ssh) : Crew(std::move(host)) {
+    Pipe in = make_pipe(), out = make_pipe(), err = make_pipe();
+    Child child{.arguments = words(ssh.empty() ? kSsh : ssh), .environment = {}, .in = in.read.get(), .out = out.write.get(), .err = err.write.get(),
+                .keep = {}};
+    check<ConfigError>(!child.arguments.empty(), "--ssh wants a command");
+    command_ = child.arguments[0];
+    child.arguments.insert(child.arguments.end(), {host_.name, quoted(std::filesystem::read_symlink("/proc/self/exe").string()), "agent"});
+    pid_ = spawn(child);
+    commands_.emplace(std::move(in.write));
+    events_.emplace(std::move(out.read));
+    errors_.emplace(std::move(err.read));
+  }
+  // The agent kills its workers when its input ends.
+  ~CrewThere() override {
+    leave();
+    const auto until = Clock::now() + (lost_ ? Clock::duration(0) : kLeaveTime);
+    while (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
+      if (Clock::now() > until) {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  void leave() override { commands_->close(); }
+
+  void open(const std::vector<int>& ranks, bool only_here, const std::string& peer) override {
+    send({{"do", "open"}, {"folder", std::filesystem::current_path().string()}, {"host", host_.name}, {"address", host_.address}, {"ranks", ranks},
+          {"only_here", only_here}, {"peer", peer}});
+  }
+  void start(const WorkerStart& what) override {
+    running_.insert(what.rank);
+    send({{"do", "start"}, {"rank", what.rank}, {"arguments", what.arguments}, {"environment", what.environment}});
+  }
+  void signal(int number) override { send({{"do", "signal"}, {"number", number}}); }
+
+  void pump(std::vector<CrewEvent>& events) override {
+    if (lost_) return;
+    commands_->flush();
+    if (Clock::now() - last_sent_ > kSignOfLife) send({{"do", "nothing"}});
+    int status = 0;
+    const bool ended = pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_;
+    for (const std::string& line : errors_->take()) events.push_back({CrewEvent::Kind::output, -1, 2, line});
+    for (const std::string& line : events_->take()) {
+      const Json e = Json::parse(line, nullptr, false);
+      if (e.is_object() && e.contains("event")) try_to_hear(e, events);
+      else if (!line.empty()) events.push_back({CrewEvent::Kind::output, -1, 2, line});        // a greeting of the other machine
+    }
+    if (ended) {
+      pid_ = 0;
+      if (why_.empty()) why_ = command_ + " " + status_text(status);
+    }
+    if (why_.empty()) return;
+    lost_ = true;
+    commands_->close();
+    events.push_back({CrewEvent::Kind::lost, -1, 0, why_});
+    for (const int rank : running_) events.push_back({CrewEvent::Kind::ended, rank, SIGKILL, ""});
+  }
+
+  void descriptors(std::vector<int>& readable, std::vector<int>& writable) const override {
+    readable.push_back(events_->descriptor());
+    readable.push_back(errors_->descriptor());
+    if (commands_->pending()) writable.push_back(commands_->descriptor());
+  }
+
+ private:
+  void send(const Json& command) {
+    last_sent_ = Clock::now();
+    commands_->write(agent_line(command));
+  }
+
+  void try_to_hear(const Json& e, std::vector<CrewEvent>& events) {
+    try {
+      hear(e, events);
+    } catch (const Json::exception&) {
+      why_ = "its agent speaks another language; install the same gossamer on all hosts";
+    }
+  }
+
+  void hear(const Json& e, std::vector<CrewEvent>& events) {
+    const std::string what = e.value("event", "");
+    const int rank = e.value("rank", -1);
+    if (what == "hello") {
+      if (const std::string theirs = e.value("version", ""); theirs != version())
+        why_ = "it has gossamer " + theirs + ", this is " + version() + "; install the same on all hosts";
+    } else if (what == "opened") {
+      for (const Json& d : e.at("doors")) doors_[d.at("rank")] = d.at("door");
+      interface_ = e.at("interface");
+      events.push_back({CrewEvent::Kind::opened, -1, 0, ""});
+    } else if (what == "started") {
+      doors_[rank] = e.at("door");
+      events.push_back({CrewEvent::Kind::started, rank, e.at("pid"), ""});
+    } else if (what == "ready") {
+      events.push_back({CrewEvent::Kind::ready, rank, 0, ""});
+    } else if (what == "ended") {
+      running_.erase(rank);
+      events.push_back({CrewEvent::Kind::ended, rank, e.at("status"), ""});
+    } else if (what == "output") {
+      events.push_back({CrewEvent::Kind::output, rank, e.at("stream"), e.at("text")});
+    } else if (what == "failed") {
+      why_ = e.value("why", "it failed");
+    }
+  }
+
+  std::string command_, why_;
+  pid_t pid_ = 0;
+  std::optional<LineWriter> commands_;
+  std::optional<LineReader> events_, errors_;
+  std::set<int> running_;
+  Clock::time_point last_sent_ = Clock::now();
+  bool lost_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Crew> crew_there(Host host, const std::string& ssh) { return std::make_unique<CrewThere>(std::move(host), ssh); }
+
+}  // namespace gossamer::apps

@@ -1,0 +1,39 @@
+// The handlers only set a flag; see stop.h.
+#include "gossamer/apps/launch/stop.h"
+
+#include <csignal>
+#include <unistd.h>
+
+namespace gossamer::apps {
+namespace {
+
+volatile std::sig_atomic_t signal_seen = 0, at_once = 0;
+pid_t parent = 0;
+
+extern "C" void on_stop(int number) {
+  if (signal_seen != 0 || at_once != 0) _exit(128 + number);
+  signal_seen = number;
+}
+
+}  // namespace
+
+void install_stop_handlers() {
+  at_once = 1;
+  struct sigaction action {};
+  action.sa_handler = on_stop;
+  action.sa_flags = SA_RESTART;          // waits have deadlines of their own
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+void stop_after_step() { at_once = 0; }
+
+// Not PR_SET_PDEATHSIG: it follows the thread that started us, which may end long before its process.
+void stop_when_orphaned() { parent = getppid(); }
+
+int stop_signal() {
+  if (parent != 0 && signal_seen == 0 && getppid() != parent) signal_seen = SIGTERM;
+  return signal_seen;
+}
+
+}  // namespace gossamer::apps

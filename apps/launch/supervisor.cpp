@@ -1,0 +1,335 @@
+// The launcher behind --workers and --hosts: decides what is started, stopped, started again and reported. Processes are crew.h's matter.
+#include "gossamer/apps/launch/supervisor.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/launch/crew.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/launch/launch.h"
+
+namespace gossamer::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Kind = CrewEvent::Kind;
+double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+Clock::time_point in_seconds(double s) { return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s)); }
+
+std::string random_token() {
+  unsigned char bytes[16];
+  check<DistError>(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "the system gives no random numbers: ", std::strerror(errno));
+  std::string token;
+  for (const unsigned char b : bytes) token += fmt::format("{:02x}", b);
+  return token;
+}
+
+// What workers elsewhere need of our environment: settings of this program and of its libraries.
+std::map<std::string, std::string> settings_to_pass_on() {
+  std::map<std::string, std::string> passed;
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string entry = *e, name = entry.substr(0, entry.find('='));
+    for (const char* prefix : {"GOSSAMER_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_"})
+      if (name.starts_with(prefix) && name.size() < entry.size()) passed[name] = entry.substr(name.size() + 1);
+  }
+  return passed;
+}
+
+class Supervisor {
+ public:
+  explicit Supervisor(const Launch& launch) : launch_(launch), hosts_(launch.hosts), token_(random_token()) {
+    if (hosts_.empty()) hosts_ = {Host{.name = "localhost", .slots = launch.workers, .address = "", .here = true}};
+    for (const int h : place_workers(hosts_, launch.workers)) workers_.push_back({.host = static_cast<std::size_t>(h)});
+    hosts_.resize(workers_.back().host + 1);             // those that get none are left alone
+  }
+
+  ~Supervisor() {
+    for (const auto& crew : crews_) crew->leave();       // all at the same time, before the first is waited for
+  }
+
+  int run() {
+    open_crews();
+    while (!stopped_by_ && !opened_all() && !over_) step();
+    if (!stopped_by_ && !over_) {
+      for (std::size_t rank = 0; rank < workers_.size(); ++rank) start(static_cast<int>(rank), false);
+      while (!over_ && running() > 0) step();              // nobody is started again when all have ended
+    }
+    tell_events();
+    if (stopped_by_) return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
+    if (error_) return error_;
+    return finished_ > 0 ? 0 : 5;
+  }
+
+ private:
+  struct Worker {
+    std::size_t host = 0;
+    bool running = false, ready = false, finished = false;
+    int restarts = 0;
+    std::optional<Clock::time_point> again{};            // when it is started again
+  };
+
+  // ---- hosts
+  bool alone() const { return hosts_.size() == 1; }
+
+  // A name under which host h reaches one that has other workers.
+  std::string peer_of(std::size_t h) const {
+    if (alone()) return "127.0.0.1";
+    const Host& other = hosts_[h == 0 ? 1 : 0];
+    if (!other.address.empty()) return other.address;
+    if (!other.here) return other.name;
+    dist::LaunchInfo towards;
+    towards.local = false;
+    towards.host = hosts_[h].address.empty() ? hosts_[h].name : hosts_[h].address;
+    return dist::bind_address(towards);
+  }
+
+  void open_crews() {
+    const char* const interface = std::getenv("GOSSAMER_INTERFACE");
+    const char* const ssh = std::getenv("GOSSAMER_SSH");
+    for (std::size_t h = 0; h < hosts_.size(); ++h) {
+      Host host = hosts_[h];
+      if (host.address.empty() && interface && !alone()) host.address = interface;
+      crews_.push_back(host.here ? crew_here(host, false) : crew_there(host, launch_.ssh.empty() && ssh ? ssh : launch_.ssh));
+      opened_.push_back(false);
+      lost_.push_back(false);
+      std::vector<int> ranks;
+      for (std::size_t r = 0; r < workers_.size(); ++r)
+        if (workers_[r].host == h) ranks.push_back(static_cast<int>(r));
+      crews_[h]->open(ranks, alone(), peer_of(h));
+    }
+    late_ = in_seconds(launch_.connect_timeout_s);
+    notice_ = in_seconds(std::min(10.0, launch_.connect_timeout_s / 2));
+  }
+
+  bool opened_all() {
+    std::string missing;
+    for (std::size_t h = 0; h < hosts_.size(); ++h)
+      if (!opened_[h]) missing += (missing.empty() ? "" : ", ") + hosts_[h].name;
+    if (missing.empty()) return true;
+    if (Clock::now() > late_)
+      fail<DistError>("no answer from ", missing, " within ", launch_.connect_timeout_s, " s (dist.connect_timeout_s); does `ssh ",
+                      missing.substr(0, missing.find(',')), "` work without a password?");
+    if (Clock::now() > notice_) {
+      say("waiting for " + missing);
+      notice_ = in_seconds(10);
+    }
+    return false;
+  }
+
+  // ---- workers
+  void start(int rank, bool again) {
+    Worker& w = workers_[static_cast<std::size_t>(rank)];
+    Crew& crew = *crews_[w.host];
+    int local_rank = 0, local_size = 0;
+    for (std::size_t r = 0; r < workers_.size(); ++r) {
+      if (workers_[r].host != w.host) continue;
+      if (static_cast<int>(r) < rank) ++local_rank;
+      ++local_size;
+    }
+    std::map<std::string, std::string> e;
+    if (!crew.host().here) e = settings_to_pass_on();
+    e["GOSSAMER_RANK"] = std::to_string(rank);
+    e["GOSSAMER_WORLD"] = std::to_string(workers_.size());
+    e["GOSSAMER_LOCAL_RANK"] = std::to_string(local_rank);
+    e["GOSSAMER_LOCAL_WORLD"] = std::to_string(local_size);
+    e["GOSSAMER_TOKEN"] = token_;
+    e["GOSSAMER_RENDEZVOUS"] = door(0);
+    e["GOSSAMER_INTERFACE"] = "";
+    if (!alone()) {
+      if (!crew.interface().empty() && crew.interface() != "0.0.0.0") e["GOSSAMER_INTERFACE"] = crew.interface();
+      std::string names;
+      for (const Worker& other : workers_) names += (names.empty() ? "" : ",") + hosts_[other.host].name;
+      e["GOSSAMER_HOSTS"] = names;
+    }
+    if (local_size > 1 && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT")) e["OMP_WAIT_POLICY"] = "passive";
+    e["GOSSAMER_REJOIN"] = e["GOSSAMER_SEEDS"] = "";
+    if (again) {
+      std::string seeds;
+      for (std::size_t r = 0; r < workers_.size(); ++r)
+        if (workers_[r].running) seeds += (seeds.empty() ? "" : ",") + door(static_cast<int>(r));
+      e["GOSSAMER_REJOIN"] = "1";
+      e["GOSSAMER_SEEDS"] = seeds;
+      e["GOSSAMER_RENDEZVOUS"] = seeds.substr(0, seeds.find(','));       // worker 0 may be the one that died
+    }
+    w.running = true;
+    w.ready = false;
+    crew.start({rank, launch_.arguments, e});
+  }
+
+  const std::string& door(int rank) const { return crews_[workers_[static_cast<std::size_t>(rank)].host]->doors().at(rank); }
+  long running() const { return std::ranges::count(workers_, true, &Worker::running); }
+  void signal_all(int number) {
+    for (std::size_t h = 0; h < crews_.size(); ++h)
+      if (!lost_[h]) crews_[h]->signal(number);
+  }
+
+  // ---- what happens
+  void step() {
+    while (const auto number = signals_.next())
+      if (*number != SIGCHLD) asked_to_stop(*number);
+    bool quiet = true;
+    for (std::size_t h = 0; h < crews_.size(); ++h) {
+      std::vector<CrewEvent> events;
+      crews_[h]->pump(events);
+      for (const CrewEvent& e : events) happened(h, e);
+      quiet &= events.empty();
+    }
+    if (quiet) {
+      std::vector<int> readable{signals_.descriptor()}, writable;
+      for (const auto& crew : crews_) crew->descriptors(readable, writable);
+      wait_for(readable, writable, 0.5);
+    }
+    if (kill_at_ && Clock::now() > *kill_at_) {
+      // Who is still there after SIGKILL is out of reach: its agent sees to it when we are gone.
+      if (killed_) over_ = true;
+      kill_all();
+    }
+    if (finished_ > 0 && running() > 0 && !stopping() &&
+        std::ranges::none_of(workers_, [](const Worker& w) { return w.running && (w.ready || w.restarts == 0); })) {
+      note("the others have finished: who was started again comes too late");
+      stop_all(5);
+    }
+    for (std::size_t r = 0; r < workers_.size(); ++r) {
+      Worker& w = workers_[r];
+      if (!w.again || Clock::now() < *w.again) continue;
+      w.again.reset();
+      if (stopping() || lost_[w.host] || running() == 0) continue;
+      ++w.restarts;
+      const auto asked = std::ranges::count(launch_.restart_at, static_cast<int>(r), &std::pair<int, double>::first);
+      note(fmt::format("worker {} is started again ({} of {})", r, w.restarts, launch_.restart + asked));
+      start(static_cast<int>(r), true);
+    }
+  }
+
+  void asked_to_stop(int number) {
+    if (stopped_by_) kill_all();
+    else if (running() > 0) say(fmt::format("stopping {} workers (once more: at once)", running()));
+    if (!stopped_by_) signal_all(number == SIGHUP ? SIGTERM : number);
+    stopped_by_ = number;
+  }
+  void kill_all() {
+    signal_all(SIGKILL);
+    killed_ = true;
+    kill_at_ = in_seconds(3);
+  }
+  // For an error of one that ends the run of all.
+  void stop_all(double grace_s) {
+    if (!std::exchange(stopping_, true)) signal_all(SIGTERM);
+    if (!kill_at_) kill_at_ = in_seconds(grace_s);
+  }
+  bool stopping() const { return stopped_by_ != 0 || stopping_; }
+
+  void happened(std::size_t h, const CrewEvent& e) {
+    switch (e.kind) {
+      case Kind::opened: opened_[h] = true; break;
+      case Kind::started: break;
+      case Kind::ready: {
+        Worker& w = workers_.at(static_cast<std::size_t>(e.rank));
+        w.ready = true;
+        if (!ready_since_ && std::ranges::all_of(workers_, &Worker::ready)) ready_since_ = Clock::now();
+        if (w.restarts > 0) note(fmt::format("worker {} takes part again", e.rank));
+        break;
+      }
+      case Kind::output: pass_on(h, e); break;
+      case Kind::lost:
+        lost_[h] = true;
+        check<DistError>(opened_[h], "cannot start workers on ", hosts_[h].name, ": ", e.text);
+        if (!stopping()) note(fmt::format("host {} is lost: {}", hosts_[h].name, e.text));
+        break;
+      case Kind::ended: ended(e.rank, e.value); break;
+    }
+  }
+
+  void ended(int rank, int status) {
+    Worker& w = workers_.at(static_cast<std::size_t>(rank));
+    w.running = false;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    if (WIFEXITED(status) && code == 0) ++finished_, w.finished = true;
+    // 5: it lost the others, who may well finish. Above 128: someone stopped this one alone, a death as planned.
+    const bool serious = code != 0 && code != 5 && code < 128;
+    if (serious && error_ == 0) error_ = code;
+    if (stopping()) return;
+    if (w.finished) return;
+    const bool too_early = !w.ready && w.restarts == 0;
+    note(fmt::format("worker {} {}; {} still running", dist::worker_name(names(), rank), status_text(status), running()));
+    if (too_early && workers_.size() > 1) {
+      if (error_ == 0) error_ = code ? code : 5;
+      if (running() > 0) say("it never met the others: all are stopped");
+      return stop_all(5);
+    }
+    if (WIFEXITED(status) && code == 3) return stop_all(60);             // data that may not be used stops the run, not one worker
+    const bool came_to_grief = WIFSIGNALED(status) || code == 5;
+    if (!came_to_grief || finished_ > 0 || running() == 0) return;
+    const auto asked = std::ranges::find(restart_at_, rank, &std::pair<int, double>::first);
+    if (asked != restart_at_.end() && ready_since_) {
+      const auto when = *ready_since_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(asked->second));
+      w.again = std::max(when, in_seconds(launch_.restart_after_s));
+      restart_at_.erase(asked);
+    } else if (w.restarts < launch_.restart) {
+      w.again = in_seconds(launch_.restart_after_s);
+    }
+  }
+
+  // ---- what is said
+  dist::LaunchInfo names() const {
+    dist::LaunchInfo info;
+    if (!alone())
+      for (const Worker& w : workers_) info.hosts.push_back(hosts_[w.host].name);
+    return info;
+  }
+  void say(const std::string& text) const {
+    std::fflush(stdout);
+    fmt::print(stderr, "gossamer: {}\n", text);
+  }
+  void note(const std::string& text) {
+    say(text);
+    events_.emplace_back(seconds_since(begin_), text);
+  }
+  void pass_on(std::size_t h, const CrewEvent& e) const {
+    std::FILE* const out = e.value == 1 ? stdout : stderr;
+    if (e.value == 1 && launch_.json) fmt::print(out, "{}\n", e.text);
+    else if (e.rank < 0) fmt::print(out, "[{}] {}\n", hosts_[h].name, e.text);
+    else fmt::print(out, "[{}:{}] {}\n", hosts_[h].name, e.rank, e.text);
+    std::fflush(out);
+  }
+  void tell_events() const {
+    // Without restarts each was told when it happened, and no more came of it.
+    if ((launch_.restart == 0 && launch_.restart_at.empty()) || events_.empty()) return;
+    fmt::print(stderr, "gossamer: what happened\n");
+    for (const auto& [time, text] : events_) fmt::print(stderr, "  {:8.2f} s  {}\n", time, text);
+  }
+
+  const Launch& launch_;
+  std::vector<Host> hosts_;
+  const std::string token_;
+  const Clock::time_point begin_ = Clock::now();
+  std::vector<Worker> workers_;
+  SignalInbox signals_;
+  std::vector<std::unique_ptr<Crew>> crews_;             // destroyed first: no process outlives them
+  std::vector<bool> opened_, lost_;
+  Clock::time_point late_, notice_;
+  std::optional<Clock::time_point> kill_at_;
+  std::vector<std::pair<double, std::string>> events_;
+  std::vector<std::pair<int, double>> restart_at_ = launch_.restart_at;
+  std::optional<Clock::time_point> ready_since_;
+  int finished_ = 0, error_ = 0, stopped_by_ = 0;
+  bool stopping_ = false, killed_ = false, over_ = false;
+};
+
+}  // namespace
+
+int supervise(const Launch& launch) { return Supervisor(launch).run(); }
+
+}  // namespace gossamer::apps

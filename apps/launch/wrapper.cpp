@@ -1,0 +1,72 @@
+// `gossamer run`, and what a worker does for whoever started it.
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/launch/process.h"
+#include "gossamer/apps/launch/supervisor.h"
+
+namespace gossamer::apps {
+
+int run_wrapped(const std::vector<std::string>& arguments) {
+  SignalInbox signals;
+  Child child{.arguments = {"self"}, .environment = {}, .keep = {}};
+  child.arguments.insert(child.arguments.end(), arguments.begin(), arguments.end());
+  const pid_t pid = spawn(child);
+  const pid_t launcher = getppid();
+  bool told_to_stop = false;
+  for (;;) {
+    wait_for({signals.descriptor()}, {}, 1);
+    if (!told_to_stop && getppid() != launcher) {        // killed: nobody else would stop us
+      told_to_stop = true;
+      kill(pid, SIGTERM);
+    }
+    while (const auto number = signals.next()) {
+      if (*number == SIGCHLD) continue;
+      told_to_stop = true;
+      kill(pid, *number == SIGHUP ? SIGTERM : *number);
+    }
+    int status = 0;
+    if (waitpid(pid, &status, WNOHANG) != pid) continue;
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    if (told_to_stop) return 128 + WTERMSIG(status);
+    // Exit 0: mpirun and hydra would kill the other workers for anything else.
+    std::fprintf(stderr, "gossamer: the worker died (signal %d); its siblings go on\n", WTERMSIG(status));
+    return 0;
+  }
+}
+
+void report_ready() {
+  const char* const text = std::getenv("GOSSAMER_STATUS");
+  if (text == nullptr || *text == '\0') return;
+  const int fd = std::atoi(text);
+  unsetenv("GOSSAMER_STATUS");
+  if (fd <= 2) return;
+  if (write(fd, "ready\n", 6) < 0) std::fprintf(stderr, "gossamer: the launcher does not hear: %s\n", std::strerror(errno));
+  close(fd);
+}
+
+void sleep_while_waiting(int workers_here) {
+  if (workers_here <= 1 || std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+  std::ifstream in("/proc/self/cmdline", std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(in), {}};
+  std::vector<char*> argv;
+  for (std::size_t i = 0; i < all.size(); i += std::strlen(all.c_str() + i) + 1) argv.push_back(const_cast<char*>(all.c_str() + i));
+  if (argv.empty()) return;
+  argv.push_back(nullptr);
+  setenv("OMP_WAIT_POLICY", "passive", 1);               // it is there the next time: no circle
+  std::fflush(nullptr);
+  execv("/proc/self/exe", argv.data());                  // returns only when it failed: then slowly
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,89 @@
+// Files of one run; see run_folder.h.
+#include "gossamer/apps/report/run_folder.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fcntl.h>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <unistd.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/core/trace.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+// One write() of O_APPEND: lines of several processes never mix.
+bool append_line(const fs::path& path, const std::string& line) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd < 0) return false;
+  const ssize_t written = write(fd, line.data(), line.size());
+  close(fd);
+  return written == static_cast<ssize_t>(line.size());
+}
+
+}  // namespace
+
+std::string RunFolder::prepare(const std::string& config_toml, bool resuming) const {
+  const std::string remedy = "; choose another with run.dir=FOLDER";
+  std::error_code error;
+  std::string moved;
+  if (!resuming && fs::exists(path_ / "log.jsonl", error)) {
+    int n = 1;
+    while (fs::exists(path_.string() + "." + std::to_string(n), error)) ++n;
+    moved = path_.string() + "." + std::to_string(n);
+    fs::rename(path_, moved, error);
+    check<IoError>(!error, "cannot move the results of an older run from ", path_.string(), " to ", moved, ": ", error.message(), remedy);
+  }
+  fs::create_directories(path_, error);
+  check<IoError>(!error, "cannot make the run's folder ", path_.string(), ": ", error.message(), remedy);
+  const fs::path probe = path_ / ".probe";
+  std::ofstream out(probe);
+  out << "x";
+  out.close();
+  check<IoError>(out.good(), "cannot write into the run's folder ", path_.string(), ": ", std::strerror(errno), remedy);
+  fs::remove(probe, error);
+  if (resuming) fs::remove(path_ / "summary.json", error);       // it tells of an end that is no longer the end
+  write_file(path_ / "config.toml", config_toml);
+  return moved;
+}
+
+void RunFolder::log(const std::string& event, JsonObject fields) const {
+  if (!writes()) return;
+  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  JsonObject line;
+  line.add("event", event).add("time", now).add("rank", rank_);
+  std::string text = line.str();
+  const std::string rest = fields.str();
+  if (rest.size() > 2) text = text.substr(0, text.size() - 1) + ", " + rest.substr(1);
+  append_line(path_ / "log.jsonl", text + "\n");
+}
+
+void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {
+  if (!writes()) return;
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  if (!text.empty()) append_line(path_ / "bad_images.txt", text);
+}
+
+std::size_t RunFolder::settle_bad_images() const {
+  std::ifstream in(path_ / "bad_images.txt");
+  std::map<std::string, std::string> lines;                // by image: what is said of it may depend on the crop
+  for (std::string line; std::getline(in, line);) lines.emplace(line.substr(0, line.find(": ")), line);
+  std::string text;
+  for (const auto& [image, line] : lines) text += line + "\n";
+  if (!text.empty()) write_file(path_ / "bad_images.txt", text);
+  return lines.size();
+}
+
+void RunFolder::write_trace(const std::string& header) const {
+  if (writes()) trace::write(path_ / ("trace-" + std::to_string(rank_) + ".json"), header);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,76 @@
+// See tensorboard.h. Formats: tensorflow/core/lib/io/record_writer.h, core/util/event.proto, core/framework/summary.proto.
+#include "gossamer/apps/report/tensorboard.h"
+
+#include <bit>
+#include <cmath>
+#include <fstream>
+#include <span>
+#include <unistd.h>
+
+#include "gossamer/data/hash.h"
+
+namespace gossamer::apps {
+namespace {
+
+constexpr std::chrono::seconds kFlushEvery(1);
+
+template <class T> std::string little_endian(T value) {
+  std::string out;
+  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i));
+  return out;
+}
+
+// --- protocol buffers: a field is its key (number << 3 | wire type) and its value
+std::string varint(std::uint64_t value) {
+  std::string out;
+  for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
+  return out + static_cast<char>(value);
+}
+std::string field(int number, double value) {
+  return varint(static_cast<std::uint64_t>(number << 3 | 1)) + little_endian(std::bit_cast<std::uint64_t>(value));
+}
+std::string field(int number, float value) {
+  return varint(static_cast<std::uint64_t>(number << 3 | 5)) + little_endian(std::bit_cast<std::uint32_t>(value));
+}
+std::string field(int number, std::uint64_t value) { return varint(static_cast<std::uint64_t>(number << 3)) + varint(value); }
+std::string field(int number, const std::string& bytes) { return varint(static_cast<std::uint64_t>(number << 3 | 2)) + varint(bytes.size()) + bytes; }
+
+double unix_time() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::string host_name() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name[0] ? name : "localhost";
+}
+
+std::uint32_t masked_crc(std::string_view bytes) { return data::masked(data::crc32c(std::as_bytes(std::span(bytes)))); }
+
+}  // namespace
+
+std::string tf_record(std::string_view bytes) {
+  const std::string length = little_endian(static_cast<std::uint64_t>(bytes.size()));
+  return length + little_endian(masked_crc(length)) + std::string(bytes) + little_endian(masked_crc(bytes));
+}
+
+void EventWriter::scalars(i64 step, const std::vector<std::pair<std::string, double>>& values) {
+  if (folder_.empty()) return;
+  const double now = unix_time();
+  if (path_.empty()) {
+    path_ = folder_ / ("events.out.tfevents." + std::to_string(static_cast<i64>(now)) + "." + host_name() + "." + std::to_string(getpid()) + ".0");
+    unwritten_ += tf_record(field(1, now) + field(3, std::string("brain.Event:2")));        // the first record tells the version
+  }
+  std::string summary;
+  for (const auto& [tag, value] : values)
+    if (std::isfinite(value)) summary += field(1, field(1, tag) + field(2, static_cast<float>(value)));
+  if (!summary.empty()) unwritten_ += tf_record(field(1, now) + field(2, static_cast<std::uint64_t>(step)) + field(5, summary));
+  if (std::chrono::steady_clock::now() - flushed_ >= kFlushEvery) flush();
+}
+
+void EventWriter::flush() {
+  if (unwritten_.empty()) return;
+  std::ofstream(path_, std::ios::binary | std::ios::app) << unwritten_;
+  unwritten_.clear();
+  flushed_ = std::chrono::steady_clock::now();
+}
+
+}  // namespace gossamer::apps

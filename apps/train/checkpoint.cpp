@@ -1,0 +1,202 @@
+// See checkpoint.h.
+#include "gossamer/apps/train/checkpoint.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <vector>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/core/update.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+// Every tensor of the state under the name it has in the file; windows, so that reading is copying into them.
+std::vector<NamedTensor> windows(TrainState s) {
+  std::vector<NamedTensor> all = s.params.windows(s.params.values());
+  const auto append = [&](std::vector<NamedTensor> more) { all.insert(all.end(), more.begin(), more.end()); };
+  append(s.params.buffer_windows());
+  for (const NamedTensor& buffer : s.net.buffers())
+    if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);           // counters
+  const auto append_state = [&](const std::string& prefix, const std::vector<NamedTensor>& state) {
+    for (const NamedTensor& t : state)
+      if (t.tensor.shape() == s.params.values().shape()) append(s.params.windows(t.tensor, prefix + t.name + "."));
+      else all.push_back({prefix + t.name, t.tensor});
+  };
+  append_state("optim.", s.optimizer.state());
+  append_state("", s.method.state());
+  return all;
+}
+
+std::string file_name(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
+
+double number(const std::map<std::string, std::string>& meta, const std::string& key, const fs::path& path) {
+  try {
+    return std::stod(meta.at(key));
+  } catch (const std::exception&) {
+    fail<IoError>(path.string(), ": no number \"", key, "\" in the header; this is not a checkpoint of gossamer train");
+  }
+}
+
+// What lies in a folder. Files of runs with different numbers of workers may be mixed there: the run that got furthest counts.
+ResumePoint look_at(const fs::path& folder) {
+  struct File { fs::path path; double world, rank, samples; bool allreduce; };
+  std::vector<File> all;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("rank-") || !name.ends_with(".safetensors")) continue;
+    const auto meta = nn::read_metadata(entry.path());
+    const auto method = meta.find("method");
+    const File file{entry.path(), number(meta, "world", entry.path()), number(meta, "rank", entry.path()), number(meta, "samples", entry.path()),
+                    method != meta.end() && method->second == "allreduce"};
+    check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 && file.rank < file.world && file.samples >= 0, entry.path().string(),
+                   ": rank ", file.rank, " of ", file.world, " at ", file.samples, " samples in the header makes no sense");
+    if (name == file_name(static_cast<int>(file.rank))) all.push_back(file);
+  }
+  ResumePoint found;
+  found.checkpoint = folder;
+  if (all.empty()) return found;
+  const double world = std::ranges::max_element(all, {}, &File::samples)->world;
+  std::erase_if(all, [&](const File& f) { return f.world != world; });
+  std::ranges::sort(all, {}, &File::rank);
+  double most = 0, sum = 0;
+  for (const File& f : all) {
+    found.files.push_back(f.path);
+    most = std::max(most, f.samples);
+    sum += f.samples;
+  }
+  found.world = static_cast<int>(world);
+  found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
+  return found;
+}
+
+// Values and buffers become the mean of the files; a variance becomes that of all workers' activations together, as at a run's end:
+// the mean of v + m^2 minus the square of the mean of m.
+void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
+  Tensor values = params.values().to(Device::cpu()), buffers = params.buffers().to(Device::cpu());      // themselves, unless they are on a GPU
+  values.zero();
+  buffers.zero();
+  std::vector<NamedTensor> targets = params.windows(values);
+  for (const FlatParams::Entry& e : params.buffer_entries())
+    targets.push_back({e.name, buffers.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
+  const auto mean_of = [](const std::string& name) {
+    return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string();
+  };
+  const float share = 1.0f / static_cast<float>(point.files.size());
+  for (const fs::path& path : point.files) {
+    const SafeTensors file = read_safetensors(path);
+    const auto find = [&](const std::string& name, const Tensor& like) -> const Tensor& {
+      const Tensor* source = file.find(name);
+      check<IoError>(source && source->shape() == like.shape() && source->dtype() == like.dtype(), path.string(), ": \"", name,
+                     "\" is missing or has another shape; another model.name or model.classes?");
+      return *source;
+    };
+    for (NamedTensor& target : targets) {
+      axpy(target.tensor, share, find(target.name, target.tensor));
+      if (const std::string mean = mean_of(target.name); !mean.empty()) {
+        const auto m = find(mean, target.tensor).span<float>();
+        const auto to = target.tensor.span<float>();
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += share * m[i] * m[i];
+      }
+    }
+    at.epoch = std::max(at.epoch, static_cast<i64>(number(file.metadata, "epoch", path)) + 1);
+  }
+  for (NamedTensor& target : targets)
+    for (const NamedTensor& mean : targets)
+      if (mean.name == mean_of(target.name)) {
+        const auto m = mean.tensor.span<float>();
+        const auto to = target.tensor.span<float>();
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::max(0.0f, to[i] - m[i] * m[i]);
+      }
+  if (params.values().device().is_cpu()) return;
+  Tensor(params.values()).copy_from(values);
+  Tensor(params.buffers()).copy_from(buffers);
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world, TrainState state, const Position& at, i64 keep) {
+  std::vector<NamedTensor> copies;
+  state.method.quiesce([&] {
+    for (const NamedTensor& t : windows(state))
+      copies.push_back({t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
+  });
+  const fs::path folder = run_folder / "checkpoints" / label;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check<IoError>(!error, "cannot make ", folder.string(), ": ", error.message());
+  char samples[40];
+  std::snprintf(samples, sizeof samples, "%.17g", at.samples);
+  write_safetensors(folder / file_name(rank), copies,
+                    {{"kind", "checkpoint"}, {"layout", "OHWI"}, {"rank", std::to_string(rank)}, {"world", std::to_string(world)},
+                     {"samples", samples}, {"epoch", std::to_string(at.epoch)}, {"step", std::to_string(at.step)},
+                     {"method", state.method.name()}});
+  // Older ones go, this rank's file at a time: no worker needs to know how far the others are.
+  struct Mine { fs::path path; double samples; };
+  std::vector<Mine> mine;
+  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
+    if (const fs::path file = entry.path() / file_name(rank); fs::exists(file))
+      mine.push_back({entry.path(), number(nn::read_metadata(file), "samples", file)});
+  std::ranges::sort(mine, [](const Mine& a, const Mine& b) { return a.samples > b.samples; });
+  for (std::size_t i = static_cast<std::size_t>(keep); i < mine.size(); ++i) {
+    fs::remove(mine[i].path / file_name(rank), error);
+    fs::remove(mine[i].path, error);             // only succeeds when empty
+  }
+}
+
+ResumePoint find_checkpoint(const fs::path& path) {
+  const fs::path given = path.has_filename() ? path : path.parent_path();      // "runs/x/" is "runs/x"
+  check<IoError>(fs::is_directory(given), "--resume ", given.string(), ": there is no such folder");
+  ResumePoint best = look_at(given);
+  if (!best.files.empty()) {
+    best.run_folder = given.parent_path().parent_path();
+    if (best.run_folder.empty()) best.run_folder = fs::weakly_canonical(given).parent_path().parent_path();
+    return best;
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
+    ResumePoint found = look_at(entry.path());
+    if (found.files.empty()) continue;
+    const bool better = found.whole() == best.whole() ? found.samples > best.samples : found.whole();
+    if (best.files.empty() || better) best = std::move(found);
+  }
+  check<IoError>(!best.files.empty(), "--resume ", given.string(),
+                 ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS and when a run is interrupted");
+  best.run_folder = given;
+  return best;
+}
+
+Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state) {
+  Position at{.samples = point.samples};
+  if (point.own_state(world)) {
+    const fs::path& mine = point.files[static_cast<std::size_t>(rank)];
+    const auto meta = nn::read_metadata(mine);
+    at.epoch = static_cast<i64>(number(meta, "epoch", mine));
+    at.step = static_cast<i64>(number(meta, "step", mine));
+    // With all-reduce all models are one and stay one: an interruption may have caught the workers a step apart.
+    const fs::path& path = std::string(state.method.name()) == "allreduce" ? point.files[0] : mine;
+    const SafeTensors file = read_safetensors(path);
+    for (NamedTensor& target : windows(state)) {
+      const Tensor* source = file.find(target.name);
+      check<IoError>(source != nullptr, path.string(), ": has no \"", target.name, "\"; was it written with another model or method?");
+      check<IoError>(source->shape() == target.tensor.shape(), path.string(), ": \"", target.name, "\" is ", source->shape(), ", the model wants ",
+                     target.tensor.shape(), "; another model.name or model.classes?");
+      target.tensor.copy_from(*source);
+    }
+  } else {
+    load_mean(point, state.params, at);
+    const Tensor& values = state.params.values();
+    for (NamedTensor& t : state.method.state())
+      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);      // a twin starts where its model is
+  }
+  state.params.refresh();
+  return at;
+}
+
+}  // namespace gossamer::apps

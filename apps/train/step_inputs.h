@@ -1,0 +1,51 @@
+// A training batch where the network computes. On a CPU it is the loader's own memory. On a GPU batches lie in fixed memory, where a recorded
+// step finds them; a stream of its own brings the next one while this one is computed:
+//
+//   copies   batch k+1: pinned -> landing[k+1] ─ record(there)
+//   compute  ··· step k ··· wait(there) ─ landing[k+1] -> fixed ─ step k+1 ─ record(end)
+//   host     waits for the end of step k-1 before it touches landing[k+1]: so it is at most one step ahead, and that is its only wait
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+
+#include "gossamer/core/cuda.h"
+#include "gossamer/data/loader/loader.h"
+
+namespace gossamer::apps {
+
+class StepInputs {
+ public:
+  // fixed: as on a GPU, for tests on a CPU.
+  explicit StepInputs(Device, bool fixed = false);
+  ~StepInputs();
+  StepInputs(const StepInputs&) = delete;
+  StepInputs& operator=(const StepInputs&) = delete;
+
+  // The same memory as long as the loader is the same, S stays and N does not grow. Of boxes, which vary in size, `bytes` is all there is room for.
+  struct Views {
+    data::Batch batch;
+    Tensor numbers;                                            // f32
+  };
+  Views put(const data::Batch&, std::span<const float> numbers);
+  void step_ends();                                            // all that reads the views is enqueued
+
+ private:
+  struct Landing {
+    Tensor numbers;                                            // pinned
+    Views device;
+    std::optional<cuda::Event> end;                            // of the step that used it; none yet
+  };
+  void await(Landing&);
+  void refit(Views&, const data::Batch&, i64 numbers) const;   // there is room for the batch
+
+  const Device device_;
+  const bool fixed_;
+  std::optional<cuda::Stream> copies_;
+  std::array<Landing, 2> landings_;
+  std::size_t turn_ = 0;
+  Views room_;                                                 // the fixed memory
+};
+
+}  // namespace gossamer::apps

@@ -1,0 +1,57 @@
+// Drawing, reading and preparing an image; what is damaged is replaced, left out, or the end.
+#include "gossamer/data/loader/loader_image.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/mix.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr int kTries = 64;
+
+}  // namespace
+
+ImageMaker::ImageMaker(std::shared_ptr<const Dataset> set, const LoaderOptions& o)
+    : set_(std::move(set)), options_(o), raw_(set_->raw()), box_bytes_(box_bytes_of(o)) {}
+
+void ImageMaker::give_up(i64 count, const std::string& first) {
+  fail<DataError>(code::damaged_images, count, " images in a row are damaged, the first: ", first,
+                  ". Is the data set complete and the disk readable?");
+}
+
+// A worker's part of a set may be a few images only: when those are damaged the set is not.
+i64 ImageMaker::too_many(i64 n) const { return !options_.replace_damaged && options_.world > 1 ? kTries : std::min<i64>(kTries, n); }
+
+void ImageMaker::make(const Job& job, int i, Scratch& scratch, Prepared& out, Place place) const {
+  out.damaged.clear();
+  out.absent = false;
+  const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
+  for (int attempt = 0; attempt < too_many(n); ++attempt) {
+    const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
+    // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
+    Rng rng(mix(options_.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options_.rank))),
+            static_cast<std::uint64_t>(position));
+    try {
+      out.label = set_->label(index);
+      const auto bytes = set_->bytes(index, scratch.file);
+      if (box_bytes_) out.picture = prepare_box(bytes, raw_, set_->name(index), *job.recipe, rng, scratch, box_bytes_, out.pixels);
+      else prepare(bytes, raw_, set_->name(index), *job.recipe, rng, scratch, place);
+      return;
+    } catch (const DataError& error) {
+      out.damaged.push_back({index, error.what()});
+      if (options_.strict) fail<DataError>(code::damaged_images, error.what(), ". The run stops (strict); else damaged images are replaced.");
+      if (!options_.replace_damaged) {
+        out.absent = true;
+        return;
+      }
+    }
+  }
+  give_up(static_cast<i64>(out.damaged.size()), out.damaged.front().text);
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,49 @@
+// Two streams and a list of events.
+#include "gossamer/dist/gpu/cuda_port.h"
+
+#include <deque>
+#include <mutex>
+
+namespace gossamer::dist {
+
+struct CudaPort::Impl {
+  Device device;
+  cuda::Stream compute, exchange;
+  std::mutex mutex;                          // of the list; the events themselves are thread-safe
+  std::deque<cuda::Event> events;
+  const cuda::Event& event(Event e) {
+    const std::scoped_lock lock(mutex);
+    return events.at(e);
+  }
+};
+
+CudaPort::CudaPort(Device device) : impl_(std::make_unique<Impl>()) {
+  impl_->device = device;
+  impl_->compute = cuda::current_stream(device);
+  impl_->exchange = cuda::Stream(device, cuda::Stream::Priority::high);
+}
+CudaPort::~CudaPort() = default;
+
+DevicePort::Event CudaPort::make_event() {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->events.emplace_back(impl_->device);
+  return static_cast<Event>(impl_->events.size() - 1);
+}
+void CudaPort::record(Event e, Lane lane) {
+  const cuda::Stream& current = cuda::current_stream(impl_->device);
+  impl_->event(e).record_external(lane == Lane::compute && current.recording() ? current : stream(lane));
+}
+void CudaPort::wait(Lane lane, Event e) { stream(lane).wait(impl_->event(e)); }
+bool CudaPort::done(Event e) { return impl_->event(e).done(); }
+
+void CudaPort::run(Lane lane, const std::function<void()>& kernels) {
+  const cuda::UseDevice device(impl_->device);
+  const cuda::UseStream use(stream(lane));
+  kernels();
+}
+
+void CudaPort::copy(Lane lane, void* to, const void* from, std::size_t bytes) { cuda::copy(to, from, bytes, stream(lane)); }
+const cuda::Stream& CudaPort::stream(Lane lane) const { return lane == Lane::compute ? impl_->compute : impl_->exchange; }
+Device CudaPort::device() const { return impl_->device; }
+
+}  // namespace gossamer::dist

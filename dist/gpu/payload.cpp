@@ -1,0 +1,183 @@
+// The thread of a worker's GPU edges.
+#include "gossamer/dist/gpu/payload.h"
+
+#include <algorithm>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+
+namespace gossamer::dist {
+namespace {
+constexpr double kLook = 50e-6;              // seconds between two looks at the device, while something is expected of it
+constexpr double kLongestPause = 1;
+}
+
+GpuPayload::GpuPayload(int self, DevicePort& port, std::function<GpuChannelMaker&(int)> maker, Outside outside, const GpuEdge::Limits& limits)
+    : self_(self), port_(port), maker_(std::move(maker)), outside_(std::move(outside)), limits_(limits), thread_([this] { run(); }) {}
+
+GpuPayload::~GpuPayload() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void GpuPayload::exchange(int peer, GpuEdge::Request request, Seconds deadline) {
+  {
+    const std::scoped_lock lock(mutex_);
+    check<DistError>(lost_.empty(), "worker ", self_, ": no more exchanges between GPUs: ", lost_);
+    check<DistError>(!busy_, "exchange with worker ", peer, ": the last one is not finished");
+    busy_ = true;
+    last_.reset();
+    request.until = outside_.clock() + deadline.count();
+    wanted_.emplace(peer, std::move(request));
+  }
+  changed_.notify_all();
+}
+
+void GpuPayload::abort(int peer) {
+  const std::scoped_lock lock(mutex_);
+  inputs_.push_back({Input::Kind::abort, peer, {}});
+  changed_.notify_all();
+}
+
+void GpuPayload::settle(Seconds limit) {
+  std::unique_lock lock(mutex_);
+  check<DistError>(changed_.wait_for(lock, limit, [&] { return !busy_; }), "worker ", self_, ": an exchange between GPUs did not end within ",
+                   limit.count(), " s");
+}
+
+std::vector<char> GpuPayload::note(std::uint64_t session) {
+  const std::scoped_lock lock(mutex_);
+  check<DistError>(last_ && last_->ok && last_->session == session, "exchange ", session, " is not the last that came through");
+  return last_->note;
+}
+
+std::uint64_t GpuPayload::doubtful() const {
+  const std::scoped_lock lock(mutex_);
+  return doubtful_;
+}
+
+void GpuPayload::letter(int peer, std::span<const char> bytes) {
+  Input input{Input::Kind::letter, peer, {}};
+  if (decode(bytes, input.letter) != nullptr) return;            // of another build, or damaged on purpose: it is as if it was never said
+  const std::scoped_lock lock(mutex_);
+  inputs_.push_back(std::move(input));
+  changed_.notify_all();
+}
+
+void GpuPayload::dead(int peer) {
+  const std::scoped_lock lock(mutex_);
+  inputs_.push_back({Input::Kind::dead, peer, {}});
+  changed_.notify_all();
+}
+
+// --- the thread -----------------------------------------------------------------------------------------------------------------------
+
+GpuEdge& GpuPayload::edge(int peer) {
+  const auto found = edges_.find(peer);
+  if (found != edges_.end()) return found->second;
+  return edges_.emplace(std::piecewise_construct, std::forward_as_tuple(peer), std::forward_as_tuple(self_, peer, port_, maker_(peer), limits_))
+      .first->second;
+}
+
+void GpuPayload::run() {
+  trace::name_thread("gpu exchange");
+  try {
+    for (;;) {
+      std::vector<Input> inputs;
+      std::optional<std::pair<int, GpuEdge::Request>> wanted;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait_for(lock, pause(), [&] { return closing_ || !inputs_.empty() || wanted_; });
+        if (closing_) break;
+        inputs = std::exchange(inputs_, {});
+        wanted = std::exchange(wanted_, std::nullopt);
+      }
+      take(std::move(inputs), std::move(wanted));
+      for (auto& [peer, e] : edges_) e.poll(outside_.clock());
+      collect();
+    }
+    // The end: what is under way is given up, and the device has a while to let go.
+    for (auto& [peer, e] : edges_) e.peer_dead(outside_.clock());
+    const auto moves = [](const auto& e) { return e.second.watches_device() && !e.second.wedged(); };
+    for (const double until = outside_.clock() + limits_.abort_s; std::ranges::any_of(edges_, moves) && outside_.clock() < until;) {
+      for (auto& [peer, e] : edges_) e.poll(outside_.clock());
+      std::this_thread::sleep_for(Seconds(kLook));
+    }
+    collect();
+  } catch (const std::exception& e) {            // the device failed: its buffers are not touched any more, and no exchange comes through
+    std::optional<std::uint64_t> session;
+    int peer = -1;
+    {
+      const std::scoped_lock lock(mutex_);
+      lost_ = e.what();
+      if (wanted_) peer = wanted_->first, session = wanted_->second.session;
+    }
+    for (auto& [p, each] : edges_)
+      if (each.phase() != GpuEdge::Phase::idle) peer = p, session = each.session();
+    if (session) post(peer, {.session = *session, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
+  }
+  const std::scoped_lock lock(mutex_);
+  if (lost_.empty()) lost_ = "they are closed";
+  busy_ = false;
+  changed_.notify_all();
+}
+
+// In the order in which all of it came. An exchange is begun last: letters for it that are here already are kept by its edge.
+void GpuPayload::take(std::vector<Input> inputs, std::optional<std::pair<int, GpuEdge::Request>> wanted) {
+  const double now = outside_.clock();
+  for (const Input& input : inputs) {
+    GpuEdge& e = edge(input.peer);
+    switch (input.kind) {
+      case Input::Kind::letter: e.receive(input.letter, now); break;
+      case Input::Kind::dead: e.peer_dead(now); break;
+      case Input::Kind::abort:
+        if (wanted && wanted->first == input.peer) wanted->second.until = now;
+        else e.give_up(now);
+        break;
+    }
+  }
+  if (wanted) edge(wanted->first).begin(std::move(wanted->second), now);
+}
+
+void GpuPayload::collect() {
+  for (auto& [peer, e] : edges_) {
+    for (const GpuLetter& letter : e.take_letters()) outside_.send(peer, encode(letter));
+    if (const auto result = e.take_result()) post(peer, *result);
+    if (e.wedged()) {
+      const std::scoped_lock lock(mutex_);
+      lost_ = "the exchange with worker " + std::to_string(peer) + " never let go of the GPU; start this worker again";
+    }
+  }
+}
+
+void GpuPayload::post(int peer, const GpuEdge::Result& result) {
+  {
+    const std::scoped_lock lock(mutex_);
+    last_ = result;
+    doubtful_ += result.doubtful;
+    busy_ = false;
+  }
+  changed_.notify_all();
+  Event done;
+  done.kind = Event::Kind::exchanged;
+  done.peer = peer;
+  done.session = result.session;
+  done.ok = result.ok;
+  done.why = result.why;
+  outside_.post(done);
+}
+
+Seconds GpuPayload::pause() const {
+  double until = outside_.clock() + kLongestPause;
+  for (const auto& [peer, e] : edges_) {
+    if (e.watches_device() && !e.wedged()) return Seconds(kLook);
+    until = std::min(until, e.deadline());
+  }
+  return Seconds(std::max(kLook, until - outside_.clock()));
+}
+
+}  // namespace gossamer::dist

@@ -1,0 +1,73 @@
+// Exchanges between GPUs: one thread that owns all edges of a worker (edge.h), makes all of its NCCL calls, watches the device and reads
+// the others' letters. Neither training nor pairing ever waits for it.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "gossamer/dist/gpu/edge.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+class GpuPayload {
+ public:
+  struct Outside {
+    std::function<void(int peer, std::vector<char>)> send;       // a letter; in order, dropped if the connection is lost
+    std::function<void(Event)> post;                             // Event{exchanged}
+    std::function<double()> clock;                               // seconds
+  };
+  // maker(peer): how bytes go to that peer; the makers live longer than this.
+  GpuPayload(int self, DevicePort&, std::function<GpuChannelMaker&(int peer)> maker, Outside, const GpuEdge::Limits& = {});
+  ~GpuPayload();                                                 // aborts what is under way
+
+  // --- the thread that trains or pairs
+  // Starts it and returns; later posts Event{exchanged, peer, session, ok, why}. One at a time, whoever the peer is: there is one snapshot
+  // buffer. request.until is set here. DistError if one is under way, or if the device is lost (wedged, or an error of the device).
+  void exchange(int peer, GpuEdge::Request, Seconds deadline);
+  void abort(int peer);                                          // the exchange with it shall end soon
+  void settle(Seconds limit);                                    // until none is under way; DistError after `limit`
+  std::vector<char> note(std::uint64_t session);                 // of the other host: of the last exchange, which was ok
+  std::uint64_t doubtful() const;                                // exchanges that the other side may have applied and we did not
+
+  // --- any thread
+  void letter(int peer, std::span<const char>);                  // what the other side's `send` was given
+  void dead(int peer);                                           // its connection was lost; letters that come later are of a new one
+
+ private:
+  struct Input {
+    enum class Kind : std::uint8_t { letter, dead, abort } kind;
+    int peer;
+    GpuLetter letter;
+  };
+  void run();
+  void take(std::vector<Input>, std::optional<std::pair<int, GpuEdge::Request>>);
+  void collect();
+  void post(int peer, const GpuEdge::Result&);
+  Seconds pause() const;
+  GpuEdge& edge(int peer);
+
+  const int self_;
+  DevicePort& port_;
+  const std::function<GpuChannelMaker&(int)> maker_;
+  const Outside outside_;
+  const GpuEdge::Limits limits_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Input> inputs_;
+  std::optional<std::pair<int, GpuEdge::Request>> wanted_;
+  bool busy_ = false, closing_ = false;
+  std::string lost_;                           // why no exchange is possible any more
+  std::optional<GpuEdge::Result> last_;
+  std::uint64_t doubtful_ = 0;
+
+  std::map<int, GpuEdge> edges_;               // of the thread
+  std::thread thread_;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,19 @@
+// The CPU's backend for the life of an object.
+#pragma once
+
+#include <string>
+
+#include "gossamer/core/backend.h"
+
+namespace gossamer {
+
+// "passes" takes a GPU's way through every op, and through the step of optimizers that are made meanwhile.
+struct UseBackend {
+  std::string before = backend(Device::cpu()).name();
+  explicit UseBackend(const std::string& name) { use_cpu_backend(name); }
+  ~UseBackend() { use_cpu_backend(before); }
+  UseBackend(const UseBackend&) = delete;
+  UseBackend& operator=(const UseBackend&) = delete;
+};
+
+}  // namespace gossamer
