@@ -62,7 +62,7 @@ std::vector<int> parse_cpus(const std::string& text) {
   return out;
 }
 
-void pin(std::thread::native_handle_type thread, const std::vector<int>& cpus) {
+void pin(const std::vector<int>& cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
   std::string list;
@@ -71,13 +71,14 @@ void pin(std::thread::native_handle_type thread, const std::vector<int>& cpus) {
     CPU_SET(static_cast<std::size_t>(cpu), &set);
     list += (list.empty() ? "" : ",") + std::to_string(cpu);
   }
-  const int error = pthread_setaffinity_np(thread, sizeof set, &set);
+  const pthread_t self = pthread_self();
+  const int error = pthread_setaffinity_np(self, sizeof set, &set);
   check<ConfigError>(error == 0, "loader: its threads can't run on CPUs ", list, ": ", std::generic_category().message(error),
                      "; are they there, and allowed for this process?");
   // The system leaves out silently what is not allowed.
   cpu_set_t got;
   CPU_ZERO(&got);
-  if (pthread_getaffinity_np(thread, sizeof got, &got) == 0)
+  if (pthread_getaffinity_np(self, sizeof got, &got) == 0)
     check<ConfigError>(CPU_EQUAL(&set, &got), "loader: of the CPUs ", list, " this process may use ", CPU_COUNT(&got),
                        "; name only those that it may use");
 }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -127,7 +128,15 @@ struct Loader::Impl {
     for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1)) do_image(job, i, hand);
   }
 
-  void run_thread() {
+  void run_thread(std::promise<void>& placed) {
+    // Before its first image: the memory that it touches first then lies on the node of its CPUs.
+    try {
+      if (!options.cpus.empty()) pin(options.cpus);
+      placed.set_value();
+    } catch (...) {
+      placed.set_exception(std::current_exception());
+      return;
+    }
     if (options.background) give_way();
     Hand hand;
     hand.may_starve = options.background;
@@ -236,8 +245,10 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
   impl_->need_order(0);
   try {
     for (int i = 0; i < options.threads; ++i) {
-      impl_->threads.emplace_back([impl = impl_.get()] { impl->run_thread(); });
-      if (!options.cpus.empty()) pin(impl_->threads.back().native_handle(), options.cpus);
+      std::promise<void> placed;
+      auto in_place = placed.get_future();
+      impl_->threads.emplace_back([impl = impl_.get(), placed = std::move(placed)]() mutable { impl->run_thread(placed); });
+      in_place.get();
     }
   } catch (const std::system_error& error) {
     const std::size_t running = impl_->threads.size();
