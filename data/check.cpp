@@ -51,6 +51,7 @@ CheckReport check_pictures(const Dataset& set, int threads, FunctionRef<bool(i64
   }, tick);
   std::ranges::sort(damaged, {}, &Noted::index);
   for (Noted& noted : damaged) report.damaged.push_back(std::move(noted.text));
+  for (std::string& text : set.left_out()) report.damaged.push_back(std::move(text));
   for (auto& [what, list] : odd) {
     std::ranges::sort(list, {}, &Noted::index);
     for (Noted& noted : list) report.odd[what].push_back(std::move(noted.text));

@@ -15,7 +15,7 @@ struct CheckReport {
   i64 images = 0;                                          // looked at
   std::uint64_t bytes = 0;                                 // of their files
   int least_side = 0, most_side = 0;
-  std::vector<std::string> damaged;                        // "name: what is wrong", in the order of the set
+  std::vector<std::string> damaged;                        // "name: what is wrong", in the order of the set; then those it had to leave out
   std::map<std::string, std::vector<std::string>> odd;     // by oddity (picture_facts.h): names, in the order of the set
   bool whole = true;                                       // false: ended early
 };

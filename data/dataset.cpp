@@ -2,10 +2,13 @@
 #include "gossamer/data/dataset.h"
 
 #include <algorithm>
+#include <span>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/formats/sources.h"
+#include "gossamer/data/hash.h"
+#include "gossamer/data/mix.h"
 
 namespace gossamer::data {
 namespace {
@@ -22,6 +25,14 @@ std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part 
   std::vector<Index> indices;
   for (const Found& found : find_containers(paths, part)) indices.push_back(index_container(found));
   return open_indices(std::move(indices));
+}
+
+std::uint64_t fingerprint(const Dataset& set) {
+  const auto hash = [](const std::string& text, std::uint64_t seed) { return xxh3(std::as_bytes(std::span(text)), seed); };
+  auto value = static_cast<std::uint64_t>(set.size());
+  for (const std::string& name : set.classes()) value = hash(name, value);
+  for (i64 i = 0; i < set.size(); ++i) value = mix(hash(set.name(i), value), static_cast<std::uint64_t>(set.label(i)));
+  return value;
 }
 
 void check_same_classes(const Dataset& train, const Dataset& val) {

@@ -22,6 +22,7 @@ class Dataset {
   struct Raw { int height = 0, width = 0; };                      // raw pixels: u8 [height, width, 3]
   virtual Raw raw() const { return {}; }                          // height 0: encoded images (JPEG, PNG, …)
   virtual const std::vector<std::string>& classes() const = 0;    // sorted; label = position
+  virtual std::vector<std::string> left_out() const { return {}; }   // "name: what was wrong": damaged beyond their label, so no samples
 };
 
 // What each path is, is found by looking (README.md has the table): class folders, ImageNet's flat val/ with its ground truth, tars, WebDataset,
@@ -30,6 +31,8 @@ class Dataset {
 // Where training and validation data lie in one folder `part` says which are meant (any: those to train with, if there are both).
 enum class Part { any, train, val };
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any);
+// A hash of the set's order: number, names and labels of its samples, and its classes; not of their pixels. Half a second for ImageNet.
+std::uint64_t fingerprint(const Dataset&);
 // DataError unless both have the same classes: names the first differences.
 void check_same_classes(const Dataset& train, const Dataset& val);
 

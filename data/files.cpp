@@ -9,12 +9,46 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <string_view>
+#include <thread>
 
 #include "gossamer/core/error.h"
 
 namespace gossamer::data {
+namespace {
+
+// Disks and networks hiccup: what may pass is asked for again, for 1.6 s in all.
+constexpr std::array kPauses{std::chrono::milliseconds(10), std::chrono::milliseconds(50), std::chrono::milliseconds(250),
+                             std::chrono::milliseconds(1250)};
+
+bool may_pass(int error) {
+  return error == EIO || error == ENOMEM || error == EAGAIN || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENOTCONN;
+}
+
+// call() until it succeeds or its error won't pass; then -1, with errno.
+template <class F> auto patiently(F call) {
+  for (std::size_t again = 0;;) {
+    const auto got = call();
+    if (got >= 0) return got;
+    if (errno == EINTR) continue;
+    if (!may_pass(errno) || again == kPauses.size()) return got;
+    std::this_thread::sleep_for(kPauses[again++]);
+  }
+}
+
+// Damage of an image is what stays with its file; a run goes on without it. All else would make the pictures of a run depend on the day.
+[[noreturn]] void refuse(const std::string& path, const std::string& what, int error) {
+  const std::string text = printable(path) + ": " + what + ": " + std::strerror(error);
+  for (const int damage : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, ENXIO, EIO})
+    if (error == damage) fail<DataError>(text);
+  fail<IoError>(text, error == EMFILE || error == ENFILE ? "; that is no damage: allow this process more (ulimit -n)"
+                      : error == EACCES || error == EPERM ? "; that is no damage: let this user read it"
+                                                          : "; that is no damage of this file: is the disk or the network there?");
+}
+
+}  // namespace
 
 void check_encoded_size(std::uint64_t bytes, const std::string& name) {
   check<DataError>(bytes <= kMaxEncoded, name, ": ", bytes, " bytes are no picture; the limit for an encoded one is ", kMaxEncoded >> 20, " MiB");
@@ -28,11 +62,8 @@ std::string printable(std::string name) {
 
 File::File(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: a pipe without a writer would wait for one for ever. Regular files don't notice.
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  const int error = errno;
-  check<IoError>(fd_ >= 0 || (error != EMFILE && error != ENFILE), printable(path_), ": can't be opened: ", std::strerror(error),
-                 "; that is no damage: allow this process more (ulimit -n)");
-  check<DataError>(fd_ >= 0, printable(path_), ": can't be opened: ", std::strerror(error));
+  fd_ = patiently([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  if (fd_ < 0) refuse(path_, "can't be opened", errno);
   struct stat info{};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);
@@ -45,9 +76,8 @@ File::~File() { ::close(fd_); }
 
 void File::read(std::size_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const ssize_t got = ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    check<DataError>(got >= 0, printable(path_), ": reading failed at byte ", offset, ": ", std::strerror(errno));
+    const ssize_t got = patiently([&] { return ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset)); });
+    if (got < 0) refuse(path_, "reading failed at byte " + std::to_string(offset), errno);
     check<DataError>(got > 0, printable(path_), ": ends at byte ", offset, "; it was longer when the run began");
     offset += static_cast<std::size_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));

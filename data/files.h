@@ -16,7 +16,9 @@ void check_encoded_size(std::uint64_t bytes, const std::string& name);   // Data
 
 std::string printable(std::string name);                       // control characters become '?': names end up in terminals and lists
 
-class File {                                                   // open for reading; DataError: path and reason; IoError: too many are open
+// Open for reading. What may pass (a network that is away for a moment) is tried again for 1.6 s. DataError, with path and reason: the file is not
+// there, cut short, or can't be read (EIO); IoError: what is no damage of this file (permissions, too many open files, no network, no memory).
+class File {
  public:
   explicit File(std::string path);
   ~File();
@@ -24,7 +26,7 @@ class File {                                                   // open for readi
   File& operator=(const File&) = delete;
   const std::string& path() const { return path_; }
   std::size_t size() const { return size_; }
-  void read(std::size_t offset, std::span<std::byte> to) const;   // thread-safe; DataError when cut short
+  void read(std::size_t offset, std::span<std::byte> to) const;   // thread-safe
 
  private:
   std::string path_;

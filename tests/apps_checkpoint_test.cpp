@@ -1,6 +1,7 @@
 // Which checkpoint a run goes on from, and what is read from it: whole ones, parts, mixtures.
 #include "gossamer/apps/train/checkpoint.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,6 +19,8 @@ namespace gossamer::apps {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
 
 class NoMethod : public dist::Method {
  public:
@@ -64,9 +67,10 @@ class Checkpoint : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder); }
   void save(const std::string& label, int rank, int world, double samples, float value, const char* method = "adpsgd") {
     Model m(value, method);
-    save_checkpoint(folder, label, rank, world, m.state(), {.samples = samples, .epoch = 3, .step = 5}, 9);
+    save_checkpoint(folder, label, rank, world, m.state(), {.samples = samples, .epoch = 3, .step = 5}, order, 9);
   }
   fs::path folder;
+  ImageOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
 };
 
 TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
@@ -76,7 +80,7 @@ TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
   EXPECT_TRUE(point.own_state(2));
   EXPECT_EQ(point.samples, 102);            // of two estimates the mean
   Model m;
-  const Position at = load_checkpoint(point, 1, 2, m.state());
+  const Position at = load_checkpoint(point, 1, 2, m.state(), order).at;
   EXPECT_EQ(m.params.values().span<float>()[0], 3);
   EXPECT_EQ(at.step, 5);
 }
@@ -87,7 +91,7 @@ TEST_F(Checkpoint, AllReduceTakesRankZeroAndTheMostSamples) {
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_EQ(point.samples, 104);
   Model m(0, "allreduce");
-  load_checkpoint(point, 1, 2, m.state());
+  load_checkpoint(point, 1, 2, m.state(), order);
   EXPECT_EQ(m.params.values().span<float>()[0], 1);
 }
 
@@ -100,7 +104,7 @@ TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesEveryoneTheMean) {
     EXPECT_FALSE(point.own_state(world));
     for (int rank = 0; rank < world; ++rank) {
       Model m;
-      load_checkpoint(point, rank, world, m.state());
+      load_checkpoint(point, rank, world, m.state(), order);
       EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
     }
   }
@@ -117,7 +121,7 @@ TEST_F(Checkpoint, FilesOfAnotherRunInTheSameFolderAreLeftOut) {
   EXPECT_EQ(point.files.size(), 2u);
   EXPECT_TRUE(point.own_state(2));
   Model m;
-  load_checkpoint(point, 0, 1, m.state());
+  load_checkpoint(point, 0, 1, m.state(), order);
   EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
 }
 
@@ -132,7 +136,7 @@ TEST_F(Checkpoint, TheMeanOfVariancesCountsTheSpreadOfTheMeans) {
   save("a", 0, 2, 100, 1);                  // mean 1, variance 1
   save("a", 1, 2, 100, 3);                  // mean 3, variance 3
   Model m;
-  const Position at = load_checkpoint(find_checkpoint(folder), 0, 1, m.state());
+  const Position at = load_checkpoint(find_checkpoint(folder), 0, 1, m.state(), order).at;
   EXPECT_FLOAT_EQ(m.buffer("running_mean"), 2);
   EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);        // (1 + 1 + 3 + 9) / 2 - 4
   EXPECT_EQ(at.epoch, 4);
@@ -164,4 +168,35 @@ TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
 }
 
 }  // namespace
+TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
+  save("a", 0, 1, 100, 1);                  // step 5 of batches of 12
+  const ResumePoint point = find_checkpoint(folder);
+  const auto resumed = [&](auto change) {
+    ImageOrder now = order;
+    change(now);
+    Model m;
+    return load_checkpoint(point, 0, 1, m.state(), now);
+  };
+  const Continuation same = resumed([](ImageOrder&) {});
+  EXPECT_EQ(same.at.step, 5);
+  EXPECT_EQ(same.note, "");
+  const Continuation divides = resumed([](ImageOrder& o) { o.batch = 20; });
+  EXPECT_EQ(divides.at.step, 3);
+  EXPECT_EQ(divides.note, "");
+  const Continuation other = resumed([](ImageOrder& o) { o.batch = 16; });
+  EXPECT_EQ(other.at.step, 3);              // image 48 of the 60 that were seen
+  EXPECT_THAT(other.note, HasSubstr("12 images come twice"));
+  const auto begins_anew = [&](auto change, const char* why) {
+    const Continuation c = resumed(change);
+    EXPECT_EQ(c.at.epoch, 3);
+    EXPECT_EQ(c.at.step, 0);
+    EXPECT_THAT(c.note, AllOf(HasSubstr("epoch 4 begins anew"), HasSubstr(why)));
+  };
+  begins_anew([](ImageOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
+  begins_anew([](ImageOrder& o) { o.shared = false; }, "data.shard was true and is false");
+  begins_anew([](ImageOrder& o) { o.set ^= 1; }, "the training images are others now");
+  EXPECT_EQ(go_on({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");       // between epochs nothing is lost, whatever changes
+  EXPECT_THAT(go_on({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note, HasSubstr("does not say in which order"));
+}
+
 }  // namespace gossamer::apps

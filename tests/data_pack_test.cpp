@@ -295,7 +295,8 @@ TEST(TfRecord, LyingOnesAreRefusedAndDamagedOnesNamed) {
   EXPECT_THAT(refusal("\x78\x9C" + good), HasSubstr("is compressed"));
   bad = good;
   bad[good.size() - 6] ^= 1;                                             // in the image
-  EXPECT_THAT(refusal(bad), HasSubstr("damaged record: its checksum is wrong"));
+  EXPECT_THAT(refusal(good + bad), HasSubstr("damaged record: its checksum is wrong"));
+  EXPECT_THAT(refusal(bad), HasSubstr("all 1 records are damaged"));
   const std::string huge = little(~std::uint64_t{0} - 8);
   EXPECT_THAT(refusal(huge + little(slow_masked_crc(huge)) + std::string(40, 'x')), HasSubstr("cut off: it needs 18446744073709551607 bytes"));
   EXPECT_THAT(refusal(record("no Example at all")), HasSubstr("not a tf.train.Example"));

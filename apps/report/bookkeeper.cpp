@@ -86,7 +86,7 @@ void Bookkeeper::last(double learning_rate) {
 void Bookkeeper::save(const std::string& label) {
   if (!w_.folder.writes()) return;
   w_.at.samples = w_.method->samples_seen();
-  save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), w_.at, w_.config.run.keep);
+  save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), w_.at, w_.order, w_.config.run.keep);
 }
 
 void Bookkeeper::list_damaged() {

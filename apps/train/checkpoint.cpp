@@ -121,7 +121,8 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
 
 }  // namespace
 
-void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world, TrainState state, const Position& at, i64 keep) {
+void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world, TrainState state, const Position& at,
+                     const ImageOrder& order, i64 keep) {
   std::vector<NamedTensor> copies;
   state.method.quiesce([&] {
     for (const NamedTensor& t : windows(state))
@@ -133,10 +134,10 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   check<IoError>(!error, "cannot make ", folder.string(), ": ", error.message());
   char samples[40];
   std::snprintf(samples, sizeof samples, "%.17g", at.samples);
-  write_safetensors(folder / file_name(rank), copies,
-                    {{"kind", "checkpoint"}, {"layout", "OHWI"}, {"rank", std::to_string(rank)}, {"world", std::to_string(world)},
-                     {"samples", samples}, {"epoch", std::to_string(at.epoch)}, {"step", std::to_string(at.step)},
-                     {"method", state.method.name()}});
+  std::map<std::string, std::string> header = to_metadata(order);
+  header.insert({{"kind", "checkpoint"}, {"layout", "OHWI"}, {"rank", std::to_string(rank)}, {"world", std::to_string(world)},
+                 {"samples", samples}, {"epoch", std::to_string(at.epoch)}, {"step", std::to_string(at.step)}, {"method", state.method.name()}});
+  write_safetensors(folder / file_name(rank), copies, header);
   // Older ones go, this rank's file at a time: no worker needs to know how far the others are.
   struct Mine { fs::path path; double samples; };
   std::vector<Mine> mine;
@@ -172,13 +173,15 @@ ResumePoint find_checkpoint(const fs::path& path) {
   return best;
 }
 
-Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state) {
+Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state, const ImageOrder& now) {
   Position at{.samples = point.samples};
+  std::optional<ImageOrder> then;
   if (point.own_state(world)) {
     const fs::path& mine = point.files[static_cast<std::size_t>(rank)];
     const auto meta = nn::read_metadata(mine);
     at.epoch = static_cast<i64>(number(meta, "epoch", mine));
     at.step = static_cast<i64>(number(meta, "step", mine));
+    then = parse_order(meta);
     // With all-reduce all models are one and stay one: an interruption may have caught the workers a step apart.
     const fs::path& path = std::string(state.method.name()) == "allreduce" ? point.files[0] : mine;
     const SafeTensors file = read_safetensors(path);
@@ -196,7 +199,7 @@ Position load_checkpoint(const ResumePoint& point, int rank, int world, TrainSta
       if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);      // a twin starts where its model is
   }
   state.params.refresh();
-  return at;
+  return go_on(at, then, now);
 }
 
 }  // namespace gossamer::apps

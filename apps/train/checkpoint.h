@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/apps/train/image_order.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
 #include "gossamer/dist/method.h"
@@ -14,15 +15,11 @@
 
 namespace gossamer::apps {
 
-struct Position {
-  double samples = 0;              // seen by all workers
-  i64 epoch = 0, step = 0;         // next batch of this worker's loader
-};
-
 struct TrainState { FlatParams& params; Optimizer& optimizer; dist::Method& method; nn::Module& net; };
 
 // Copies the state between two events, then writes it (atomic, fsynced) and removes the oldest beyond `keep` of this rank.
-void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank, int world, TrainState, const Position&, i64 keep);
+void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank, int world, TrainState, const Position&,
+                     const ImageOrder&, i64 keep);
 
 // What --resume names: a run's folder (its newest whole checkpoint is taken) or one checkpoint. IoError says what is missing.
 struct ResumePoint {
@@ -37,6 +34,6 @@ ResumePoint find_checkpoint(const std::filesystem::path&);
 
 // The number of workers that wrote a whole checkpoint: this rank's state (with all-reduce rank 0's, which is everybody's). Else the mean
 // of the saved models with fresh momentum, next epoch.
-Position load_checkpoint(const ResumePoint&, int rank, int world, TrainState);
+Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState, const ImageOrder& now);
 
 }  // namespace gossamer::apps

@@ -195,7 +195,12 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   }
   loader = std::make_unique<data::Loader>(own, loading);
   if (place.rejoin) at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};
-  else if (resume) at = load_checkpoint(*resume, place.rank, place.size, state());
+  order = image_order(*own, loading);
+  if (resume && !place.rejoin) {
+    const Continuation on = load_checkpoint(*resume, place.rank, place.size, state(), order);
+    at = on.at;
+    if (!on.note.empty()) progress.note("resumed  " + on.note);
+  }
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
   loader->set_size(picture_size());
   loader->seek(at.epoch, at.step);

@@ -57,6 +57,7 @@ struct Worker {
   nn::Schedule schedule;
   double total_samples = 0, start_samples = 0; // of all workers
   Position at;                                 // next batch
+  ImageOrder order;                            // of its images
   double wall_s = 0;                           // of the training loop
   std::atomic<bool> settled{false};            // the run is averaged: who leaves now is not a fault
   std::atomic<bool> lost{false};               // some worker was lost on the way

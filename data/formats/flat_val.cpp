@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/devkit.h"
+#include "gossamer/data/hash.h"
+#include "gossamer/data/mix.h"
 
 namespace gossamer::data {
 namespace {
@@ -163,6 +166,16 @@ const std::string& GroundTruth::class_of(const std::string& file_name) const {
   return classes_[static_cast<std::size_t>(by_number_[static_cast<std::size_t>(number) - 1])];
 }
 
+std::uint64_t GroundTruth::hash() const {
+  const auto of = [](const std::string& text) { return xxh3(std::as_bytes(std::span(text))); };
+  auto value = static_cast<std::uint64_t>(naming_);
+  for (const std::string& name : classes_) value = mix(value, of(name));
+  for (const int id : by_number_) value = mix(value, static_cast<std::uint64_t>(id));
+  std::uint64_t stems = 0;                                 // a sum: their order in the table means nothing
+  for (const auto& [stem, id] : by_stem_) stems += mix(of(stem), static_cast<std::uint64_t>(id));
+  return mix(value, stems) | 1;
+}
+
 Index index_flat_folder(const std::string& folder, const std::vector<std::string>& images) {
   const auto some = [&] {
     std::string text;
@@ -197,7 +210,9 @@ Index index_flat_tar(const Members& members, const std::string& path) {
     const auto k = static_cast<std::size_t>(i);
     if (is_image_name(name)) builder.add(name, truth->class_of(name), members.offset[k], members.bytes[k]);
   });
-  return builder.finish();
+  Index index = builder.finish();
+  index.stamp = truth->hash();
+  return index;
 }
 
 }  // namespace gossamer::data

@@ -23,6 +23,7 @@ class GroundTruth {
   const std::string& source() const { return source_; }               // the file
   Naming naming() const { return naming_; }
   const std::vector<std::string>& classes() const { return classes_; }   // all it knows, sorted for Naming::words
+  std::uint64_t hash() const;                                        // of all it says; never 0
   const std::string& class_of(const std::string& file_name) const;   // DataError: it does not know this image
 
  private:

@@ -42,7 +42,8 @@ struct Index {
   std::vector<std::uint64_t> offset;         // these two are empty for Wrapping::file
   std::vector<std::uint32_t> bytes;          // 4 GiB - 1: so many or more
   std::vector<std::string> left_out;         // packed shards: "name: what was wrong" of samples that are not there
-  std::uint64_t stamp = 0, source = 0;       // packed shards: hashes of how they were made (options, names, labels) and of the bytes of what
+  std::uint64_t stamp = 0, source = 0;       // packed shards: hashes of how they were made (options, names, labels) and of the bytes of what;
+                                             // stamp of a flat tar: hash of the ground truth that named its classes
   i64 size() const { return names.size(); }
 };
 

@@ -10,6 +10,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::data {
@@ -164,8 +165,11 @@ std::optional<Index> load_index(const std::string& path) {
     const auto hash = in.get<std::uint64_t>();
     if (xxh3(std::span(bytes).subspan(16)) != hash) return std::nullopt;
     if (in.get<std::uint64_t>() != wanted.size || in.get<std::int64_t>() != wanted.changed) return std::nullopt;
-    return decode_index(std::span(bytes).subspan(32), path, wanted.size);
-  } catch (const DataError&) {
+    Index index = decode_index(std::span(bytes).subspan(32), path, wanted.size);
+    // Labels that came from a ground truth beside the file are those of the day: if it is still there it must say the same.
+    if (const auto truth = index.stamp != 0 ? GroundTruth::find(path) : std::nullopt; truth && truth->hash() != index.stamp) return std::nullopt;
+    return index;
+  } catch (const Error&) {
     return std::nullopt;                                   // it is only a shortcut: what it says can be found again
   }
 }

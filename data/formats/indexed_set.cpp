@@ -100,6 +100,11 @@ class IndexedSet final : public Dataset {
   }
   Raw raw() const override { return parts_[0].wrapping == Wrapping::planes ? Raw{kSide, kSide} : Raw{}; }
   const std::vector<std::string>& classes() const override { return classes_; }
+  std::vector<std::string> left_out() const override {
+    std::vector<std::string> all;
+    for (const Index& part : parts_) all.insert(all.end(), part.left_out.begin(), part.left_out.end());
+    return all;
+  }
 
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
     const std::size_t p = part(i);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <unordered_set>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
@@ -177,6 +178,21 @@ bool starts_compressed(std::span<const std::byte> start) {
   return (first == 0x1F && second == 0x8B) || (first == 0x78 && (first << 8 | second) % 31 == 0);
 }
 
+void check_example(const Example& example, const std::string& name) {
+  check<DataError>(example.image.end > 0, code::not_understood, name, ": holds no image under the keys image/encoded, image, image_raw or jpeg");
+  check<DataError>(!example.synset.empty() || example.label >= 0, code::not_understood, name,
+                   ": holds no label; wanted are image/class/synset, image/class/label or label");
+  check<DataError>(!example.synset.empty() || example.label < kMaxClasses, name, ": label ", example.label, "; the largest possible is ",
+                   kMaxClasses - 1);
+}
+
+// Reads all of the record: for those only that matter more than an image. Not of what no image can be: that is refused where it is read.
+bool is_damaged(Reader& records, std::uint64_t begin, std::uint64_t length) {
+  if (length > kMaxEncoded) return false;
+  const auto bytes = records.at(begin, static_cast<std::size_t>(length + kFooter));
+  return masked(crc32c(bytes.first(static_cast<std::size_t>(length)))) != load<std::uint32_t>(bytes.last(kFooter));
+}
+
 }  // namespace
 
 bool looks_like_tfrecord(std::span<const std::byte> start) {
@@ -192,7 +208,8 @@ Index index_tfrecord(Reader& records, const std::string& path) {
   };
   std::unique_ptr<IndexBuilder> builder;
   bool words = false;
-  Naming naming = Naming::words;
+  std::unordered_set<std::string> known;                   // classes
+  std::vector<std::string> left_out;
   i64 record = 0;
   for (std::uint64_t at = 0; at < size; ++record) {
     if (size - at < kHeader + kFooter) damaged(record, at, "cut off");
@@ -204,22 +221,34 @@ Index index_tfrecord(Reader& records, const std::string& path) {
     if (length > size - at - kHeader - kFooter)
       damaged(record, at, "cut off: it needs " + std::to_string(length) + " bytes, " + std::to_string(size - at - kHeader - kFooter) + " are left");
     const std::string name = path + ": record " + std::to_string(record);
-    const Example example = ExampleParser(records, name).parse({at + kHeader, at + kHeader + length});
-    check<DataError>(example.image.end > 0, code::not_understood, name, ": holds no image under the keys image/encoded, image, image_raw or jpeg");
-    check<DataError>(!example.synset.empty() || example.label >= 0, code::not_understood, name,
-                     ": holds no label; wanted are image/class/synset, image/class/label or label");
-    if (!builder) {
-      words = !example.synset.empty();
-      naming = words ? Naming::words : example.label_rank == 0 ? Naming::tensorflow : Naming::numbers;
-      builder = std::make_unique<IndexBuilder>(path, Wrapping::tfrecord, naming);
+    const std::uint64_t begin = at + kHeader;
+    at = begin + length + kFooter;
+    try {
+      const Example example = ExampleParser(records, name).parse({begin, begin + length});
+      check_example(example, name);
+      if (!builder) {
+        if (is_damaged(records, begin, length)) throw DataError(name);       // its kind is that of the whole set
+        words = !example.synset.empty();
+        builder = std::make_unique<IndexBuilder>(path, Wrapping::tfrecord, words                     ? Naming::words
+                                                                           : example.label_rank == 0 ? Naming::tensorflow
+                                                                                                     : Naming::numbers);
+      }
+      check<DataError>(words == !example.synset.empty(), name, ": some records have image/class/synset and others have not");
+      const std::string label = words ? example.synset : std::to_string(example.label);
+      if (!known.contains(label)) {
+        if (is_damaged(records, begin, length)) throw DataError(name);       // it would give the whole set a class more
+        known.insert(label);
+      }
+      builder->add(example.file.empty() ? stem + "#" + std::to_string(record) : example.file, label, begin, length);
+    } catch (const DataError&) {
+      if (!is_damaged(records, begin, length)) throw;
+      left_out.push_back(name + ": damaged record: its checksum is wrong");
     }
-    check<DataError>(words == !example.synset.empty(), name, ": some records have image/class/synset and others have not");
-    check<DataError>(words || example.label < kMaxClasses, name, ": label ", example.label, "; the largest possible is ", kMaxClasses - 1);
-    builder->add(example.file.empty() ? stem + "#" + std::to_string(record) : example.file, words ? example.synset : std::to_string(example.label),
-                 at + kHeader, length);
-    at += kHeader + length + kFooter;
   }
-  return builder->finish();
+  check<DataError>(builder != nullptr, path, ": all ", record, " records are damaged. Copy the file again.");
+  Index index = builder->finish();
+  index.left_out = std::move(left_out);
+  return index;
 }
 
 std::span<const std::byte> image_of_record(std::span<const std::byte> data_and_crc, const std::string& name) {
