@@ -19,7 +19,8 @@ using testing::HasSubstr;
 TEST(File, WhatCantBeReadIsDamageAndNamesThePlace) {
   const File file("/proc/self/mem");
   std::byte to[8];
-  EXPECT_THAT(error_of<DataError>([&] { file.read(16, to); }), AllOf(HasSubstr("/proc/self/mem: reading failed at byte 16"), HasSubstr("Input/output")));
+  EXPECT_THAT(error_of<DataError>([&] { file.read(16, to); }), AllOf(HasSubstr("/proc/self/mem: reading failed at byte 16"),
+                                                                       HasSubstr("Input/output")));
 }
 
 TEST(File, ASystemThatRefusesIsNoDamage) {
@@ -70,8 +71,8 @@ TEST_F(TfRecordDamage, WhatIsNoPictureAtAllIsStillRefused) {
 
 TEST(StoredIndex, IsNotUsedWhenItsGroundTruthChanged) {
   const TempFolder folder;
-  const std::string path =
-      folder.write("val.tar", to_bytes(tar_member("ILSVRC2012_val_00000001.JPEG", "x") + tar_member("ILSVRC2012_val_00000002.JPEG", "y") + tar_end()));
+  const std::string members = tar_member("ILSVRC2012_val_00000001.JPEG", "x") + tar_member("ILSVRC2012_val_00000002.JPEG", "y");
+  const std::string path = folder.write("val.tar", to_bytes(members + tar_end()));
   const auto say = [&](const std::string& first, const std::string& second) {
     folder.write("LOC_val_solution.csv", to_bytes("ImageId,PredictionString\nILSVRC2012_val_00000001," + first +
                                                   " 1 1 2 2\nILSVRC2012_val_00000002," + second + " 1 1 2 2\n"));
