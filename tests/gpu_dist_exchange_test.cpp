@@ -289,8 +289,16 @@ class GpuWorkers : public ::testing::Test {
   }
   static std::vector<int> start(int n, const std::string& transport, std::vector<std::string> more = {}) {
     more.push_back("GPU_TRANSPORT=" + transport);
-    more.emplace_back("CUDA_MODULE_LOADING=EAGER");      // a kernel that is loaded late waits for NCCL's to end
     return run_workers(n, "GpuDistWorker.DISABLED_Trains", more);
+  }
+};
+
+// Those that load all of NCCL, which takes its time.
+class GpuWorkersNccl : public GpuWorkers {
+ protected:
+  static std::vector<int> start(int n, const std::string& transport, std::vector<std::string> more = {}) {
+    more.emplace_back("CUDA_MODULE_LOADING=EAGER");      // a kernel that is loaded late waits for NCCL's to end
+    return GpuWorkers::start(n, transport, more);
   }
 };
 
@@ -315,30 +323,18 @@ TEST(GpuWorkersOnACpu, MeetInRoundsAndSurviveADeath) {
 }
 
 TEST_F(GpuWorkers, TwoKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(2, "peercopy"), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, TwoKeepTheirMeanByNccl) { EXPECT_EQ(start(2, "nccl", {"GPU_STEPS=100"}), (std::vector<int>{0, 0})); }
 TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopies) { EXPECT_EQ(start(4, "peercopy"), (std::vector<int>{0, 0, 0, 0})); }
-// Many contexts take turns, and NCCL's data goes by sockets here: less of it.
-TEST_F(GpuWorkers, FourKeepTheirMeanByNccl) { EXPECT_EQ(start(4, "nccl", {"GPU_STEPS=50", "GPU_SIZE=262144"}), (std::vector<int>{0, 0, 0, 0})); }
 TEST_F(GpuWorkers, AWorkerKilledInMidExchangeIsSurvivedByPeerCopies) {
   for (const char* part : {"0.3", "0.9"}) EXPECT_EQ(start(3, "peercopy", dying(part)), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
 }
-TEST_F(GpuWorkers, AWorkerKilledInMidExchangeIsSurvivedByNccl) {
-  for (const char* part : {"0.3", "0.9"}) EXPECT_EQ(start(3, "nccl", dying(part)), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
-}
-TEST_F(GpuWorkers, TwoMeasureAndChoose) { EXPECT_EQ(start(2, "auto"), (std::vector<int>{0, 0})); }
 TEST_F(GpuWorkers, FourKeepTheirMeanByPeerCopiesInHalfPrecision) {
   EXPECT_EQ(start(4, "peercopy", {"GPU_WIRE=f16"}), (std::vector<int>{0, 0, 0, 0}));
 }
 TEST_F(GpuWorkers, TwoKeepTheirMeanOverTheHost) { EXPECT_EQ(start(2, "host"), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, TwoAndFourSumGradientsByNccl) {
-  for (const int n : {2, 4}) EXPECT_EQ(start(n, "nccl", {"GPU_METHOD=allreduce"}), std::vector<int>(static_cast<std::size_t>(n), 0)) << n;
-}
 TEST_F(GpuWorkers, TwoSumGradientsOverTheHost) { EXPECT_EQ(start(2, "host", {"GPU_METHOD=allreduce"}), (std::vector<int>{0, 0})); }
-TEST_F(GpuWorkers, ADeathBetweenSumsIsSurvived) {
-  for (const char* transport : {"nccl", "host"})
-    EXPECT_EQ(start(3, transport, {"GPU_METHOD=allreduce", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0})) << transport;
+TEST_F(GpuWorkers, ADeathBetweenSumsIsSurvivedOverTheHost) {
+  EXPECT_EQ(start(3, "host", {"GPU_METHOD=allreduce", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0}));
 }
-
 TEST_F(GpuWorkers, ThreeMeetInRoundsAsOnACpu) {
   for (const char* method : {"dpsgd", "sgp", "local-sgd", "consensus-control"})
     EXPECT_EQ(start(3, "auto", {std::string("GPU_METHOD=") + method}), (std::vector<int>{0, 0, 0})) << method;
@@ -346,6 +342,20 @@ TEST_F(GpuWorkers, ThreeMeetInRoundsAsOnACpu) {
 TEST_F(GpuWorkers, ADeathBetweenRoundsIsSurvived) {
   EXPECT_EQ(start(3, "host", {"GPU_METHOD=dpsgd", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0}));
 }
+
+TEST_F(GpuWorkersNccl, TwoKeepTheirMean) { EXPECT_EQ(start(2, "nccl", {"GPU_STEPS=100"}), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkersNccl, TwoAndFourSumGradients) {
+  for (const int n : {2, 4}) EXPECT_EQ(start(n, "nccl", {"GPU_METHOD=allreduce"}), std::vector<int>(static_cast<std::size_t>(n), 0)) << n;
+}
+TEST_F(GpuWorkersNccl, TwoMeasureAndChoose) { EXPECT_EQ(start(2, "auto"), (std::vector<int>{0, 0})); }
+TEST_F(GpuWorkersNccl, ADeathBetweenSumsIsSurvived) {
+  EXPECT_EQ(start(3, "nccl", {"GPU_METHOD=allreduce", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0}));
+}
+TEST_F(GpuWorkersNccl, AWorkerKilledInMidExchangeIsSurvived) {
+  for (const char* part : {"0.3", "0.9"}) EXPECT_EQ(start(3, "nccl", dying(part)), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
+}
+// Many contexts take turns, and NCCL's data goes by sockets here: less of it.
+TEST_F(GpuWorkersNccl, FourKeepTheirMean) { EXPECT_EQ(start(4, "nccl", {"GPU_STEPS=50", "GPU_SIZE=262144"}), (std::vector<int>{0, 0, 0, 0})); }
 
 // Threads of one process have no letters and no handles: over the host, between buffers of the GPU.
 TEST_F(GpuWorkers, ThreadsOfOneProcessExchange) {

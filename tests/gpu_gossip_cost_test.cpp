@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
+#include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/dist/gossip/clock.h"
@@ -61,12 +63,20 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
     params.zero_grad();
     cross_entropy(net->forward(images), labels).backward();
   };
-  const auto timed = [&](auto update) {        // seconds a step
+  // Seconds a step. As in the training loop the host is at most one step ahead: else what an exchange enqueues would stand behind all steps,
+  // and the time that the method sees between two steps would be that of enqueuing one.
+  const auto timed = [&](auto update) {
     settle(r.device);
     const double began = wall_seconds();
+    cuda::Event last;
     for (int i = 0; i < kSteps; ++i) {
       gradient();
       update();
+      if (r.on) continue;
+      const cuda::Event end(r.device);
+      end.record(cuda::current_stream(r.device));
+      if (last.defined()) check<DeviceError>(last.wait(std::chrono::seconds(50)), "a step takes more than 50 s");
+      last = end;
     }
     settle(r.device);
     return (wall_seconds() - began) / kSteps;
@@ -97,7 +107,7 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
   std::fprintf(stderr, "gossip cost by %s: step %.2f ms, with %.2f exchanges in each %.2f ms: ratio %.4f, an exchange takes %.2f ms, waited %.3f s\n",
                variable("GPU_TRANSPORT", "peercopy").c_str(), 1e3 * median(without), rate, 1e3 * median(with), cost,
                1e3 * stats.transfer_s / static_cast<double>(std::max<i64>(1, stats.exchanges)), stats.exposed_s);
-  EXPECT_GE(rate, 0.8) << "exchanges a step: the partner was not there often enough to say anything";
+  if (!r.on) EXPECT_GE(rate, 0.8) << "exchanges a step: the partner was not there often enough to say anything";
   EXPECT_EQ(stats.failed, 0);
   if (!r.on) EXPECT_LE(cost, kMostCost);
   group->collectives().barrier();
@@ -105,7 +115,7 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
 
 TEST(GpuGossipCost, AnExchangeInEveryStepCostsAtMostThreePercent) {
   if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
-  EXPECT_EQ(run_workers(2, "GpuGossipCostWorker.DISABLED_Trains", {"GPU_TRANSPORT=peercopy"}, 100)[0], 0);
+  EXPECT_EQ(run_workers(2, "GpuGossipCostWorker.DISABLED_Trains", {"GPU_TRANSPORT=peercopy"}, 60)[0], 0);
 }
 
 // Without a GPU the roles themselves must work.

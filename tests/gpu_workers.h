@@ -25,6 +25,13 @@ inline std::string variable(const char* name, const std::string& otherwise) {
   return value ? value : otherwise;
 }
 
+// NAME=VALUE in an environment, in place of the value that it has there: getenv finds the first of a name.
+inline void put(std::vector<std::string>& environment, const std::string& v) {
+  const std::string name = v.substr(0, v.find('=') + 1);
+  std::erase_if(environment, [&](const std::string& e) { return e.starts_with(name); });
+  environment.push_back(v);
+}
+
 // Exit codes by rank; 128 + the number of the signal that ended one. Who has not ended after limit_s is killed.
 inline std::vector<int> run_workers(int n, const std::string& hidden_test, const std::vector<std::string>& more = {}, double limit_s = 40) {
   const std::string port = std::to_string(free_port());
@@ -35,10 +42,10 @@ inline std::vector<int> run_workers(int n, const std::string& hidden_test, const
     const std::string r = std::to_string(rank);
     for (const std::string& v : {"GOSSAMER_RANK=" + r, "GOSSAMER_WORLD=" + std::to_string(n), "GOSSAMER_RENDEZVOUS=127.0.0.1:" + port,
                                  "NCCL_HOSTID=worker-" + r})
-      variables.push_back(v);
+      put(variables, v);
     for (const char* v : {"NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1", "NCCL_NVLS_ENABLE=0", "NCCL_RAS_ENABLE=0", "NCCL_MNNVL_ENABLE=0"})
-      variables.emplace_back(v);
-    variables.insert(variables.end(), more.begin(), more.end());
+      put(variables, v);
+    for (const std::string& v : more) put(variables, v);
     std::vector<char*> environment, arguments;
     for (std::string& v : variables) environment.push_back(v.data());
     environment.push_back(nullptr);

@@ -12,6 +12,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/fused.h"
 #include "gossamer/core/fused_update.h"
+#include "gossamer/core/random.h"
 
 namespace gossamer {
 namespace {
@@ -46,11 +47,30 @@ void row(const char* name, const Shape& shape, double bytes, const std::function
 
 Tensor filled(Shape shape, float value, DType type) { return Tensor::full(shape, value, type, kGpu); }
 
+// Values in (-1, 1), or bytes: a pattern made on the CPU, repeated. Data that is all alike draws less power, and a GPU then runs faster.
+Tensor random(Shape shape, DType type, std::uint64_t seed = 1) {
+  constexpr i64 kPattern = (1 << 20) - 3;              // odd: rows do not repeat at once
+  const i64 size = shape.numel(), pattern = std::min(size, kPattern), width = static_cast<i64>(size_of(type));
+  Rng rng(seed);
+  Tensor host = Tensor::empty({pattern}, type == DType::u8 ? DType::u8 : DType::f32);
+  if (type == DType::u8) {
+    for (i64 i = 0; i < pattern; ++i) host.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(rng.word());
+  } else {
+    for (float& v : host.span<float>()) v = rng.uniform(-1, 1);
+  }
+  const Tensor here = host.to(type).to(kGpu);
+  Tensor out = Tensor::empty(shape, type, kGpu);
+  for (i64 at = 0; at < size; at += pattern)
+    cuda::copy(static_cast<std::byte*>(out.data()) + at * width, here.data(), static_cast<std::size_t>(std::min(pattern, size - at) * width),
+               cuda::current_stream(kGpu));
+  return out;
+}
+
 struct Branch {
   Tensor x, gamma, beta, dx, d_gamma, d_beta;
   fused::NormFactors f;
   explicit Branch(const Shape& s)
-      : x(filled(s, 0.5f, DType::bf16)), gamma(filled({s[-1]}, 1, DType::f32)), beta(filled({s[-1]}, 0, DType::f32)),
+      : x(random(s, DType::bf16)), gamma(filled({s[-1]}, 1, DType::f32)), beta(filled({s[-1]}, 0, DType::f32)),
         dx(Tensor::empty(s, DType::bf16, kGpu)), d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)),
         d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)), f(fused::NormFactors::empty(s[-1], kGpu)) {}
   fused::NormBack back() { return {x, f, gamma, dx, d_gamma, d_beta}; }
@@ -60,7 +80,7 @@ void norms(const Shape& shape) {
   Branch one(shape), two(shape);
   const double tensor = static_cast<double>(one.x.bytes());
   Tensor y = Tensor::empty(shape, DType::bf16, kGpu), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu),
-         dy = filled(shape, 1e-3f, DType::bf16);
+         dy = random(shape, DType::bf16, 2);
   row("norm statistics", shape, tensor, [&] { fused::norm_statistics(one.x, one.gamma, one.beta, 1e-5f, {}, one.f); });
   fused::norm_statistics(two.x, two.gamma, two.beta, 1e-5f, {}, two.f);
   row("norm + ReLU", shape, 2 * tensor, [&] { fused::norm_apply(one.x, one.f, {.relu = true}, y); });
@@ -90,16 +110,16 @@ void stem(i64 n) {
     pictures[k] = {static_cast<i64>(k) * width * height * 3, width * 3, width, height, 224, 224, 0, 0, static_cast<int>(k % 2)};
   Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(fused::Picture))}, DType::u8);
   std::memcpy(table.data(), pictures.data(), table.bytes());
-  const Tensor there = table.to(kGpu), bytes = Tensor::zeros({n * width * height * 3}, DType::u8, kGpu);
+  const Tensor there = table.to(kGpu), bytes = random({n * width * height * 3}, DType::u8);
   Tensor pairs = Tensor::empty({n, 112, 112, 16}, DType::bf16, kGpu);
   row("input: resize, flip, pairs", pairs.shape(), static_cast<double>(bytes.bytes() + pairs.bytes()),
       [&] { fused::input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, pairs); });
 }
 
 void head(i64 n) {
-  Tensor x = filled({n, 7, 7, 2048}, 1, DType::bf16), y = Tensor::empty({n, 2048}, DType::bf16, kGpu);
+  Tensor x = random({n, 7, 7, 2048}, DType::bf16), y = Tensor::empty({n, 2048}, DType::bf16, kGpu);
   row("global average", x.shape(), static_cast<double>(x.bytes()), [&] { fused::global_average(x, y); });
-  Tensor z = filled({n, 1000}, 1, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu), losses = Tensor::empty({n}, DType::f32, kGpu),
+  Tensor z = random({n, 1000}, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu), losses = Tensor::empty({n}, DType::f32, kGpu),
          dz = Tensor::empty({n, 1000}, DType::bf16, kGpu), counters = fused::new_counters(kGpu);
   row("softmax, loss, counters", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()),
       [&] { fused::softmax_loss(z, labels, 0.1f, 1.0f / static_cast<float>(n), losses, dz, counters); });
@@ -107,7 +127,7 @@ void head(i64 n) {
 
 void updates() {
   const i64 n = 25'557'056, halves = 25'502'912;
-  const auto block = [&](DType type = DType::f32) { return Tensor::zeros({n}, type, kGpu); };
+  const auto block = [&](DType type = DType::f32) { return random({n}, type); };
   fused::UpdateBuffers b;
   b.values = block();
   b.grads = block();
@@ -149,7 +169,7 @@ void updates() {
 void step(i64 batch) {
   constexpr double flops = 24.3e9, bytes = 187e6;      // of an image: forward and both gradients; batch norm, pooling, input, update
   const i64 n = 8192;
-  const Tensor a = filled({n, n}, 0.5f, DType::bf16), b = filled({n, n}, -0.25f, DType::bf16);
+  const Tensor a = random({n, n}, DType::bf16), b = random({n, n}, DType::bf16, 2);
   Tensor c = Tensor::empty({n, n}, DType::bf16, kGpu);
   const double rate = 2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
   const double products = flops * static_cast<double>(batch) / rate, passes = bytes * static_cast<double>(batch) / copy_rate;
@@ -164,7 +184,7 @@ int run(i64 batch) {
   }
   const cuda::Properties& p = cuda::properties(kGpu);
   {
-    const Tensor from = Tensor::zeros({1 << 30}, DType::u8, kGpu), to = Tensor::zeros({1 << 30}, DType::u8, kGpu);
+    const Tensor from = random({1 << 30}, DType::u8), to = Tensor::zeros({1 << 30}, DType::u8, kGpu);
     copy_rate = 2.0 * (1 << 30) / seconds_of([&] { cuda::copy(to.data(), from.data(), 1 << 30, cuda::current_stream(kGpu)); });
   }
   std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n", p.name.c_str(), p.multiprocessors,
