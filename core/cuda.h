@@ -67,6 +67,7 @@ class Event {
   void record(const Stream&) const;            // marks the work enqueued there so far
   // The same. In the work of a graph: each launch marks it anew, for streams outside of the graph that are told to wait after the launch.
   void record_external(const Stream&) const;
+  bool recorded() const;                       // ever; until then nobody waits for it, and it is done
   bool done() const;                           // what was recorded last is done; does not wait; DeviceError if the device failed
   // The host polls until done; false when the time is up. Counted in waits().
   bool wait(std::chrono::milliseconds limit) const;

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "dist_workers.h"
+#include "error_of.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/gradient_step.h"
 #include "gossamer/core/fused_update.h"
@@ -148,6 +149,26 @@ TEST(RecordedStep, GivesTheLossesOfStepsAsTheyStand) {
   }
 }
 
+TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
+  for (const bool fixed : {false, true}) {
+    const auto mode = fixed ? StepGraph::Mode::on : StepGraph::Mode::off;
+    Training late(config_with(0.3, 1), mode, fixed), early(config_with(0.3, 1), mode, fixed);
+    const auto bring = [&](i64 k) { early.gradient.bring(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7}); };
+    EXPECT_THAT(error_of<Error>([&] { early.gradient.compute(); }), HasSubstr("was not brought"));
+    bring(0);
+    for (i64 k = 0; k < 10; ++k) {
+      early.gradient.compute();
+      bring(k + 1);
+      if (k == 0) EXPECT_THAT(error_of<Error>([&] { bring(k + 2); }), HasSubstr("before the step of an earlier one has ended"));
+      const double loss = early.gradient.losses().take();
+      early.sgd->step(0.05f / static_cast<float>(1 + k));
+      early.gradient.step_ends();
+      ASSERT_EQ(late.step(k), loss) << k;
+    }
+    expect_same(late, early);
+  }
+}
+
 TEST(RecordedStep, ASmallerLastBatchIsDoneAsItStandsAndAnotherSizeIsRecordedAnew) {
   Training eager(config_with(0.2, 0), StepGraph::Mode::off, false), graph(config_with(0.2, 0), StepGraph::Mode::automatic, true);
   const auto step = [&](i64 k, i64 rows, int side) { ASSERT_EQ(eager.step(k, rows, side), graph.step(k, rows, side)) << k; };
@@ -187,6 +208,7 @@ TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
     sum += each.step(k);
     seldom.gradient.compute(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
     seldom.sgd->step(0.05f / static_cast<float>(1 + k));
+    seldom.gradient.step_ends();
   }
   EXPECT_NEAR(seldom.gradient.losses().take(), sum, 1e-5 * sum);
   EXPECT_EQ(seldom.gradient.losses().take(), 0) << "they count once";

@@ -109,7 +109,8 @@ void run_all_reduce(Group& group, const std::string& transport, i64 size, int st
   nn::Sgd sgd(params, {.momentum = 0});
   MethodOptions options;
   options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;      // a bucket for each
-  if (!gpu.is_cpu()) options.reducer = gpu_reducers(gpu, {.transport = transport, .ctas = 2, .log = [&](const std::string& line) {
+  const char* hostid = std::getenv("NCCL_HOSTID");
+  if (!gpu.is_cpu()) options.reducer = gpu_reducers(gpu, {.transport = transport, .nccl_hostid = hostid ? hostid : "", .ctas = 2, .log = [&](const std::string& line) {
                                          std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str());
                                        }});
   auto method = make_method("allreduce", params, sgd, group, make_graph("complete", group.size()), options);

@@ -86,7 +86,9 @@ void Bookkeeper::last(double learning_rate) {
 void Bookkeeper::save(const std::string& label) {
   if (!w_.folder.writes()) return;
   w_.at.samples = w_.method->samples_seen();
-  save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), w_.at, w_.order, w_.config.run.keep);
+  Position at = w_.at;
+  if (at.step >= w_.loader->steps()) at = {at.samples, at.epoch + 1, 0};       // that epoch is whole, in whatever order the next one comes
+  save_checkpoint(w_.folder.path(), label, w_.place.rank, w_.place.size, w_.state(), at, w_.order, w_.config.run.keep);
 }
 
 void Bookkeeper::list_damaged() {

@@ -48,13 +48,16 @@ GradientStep::GradientStep(Parts parts, StepGraph::Options graph, bool fixed)
   if (const std::string why = left_out(parts_.net); !why.empty()) graph_.refuse(why);
 }
 
-void GradientStep::compute(const data::Batch& batch, const Position& at) {
+void GradientStep::bring(const data::Batch& batch, const Position& at) {
   const int side = static_cast<int>(batch.side());
-  const auto mix = parts_.loss_of.draw(side, side, at);
-  const StepInputs::Views in = inputs_.put(batch, mix);
+  inputs_.bring(batch, parts_.loss_of.draw(side, side, at));
+}
+
+void GradientStep::compute() {
+  const StepInputs::Views in = inputs_.take();
   if (parts_.before_backward) parts_.before_backward();
   const Tensor& pixels = in.batch.images.defined() ? in.batch.images : in.batch.bytes;
-  graph_.run({{batch.count(), side}, pixels.data()}, [this, in] {
+  graph_.run({{in.batch.count(), in.batch.side()}, pixels.data()}, [this, in] {
     Tensor loss;
     {
       const trace::Scope forward("forward");

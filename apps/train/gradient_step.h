@@ -21,7 +21,10 @@ class GradientStep {
   };
   // fixed: buffers and losses as on a GPU, for tests on a CPU. What can't be recorded is refused as graph.mode says.
   GradientStep(Parts, StepGraph::Options graph, bool fixed = false);
-  void compute(const data::Batch&, const Position&);   // FlatParams::grads() holds the gradient, losses() its loss
+  // The batch of the next compute(); on a GPU its copy runs beside the step before, if it is brought before that one's update.
+  void bring(const data::Batch&, const Position&);
+  void compute();                                      // FlatParams::grads() holds the gradient, losses() its loss
+  void compute(const data::Batch& batch, const Position& at) { bring(batch, at), compute(); }
   void step_ends() { inputs_.step_ends(); }            // the update is enqueued too
   LossSum& losses() { return losses_; }
   bool recorded() const { return graph_.recorded(); }

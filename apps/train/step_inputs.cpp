@@ -22,13 +22,17 @@ StepInputs::Views window(const StepInputs::Views& room, const data::Batch& batch
 void copy(const Tensor& from, Tensor to) {
   if (from.defined()) to.slice(0, from.shape(0)).copy_from(from);
 }
-// What `from` has of a batch's pixels and labels; of boxes only so many bytes as there are.
-void copy(const data::Batch& from, const data::Batch& to, i64 bytes) {
-  copy(from.images, to.images);
-  copy(from.labels, to.labels);
-  copy(rows_of(from.bytes, bytes), to.bytes);
-  copy(from.pictures, to.pictures);
+i64 bytes_of(const data::Batch& batch) { return batch.bytes.defined() ? batch.bytes.shape(0) : 0; }
+
+// All that `from` has; of boxes only so many bytes as there are.
+void copy(const StepInputs::Views& from, const StepInputs::Views& to, i64 bytes) {
+  copy(from.batch.images, to.batch.images);
+  copy(from.batch.labels, to.batch.labels);
+  copy(rows_of(from.batch.bytes, bytes), to.batch.bytes);
+  copy(from.batch.pictures, to.batch.pictures);
+  copy(from.numbers, to.numbers);
 }
+void copy(const StepInputs::Views& from, const StepInputs::Views& to) { copy(from, to, bytes_of(from.batch)); }
 
 Tensor pinned(i64 n) {
   auto block = cuda::allocate_pinned(static_cast<std::size_t>(n) * sizeof(float));
@@ -53,9 +57,10 @@ void StepInputs::await(Landing& landing) {
   landing.end.reset();
 }
 
-void StepInputs::refit(Views& views, const data::Batch& batch, i64 numbers) const {
+void StepInputs::refit(Views& views, const Views& brought) const {
   data::Batch& have = views.batch;
-  const i64 count = batch.count();
+  const data::Batch& batch = brought.batch;
+  const i64 count = batch.count(), numbers = brought.numbers.numel();
   const bool boxes = batch.bytes.defined(), fits = boxes ? have.room >= batch.room : have.images.defined() && have.side() == batch.side();
   if (fits && have.count() >= count && views.numbers.numel() == numbers) return;
   const auto empty = [&](const Shape& shape, DType type) { return Tensor::empty(shape, type, device_); };
@@ -67,43 +72,49 @@ void StepInputs::refit(Views& views, const data::Batch& batch, i64 numbers) cons
   views.numbers = empty({numbers}, DType::f32);
 }
 
-StepInputs::Views StepInputs::put(const data::Batch& batch, std::span<const float> numbers) {
+void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers) {
+  check(brought_ <= step_ + 1, "two batches were brought before the step of an earlier one has ended");
+  Landing& landing = landing_of(brought_++);
   const auto count = static_cast<i64>(numbers.size());
-  if (!fixed_) return {batch, Tensor::from(numbers, {count})};
-  const i64 bytes = batch.bytes.defined() ? batch.bytes.shape(0) : 0;
-  refit(room_, batch, count);
-  const Views out = window(room_, batch);
+  await(landing);
+  landing.host.batch = batch;
   if (device_.is_cpu()) {
-    copy(batch, out.batch, bytes);
-    std::ranges::copy(numbers, out.numbers.as<float>());
+    landing.host.numbers = Tensor::from(numbers, {count});
+    return;
+  }
+  if (!landing.host.numbers.defined() || landing.host.numbers.numel() != count) landing.host.numbers = pinned(count);
+  std::ranges::copy(numbers, landing.host.numbers.as<float>());
+  const cuda::UseStream use(*copies_);
+  refit(landing.device, landing.host);
+  landing.window = window(landing.device, batch);
+  copy(landing.host, landing.window);
+  landing.there = cuda::Event(device_);
+  landing.there.record(*copies_);
+}
+
+StepInputs::Views StepInputs::take() {
+  Landing& landing = landing_of(step_);
+  check(landing.host.batch.labels.defined(), "a batch is taken that was not brought, or was taken before (step_ends() was left out)");
+  Views brought = landing.host;
+  landing.host.batch = {};                             // the loader may have it back
+  if (!fixed_) return brought;
+  refit(room_, brought);
+  Views out = window(room_, brought.batch);
+  if (device_.is_cpu()) {
+    copy(brought, out);
     return out;
   }
-  Landing& landing = landings_[turn_];
-  await(landing);
-  if (!landing.numbers.defined() || landing.numbers.numel() != count) landing.numbers = pinned(count);
-  std::ranges::copy(numbers, landing.numbers.as<float>());
-  const cuda::Event there(device_);
-  Views from;
-  {
-    const cuda::UseStream use(*copies_);
-    refit(landing.device, batch, count);
-    from = window(landing.device, batch);
-    copy(batch, from.batch, bytes);
-    from.numbers.copy_from(landing.numbers);
-    there.record(*copies_);
-  }
-  cuda::current_stream(device_).wait(there);
-  copy(from.batch, out.batch, bytes);
-  Tensor(out.numbers).copy_from(from.numbers);
+  cuda::current_stream(device_).wait(landing.there);
+  copy(landing.window, out, bytes_of(brought.batch));
   return out;
 }
 
 void StepInputs::step_ends() {
+  Landing& landing = landing_of(step_++);
   if (device_.is_cpu()) return;
   cuda::Event end(device_);
   end.record(cuda::current_stream(device_));
-  landings_[turn_].end = end;
-  turn_ = 1 - turn_;
+  landing.end = end;
 }
 
 }  // namespace gossamer::apps

@@ -38,21 +38,28 @@ void train_loop(Worker& w, Bookkeeper& book) {
   book.losses = &gradient.losses();
   double learning_rate = 0;
   i64 step = 0;
+  Position next = w.at;                                  // of the batch that was brought, or else of the one to bring
+  // False: an epoch is over. coming: images that will have been seen when the batch is computed.
+  const auto bring = [&](double coming) {
+    const trace::Scope scope("data");
+    w.loader->set_size(w.picture_size(coming));
+    const data::Batch batch = w.loader->next();
+    if (batch.labels.defined()) gradient.bring(batch, next);
+    else next = {next.samples, next.epoch + 1, 0};
+    return batch.labels.defined();
+  };
+  const auto of_a_step = static_cast<double>(w.config.train.batch * w.place.size);
+  bool brought = false;
   w.net->train();
   while (!w.method->done() && !stop_signal()) {
     book.before_step();
     const trace::Scope scope("step", step);
-    data::Batch batch;
-    {
-      const trace::Scope wait("data");
-      w.loader->set_size(w.picture_size());
-      batch = w.loader->next();
-    }
-    if (!batch.labels.defined()) {                       // an epoch is over
-      w.at = {w.at.samples, w.at.epoch + 1, 0};
-      continue;
-    }
-    gradient.compute(batch, w.at);
+    if (!brought && !bring(0)) continue;
+    w.at = next;
+    gradient.compute();
+    ++next.step;
+    // The update may wait for the device or for others; the next batch need not wait for the update.
+    brought = w.method->samples_seen() + of_a_step < w.total_samples && bring(of_a_step);
     book.before_update(learning_rate);
     learning_rate = w.schedule(w.method->samples_seen());
     if (w.injector) w.injector->before_step(step);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include <fmt/format.h>
 
@@ -173,7 +174,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
   if (place.size > 1 && !device.is_cpu()) {
-    const dist::GpuTransportOptions transport{.transport = config.dist.transport, .wire = config.dist.wire,
+    const char* hostid = std::getenv("NCCL_HOSTID");
+    const dist::GpuTransportOptions transport{.transport = config.dist.transport, .wire = config.dist.wire, .nccl_hostid = hostid ? hostid : "",
                                               .ctas = static_cast<int>(config.dist.nccl_ctas),
                                               .collective_timeout_s = config.dist.collective_timeout_s,
                                               .log = [this](const std::string& line) { progress.note("gpu      " + line); }};
@@ -238,8 +240,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   }
 }
 
-int Worker::picture_size() const {
-  const double progress = total_samples > 0 ? method->samples_seen() / total_samples : 1;
+int Worker::picture_size(double coming) const {
+  const double progress = total_samples > 0 ? (method->samples_seen() + coming) / total_samples : 1;
   for (std::size_t i = 0; i < config.data.sizes.size(); ++i)
     if (progress < config.data.size_milestones[i]) return static_cast<int>(config.data.sizes[i]);
   return prepare.train_size;

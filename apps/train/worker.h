@@ -29,7 +29,7 @@ struct Worker {
   Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
   void fault(const std::string& what, int peer);                             // from any thread: log and tell
-  int picture_size() const;                    // side of the next training images: data.sizes at this point of the run
+  int picture_size(double coming = 0) const;   // side of training images: data.sizes at this point of the run, `coming` images later
   void inject();                               // sets up injector and group as dist.inject says
   void log_exchange(const dist::ExchangeRecord&) const;                      // from any thread
   void start_trace();

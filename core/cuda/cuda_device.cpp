@@ -35,8 +35,9 @@ struct Table {
   std::string why_none;
 };
 
+// Errors name the CPU: to name the GPU, fail_call() would ask for the table that is being made.
 Properties read_properties(int index) {
-  const Device device = Device::cuda(index);
+  const Device device = Device::cpu();
   cudaDeviceProp p{};
   check_call(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties", device);
   Properties out;

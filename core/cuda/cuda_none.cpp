@@ -36,6 +36,7 @@ Event::Event(Device, Timing) { none("event"); }
 void* Event::handle() const { none("event"); }
 void Event::record(const Stream&) const { none("event"); }
 void Event::record_external(const Stream&) const { none("event"); }
+bool Event::recorded() const { none("event"); }
 bool Event::done() const { none("event"); }
 bool Event::wait(std::chrono::milliseconds) const { none("event"); }
 double Event::milliseconds(const Event&, const Event&) { none("event"); }

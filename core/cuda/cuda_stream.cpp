@@ -1,6 +1,7 @@
 // Streams and events. Both are recycled, never destroyed: what is still queued on a stream keeps its order for the next user, and
 // memory that was freed in its order stays right.
 #ifdef GOSSAMER_HAS_CUDA
+#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -90,6 +91,7 @@ Device Stream::device() const { return impl_->device; }
 void* Stream::handle() const { return impl_->handle; }
 
 void Stream::wait(const Event& event) const {
+  if (!event.recorded()) return;
   select_any();
   check_call(cudaStreamWaitEvent(impl_->handle, static_cast<cudaEvent_t>(event.handle()), 0), "cudaStreamWaitEvent", impl_->device);
 }
@@ -117,7 +119,12 @@ struct Event::Impl {
   Device device;
   int kind;
   cudaEvent_t handle;
-  ~Impl() { spare_events().give(device.index, kind, handle); }
+  std::atomic<bool> recorded = false;          // by this owner: a spare one still holds the mark of its last
+  std::atomic<bool> captured = false;          // in a graph, which may mark it still; or whose capture failed: then it answers with errors
+  Impl(Device d, int k, cudaEvent_t h) : device(d), kind(k), handle(h) {}
+  ~Impl() {
+    if (!captured) spare_events().give(device.index, kind, handle);
+  }
 };
 
 Event::Event(Device device, Timing timing) {
@@ -134,16 +141,24 @@ void* Event::handle() const { return impl_->handle; }
 
 void Event::record(const Stream& stream) const {
   select_any();
+  impl_->recorded = true;
+  if (stream.recording()) impl_->captured = true;
   check_call(cudaEventRecord(impl_->handle, static_cast<cudaStream_t>(stream.handle())), "cudaEventRecord", impl_->device);
 }
 
 // A captured event without the flag would be a fork inside of the graph; with it, and no capture, the call fails.
 void Event::record_external(const Stream& stream) const {
-  const unsigned flags = stream.recording() ? cudaEventRecordExternal : cudaEventRecordDefault;
+  const bool recording = stream.recording();
+  const unsigned flags = recording ? cudaEventRecordExternal : cudaEventRecordDefault;
+  impl_->recorded = true;
+  if (recording) impl_->captured = true;
   check_call(cudaEventRecordWithFlags(impl_->handle, static_cast<cudaStream_t>(stream.handle()), flags), "cudaEventRecordWithFlags", impl_->device);
 }
 
+bool Event::recorded() const { return impl_->recorded; }
+
 bool Event::done() const {
+  if (!impl_->recorded) return true;
   select_any();
   return answer(cudaEventQuery(impl_->handle), "cudaEventQuery", impl_->device);
 }

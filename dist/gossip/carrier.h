@@ -34,7 +34,10 @@ class Carrier {
   // before all that is enqueued later.
   virtual void training_begins(WorkerState<Tensor>&) {}
   virtual void training_ends() {}
-  // --- outside of it, one exchange at a time
+  // --- outside of it
+  // Before a gradient event. On a GPU it returns when the device has the gradients.
+  virtual void await_gradients() {}
+  // One exchange at a time:
   // Sends the last snapshot and returns; Event{exchanged, peer, session} follows.
   virtual void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) = 0;
   struct Arrival {

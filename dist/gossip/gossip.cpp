@@ -55,8 +55,10 @@ Takeover GossipMethod::come_back(double digest, const Graph& graph) {
   StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(), group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
                              Seconds(kTakeoverPatience * options_.exchange_timeout_s));
+  if (state_.carrier) state_.carrier->training_begins(state_.worker);
   Tensor(params_.values()).copy_from(block.x);
   if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
+  if (state_.carrier) state_.carrier->training_ends();
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
   params_.refresh();
   Count count = block.count();
@@ -92,6 +94,7 @@ void GossipMethod::step(double learning_rate) {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
+  if (state_.carrier) state_.carrier->await_gradients();
   optimizer_.begin_step({.clip = options_.clip_norm});       // it looks at all gradients, which are nobody else's
   {
     const std::scoped_lock lock(state_.mutex);

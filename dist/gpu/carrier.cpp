@@ -1,21 +1,31 @@
 // The order of the work on a GPU's (x, x~).
 #include "gossamer/dist/gpu/carrier.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/fused_update.h"
+#include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/gossip/clock.h"
 
 namespace gossamer::dist {
+namespace {
+constexpr auto kLook = std::chrono::microseconds(20);
+constexpr double kStepLimit = 600;           // seconds
+}
 
 GpuCarrier::GpuCarrier(Parts parts, std::shared_ptr<void> keep)
-    : keep_(std::move(keep)), parts_(std::move(parts)), order_(parts_.port.make_event()), taken_(parts_.port.make_event()) {
+    : keep_(std::move(keep)), parts_(std::move(parts)), order_(parts_.port.make_event()), taken_(parts_.port.make_event()),
+      gradients_(parts_.port.make_event()) {
   const Tensor &own = parts_.own, &theirs = parts_.theirs;
   check<ShapeError>(own.numel() == theirs.numel() && own.dtype() == theirs.dtype(), "snapshots of an exchange: ", own.dtype(), " ", own.shape(),
                     " and ", theirs.dtype(), " ", theirs.shape());
+  leave(Lane::compute);                      // what made (x, x~) comes before the first snapshot
 }
 GpuCarrier::~GpuCarrier() = default;
 
@@ -72,6 +82,19 @@ void GpuCarrier::settle_difference(WorkerState<Tensor>& worker) {
     });
   });
   leave(Lane::exchange);
+}
+
+// Asleep for half of what it took last time; then awake often enough that the device does not notice.
+void GpuCarrier::await_gradients() {
+  const trace::Scope scope("wait gradients");
+  parts_.port.record(gradients_, Lane::compute);
+  const double began = wall_seconds();
+  std::this_thread::sleep_for(Seconds(waited_ / 2));
+  while (!parts_.port.done(gradients_)) {
+    check<DeviceError>(wall_seconds() - began < kStepLimit, "a training step on the GPU takes more than ", kStepLimit, " s");
+    std::this_thread::sleep_for(kLook);
+  }
+  waited_ = wall_seconds() - began;
 }
 
 void GpuCarrier::start(int peer, std::uint64_t session, const Progress& own, Seconds limit) {

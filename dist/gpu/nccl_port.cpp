@@ -118,13 +118,13 @@ class RealNccl final : public NcclPort {
   std::string words(ncclResult_t status, ncclComm_t comm) const {
     std::string out = nccl_->error_string(status);
     if (const char* last = nccl_->last_error(comm); last && *last) out += std::string(" (") + last + ")";
+    if (status == ncclInvalidUsage) out += ". Two workers on one GPU need a different NCCL_HOSTID each, set before they start";
     return out;
   }
   // A call of a non-blocking communicator that goes on in the background is no error. Others: what to say of them.
   std::string refusal(ncclResult_t status, const char* call, ncclComm_t comm) const {
     if (status == ncclSuccess || status == ncclInProgress) return {};
-    const char* hint = status == ncclInvalidUsage ? ". Two workers on one GPU need a different NCCL_HOSTID each, set before they start" : "";
-    return call + (": " + words(status, comm)) + hint;
+    return call + (": " + words(status, comm));
   }
   void must(ncclResult_t status, const char* call, ncclComm_t comm) const {
     const std::string why = refusal(status, call, comm);

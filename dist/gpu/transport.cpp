@@ -2,6 +2,7 @@
 #include "gossamer/dist/gpu/transport.h"
 
 #include <cstring>
+#include <functional>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
@@ -89,6 +90,22 @@ struct Setup {
   std::unique_ptr<GpuPayload> payload;       // destroyed first: its thread uses all of it
 };
 
+// Why NCCL would refuse these workers, all of whom call this; empty: it would not. It tells GPUs of one machine apart by their bus, and machines by
+// NCCL_HOSTID: two workers on one GPU of one "machine" are an error of usage, which shows only when the communicator is being made.
+std::string shared_gpu(Group& group, Device device, const std::string& hostid) {
+  const std::string uuid = cuda::properties(device).uuid;
+  const auto n = static_cast<std::size_t>(group.size());
+  std::vector<double> all(n, 0);
+  all[static_cast<std::size_t>(group.rank())] = 1 + static_cast<double>(std::hash<std::string>()(uuid + hostid) >> 12);
+  group.collectives().all_reduce_sum(all);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t k = i + 1; k < n; ++k)
+      if (all[i] > 0 && all[i] == all[k])
+        return "workers " + std::to_string(i) + " and " + std::to_string(k) + " share a GPU: NCCL wants a different NCCL_HOSTID for each, set "
+               "before they start";
+  return {};
+}
+
 }  // namespace
 
 void check_gpu_transport(const GpuTransportOptions& o) {
@@ -123,9 +140,11 @@ std::function<std::unique_ptr<Reducer>(Group&, std::size_t)> gpu_reducers(Device
     };
     const auto ports = std::make_shared<Ports>(device);
     std::string why;                         // this worker has no NCCL
+    const std::string shared = shared_gpu(group, device, options.nccl_hostid);
     try {
       if (options.transport == "host") why = "dist.transport=host";
       else if (group.mailbox() == nullptr) why = group.why_no_mailbox();
+      else if (!shared.empty()) why = shared;
       else ports->nccl = nccl_port(ports->device);
     } catch (const Error& e) {
       why = e.what();

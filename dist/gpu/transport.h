@@ -15,6 +15,7 @@ namespace gossamer::dist {
 struct GpuTransportOptions {
   std::string transport = "auto";            // auto: the quicker of the two, measured edge by edge; nccl; peercopy (one machine); host
   std::string wire = "f32";                  // or f16: half the bytes; the mean is kept all the same
+  std::string nccl_hostid{};                 // what NCCL_HOSTID is set to: with another one for each, workers may share a GPU
   int ctas = 4;                              // multiprocessors that NCCL may take (a power of two); 0: as many as it likes
   double collective_timeout_s = 60;          // of a sum: without a death this long, it has failed
   std::function<void(const std::string&)> log{};       // what was chosen, with numbers; from the thread of the exchanges
