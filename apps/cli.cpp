@@ -200,6 +200,8 @@ int parse_and_run(int argc, char** argv) {
   pack_app->add_option("--quality", pack_options.quality, "of the JPEG files")->capture_default_str();
   pack_app->add_option("--shard-images", pack_options.shard_images, "pictures in a shard")->capture_default_str();
   pack_app->add_option("--threads", pack_options.threads, "")->capture_default_str();
+  pack_app->add_option("--label-base", pack_options.label_base, "as data.label_base: labels of TFRecord count from 0 or 1")
+      ->check(CLI::IsMember({"auto", "0", "1"}))->capture_default_str();
   pack_app->add_flag("--copy", pack_options.copy, "keep the files as they are");
   pack_app->add_flag("--strict", pack_options.strict, "end at a damaged picture instead of leaving it out");
   pack_app->add_flag("--json", pack_options.json, "");

@@ -96,6 +96,7 @@ struct DataPackCommand {
   std::string source, folder;
   int max_side = 500, quality = 90, threads = 2;
   long long shard_images = 8192;
+  std::string label_base = "auto";     // as data.label_base
   bool copy = false, strict = false, json = false;
 };
 int data_pack(const DataPackCommand&);

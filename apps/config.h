@@ -22,7 +22,7 @@ struct Config {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
     Auto size, eval_size, threads, resize;
     std::vector<std::string> augment{"auto"};
-    std::string shard = "auto", cpus, decoder = "cpu", resize_on = "auto", filter = "bilinear";
+    std::string shard = "auto", cpus, decoder = "cpu", resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
     std::vector<double> mean, std, size_milestones;
     double cache_gb = 0;
@@ -85,6 +85,7 @@ template <class C, class F> void each_key(C& c, F&& f) {
   f("model.classes", c.model.classes, "outputs; auto: as many as the data has");
   f("data.train", c.data.train, "folder of class folders, tar shards, or CIFAR binary files; a list is joined");
   f("data.val", c.data.val, "the same for validation");
+  f("data.label_base", c.data.label_base, "image/class/label of TFRecord counts from: 0 | 1 (ImageNet's) | auto: 0 if a 0 occurs, else 1");
   f("data.size", c.data.size, "side of the images the model is trained with; auto: the model's own");
   f("data.sizes", c.data.sizes, "progressive resolution: smaller sides before data.size, one for each of size_milestones, e.g. [128, 160]");
   f("data.size_milestones", c.data.size_milestones, "fractions of the run at which the next size begins, e.g. [0.35, 0.7]");

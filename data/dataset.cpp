@@ -21,10 +21,16 @@ std::string list(const std::vector<std::string>& names) {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part) {
+std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part, LabelBase base) {
   std::vector<Index> indices;
-  for (const Found& found : find_containers(paths, part)) indices.push_back(index_container(found));
-  return open_indices(std::move(indices));
+  Containers containers = find_containers(paths, part);
+  for (const Found& found : containers.found) indices.push_back(index_container(found));
+  return open_indices(std::move(indices), base, std::move(containers.notes));
+}
+
+LabelBase parse_label_base(const std::string& text) {
+  check<ConfigError>(text == "auto" || text == "0" || text == "1", "'", text, "' is not where labels begin; possible: auto, 0, 1");
+  return text == "auto" ? LabelBase::automatic : text == "0" ? LabelBase::zero : LabelBase::one;
 }
 
 std::uint64_t fingerprint(const Dataset& set) {
@@ -36,6 +42,10 @@ std::uint64_t fingerprint(const Dataset& set) {
 }
 
 void check_same_classes(const Dataset& train, const Dataset& val) {
+  const LabelBase first = train.label_base(), second = val.label_base();
+  check<DataError>(first == second || first == LabelBase::automatic || second == LabelBase::automatic, code::other_classes,
+                   "a label 0 (image/class/label) occurs in ", first == LabelBase::zero ? "train, but not in val" : "val, but not in train",
+                   ", so the one seems to count from 0 and the other from 1. Say what is true of both: data.label_base=0 or data.label_base=1.");
   const auto &a = train.classes(), &b = val.classes();
   if (a == b) return;
   std::vector<std::string> only_train, only_val;

@@ -11,6 +11,10 @@
 
 namespace gossamer::data {
 
+// What the first class of image/class/label in TFRecord is: 1 in ImageNet's, 0 in others'. automatic, asked for: 0 if a 0 occurs, else 1.
+enum class LabelBase { automatic, zero, one };
+LabelBase parse_label_base(const std::string& text);                // "auto", "0", "1"; ConfigError otherwise
+
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -23,6 +27,8 @@ class Dataset {
   virtual Raw raw() const { return {}; }                          // height 0: encoded images (JPEG, PNG, …)
   virtual const std::vector<std::string>& classes() const = 0;    // sorted; label = position
   virtual std::vector<std::string> left_out() const { return {}; }   // "name: what was wrong": damaged beyond their label, so no samples
+  virtual LabelBase label_base() const { return LabelBase::automatic; }      // what was used; automatic: nothing was to be decided
+  virtual std::vector<std::string> notes() const { return {}; }   // what the user should know of how it was read: files left out, guesses
 };
 
 // What each path is, is found by looking (README.md has the table): class folders, ImageNet's flat val/ with its ground truth, tars, WebDataset,
@@ -30,10 +36,10 @@ class Dataset {
 // united). DataError names the path and says what was found there and what to do.
 // Where training and validation data lie in one folder `part` says which are meant (any: those to train with, if there are both).
 enum class Part { any, train, val };
-std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any);
+std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any, LabelBase = LabelBase::automatic);
 // A hash of the set's order: number, names and labels of its samples, and its classes; not of their pixels. Half a second for ImageNet.
 std::uint64_t fingerprint(const Dataset&);
-// DataError unless both have the same classes: names the first differences.
+// DataError unless both have the same classes, and count labels from the same number: names the first differences.
 void check_same_classes(const Dataset& train, const Dataset& val);
 
 }  // namespace gossamer::data

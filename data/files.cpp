@@ -92,8 +92,14 @@ std::vector<std::byte> read_whole(const std::string& path, std::size_t limit) {
   return bytes;
 }
 
+std::string first_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + printable(names[i]);
+  return text + (names.size() > 3 ? ", …" : "");
+}
+
 bool is_image_name(const std::string& name) {
-  static constexpr std::array<std::string_view, 6> endings{"jpg", "jpeg", "jpe", "png", "bmp", "gif"};
+  static constexpr std::array<std::string_view, 7> endings{"jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif"};
   const std::size_t dot = name.rfind('.');
   if (dot == std::string::npos) return false;
   std::string ending = name.substr(dot + 1);

@@ -36,6 +36,8 @@ class File {
 
 std::vector<std::byte> read_whole(const std::string& path, std::size_t limit);   // DataError above the limit
 
+std::string first_of(const std::vector<std::string>& names);   // three of them, printable, for messages: "a, b, c, …"
+
 bool is_image_name(const std::string& name);                   // by its ending, upper or lower case
 
 }  // namespace gossamer::data

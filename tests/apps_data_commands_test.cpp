@@ -76,6 +76,24 @@ TEST_F(DataCommands, IndexIsWrittenBesideTheArchiveAndUsed) {
   EXPECT_EQ(none.code, 0);
   EXPECT_THAT(none.out, HasSubstr("folders of images and packed shards need no index"));
   EXPECT_EQ(Json::parse(run({"data", "index", "tars", "--json"}).out)["images"], 2);
+  for (const std::string part : {"train", "val"}) {        // shards of one part alone are indexed too
+    write(part + "/" + part + "-0.tar", data::tar_member("cat/1.jpg", "x") + data::tar_end());
+    const Result alone = run({"data", "index", part, "--json"});
+    EXPECT_EQ(alone.code, 0) << alone.err;
+    EXPECT_EQ(Json::parse(alone.out)["images"], 1);
+  }
+}
+
+TEST_F(DataCommands, SayWhatIsLeftOut) {
+  make_set("set");
+  write("set/cat/more.webp", "x");
+  const std::string said = "1 files in class folders are left out";
+  EXPECT_THAT(run({"data", "check", "set"}).out, HasSubstr(said));
+  EXPECT_THAT(Json::parse(run({"data", "check", "set", "--json"}).out)["notes"][0].get<std::string>(), HasSubstr("(cat/more.webp)"));
+  EXPECT_THAT(run({"data", "pack", "set", "packed"}).err, HasSubstr(said));
+  const Result trained = run(tiny({"data.train=set", "data.val=set", "model.classes=auto", "train.batch=1", "--dry-run"}));
+  EXPECT_THAT(trained.out + trained.err, HasSubstr(said)) << trained.out;
+  EXPECT_EQ(run(tiny({"data.label_base=2"})).code, 2);
 }
 
 TEST_F(DataCommands, ErrorsBeginWithTheirCode) {

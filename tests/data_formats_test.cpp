@@ -213,6 +213,10 @@ TEST(TfRecord, LabelsFromZeroStayWhenAZeroOccurs) {
   EXPECT_EQ(open({folder / "c.tfrecord"})->label(0), 2);               // this key counts from 0
 }
 
+std::string refusal(const std::string& path, Part part = Part::any) {
+  return error_of([&] { open({path}, part); });
+}
+
 TEST(WebDataset, ClassesThatOneShardLacksKeepTheirNumbers) {
   const TempFolder folder;
   folder.write("0.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "7") + tar_end()));
@@ -224,8 +228,94 @@ TEST(WebDataset, ClassesThatOneShardLacksKeepTheirNumbers) {
   }
 }
 
-std::string refusal(const std::string& path, Part part = Part::any) {
-  return error_of([&] { open({path}, part); });
+std::string labelled(int label) { return record(example(feature("image/class/label", label) + feature("image/encoded", "x"))); }
+
+TEST(TfRecord, TrainingAndValidationMustCountAlike) {
+  const TempFolder folder;
+  const std::string train = folder.write("train.tfrecord", to_bytes(labelled(0) + labelled(1) + labelled(2) + labelled(3))),
+                    val = folder.write("val.tfrecord", to_bytes(labelled(1) + labelled(2) + labelled(3)));
+  folder.write("classes.txt", to_bytes("ant\nbee\ncat\ndog\n"));
+  EXPECT_THAT(error_of([&] { check_same_classes(*open({train}), *open({val})); }),
+              AllOf(HasSubstr("E-DATA-03"), HasSubstr("occurs in train, but not in val"), HasSubstr("data.label_base=0")));
+  const auto told = open({val}, Part::val, LabelBase::zero);
+  check_same_classes(*open({train}, Part::train, LabelBase::zero), *told);
+  EXPECT_EQ(told->classes()[static_cast<std::size_t>(told->label(0))], "bee");
+  EXPECT_THAT(error_of([&] { open({train}, Part::train, LabelBase::one); }),
+              AllOf(HasSubstr("train.tfrecord: a label 0 occurs"), HasSubstr("data.label_base")));
+}
+
+TEST(TfRecord, AGuessIsSaid) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.tfrecord", to_bytes(labelled(1) + labelled(3)));
+  const auto said = ElementsAre(AllOf(HasSubstr(path), HasSubstr("count from 1"), HasSubstr("data.label_base=0")));
+  EXPECT_THAT(open({path})->notes(), said);
+  EXPECT_TRUE(open({path}, Part::any, LabelBase::one)->notes().empty());
+  folder.write("classes.txt", to_bytes("ant\nbee\ncat\ndog\n"));
+  EXPECT_THAT(open({path})->notes(), said);
+  folder.write("classes.txt", to_bytes("ant\nbee\ncat\n"));              // 3 of 3: no guess
+  EXPECT_TRUE(open({path})->notes().empty());
+}
+
+TEST(WebDataset, AKeyEndsAtTheFirstDotAndWhatFollowsIsTheKind) {
+  const TempFolder folder;
+  const auto shard = [&](const std::string& members) { return folder.write("a.tar", to_bytes(members + tar_end())); };
+  for (const std::string in : {"", "sub/"}) {
+    const auto depth = samples_of(*open({shard(tar_member(in + "a.depth.png", "depth") + tar_member(in + "a.JPG", "picture") +
+                                               tar_member(in + "a.cls", "3") + tar_member(in + "a.caption.txt", "9"))}));
+    ASSERT_EQ(depth.size(), 1u) << in;
+    EXPECT_EQ(depth[0], (Sample{"0003", "picture"})) << in;
+    std::string dotted;
+    for (const std::string n : {"1", "2", "3", "4"})
+      dotted += tar_member(in + "img." + n + ".jpg", "picture " + n) + tar_member(in + "img." + n + ".cls", n);
+    EXPECT_THAT(refusal(shard(dotted)), AllOf(HasSubstr("img.1.jpg"), HasSubstr("first dot"))) << in;
+  }
+}
+
+TEST(WebDataset, TwoOfAKindUnderOneKeyAreRefused) {
+  const TempFolder folder;
+  const auto shard = [&](const std::string& members) { return folder.write("a.tar", to_bytes(members + tar_end())); };
+  const std::string good = tar_member("a.jpg", "x") + tar_member("a.cls", "1");
+  EXPECT_THAT(refusal(shard(good + tar_member("a.png", "y"))),
+              AllOf(HasSubstr("E-DATA-04"), HasSubstr("a.tar: "), HasSubstr("a.jpg and a.png"), HasSubstr("Rename")));
+  EXPECT_THAT(refusal(shard(good + tar_member("a.cls", "2"))), HasSubstr("a.cls and a.cls"));
+}
+
+TEST(ClassTars, AWnidOutsideNamesTheClass) {
+  const TempFolder folder;
+  for (int c = 0; c < 3; ++c) {
+    const std::string& wnid = kClasses[static_cast<std::size_t>(c)];
+    folder.write("flat/" + wnid + ".tar", to_bytes(tar_member("0.JPEG", "a") + tar_member("1.JPEG", "b") + tar_member("notes.txt", "c") + tar_end()));
+    folder.write("deep/" + wnid + ".tar", to_bytes(tar_member("images/0.JPEG", "a") + tar_member("images/1.JPEG", "b") + tar_end()));
+  }
+  std::string outer;
+  for (int c = 0; c < 3; ++c)
+    outer += tar_member(kClasses[static_cast<std::size_t>(c)] + ".tar",
+                        tar_member("images/0.JPEG", "a") + tar_member("images/1.JPEG", "b") + tar_end());
+  folder.write("whole/train.tar", to_bytes(outer + tar_end()));
+  folder.write("val/LOC_val_solution.csv", to_bytes("ImageId,PredictionString\n0,n02100735 1 1 2 2\n"));      // speaks of other pictures
+  for (const char* kind : {"flat", "deep", "whole"}) {
+    const auto set = open({folder / kind});
+    EXPECT_THAT(set->classes(), ElementsAre(kClasses[0], kClasses[1], kClasses[2])) << kind;
+    ASSERT_EQ(set->size(), 6) << kind;
+    EXPECT_EQ(set->label(5), 2) << kind;
+  }
+}
+
+TEST(TfRecord, LabelsFromOneStayWhenNamedPartsJoin) {
+  const TempFolder folder;
+  const std::string records = folder.write("a.tfrecord", to_bytes(labelled(1) + labelled(2) + labelled(3)));
+  folder.write("classes.txt", to_bytes("ant\nbee\ncat\ndog\n"));
+  const std::string words = folder.write("w.tar", to_bytes(tar_member("dog/0.jpg", "x") + tar_end()));
+  const auto names = [](const Dataset& set) {
+    std::vector<std::string> all;
+    for (const Sample& sample : samples_of(set)) all.push_back(sample.class_name);
+    return all;
+  };
+  EXPECT_THAT(names(*open({records})), ElementsAre("ant", "bee", "cat"));
+  EXPECT_THAT(names(*open({records, words})), ElementsAre("ant", "bee", "cat", "dog"));
+  EXPECT_THAT(names(*open({words, records})), ElementsAre("dog", "ant", "bee", "cat"));
+  const std::string zero = folder.write("0.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "0") + tar_end()));
+  EXPECT_THAT(names(*open({records, zero})), ElementsAre("ant", "bee", "cat", "ant"));      // another container's zero says nothing
 }
 
 TEST(Layout, AnUnknownOneGetsOneSentence) {

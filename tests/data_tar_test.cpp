@@ -108,6 +108,32 @@ TEST(Tar, ReplacesControlCharactersInNames) {
   EXPECT_EQ(index_of(tar_member("p", pax("path", "cat/\a.jpg"), 'x') + tar_member("s", "x"))[0].name, "cat/?.jpg");
 }
 
+TEST(Tar, RefusesSparseFilesOfEveryKind) {
+  EXPECT_THAT(refusal(tar_member("cat/a.jpg", "x", 'S')), AllOf(HasSubstr("'cat/a.jpg' is stored sparse"), HasSubstr("--sparse")));
+  const std::string described = pax("GNU.sparse.major", "1") + pax("GNU.sparse.minor", "0") + pax("GNU.sparse.name", "cat/a.jpg") +
+                                pax("GNU.sparse.realsize", "1000");       // what GNU tar --format=posix --sparse writes
+  EXPECT_THAT(refusal(tar_member("p", described, 'x') + tar_member("cat/GNUSparseFile.20537/a.jpg", "1\n0\n1000\n")),
+              AllOf(HasSubstr("'cat/a.jpg' is stored sparse"), HasSubstr("--sparse")));
+}
+
+TEST(Tar, RefusesASecondArchiveBehindTheEnd) {
+  const std::string a = tar_member("cat/a.jpg", "x") + tar_end(), b = tar_member("cat/b.jpg", "y") + tar_end();
+  EXPECT_THAT(refusal(a + std::string(8192, '\0') + b),
+              AllOf(HasSubstr("x.tar: unreadable tar at byte 10240: another archive follows"), HasSubstr("tar --concatenate")));
+  EXPECT_EQ(index_of(a + std::string(8192, '\0')).size(), 1u);
+  EXPECT_EQ(index_of(a + std::string(700, 'q')).size(), 1u);            // what a tape held before is no archive
+  EXPECT_THAT(refusal(tar_member("n.tar", a + b) + tar_end()), HasSubstr("at byte 2560"));
+}
+
+TEST(Tar, TakesNoContentOfLinksAndFolders) {
+  for (const char type : {'1', '2', '3', '4', '5', '6'}) {
+    const std::string other = type == '1' ? tar_member("cat/notes", "", type, "", "00000001750") : tar_member("cat/", "", type, "", "00000001750");
+    const auto entries = index_of(tar_member("cat/a.jpg", "first") + other + tar_member("cat/b.jpg", "second") + tar_end());
+    ASSERT_EQ(entries.size(), 2u) << type;
+    EXPECT_EQ(entries[1].name, "cat/b.jpg");
+  }
+}
+
 TEST(Tar, NeedsNoEndMark) { EXPECT_EQ(index_of(tar_member("a/b.jpg", "x")).size(), 1u); }
 
 TEST(Tar, NamesTheArchiveAndThePlaceOfDamage) {

@@ -31,12 +31,13 @@ int data_check(const DataCheckCommand& command) {
     for (const auto& [what, names] : report.odd) odd.add(what, names);
     JsonObject out;
     out.add("images", report.images).add("of", set->size()).add("classes", set->classes().size()).add("bytes", report.bytes);
-    out.add("smallest_side", report.least_side).add("largest_side", report.most_side).add("damaged", report.damaged);
+    out.add("smallest_side", report.least_side).add("largest_side", report.most_side).add("damaged", report.damaged).add("notes", set->notes());
     out.raw("odd", odd.str()).add("seconds", seconds).add("whole", report.whole);
     fmt::print("{}\n", out.str());
   } else {
     fmt::print("{} of {} images in {} classes, {:.1f} MB, sides {} to {} pixels ({:.1f} s)\n", report.images, set->size(), set->classes().size(),
                static_cast<double>(report.bytes) / 1e6, report.least_side, report.most_side, seconds);
+    for (const std::string& line : set->notes()) fmt::print("{}\n", line);
     for (const auto& [what, names] : report.odd) show(what, names);
     show("damaged", report.damaged);
   }

@@ -1,11 +1,15 @@
 // `gossamer data index PATH...`: writes the index of tars and TFRecords beside them, so that the next start need not walk through them.
 #include <algorithm>
+#include <exception>
+#include <string_view>
 
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/formats/sources.h"
@@ -15,12 +19,18 @@ namespace gossamer::apps {
 int data_index(const DataIndexCommand& command) {
   std::vector<data::Found> files;
   std::size_t others = 0;                                  // folders of images and packed shards need none
-  for (const data::Part part : {data::Part::train, data::Part::val})
-    for (const data::Found& found : data::find_containers(command.paths, part)) {
+  std::exception_ptr refused;                              // a folder may have shards of one part alone
+  for (const data::Part part : {data::Part::train, data::Part::val}) try {
+    for (const data::Found& found : data::find_containers(command.paths, part).found) {
       const bool known = std::ranges::any_of(files, [&](const data::Found& f) { return f.path == found.path; });
       if (found.folder || found.path.ends_with(data::kPackEnding)) ++others;
       else if (!known) files.push_back(found);
     }
+  } catch (const DataError& error) {
+    if (!std::string_view(error.what()).starts_with(data::code::not_understood)) throw;
+    refused = std::current_exception();
+  }
+  if (refused && files.empty() && others == 0) std::rethrow_exception(refused);
   DataProgress progress("index", static_cast<i64>(files.size()), command.json);
   i64 images = 0, done = 0;
   std::size_t bytes = 0;

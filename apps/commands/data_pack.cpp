@@ -30,7 +30,8 @@ void refuse_to_pack_into(const std::string& source, const std::string& folder) {
 }  // namespace
 
 int data_pack(const DataPackCommand& command) {
-  const auto set = data::open({command.source});
+  const auto set = data::open({command.source}, data::Part::any, data::parse_label_base(command.label_base));
+  for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
   refuse_to_pack_into(command.source, command.folder);
   DataProgress progress("pack", set->size(), command.json);
   const data::PackReport report = data::pack(*set, command.folder, {.max_side = command.max_side, .quality = command.quality, .copy = command.copy,

@@ -17,7 +17,8 @@ int eval(const EvalCommand& command) {
   validate(config, 1);
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, compute_type(config.train.dtype));
-  const auto set = data::open(config.data.val, data::Part::val);
+  const auto set = data::open(config.data.val, data::Part::val, data::parse_label_base(config.data.label_base));
+  for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
   check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ", command.model, " knows ", model.classes.size(),
                    " classes (", model.classes.front(), " … ", model.classes.back(), "), the data has ", set->classes().size(), " (",
                    set->classes().front(), " … ", set->classes().back(), "); use the data it was trained for: data.val=DIR");

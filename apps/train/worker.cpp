@@ -94,9 +94,9 @@ std::string joined(const std::vector<std::string>& list) {
 }  // namespace
 
 DataSets open_data(const Config& c, int workers) {
-  const auto open = [](const std::vector<std::string>& paths, data::Part part) {
+  const auto open = [&](const std::vector<std::string>& paths, data::Part part) {
     try {
-      return data::open(paths, part);
+      return data::open(paths, part, data::parse_label_base(c.data.label_base));
     } catch (const DataError& e) {
       // The default data set is drawn by this program: say how.
       if (!paths[0].starts_with("data-cache/shapes10")) throw;
@@ -133,6 +133,8 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   const DataSets sets = open_data(config, place.size);
   train_set = sets.train;
   val_set = sets.val;
+  for (const auto& set : {train_set, val_set})
+    for (const std::string& line : set->notes()) progress.note("data     " + line);
   if (config.data.cache_gb > 0) {
     cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
     train_set = data::cached(train_set, cache);

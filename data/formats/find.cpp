@@ -4,6 +4,7 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <regex>
 #include <set>
 #include <string_view>
 
@@ -31,7 +32,7 @@ bool is_tfrecord_name(const std::string& name) {
          name.find_first_not_of("0123456789", of - 5) == of;
 }
 
-// Which part the name of a shard speaks of: a word of it is train, val, validation or test. any: none.
+// Which part the name of a shard speaks of: a word of it is train, val, validation or test.
 enum class Split { none, train, val, test };
 Split split_of(const std::string& name) {
   std::string word;
@@ -48,34 +49,48 @@ Split split_of(const std::string& name) {
   return Split::none;
 }
 
-// Of shards of several parts in one folder, those that are meant. Shards of one part only are taken whatever it is called.
-std::vector<std::string> of_part(const std::vector<std::string>& names, Part part, const fs::path& folder) {
+// Of the shards in one folder, those that are meant. What is named for evaluation is never trained on, and the other way round.
+std::vector<std::string> of_part(const std::vector<std::string>& names, Part part, const fs::path& folder, std::vector<std::string>& notes) {
   std::array<std::vector<std::string>, 4> by_split;
-  for (const std::string& name : names)
-    if (name != "ILSVRC2012_img_train_t3.tar") by_split[static_cast<std::size_t>(split_of(name))].push_back(name);      // t3: another task's images
+  std::vector<std::string> rest;
+  for (const std::string& name : names) {
+    const Split split = split_of(name);
+    by_split[static_cast<std::size_t>(split)].push_back(name);
+    if (split == Split::none || split == Split::train) rest.push_back(name);
+  }
   const auto &train = by_split[1], &val = by_split[2], &test = by_split[3];
-  if ((!train.empty()) + (!val.empty()) + (!test.empty()) < 2) return names;
-  const auto& chosen = part != Part::val ? train : !val.empty() ? val : test;
-  check<DataError>(!chosen.empty(), code::not_understood, folder.string(),
-                   ": holds shards of several parts, but none of them is called train-…; name the files meant");
+  const auto& evaluation = val.empty() ? test : val;
+  const bool evaluate = part == Part::val;
+  check<DataError>(!evaluate || !evaluation.empty() || train.empty(), code::not_understood, folder.string(),
+                   ": nothing to evaluate with: its shards are named for training (", first_of(train),
+                   "), none val or test. Name the files meant in data.val.");
+  check<DataError>(evaluate || !rest.empty() || (part == Part::any && (val.empty() || test.empty())), code::not_understood, folder.string(),
+                   ": nothing to train with: its shards are named for evaluation (", first_of(evaluation), "). Name the files meant in data.train.");
+  const auto& chosen = (evaluate || rest.empty()) && !evaluation.empty() ? evaluation : rest;
+  if (chosen.size() < names.size()) {
+    std::vector<std::string> others;
+    std::ranges::set_difference(names, chosen, std::back_inserter(others));
+    notes.push_back(folder.string() + ": " + std::to_string(others.size()) + " shards of another part are not taken here (" + first_of(others) + ")");
+  }
   return chosen;
 }
 
-// Of packed shards a folder must hold all that belong together: NAME-00003-of-00157.pack. Packing may have been interrupted.
-void check_complete(const std::vector<std::string>& packs, const fs::path& folder) {
+// NAME-00003-of-00157: all that belong together must be there. Copying or packing may have been interrupted.
+void check_complete(const std::vector<std::string>& shards, const fs::path& folder) {
+  static const std::regex number(R"((.*-)\d{1,9}(-of-(\d{1,9})(\..*)?))");
   std::map<std::string, std::pair<long, long>> sets;       // "NAME-…-of-00157": there, wanted
-  for (const std::string& name : packs) {
-    const std::size_t of = name.rfind("-of-"), end = name.size() - std::string_view(kPackEnding).size();
-    if (of == std::string::npos || of < 6 || end <= of + 4 || end > of + 10) continue;
-    const std::string count = name.substr(of + 4, end - of - 4);
-    if (count.find_first_not_of("0123456789") != std::string::npos) continue;
-    auto& set = sets[name.substr(0, of - 5) + name.substr(of)];
-    set = {set.first + 1, std::stol(count)};
+  for (const std::string& name : shards) {
+    std::smatch found;
+    if (!std::regex_match(name, found, number)) continue;
+    auto& set = sets[found[1].str() + "…" + found[2].str()];
+    set = {set.first + 1, std::stol(found[3])};
   }
-  for (const auto& [name, set] : sets)
-    check<DataError>(set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ", set.second,
-                     " packed shards …", printable(name),
-                     ". Start the same `gossamer data pack` again: it goes on where it was stopped.");
+  for (const auto& [name, set] : sets) {
+    const bool packed = name.ends_with(kPackEnding);
+    check<DataError>(set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ", set.second, packed ? " packed" : "",
+                     " shards ", printable(name), ". ", packed ? "Start the same `gossamer data pack` again: it goes on where it was stopped."
+                                                               : "Copy those that are missing, or name the files meant in place of the folder.");
+  }
 }
 
 struct Content {
@@ -91,6 +106,7 @@ Content look_into(const fs::path& folder) {
     if (name.starts_with('.')) continue;
     if (it->is_directory(ignored)) found.folders.insert(name);
     else if (name.ends_with(kPackEnding)) found.packs.push_back(name);
+    else if (name == "ILSVRC2012_img_train_t3.tar") continue;             // another task's images
     else if (name.ends_with(".tar")) found.tars.push_back(name);
     else if (is_tfrecord_name(name)) found.records.push_back(name);
     else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin") found.cifar.push_back(name);
@@ -101,10 +117,24 @@ Content look_into(const fs::path& folder) {
   return found;
 }
 
-void find_in_folder(const fs::path& folder, Part part, std::vector<Found>& all, int depth) {
+// Of these folders the first two with a picture in them.
+std::vector<std::string> with_pictures(const fs::path& parent, const std::set<std::string>& folders) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (auto name = folders.begin(); name != folders.end() && found.size() < 2; ++name)
+    for (fs::directory_iterator it(parent / *name, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+      const std::string file = it->path().filename().string();
+      if (file.starts_with('.') || !is_image_name(file)) continue;
+      found.push_back(*name + "/");
+      break;
+    }
+  return found;
+}
+
+void find_in_folder(const fs::path& folder, Part part, Containers& all, int depth) {
   const Content inside = look_into(folder);
   const auto add = [&](const std::vector<std::string>& names) {
-    for (const std::string& name : names) all.push_back({(folder / name).string(), false});
+    for (const std::string& name : names) all.found.push_back({(folder / name).string(), false});
   };
   if (!inside.cifar.empty() || (part == Part::val && !inside.cifar_test.empty())) {
     check<DataError>(part != Part::val || !inside.cifar_test.empty(), code::nothing, folder.string(),
@@ -129,13 +159,19 @@ void find_in_folder(const fs::path& folder, Part part, std::vector<Found>& all, 
     const std::string train = first({"train", "training"}), val = first({"val", "valid", "validation", "test"});
     if (!train.empty() && !val.empty()) return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
   }
+  std::vector<std::string> kinds;                          // of shards: one name each
+  for (const auto* names : {&inside.packs, &inside.records, &inside.tars})
+    if (!names->empty()) kinds.push_back(names->front());
+  if (kinds.empty()) return all.found.push_back({folder.string(), true});
+  for (const std::string& name : with_pictures(folder, inside.folders)) kinds.push_back(name);
+  check<DataError>(kinds.size() == 1, code::not_understood, folder.string(), ": holds data sets of more than one kind beside each other (",
+                   first_of(kinds), "). Move all but one into folders of their own, or name the files meant in place of the folder.");
   for (const auto* names : {&inside.packs, &inside.records, &inside.tars}) {
     if (names->empty()) continue;
-    const std::vector<std::string> chosen = of_part(*names, part, folder);
-    if (names == &inside.packs) check_complete(chosen, folder);
-    return add(chosen);
+    const std::vector<std::string> chosen = of_part(*names, part, folder, all.notes);
+    check_complete(chosen, folder);
+    add(chosen);
   }
-  all.push_back({folder.string(), true});
 }
 
 // "a-{000..146}.tar" and "{train,val}.tar", as a shell has them.
@@ -191,18 +227,18 @@ constexpr const char* kWanted =
 
 }  // namespace
 
-std::vector<Found> find_containers(const std::vector<std::string>& paths, Part part) {
+Containers find_containers(const std::vector<std::string>& paths, Part part) {
   check<DataError>(!paths.empty(), code::nothing, "no path given; wanted is ", kWanted);
   std::vector<std::string> expanded;
   for (const std::string& path : paths) expand(path, expanded);
-  std::vector<Found> all;
+  Containers all;
   for (std::string path : expanded) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) missing(path);
     if (fs::is_directory(status)) find_in_folder(path, part, all, 0);
-    else all.push_back({path, false});
+    else all.found.push_back({path, false});
   }
   return all;
 }

@@ -177,13 +177,8 @@ std::uint64_t GroundTruth::hash() const {
 }
 
 Index index_flat_folder(const std::string& folder, const std::vector<std::string>& images) {
-  const auto some = [&] {
-    std::string text;
-    for (std::size_t i = 0; i < images.size() && i < 3; ++i) text += (i ? ", " : "") + printable(images[i]);
-    return text + (images.size() > 3 ? ", …" : "");
-  };
   const std::optional<GroundTruth> truth = GroundTruth::find(folder);
-  check<DataError>(truth.has_value(), code::no_truth, folder, ": is flat: ", images.size(), " images (", some(),
+  check<DataError>(truth.has_value(), code::no_truth, folder, ": is flat: ", images.size(), " images (", first_of(images),
                    "), no class folders, and no ground truth found. For ImageNet's validation images put ",
                    "ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv next to the folder; no files need moving. ",
                    "Else each image goes into a folder with the name of its class: ", folder, "/CLASS/NAME.jpg.");

@@ -1,10 +1,12 @@
-// FOLDER/CLASS/NAME.jpg: the layout of ImageNet and of most teaching sets. Class folders are one level deep. A flat folder is ImageNet's val/.
+// FOLDER/CLASS/NAME.jpg: the layout of ImageNet and of most teaching sets. A flat folder is ImageNet's val/.
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/formats/sources.h"
@@ -36,10 +38,23 @@ Listing list(const fs::path& folder) {
   return found;
 }
 
-std::string some(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + printable(names[i]);
-  return text + (names.size() > 3 ? ", …" : "");
+bool leads_back(const fs::path& folder) {                    // a link to a folder that it lies in
+  std::error_code ignored;
+  if (!fs::is_symlink(folder, ignored)) return false;
+  for (fs::path above = folder.parent_path(); above.has_relative_path(); above = above.parent_path())
+    if (fs::equivalent(above, folder, ignored)) return true;
+  return false;
+}
+
+// The folder and all below it, sorted by their paths from `parent` on: the order of torchvision's ImageFolder.
+void walk(const fs::path& parent, const std::string& folder, std::map<std::string, Listing>& all) {
+  const Listing& here = all[folder] = list(parent / folder);
+  for (const std::string& name : here.folders)
+    if (const std::string below = folder + "/" + name; !leads_back(parent / below)) walk(parent, below, all);
+}
+
+void note(Index& index, const std::vector<std::string>& files, const char* why) {
+  if (!files.empty()) index.notes.push_back(index.path + ": " + std::to_string(files.size()) + " " + why + " (" + first_of(files) + ")");
 }
 
 }  // namespace
@@ -49,7 +64,7 @@ Index index_image_folder(const std::string& folder) {
   if (top.folders.empty()) {
     if (!top.images.empty()) return index_flat_folder(folder, top.images);
     fail<DataError>(code::nothing, folder, ": no images: the folder holds no class folders and ", top.others.size(), " other files",
-                    top.others.empty() ? "" : " (" + some(top.others) + ")", ". Wanted: ", folder, "/CLASS/NAME.jpg.");
+                    top.others.empty() ? "" : " (" + first_of(top.others) + ")", ". Wanted: ", folder, "/CLASS/NAME.jpg.");
   }
   std::vector<std::string> classes, empty;
   for (const std::string& name : top.folders) classes.push_back(printable(name));
@@ -60,19 +75,33 @@ Index index_image_folder(const std::string& folder) {
                    "); rename one.");
   IndexBuilder builder(folder, Wrapping::file);
   std::string full;                                         // a folder that holds folders or archives: perhaps that was meant
+  bool direct = false;                                      // no picture lies right in its class folder: perhaps a level too high
+  std::vector<std::string> others;
   for (const std::string& name : top.folders) {
-    const Listing inside = list(fs::path(folder) / name);
-    const bool archives = std::ranges::any_of(inside.others, [](const std::string& n) { return n.ends_with(".tar") || n.ends_with(kPackEnding); });
-    if (full.empty() && (archives || !inside.folders.empty())) full = name;
-    if (inside.images.empty()) empty.push_back(name);
-    for (const std::string& image : inside.images) builder.add(name + "/" + image, printable(name));
+    std::map<std::string, Listing> all;
+    walk(folder, name, all);
+    const i64 before = builder.size();
+    bool archives = false;
+    for (const auto& [place, inside] : all) {
+      for (const std::string& image : inside.images) builder.add(place + "/" + image, printable(name));
+      for (const std::string& other : inside.others) {
+        others.push_back(place + "/" + other);
+        archives = archives || other.ends_with(".tar") || other.ends_with(kPackEnding);
+      }
+    }
+    direct = direct || !all[name].images.empty() || (is_wnid(name) && builder.size() > before);
+    if (full.empty() && (archives || all.size() > 1)) full = name;
+    if (builder.size() == before) empty.push_back(name);
   }
-  check<DataError>(builder.size() > 0, code::nothing, folder, ": no images in its ", top.folders.size(), " folders (", some(top.folders), "). ",
+  check<DataError>(direct, code::nothing, folder, ": no images in its ", top.folders.size(), " folders (", first_of(top.folders), "). ",
                    full.empty() ? "Wanted: " + folder + "/CLASS/NAME.jpg (or .png)."
                                 : "Those hold folders or archives: give one of them as the path, e.g. " + folder + "/" + full + ".");
   check<DataError>(empty.empty(), code::nothing, folder, ": ", empty.size(), " of ", top.folders.size(),
-                   " class folders hold no image: ", some(empty), ". Fill or remove them.");
-  return builder.finish();
+                   " class folders hold no image: ", first_of(empty), ". Fill or remove them.");
+  Index index = builder.finish();
+  note(index, top.images, "pictures lie in no class folder and are left out");
+  note(index, others, "files in class folders are left out: their names do not end like those of pictures that can be read");
+  return index;
 }
 
 }  // namespace gossamer::data

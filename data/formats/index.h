@@ -42,6 +42,7 @@ struct Index {
   std::vector<std::uint64_t> offset;         // these two are empty for Wrapping::file
   std::vector<std::uint32_t> bytes;          // 4 GiB - 1: so many or more
   std::vector<std::string> left_out;         // packed shards: "name: what was wrong" of samples that are not there
+  std::vector<std::string> notes;            // what lies there and is not taken; never stored
   std::uint64_t stamp = 0, source = 0;       // packed shards: hashes of how they were made (options, names, labels) and of the bytes of what;
                                              // stamp of a flat tar: hash of the ground truth that named its classes
   i64 size() const { return names.size(); }
@@ -64,7 +65,8 @@ class IndexBuilder {
 };
 
 // One data set of all of them, in this order, their classes united. Classes that are numbers become "0000", "0001", … up to the largest, or the
-// names of a list beside the files (class_names.h). DataError: pixels and encoded images mixed, numbers and names mixed, no samples.
-std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts);
+// names of a list beside the files (class_names.h). `notes`: those of the search, before the parts' own. DataError: pixels and encoded images
+// mixed, numbers and names mixed, no samples.
+std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts, LabelBase = LabelBase::automatic, std::vector<std::string> notes = {});
 
 }  // namespace gossamer::data

@@ -17,7 +17,8 @@ namespace gossamer::data {
 namespace {
 
 constexpr std::uint32_t kVersion = 1;
-constexpr std::array<char, 8> kMagic{'G', 'S', 'I', 'N', 'D', 'E', 'X', '1'};
+// 2: those of before hold other samples of WebDataset, and other classes of tars named by a WordNet id.
+constexpr std::array<char, 8> kMagic{'G', 'S', 'I', 'N', 'D', 'E', 'X', '2'};
 constexpr std::uint32_t kMaxString = 1 << 16;
 
 class Writer {

@@ -29,20 +29,36 @@ std::string padded(int number) {               // four digits at least: sets of 
   return text.insert(0, text.size() < 4 ? 4 - text.size() : 0, '0');
 }
 
-// Numbers become names, for all parts together.
-void name_numbers(std::vector<Index>& parts) {
+LabelBase base_of(const std::vector<Index>& parts, LabelBase told) {
+  bool any = false, zero = false;
+  for (const Index& part : parts) {
+    if (part.naming != Naming::tensorflow) continue;
+    any = true;
+    const bool here = std::ranges::binary_search(part.classes, "0");
+    check<DataError>(!here || told != LabelBase::one, code::other_classes, part.path,
+                     ": a label 0 occurs, so labels do not count from 1. Use data.label_base=0 or auto.");
+    zero = zero || here;
+  }
+  if (!any || told != LabelBase::automatic) return any ? told : LabelBase::automatic;
+  return zero ? LabelBase::zero : LabelBase::one;
+}
+
+// Numbers become names, for all parts together. Says what it had to guess.
+void name_numbers(std::vector<Index>& parts, LabelBase base, bool told, std::vector<std::string>& notes) {
   const auto words = std::ranges::find(parts, Naming::words, &Index::naming);
   const auto numbers = std::ranges::find_if(parts, [](const Index& p) { return p.naming != Naming::words; });
   if (numbers == parts.end()) return;
-  bool zero = false;
+  const auto class_of = [&](const Index& part, const std::string& name) {
+    return number_of(name) - (part.naming == Naming::tensorflow && base == LabelBase::one ? 1 : 0);
+  };
   int most = 0;
   for (const Index& part : parts)
-    for (const std::string& name : part.classes) {
-      zero = zero || number_of(name) == 0;
-      most = std::max(most, number_of(name));
-    }
-  const int first = numbers->naming == Naming::tensorflow && !zero ? 1 : 0;
-  const std::vector<std::string> names = class_names_beside(numbers->path, most - first + 1);
+    if (part.naming != Naming::words)
+      for (const std::string& name : part.classes) most = std::max(most, class_of(part, name));
+  const std::vector<std::string> names = class_names_beside(numbers->path, most + 1);
+  if (base == LabelBase::one && !told && most + 1 != static_cast<int>(names.size()))
+    notes.push_back(numbers->path + ": labels are taken to count from 1, because no 0 occurs; if they count from 0, say so: data.label_base=0 " +
+                    "(data pack: --label-base 0)");
   check<DataError>(words == parts.end() || !names.empty(), code::other_classes, numbers->path,
                    ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
                    " are names. Put the list of names in the order of the numbers beside it (LOC_synset_mapping.txt, "
@@ -51,12 +67,12 @@ void name_numbers(std::vector<Index>& parts) {
     if (part.naming == Naming::words) continue;
     std::vector<std::string> given;
     for (const std::string& name : part.classes) {
-      const int number = number_of(name) - first;
+      const int number = class_of(part, name);
       given.push_back(names.empty() ? padded(number) : names[static_cast<std::size_t>(number)]);
     }
     std::vector<std::string> all = names;
     if (names.empty())
-      for (int i = 0; i <= most - first; ++i) all.push_back(padded(i));
+      for (int i = 0; i <= most; ++i) all.push_back(padded(i));
     std::ranges::sort(all);
     for (std::int32_t& label : part.label)
       label = static_cast<std::int32_t>(std::ranges::lower_bound(all, given[static_cast<std::size_t>(label)]) - all.begin());
@@ -67,8 +83,10 @@ void name_numbers(std::vector<Index>& parts) {
 
 class IndexedSet final : public Dataset {
  public:
-  explicit IndexedSet(std::vector<Index> parts) : parts_(std::move(parts)) {
-    name_numbers(parts_);
+  IndexedSet(std::vector<Index> parts, LabelBase base, std::vector<std::string> notes)
+      : parts_(std::move(parts)), notes_(std::move(notes)), base_(base_of(parts_, base)) {
+    for (Index& part : parts_) std::ranges::move(part.notes, std::back_inserter(notes_));
+    name_numbers(parts_, base_, base != LabelBase::automatic, notes_);
     std::set<std::string> names;
     for (const Index& part : parts_) names.insert(part.classes.begin(), part.classes.end());
     classes_.assign(names.begin(), names.end());
@@ -105,6 +123,8 @@ class IndexedSet final : public Dataset {
     for (const Index& part : parts_) all.insert(all.end(), part.left_out.begin(), part.left_out.end());
     return all;
   }
+  LabelBase label_base() const override { return base_; }
+  std::vector<std::string> notes() const override { return notes_; }
 
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
     const std::size_t p = part(i);
@@ -165,12 +185,15 @@ class IndexedSet final : public Dataset {
   std::vector<Index> parts_;
   std::vector<std::unique_ptr<File>> files_;     // of each part; empty: opened for each read
   std::vector<i64> begin_;                       // first sample of each part
-  std::vector<std::string> classes_;
+  std::vector<std::string> classes_, notes_;
+  LabelBase base_;
   i64 size_ = 0;
 };
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts) { return std::make_shared<IndexedSet>(std::move(parts)); }
+std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts, LabelBase base, std::vector<std::string> notes) {
+  return std::make_shared<IndexedSet>(std::move(parts), base, std::move(notes));
+}
 
 }  // namespace gossamer::data

@@ -14,7 +14,11 @@ Index index_cifar(const std::string& path, bool hundred);                  // CI
 
 // What open() opens: the containers behind these paths, in order; a folder of images counts as one.
 struct Found { std::string path; bool folder = false; };
-std::vector<Found> find_containers(const std::vector<std::string>& paths, Part part);
+struct Containers {
+  std::vector<Found> found;
+  std::vector<std::string> notes;                                          // what lies there and is not taken
+};
+Containers find_containers(const std::vector<std::string>& paths, Part part);
 Index index_container(const Found&);                                       // by its stored index if there is one that fits, else by reading it
 Index read_container(const Found&);                                        // by reading it
 

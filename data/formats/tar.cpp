@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kRecord = 512;
 constexpr std::uint64_t kMaxName = 1 << 16;                // longest path, and longest extension record, that is believed
+constexpr std::uint64_t kMaxPadding = 16 << 20;            // looked at behind the end mark; GNU tar fills up to 10 KiB, for tapes to a megabyte
 constexpr std::size_t kMaxStem = 255;                      // of an archive inside: its name is put before each of its files
 
 std::string_view field(const std::byte* header, std::size_t at, std::size_t length) {
@@ -57,8 +59,15 @@ bool all_zero(const std::byte* header) {
 
 std::string_view text_of(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only paths and the size matter here.
-bool read_pax(std::string_view text, std::string& path, std::string& link, std::uint64_t& size, bool& has_size) {
+// What extensions say of the file that follows.
+struct Described {
+  std::string name, link;
+  std::optional<std::uint64_t> size;
+  bool sparse = false;
+};
+
+// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only paths, the size and holes matter here.
+bool read_pax(std::string_view text, Described& next) {
   while (!text.empty() && text.front() != '\0') {
     std::size_t length = 0, at = 0;
     while (at < text.size() && at < 8 && text[at] >= '0' && text[at] <= '9') length = length * 10 + static_cast<std::size_t>(text[at++] - '0');
@@ -67,16 +76,17 @@ bool read_pax(std::string_view text, std::string& path, std::string& link, std::
     const std::size_t equals = line.find('=');
     if (equals == std::string_view::npos) return false;
     const std::string_view key = line.substr(0, equals), value = line.substr(equals + 1);
-    if (key == "path") path = value;
-    if (key == "linkpath") link = value;
+    if (key == "path" || key == "GNU.sparse.name") next.name = value;
+    if (key == "linkpath") next.link = value;
+    if (key.starts_with("GNU.sparse.")) next.sparse = true;
     if (key == "size") {
-      size = 0;
+      std::uint64_t size = 0;
       if (value.empty() || value.size() > 18) return false;
       for (const char c : value) {
         if (c < '0' || c > '9') return false;
         size = size * 10 + static_cast<std::uint64_t>(c - '0');
       }
-      has_size = true;
+      next.size = size;
     }
     text.remove_prefix(length);
   }
@@ -93,26 +103,27 @@ class Indexer {
     while (length - at >= kRecord) {
       std::byte header[kRecord];                           // a copy: extensions and archives inside read on
       std::ranges::copy(reader_.at(base + at, kRecord), header);
-      if (all_zero(header)) return;                        // the end mark; what follows is padding
+      if (all_zero(header)) return refuse_another(base, at, length);      // the end mark
       if (!sum_is_right(header)) damaged(base + at, at == 0 ? "this is not a tar archive" : "damaged header");
       std::uint64_t size = 0;
       if (!number(header, 124, 12, size)) damaged(base + at, "the size of a file is unreadable");
       const char type = static_cast<char>(std::to_integer<unsigned char>(header[156]));
       const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
-      if (has_size_ && !extension) size = size_;
+      if (next_.size && !extension) size = *next_.size;
+      if (type >= '1' && type <= '6') size = 0;            // links, devices, folders: some writers give a size, none gives content
       const std::uint64_t left = length - at - kRecord;
       const std::string name = name_of(header);
       if (size > left)
         damaged(base + at, "it is cut off: '" + name + "' needs " + std::to_string(size) + " bytes, " + std::to_string(left) + " are left");
+      if (type == 'S' || (next_.sparse && !extension)) damaged(base + at, "'" + name + "' is stored sparse; pack it again without --sparse");
       if (extension) extend(type, base + at, size);
       else if (type == '0' || type == '\0' || type == '7') {
         add(name, base + at + kRecord, size, folder, depth);
-        forget();
+        next_ = {};
       } else if (type == '1') {
         add_link(name, link_of(header), base + at, folder);
-        forget();
-      } else if (type == 'S') damaged(base + at, "'" + name + "' is stored sparse; pack it again without --sparse");
-      else forget();                                       // folders, symbolic links, devices
+        next_ = {};
+      } else next_ = {};                                   // folders, symbolic links, devices
       const std::uint64_t padded = (size + kRecord - 1) / kRecord * kRecord;
       at += kRecord + std::min(padded, left);              // the last padding may be missing
     }
@@ -120,28 +131,40 @@ class Indexer {
   }
 
  private:
+  // `cat a.tar b.tar` makes a file of which every reader of tar sees the first half only.
+  void refuse_another(std::uint64_t base, std::uint64_t at, std::uint64_t length) {
+    const std::uint64_t end = std::min(length, at + kMaxPadding);
+    for (; at + kRecord <= end; at += kRecord) {
+      const auto block = reader_.at(base + at, kRecord);
+      if (all_zero(block.data())) continue;
+      check<DataError>(!sum_is_right(block.data()), path_, ": unreadable tar at byte ", base + at, ": another archive follows behind the end of the ",
+                       "first. Keep them apart and give both, or join them by tar --concatenate --file=FIRST.tar SECOND.tar.");
+      return;
+    }
+  }
+
   [[noreturn]] void damaged(std::uint64_t at, const std::string& what) const {
     fail<DataError>(path_, ": unreadable tar at byte ", at, ": ", what, ". Copy or pack it again.");
   }
 
   std::string name_of(const std::byte* header) const {
-    if (!long_name_.empty()) return printable(long_name_);
+    if (!next_.name.empty()) return printable(next_.name);
     const std::string_view name = field(header, 0, 100);
     const bool ustar = std::memcmp(header + 257, "ustar\0", 6) == 0;   // GNU writes "ustar  " and uses the prefix otherwise
     const std::string_view prefix = ustar ? field(header, 345, 155) : std::string_view();
     return printable(prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name));
   }
   std::string link_of(const std::byte* header) const {
-    return printable(long_link_.empty() ? std::string(field(header, 157, 100)) : long_link_);
+    return printable(next_.link.empty() ? std::string(field(header, 157, 100)) : next_.link);
   }
 
   void extend(char type, std::uint64_t at, std::uint64_t size) {
     if (type == 'g') return;                               // defaults for all files
     if (size > kMaxName) damaged(at, "a name of " + std::to_string(size) + " bytes");
     const auto content = reader_.at(at + kRecord, static_cast<std::size_t>(size));
-    if (type == 'L') long_name_ = field(content.data(), 0, content.size());
-    else if (type == 'K') long_link_ = field(content.data(), 0, content.size());
-    else if (!read_pax(text_of(content), long_name_, long_link_, size_, has_size_)) damaged(at, "damaged pax record");
+    if (type == 'L') next_.name = field(content.data(), 0, content.size());
+    else if (type == 'K') next_.link = field(content.data(), 0, content.size());
+    else if (!read_pax(text_of(content), next_)) damaged(at, "damaged pax record");
   }
 
   static std::string plain(std::string name) {
@@ -172,7 +195,7 @@ class Indexer {
       const std::size_t from = slash == std::string::npos ? 0 : slash + 1;
       const std::string stem = name.substr(from, name.size() - from - 4);
       if (stem.size() > kMaxStem) damaged(offset, "an archive inside has a name of " + std::to_string(stem.size()) + " bytes");
-      forget();
+      next_ = {};
       run(offset, bytes, stem + "/", 1);
       return;
     }
@@ -185,20 +208,12 @@ class Indexer {
     members_.bytes.push_back(bytes);
   }
 
-  void forget() {
-    long_name_.clear();
-    long_link_.clear();
-    has_size_ = false;
-  }
-
   Reader& reader_;
   const std::string& path_;
   Members& members_;
-  std::string long_name_, long_link_;                      // from an extension, for the next file
+  Described next_;
   std::unordered_map<std::string, std::size_t> by_name_;   // of the first listed_ members; filled when a hard link needs it
   std::size_t listed_ = 0;
-  std::uint64_t size_ = 0;
-  bool has_size_ = false;
 };
 
 }  // namespace

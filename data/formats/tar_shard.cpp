@@ -1,9 +1,11 @@
 // One tar archive as a data set: which of the layouts it has is seen from its members.
-#include <algorithm>
+#include <filesystem>
+#include <string_view>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/formats/sources.h"
 #include "gossamer/data/formats/tar.h"
@@ -12,11 +14,18 @@
 namespace gossamer::data {
 namespace {
 
-std::string class_of(const std::string& name) {               // the folder next to the file: train/n01440764/x.JPEG -> n01440764
-  const std::size_t end = name.rfind('/');
-  if (end == std::string::npos || end == 0) return {};
-  const std::size_t before = name.rfind('/', end - 1);
-  return name.substr(before == std::string::npos ? 0 : before + 1, end - (before == std::string::npos ? 0 : before + 1));
+// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one next to the file: train/cat/x.jpg -> cat.
+std::string class_of(const std::string& name) {
+  std::string_view folders(name), next;
+  folders = folders.substr(0, folders.rfind('/') == std::string_view::npos ? 0 : folders.rfind('/'));
+  while (!folders.empty()) {
+    const std::size_t slash = folders.rfind('/');
+    const std::string_view folder = folders.substr(slash == std::string_view::npos ? 0 : slash + 1);
+    if (next.empty()) next = folder;
+    if (is_wnid(folder)) return std::string(folder);
+    folders = folders.substr(0, slash == std::string_view::npos ? 0 : slash);
+  }
+  return std::string(next);
 }
 
 }  // namespace
@@ -25,23 +34,27 @@ Index index_tar_file(const std::string& path) {
   const File file(path);
   FileReader reader(file);
   const Members members = list_tar(reader, path);
-  i64 images = 0, flat = 0, numbered = 0, described = 0;
+  const std::string stem = std::filesystem::path(path).stem().string();
+  const std::string around = is_wnid(stem) ? stem + "/" : "";              // ImageNet's train archive, unpacked one level
+  i64 images = 0, flat = 0, pictured = 0, numbered = 0, described = 0;
   members.names.each([&](i64, const std::string& name) {
     const bool image = is_image_name(name);
     images += image;
-    flat += image && class_of(name).empty();
+    flat += image && class_of(around + name).empty();
+    pictured += is_picture_kind(webdataset_kind(name));
     numbered += name.ends_with(".cls");
     described += name.ends_with(".json") || name.ends_with(".txt");
   });
   check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ", members.size(), " files, none of them a picture by its name. ",
                    "Wanted: members CLASS/NAME.jpg, or KEY.jpg with KEY.cls (WebDataset).");
-  if (numbered >= images || (flat > 0 && numbered + described > 0)) return index_webdataset(reader, members, path);
+  if (numbered >= images || (pictured > 0 && numbered >= pictured) || (flat > 0 && numbered + described > 0))
+    return index_webdataset(reader, members, path);
   if (flat == images) return index_flat_tar(members, path);
   check<DataError>(flat == 0, code::not_understood, path, ": ", flat, " of ", images, " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain);
   members.names.each([&](i64 i, const std::string& name) {
     const auto k = static_cast<std::size_t>(i);
-    if (is_image_name(name)) builder.add(name, class_of(name), members.offset[k], members.bytes[k]);
+    if (is_image_name(name)) builder.add(name, class_of(around + name), members.offset[k], members.bytes[k]);
   });
   return builder.finish();
 }

@@ -2,6 +2,7 @@
 #include "gossamer/data/formats/webdataset.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include <nlohmann/json.hpp>
 
@@ -28,9 +29,14 @@ std::string plain_number(const std::string& text) {
   return digit == std::string::npos ? "0" : text.substr(digit);
 }
 
+struct Piece {
+  i64 member = -1;
+  std::string name;
+};
+
 struct Sample {
-  std::string key;
-  i64 image = -1, cls = -1, json = -1, txt = -1;             // members
+  std::string key, other;                                  // other: a picture's name whose kind is not a picture's, as img.1.jpg
+  Piece image, cls, json, txt;
 };
 
 class Grouper {
@@ -39,19 +45,18 @@ class Grouper {
 
   Index run() {
     members_.names.each([&](i64 i, const std::string& name) {
-      const std::size_t base = name.rfind('/') + 1;         // npos + 1 = 0
-      const std::size_t dot = name.find('.', base);
-      if (dot == std::string::npos) return;
-      if (std::string_view(name).substr(0, dot) != sample_.key) {
+      const std::string kind = webdataset_kind(name);
+      if (kind.empty()) return;
+      if (const std::string_view key(name.data(), name.size() - kind.size() - 1); key != sample_.key) {
         flush();
-        sample_ = {name.substr(0, dot), -1, -1, -1, -1};
+        sample_ = {};
+        sample_.key = key;
       }
-      if (is_image_name(name) && sample_.image < 0) {
-        sample_.image = i;
-        image_name_ = name;
-      } else if (name.ends_with(".cls")) sample_.cls = i;
-      else if (name.ends_with(".json")) sample_.json = i;
-      else if (name.ends_with(".txt")) sample_.txt = i;
+      if (is_picture_kind(kind)) put(sample_.image, i, name);
+      else if (kind == "cls") put(sample_.cls, i, name);
+      else if (kind == "json") put(sample_.json, i, name);
+      else if (kind == "txt") put(sample_.txt, i, name);
+      else if (is_image_name(name) && sample_.other.empty()) sample_.other = name;
     });
     flush();
     check<DataError>(unlabelled_ == 0, code::no_truth, path_, ": ", unlabelled_, " of ", images_,
@@ -63,6 +68,12 @@ class Grouper {
   }
 
  private:
+  void put(Piece& piece, i64 member, const std::string& name) const {
+    check<DataError>(piece.member < 0, code::not_understood, path_, ": ", piece.name, " and ", name,
+                     " are the same part of one sample, whose key ends at the first dot. Rename one, or take the dots out of the keys.");
+    piece = {member, name};
+  }
+
   std::string text(i64 member, std::uint64_t limit) {
     const auto i = static_cast<std::size_t>(member);
     if (members_.bytes[i] > limit) return {};
@@ -72,26 +83,29 @@ class Grouper {
 
   std::string label() {
     std::string found;
-    if (sample_.cls >= 0) found = text(sample_.cls, kMaxLabel);
-    if (found.empty() && sample_.json >= 0) found = trimmed(label_of_json(text(sample_.json, kMaxJson)).value_or(""));
-    if (found.empty() && sample_.txt >= 0) found = text(sample_.txt, kMaxLabel);
+    if (sample_.cls.member >= 0) found = text(sample_.cls.member, kMaxLabel);
+    if (found.empty() && sample_.json.member >= 0) found = trimmed(label_of_json(text(sample_.json.member, kMaxJson)).value_or(""));
+    if (found.empty() && sample_.txt.member >= 0) found = text(sample_.txt.member, kMaxLabel);
     if (found.size() > kMaxLabel || found.find('\n') != std::string::npos) return {};
     return is_number(found) ? plain_number(found) : printable(found);
   }
 
   void flush() {
-    if (sample_.image < 0) return;
+    const auto& [member, name] = sample_.image;
+    check<DataError>(member >= 0 || sample_.other.empty(), code::not_understood, path_, ": ", sample_.other,
+                     " is no picture of a sample: a key ends at the first dot, so wanted is ", sample_.key, ".jpg. Take the dots out of the keys.");
+    if (member < 0) return;
     ++images_;
     const std::string found = label();
     if (found.empty()) {
-      if (unlabelled_++ == 0) first_unlabelled_ = image_name_;
+      if (unlabelled_++ == 0) first_unlabelled_ = name;
       return;
     }
     if (is_number(found))
-      check<DataError>(std::stol(found) < kMaxClasses, path_, ": ", image_name_, " has label ", found, "; the largest possible is ", kMaxClasses - 1);
+      check<DataError>(std::stol(found) < kMaxClasses, path_, ": ", name, " has label ", found, "; the largest possible is ", kMaxClasses - 1);
     else numbers_ = false;
-    const auto i = static_cast<std::size_t>(sample_.image);
-    builder_.add(image_name_, found, members_.offset[i], members_.bytes[i]);
+    const auto i = static_cast<std::size_t>(member);
+    builder_.add(name, found, members_.offset[i], members_.bytes[i]);
   }
 
   Reader& archive_;
@@ -99,12 +113,21 @@ class Grouper {
   const std::string& path_;
   IndexBuilder builder_{path_, Wrapping::plain};
   Sample sample_;
-  std::string image_name_, first_unlabelled_;
+  std::string first_unlabelled_;
   i64 images_ = 0, unlabelled_ = 0;
   bool numbers_ = true;
 };
 
 }  // namespace
+
+std::string webdataset_kind(const std::string& name) {
+  const std::size_t dot = name.find('.', name.rfind('/') + 1);           // npos + 1 = 0
+  std::string kind = dot == std::string::npos ? "" : name.substr(dot + 1);
+  std::ranges::transform(kind, kind.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return kind;
+}
+
+bool is_picture_kind(const std::string& kind) { return kind.find('.') == std::string::npos && is_image_name("." + kind); }
 
 std::optional<std::string> label_of_json(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
