@@ -142,33 +142,33 @@ TEST_F(DataCommands, ADecoderThatIsNotThereIsAnErrorNotTheCpu) {
 }
 
 TEST_F(DataCommands, PackGoesOnAfterAKill) {
-  make_set("set", 400, 200);
+  make_set("set", 2000, 200);
   const auto pack = [](const std::string& to) -> std::vector<std::string> {
     return {"data", "pack", "set", to, "--shard-images", "50", "--threads", "1", "--json"};
   };
   ASSERT_EQ(run(pack("whole/p")).code, 0);
   // Killed when the third shard is there: in the middle of a later one.
   start(pack("killed/p"));
-  for (int i = 0; i < 6000 && !fs::exists(folder / "killed/p/p-00002-of-00008.pack"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 60000 && !fs::exists(folder / "killed/p/p-00002-of-00040.pack"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   kill(running, SIGKILL);
   EXPECT_EQ(wait().code, 1000 + SIGKILL);
   const auto done = static_cast<i64>(std::ranges::count_if(packs("killed/p"), [](const std::string& n) { return n.ends_with(".pack"); }));
   ASSERT_GE(done, 3);
-  ASSERT_LT(done, 8) << "the machine packed everything before it could be killed";
-  expect_error({"data", "check", "killed/p"}, 3, "E-DATA-05", {"of 8 packed shards", "it goes on where it was stopped"});
+  ASSERT_LT(done, 40) << "the machine packed everything before it could be killed";
+  expect_error({"data", "check", "killed/p"}, 3, "E-DATA-05", {"of 40 packed shards", "it goes on where it was stopped"});
   const Result r = run(pack("killed/p"));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(Json::parse(r.out)["kept_shards"], done);
-  EXPECT_EQ(Json::parse(r.out)["images"], 400);
+  EXPECT_EQ(Json::parse(r.out)["images"], 2000);
   ASSERT_EQ(packs("killed/p"), packs("whole/p"));          // and no temporary file
   for (const std::string& name : packs("whole/p")) EXPECT_TRUE(read_text(folder / "killed/p" / name) == read_text(folder / "whole/p" / name)) << name;
   EXPECT_EQ(run({"data", "check", "killed/p"}).code, 0);
 }
 
 TEST_F(DataCommands, PackStopsOnASignalAndSaysHowToGoOn) {
-  make_set("set", 400, 200);
+  make_set("set", 2000, 200);
   start({"data", "pack", "set", "p", "--shard-images", "50", "--threads", "1"});
-  for (int i = 0; i < 6000 && !fs::exists(folder / "p/p-00000-of-00008.pack"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (int i = 0; i < 60000 && !fs::exists(folder / "p/p-00000-of-00040.pack"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   kill(running, SIGTERM);
   const Result r = wait();
   EXPECT_EQ(r.code, 143);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <map>
+#include <set>
 
 namespace gossamer::apps {
 namespace {
@@ -17,10 +18,23 @@ class Fault : public ProgramTest {
     const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   }
+  // Whether all these came, (who saw it, who came), and each of the three workers then did some steps.
+  bool all_train_after_joining(const std::set<std::pair<int, int>>& wanted) const {
+    for (int i = 0; i < static_cast<int>(kLimit * 10); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
+      std::set<std::pair<int, int>> seen;
+      double last = 0;
+      for (const Json& e : events("joined")) seen.emplace(e["rank"].get<int>(), e["peer"].get<int>()), last = std::max(last, e["time"].get<double>());
+      std::map<int, int> steps;
+      for (const Json& e : events("step"))
+        if (e["time"].get<double>() > last) ++steps[e["rank"]];
+      if (std::ranges::includes(seen, wanted) && steps[0] > 2 && steps[1] > 2 && steps[2] > 2) return true;
+    }
+    return false;
+  }
 };
 
 TEST_F(Fault, TheOthersGoOnWhenOneOfFourIsKilled) {
-  auto arguments = tiny({"train.epochs=30", "train.batch=4"});
+  auto arguments = tiny({"train.epochs=30", "train.batch=4", slowed(4, 3)});
   arguments.insert(arguments.end(), {"--workers", "4"});
   start(arguments);
   const auto pids = workers_at_work(4);
@@ -43,7 +57,7 @@ TEST_F(Fault, TheOthersGoOnWhenOneOfFourIsKilled) {
 }
 
 TEST_F(Fault, WhenRankZeroDiesAnotherWritesTheResults) {
-  auto arguments = tiny({"train.epochs=20", "train.batch=4"});
+  auto arguments = tiny({"train.epochs=20", "train.batch=4", slowed(3, 3)});
   arguments.insert(arguments.end(), {"--workers", "3"});
   start(arguments);
   const auto pids = workers_at_work(3);
@@ -73,7 +87,7 @@ TEST_F(Fault, KillingTheLauncherLeavesNoProcessBehind) {
 }
 
 TEST_F(Fault, ResultsThatCannotBeWrittenAreAnErrorAlthoughTheOtherWorkerFinished) {
-  auto arguments = tiny({"train.epochs=3"});
+  auto arguments = tiny({"train.epochs=40"});
   arguments.insert(arguments.end(), {"--workers", "2"});
   start(arguments);
   ASSERT_EQ(workers_at_work(2).size(), 2u) << read_text(folder / "err");
@@ -145,7 +159,8 @@ std::vector<std::string> with_faults(std::vector<std::string> arguments, const s
 }
 
 TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
-  const Result r = run(with_faults(tiny({"train.epochs=150", "train.batch=4"}), "kill:rank=1@step=10,restart:rank=1@t=0"));
+  const std::string slow = "slow:rank=0:x3,slow:rank=1:x3,slow:rank=2:x3";            // not over before it is back
+  const Result r = run(with_faults(tiny({"train.epochs=60", "train.batch=4"}), "kill:rank=1@step=10,restart:rank=1@t=0," + slow));
   EXPECT_EQ(r.code, 0) << r.out << r.err;
   EXPECT_THAT(
       r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"), HasSubstr("worker 1 is started again"), HasSubstr("worker 1 takes part again")));
@@ -165,22 +180,20 @@ TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
 }
 
 TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
-  const Result r = run(with_faults(tiny({"train.epochs=150", "train.batch=4", "dist.dead_after_s=1"}), "stop:rank=1:2.5s@step=10"));
-  EXPECT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_EQ(summary()["workers_at_end"], 3);
-  std::map<int, int> dead, joined;
+  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}), "stop:rank=1:7s@step=10"));
+  ASSERT_TRUE(all_train_after_joining({{0, 1}, {2, 1}})) << read_text(folder / "err");
+  kill(running, SIGINT);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 130) << r.out << r.err;
+  std::map<int, int> dead;
   for (const Json& e : events("fault")) dead[e["rank"]] += e["peer"] == 1 && e["what"] == "dead";
-  for (const Json& e : events("joined")) joined[e["rank"]] += e["peer"] == 1;
-  for (const int rank : {0, 2}) {
-    EXPECT_EQ(dead[rank], 1);
-    EXPECT_EQ(joined[rank], 1);
-  }
+  for (const int rank : {0, 2}) EXPECT_GE(dead[rank], 1);
   EXPECT_EQ(events("start").size(), 3u);                     // nobody was started again
 }
 
 TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
   for (const std::string method : {"a2cid2", "dpsgd"}) {
-    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4", "train.batch=4", "dist.dead_after_s=1"});
+    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4", "train.batch=4", "dist.dead_after_s=2"});
     const Result r = run(with_faults(std::move(arguments), "stop:rank=1:8s@step=4"));
     EXPECT_EQ(r.code, 0) << r.out << r.err;
     EXPECT_EQ(summary(method)["workers_at_end"], 2) << r.out;
@@ -190,14 +203,12 @@ TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
 }
 
 TEST_F(Fault, LinksThatAreCutForAWhileCostNoWorker) {
-  const Result r = run(with_faults(tiny({"train.epochs=200", "train.batch=4", "dist.dead_after_s=1"}), "partition:0|1,2:2s@t=0.5"));
-  EXPECT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_EQ(summary()["workers_at_end"], 3);
-  std::map<int, int> joined;
-  for (const Json& e : events("joined")) ++joined[e["rank"]];
-  EXPECT_EQ(joined[0], 2);
-  EXPECT_EQ(joined[1], 1);
-  EXPECT_EQ(joined[2], 1);
+  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}), "partition:0|1,2:6s@t=0.5"));
+  ASSERT_TRUE(all_train_after_joining({{0, 1}, {0, 2}, {1, 0}, {2, 0}})) << read_text(folder / "err");
+  kill(running, SIGINT);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 130) << r.out << r.err;
+  EXPECT_EQ(events("start").size(), 3u);                     // nobody was started again
 }
 
 TEST_F(Fault, AStragglerDoesLessAndHoldsNobodyUp) {

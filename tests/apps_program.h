@@ -90,9 +90,15 @@ class ProgramTest : public ::testing::Test {
     execv(GOSSAMER_PROGRAM, argv.data());
     _exit(98);
   }
+  // Sanitizers make a program many times slower.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  static constexpr double kLimit = 500;
+#else
+  static constexpr double kLimit = 120;
+#endif
   // Process of each rank, once all have trained a few steps.
   std::map<int, pid_t> workers_at_work(int n) {
-    for (int i = 0; i < 3000; ++i) {
+    for (int i = 0; i < static_cast<int>(kLimit * 50); ++i) {
       std::map<int, pid_t> pids;
       for (const Json& e : events("start")) pids[e["rank"]] = e["pid"];
       std::map<int, int> steps;
@@ -105,12 +111,6 @@ class ProgramTest : public ::testing::Test {
     return {};
   }
 
-  // Sanitizers make a program many times slower.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr double kLimit = 500;
-#else
-  static constexpr double kLimit = 120;
-#endif
   Result wait(double limit_s = kLimit) {
     int status = 0;
     for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
@@ -134,6 +134,13 @@ class ProgramTest : public ::testing::Test {
                                  "train.bn_batches=2", "train.device=cpu", "run.name=t", "run.log_every=1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
+  }
+
+  // Steps of each of n workers take so many times as long, asleep: a run that is not over before what it is started for, on any number of cores.
+  static std::string slowed(int n, int factor) {
+    std::string faults;
+    for (int rank = 0; rank < n; ++rank) faults += (rank ? ",slow:rank=" : "slow:rank=") + std::to_string(rank) + ":x" + std::to_string(factor);
+    return "dist.inject=" + faults;
   }
 
   // Lines of log.jsonl with this event.

@@ -31,7 +31,7 @@ class Train : public ProgramTest {
     }
   }
   // Waits until the log holds `count` events of the kind.
-  bool wait_for(const std::string& event, std::size_t count, double limit_s = 60) {
+  bool wait_for(const std::string& event, std::size_t count, double limit_s = kLimit) {
     for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
       if (events(event).size() >= count) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -124,8 +124,8 @@ TEST_F(Train, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
 }
 
 TEST_F(Train, AnInterruptedRunSavesAndGoesOnBitForBit) {
-  ASSERT_EQ(run(tiny({"train.epochs=3", "run.name=whole"})).code, 0);
-  start(tiny({"train.epochs=3"}));
+  ASSERT_EQ(run(tiny({"train.epochs=12", "run.name=whole"})).code, 0);
+  start(tiny({"train.epochs=12"}));
   ASSERT_TRUE(wait_for("step", 3));
   kill(running, SIGTERM);
   const Result stopped = wait();

@@ -50,13 +50,14 @@ class Fake : public Dataset {
     if (sched_getcpu() != home) ++away;
     ++reads;                                     // last: who waits for the reads sees what they counted
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
+    if (slowest) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     if (i == broken) throw std::runtime_error("the disk is on fire");
     return files_[static_cast<std::size_t>(i)];
   }
   const std::vector<std::string>& classes() const override { return classes_; }
   mutable std::atomic<int> reads{0}, away{0};    // away: not on the CPU called home
   mutable std::set<std::thread::id> sized;       // who asked for the size
-  bool slow = false;
+  bool slow = false, slowest = false;
   int home = -1;
   i64 broken = -1, nameless = -1;
 
@@ -260,7 +261,7 @@ TEST(Loader, RunsOnTheCpusThatItIsGiven) {
   set->home = last;
   {
     Loader loader(set, {.batch = 8, .size = 16, .threads = 1, .ahead = 2, .background = false, .cpus = {last}});
-    for (int i = 0; i < 1000 && set->reads < 16; ++i)
+    for (int i = 0; i < 6000 && set->reads < 16; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));  // without next(): its thread reads alone
     EXPECT_EQ(set->reads, 16);
     EXPECT_EQ(set->away, 0);                       // the very first image too
@@ -281,12 +282,12 @@ TEST(Affinity, ReadsListsOfCpusAndNodes) {
 TEST(Loader, TellsHowFarAheadItIs) {
   const auto set = std::make_shared<Fake>(64);
   Loader loader(set, {.batch = 8, .size = 16, .threads = 2, .ahead = 3, .background = false});
-  for (int i = 0; i < 1000 && loader.stats().ready < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && loader.stats().ready < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(loader.stats().ready, 3);
   EXPECT_EQ(loader.stats().images, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   loader.next();                                             // a thread that had no room wakes and counts its time
-  for (int i = 0; i < 1000 && loader.stats().idle_s < 0.02; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && loader.stats().idle_s < 0.02; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_GE(loader.stats().idle_s, 0.02);
   EXPECT_LE(loader.stats().wait_s, loader.stats().idle_s + 1);
 }
@@ -395,9 +396,13 @@ TEST(Loader, SaysThatAThreadCantBeStarted) {
     Limit() {
       getrlimit(RLIMIT_AS, &old);
       rlimit small = old;
-      std::size_t pages = 0;
+      std::size_t pages = 0, stack = 0;
       std::ifstream("/proc/self/statm") >> pages;
-      small.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + (std::size_t{256} << 20);      // no room for 500 stacks
+      pthread_attr_t usual;
+      pthread_getattr_default_np(&usual);
+      pthread_attr_getstacksize(&usual, &stack);
+      pthread_attr_destroy(&usual);
+      small.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + 500 * stack / 4;      // no room for 500 stacks
       setrlimit(RLIMIT_AS, &small);
     }
     ~Limit() { setrlimit(RLIMIT_AS, &old); }
@@ -483,12 +488,20 @@ TEST(Loader, EndsAtOnceWhateverItsThreadsAreDoing) {
     if (i % 2) loader.next();
     if (i % 3 == 0) loader.seek(5, 1);
   }
+  set->slowest = true;
+  set->reads = 0;
+  {
+    Loader loader(set, {.batch = 200, .size = 16, .threads = 3});
+    for (int i = 0; i < 6000 && set->reads < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_GE(set->reads, 3);
+  EXPECT_LT(set->reads, 100) << "it waited for the batch of 200 that they were at";
 }
 
 TEST(Loader, DoesNotRunFartherAheadThanAsked) {
   const auto set = std::make_shared<Fake>(400);
   Loader loader(set, {.batch = 10, .size = 16, .threads = 2, .ahead = 3});
-  for (int i = 0; i < 500 && set->reads < 30; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && set->reads < 30; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(set->reads, 30);
 }

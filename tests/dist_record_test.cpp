@@ -67,7 +67,7 @@ Outcome train(const std::string& method_name, MethodOptions options, const std::
   return out;
 }
 
-double even(int, int) { return .3; }
+double even(int, int) { return 2; }
 double uneven(int rank, int step) { return rank == 1 ? 1.5 : step % 7 == rank ? .9 : .1; }
 
 class Replays : public InTempFolder {
@@ -84,7 +84,7 @@ TEST_F(Replays, RepeatAnAsynchronousRunBitForBitWhateverTheTiming) {
     MethodOptions options = options_for(first, "");
     options.pairing = pairing;
     const Outcome recorded = train(method, options, even);
-    EXPECT_GT(recorded.exchanges, kWorkers * 4);             // a loaded machine drops most
+    EXPECT_GT(recorded.exchanges, 0);                        // how many, is a question of the load
     options.record = second;
     options.replay = first;
     const Outcome repeated = train(method, options, uneven);
@@ -161,8 +161,12 @@ TEST_F(Replays, NoticesThatTheParametersCameOutDifferently) {
 
 // Worker 1's record lacks an exchange that the others have: they wait for it, but not for ever, and the error names it.
 TEST_F(Replays, AnExchangeThatNeverComesIsAnErrorThatNamesItAndThePeer) {
-  record_one("adpsgd");      // a2cid2 would notice the lack by its eta
-  std::istringstream in(contents(record_path(path("run"), 1)));
+  std::string recorded;
+  for (int i = 0; i < 20 && recorded.find("snapshot") == std::string::npos; ++i) {      // on a loaded machine it may take part in none
+    record_one("adpsgd");      // a2cid2 would notice the lack by its eta
+    recorded = contents(record_path(path("run"), 1));
+  }
+  std::istringstream in(recorded);
   std::string out, dropped;
   i64 events = 0;
   for (std::string line; std::getline(in, line);) {
@@ -176,6 +180,7 @@ TEST_F(Replays, AnExchangeThatNeverComesIsAnErrorThatNamesItAndThePeer) {
     else if (line.find("\"event\"") != std::string::npos) ++events;
     out += line + "\n";
   }
+  ASSERT_FALSE(dropped.empty());
   std::ofstream(record_path(path("run"), 1)) << out;
   MethodOptions options = options_for("", path("run"));
   options.exchange_timeout_s = .05;

@@ -67,6 +67,18 @@ class Training {
     std::atomic<bool> frozen{false};             // its training stands still
   };
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  // Of all workers in all their lives, as counted on the way.
+  double steps() {
+    double all = 0;
+    for (Worker& w : workers_) all += static_cast<double>(w.steps);
+    return all;
+  }
+  // Waits until each has done so many more.
+  bool each_steps(i64 more) {
+    std::vector<i64> wanted;
+    for (Worker& w : workers_) wanted.push_back(w.steps + more);
+    return until([&] { return std::ranges::equal(workers_, wanted, [](const Worker& w, i64 least) { return w.steps >= least; }); });
+  }
   double gradients() {
     double all = 0;
     for (Worker& w : workers_)

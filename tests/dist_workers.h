@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <mutex>
 #include <thread>
 
@@ -34,6 +36,27 @@ struct Quadratic {
   nn::Sgd sgd;
   Rng noise;
   std::vector<float> target;
+};
+
+// Workers of one speed, also on a machine whose cores are taken: nobody gets further ahead of the slowest than this. Gossip leans towards whoever
+// does the most gradients, so without it what a loaded machine's workers agree on is anywhere between their targets.
+class Pace {
+ public:
+  explicit Pace(int n) : done_(static_cast<std::size_t>(n)) {}
+  void step(int rank) {
+    const auto mine = ++done_[static_cast<std::size_t>(rank)];
+    while (mine > *std::ranges::min_element(done_) + kAhead) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  void leaves(int rank) { done_[static_cast<std::size_t>(rank)] = std::numeric_limits<int>::max(); }
+  struct Leaves {                                // whichever way it ends
+    Pace& pace;
+    int rank;
+    ~Leaves() { pace.leaves(rank); }
+  };
+
+ private:
+  static constexpr int kAhead = 4;
+  std::vector<std::atomic<int>> done_;
 };
 
 // Runs body(rank, group) in a thread each; the first failure of a worker that lives is thrown here.

@@ -67,7 +67,7 @@ void run(Group& group, const std::string& transport, const std::string& wire, i6
   options.total_samples = steps * group.size();
   options.seed = 3;
   options.exchange_least_s = 10;                 // processes take turns on one GPU
-  Death death(20, std::stod(variable("GPU_DIES_AFTER", "0.5")));
+  Death death(5, std::stod(variable("GPU_DIES_AFTER", "0.5")));
   if (dies >= 0) options.rate = 4;               // so that somebody is always exchanging
   if (group.rank() == dies) options.on_exchange = [&](const ExchangeRecord& e) { death.exchanged(e); };
   if (!gpu.is_cpu()) options.carrier = gpu_carriers(gpu, {.transport = transport, .wire = wire, .ctas = 2, .log = [&](const std::string& line) {

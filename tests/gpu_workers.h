@@ -33,7 +33,7 @@ inline void put(std::vector<std::string>& environment, const std::string& v) {
 }
 
 // Exit codes by rank; 128 + the number of the signal that ended one. Who has not ended after limit_s is killed.
-inline std::vector<int> run_workers(int n, const std::string& hidden_test, const std::vector<std::string>& more = {}, double limit_s = 40) {
+inline std::vector<int> run_workers(int n, const std::string& hidden_test, const std::vector<std::string>& more = {}, double limit_s = 150) {
   const std::string port = std::to_string(free_port());
   std::vector<pid_t> pids;
   for (int rank = 0; rank < n; ++rank) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,10 +16,11 @@ namespace gossamer {
 class InTempFolder : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ =
-        std::filesystem::temp_directory_path() /
-        ("gossamer-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->test_suite_name()) + "-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+    std::ranges::replace(name, '/', '-');                  // of parametrised tests
+    std::string pattern = (std::filesystem::temp_directory_path() / ("gossamer-" + name + "-XXXXXX")).string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::filesystem::path file(const std::string& name) const { return folder_ / name; }

@@ -133,8 +133,13 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   const DataSets sets = open_data(config, place.size);
   train_set = sets.train;
   val_set = sets.val;
-  for (const auto& set : {train_set, val_set})
+  for (const auto& set : {train_set, val_set}) {
     for (const std::string& line : set->notes()) progress.note("data     " + line);
+    const std::vector<std::string> left_out = set->left_out();
+    if (left_out.empty()) continue;
+    progress.note(fmt::format("data     {} images are damaged beyond their label and left out, the first: {}", left_out.size(), left_out[0]));
+    if (place.rank == 0) folder.add_bad_images(left_out);
+  }
   if (config.data.cache_gb > 0) {
     cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
     train_set = data::cached(train_set, cache);

@@ -70,9 +70,10 @@ struct GlooCollectives::Impl {
   // The most useful sentence that can be said about a failure.
   std::string explain(const std::string& what, const std::string& error) {
     if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
-    // Gloo may see a death before the control link does.
-    const bool late = error.find("Timed out") != std::string::npos;
-    for (int i = 0; i < 20 && dead().empty() && !late; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    // Gloo may see a death before the control link does, whose thread may wait for a core as long as a frozen worker is waited for.
+    const bool late = error.find("Timed out") != std::string::npos || error.find("did not come") != std::string::npos;
+    const auto until = SteadyClock::now() + ms(link.dead_after());
+    while (dead().empty() && !late && !stop && SteadyClock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::vector<int> gone = dead();
     if (!gone.empty()) {
       return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) + (gone.size() > 1 ? " are" : " is") + " gone (" +

@@ -78,6 +78,7 @@ std::uint64_t AsioLink::arrivals(int peer) const { return impl_->peer(peer).arri
 std::uint64_t AsioLink::connection(int peer) const { return impl_->peer(peer).id; }
 std::optional<ClockEstimate> AsioLink::clock_offset(int peer, double at_us) const { return impl_->peer(peer).clock.at(at_us); }
 
+Seconds AsioLink::dead_after() const { return impl_->dead_after; }
 std::string AsioLink::local_address() const {
   std::lock_guard lock(impl_->mutex);
   return impl_->local_address;

@@ -40,6 +40,7 @@ class AsioLink final : public ControlLink {
   std::vector<int> alive() const;          // this worker included
   std::string why_dead(int peer) const;    // empty while it lives
   std::string given_up() const;            // why this worker is out; empty while it is a member
+  Seconds dead_after() const;              // a silent worker is given up
   std::string local_address() const;
   int refused() const;                     // strangers turned away
   std::uint64_t arrivals(int peer) const;  // how often it has come

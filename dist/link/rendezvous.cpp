@@ -107,6 +107,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                          std::to_string(info_.size) + "; here: " + join_ranks(info_, here) + ")";
       if (door_->refused() > 0)
         text += "; " + std::to_string(door_->refused()) + " client(s) without the job's token turned away";
+      if (!unreached_.empty()) text += "; " + unreached_;
       return text + (info_.rank == 0 ? ". Are they running, and can they reach " + host + "?" : "");
     }
     if (contacts_[0].link) return "worker " + std::to_string(info_.rank) + " is registered at " + host + " and waits for the others";
@@ -179,9 +180,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                        " workers, worker " + std::to_string(info_.rank) + " for " + std::to_string(info_.size));
     } else if (hello.rank < lowest || hello.rank >= hello.world) {
       refuse(link, "worker " + std::to_string(hello.rank) + " has no business to dial worker " + std::to_string(info_.rank));
-    } else if (contacts_[hello.rank].link) {
+    } else if (contacts_[hello.rank].link && contacts_[hello.rank].life != hello.life) {
       refuse(link, "there is a worker " + std::to_string(hello.rank) + " already: two processes were given the same rank");
     } else {
+      if (contacts_[hello.rank].link) contacts_[hello.rank].link->close();      // it did not hear our answer, and calls again
       contacts_[hello.rank] = {link, {}, hello.life, id};
       link->write(frame(Kind::welcome));
       return true;
@@ -218,13 +220,17 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     open_door(0);
     call(where, 0, [this](const Answer& answer) {
       if (answer.kind == Answer::Kind::frame) return await_table(answer.link);
-      if (answer.kind == Answer::Kind::no_handshake) {
-        handshake_error_ = answer.error;
-        if (++handshake_failures_ >= kMaxHandshakeFailures) failure_ = situation();
-      }
-      last_error_ = answer.error;
+      missed(answer);
       after(kRetry, [this] { dial_host(); });
     });
+  }
+
+  // A call that failed and is made again, until a wrong token is the likeliest reason.
+  void missed(const Answer& answer) {
+    last_error_ = answer.error;
+    if (answer.kind != Answer::Kind::no_handshake) return;
+    handshake_error_ = answer.error;
+    if (++handshake_failures_ >= kMaxHandshakeFailures) failure_ = situation();
   }
 
   // Dials; after the welcome the link is up. A refusal in words is the end.
@@ -240,6 +246,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                           if (answer.kind != Answer::Kind::frame) return done(answer);
                           if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
                             self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
+                            self->handshake_failures_ = 0;
                             return done(answer);
                           }
                           answer.link->close();
@@ -277,9 +284,16 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     asio::error_code bad;
     const tcp::endpoint where(asio::ip::make_address(a.host, bad), a.port);
     call(where, static_cast<std::size_t>(rank), [this, rank, where](const Answer& answer) {
-      if (answer.kind == Answer::Kind::frame) return dial_next();
-      failure_ = "cannot reach worker " + std::to_string(rank) + " at " + where.address().to_string() + ":" + std::to_string(where.port()) +
-                 ": " + answer.error + ". It died, or a firewall stands between";
+      if (answer.kind == Answer::Kind::frame) return unreached_.clear(), dial_next();
+      unreached_ = "cannot reach worker " + std::to_string(rank) + " at " + where.address().to_string() + ":" + std::to_string(where.port()) +
+                   ": " + answer.error + ". It died, or a firewall stands between";
+      if (answer.kind == Answer::Kind::nobody_there) {
+        failure_ = unreached_;
+        return;
+      }
+      missed(answer);                            // its door may be besieged
+      to_dial_.push_back(rank);
+      after(kRetry, [this] { dial_next(); });
     });
   }
 
@@ -298,7 +312,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::vector<std::shared_ptr<asio::steady_timer>> timers_;
   std::shared_ptr<Dial> dial_;
   std::deque<int> to_dial_;
-  std::string local_address_, last_error_, handshake_error_, failure_;
+  std::string local_address_, last_error_, handshake_error_, unreached_, failure_;
   int handshake_failures_ = 0;
   bool have_table_ = false, ended_ = false;
 };
