@@ -14,7 +14,7 @@ namespace gossamer::data {
 namespace {
 
 // For a byte as the file stores it, before it becomes RGB: to inflate it where nearly each is a symbol of its own, and to undo its filter.
-constexpr i64 kPlainWork = 8, kInterlacedWork = 10;
+constexpr i64 kPlainWork = 11, kInterlacedWork = 13;
 
 struct Source {
   std::span<const std::byte> bytes;

@@ -3,8 +3,8 @@
 
     images_torchvision.py CHECKER [PHOTOS.tar]      # CHECKER: the program built from image_interop.cpp
 
-Evaluation (shorter side 256, centre 224) of all photos and of made files of every kind: not one byte may differ. 100,000 random crops, and fewer of square and thin pictures: left edge, top edge, width and height must be
-distributed as torchvision's (chi-square of two samples). Exits with 77 (ctest: skipped) when a package is missing.
+Evaluation (shorter side 256, centre 224) of all photos and of made files of every kind: not one byte may differ. 100,000
+random crops, and fewer of square and thin pictures: left edge, top edge, width and height must be distributed as torchvision's (chi-square of two samples). Exits with 77 (ctest: skipped) when a package is missing.
 """
 import os
 import struct
