@@ -27,14 +27,14 @@ CheckReport check_pictures(const Dataset& set, int threads, FunctionRef<bool(i64
     const std::string name = set.name(i);
     std::string defect;
     PictureFacts facts;
-    Image image;
+    ImageSize size;
     std::size_t bytes = 0;
     try {
       const auto content = set.bytes(i, buffer);
       bytes = content.size();
       if (!raw) {
         facts = picture_facts(content);
-        image = decode(content, name);
+        size = verify(content, name);
       }
     } catch (const DataError& error) {
       defect = error.what();
@@ -44,9 +44,9 @@ CheckReport check_pictures(const Dataset& set, int threads, FunctionRef<bool(i64
     report.bytes += bytes;
     if (!defect.empty()) return damaged.push_back({i, defect});
     if (raw) return note_size(set.raw().width, set.raw().height);
-    note_size(image.width, image.height);
-    facts.width = image.width;
-    facts.height = image.height;
+    note_size(size.width, size.height);
+    facts.width = size.width;
+    facts.height = size.height;
     for (const std::string& what : oddities(facts, name)) odd[what].push_back({i, name});
   }, tick);
   std::ranges::sort(damaged, {}, &Noted::index);

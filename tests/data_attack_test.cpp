@@ -2,14 +2,10 @@
 // the limits of data_limits.h. Containers: data_attack_container_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <algorithm>
 
-#include "data_helpers.h"
-#include "data_limits.h"
-#include "gossamer/core/random.h"
-#include "gossamer/data/augment/augment.h"
+#include "data_attack.h"
 #include "gossamer/data/check.h"
 #include "gossamer/data/loader/loader.h"
 
@@ -19,29 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::SizeIs;
-using testing::StartsWith;
-
-// All that the library does with a file: its size, the whole, a random crop, the centre. The first error, or nothing.
-std::string attack(std::span<const std::byte> bytes, std::uint64_t seed = 1) {
-  const Limits limits;
-  const std::string name = "n01/evil.jpg";
-  Scratch scratch;
-  std::vector<std::uint8_t> out(64 * 64 * 3);
-  Rng rng(seed);
-  std::string error;
-  const auto survive = [&](auto&& f) {
-    try {
-      f();
-    } catch (const DataError& e) {
-      EXPECT_THAT(e.what(), StartsWith(name + ": "));
-      if (error.empty()) error = e.what();
-    }
-  };
-  survive([&] { probe(bytes, name); });
-  for (const Augment augment : {Augment::resized_crop_flip, Augment::none})
-    survive([&] { prepare(bytes, {}, name, {.augment = augment, .size = 64, .resize = 64}, rng, scratch, [&] { return out.data(); }); });
-  return error;
-}
 
 struct Kind { const char* name; JpegOptions options; };
 
@@ -73,17 +46,6 @@ TEST(Attack, TwoThousandDamagedFilesGiveAPictureOrAnErrorThatNamesThem) {
 
 TEST(Attack, AFileWithoutAByteIsNamed) { EXPECT_EQ(attack({}), "n01/evil.jpg: the file is empty"); }
 
-// Writes another size into the frame header.
-Bytes resized_header(Bytes jpeg, int width, int height, std::byte frame = std::byte{0xC0}) {
-  for (std::size_t i = 0; i + 9 < jpeg.size(); ++i)
-    if (jpeg[i] == std::byte{0xFF} && jpeg[i + 1] == frame) {
-      jpeg[i + 5] = static_cast<std::byte>(height >> 8), jpeg[i + 6] = static_cast<std::byte>(height & 255);
-      jpeg[i + 7] = static_cast<std::byte>(width >> 8), jpeg[i + 8] = static_cast<std::byte>(width & 255);
-      return jpeg;
-    }
-  throw std::runtime_error("no frame");
-}
-
 TEST(Attack, AHeaderOfGiantSizeIsRefusedBeforeMemoryIsAskedFor) {
   const Bytes baseline = encode_jpeg(flat(16, 16, 1, 2, 3)), progressive = encode_jpeg(flat(16, 16, 1, 2, 3), {.progressive = true});
   EXPECT_THAT(attack(resized_header(baseline, 65500, 65500)), HasSubstr("65500 x 65500"));
@@ -107,37 +69,21 @@ TEST(Attack, FiftyThousandScansAreRefused) {
     Bytes bomb(at(0), at(scans[1]));
     for (std::size_t i = 0; i < most; ++i) bomb.insert(bomb.end(), at(scans[1]), at(scans[2]));
     bomb.insert(bomb.end(), at(scans[2]), jpeg.end());
-    EXPECT_THAT(attack(bomb), HasSubstr("progressive scans"));
+    EXPECT_THAT(attack(bomb), HasSubstr("scans for"));
   }
 }
 
 TEST(Attack, InterlacedPngAndGifOfGiantSizeAreRefused) {
-  Bytes png = make_png(flat(16, 16, 1, 2, 3));
+  Bytes png = make_png(flat(16, 16, 1, 2, 3), PNG_FORMAT_GRAY);
   const auto put = [&](std::size_t where, std::uint32_t v) {
     for (std::size_t i = 0; i < 4; ++i) png[where + i] = static_cast<std::byte>(v >> (24 - 8 * i));
   };
   put(16, 10000), put(20, 10000);
   EXPECT_THAT(attack(png), HasSubstr("damaged PNG"));                    // its checksum is wrong now
   png[28] = std::byte{1};
-  EXPECT_THAT(attack(png), HasSubstr("interlaced PNG of 10000 x 10000"));
+  EXPECT_THAT(attack(png), HasSubstr("interlaced PNG of 10000 x 10000 pixels needs more than"));
   const std::string gif("GIF89a\x10\x27\x10\x27\x80\0\0\xFF\0\0\0\0\0,\0\0\0\0\x10\x27\x10\x27\0\2\2\x44\1\0;", 35);
   EXPECT_THAT(attack(to_bytes(gif)), HasSubstr("GIF of 10000 x 10000"));
-}
-
-// A chunk of PNG with its checksum.
-std::string chunk(const std::string& type, const std::string& data) {
-  const auto big = [](std::uint32_t v) {
-    return std::string{static_cast<char>(v >> 24), static_cast<char>(v >> 16), static_cast<char>(v >> 8), static_cast<char>(v)};
-  };
-  const std::string body = type + data;
-  return big(static_cast<std::uint32_t>(data.size())) + body +
-         big(static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(body.data()), static_cast<uInt>(body.size()))));
-}
-std::string deflated(const std::string& data) {
-  uLongf bytes = compressBound(data.size());
-  std::string out(bytes, '\0');
-  compress2(reinterpret_cast<Bytef*>(out.data()), &bytes, reinterpret_cast<const Bytef*>(data.data()), data.size(), 9);
-  return out.substr(0, bytes);
 }
 
 // 1,000 texts of 8 MB each, deflated to 8 KB; the same as profiles. None of it is wanted.

@@ -340,6 +340,26 @@ TEST(Decode, TurnsEveryKindOfPngIntoRgb) {
   }
 }
 
+// As Pillow, but for pure gray, which it clips.
+TEST(Decode, TakesTheHighByteOf16BitsButScalesGray) {
+  std::vector<std::uint16_t> gray, rgb, rgba;
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    const auto v = static_cast<std::uint16_t>(i * 256 + 255 - i % 128);
+    gray.push_back(v);
+    rgb.insert(rgb.end(), 3, v);
+    rgba.insert(rgba.end(), {v, v, v, 65535});
+  }
+  const Image size = flat(16, 16, 0, 0, 0);
+  const Image a = decode(make_png(size, PNG_FORMAT_LINEAR_Y, gray.data()), "gray.png");
+  const Image b = decode(make_png(size, PNG_FORMAT_LINEAR_RGB, rgb.data()), "rgb.png");
+  const Image c = decode(make_png(size, PNG_FORMAT_LINEAR_RGB_ALPHA, rgba.data()), "rgba.png");
+  for (std::size_t i = 0; i < 256; ++i) {
+    EXPECT_EQ(a.pixels[3 * i], (gray[i] * 255 + 32767) / 65535);
+    EXPECT_EQ(b.pixels[3 * i + 1], gray[i] >> 8);
+    EXPECT_EQ(c.pixels[3 * i + 2], gray[i] >> 8);
+  }
+}
+
 TEST(Decode, RefusesDamagedPng) {
   const Bytes png = make_png(pattern(40, 40));
   for (std::size_t cut = 8; cut < png.size(); cut += 101)
@@ -394,8 +414,6 @@ TEST(Decode, RefusesPicturesThatClaimTooMuch) {
 }
 
 TEST(Decode, RefusesAJpegOfHundredScans) {
-  EXPECT_EQ(max_scans({100, 100}), 100);
-  EXPECT_EQ(max_scans({10000, 10000}), 20);            // 2,000 million pixels in all
   // A legal file whose second scan is there 120 times: each costs a pass over the picture, and it warns of nothing.
   const Bytes jpeg = raw_jpeg(32, 32, JCS_RGB, 3, pattern(32, 32).pixels, true);
   std::vector<std::size_t> scans;
@@ -407,7 +425,7 @@ TEST(Decode, RefusesAJpegOfHundredScans) {
   for (int i = 0; i < 120; ++i)
     bomb.insert(bomb.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[1]), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[2]));
   bomb.insert(bomb.end(), jpeg.begin() + static_cast<std::ptrdiff_t>(scans[2]), jpeg.end());
-  EXPECT_THAT(error_of([&] { decode(bomb, "scans.jpg"); }), HasSubstr("more than 100 progressive scans for 32 x 32 pixels"));
+  EXPECT_THAT(error_of([&] { decode(bomb, "scans.jpg"); }), HasSubstr("more than 100 scans for 32 x 32 pixels"));
 }
 
 TEST(Decode, ThrowsNothingButDataErrorOnRandomDamage) {

@@ -2,6 +2,7 @@
 // label, every epoch, however the threads take turns. The same with resnet50 is a command (data/README.md): it takes minutes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "data_helpers.h"

@@ -32,6 +32,11 @@ void check_memory(ImageSize size, int bytes_per_pixel, const std::string& name, 
                    " pixels needs more than ", kMaxMemory >> 20, " MB to decode; save it as baseline JPEG or as PNG without interlacing");
 }
 
+void check_work(i64 work, ImageSize size, std::size_t file, const std::string& name, const char* what) {
+  check<DataError>(work <= kMaxWork, name, ": ", what, " of ", size.width, " x ", size.height,
+                   " pixels in ", file, " bytes takes too long to decode; save it smaller, or as baseline JPEG");
+}
+
 void check_box(Box box, ImageSize size, const std::string& name) {
   check<ShapeError>(box.x >= 0 && box.y >= 0 && box.width > 0 && box.height > 0 && box.width <= size.width - box.x &&
                         box.height <= size.height - box.y,
@@ -91,6 +96,11 @@ Image decode(std::span<const std::byte> bytes, const std::string& name) {
   Image image;
   decode_part(bytes, name, [](ImageSize size) { return Box{0, 0, size.width, size.height}; }, image);
   return image;
+}
+
+ImageSize verify(std::span<const std::byte> bytes, const std::string& name) {
+  Image spare;
+  return decode_rows(bytes, name, [](ImageSize size) { return Box{0, 0, size.width, size.height}; }, [](const Rows&) {}, spare);
 }
 
 Image decode_box(std::span<const std::byte> bytes, const std::string& name, Box box) {

@@ -29,6 +29,8 @@ ImageSize probe(std::span<const std::byte>, const std::string& name);      // fr
 // Content decides, not the name: JPEG (gray and CMYK converted to RGB, EXIF orientation and ICC ignored as torchvision does), PNG,
 // others through stb_image. DataError names the image and the defect; a JPEG that ends early is a defect too.
 Image decode(std::span<const std::byte>, const std::string& name);
+// Decodes the whole and keeps nothing of it but the size. DataError as decode().
+ImageSize verify(std::span<const std::byte>, const std::string& name);
 // Only `box` of the image (JPEG: only those lines and columns are decoded; equals cropping the whole picture).
 Image decode_box(std::span<const std::byte>, const std::string& name, Box);
 

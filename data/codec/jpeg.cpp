@@ -19,14 +19,16 @@
 namespace gossamer::data {
 namespace {
 
-void count_scans(j_common_ptr c) {
-  if (!c->is_decompressor) return;
-  const auto* d = reinterpret_cast<j_decompress_ptr>(c);
-  const int most = max_scans({static_cast<int>(d->image_width), static_cast<int>(d->image_height)});
-  if (d->input_scan_number <= most) return;
-  auto* errors = reinterpret_cast<JpegErrors*>(c->err);
-  std::snprintf(errors->text, sizeof errors->text, "more than %d progressive scans for %u x %u pixels", most, d->image_width, d->image_height);
-  std::longjmp(errors->jump, 1);
+// What a file costs (kMaxWork), besides its scans, each of which is a pass over the picture. Huffman codes cost what their bits do. Arithmetic
+// coding can make a coefficient of thirty decisions that take next to no bits, and that in each scan.
+struct JpegWork { i64 all, scan; };
+JpegWork work_of(const jpeg_decompress_struct& c, std::size_t file) {
+  const i64 pixels = i64{c.image_width} * c.image_height, bytes = static_cast<i64>(file);
+  i64 samples = 0;
+  for (int i = 0; i < c.num_components; ++i)
+    samples += pixels * c.comp_info[i].h_samp_factor * c.comp_info[i].v_samp_factor / (c.max_h_samp_factor * c.max_v_samp_factor);
+  if (c.arith_code) return {180 * bytes, 130 * samples + 1};
+  return {c.progressive_mode ? 4 * samples + 44 * bytes : 2 * samples + 10 * bytes, pixels / 2 + 1};
 }
 
 // One per thread. The library's object is made anew for each picture: it would keep the tables of the one before, and a damaged
@@ -36,7 +38,9 @@ class Decompressor {
   Decompressor() {
     errors.attach();
     c.err = &errors.base;
-    progress.progress_monitor = count_scans;
+    progress.progress_monitor = [](j_common_ptr common) {
+      if (common->is_decompressor) static_cast<Decompressor*>(common->client_data)->count_scans();
+    };
   }
   ~Decompressor() {
     guarded(errors, [&] { jpeg_destroy_decompress(&c); });
@@ -64,6 +68,11 @@ class Decompressor {
     check_size(size, name);
     check<DataError>(c.num_components == 1 || c.num_components == 3 || c.num_components == 4, name, ": JPEG with ",
                      c.num_components, " colour components; 1 (gray), 3 (colour) and 4 (CMYK) are understood");
+    constexpr int usual = 10, most = 100;                // scans of progressive files
+    const JpegWork work = work_of(c, bytes.size());
+    check_work(work.all + work.scan * (c.progressive_mode ? usual : 1), size, bytes.size(), name,
+               c.arith_code ? "a JPEG with arithmetic coding" : c.progressive_mode ? "a progressive JPEG" : "a JPEG");
+    max_scans_ = static_cast<int>(std::min<i64>((kMaxWork - work.all) / work.scan, most));
     return size;
   }
 
@@ -106,10 +115,16 @@ class Decompressor {
   jpeg_progress_mgr progress{};
 
  private:
+  void count_scans() {
+    if (c.input_scan_number <= max_scans_) return;
+    std::snprintf(errors.text, sizeof errors.text, "more than %d scans for %u x %u pixels", max_scans_, c.image_width, c.image_height);
+    std::longjmp(errors.jump, 1);
+  }
   static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks);
   void reach(std::size_t mcu);
   void warn();
 
+  int max_scans_ = 0;
   std::vector<JSAMPLE> lines_;
   HuffmanDecoder huffman_;
   std::vector<HuffmanDecoder::Block> mcu_;

@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include <png.h>
 
@@ -11,6 +12,9 @@
 
 namespace gossamer::data {
 namespace {
+
+// For a byte as the file stores it, before it becomes RGB: to inflate it where nearly each is a symbol of its own, and to undo its filter.
+constexpr i64 kPlainWork = 11, kInterlacedWork = 13;
 
 struct Source {
   std::span<const std::byte> bytes;
@@ -70,6 +74,12 @@ ImageSize probe_png(std::span<const std::byte> bytes, const std::string& name) {
   };
   const ImageSize size{word(16), word(20)};       // IHDR is always the first chunk
   check_size(size, name);
+  constexpr int kChannels[]{1, 0, 3, 1, 2, 0, 4};
+  const auto depth = std::to_integer<i64>(bytes[24]);
+  const auto colours = std::to_integer<std::size_t>(bytes[25]);
+  const i64 row = (i64{size.width} * depth * (colours < std::size(kChannels) ? kChannels[colours] : 0) + 7) / 8 + 1;
+  const bool interlaced = bytes[28] != std::byte{0};
+  check_work(row * size.height * (interlaced ? kInterlacedWork : kPlainWork), size, bytes.size(), name, interlaced ? "an interlaced PNG" : "a PNG");
   return size;
 }
 
@@ -100,7 +110,8 @@ ImageSize decode_png_rows(std::span<const std::byte> bytes, const std::string& n
       png_error(png, "the header contradicts itself");
     png_set_palette_to_rgb(png);
     png_set_gray_to_rgb(png);
-    png_set_scale_16(png);
+    if (png_get_color_type(png, reader.info) == PNG_COLOR_TYPE_GRAY) png_set_scale_16(png);
+    else png_set_strip_16(png);                            // as Pillow, which keeps the high byte of all but gray
     png_set_packing(png);
     if (png_get_bit_depth(png, reader.info) < 8) png_set_expand_gray_1_2_4_to_8(png);
     png_set_strip_alpha(png);

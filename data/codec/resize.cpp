@@ -264,6 +264,35 @@ bool decode_needed(const Source& source, PickCrop pick, std::size_t most, Image&
   return fits;
 }
 
+Image decode_shrunk(const Source& source, FunctionRef<ImageSize(ImageSize)> shrunk, Image& spare) {
+  Image image;
+  Axis horizontal, vertical;
+  Resizer<FastPasses> resizer;
+  std::vector<std::uint8_t> scratch;
+  std::uint8_t* to = nullptr;
+  bool as_it_is = false;
+  const auto start = [&](ImageSize size) {
+    const auto [width, height] = shrunk(size);
+    as_it_is = width == size.width && height == size.height;
+    image = {height, width, std::vector<std::uint8_t>(static_cast<std::size_t>(width) * height * 3)};
+    to = image.pixels.data();
+    if (!as_it_is) {
+      horizontal = make_axis(size.width, width, 0, width);
+      vertical = make_axis(size.height, height, 0, height);
+      resizer.start(0, horizontal, vertical, scratch);
+    }
+    return Box{0, 0, size.width, size.height};
+  };
+  const auto add = [&](const Rows& rows) {
+    if (!as_it_is) return resizer.add(rows);
+    const std::size_t row = static_cast<std::size_t>(image.width) * 3;
+    for (int i = 0; i < rows.count; ++i, to += row) std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, row);
+  };
+  decode_rows(source.bytes, source.name, start, add, spare);
+  if (!as_it_is) resizer.finish(vertical, image.pixels.data());
+  return image;
+}
+
 void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst, Shrink filter) {
   check<ShapeError>(from.x >= 0 && from.y >= 0 && from.width > 0 && from.height > 0 && from.width <= src.width - from.x &&
                         from.height <= src.height - from.y,

@@ -59,6 +59,8 @@ using Place = FunctionRef<std::uint8_t*()>;
 // Decodes what the crop needs and resizes it, row by row, to u8 [side, side, 3]: the part at full size is never in memory as a whole (of
 // JPEG; others need `spare`). DataError as decode().
 void decode_resized(const Source&, PickCrop, Image& spare, std::vector<std::uint8_t>& scratch, Place);
+// The whole picture in the size that `shrunk` makes of its own, row by row: at full size it is in memory only if it keeps that.
+Image decode_shrunk(const Source&, FunctionRef<ImageSize(ImageSize)> shrunk, Image& spare);
 // For who resizes elsewhere: `out` becomes the pixels that the crop needs, as they are, row below row. Where that would be more than `most`
 // bytes it becomes the crop itself, resized and mirrored here: false.
 bool decode_needed(const Source&, PickCrop, std::size_t most, Image& spare, std::vector<std::uint8_t>& scratch, std::vector<std::uint8_t>& out);

@@ -2,6 +2,7 @@
 #include "gossamer/data/formats/pack.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/codec.h"
 #include "gossamer/data/codec/picture_facts.h"
+#include "gossamer/data/codec/resize.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/packed.h"
@@ -22,19 +24,22 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kRestart = 4;                               // MCUs: the decoder leaves out most of what a crop leaves out, for 1 % of the bytes
-constexpr i64 kAtOnce = 64;                               // pictures held in memory between threads and writer
+// Pictures held in memory between threads and writer: this many, and no further one is begun above so many bytes.
+constexpr i64 kAtOnce = 64;
+constexpr std::size_t kHeld = std::size_t{16} << 20;
 
 std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::string& name, const PackOptions& o) {
-  Image image = decode(bytes, name);                      // DataError: damaged
-  if (o.copy) return {bytes.begin(), bytes.end()};
-  const int longer = std::max(image.width, image.height);
-  if (longer > o.max_side) {
-    const auto shrunk = [&](int side) { return std::max(1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer))); };
-    Image small{shrunk(image.height), shrunk(image.width), {}};
-    small.pixels.resize(static_cast<std::size_t>(small.width) * small.height * 3);
-    resize(image, {0, 0, image.width, image.height}, small.width, small.height, small.pixels.data());
-    image = std::move(small);
+  if (o.copy) {
+    verify(bytes, name);                                  // DataError: damaged
+    return {bytes.begin(), bytes.end()};
   }
+  int longer = 0;
+  Image spare;
+  const Image image = decode_shrunk({bytes, name}, [&](ImageSize size) {
+    longer = std::max(size.width, size.height);
+    const auto shrunk = [&](int side) { return std::max(1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer))); };
+    return longer <= o.max_side ? size : ImageSize{shrunk(size.width), shrunk(size.height)};
+  }, spare);
   std::vector<std::byte> encoded = encode_jpeg(image, {.quality = o.quality, .optimised = true, .restart = kRestart});
   // A small original that encoding anew would only make larger and worse stays as it is.
   const PictureFacts facts = picture_facts(bytes);
@@ -150,12 +155,16 @@ class Packer {
   void write(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
     PackWriter writer(path, set_.classes(), stamp);
     std::vector<std::uint64_t> hashes(static_cast<std::size_t>(end - begin));
-    struct Ready { std::vector<std::byte> bytes; std::string defect; };
-    for (i64 from = begin; from < end; from += kAtOnce) {
+    struct Ready { bool done = false; std::vector<std::byte> bytes; std::string defect; };
+    for (i64 from = begin; from < end;) {
       const i64 to = std::min(end, from + kAtOnce);
       std::vector<Ready> ready(static_cast<std::size_t>(to - from));
+      std::atomic<std::size_t> held = 0;
+      std::atomic<i64> done = 0;
       report_.whole = for_each_sample(from, to, options_.threads, [&](i64 i, std::vector<std::byte>& buffer) {
+        if (i > from && held > kHeld) return;              // the next round's
         Ready& out = ready[static_cast<std::size_t>(i - from)];
+        out.done = true;
         try {
           const auto bytes = set_.bytes(i, buffer);
           hashes[static_cast<std::size_t>(i - begin)] = xxh3(bytes);
@@ -164,11 +173,14 @@ class Packer {
           if (options_.strict) fail<DataError>(code::damaged_images, error.what(), ". Without --strict it is left out.");
           out.defect = error.what();
         }
-      }, [&](i64 done) { return tick_(from + done); });
+        held += out.bytes.size();
+        ++done;
+      }, [&](i64) { return tick_(from + done); });
       if (!report_.whole) return;                          // the temporary file goes with the writer
-      for (i64 i = from; i < to; ++i) {
-        const Ready& out = ready[static_cast<std::size_t>(i - from)];
-        if (out.defect.empty()) writer.add(set_.name(i), set_.label(i), out.bytes);
+      const i64 first = from;
+      for (; from < to && ready[static_cast<std::size_t>(from - first)].done; ++from) {
+        const Ready& out = ready[static_cast<std::size_t>(from - first)];
+        if (out.defect.empty()) writer.add(set_.name(from), set_.label(from), out.bytes);
         else writer.leave_out(out.defect);
       }
     }
