@@ -149,5 +149,25 @@ TEST(AttackCost, PackingHoldsFewLargeFiles) {
   }
 }
 
+// Blocks with Huffman tables of their own and nothing in them, 90 bits each: what libpng inflates becomes no pixels, and no header tells of it.
+TEST(AttackCost, APngWhoseBytesBecomeNoPixelsIsGivenUp) {
+  std::string bits;
+  const auto put = [&](unsigned value, int count) {
+    for (int i = 0; i < count; ++i) bits += static_cast<char>(value >> i & 1);
+  };
+  for (int block = 0; block < 8; ++block) {
+    put(2 << 1, 3), put(0, 5), put(0, 5), put(14, 4);                    // not the last; dynamic; 257 literals, 1 distance, 18 code lengths
+    for (const int symbol : {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1}) put(symbol == 18 || symbol == 1, 3);
+    put(1, 1), put(127, 7), put(1, 1), put(107, 7), put(0, 2);           // 138 and 118 literals without a code; the end and the distance: one bit
+    put(0, 1);                                                           // the end
+  }
+  std::string eight(bits.size() / 8, '\0'), data("\x78\x01", 2);
+  for (std::size_t i = 0; i < bits.size(); ++i) eight[i / 8] = static_cast<char>(eight[i / 8] | bits[i] << i % 8);
+  while (data.size() < 45u << 20) data += eight;
+  const std::string header = big(16) + big(16) + std::string("\10\0\0\0\0", 5);
+  EXPECT_THAT(attack(to_bytes(std::string("\x89PNG\r\n\x1a\n", 8) + chunk("IHDR", header) + chunk("IDAT", data) + chunk("IEND", ""))),
+              HasSubstr("unpacking it takes too long"));
+}
+
 }  // namespace
 }  // namespace gossamer::data

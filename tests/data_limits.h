@@ -33,6 +33,9 @@ inline long memory_kb(const std::string& key) {
   return 0;
 }
 
+// 2 s of a 3 GHz Zen 4 are wanted. What breaks that takes many times as long; what is three times as slow may be the machine.
+constexpr double kMostSeconds = 6;
+
 class Limits {
  public:
   explicit Limits(std::string what = "", long most_mb = 256) : what_(std::move(what)), most_kb_(most_mb << 10) {
@@ -44,7 +47,7 @@ class Limits {
   ~Limits() {
     const double seconds = cpu_s() - begin_s_;
     const long peak_kb = memory_kb("VmHWM") - before_kb_;
-    EXPECT_LT(seconds, kSanitized ? 40 : 2) << what_;
+    EXPECT_LT(seconds, kSanitized ? 40 : kMostSeconds) << what_;
     if (!kSanitized) { EXPECT_LT(peak_kb, most_kb_) << what_ << ": kB"; }
     most_seconds = std::max(most_seconds, seconds);
     most_peak_kb = std::max(most_peak_kb, peak_kb);

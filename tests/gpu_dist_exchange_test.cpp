@@ -110,9 +110,10 @@ void run_all_reduce(Group& group, const std::string& transport, i64 size, int st
   MethodOptions options;
   options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;      // a bucket for each
   const char* hostid = std::getenv("NCCL_HOSTID");
-  if (!gpu.is_cpu()) options.reducer = gpu_reducers(gpu, {.transport = transport, .nccl_hostid = hostid ? hostid : "", .ctas = 2, .log = [&](const std::string& line) {
-                                         std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str());
-                                       }});
+  if (!gpu.is_cpu()) {
+    const auto log = [&](const std::string& line) { std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str()); };
+    options.reducer = gpu_reducers(gpu, {.transport = transport, .nccl_hostid = hostid ? hostid : "", .ctas = 2, .log = log});
+  }
   auto method = make_method("allreduce", params, sgd, group, make_graph("complete", group.size()), options);
   Rng random(11, static_cast<std::uint64_t>(group.rank()));
   std::vector<float> expected(static_cast<std::size_t>(params.size()), 0.0f);

@@ -3,6 +3,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <iterator>
 
 #include <png.h>
@@ -16,15 +17,28 @@ namespace {
 // For a byte as the file stores it, before it becomes RGB: to inflate it where nearly each is a symbol of its own, and to undo its filter.
 constexpr i64 kPlainWork = 11, kInterlacedWork = 13;
 
+// Compressed bytes that become no pixels (empty blocks with tables of their own) cost ten times as much as others, and no header tells of them.
+// So a file that is long enough for that is watched; what is refused then depends on the machine, but no picture comes near.
+constexpr std::size_t kWatched = std::size_t{13} << 20;
+constexpr double kPatience = 1.9;              // seconds of this thread
+
+double thread_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 struct Source {
   std::span<const std::byte> bytes;
   std::size_t at = 0;
+  double began = 0;
   char text[128] = "";
 };
 
 void read(png_structp png, png_bytep to, png_size_t count) {
   auto* source = static_cast<Source*>(png_get_io_ptr(png));
   if (source->bytes.size() - source->at < count) png_error(png, "it ends early");
+  if (source->bytes.size() > kWatched && thread_seconds() - source->began > kPatience) png_error(png, "unpacking it takes too long");
   std::memcpy(to, source->bytes.data() + source->at, count);
   source->at += count;
 }
@@ -47,6 +61,7 @@ template <class F> [[gnu::noinline]] bool guarded(png_structp png, F&& f) {
 struct Reader {
   Reader(std::span<const std::byte> bytes, const std::string& name) {
     source.bytes = bytes;
+    source.began = thread_seconds();
     png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, leave, quiet);
     if (png) info = png_create_info_struct(png);
     if (!info) {
