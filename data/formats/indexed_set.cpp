@@ -120,7 +120,8 @@ class IndexedSet final : public Dataset {
   const std::vector<std::string>& classes() const override { return classes_; }
   std::vector<std::string> left_out() const override {
     std::vector<std::string> all;
-    for (const Index& part : parts_) all.insert(all.end(), part.left_out.begin(), part.left_out.end());
+    for (const Index& part : parts_)                       // of packed shards: of what they were made from, and told then
+      if (part.wrapping != Wrapping::checked) all.insert(all.end(), part.left_out.begin(), part.left_out.end());
     return all;
   }
   LabelBase label_base() const override { return base_; }
