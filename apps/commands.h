@@ -1,4 +1,5 @@
-// The commands of `gossamer`, one file each. Options come parsed from cli.cpp; each returns the exit code and throws core/error.h.
+// The commands of `gossamer`, one file each. Options come parsed from cli.cpp; each returns the
+// exit code and throws core/error.h.
 #pragma once
 
 #include <optional>
@@ -10,21 +11,26 @@
 namespace gossamer::apps {
 
 struct TrainCommand {
-  std::vector<std::string> arguments;   // at most one CONFIG.toml, then key=value
-  std::optional<int> workers;           // not given: one; when resuming, as many as wrote the checkpoint; with hosts: all their slots
-  std::string hosts;                    // where to start them: a file or a list (hosts.h); empty: here
-  std::string ssh;                      // the command that reaches the others; empty: GOSSAMER_SSH, else ssh
-  std::string resume;                   // a run's folder or one of its checkpoints
-  std::string record, replay;           // the same as run.record=…, run.replay=…
-  std::string inject;                   // faults on purpose (dist/group/inject.h): the same as dist.inject=…
+  std::vector<std::string> arguments;  // at most one CONFIG.toml, then key=value
+  // not given: one; when resuming, as many as wrote the checkpoint; with hosts: all their slots
+  std::optional<int> workers;
+  // where to start them: a file or a list (hosts.h); empty: here
+  std::string hosts;
+  // the command that reaches the others; empty: GOSSAMER_SSH, else ssh
+  std::string ssh;
+  std::string resume;          // a run's folder or one of its checkpoints
+  std::string record, replay;  // the same as run.record=…, run.replay=…
+  // faults on purpose (dist/group/inject.h): the same as dist.inject=…
+  std::string inject;
   bool dry_run = false, strict_images = false, json = false;
-  bool worker = false;                  // started by our own launcher: the run's folder and configuration are ready
+  // started by our own launcher: the run's folder and configuration are ready
+  bool worker = false;
 };
 int train(const TrainCommand&);
 
 struct EvalCommand {
-  std::string model;                    // MODEL.safetensors
-  std::vector<std::string> arguments;   // [CONFIG.toml] key=value
+  std::string model;                   // MODEL.safetensors
+  std::vector<std::string> arguments;  // [CONFIG.toml] key=value
   bool json = false;
 };
 int eval(const EvalCommand&);
@@ -45,28 +51,32 @@ struct GraphCommand {
 };
 int graph(const GraphCommand&);
 
-// Networks of workers in simulated time (dist/simulation/simulator.h). mode: consensus, quadratic, logreg, timeline, exchanges.
+// Networks of workers in simulated time (dist/simulation/simulator.h). mode: consensus, quadratic,
+// logreg, timeline, exchanges.
 struct SimulateCommand {
   std::string mode;
   dist::SimulationOptions options;
   dist::QuadraticOptions quadratic;
   dist::LogisticOptions logreg;
-  double time = 0;                      // in mean gradient durations; 0: what suits the mode
-  double from = -1;                     // consensus: the fit begins; quadratic, logreg: means over time begin; -1: after a third
+  double time = 0;  // in mean gradient durations; 0: what suits the mode
+  // consensus: the fit begins; quadratic, logreg: means over time begin; -1: after a third
+  double from = -1;
   int seeds = 0;                        // 0: what suits the mode
   std::optional<double> learning_rate;  // not given: .05 for quadratic, .5 for logreg
-  std::string compute, link;            // spreads of times, see make_spread(); empty: the default ones
-  std::vector<std::string> slow;        // "3:x10": worker 3 needs ten times as long
-  std::vector<std::string> graphs = {"star", "ring", "complete"};       // exchanges
+  // spreads of times, see make_spread(); empty: the default ones
+  std::string compute, link;
+  std::vector<std::string> slow;  // "3:x10": worker 3 needs ten times as long
+  std::vector<std::string> graphs = {"star", "ring", "complete"};  // exchanges
   std::vector<int> sizes = {16, 32, 64, 128, 256, 512, 1024};
   bool json = false;
-  std::vector<std::string> given;       // names of the options that were given: one that has no effect in this mode is an error
+  // names of the options that were given: one that has no effect in this mode is an error
+  std::vector<std::string> given;
 };
 int simulate(const SimulateCommand&);
 
 struct TraceMergeCommand {
-  std::string folder;                   // of a run that wrote trace-RANK.json
-  bool keep = false;                    // the parts too
+  std::string folder;  // of a run that wrote trace-RANK.json
+  bool keep = false;   // the parts too
   bool json = false;
 };
 int trace_merge(const TraceMergeCommand&);
@@ -84,7 +94,7 @@ struct DataCheckCommand {
   int threads = 2;
   bool json = false;
 };
-int data_check(const DataCheckCommand&);   // 3: there are damaged pictures
+int data_check(const DataCheckCommand&);  // 3: there are damaged pictures
 
 struct DataIndexCommand {
   std::vector<std::string> paths;
@@ -96,45 +106,50 @@ struct DataPackCommand {
   std::string source, folder;
   int max_side = 500, quality = 90, threads = 2;
   long long shard_images = 8192;
-  std::string label_base = "auto";     // as data.label_base
+  std::string label_base = "auto";  // as data.label_base
   bool copy = false, strict = false, json = false;
 };
 int data_pack(const DataPackCommand&);
 
-// Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures that the loader feeds. --json prints
-// images_per_s, ms_median, peak_bytes, data_wait_fraction.
+// Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures
+// that the loader feeds. --json prints images_per_s, ms_median, peak_bytes, data_wait_fraction.
 struct BenchStepOptions {
   std::string model = "resnet20-cifar";
   int batch = 128;
   int threads = 1;
-  std::string dtype = "f32";            // f32 | bf16 | f16
+  std::string dtype = "f32";  // f32 | bf16 | f16
   int steps = 30, warmup = 5;
-  double seconds = 0;                   // above 0: as many steps as fit this time, instead of `steps`
-  bool eval = false;                    // inference
-  int size = 0;                         // image side; 0: the model's own
-  std::string data;                     // pictures to train on, as data.train; empty: synthetic
+  // above 0: as many steps as fit this time, instead of `steps`
+  double seconds = 0;
+  bool eval = false;  // inference
+  int size = 0;       // image side; 0: the model's own
+  std::string data;   // pictures to train on, as data.train; empty: synthetic
   int data_threads = 1;
-  std::string backend;                  // of the CPU; empty: the default one
-  std::string device = "cpu";           // cpu | cuda | cuda:N
-  bool graph = false;                   // a GPU: the step is captured once and launched as a whole
-  bool tf32 = false;                    // a GPU, f32: products rounded to 10 bits
-  std::string plans;                    // a GPU: file of measured plans; empty: measured anew
+  std::string backend;         // of the CPU; empty: the default one
+  std::string device = "cpu";  // cpu | cuda | cuda:N
+  bool graph = false;          // a GPU: the step is captured once and launched as a whole
+  bool tf32 = false;           // a GPU, f32: products rounded to 10 bits
+  std::string plans;           // a GPU: file of measured plans; empty: measured anew
   bool json = false;
 };
 int bench_step(const BenchStepOptions&);
 
-// Times what one core does with the images of a data set: entropy decoding alone, decoding, decoding and augmenting, the loader, the loader and
-// the copy to a GPU.
+// Times what one core does with the images of a data set: entropy decoding alone, decoding,
+// decoding and augmenting, the loader, the loader and the copy to a GPU.
 struct BenchDataOptions {
   std::vector<std::string> paths;
-  std::string mode = "train";           // train (random resized crop, flip) | eval (shorter side, centre crop)
-  std::string what = "all";             // all, or one of coefficients, entropy, decode, prepare, loader, device (a GPU)
-  std::string decoder = "cpu";          // cpu | nvjpeg: of `prepare`, `loader` and `device`
+  // train (random resized crop, flip) | eval (shorter side, centre crop)
+  std::string mode = "train";
+  // all, or one of coefficients, entropy, decode, prepare, loader, device (a GPU)
+  std::string what = "all";
+  std::string decoder = "cpu";  // cpu | nvjpeg: of `prepare`, `loader` and `device`
   int size = 224, threads = 1;
-  double seconds = 8;                   // for all measurements together
-  int images = 2000;                    // at most so many are held in memory
-  double cache_gb = 0;                  // of encoded files that `loader` and `device` keep in memory
-  double gpu_rate = 0;                  // images/s that a GPU takes; above 0: says whether it would starve
+  double seconds = 8;  // for all measurements together
+  int images = 2000;   // at most so many are held in memory
+  // of encoded files that `loader` and `device` keep in memory
+  double cache_gb = 0;
+  // images/s that a GPU takes; above 0: says whether it would starve
+  double gpu_rate = 0;
   bool json = false;
 };
 int bench_data(const BenchDataOptions&);
@@ -147,10 +162,12 @@ int doctor(const DoctorCommand&);
 // The launcher's part on another machine: see agent.h.
 int agent();
 
-// Runs `arguments` of this program as a child and survives its death: for launchers that kill a job when one process dies.
+// Runs `arguments` of this program as a child and survives its death: for launchers that kill a job
+// when one process dies.
 int run_wrapped(const std::vector<std::string>& arguments);
 
-// Parses the command line, runs the command, turns exceptions into one sentence and an exit code. Called by main().
+// Parses the command line, runs the command, turns exceptions into one sentence and an exit code.
+// Called by main().
 int command_line(int argc, char** argv);
 
 }  // namespace gossamer::apps

@@ -1,4 +1,5 @@
-// JSON text, written only: enough for log lines, summaries and --json. (Files of others are parsed with a real parser.)
+// JSON text, written only: enough for log lines, summaries and --json. (Files of others are parsed
+// with a real parser.)
 #pragma once
 
 #include <charconv>
@@ -14,25 +15,30 @@ namespace gossamer::apps {
 inline std::string json_text(std::string_view s) {
   std::string out = "\"";
   for (const char ch : s) {
-    if (ch == '"' || ch == '\\') (out += '\\') += ch;
+    if (ch == '"' || ch == '\\')
+      (out += '\\') += ch;
     else if (static_cast<unsigned char>(ch) < 0x20) {
       char code[8];
       std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(ch));
       out += code;
-    } else out += ch;
+    } else
+      out += ch;
   }
   return out + "\"";
 }
 inline std::string json_text(const char* s) { return json_text(std::string_view(s)); }
 inline std::string json_text(const std::string& s) { return json_text(std::string_view(s)); }
 inline std::string json_text(bool v) { return v ? "true" : "false"; }
-template <std::floating_point T> std::string json_text(T v) {
-  if (!std::isfinite(v)) return "null";                    // JSON has no infinity
+template <std::floating_point T>
+std::string json_text(T v) {
+  if (!std::isfinite(v)) return "null";  // JSON has no infinity
   char buffer[40];
   return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};
 }
-template <std::integral T> requires(!std::same_as<T, bool>) std::string json_text(T v) { return std::to_string(v); }
-template <class T> std::string json_text(const std::vector<T>& list) {
+template <std::integral T>
+requires(!std::same_as<T, bool>) std::string json_text(T v) { return std::to_string(v); }
+template <class T>
+std::string json_text(const std::vector<T>& list) {
   std::string out = "[";
   for (std::size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + json_text(list[i]);
   return out + "]";
@@ -40,7 +46,10 @@ template <class T> std::string json_text(const std::vector<T>& list) {
 
 class JsonObject {
  public:
-  template <class T> JsonObject& add(std::string_view key, const T& value) { return raw(key, json_text(value)); }
+  template <class T>
+  JsonObject& add(std::string_view key, const T& value) {
+    return raw(key, json_text(value));
+  }
   JsonObject& raw(std::string_view key, std::string_view json) {
     text_ += (text_.empty() ? "" : ", ") + json_text(key) + ": " + std::string(json);
     return *this;

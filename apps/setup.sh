@@ -2,7 +2,7 @@
 # Debian 12 and Ubuntu 24.04 names.
 packages=(g++ cmake ninja-build libdnnl-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
   libjpeg-dev libpng-dev zlib1g-dev libstb-dev libxxhash-dev)
-test_packages=(libgtest-dev libgmock-dev)
+test_packages=(libgtest-dev libgmock-dev clang-format-14)
 
 say() { printf '\n== %s\n' "$*"; }
 

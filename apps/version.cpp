@@ -1,4 +1,5 @@
-// Versions of this build and of the libraries it runs with, asked of the loaded libraries themselves.
+// Versions of this build and of the libraries it runs with, asked of the loaded libraries
+// themselves.
 #include "gossamer/apps/version.h"
 
 #include <dlfcn.h>
@@ -24,7 +25,9 @@ std::string compiler() {
 }
 
 std::string onednn_version() {
-  struct Version { int major, minor, patch; };            // the head of dnnl_version_t
+  struct Version {
+    int major, minor, patch;
+  };  // the head of dnnl_version_t
   if (void* symbol = dlsym(RTLD_DEFAULT, "dnnl_version")) {
     const Version& v = *reinterpret_cast<const Version* (*)()>(symbol)();
     return std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);
@@ -32,6 +35,9 @@ std::string onednn_version() {
   return "none";
 }
 
-bool has_gloo() { return dlsym(RTLD_DEFAULT, "_ZN4gloo7ContextC1Eiii") || dlopen("libgloo.so.0", RTLD_LAZY | RTLD_NOLOAD); }
+bool has_gloo() {
+  return dlsym(RTLD_DEFAULT, "_ZN4gloo7ContextC1Eiii") ||
+         dlopen("libgloo.so.0", RTLD_LAZY | RTLD_NOLOAD);
+}
 
 }  // namespace gossamer::apps

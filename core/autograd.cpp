@@ -21,15 +21,19 @@ Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
   Places places(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& slot = inputs[i];
-    const auto first = std::ranges::find(inputs, slot);      // an input that is given twice gets its second gradient the usual way
-    if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i)) continue;
+    // an input that is given twice gets its second gradient the usual way
+    const auto first = std::ranges::find(inputs, slot);
+    if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i))
+      continue;
     if (slot->value.shape() != slot->shape) continue;
-    if (slot->leaf ? slot->stale : !slot->stale && slot->value.sole()) places[i] = {slot->value, !slot->leaf};
+    if (slot->leaf ? slot->stale : !slot->stale && slot->value.sole())
+      places[i] = {slot->value, !slot->leaf};
   }
   return places;
 }
 
-// A gradient of the mean over the pixels of [N, H, W, C] may come as [N, C] (global_avg_pool): written out for those who want it so.
+// A gradient of the mean over the pixels of [N, H, W, C] may come as [N, C] (global_avg_pool):
+// written out for those who want it so.
 Tensor written_out(const Tensor& g, const Shape& shape) {
   if (g.shape() == shape || shape.rank() != 4 || g.shape() != Shape{shape[0], shape[3]}) return g;
   Tensor dense = Tensor::empty(shape, g.dtype(), g.device());
@@ -45,19 +49,25 @@ void gather(Slot& slot, const Tensor& given, const char* op) {
     return;
   }
   const Tensor g = written_out(given, slot.shape);
-  check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(), ", the input is ", slot.shape);
+  check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(),
+                    ", the input is ", slot.shape);
   if (slot.stale) {
     slot.stale = false;
-    // A leaf's window (flat parameters) is fixed, so the gradient is copied in. Results just keep the first one.
-    if (slot.leaf && slot.value.defined()) slot.value.copy_from(g);
-    else if (slot.leaf) slot.value = g.dtype() == slot.dtype ? g.clone() : g.to(slot.dtype);
+    // A leaf's window (flat parameters) is fixed, so the gradient is copied in. Results just keep
+    // the first one.
+    if (slot.leaf && slot.value.defined())
+      slot.value.copy_from(g);
+    else if (slot.leaf)
+      slot.value = g.dtype() == slot.dtype ? g.clone() : g.to(slot.dtype);
     else {
-      check<ShapeError>(g.dtype() == slot.dtype, op, ": gradient of an input is ", g.dtype(), ", the input is ", slot.dtype);
+      check<ShapeError>(g.dtype() == slot.dtype, op, ": gradient of an input is ", g.dtype(),
+                        ", the input is ", slot.dtype);
       slot.value = g;
     }
     return;
   }
-  // The stored gradient may be shared with another consumer (add hands one tensor to both inputs): then never write into it.
+  // The stored gradient may be shared with another consumer (add hands one tensor to both inputs):
+  // then never write into it.
   if (!slot.leaf) slot.value = written_out(slot.value, slot.shape);
   if (!slot.leaf && !slot.value.sole()) slot.value = slot.value.clone();
   accumulate(slot.value, g);
@@ -69,7 +79,8 @@ Node::Node() { live_nodes.fetch_add(1, std::memory_order_relaxed); }
 
 Node::~Node() {
   live_nodes.fetch_sub(1, std::memory_order_relaxed);
-  // A chain of nodes is freed by this loop: each maker is taken over before its slot dies, so destructors do not nest.
+  // A chain of nodes is freed by this loop: each maker is taken over before its slot dies, so
+  // destructors do not nest.
   std::vector<std::shared_ptr<Slot>> pending = std::move(inputs);
   while (!pending.empty()) {
     std::shared_ptr<Slot> slot = std::move(pending.back());
@@ -88,15 +99,19 @@ NoGrad::NoGrad() : before_(recording) { recording = false; }
 NoGrad::~NoGrad() { recording = before_; }
 
 bool wants_grad(const std::vector<Tensor>& inputs) {
-  return recording && std::ranges::any_of(inputs, [](const Tensor& t) { return t.defined() && t.requires_grad(); });
+  return recording && std::ranges::any_of(
+                          inputs, [](const Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
-void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, Back back) {
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
+            std::vector<Tensor> saved, Back back) {
   record(name, out, inputs, std::move(saved),
-         BackInPlace([back = std::move(back)](const Tensor& g, const std::vector<Tensor>& kept, const Places&) { return back(g, kept); }));
+         BackInPlace([back = std::move(back)](const Tensor& g, const std::vector<Tensor>& kept,
+                                              const Places&) { return back(g, kept); }));
 }
 
-void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, BackInPlace back) {
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
+            std::vector<Tensor> saved, BackInPlace back) {
   if (!wants_grad(inputs)) return;
   auto node = std::make_shared<Node>();
   node->name = name;
@@ -114,9 +129,11 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, st
 }
 
 void backward(const Tensor& root, float gradient) {
-  check<ShapeError>(root.numel() == 1, "backward: starts from one element, got ", root.shape(), "; reduce it first (mean, sum, cross_entropy)");
+  check<ShapeError>(root.numel() == 1, "backward: starts from one element, got ", root.shape(),
+                    "; reduce it first (mean, sum, cross_entropy)");
   check<Error>(root.requires_grad() && root.slot() && !root.slot()->leaf,
-               "backward: nothing was recorded for this tensor: no input requires a gradient, NoGrad was alive, or backward already ran");
+               "backward: nothing was recorded for this tensor: no input requires a gradient, "
+               "NoGrad was alive, or backward already ran");
   const NoGrad off;
   // 1. Reachable nodes, and for each leaf how many gradients will still come (for on_ready).
   std::vector<std::shared_ptr<Node>> order;
@@ -127,17 +144,23 @@ void backward(const Tensor& root, float gradient) {
     std::shared_ptr<Node> node = std::move(stack.back());
     stack.pop_back();
     if (!node || !seen.insert(node.get()).second) continue;
-    check<Error>(static_cast<bool>(node->back), node->name, ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
+    check<Error>(
+        static_cast<bool>(node->back), node->name,
+        ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
     for (const auto& slot : node->inputs) {
       if (!slot) continue;
-      if (slot->leaf) slot->pending = leaves.insert(slot.get()).second ? 1 : slot->pending + 1;   // a failed pass may have left a count
-      else stack.push_back(slot->maker);
+      // a failed pass may have left a count
+      if (slot->leaf)
+        slot->pending = leaves.insert(slot.get()).second ? 1 : slot->pending + 1;
+      else
+        stack.push_back(slot->maker);
     }
     order.push_back(std::move(node));
   }
   // 2. Newest first: every consumer of a tensor has a higher number than its maker.
   std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
-  gather(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()), "backward");
+  gather(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()),
+         "backward");
   while (!order.empty()) {
     const std::shared_ptr<Node> node = std::move(order.back());
     order.pop_back();
@@ -147,10 +170,11 @@ void backward(const Tensor& root, float gradient) {
     if (out && !out->stale) {
       places = places_of(node->inputs);
       grads = node->back(out->value, node->saved, places);
-      check<Error>(grads.size() == node->inputs.size(), node->name, ": returned ", grads.size(), " gradients for ", node->inputs.size(), " inputs");
+      check<Error>(grads.size() == node->inputs.size(), node->name, ": returned ", grads.size(),
+                   " gradients for ", node->inputs.size(), " inputs");
       out->value = Tensor();
     }
-    node->saved.clear();                     // activations are freed while we walk
+    node->saved.clear();  // activations are freed while we walk
     node->back = nullptr;
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       const auto& slot = node->inputs[i];
@@ -158,8 +182,10 @@ void backward(const Tensor& root, float gradient) {
       if (i < grads.size() && grads[i].defined()) {
         const bool there = places[i].at.defined() && places[i].at.data() == grads[i].data();
         places[i].at = Tensor();
-        if (there) slot->stale = false;
-        else gather(*slot, grads[i], node->name);
+        if (there)
+          slot->stale = false;
+        else
+          gather(*slot, grads[i], node->name);
         grads[i] = Tensor();
       }
       if (slot->leaf && --slot->pending == 0 && slot->on_ready) slot->on_ready();
@@ -170,11 +196,13 @@ void backward(const Tensor& root, float gradient) {
 Tensor& Tensor::requires_grad(bool on) {
   if (!on) {
     check<Error>(!slot() || !slot()->flat,
-                 "requires_grad: this tensor belongs to a FlatParams; to freeze it, leave it out of the parameters that is built from");
+                 "requires_grad: this tensor belongs to a FlatParams; to freeze it, leave it out "
+                 "of the parameters that is built from");
     set_slot(nullptr);
     return *this;
   }
-  check<ShapeError>(is_floating(dtype()), "requires_grad: only floating types have gradients, this tensor is ", dtype());
+  check<ShapeError>(is_floating(dtype()),
+                    "requires_grad: only floating types have gradients, this tensor is ", dtype());
   if (slot()) return *this;
   auto fresh = std::make_shared<Slot>();
   fresh->shape = shape();

@@ -1,5 +1,6 @@
-// The tape. An op computes its result, then records one Node: its inputs' gradient slots, the tensors it must keep, and a
-// closure from the gradient of the result to the gradients of the inputs. No double backward.
+// The tape. An op computes its result, then records one Node: its inputs' gradient slots, the
+// tensors it must keep, and a closure from the gradient of the result to the gradients of the
+// inputs. No double backward.
 #pragma once
 
 #include <functional>
@@ -10,53 +11,64 @@
 
 namespace gossamer {
 
-using Grads = std::vector<Tensor>;       // one per input, in order; an undefined entry means "no gradient"
+// one per input, in order; an undefined entry means "no gradient"
+using Grads = std::vector<Tensor>;
 using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved)>;
-// Where the gradient of one input is gathered, if an op may put it there itself: then it returns `at` as its gradient.
+// Where the gradient of one input is gathered, if an op may put it there itself: then it returns
+// `at` as its gradient.
 struct Place {
-  Tensor at;                             // undefined: nowhere yet, or others see that memory too
-  bool holds_sum = false;                // true: to be added to;  false: to be overwritten (the window of a flat parameter)
+  Tensor at;  // undefined: nowhere yet, or others see that memory too
+  // true: to be added to;  false: to be overwritten (the window of a flat parameter)
+  bool holds_sum = false;
 };
-using Places = std::vector<Place>;       // one per input
-using BackInPlace = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved, const Places& places)>;
+using Places = std::vector<Place>;  // one per input
+using BackInPlace =
+    std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved, const Places& places)>;
 
 // One recorded op. It owns what is in `saved` and nothing else, so no cycle can arise.
 struct Node {
   const char* name = "";
-  std::uint64_t sequence = 0;            // position on the tape: backward walks downwards
+  std::uint64_t sequence = 0;  // position on the tape: backward walks downwards
   std::vector<std::shared_ptr<Slot>> inputs;
-  std::vector<Tensor> saved;             // detached by record()
+  std::vector<Tensor> saved;  // detached by record()
   BackInPlace back;
-  std::weak_ptr<Slot> out;               // where the gradient of the result is gathered
+  std::weak_ptr<Slot> out;  // where the gradient of the result is gathered
   Node();
-  ~Node();                               // frees long chains in a loop, not by recursion
-  static i64 live();                     // nodes alive in the process (tests: 0 after backward)
+  ~Node();            // frees long chains in a loop, not by recursion
+  static i64 live();  // nodes alive in the process (tests: 0 after backward)
 };
 
 // Where the gradient of one tensor is gathered.
 struct Slot {
   Shape shape;
-  DType dtype = DType::f32;              // of the gradient: the tensor's own type, f32 for parameters
-  Tensor value;                          // the sum so far; for flat parameters a fixed window
-  bool stale = true;                     // the next gradient overwrites instead of adding
+  // of the gradient: the tensor's own type, f32 for parameters
+  DType dtype = DType::f32;
+  Tensor value;       // the sum so far; for flat parameters a fixed window
+  bool stale = true;  // the next gradient overwrites instead of adding
   bool leaf = true;
-  bool flat = false;                     // value is a window of a FlatParams, which relies on it
-  bool spread = false;                   // its maker also takes a gradient [N, C] of its [N, H, W, C]: that of the mean over the pixels
-  std::shared_ptr<Node> maker;           // null for a leaf
-  std::function<void()> on_ready;        // leaf only: called when its last gradient of this backward pass is in
-  int pending = 0;                       // engine: consumers not yet walked
+  bool flat = false;  // value is a window of a FlatParams, which relies on it
+  // its maker also takes a gradient [N, C] of its [N, H, W, C]: that of the mean over the pixels
+  bool spread = false;
+  std::shared_ptr<Node> maker;  // null for a leaf
+  // leaf only: called when its last gradient of this backward pass is in
+  std::function<void()> on_ready;
+  int pending = 0;  // engine: consumers not yet walked
 };
 
-// Puts one step on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this thread.
-// `out` must not be on the tape yet. `saved` is detached; closures capture options only, never tensors that require gradients.
-void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, Back back);
-void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs, std::vector<Tensor> saved, BackInPlace back);
+// Puts one step on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this
+// thread. `out` must not be on the tape yet. `saved` is detached; closures capture options only,
+// never tensors that require gradients.
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
+            std::vector<Tensor> saved, Back back);
+void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
+            std::vector<Tensor> saved, BackInPlace back);
 
 // True when record() would record: lets an op skip saving what only backward needs.
 bool wants_grad(const std::vector<Tensor>& inputs);
 
-// Walks the tape from `root`, one element with the given gradient. Frees saved tensors as it goes; a second call on the same tape throws.
-// Each gradient's shape and type are checked against its input; the error names the op.
+// Walks the tape from `root`, one element with the given gradient. Frees saved tensors as it goes;
+// a second call on the same tape throws. Each gradient's shape and type are checked against its
+// input; the error names the op.
 void backward(const Tensor& root, float gradient = 1);
 
 // While alive, nothing in this thread is recorded.

@@ -1,6 +1,7 @@
-// The GPU as the library sees it: devices, streams, events, memory, copies, graphs. No vendor type appears here.
-// A build without CUDA has all of these too: device_count() is 0, and what needs a device throws a DeviceError that says how to get one.
-// Errors: DeviceError names the device, the vendor's call and its message, and what to do. Device memory itself: allocate() in memory.h.
+// The GPU as the library sees it: devices, streams, events, memory, copies, graphs. No vendor type
+// appears here. A build without CUDA has all of these too: device_count() is 0, and what needs a
+// device throws a DeviceError that says how to get one. Errors: DeviceError names the device, the
+// vendor's call and its message, and what to do. Device memory itself: allocate() in memory.h.
 #pragma once
 
 #include <array>
@@ -17,37 +18,46 @@
 namespace gossamer::cuda {
 
 // --- devices
-bool built();                                  // this build contains the CUDA backend
-int device_count();                            // 0 without a driver, a device or CUDA in the build; never throws
-std::string why_none();                        // why device_count() is 0, and what to do; "" if there is one
+bool built();  // this build contains the CUDA backend
+// 0 without a driver, a device or CUDA in the build; never throws
+int device_count();
+// why device_count() is 0, and what to do; "" if there is one
+std::string why_none();
 
 struct Properties {
-  std::string name, pci_bus_id, uuid;          // "NVIDIA H200", "0000:1b:00.0", 32 hex digits
-  int major = 0, minor = 0;                    // compute capability: 9, 0
+  std::string name, pci_bus_id, uuid;  // "NVIDIA H200", "0000:1b:00.0", 32 hex digits
+  int major = 0, minor = 0;            // compute capability: 9, 0
   int multiprocessors = 0;
-  std::size_t memory = 0, l2 = 0;              // bytes
-  double bandwidth = 0;                        // bytes/s of the memory as built; 0: unknown
-  int driver = 0, runtime = 0;                 // 13000 is CUDA 13.0
+  std::size_t memory = 0, l2 = 0;  // bytes
+  double bandwidth = 0;            // bytes/s of the memory as built; 0: unknown
+  int driver = 0, runtime = 0;     // 13000 is CUDA 13.0
 };
 const Properties& properties(Device);
-struct FreeMemory { std::size_t free = 0, total = 0; };    // of the whole device, every process counted
+// of the whole device, every process counted
+struct FreeMemory {
+  std::size_t free = 0, total = 0;
+};
 FreeMemory free_memory(Device);
 bool can_access_peer(Device from, Device to);  // direct copies between two GPUs of this machine
 
-// --- streams and events. Both are handles: a copy means the same stream or event. Thread-safe as the vendor's calls are.
+// --- streams and events. Both are handles: a copy means the same stream or event. Thread-safe as
+// the vendor's calls are.
 class Event;
 
 class Stream {
  public:
-  enum class Priority { normal, high };        // high: its kernels get the next free multiprocessors first
-  Stream() = default;                          // none
-  explicit Stream(Device, Priority = Priority::normal);      // never synchronises with the legacy default stream
+  // high: its kernels get the next free multiprocessors first
+  enum class Priority { normal, high };
+  Stream() = default;  // none
+  // never synchronises with the legacy default stream
+  explicit Stream(Device, Priority = Priority::normal);
   bool defined() const { return impl_ != nullptr; }
   Device device() const;
-  void* handle() const;                        // cudaStream_t
-  void wait(const Event&) const;               // later work here starts after the event; the host goes on
-  bool idle() const;                           // all work done; does not wait
-  bool recording() const;                      // a graph is being captured here
+  void* handle() const;  // cudaStream_t
+  // later work here starts after the event; the host goes on
+  void wait(const Event&) const;
+  bool idle() const;       // all work done; does not wait
+  bool recording() const;  // a graph is being captured here
   // The host waits, at most `limit`; DeviceError when the time is up. Counted in waits().
   void synchronize(std::chrono::milliseconds limit = std::chrono::minutes(10)) const;
   bool operator==(const Stream&) const = default;
@@ -60,15 +70,18 @@ class Stream {
 class Event {
  public:
   enum class Timing { off, on };
-  Event() = default;                           // none
+  Event() = default;  // none
   explicit Event(Device, Timing = Timing::off);
   bool defined() const { return impl_ != nullptr; }
-  void* handle() const;                        // cudaEvent_t
-  void record(const Stream&) const;            // marks the work enqueued there so far
-  // The same. In the work of a graph: each launch marks it anew, for streams outside of the graph that are told to wait after the launch.
+  void* handle() const;              // cudaEvent_t
+  void record(const Stream&) const;  // marks the work enqueued there so far
+  // The same. In the work of a graph: each launch marks it anew, for streams outside of the graph
+  // that are told to wait after the launch.
   void record_external(const Stream&) const;
-  bool recorded() const;                       // ever; until then nobody waits for it, and it is done
-  bool done() const;                           // what was recorded last is done; does not wait; DeviceError if the device failed
+  // ever; until then nobody waits for it, and it is done
+  bool recorded() const;
+  // what was recorded last is done; does not wait; DeviceError if the device failed
+  bool done() const;
   // The host polls until done; false when the time is up. Counted in waits().
   bool wait(std::chrono::milliseconds limit) const;
   // Time between two events recorded with Timing::on; both must be done.
@@ -79,8 +92,9 @@ class Event {
   std::shared_ptr<Impl> impl_;
 };
 
-// The stream on which ops, copies and kernels of this thread run: the device's own compute stream, or that of the innermost UseStream.
-// The reference is good until the next UseStream begins or ends.
+// The stream on which ops, copies and kernels of this thread run: the device's own compute stream,
+// or that of the innermost UseStream. The reference is good until the next UseStream begins or
+// ends.
 const Stream& current_stream(Device);
 class UseStream {
  public:
@@ -94,10 +108,12 @@ class UseStream {
   Device device_;
 };
 
-// What a kernel launch needs: the handle of the current stream, after its device was made the one of the calling thread.
+// What a kernel launch needs: the handle of the current stream, after its device was made the one
+// of the calling thread.
 void* launch_stream(Device);
 
-// Makes `device` the one of the calling thread for vendor calls that take none, and restores the one before.
+// Makes `device` the one of the calling thread for vendor calls that take none, and restores the
+// one before.
 class UseDevice {
  public:
   explicit UseDevice(Device);
@@ -109,34 +125,41 @@ class UseDevice {
   int before_ = -1;
 };
 
-// --- memory. A block from allocate(bytes, Device::cuda(i)) belongs to the stream that was current then: when its last handle goes, it
-// may be given out again at once for work on that stream. Work on any other stream must be declared, as long as the handle lives:
-void record_use(const Block&, const Stream&);  // not given out again before what is enqueued on the stream now is done
-// Page-locked host memory (its Block is on the CPU): copies to and from it overlap. Cached like device memory. Ordinary memory where
-// there is no GPU, so callers need no second path.
+// --- memory. A block from allocate(bytes, Device::cuda(i)) belongs to the stream that was current
+// then: when its last handle goes, it may be given out again at once for work on that stream. Work
+// on any other stream must be declared, as long as the handle lives: not given out again before
+// what is enqueued on the stream now is done
+void record_use(const Block&, const Stream&);
+// Page-locked host memory (its Block is on the CPU): copies to and from it overlap. Cached like
+// device memory. Ordinary memory where there is no GPU, so callers need no second path.
 std::shared_ptr<Block> allocate_pinned(std::size_t bytes);
-// Device memory of its own allocation, not from the cache: what another process of this machine may open.
+// Device memory of its own allocation, not from the cache: what another process of this machine may
+// open.
 std::shared_ptr<Block> allocate_shared(std::size_t bytes, Device);
 using SharedHandle = std::array<std::byte, 64>;
-SharedHandle share(const Block&);              // of allocate_shared
-std::shared_ptr<Block> open_shared(const SharedHandle&, std::size_t bytes, Device);   // closed with the last handle
+SharedHandle share(const Block&);  // of allocate_shared
+// closed with the last handle
+std::shared_ptr<Block> open_shared(const SharedHandle&, std::size_t bytes, Device);
 
-// Copies between any two of device, pinned and other host memory, in stream order; ordinary host memory makes the host wait (counted).
+// Copies between any two of device, pinned and other host memory, in stream order; ordinary host
+// memory makes the host wait (counted).
 void copy(void* to, const void* from, std::size_t bytes, const Stream&);
 void fill(void* to, unsigned char value, std::size_t bytes, const Stream&);
 // A few bytes of the device for the host, which waits for them (counted).
 void read(void* to, const void* from, std::size_t bytes, const Stream&);
 
-// How often the host waited for a device in this process: synchronize(), Event::wait, item() and copies with ordinary host memory, and
-// system allocations of the cache (they may stop the device). A training step in its steady state adds none but what it asks for.
+// How often the host waited for a device in this process: synchronize(), Event::wait, item() and
+// copies with ordinary host memory, and system allocations of the cache (they may stop the device).
+// A training step in its steady state adds none but what it asks for.
 std::uint64_t waits();
 
 // --- graphs: work recorded once and launched as a whole.
 class Graph {
  public:
   Graph() = default;
-  // Runs `work` with a capturing stream as the current one. Nothing is computed then. Memory that `work` allocates comes from a pool
-  // that lives as long as the graph, so every launch finds the same addresses. DeviceError if `work` waits for the device.
+  // Runs `work` with a capturing stream as the current one. Nothing is computed then. Memory that
+  // `work` allocates comes from a pool that lives as long as the graph, so every launch finds the
+  // same addresses. DeviceError if `work` waits for the device.
   static Graph capture(Device, FunctionRef<void()> work);
   bool defined() const { return impl_ != nullptr; }
   void launch(const Stream&) const;

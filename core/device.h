@@ -15,6 +15,6 @@ struct Device {
   bool is_cpu() const { return kind == Kind::cpu; }
 };
 
-std::ostream& operator<<(std::ostream&, Device);          // "cpu", "cuda:0"
+std::ostream& operator<<(std::ostream&, Device);  // "cpu", "cuda:0"
 
 }  // namespace gossamer

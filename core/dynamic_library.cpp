@@ -22,12 +22,15 @@ std::string DynamicLibrary::path() const {
   return map->l_name;
 }
 
-void* DynamicLibrary::address(const char* name) const { return handle_ ? dlsym(handle_, name) : nullptr; }
+void* DynamicLibrary::address(const char* name) const {
+  return handle_ ? dlsym(handle_, name) : nullptr;
+}
 
 std::string version_text(FunctionRef<std::size_t()> version) {
   try {
     const std::size_t v = version();
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+           std::to_string(v % 100);
   } catch (const Error& e) {
     return std::string("not found: ") + e.what();
   }

@@ -1,4 +1,5 @@
-// A shared library looked for while the program runs, so that one binary also works on machines that do not have it.
+// A shared library looked for while the program runs, so that one binary also works on machines
+// that do not have it.
 #pragma once
 
 #include <cstddef>
@@ -9,22 +10,28 @@
 
 namespace gossamer {
 
-// Looked for as dlopen does: loaded already, LD_LIBRARY_PATH, the program's own runpath, the system's folders. Never unloaded.
+// Looked for as dlopen does: loaded already, LD_LIBRARY_PATH, the program's own runpath, the
+// system's folders. Never unloaded.
 class DynamicLibrary {
  public:
   // The first of `names` that opens, e.g. {"libcudnn.so.9", "libcudnn.so"}.
   explicit DynamicLibrary(std::initializer_list<const char*> names);
   bool found() const { return handle_ != nullptr; }
-  const std::string& why() const { return why_; }       // the loader's message when it was not found
-  std::string path() const;                             // the file; "" if not found
+  // the loader's message when it was not found
+  const std::string& why() const { return why_; }
+  std::string path() const;  // the file; "" if not found
   // The function, or null when this version of the library lacks it.
-  template <class F> void find(F*& function, const char* name) const { function = reinterpret_cast<F*>(address(name)); }
+  template <class F>
+  void find(F*& function, const char* name) const {
+    function = reinterpret_cast<F*>(address(name));
+  }
   // The same, and remembers what is missing.
-  template <class F> void need(F*& function, const char* name) {
+  template <class F>
+  void need(F*& function, const char* name) {
     find(function, name);
     if (!function) missing_ += (missing_.empty() ? "" : ", ") + std::string(name);
   }
-  const std::string& missing() const { return missing_; }      // "" or the names, with commas
+  const std::string& missing() const { return missing_; }  // "" or the names, with commas
 
  private:
   void* address(const char* name) const;
@@ -32,7 +39,8 @@ class DynamicLibrary {
   std::string why_, missing_;
 };
 
-// "9.19.0" of 91900: so cuDNN, cuBLASLt and NCCL count. An Error that `version` throws becomes "not found: " and its words.
+// "9.19.0" of 91900: so cuDNN, cuBLASLt and NCCL count. An Error that `version` throws becomes "not
+// found: " and its words.
 std::string version_text(FunctionRef<std::size_t()> version);
 
 }  // namespace gossamer

@@ -1,4 +1,5 @@
-// FlatParams: lays the parameters out, copies them in, and re-points the model's tensors at the blocks.
+// FlatParams: lays the parameters out, copies them in, and re-points the model's tensors at the
+// blocks.
 #include "gossamer/core/flat.h"
 
 #include <algorithm>
@@ -11,24 +12,31 @@
 namespace gossamer {
 namespace {
 
-constexpr i64 kAlign = 32;      // f32 elements: 128 bytes, for vector loads and NCCL
+constexpr i64 kAlign = 32;  // f32 elements: 128 bytes, for vector loads and NCCL
 i64 aligned(i64 n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
 
-FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers, FlatOptions options)
+FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers,
+                       FlatOptions options)
     : options_(options), params_(std::move(params)) {
   int exponent = 0;
-  check<ShapeError>(is_floating(options.compute), "FlatParams: compute type ", options.compute, "; use f32, bf16 or f16");
-  check<ConfigError>(options.loss_scale > 0 && std::isfinite(options.loss_scale) && std::frexp(options.loss_scale, &exponent) == 0.5f,
-                     "FlatParams: loss scale ", options.loss_scale, "; wanted a power of two, so that scaling rounds nothing");
+  check<ShapeError>(is_floating(options.compute), "FlatParams: compute type ", options.compute,
+                    "; use f32, bf16 or f16");
+  check<ConfigError>(options.loss_scale > 0 && std::isfinite(options.loss_scale) &&
+                         std::frexp(options.loss_scale, &exponent) == 0.5f,
+                     "FlatParams: loss scale ", options.loss_scale,
+                     "; wanted a power of two, so that scaling rounds nothing");
   std::set<std::string> names;
   for (const auto& [name, tensor] : params_) {
-    check<ShapeError>(names.insert(name).second, "FlatParams: two parameters are called \"", name, "\"");
-    check<ShapeError>(tensor.dtype() == DType::f32, "FlatParams: parameter \"", name, "\" is ", tensor.dtype(), ", wanted f32");
+    check<ShapeError>(names.insert(name).second, "FlatParams: two parameters are called \"", name,
+                      "\"");
+    check<ShapeError>(tensor.dtype() == DType::f32, "FlatParams: parameter \"", name, "\" is ",
+                      tensor.dtype(), ", wanted f32");
   }
   std::ranges::reverse(params_);
-  std::stable_partition(params_.begin(), params_.end(), [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
+  std::stable_partition(params_.begin(), params_.end(),
+                        [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
   i64 offset = 0;
   for (const auto& [name, tensor] : params_) {
     entries_.push_back({name, tensor.shape(), offset});
@@ -38,18 +46,22 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
   const i64 size = offset;
   const Device device = params_.empty() ? Device() : params_[0].tensor.device();
   for (const auto& [name, tensor] : params_)
-    check<DeviceError>(tensor.device() == device, "FlatParams: parameter \"", name, "\" is on ", tensor.device(), ", others on ", device);
+    check<DeviceError>(tensor.device() == device, "FlatParams: parameter \"", name, "\" is on ",
+                       tensor.device(), ", others on ", device);
   values_ = Tensor::zeros({size}, DType::f32, device);
   grads_ = Tensor::zeros({size}, DType::f32, device);
   const bool half = options.compute != DType::f32;
   compute_f32_ = options.frozen ? Tensor::zeros({size}, DType::f32, device) : values_;
-  if (options.compute == DType::f16 || options.loss_scale != 1) overflow_ = Tensor::zeros({2}, DType::f32, device);
+  if (options.compute == DType::f16 || options.loss_scale != 1)
+    overflow_ = Tensor::zeros({2}, DType::f32, device);
   if (half) compute_half_ = Tensor::zeros({decayed_}, options.compute, device);
 
   for (std::size_t i = 0; i < params_.size(); ++i) {
     Tensor& tensor = params_[i].tensor;
     const Entry& entry = entries_[i];
-    const auto window = [&](const Tensor& flat) { return flat.slice(entry.offset, entry.offset + tensor.numel()).reshape(tensor.shape()); };
+    const auto window = [&](const Tensor& flat) {
+      return flat.slice(entry.offset, entry.offset + tensor.numel()).reshape(tensor.shape());
+    };
     window(values_).copy_from(tensor);
     tensor.rebind(window(half && tensor.rank() >= 2 ? compute_half_ : compute_f32_));
     auto slot = std::make_shared<Slot>();
@@ -71,14 +83,16 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
   buffers_ = Tensor::zeros({offset}, DType::f32, device);
   for (std::size_t i = 0; i < buffer_tensors_.size(); ++i) {
     Tensor& tensor = buffer_tensors_[i].tensor;
-    const Tensor window = buffers_.slice(buffer_entries_[i].offset, buffer_entries_[i].offset + tensor.numel()).reshape(tensor.shape());
+    const Tensor window =
+        buffers_.slice(buffer_entries_[i].offset, buffer_entries_[i].offset + tensor.numel())
+            .reshape(tensor.shape());
     Tensor(window).copy_from(tensor);
     tensor.rebind(window);
   }
 }
 
 FlatParams::~FlatParams() {
-  for (const auto& slot : slots_) {                // the tensors may live on, and are free again
+  for (const auto& slot : slots_) {  // the tensors may live on, and are free again
     slot->flat = false;
     slot->on_ready = nullptr;
   }
@@ -94,10 +108,16 @@ void FlatParams::zero_grad() {
   for (const auto& slot : slots_) slot->stale = true;
 }
 
-void FlatParams::backward(const Tensor& loss) const { gossamer::backward(loss, options_.loss_scale); }
+void FlatParams::backward(const Tensor& loss) const {
+  gossamer::backward(loss, options_.loss_scale);
+}
 
-bool FlatParams::skips_step() const { return overflow_.defined() && overflow_.device().is_cpu() && overflow_.as<float>()[0] > 0; }
-i64 FlatParams::skipped_steps() const { return overflow_.defined() ? static_cast<i64>(overflow_.slice(1, 2).item()) : 0; }
+bool FlatParams::skips_step() const {
+  return overflow_.defined() && overflow_.device().is_cpu() && overflow_.as<float>()[0] > 0;
+}
+i64 FlatParams::skipped_steps() const {
+  return overflow_.defined() ? static_cast<i64>(overflow_.slice(1, 2).item()) : 0;
+}
 
 void FlatParams::settle_grads(FlatRange range) {
   const i64 end = range.end < 0 ? size() : range.end;
@@ -131,15 +151,17 @@ void FlatParams::on_ready(const std::vector<FlatRange>& ranges, Call ready, Call
     for (std::size_t b = 0; b < ranges.size(); ++b) {
       const i64 begin = ranges[b].begin, end = ranges[b].end < 0 ? size() : ranges[b].end;
       if (to <= begin || from >= end) continue;
-      check<ShapeError>(from >= begin && to <= end, "on_ready: range [", begin, ", ", end, ") cuts parameter \"", entries_[i].name, "\", [", from,
-                        ", ", to, ")");
+      check<ShapeError>(from >= begin && to <= end, "on_ready: range [", begin, ", ", end,
+                        ") cuts parameter \"", entries_[i].name, "\", [", from, ", ", to, ")");
       bucket_of_[i] = b;
       ++buckets_[b].parameters;
     }
-    if (bucket_of_[i] < ranges.size()) slots_[i]->on_ready = [this, i] { arrived(i); };
-    else slots_[i]->on_ready = nullptr;
+    if (bucket_of_[i] < ranges.size())
+      slots_[i]->on_ready = [this, i] { arrived(i); };
+    else
+      slots_[i]->on_ready = nullptr;
   }
-  arrived_.assign(slots_.size(), true);            // nothing is awaited until arm_ready()
+  arrived_.assign(slots_.size(), true);  // nothing is awaited until arm_ready()
 }
 
 void FlatParams::arm_ready() {
@@ -148,18 +170,21 @@ void FlatParams::arm_ready() {
 }
 
 void FlatParams::arrived(std::size_t slot) {
-  if (arrived_[slot] || slots_[slot]->stale) return;      // stale: its consumers had no gradient to give
+  // stale: its consumers had no gradient to give
+  if (arrived_[slot] || slots_[slot]->stale) return;
   arrived_[slot] = true;
   const std::size_t bucket = bucket_of_[slot];
   if (--buckets_[bucket].missing > 0) return;
   if (mark_) mark_(bucket);
-  if (recorded_) recorded_->push_back(bucket);
-  else ready_(bucket);
+  if (recorded_)
+    recorded_->push_back(bucket);
+  else
+    ready_(bucket);
 }
 
 std::vector<std::size_t> FlatParams::record_ready(FunctionRef<void()> pass) {
   std::vector<std::size_t> order;
-  struct Restore {                                 // what is awaited of the launch that follows
+  struct Restore {  // what is awaited of the launch that follows
     FlatParams& params;
     std::vector<Bucket> buckets = params.buckets_;
     std::vector<bool> arrived = params.arrived_;
@@ -185,27 +210,32 @@ bool FlatParams::aliased() const { return !options_.frozen; }
 void FlatParams::refresh() {
   if (options_.compute != DType::f32) {
     compute_half_.copy_from(values_.slice(0, decayed_));
-    if (options_.frozen) compute_f32_.slice(decayed_, size()).copy_from(values_.slice(decayed_, size()));
+    if (options_.frozen)
+      compute_f32_.slice(decayed_, size()).copy_from(values_.slice(decayed_, size()));
   } else if (options_.frozen) {
     compute_f32_.copy_from(values_);
   }
 }
 
 std::vector<NamedTensor> FlatParams::windows(const Tensor& flat, const std::string& prefix) const {
-  check<ShapeError>(flat.shape() == values_.shape(), "windows: block ", flat.shape(), " does not have this layout, ", values_.shape());
+  check<ShapeError>(flat.shape() == values_.shape(), "windows: block ", flat.shape(),
+                    " does not have this layout, ", values_.shape());
   std::vector<NamedTensor> out;
-  for (const Entry& e : entries_) out.push_back({prefix + e.name, flat.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
+  for (const Entry& e : entries_)
+    out.push_back(
+        {prefix + e.name, flat.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
   return out;
 }
 
 std::vector<NamedTensor> FlatParams::buffer_windows() const {
   std::vector<NamedTensor> out;
-  for (const Entry& e : buffer_entries_) out.push_back({e.name, buffers_.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
+  for (const Entry& e : buffer_entries_)
+    out.push_back({e.name, buffers_.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
   return out;
 }
 
 std::uint64_t FlatParams::fingerprint() const {
-  std::uint64_t hash = 0xcbf29ce484222325ull;      // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
   const auto add = [&](const std::string& text) {
     for (const char ch : text) hash = (hash ^ static_cast<unsigned char>(ch)) * 0x100000001b3ull;
   };

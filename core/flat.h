@@ -1,6 +1,7 @@
-// FlatParams: all parameters of a model in one block, their gradients in another, running statistics in a third.
-// Optimizer step, mixing, exchange, clipping and checkpoint are then one pass over a span. The model's tensors stay ordinary
-// tensors: they become windows, and no layer notices.
+// FlatParams: all parameters of a model in one block, their gradients in another, running
+// statistics in a third. Optimizer step, mixing, exchange, clipping and checkpoint are then one
+// pass over a span. The model's tensors stay ordinary tensors: they become windows, and no layer
+// notices.
 #pragma once
 
 #include <functional>
@@ -12,89 +13,118 @@
 
 namespace gossamer {
 
-struct FlatRange { i64 begin = 0, end = -1; };      // elements [begin, end) of a flat block; end < 0: to its end
-
-struct FlatOptions {
-  DType compute = DType::f32;     // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
-  bool frozen = false;            // f32: true gives layers a copy of their own, so values() may change during forward and backward
-  float loss_scale = 1;           // grads() hold the gradients times this, a power of two: see backward()
+// elements [begin, end) of a flat block; end < 0: to its end
+struct FlatRange {
+  i64 begin = 0, end = -1;
 };
 
-// Layout: parameters of rank >= 2 first (they take weight decay), then the rest; each part in reverse order of registration
-// (roughly the order in which gradients become ready); each entry starts on 128 bytes; padding is zero and stays zero.
+struct FlatOptions {
+  // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
+  DType compute = DType::f32;
+  // f32: true gives layers a copy of their own, so values() may change during forward and backward
+  bool frozen = false;
+  // grads() hold the gradients times this, a power of two: see backward()
+  float loss_scale = 1;
+};
+
+// Layout: parameters of rank >= 2 first (they take weight decay), then the rest; each part in
+// reverse order of registration (roughly the order in which gradients become ready); each entry
+// starts on 128 bytes; padding is zero and stays zero.
 class FlatParams {
  public:
-  // Copies the tensors in and re-points them: parameters at the compute copy, f32 buffers at buffers(). Integer buffers are left
-  // alone. The tensors must be f32 and stay alive; they can't be resized or
-  // frozen (requires_grad(false)) afterwards: leave a frozen parameter out. ShapeError on a duplicate name.
-  explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {}, FlatOptions = {});
+  // Copies the tensors in and re-points them: parameters at the compute copy, f32 buffers at
+  // buffers(). Integer buffers are left alone. The tensors must be f32 and stay alive; they can't
+  // be resized or frozen (requires_grad(false)) afterwards: leave a frozen parameter out.
+  // ShapeError on a duplicate name.
+  explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {},
+                      FlatOptions = {});
   ~FlatParams();
   FlatParams(const FlatParams&) = delete;
   FlatParams& operator=(const FlatParams&) = delete;
 
-  const Tensor& values() const { return values_; }        // f32 [size]: the master copy
-  const Tensor& grads() const { return grads_; }          // f32 [size]
-  const Tensor& buffers() const { return buffers_; }      // f32 [buffer size]: running means and variances
+  const Tensor& values() const { return values_; }  // f32 [size]: the master copy
+  const Tensor& grads() const { return grads_; }    // f32 [size]
+  // f32 [buffer size]: running means and variances
+  const Tensor& buffers() const { return buffers_; }
   i64 size() const { return values_.numel(); }
-  i64 decayed() const { return decayed_; }                // values()[0, decayed()) have rank >= 2
-  i64 parameter_count() const;                            // without padding
+  i64 decayed() const { return decayed_; }  // values()[0, decayed()) have rank >= 2
+  i64 parameter_count() const;              // without padding
 
-  // Gradients count as zero from here on: the first one of the next backward pass overwrites its window.
+  // Gradients count as zero from here on: the first one of the next backward pass overwrites its
+  // window.
   void zero_grad();
-  // Walks the tape from a loss, whose gradient is the loss scale: what would vanish below 2^-24 in f16 stays. Optimizers divide by it again.
+  // Walks the tape from a loss, whose gradient is the loss scale: what would vanish below 2^-24 in
+  // f16 stays. Optimizers divide by it again.
   void backward(const Tensor& loss) const;
   float loss_scale() const { return options_.loss_scale; }
-  // In f16, or with a loss scale, a step whose gradients are not all finite is left out. f32 [2] on the device, written by find_overflow():
-  // how many of grads() are not finite now; how many steps were left out. Undefined otherwise: nobody looks.
+  // In f16, or with a loss scale, a step whose gradients are not all finite is left out. f32 [2] on
+  // the device, written by find_overflow(): how many of grads() are not finite now; how many steps
+  // were left out. Undefined otherwise: nobody looks.
   const Tensor& overflow() const { return overflow_; }
-  bool skips_step() const;                                // the last find_overflow() found some; false on a GPU, where asking would wait
-  i64 skipped_steps() const;                              // left out so far. The host waits for a GPU
+  // the last find_overflow() found some; false on a GPU, where asking would wait
+  bool skips_step() const;
+  // left out so far. The host waits for a GPU
+  i64 skipped_steps() const;
   // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
   void settle_grads(FlatRange = {});
 
-  // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be longer), which together are the block.
+  // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be
+  // longer), which together are the block.
   std::vector<FlatRange> buckets(i64 bytes) const;
-  // Calls mark(i), then ready(i), in the thread of backward(), when the last gradient in ranges[i] has come in since arm_ready(): once, until it
-  // is armed again. A range that some parameter's gradient does not reach never gets ready. Ranges begin and end between parameters; none: no
+  // Calls mark(i), then ready(i), in the thread of backward(), when the last gradient in ranges[i]
+  // has come in since arm_ready(): once, until it is armed again. A range that some parameter's
+  // gradient does not reach never gets ready. Ranges begin and end between parameters; none: no
   // more calls. mark only enqueues work of the device, behind that gradient.
   using Call = std::function<void(std::size_t)>;
   void on_ready(const std::vector<FlatRange>& ranges, Call ready, Call mark = nullptr);
   void arm_ready();
-  // For a backward pass that is recorded, as part of `pass`, and launched later (cuda::Graph): marks are recorded with it, and nobody is told
-  // that something is ready. Returns which ranges will be, in their order. After each launch replay_ready() says so, if it was armed before.
+  // For a backward pass that is recorded, as part of `pass`, and launched later (cuda::Graph):
+  // marks are recorded with it, and nobody is told that something is ready. Returns which ranges
+  // will be, in their order. After each launch replay_ready() says so, if it was armed before.
   std::vector<std::size_t> record_ready(FunctionRef<void()> pass);
   void replay_ready(const std::vector<std::size_t>& ranges);
 
   // Compute copy. Aliases values() unless frozen or of 16 bits. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
   bool aliased() const;
-  const Tensor& compute_f32() const { return compute_f32_; }     // f32 [size]; with 16 bits only [decayed(), size) is used
-  const Tensor& compute_half() const { return compute_half_; }   // bf16 or f16 [decayed()], undefined for f32
+  // f32 [size]; with 16 bits only [decayed(), size) is used
+  const Tensor& compute_f32() const { return compute_f32_; }
+  // bf16 or f16 [decayed()], undefined for f32
+  const Tensor& compute_half() const { return compute_half_; }
   void refresh();
 
-  struct Entry { std::string name; Shape shape; i64 offset; };   // offset in elements
+  struct Entry {
+    std::string name;
+    Shape shape;
+    i64 offset;
+  };  // offset in elements
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& buffer_entries() const { return buffer_entries_; }
-  // Windows on any flat block of this layout (values(), a momentum, a twin …), by name: for checkpoints.
+  // Windows on any flat block of this layout (values(), a momentum, a twin …), by name: for
+  // checkpoints.
   std::vector<NamedTensor> windows(const Tensor& flat, const std::string& prefix = "") const;
   std::vector<NamedTensor> buffer_windows() const;
-  std::uint64_t fingerprint() const;                             // of names and shapes: equal on all workers, or they can't exchange
+  // of names and shapes: equal on all workers, or they can't exchange
+  std::uint64_t fingerprint() const;
 
  private:
   FlatOptions options_;
   std::vector<NamedTensor> params_, buffer_tensors_;
-  std::vector<std::shared_ptr<Slot>> slots_;       // of params_, kept here: what users do to their tensors can't take them away
+  // of params_, kept here: what users do to their tensors can't take them away
+  std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<Entry> entries_, buffer_entries_;
   Tensor values_, grads_, buffers_, compute_f32_, compute_half_, overflow_;
   i64 decayed_ = 0;
 
-  struct Bucket { i64 parameters = 0, missing = 0; };
+  struct Bucket {
+    i64 parameters = 0, missing = 0;
+  };
   void arrived(std::size_t slot);
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> bucket_of_;             // of slots_
+  std::vector<std::size_t> bucket_of_;  // of slots_
   std::vector<bool> arrived_;
   Call ready_, mark_;
-  std::vector<std::size_t>* recorded_ = nullptr;   // while a pass is recorded
+  std::vector<std::size_t>* recorded_ = nullptr;  // while a pass is recorded
 };
 
 }  // namespace gossamer

@@ -1,14 +1,14 @@
-// The caching allocator of the CPU: sizes rounded, freed blocks kept by size and reused last in, first out, because the newest
-// is still in cache and its pages are already there.
+// The caching allocator of the CPU: sizes rounded, freed blocks kept by size and reused last in,
+// first out, because the newest is still in cache and its pages are already there.
 #include "gossamer/core/memory.h"
-
-#include <sys/mman.h>
 
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <new>
 #include <vector>
+
+#include <sys/mman.h>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 
-// Small sizes are rounded to 512 bytes, larger ones to an eighth of their power of two: few distinct sizes, little waste.
+// Small sizes are rounded to 512 bytes, larger ones to an eighth of their power of two: few
+// distinct sizes, little waste.
 std::size_t rounded(std::size_t bytes) {
   if (bytes <= 4096) return (bytes + 511) / 512 * 512;
   std::size_t unit = 512;
@@ -33,14 +34,16 @@ std::size_t rounded(std::size_t bytes) {
 class CpuCache {
  public:
   static CpuCache& instance() {
-    static CpuCache* cache = new CpuCache;      // never destroyed: blocks of static tensors may outlive main()
+    // never destroyed: blocks of static tensors may outlive main()
+    static CpuCache* cache = new CpuCache;
     return *cache;
   }
 
   void* take(std::size_t bytes) {
     const std::scoped_lock lock(mutex_);
     // Reuse a block up to a quarter too large; what is bigger stays for those who need it.
-    for (auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4; ++it) {
+    for (auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4;
+         ++it) {
       if (it->second.empty()) continue;
       void* data = it->second.back();
       it->second.pop_back();
@@ -92,9 +95,10 @@ class CpuCache {
       release_locked();
       data = std::aligned_alloc(align, (bytes + align - 1) / align * align);
     }
-    check<DeviceError>(data != nullptr, "out of memory on cpu: wanted ", bytes >> 20, " MiB, ", stats_.in_use >> 20,
-                       " MiB in use by tensors. Try a smaller batch.");
-    if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);   // fewer page faults and TLB misses; a hint, may be refused
+    check<DeviceError>(data != nullptr, "out of memory on cpu: wanted ", bytes >> 20, " MiB, ",
+                       stats_.in_use >> 20, " MiB in use by tensors. Try a smaller batch.");
+    // fewer page faults and TLB misses; a hint, may be refused
+    if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);
     return data;
   }
 
@@ -114,8 +118,10 @@ class CpuCache {
 }  // namespace
 
 Block::~Block() {
-  if (release) release();
-  else if (data) CpuCache::instance().give(data);
+  if (release)
+    release();
+  else if (data)
+    CpuCache::instance().give(data);
 }
 
 std::shared_ptr<Block> allocate(std::size_t bytes, Device device) {
@@ -134,9 +140,15 @@ std::shared_ptr<Block> allocate(std::size_t bytes, Device device) {
 }
 
 #ifdef GOSSAMER_HAS_CUDA
-MemoryStats memory_stats(Device device) { return device.is_cpu() ? CpuCache::instance().stats() : cuda::device_stats(device); }
-void reset_peak(Device device) { device.is_cpu() ? CpuCache::instance().reset_peak() : cuda::reset_device_peak(device); }
-void release_cached(Device device) { device.is_cpu() ? CpuCache::instance().release() : cuda::release_device_cache(device); }
+MemoryStats memory_stats(Device device) {
+  return device.is_cpu() ? CpuCache::instance().stats() : cuda::device_stats(device);
+}
+void reset_peak(Device device) {
+  device.is_cpu() ? CpuCache::instance().reset_peak() : cuda::reset_device_peak(device);
+}
+void release_cached(Device device) {
+  device.is_cpu() ? CpuCache::instance().release() : cuda::release_device_cache(device);
+}
 #else
 MemoryStats memory_stats(Device) { return CpuCache::instance().stats(); }
 void reset_peak(Device) { CpuCache::instance().reset_peak(); }

@@ -9,30 +9,31 @@
 
 namespace gossamer {
 
-// A refcounted block of bytes. Freed blocks go back to the allocator's cache (last in, first out: still warm).
+// A refcounted block of bytes. Freed blocks go back to the allocator's cache (last in, first out:
+// still warm).
 struct Block {
   void* data = nullptr;
   std::size_t bytes = 0;
   Device device;
-  std::function<void()> release;         // lent memory: called instead of the allocator
+  std::function<void()> release;  // lent memory: called instead of the allocator
   ~Block();
   Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 };
 
-// Uninitialised memory, 64-byte aligned (2 MiB with huge pages above 2 MiB). DeviceError with sizes when there is none.
-// CPU only until the cuda backend is linked. Thread-safe.
+// Uninitialised memory, 64-byte aligned (2 MiB with huge pages above 2 MiB). DeviceError with sizes
+// when there is none. CPU only until the cuda backend is linked. Thread-safe.
 std::shared_ptr<Block> allocate(std::size_t bytes, Device = {});
 
 struct MemoryStats {
-  std::size_t in_use = 0;                // bytes of live blocks (rounded as allocated)
-  std::size_t cached = 0;                // freed, kept for reuse
-  std::size_t peak = 0;                  // highest in_use since the last reset
-  std::size_t allocations = 0;           // calls served by the system, not by the cache
+  std::size_t in_use = 0;       // bytes of live blocks (rounded as allocated)
+  std::size_t cached = 0;       // freed, kept for reuse
+  std::size_t peak = 0;         // highest in_use since the last reset
+  std::size_t allocations = 0;  // calls served by the system, not by the cache
 };
 MemoryStats memory_stats(Device = {});
 void reset_peak(Device = {});
-void release_cached(Device = {});        // gives the cache back to the system
+void release_cached(Device = {});  // gives the cache back to the system
 
 }  // namespace gossamer

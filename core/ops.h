@@ -1,6 +1,7 @@
 // Every op, with its formula and shapes. All have gradients unless they say otherwise.
-// Broadcast of the second operand: same shape, one element, or the trailing dimensions of the first (a bias).
-// Floating types are f32, bf16 and f16 (the two of 16 bits do not meet in one op); formulas compute in f32. ShapeError names the op and both shapes.
+// Broadcast of the second operand: same shape, one element, or the trailing dimensions of the first
+// (a bias). Floating types are f32, bf16 and f16 (the two of 16 bits do not meet in one op);
+// formulas compute in f32. ShapeError names the op and both shapes.
 #pragma once
 
 #include <array>
@@ -18,16 +19,16 @@ Tensor div(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, float b);
 Tensor mul(const Tensor& a, float b);
 Tensor neg(const Tensor& x);
-Tensor relu(const Tensor& x);                 // max(x, 0); gradient 0 at 0
+Tensor relu(const Tensor& x);  // max(x, 0); gradient 0 at 0
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
-Tensor gelu(const Tensor& x);                 // x Phi(x), exact (erf)
+Tensor gelu(const Tensor& x);  // x Phi(x), exact (erf)
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
 Tensor square(const Tensor& x);
-Tensor abs(const Tensor& x);                  // gradient 0 at 0
-Tensor cast(const Tensor& x, DType type);     // f32, bf16, f16
+Tensor abs(const Tensor& x);               // gradient 0 at 0
+Tensor cast(const Tensor& x, DType type);  // f32, bf16, f16
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
 inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
@@ -37,69 +38,91 @@ inline Tensor operator*(float a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator+(const Tensor& a, float b) { return add(a, b); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 
-// Training: each element is kept with probability 1-p and scaled by 1/(1-p); element i of call (seed, stream) is kept by Philox,
-// so backward and every device draw the same mask. p in [0, 1).
+// Training: each element is kept with probability 1-p and scaled by 1/(1-p); element i of call
+// (seed, stream) is kept by Philox, so backward and every device draw the same mask. p in [0, 1).
 Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream);
 
 // u8 [N, H, W, C] -> (x/255 - mean[c]) / std[c] in a floating type. C = 3. No gradient.
-Tensor normalize(const Tensor& images, const std::array<float, 3>& mean, const std::array<float, 3>& std, DType type = DType::f32);
+Tensor normalize(const Tensor& images, const std::array<float, 3>& mean,
+                 const std::array<float, 3>& std, DType type = DType::f32);
 
 // --- reductions and losses (op_reduce.cpp)
-Tensor sum(const Tensor& x);                  // all elements -> rank 0, f32
-Tensor mean(const Tensor& x);                 // all elements -> rank 0, f32
-Tensor sum_rows(const Tensor& x);             // [..., D] -> [D]: over all but the last dimension, f32
-Tensor softmax(const Tensor& x);              // over the last dimension
+Tensor sum(const Tensor& x);   // all elements -> rank 0, f32
+Tensor mean(const Tensor& x);  // all elements -> rank 0, f32
+// [..., D] -> [D]: over all but the last dimension, f32
+Tensor sum_rows(const Tensor& x);
+Tensor softmax(const Tensor& x);  // over the last dimension
 Tensor log_softmax(const Tensor& x);
 struct CrossEntropyOptions {
   float label_smoothing = 0;
-  Tensor counters{};    // fused::new_counters(device): loss, top-1, top-5 and rows are added to, on the device, without a wait; undefined: none
+  // fused::new_counters(device): loss, top-1, top-5 and rows are added to, on the device, without a
+  // wait; undefined: none
+  Tensor counters{};
 };
 // Mean over rows of -sum_k q_k log p_k, p = softmax(logits), q = (1-a) onehot(label) + a/K.
-// logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns rank 0, f32.
+// logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns
+// rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
-// How many rows have their label among the k largest logits. NaN never counts; ties count against. No gradient.
+// How many rows have their label among the k largest logits. NaN never counts; ties count against.
+// No gradient.
 i64 count_top_k(const Tensor& logits, const Tensor& labels, int k);
 
 // --- linear algebra (op_linear.cpp)
-Tensor matmul(const Tensor& a, const Tensor& b);                              // [M, K] x [K, N] -> [M, N]
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});     // x [N, K], w [D, K], bias [D] -> x w^T + bias [N, D]
+// [M, K] x [K, N] -> [M, N]
+Tensor matmul(const Tensor& a, const Tensor& b);
+// x [N, K], w [D, K], bias [D] -> x w^T + bias [N, D]
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
 
 // --- convolution (op_conv.cpp)
-struct ConvOptions { int stride = 1, padding = 0, dilation = 1, groups = 1; };
-// y[n,i,j,k] = sum_{r,s,c} x[n, i*stride + r*dilation - padding, j*stride + s*dilation - padding, c] w[k,r,s,c].
-// x [N,H,W,C]; w [K,R,S,C/groups]; returns [N,Ho,Wo,K], Ho = (H + 2 padding - dilation (R-1) - 1)/stride + 1; type of x.
+struct ConvOptions {
+  int stride = 1, padding = 0, dilation = 1, groups = 1;
+};
+// y[n,i,j,k] = sum_{r,s,c} x[n, i*stride + r*dilation - padding, j*stride + s*dilation - padding,
+// c] w[k,r,s,c]. x [N,H,W,C]; w [K,R,S,C/groups]; returns [N,Ho,Wo,K], Ho = (H + 2 padding -
+// dilation (R-1) - 1)/stride + 1; type of x.
 Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions = {});
 
 // --- pooling (op_pool.cpp)
-struct PoolOptions { int kernel = 2, stride = 2, padding = 0; };
-Tensor max_pool2d(const Tensor& x, PoolOptions = {});      // padding counts as -inf; the first maximum takes the gradient
-Tensor avg_pool2d(const Tensor& x, PoolOptions = {});      // padding counts as zero and is counted (torch: count_include_pad)
-Tensor global_avg_pool(const Tensor& x);                   // [N, H, W, C] -> [N, C]
-// Parameter-free shortcut of the CIFAR ResNets (He et al. 2015, option A): every `stride`-th pixel, zero channels around:
-// [N, H, W, C] -> [N, ceil(H/stride), ceil(W/stride), channels]; (channels - C)/2 zeros before, the rest after.
+struct PoolOptions {
+  int kernel = 2, stride = 2, padding = 0;
+};
+// padding counts as -inf; the first maximum takes the gradient
+Tensor max_pool2d(const Tensor& x, PoolOptions = {});
+// padding counts as zero and is counted (torch: count_include_pad)
+Tensor avg_pool2d(const Tensor& x, PoolOptions = {});
+Tensor global_avg_pool(const Tensor& x);  // [N, H, W, C] -> [N, C]
+// Parameter-free shortcut of the CIFAR ResNets (He et al. 2015, option A): every `stride`-th pixel,
+// zero channels around: [N, H, W, C] -> [N, ceil(H/stride), ceil(W/stride), channels]; (channels -
+// C)/2 zeros before, the rest after.
 Tensor subsample_pad(const Tensor& x, int stride, i64 channels);
 
 // --- mixup and CutMix (op_mix.cpp)
-// y[n,h,w,c] = a x[n,h,w,c] + (1-a) x[n-1,h,w,c], x[-1] being the last image; a = inside for top <= h < bottom, left <= w < right, else
-// outside. x [N, H, W, C]; plan: f32 [6] on the same device, (outside, inside, top, bottom, left, right). No gradient of plan.
+// y[n,h,w,c] = a x[n,h,w,c] + (1-a) x[n-1,h,w,c], x[-1] being the last image; a = inside for top <=
+// h < bottom, left <= w < right, else outside. x [N, H, W, C]; plan: f32 [6] on the same device,
+// (outside, inside, top, bottom, left, right). No gradient of plan.
 Tensor mix_batch(const Tensor& x, const Tensor& plan);
 
 // --- batch norm (op_norm.cpp)
 struct BatchNormOptions {
-  float eps = 1e-5f, momentum = 0.1f;   // running <- (1 - momentum) running + momentum batch (unbiased variance)
+  // running <- (1 - momentum) running + momentum batch (unbiased variance)
+  float eps = 1e-5f, momentum = 0.1f;
   bool training = true, relu = false;
 };
-// y = relu?(scale (x - mean)/sqrt(var + eps) + shift + add?). x [..., C]; scale, shift, running_* f32 [C];
-// add: the shape and type of x, or undefined. Training uses the batch statistics and updates running_* (if defined).
-Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor running_mean, Tensor running_var,
-                  BatchNormOptions = {}, const Tensor& add = {});
-// A batch norm as a part of a larger op: what it normalises and its own numbers, shaped as above. options.relu is not read.
+// y = relu?(scale (x - mean)/sqrt(var + eps) + shift + add?). x [..., C]; scale, shift, running_*
+// f32 [C]; add: the shape and type of x, or undefined. Training uses the batch statistics and
+// updates running_* (if defined).
+Tensor batch_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, Tensor running_mean,
+                  Tensor running_var, BatchNormOptions = {}, const Tensor& add = {});
+// A batch norm as a part of a larger op: what it normalises and its own numbers, shaped as above.
+// options.relu is not read.
 struct NormInput {
   Tensor x, scale, shift, running_mean, running_var;
   BatchNormOptions options{};
 };
-// Two ends of a ResNet, on a CPU what the formula says, on a GPU one pass forward and two backward (fused.h):
-Tensor batch_norm_sum(const NormInput& a, const NormInput& b);      // relu(batch_norm(a) + batch_norm(b)): a block whose shortcut is projected
-Tensor batch_norm_pool(const NormInput& a);                         // max_pool2d(relu(batch_norm(a)), {3, 2, 1}): the stem; x [N, H, W, C]
+// Two ends of a ResNet, on a CPU what the formula says, on a GPU one pass forward and two backward
+// (fused.h): relu(batch_norm(a) + batch_norm(b)): a block whose shortcut is projected
+Tensor batch_norm_sum(const NormInput& a, const NormInput& b);
+// max_pool2d(relu(batch_norm(a)), {3, 2, 1}): the stem; x [N, H, W, C]
+Tensor batch_norm_pool(const NormInput& a);
 
 }  // namespace gossamer

@@ -1,10 +1,11 @@
-// parallel_for on OpenMP, the pool that oneDNN uses too: kernels and vendor calls never compete for cores.
+// parallel_for on OpenMP, the pool that oneDNN uses too: kernels and vendor calls never compete for
+// cores.
 #include "gossamer/core/parallel.h"
-
-#include <omp.h>
 
 #include <algorithm>
 #include <exception>
+
+#include <omp.h>
 
 #include "gossamer/core/error.h"
 
@@ -24,7 +25,7 @@ void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body) {
     return;
   }
   std::exception_ptr error;
-#pragma omp parallel for num_threads(static_cast<int>(pieces)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(pieces)) schedule(static, 1)
   for (i64 p = 0; p < pieces; ++p) {
     try {
       body(n * p / pieces, n * (p + 1) / pieces);

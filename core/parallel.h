@@ -13,18 +13,24 @@
 
 namespace gossamer {
 
-// Threads a kernel of the calling thread may use, the caller included (OpenMP's pool, shared with oneDNN). n >= 1.
+// Threads a kernel of the calling thread may use, the caller included (OpenMP's pool, shared with
+// oneDNN). n >= 1.
 void set_compute_threads(int n);
 int compute_threads();
 
 // A borrowed callable: valid only during the call it is passed to.
-template <class> class FunctionRef;
-template <class R, class... A> class FunctionRef<R(A...)> {
+template <class>
+class FunctionRef;
+template <class R, class... A>
+class FunctionRef<R(A...)> {
  public:
-  template <class F> requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-  FunctionRef(F&& f)   // NOLINT(google-explicit-constructor): a parameter type
+  template <class F>
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+      FunctionRef(F&& f)  // NOLINT(google-explicit-constructor): a parameter type
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
-        call_([](void* o, A... a) -> R { return (*static_cast<std::remove_reference_t<F>*>(o))(std::forward<A>(a)...); }) {}
+        call_([](void* o, A... a) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(o))(std::forward<A>(a)...);
+        }) {}
   R operator()(A... a) const { return call_(object_, std::forward<A>(a)...); }
 
  private:
@@ -32,12 +38,15 @@ template <class R, class... A> class FunctionRef<R(A...)> {
   R (*call_)(void*, A...);
 };
 
-// Runs body(begin, end) over disjoint pieces of [0, n), at least `grain` long, on compute_threads() threads.
-// The split depends on n, grain and the thread count only. An exception of a piece is rethrown here.
+// Runs body(begin, end) over disjoint pieces of [0, n), at least `grain` long, on compute_threads()
+// threads. The split depends on n, grain and the thread count only. An exception of a piece is
+// rethrown here.
 void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body);
 
-// First in, first out, at most `capacity` items; close() wakes everyone: push then returns false, pop drains and returns nothing.
-template <class T> class BoundedQueue {
+// First in, first out, at most `capacity` items; close() wakes everyone: push then returns false,
+// pop drains and returns nothing.
+template <class T>
+class BoundedQueue {
  public:
   explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {}
   bool push(T item) {

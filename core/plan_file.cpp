@@ -1,13 +1,13 @@
 // The plan file: {"format": 1, "plans": {key: text}}.
 #include "gossamer/core/plan_file.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 
@@ -21,7 +21,9 @@ std::map<std::string, std::string> read(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) return texts;
   const Json file = Json::parse(in, nullptr, false);
-  if (!file.is_object() || file.value("format", Json()) != 1 || !file.contains("plans") || !file["plans"].is_object()) return texts;
+  if (!file.is_object() || file.value("format", Json()) != 1 || !file.contains("plans") ||
+      !file["plans"].is_object())
+    return texts;
   for (const auto& [key, text] : file["plans"].items())
     if (text.is_string()) texts[key] = text.get<std::string>();
   return texts;
@@ -55,7 +57,8 @@ void PlanFile::store(const std::string& key, const std::string& text) {
     if (!out) {
       const std::string why = std::strerror(errno);
       std::filesystem::remove(fresh, error);
-      fail<IoError>("cannot write ", fresh, ": ", why, "; plans of convolutions are kept there, choose another place");
+      fail<IoError>("cannot write ", fresh, ": ", why,
+                    "; plans of convolutions are kept there, choose another place");
     }
   }
   std::filesystem::rename(fresh, path_, error);

@@ -1,4 +1,5 @@
-// A small table of texts in a JSON file: what was measured once on a machine and need not be measured again.
+// A small table of texts in a JSON file: what was measured once on a machine and need not be
+// measured again.
 #pragma once
 
 #include <map>
@@ -7,12 +8,14 @@
 
 namespace gossamer {
 
-// A file that is missing, damaged or of another format counts as empty: everything in it can be made again. Thread-safe.
+// A file that is missing, damaged or of another format counts as empty: everything in it can be
+// made again. Thread-safe.
 class PlanFile {
  public:
-  explicit PlanFile(std::string path);                  // "": kept in memory only
-  std::string find(const std::string& key) const;       // "" if unknown
-  // Keeps it and writes the file: to a new name first, then renamed, with what others wrote meanwhile. IoError names the file.
+  explicit PlanFile(std::string path);             // "": kept in memory only
+  std::string find(const std::string& key) const;  // "" if unknown
+  // Keeps it and writes the file: to a new name first, then renamed, with what others wrote
+  // meanwhile. IoError names the file.
   void store(const std::string& key, const std::string& text);
 
  private:

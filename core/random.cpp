@@ -24,7 +24,8 @@ std::uint32_t Rng::below(std::uint32_t n) {
   const std::uint32_t threshold = (0u - n) % n;
   for (;;) {
     const std::uint64_t product = static_cast<std::uint64_t>(word()) * n;
-    if (static_cast<std::uint32_t>(product) >= threshold) return static_cast<std::uint32_t>(product >> 32);
+    if (static_cast<std::uint32_t>(product) >= threshold)
+      return static_cast<std::uint32_t>(product >> 32);
   }
 }
 

@@ -1,9 +1,6 @@
-// Reading safetensors files. The header is untrusted: every rule of the format is checked before a byte of data is used.
+// Reading safetensors files. The header is untrusted: every rule of the format is checked before a
+// byte of data is used.
 #include "gossamer/core/safetensors.h"
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,12 +11,17 @@
 #include <optional>
 #include <set>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 namespace gossamer {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian and is copied as it is");
+static_assert(std::endian::native == std::endian::little,
+              "safetensors data is little-endian and is copied as it is");
 
-constexpr std::uint64_t kHeaderCap = 100'000'000;      // as the reference implementation
+constexpr std::uint64_t kHeaderCap = 100'000'000;  // as the reference implementation
 
 struct Entry {
   std::string name;
@@ -33,9 +35,10 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-// The events of nlohmann's lexer drive this small machine: depth 1 is the list of tensors, depth 2 one tensor (or __metadata__),
-// depth 3 its shape or offsets. Nothing deeper exists, so hostile nesting stops at once; duplicate keys are seen here, where a
-// finished JSON value would have hidden them.
+// The events of nlohmann's lexer drive this small machine: depth 1 is the list of tensors, depth 2
+// one tensor (or __metadata__), depth 3 its shape or offsets. Nothing deeper exists, so hostile
+// nesting stops at once; duplicate keys are seen here, where a finished JSON value would have
+// hidden them.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   Header header;
@@ -46,7 +49,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       ++depth_;
       return true;
     }
-    return stop(depth_ == 2 ? "tensor \"" + current() + "\": \"" + field_ + "\" is an object" : "objects are nested too deep");
+    return stop(depth_ == 2 ? "tensor \"" + current() + "\": \"" + field_ + "\" is an object"
+                            : "objects are nested too deep");
   }
   bool key(string_t& name) override {
     if (depth_ == 1) {
@@ -56,7 +60,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       if (!metadata_) header.entries.emplace_back().name = name;
       return true;
     }
-    if (!fields_.insert(name).second) return stop("key \"" + name + "\" of \"" + current() + "\" appears twice");
+    if (!fields_.insert(name).second)
+      return stop("key \"" + name + "\" of \"" + current() + "\" appears twice");
     field_ = name;
     if (!metadata_ && name != "dtype" && name != "shape" && name != "data_offsets")
       return stop("tensor \"" + current() + "\" has the unknown field \"" + name + "\"");
@@ -66,7 +71,11 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (depth_ == 2 && !metadata_) {
       const Entry& e = header.entries.back();
       if (!e.has_type || !e.has_shape || !e.has_offsets)
-        return stop("tensor \"" + e.name + "\" lacks \"" + (!e.has_type ? "dtype" : !e.has_shape ? "shape" : "data_offsets") + "\"");
+        return stop("tensor \"" + e.name + "\" lacks \"" +
+                    (!e.has_type    ? "dtype"
+                     : !e.has_shape ? "shape"
+                                    : "data_offsets") +
+                    "\"");
     }
     --depth_;
     return true;
@@ -86,7 +95,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
       e.has_shape = true;
       return true;
     }
-    if (list_.size() != 2) return stop("tensor \"" + e.name + "\": data_offsets has " + std::to_string(list_.size()) + " numbers, wanted 2");
+    if (list_.size() != 2)
+      return stop("tensor \"" + e.name + "\": data_offsets has " + std::to_string(list_.size()) +
+                  " numbers, wanted 2");
     e.begin = list_[0];
     e.end = list_[1];
     e.has_offsets = true;
@@ -104,31 +115,40 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t value) override {
     if (!in_list_) return unexpected("a number");
     list_.push_back(value);
-    return list_.size() <= 64 || stop("tensor \"" + current() + "\": \"" + field_ + "\" has more than 64 numbers");
+    return list_.size() <= 64 ||
+           stop("tensor \"" + current() + "\": \"" + field_ + "\" has more than 64 numbers");
   }
   bool number_integer(number_integer_t value) override {
-    return stop("tensor \"" + current() + "\": \"" + field_ + "\" has the negative number " + std::to_string(value));
+    return stop("tensor \"" + current() + "\": \"" + field_ + "\" has the negative number " +
+                std::to_string(value));
   }
   bool number_float(number_float_t, const string_t& text) override {
-    return stop("tensor \"" + current() + "\": \"" + field_ + "\" has " + text.substr(0, 40) + ", which is no 64-bit whole number");
+    return stop("tensor \"" + current() + "\": \"" + field_ + "\" has " + text.substr(0, 40) +
+                ", which is no 64-bit whole number");
   }
   bool null() override { return unexpected("null"); }
   bool boolean(bool) override { return unexpected("a boolean"); }
   bool binary(binary_t&) override { return unexpected("binary data"); }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception& error) override {
     std::string text = error.what();
-    return stop("the header is not valid JSON (byte " + std::to_string(position) + "): " + text.substr(0, 200));
+    return stop("the header is not valid JSON (byte " + std::to_string(position) +
+                "): " + text.substr(0, 200));
   }
 
  private:
-  std::string current() const { return metadata_ ? "__metadata__" : header.entries.empty() ? "" : header.entries.back().name; }
+  std::string current() const {
+    return metadata_ ? "__metadata__" : header.entries.empty() ? "" : header.entries.back().name;
+  }
   bool stop(std::string text) {
     problem = std::move(text);
     return false;
   }
   bool unexpected(const char* what) {
     if (depth_ == 0) return stop("the header is not an object");
-    if (depth_ == 1) return stop(std::string(what) + " stands where the description of \"" + current() + "\" should be");
+    if (depth_ == 1)
+      return stop(std::string(what) + " stands where the description of \"" + current() +
+                  "\" should be");
     return stop("\"" + field_ + "\" of \"" + current() + "\" is or contains " + what);
   }
 
@@ -139,8 +159,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::uint64_t> list_;
 };
 
-const char* const kKnownTypes[] = {"BOOL", "F4", "F6_E2M3", "F6_E3M2", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ",
-                                   "F8_E5M2FNUZ", "I16", "U16", "U32", "C64", "F64", "U64"};
+const char* const kKnownTypes[] = {
+    "BOOL",        "F4",          "F6_E2M3", "F6_E3M2", "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0",
+    "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16",     "U32", "C64",     "F64",     "U64"};
 
 std::optional<DType> type_of(const std::string& name) {
   if (name == "F32") return DType::f32;
@@ -163,38 +184,47 @@ Place place_of(const Entry& e, const std::string& file) {
   const auto type = type_of(e.type);
   if (!type) {
     const bool known = std::ranges::find(kKnownTypes, e.type) != std::end(kKnownTypes);
-    fail<IoError>(file, ": tensor \"", e.name, "\" has type \"", e.type.substr(0, 40), "\", which ",
-                  known ? "Gossamer does not read; convert it to F32 first" : "safetensors does not know");
+    fail<IoError>(
+        file, ": tensor \"", e.name, "\" has type \"", e.type.substr(0, 40), "\", which ",
+        known ? "Gossamer does not read; convert it to F32 first" : "safetensors does not know");
   }
-  check<IoError>(e.shape.size() <= Shape::max_rank, file, ": tensor \"", e.name, "\" has ", e.shape.size(), " dimensions; at most ",
-                 Shape::max_rank, " are supported");
+  check<IoError>(e.shape.size() <= Shape::max_rank, file, ": tensor \"", e.name, "\" has ",
+                 e.shape.size(), " dimensions; at most ", Shape::max_rank, " are supported");
   std::uint64_t bytes = size_of(*type);
   i64 extents[Shape::max_rank] = {};
   for (std::size_t d = 0; d < e.shape.size(); ++d) {
-    // A zero extent elsewhere must not hide an absurd one, so each extent is bounded on its own too.
+    // A zero extent elsewhere must not hide an absurd one, so each extent is bounded on its own
+    // too.
     const bool overflow =
-        e.shape[d] > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) || __builtin_mul_overflow(bytes, e.shape[d], &bytes);
+        e.shape[d] > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) ||
+        __builtin_mul_overflow(bytes, e.shape[d], &bytes);
     check<IoError>(!overflow, file, ": the size of tensor \"", e.name, "\" overflows 64 bits");
     extents[d] = static_cast<i64>(e.shape[d]);
   }
-  check<IoError>(e.begin <= e.end && e.end - e.begin == bytes, file, ": tensor \"", e.name, "\" has data_offsets [", e.begin, ", ", e.end,
-                 "], but its type and shape take ", bytes, " bytes");
+  check<IoError>(e.begin <= e.end && e.end - e.begin == bytes, file, ": tensor \"", e.name,
+                 "\" has data_offsets [", e.begin, ", ", e.end, "], but its type and shape take ",
+                 bytes, " bytes");
   return {e.name, *type, Shape::of(extents, static_cast<int>(e.shape.size())), e.begin, bytes};
 }
 
 // Length of the header, checked against the size of the file. `first` holds min(8, size) bytes.
 std::uint64_t header_length(const std::byte* first, std::uint64_t size, const std::string& file) {
-  check<IoError>(size >= 8, file, ": ", size, " bytes are too few for a safetensors file (cut short, or of another format)");
+  check<IoError>(size >= 8, file, ": ", size,
+                 " bytes are too few for a safetensors file (cut short, or of another format)");
   std::uint64_t length = 0;
   std::memcpy(&length, first, 8);
-  check<IoError>(length <= kHeaderCap, file, ": header of ", length, " bytes; the limit is ", kHeaderCap, " (is this a safetensors file?)");
-  check<IoError>(length <= size - 8, file, ": header of ", length, " bytes, but the file has only ", size, " (cut short?)");
+  check<IoError>(length <= kHeaderCap, file, ": header of ", length, " bytes; the limit is ",
+                 kHeaderCap, " (is this a safetensors file?)");
+  check<IoError>(length <= size - 8, file, ": header of ", length, " bytes, but the file has only ",
+                 size, " (cut short?)");
   return length;
 }
 
 // All tensors in the order of their bytes; together they cover [0, data) exactly.
-std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const std::string& file, std::map<std::string, std::string>& metadata) {
-  check<IoError>(!text.empty() && text.front() == '{', file, ": the header does not start with '{': not a safetensors file");
+std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const std::string& file,
+                                std::map<std::string, std::string>& metadata) {
+  check<IoError>(!text.empty() && text.front() == '{', file,
+                 ": the header does not start with '{': not a safetensors file");
   // nlohmann's lexer takes a NUL for the end of the input and would ignore what follows.
   check<IoError>(text.find('\0') == text.npos, file, ": the header contains a NUL byte");
   HeaderReader reader;
@@ -202,13 +232,17 @@ std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const
   std::vector<Place> places;
   places.reserve(reader.header.entries.size());
   for (const Entry& e : reader.header.entries) places.push_back(place_of(e, file));
-  std::ranges::stable_sort(places, [](const Place& a, const Place& b) { return a.begin != b.begin ? a.begin < b.begin : a.bytes < b.bytes; });
+  std::ranges::stable_sort(places, [](const Place& a, const Place& b) {
+    return a.begin != b.begin ? a.begin < b.begin : a.bytes < b.bytes;
+  });
   std::uint64_t at = 0;
   for (const Place& p : places) {
-    check<IoError>(p.begin == at, file, ": the data of tensor \"", p.name, "\" starts at ", p.begin, ", but the one before it ends at ", at,
+    check<IoError>(p.begin == at, file, ": the data of tensor \"", p.name, "\" starts at ", p.begin,
+                   ", but the one before it ends at ", at,
                    p.begin > at ? " (a hole)" : " (an overlap)");
-    at += p.bytes;      // no overflow: begin + bytes == end was checked
-    check<IoError>(at <= data, file, ": tensor \"", p.name, "\" ends at byte ", at, " of the data, but there are only ", data, " (cut short?)");
+    at += p.bytes;  // no overflow: begin + bytes == end was checked
+    check<IoError>(at <= data, file, ": tensor \"", p.name, "\" ends at byte ", at,
+                   " of the data, but there are only ", data, " (cut short?)");
   }
   check<IoError>(at == data, file, ": ", data - at, " bytes follow the last tensor");
   metadata = std::move(reader.header.metadata);
@@ -217,12 +251,16 @@ std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const
 
 struct File {
   int fd = -1;
-  ~File() { if (fd >= 0) ::close(fd); }
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
 };
 
-void read_exactly(int fd, std::byte* to, std::uint64_t n, std::uint64_t offset, const std::string& file) {
+void read_exactly(int fd, std::byte* to, std::uint64_t n, std::uint64_t offset,
+                  const std::string& file) {
   while (n > 0) {
-    const ssize_t got = ::pread(fd, to, std::min<std::uint64_t>(n, 1u << 30), static_cast<off_t>(offset));
+    const ssize_t got =
+        ::pread(fd, to, std::min<std::uint64_t>(n, 1u << 30), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     check<IoError>(got >= 0, file, ": cannot read: ", std::strerror(errno));
     check<IoError>(got > 0, file, ": became shorter while it was read");
@@ -243,7 +281,8 @@ SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::strin
   const std::uint64_t length = header_length(bytes.data(), bytes.size(), file);
   const std::span<const std::byte> data = bytes.subspan(8 + length);
   SafeTensors out;
-  for (const Place& p : parse_header({reinterpret_cast<const char*>(bytes.data()) + 8, length}, data.size(), file, out.metadata)) {
+  for (const Place& p : parse_header({reinterpret_cast<const char*>(bytes.data()) + 8, length},
+                                     data.size(), file, out.metadata)) {
     Tensor tensor = Tensor::empty(p.shape, p.type);
     if (p.bytes > 0) std::memcpy(tensor.data(), data.data() + p.begin, p.bytes);
     out.tensors.push_back({p.name, std::move(tensor)});
@@ -253,11 +292,14 @@ SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::strin
 
 SafeTensors read_safetensors(const std::filesystem::path& path) {
   const std::string file = path.string();
-  const File opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};      // O_NONBLOCK: a FIFO must not hang us
+  // O_NONBLOCK: a FIFO must not hang us
+  const File opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   check<IoError>(opened.fd >= 0, file, ": cannot open: ", std::strerror(errno));
   struct stat status {};
-  check<IoError>(::fstat(opened.fd, &status) == 0, file, ": cannot read its size: ", std::strerror(errno));
-  check<IoError>(S_ISREG(status.st_mode), file, ": not a regular file; a safetensors file was expected");
+  check<IoError>(::fstat(opened.fd, &status) == 0, file,
+                 ": cannot read its size: ", std::strerror(errno));
+  check<IoError>(S_ISREG(status.st_mode), file,
+                 ": not a regular file; a safetensors file was expected");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   std::byte first[8] = {};
   read_exactly(opened.fd, first, std::min<std::uint64_t>(size, 8), 0, file);
@@ -267,7 +309,8 @@ SafeTensors read_safetensors(const std::filesystem::path& path) {
   SafeTensors out;
   for (const Place& p : parse_header(text, size - 8 - length, file, out.metadata)) {
     Tensor tensor = Tensor::empty(p.shape, p.type);
-    read_exactly(opened.fd, static_cast<std::byte*>(tensor.data()), p.bytes, 8 + length + p.begin, file);
+    read_exactly(opened.fd, static_cast<std::byte*>(tensor.data()), p.bytes, 8 + length + p.begin,
+                 file);
     out.tensors.push_back({p.name, std::move(tensor)});
   }
   return out;

@@ -1,5 +1,5 @@
-// The safetensors file format (github.com/huggingface/safetensors): named tensors, read with every check of the format,
-// written atomically (temporary file, fsync, rename, fsync of the folder).
+// The safetensors file format (github.com/huggingface/safetensors): named tensors, read with every
+// check of the format, written atomically (temporary file, fsync, rename, fsync of the folder).
 #pragma once
 
 #include <filesystem>
@@ -13,18 +13,21 @@
 namespace gossamer {
 
 struct SafeTensors {
-  std::vector<NamedTensor> tensors;                  // in the order of their bytes
+  std::vector<NamedTensor> tensors;  // in the order of their bytes
   std::map<std::string, std::string> metadata;
-  const Tensor* find(const std::string& name) const; // nullptr if missing
+  const Tensor* find(const std::string& name) const;  // nullptr if missing
 };
 
-// IoError names the file and the defect (header too large, not JSON, duplicate key, unknown type, hole, overlap, cut short …).
-// F64 and integers that Gossamer has no type for are refused by name.
+// IoError names the file and the defect (header too large, not JSON, duplicate key, unknown type,
+// hole, overlap, cut short …). F64 and integers that Gossamer has no type for are refused by name.
 SafeTensors read_safetensors(const std::filesystem::path&);
-SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);   // copies
+// copies
+SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);
 
-// Replaces `path` in one step: readers see the old or the new file, never half of one. IoError names the path and errno's text.
-void write_safetensors(const std::filesystem::path&, const std::vector<NamedTensor>&, const std::map<std::string, std::string>& metadata = {});
+// Replaces `path` in one step: readers see the old or the new file, never half of one. IoError
+// names the path and errno's text.
+void write_safetensors(const std::filesystem::path&, const std::vector<NamedTensor>&,
+                       const std::map<std::string, std::string>& metadata = {});
 
 // The same atomic, fsynced replacement for any bytes (config, summary, lists).
 void write_file(const std::filesystem::path&, std::string_view bytes);

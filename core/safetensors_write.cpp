@@ -1,14 +1,15 @@
-// Writing files in one step: temporary file in the same folder, fsync, rename, fsync of the folder. And safetensors on top of it.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+// Writing files in one step: temporary file in the same folder, fsync, rename, fsync of the folder.
+// And safetensors on top of it.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gossamer/core/safetensors.h"
 
@@ -22,13 +23,15 @@ namespace {
   fail<IoError>(path.string(), ": cannot ", what, ": ", std::strerror(error), hint);
 }
 
-// What a symbolic link points at is replaced, not the link. Devices and pipes cannot be replaced by rename.
+// What a symbolic link points at is replaced, not the link. Devices and pipes cannot be replaced by
+// rename.
 std::filesystem::path resolve(const std::filesystem::path& path) {
   std::error_code ignored;
   const auto status = std::filesystem::status(path, ignored);
-  check<IoError>(!std::filesystem::is_directory(status), path.string(), ": cannot write: it is a folder");
-  check<IoError>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status), path.string(),
-                 ": cannot write: it is not a regular file");
+  check<IoError>(!std::filesystem::is_directory(status), path.string(),
+                 ": cannot write: it is a folder");
+  check<IoError>(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+                 path.string(), ": cannot write: it is not a regular file");
   if (!std::filesystem::exists(status)) return path;
   auto real = std::filesystem::canonical(path, ignored);
   return ignored ? path : real;
@@ -38,7 +41,9 @@ class AtomicFile {
  public:
   explicit AtomicFile(const std::filesystem::path& path) : path_(resolve(path)) {
     static std::atomic<unsigned> counter{0};
-    do {      // the name may be left over from a process of the same number that died (in a container it is often 1)
+    // the name may be left over from a process of the same number that died (in a container it is
+    // often 1)
+    do {
       temporary_ = path_;
       temporary_ += ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
       fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -68,11 +73,12 @@ class AtomicFile {
     if (::close(std::exchange(fd_, -1)) != 0) fail_errno(path_, "close", errno);
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "replace", errno);
     done_ = true;
-    // The rename itself must survive a power cut. Some file systems cannot sync a folder (EINVAL): then nothing more can be done.
+    // The rename itself must survive a power cut. Some file systems cannot sync a folder (EINVAL):
+    // then nothing more can be done.
     std::filesystem::path folder = path_.parent_path();
     if (folder.empty()) folder = ".";
     const int dir = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0) return;      // a folder we may write but not read
+    if (dir < 0) return;  // a folder we may write but not read
     const int error = ::fsync(dir) == 0 ? 0 : errno;
     ::close(dir);
     if (error != 0 && error != EINVAL) fail_errno(path_, "flush its folder to disk", error);
@@ -86,25 +92,38 @@ class AtomicFile {
 
 const char* file_name_of(DType type) {
   switch (type) {
-    case DType::f32: return "F32";
-    case DType::bf16: return "BF16";
-    case DType::f16: return "F16";
-    case DType::u8: return "U8";
-    case DType::i32: return "I32";
-    case DType::i64: return "I64";
+    case DType::f32:
+      return "F32";
+    case DType::bf16:
+      return "BF16";
+    case DType::f16:
+      return "F16";
+    case DType::u8:
+      return "U8";
+    case DType::i32:
+      return "I32";
+    case DType::i64:
+      return "I64";
   }
   return "";
 }
 
-// The order of the reference implementation's type list: larger alignment first, so every tensor is aligned.
+// The order of the reference implementation's type list: larger alignment first, so every tensor is
+// aligned.
 int order_of(DType type) {
   switch (type) {
-    case DType::i64: return 0;
-    case DType::f32: return 1;
-    case DType::i32: return 2;
-    case DType::bf16: return 3;
-    case DType::f16: return 4;
-    case DType::u8: return 5;
+    case DType::i64:
+      return 0;
+    case DType::f32:
+      return 1;
+    case DType::i32:
+      return 2;
+    case DType::bf16:
+      return 3;
+    case DType::f16:
+      return 4;
+    case DType::u8:
+      return 5;
   }
   return 6;
 }
@@ -136,22 +155,30 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   std::string header = "{";
   if (!metadata.empty()) {
     header += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata) header += quoted(key, path) + ":" + quoted(value, path) + ",";
+    for (const auto& [key, value] : metadata)
+      header += quoted(key, path) + ":" + quoted(value, path) + ",";
     header.back() = '}';
     header += ',';
   }
   std::uint64_t offset = 0;
   for (NamedTensor& t : sorted) {
-    check<IoError>(t.name != "__metadata__", path.string(), ": a tensor may not be called \"__metadata__\"");
-    check<IoError>(names.insert(t.name).second, path.string(), ": two tensors are called \"", t.name, "\"");
+    check<IoError>(t.name != "__metadata__", path.string(),
+                   ": a tensor may not be called \"__metadata__\"");
+    check<IoError>(names.insert(t.name).second, path.string(), ": two tensors are called \"",
+                   t.name, "\"");
     if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
-    header += quoted(t.name, path) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) + "\",\"shape\":[";
-    for (int d = 0; d < t.tensor.rank(); ++d) header += (d > 0 ? "," : "") + std::to_string(t.tensor.shape(d));
-    header += "],\"data_offsets\":[" + std::to_string(offset) + "," + std::to_string(offset + t.tensor.bytes()) + "]},";
+    header +=
+        quoted(t.name, path) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) + "\",\"shape\":[";
+    for (int d = 0; d < t.tensor.rank(); ++d)
+      header += (d > 0 ? "," : "") + std::to_string(t.tensor.shape(d));
+    header += "],\"data_offsets\":[" + std::to_string(offset) + "," +
+              std::to_string(offset + t.tensor.bytes()) + "]},";
     offset += t.tensor.bytes();
   }
-  if (header.back() == ',') header.back() = '}';
-  else header += '}';
+  if (header.back() == ',')
+    header.back() = '}';
+  else
+    header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
 
   AtomicFile file(path);

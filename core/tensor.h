@@ -1,6 +1,7 @@
-// Tensor: the value type of Gossamer. A window (shape, offset) on a shared block: always dense, last index fastest.
-// Images are [N, H, W, C]. Copying a Tensor copies the handle: both see the same window and the same gradient.
-// Thread safety: as std::shared_ptr (different Tensors anywhere, one Tensor by one thread at a time).
+// Tensor: the value type of Gossamer. A window (shape, offset) on a shared block: always dense,
+// last index fastest. Images are [N, H, W, C]. Copying a Tensor copies the handle: both see the
+// same window and the same gradient. Thread safety: as std::shared_ptr (different Tensors anywhere,
+// one Tensor by one thread at a time).
 #pragma once
 
 #include <functional>
@@ -17,16 +18,16 @@
 
 namespace gossamer {
 
-struct Slot;      // where a gradient is gathered (autograd.h)
+struct Slot;  // where a gradient is gathered (autograd.h)
 
 class Tensor {
  public:
-  Tensor() = default;                                                     // undefined
-  static Tensor empty(Shape, DType = DType::f32, Device = {});            // uninitialised
+  Tensor() = default;                                           // undefined
+  static Tensor empty(Shape, DType = DType::f32, Device = {});  // uninitialised
   static Tensor zeros(Shape, DType = DType::f32, Device = {});
   static Tensor full(Shape, float value, DType = DType::f32, Device = {});
-  static Tensor from(std::span<const float>, Shape);                      // copies, f32
-  static Tensor from(std::span<const std::int32_t>, Shape);               // copies, i32
+  static Tensor from(std::span<const float>, Shape);         // copies, f32
+  static Tensor from(std::span<const std::int32_t>, Shape);  // copies, i32
   // Lends foreign CPU memory; `release` runs when the last window is gone.
   static Tensor wrap(void* data, Shape, DType, std::function<void()> release = {});
 
@@ -39,39 +40,54 @@ class Tensor {
   DType dtype() const;
   Device device() const;
 
-  // Windows on the same block. reshape: one extent may be -1; recorded on the tape. slice: rows [begin, end) of the
-  // first dimension; not recorded.
+  // Windows on the same block. reshape: one extent may be -1; recorded on the tape. slice: rows
+  // [begin, end) of the first dimension; not recorded.
   Tensor reshape(Shape) const;
   Tensor slice(i64 begin, i64 end) const;
-  Tensor detach() const;                                                  // same window, outside the tape
-  Tensor clone() const;                                                   // own memory, outside the tape
-  Tensor to(DType) const;                                                 // converted copy, outside the tape (cast() records)
+  // same window, outside the tape
+  Tensor detach() const;
+  // own memory, outside the tape
+  Tensor clone() const;
+  // converted copy, outside the tape (cast() records)
+  Tensor to(DType) const;
   Tensor to(Device) const;
-  void copy_from(const Tensor& src);                                      // same shape; converts the type
+  // same shape; converts the type
+  void copy_from(const Tensor& src);
   void fill(float value);
   void zero();
 
   void* data() const;
-  template <class T> T* as() const {                                      // first element; the type is checked
-    check<ShapeError>(DTypeOf<T>::value == dtype(), "tensor ", shape(), " holds ", dtype(), ", asked for ", DTypeOf<T>::value);
+  // first element; the type is checked
+  template <class T>
+  T* as() const {
+    check<ShapeError>(DTypeOf<T>::value == dtype(), "tensor ", shape(), " holds ", dtype(),
+                      ", asked for ", DTypeOf<T>::value);
     return static_cast<T*>(data());
   }
-  template <class T> std::span<T> span() const {                          // CPU only
-    check<DeviceError>(device().is_cpu(), "span: tensor is on ", device(), "; copy it with to(Device::cpu()) first");
+  template <class T>
+  std::span<T> span() const {  // CPU only
+    check<DeviceError>(device().is_cpu(), "span: tensor is on ", device(),
+                       "; copy it with to(Device::cpu()) first");
     return {as<T>(), static_cast<std::size_t>(numel())};
   }
-  float item() const;                                                     // the only element, as float
+  // the only element, as float
+  float item() const;
 
   Tensor& requires_grad(bool on = true);
-  bool requires_grad() const;                                             // a leaf that wants, or a result that carries, a gradient
-  Tensor grad() const;                                                    // undefined until backward()
-  void backward() const;                                                  // from a one-element tensor; see autograd.h
+  // a leaf that wants, or a result that carries, a gradient
+  bool requires_grad() const;
+  // undefined until backward()
+  Tensor grad() const;
+  // from a one-element tensor; see autograd.h
+  void backward() const;
 
   // For FlatParams and the tape only.
-  void rebind(const Tensor& window);                                      // every handle of this tensor now sees `window`'s memory and type
+  // every handle of this tensor now sees `window`'s memory and type
+  void rebind(const Tensor& window);
   const std::shared_ptr<Slot>& slot() const;
   void set_slot(std::shared_ptr<Slot>);
-  bool sole() const;                                                      // no other handle or window sees this memory
+  // no other handle or window sees this memory
+  bool sole() const;
 
  private:
   struct Impl;

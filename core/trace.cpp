@@ -1,4 +1,5 @@
-// Chrome trace events: each thread writes into a ring of its own; write() joins them into one JSON file.
+// Chrome trace events: each thread writes into a ring of its own; write() joins them into one JSON
+// file.
 #include "gossamer/core/trace.h"
 
 #include <charconv>
@@ -15,14 +16,14 @@ namespace gossamer::trace {
 namespace {
 
 struct Event {
-  char phase;                      // X slice, C counter, s/f flow
+  char phase;  // X slice, C counter, s/f flow
   const char* name;
   double at, duration, value;
   std::int64_t arg;
 };
 
 struct Lane {
-  std::mutex mutex;                // write() may read while its thread still records
+  std::mutex mutex;  // write() may read while its thread still records
   std::vector<Event> ring;
   std::size_t next = 0;
   int id = 0;
@@ -50,7 +51,7 @@ struct State {
 
 std::atomic<bool> on{false};
 State& state() {
-  static State* s = new State;     // never destroyed: threads may outlive main()
+  static State* s = new State;  // never destroyed: threads may outlive main()
   return *s;
 }
 
@@ -63,12 +64,14 @@ Lane& own_lane() {
   return *mine;
 }
 
-std::string escaped(const std::string& text) {      // for a JSON string
+std::string escaped(const std::string& text) {  // for a JSON string
   std::string out;
   for (const char ch : text) {
     if (ch == '"' || ch == '\\') out += '\\';
-    if (static_cast<unsigned char>(ch) < 0x20) out += ch == '\n' ? "\\n" : " ";
-    else out += ch;
+    if (static_cast<unsigned char>(ch) < 0x20)
+      out += ch == '\n' ? "\\n" : " ";
+    else
+      out += ch;
   }
   return out;
 }
@@ -76,13 +79,17 @@ std::string escaped(const std::string& text) {      // for a JSON string
 void put(Lane& l, const Event& event) {
   const std::scoped_lock lock(l.mutex);
   const std::size_t capacity = state().capacity;
-  if (l.ring.size() < capacity) l.ring.push_back(event);
-  else if (capacity > 0) l.ring[l.next % capacity] = event;
+  if (l.ring.size() < capacity)
+    l.ring.push_back(event);
+  else if (capacity > 0)
+    l.ring[l.next % capacity] = event;
   ++l.next;
 }
 
 double monotonic_us() {
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string shortest(double value) {
@@ -115,8 +122,10 @@ void stop() { on.store(false); }
 
 double epoch_us() {
   static const double epoch = [] {
-    const double system = std::chrono::duration<double, std::micro>(std::chrono::system_clock::now().time_since_epoch()).count();
-    return std::floor(system - monotonic_us());      // whole microseconds: adding it loses nothing
+    const double system = std::chrono::duration<double, std::micro>(
+                              std::chrono::system_clock::now().time_since_epoch())
+                              .count();
+    return std::floor(system - monotonic_us());  // whole microseconds: adding it loses nothing
   }();
   return epoch;
 }
@@ -134,7 +143,7 @@ int lane(const std::string& name) {
   return state().add(false, name)->id;
 }
 void complete(const char* name, double begin_us, double end_us, std::int64_t arg, int lane) {
-  if (!enabled() || begin_us <= 0) return;           // 0: it began while off
+  if (!enabled() || begin_us <= 0) return;  // 0: it began while off
   const Event event{'X', name, begin_us, end_us - begin_us, 0, arg};
   if (lane == kThisThread) return put(own_lane(), event);
   std::shared_ptr<Lane> found;
@@ -149,14 +158,16 @@ void counter(const char* name, double value) {
   if (enabled() && std::isfinite(value)) put(own_lane(), {'C', name, now_us(), 0, value, -1});
 }
 void flow(const char* name, std::uint64_t id, bool begin) {
-  if (enabled()) put(own_lane(), {begin ? 's' : 'f', name, now_us(), 0, 0, static_cast<std::int64_t>(id)});
+  if (enabled())
+    put(own_lane(), {begin ? 's' : 'f', name, now_us(), 0, 0, static_cast<std::int64_t>(id)});
 }
 
 void write(const std::filesystem::path& path, const std::string& other_data) {
   on.store(false);
   std::ostringstream out;
   out << std::fixed;
-  out.precision(3);                // nanoseconds: a slice and those inside it must still nest when read back
+  // nanoseconds: a slice and those inside it must still nest when read back
+  out.precision(3);
   const std::scoped_lock lock(state().mutex);
   const int pid = state().process;
   out << "{\"displayTimeUnit\":\"ms\",\"otherData\":" << other_data << ",\"traceEvents\":[\n";
@@ -171,12 +182,17 @@ void write(const std::filesystem::path& path, const std::string& other_data) {
       describe(out, "thread_name", pid, l->id, "\"name\":\"" + escaped(l->name) + "\"");
     }
     for (const Event& e : l->ring) {
-      out << ",\n{\"ph\":\"" << e.phase << "\",\"name\":\"" << e.name << "\",\"pid\":" << pid << ",\"tid\":" << l->id << ",\"ts\":" << e.at;
+      out << ",\n{\"ph\":\"" << e.phase << "\",\"name\":\"" << e.name << "\",\"pid\":" << pid
+          << ",\"tid\":" << l->id << ",\"ts\":" << e.at;
       if (e.phase == 'X') out << ",\"dur\":" << e.duration;
-      if (e.phase == 'C') out << ",\"args\":{\"value\":" << shortest(e.value) << "}";
-      else if (e.phase == 's') out << ",\"cat\":\"exchange\",\"id\":" << e.arg;
-      else if (e.phase == 'f') out << ",\"cat\":\"exchange\",\"bp\":\"e\",\"id\":" << e.arg;
-      else if (e.arg >= 0) out << ",\"args\":{\"n\":" << e.arg << "}";
+      if (e.phase == 'C')
+        out << ",\"args\":{\"value\":" << shortest(e.value) << "}";
+      else if (e.phase == 's')
+        out << ",\"cat\":\"exchange\",\"id\":" << e.arg;
+      else if (e.phase == 'f')
+        out << ",\"cat\":\"exchange\",\"bp\":\"e\",\"id\":" << e.arg;
+      else if (e.arg >= 0)
+        out << ",\"args\":{\"n\":" << e.arg << "}";
       out << "}";
     }
     l->ring.clear();

@@ -1,4 +1,5 @@
-// Samples are claimed by one thread, copied, and published; whoever meets one that is claimed but not there reads it for itself.
+// Samples are claimed by one thread, copied, and published; whoever meets one that is claimed but
+// not there reads it for itself.
 #include "gossamer/data/cache.h"
 
 #include <algorithm>
@@ -15,7 +16,9 @@ constexpr std::size_t kBlock = std::size_t{64} << 20;
 class CachedSet final : public Dataset {
  public:
   CachedSet(std::shared_ptr<const Dataset> set, std::shared_ptr<Cache> cache)
-      : set_(std::move(set)), cache_(std::move(cache)), kept_(static_cast<std::size_t>(set_->size())) {}
+      : set_(std::move(set)),
+        cache_(std::move(cache)),
+        kept_(static_cast<std::size_t>(set_->size())) {}
   i64 size() const override { return static_cast<i64>(kept_.size()); }
   int label(i64 i) const override { return set_->label(i); }
   std::string name(i64 i) const override { return set_->name(i); }
@@ -24,7 +27,8 @@ class CachedSet final : public Dataset {
 
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
     Kept& kept = kept_.at(static_cast<std::size_t>(i));
-    if (const std::byte* const at = kept.at.load(std::memory_order_acquire)) return {at, kept.bytes};
+    if (const std::byte* const at = kept.at.load(std::memory_order_acquire))
+      return {at, kept.bytes};
     const std::span<const std::byte> read = set_->bytes(i, buffer);
     if (!kept.claimed.exchange(true, std::memory_order_relaxed)) {
       if (std::byte* const room = cache_->take(read.size())) {
@@ -39,7 +43,8 @@ class CachedSet final : public Dataset {
  private:
   struct Kept {
     std::atomic<const std::byte*> at = nullptr;
-    std::atomic<bool> claimed = false;               // for good: a cache that had no room for it has none later
+    // for good: a cache that had no room for it has none later
+    std::atomic<bool> claimed = false;
     std::uint32_t bytes = 0;
   };
   std::shared_ptr<const Dataset> set_;
@@ -83,7 +88,8 @@ bool Cache::full() const {
   return full_;
 }
 
-std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> set, std::shared_ptr<Cache> cache) {
+std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> set,
+                                      std::shared_ptr<Cache> cache) {
   return std::make_shared<CachedSet>(std::move(set), std::move(cache));
 }
 

@@ -1,4 +1,5 @@
-// Encoded samples kept in memory: for disks that are slow to ask again, and to read an image without the kernel's copy of it.
+// Encoded samples kept in memory: for disks that are slow to ask again, and to read an image
+// without the kernel's copy of it.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +11,16 @@
 
 namespace gossamer::data {
 
-// Memory for the samples of one data set or several, up to a limit. Nothing is given back before the end: where each epoch has another order, no
-// sample is worth more than another.
+// Memory for the samples of one data set or several, up to a limit. Nothing is given back before
+// the end: where each epoch has another order, no sample is worth more than another.
 class Cache {
  public:
   explicit Cache(std::size_t most_bytes) : left_(most_bytes) {}
-  // Room for `bytes`, valid as long as the cache; nullptr: that would be above the limit, or there is no such memory. Thread-safe.
+  // Room for `bytes`, valid as long as the cache; nullptr: that would be above the limit, or there
+  // is no such memory. Thread-safe.
   std::byte* take(std::size_t bytes);
   std::size_t used() const;
-  bool full() const;                                 // something found no room
+  bool full() const;  // something found no room
 
  private:
   mutable std::mutex mutex_;
@@ -28,8 +30,10 @@ class Cache {
   bool full_ = false;
 };
 
-// `set`, each sample of which is kept in `cache` when it is first read, while there is room. Later reads give the kept bytes: what happens to the
-// file isn't seen any more. What can't be read is not kept, and is tried again.
-std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> set, std::shared_ptr<Cache> cache);
+// `set`, each sample of which is kept in `cache` when it is first read, while there is room. Later
+// reads give the kept bytes: what happens to the file isn't seen any more. What can't be read is
+// not kept, and is tried again.
+std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> set,
+                                      std::shared_ptr<Cache> cache);
 
 }  // namespace gossamer::data

@@ -1,4 +1,5 @@
-// Looks at every picture of a data set: which are damaged, which are unusual. Behind `gossamer data check`.
+// Looks at every picture of a data set: which are damaged, which are unusual. Behind `gossamer data
+// check`.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,14 @@
 namespace gossamer::data {
 
 struct CheckReport {
-  i64 images = 0;                                          // looked at
-  std::uint64_t bytes = 0;                                 // of their files
+  i64 images = 0;           // looked at
+  std::uint64_t bytes = 0;  // of their files
   int least_side = 0, most_side = 0;
-  std::vector<std::string> damaged;                        // "name: what is wrong", in the order of the set; then those it had to leave out
-  std::map<std::string, std::vector<std::string>> odd;     // by oddity (picture_facts.h): names, in the order of the set
-  bool whole = true;                                       // false: ended early
+  // "name: what is wrong", in the order of the set; then those it had to leave out
+  std::vector<std::string> damaged;
+  // by oddity (picture_facts.h): names, in the order of the set
+  std::map<std::string, std::vector<std::string>> odd;
+  bool whole = true;  // false: ended early
 };
 
 // Reads and decodes everything. tick(done) as in work.h. Nothing in a picture makes it throw.

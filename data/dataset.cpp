@@ -15,13 +15,15 @@ namespace {
 
 std::string list(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + ("'" + names[i] + "'");
+  for (std::size_t i = 0; i < names.size() && i < 3; ++i)
+    text += (i ? ", " : "") + ("'" + names[i] + "'");
   return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
 }
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part, LabelBase base) {
+std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part,
+                                    LabelBase base) {
   std::vector<Index> indices;
   Containers containers = find_containers(paths, part);
   for (const Found& found : containers.found) indices.push_back(index_container(found));
@@ -29,23 +31,30 @@ std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part 
 }
 
 LabelBase parse_label_base(const std::string& text) {
-  check<ConfigError>(text == "auto" || text == "0" || text == "1", "'", text, "' is not where labels begin; possible: auto, 0, 1");
+  check<ConfigError>(text == "auto" || text == "0" || text == "1", "'", text,
+                     "' is not where labels begin; possible: auto, 0, 1");
   return text == "auto" ? LabelBase::automatic : text == "0" ? LabelBase::zero : LabelBase::one;
 }
 
 std::uint64_t fingerprint(const Dataset& set) {
-  const auto hash = [](const std::string& text, std::uint64_t seed) { return xxh3(std::as_bytes(std::span(text)), seed); };
+  const auto hash = [](const std::string& text, std::uint64_t seed) {
+    return xxh3(std::as_bytes(std::span(text)), seed);
+  };
   auto value = static_cast<std::uint64_t>(set.size());
   for (const std::string& name : set.classes()) value = hash(name, value);
-  for (i64 i = 0; i < set.size(); ++i) value = mix(hash(set.name(i), value), static_cast<std::uint64_t>(set.label(i)));
+  for (i64 i = 0; i < set.size(); ++i)
+    value = mix(hash(set.name(i), value), static_cast<std::uint64_t>(set.label(i)));
   return value;
 }
 
 void check_same_classes(const Dataset& train, const Dataset& val) {
   const LabelBase first = train.label_base(), second = val.label_base();
-  check<DataError>(first == second || first == LabelBase::automatic || second == LabelBase::automatic, code::other_classes,
-                   "a label 0 (image/class/label) occurs in ", first == LabelBase::zero ? "train, but not in val" : "val, but not in train",
-                   ", so the one seems to count from 0 and the other from 1. Say what is true of both: data.label_base=0 or data.label_base=1.");
+  check<DataError>(
+      first == second || first == LabelBase::automatic || second == LabelBase::automatic,
+      code::other_classes, "a label 0 (image/class/label) occurs in ",
+      first == LabelBase::zero ? "train, but not in val" : "val, but not in train",
+      ", so the one seems to count from 0 and the other from 1. Say what is true of both: "
+      "data.label_base=0 or data.label_base=1.");
   const auto &a = train.classes(), &b = val.classes();
   if (a == b) return;
   std::vector<std::string> only_train, only_val;
@@ -54,8 +63,9 @@ void check_same_classes(const Dataset& train, const Dataset& val) {
   std::string text;
   if (!only_train.empty()) text += "; only in train: " + list(only_train);
   if (!only_val.empty()) text += "; only in val: " + list(only_val);
-  fail<DataError>(code::other_classes, a.size(), " classes in train and ", b.size(), " in val", text,
-                  ". Both need the same class folders: add what is missing or remove what is too much.");
+  fail<DataError>(
+      code::other_classes, a.size(), " classes in train and ", b.size(), " in val", text,
+      ". Both need the same class folders: add what is missing or remove what is too much.");
 }
 
 }  // namespace gossamer::data

@@ -1,9 +1,6 @@
-// Files by pread: a mapped file that shrinks while it is used kills the process by a signal, a short read is an error with a name.
+// Files by pread: a mapped file that shrinks while it is used kills the process by a signal, a
+// short read is an error with a name.
 #include "gossamer/data/files.h"
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,21 +11,27 @@
 #include <string_view>
 #include <thread>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "gossamer/core/error.h"
 
 namespace gossamer::data {
 namespace {
 
 // Disks and networks hiccup: what may pass is asked for again, for 1.6 s in all.
-constexpr std::array kPauses{std::chrono::milliseconds(10), std::chrono::milliseconds(50), std::chrono::milliseconds(250),
-                             std::chrono::milliseconds(1250)};
+constexpr std::array kPauses{std::chrono::milliseconds(10), std::chrono::milliseconds(50),
+                             std::chrono::milliseconds(250), std::chrono::milliseconds(1250)};
 
 bool may_pass(int error) {
-  return error == EIO || error == ENOMEM || error == EAGAIN || error == ETIMEDOUT || error == EHOSTUNREACH || error == ENOTCONN;
+  return error == EIO || error == ENOMEM || error == EAGAIN || error == ETIMEDOUT ||
+         error == EHOSTUNREACH || error == ENOTCONN;
 }
 
 // call() until it succeeds or its error won't pass; then -1, with errno.
-template <class F> auto patiently(F call) {
+template <class F>
+auto patiently(F call) {
   for (std::size_t again = 0;;) {
     const auto got = call();
     if (got >= 0) return got;
@@ -38,20 +41,25 @@ template <class F> auto patiently(F call) {
   }
 }
 
-// Damage of an image is what stays with its file; a run goes on without it. All else would make the pictures of a run depend on the day.
+// Damage of an image is what stays with its file; a run goes on without it. All else would make the
+// pictures of a run depend on the day.
 [[noreturn]] void refuse(const std::string& path, const std::string& what, int error) {
   const std::string text = printable(path) + ": " + what + ": " + std::strerror(error);
   for (const int damage : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, ENXIO, EIO})
     if (error == damage) fail<DataError>(text);
-  fail<IoError>(text, error == EMFILE || error == ENFILE ? "; that is no damage: allow this process more (ulimit -n)"
-                      : error == EACCES || error == EPERM ? "; that is no damage: let this user read it"
-                                                          : "; that is no damage of this file: is the disk or the network there?");
+  fail<IoError>(text, error == EMFILE || error == ENFILE
+                          ? "; that is no damage: allow this process more (ulimit -n)"
+                      : error == EACCES || error == EPERM
+                          ? "; that is no damage: let this user read it"
+                          : "; that is no damage of this file: is the disk or the network there?");
 }
 
 }  // namespace
 
 void check_encoded_size(std::uint64_t bytes, const std::string& name) {
-  check<DataError>(bytes <= kMaxEncoded, name, ": ", bytes, " bytes are no picture; the limit for an encoded one is ", kMaxEncoded >> 20, " MiB");
+  check<DataError>(bytes <= kMaxEncoded, name, ": ", bytes,
+                   " bytes are no picture; the limit for an encoded one is ", kMaxEncoded >> 20,
+                   " MiB");
 }
 
 std::string printable(std::string name) {
@@ -64,7 +72,7 @@ File::File(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: a pipe without a writer would wait for one for ever. Regular files don't notice.
   fd_ = patiently([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   if (fd_ < 0) refuse(path_, "can't be opened", errno);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);
     fail<DataError>(printable(path_), ": is not a regular file");
@@ -76,9 +84,11 @@ File::~File() { ::close(fd_); }
 
 void File::read(std::size_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const ssize_t got = patiently([&] { return ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset)); });
+    const ssize_t got =
+        patiently([&] { return ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset)); });
     if (got < 0) refuse(path_, "reading failed at byte " + std::to_string(offset), errno);
-    check<DataError>(got > 0, printable(path_), ": ends at byte ", offset, "; it was longer when the run began");
+    check<DataError>(got > 0, printable(path_), ": ends at byte ", offset,
+                     "; it was longer when the run began");
     offset += static_cast<std::size_t>(got);
     to = to.subspan(static_cast<std::size_t>(got));
   }
@@ -86,7 +96,8 @@ void File::read(std::size_t offset, std::span<std::byte> to) const {
 
 std::vector<std::byte> read_whole(const std::string& path, std::size_t limit) {
   const File file(path);
-  check<DataError>(file.size() <= limit, printable(path), ": ", file.size(), " bytes; such a file has ", limit >> 20, " MiB at most");
+  check<DataError>(file.size() <= limit, printable(path), ": ", file.size(),
+                   " bytes; such a file has ", limit >> 20, " MiB at most");
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
   return bytes;
@@ -94,16 +105,19 @@ std::vector<std::byte> read_whole(const std::string& path, std::size_t limit) {
 
 std::string first_of(const std::vector<std::string>& names) {
   std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text += (i ? ", " : "") + printable(names[i]);
+  for (std::size_t i = 0; i < names.size() && i < 3; ++i)
+    text += (i ? ", " : "") + printable(names[i]);
   return text + (names.size() > 3 ? ", …" : "");
 }
 
 bool is_image_name(const std::string& name) {
-  static constexpr std::array<std::string_view, 7> endings{"jpg", "jpeg", "jpe", "jfif", "png", "bmp", "gif"};
+  static constexpr std::array<std::string_view, 7> endings{"jpg", "jpeg", "jpe", "jfif",
+                                                           "png", "bmp",  "gif"};
   const std::size_t dot = name.rfind('.');
   if (dot == std::string::npos) return false;
   std::string ending = name.substr(dot + 1);
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return std::ranges::find(endings, ending) != endings.end();
 }
 

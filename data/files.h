@@ -11,13 +11,18 @@
 
 namespace gossamer::data {
 
-constexpr std::size_t kMaxEncoded = std::size_t{64} << 20;    // an encoded image is never larger; what claims to be is damage
-void check_encoded_size(std::uint64_t bytes, const std::string& name);   // DataError above it, before memory is asked for
+// an encoded image is never larger; what claims to be is damage
+constexpr std::size_t kMaxEncoded = std::size_t{64} << 20;
+// DataError above it, before memory is asked for
+void check_encoded_size(std::uint64_t bytes, const std::string& name);
 
-std::string printable(std::string name);                       // control characters become '?': names end up in terminals and lists
+// control characters become '?': names end up in terminals and lists
+std::string printable(std::string name);
 
-// Open for reading. What may pass (a network that is away for a moment) is tried again for 1.6 s. DataError, with path and reason: the file is not
-// there, cut short, or can't be read (EIO); IoError: what is no damage of this file (permissions, too many open files, no network, no memory).
+// Open for reading. What may pass (a network that is away for a moment) is tried again for 1.6 s.
+// DataError, with path and reason: the file is not there, cut short, or can't be read (EIO);
+// IoError: what is no damage of this file (permissions, too many open files, no network, no
+// memory).
 class File {
  public:
   explicit File(std::string path);
@@ -26,7 +31,7 @@ class File {
   File& operator=(const File&) = delete;
   const std::string& path() const { return path_; }
   std::size_t size() const { return size_; }
-  void read(std::size_t offset, std::span<std::byte> to) const;   // thread-safe
+  void read(std::size_t offset, std::span<std::byte> to) const;  // thread-safe
 
  private:
   std::string path_;
@@ -34,10 +39,12 @@ class File {
   std::size_t size_ = 0;
 };
 
-std::vector<std::byte> read_whole(const std::string& path, std::size_t limit);   // DataError above the limit
+// DataError above the limit
+std::vector<std::byte> read_whole(const std::string& path, std::size_t limit);
 
-std::string first_of(const std::vector<std::string>& names);   // three of them, printable, for messages: "a, b, c, …"
+// three of them, printable, for messages: "a, b, c, …"
+std::string first_of(const std::vector<std::string>& names);
 
-bool is_image_name(const std::string& name);                   // by its ending, upper or lower case
+bool is_image_name(const std::string& name);  // by its ending, upper or lower case
 
 }  // namespace gossamer::data

@@ -3,12 +3,14 @@
 
 #define XXH_INLINE_ALL
 #if defined(__AVX512F__)
-#define XXH_VECTOR 2      // AVX2: GCC 12 warns about its own AVX-512 header (bug 105593); a picture is hashed in a microsecond either way
+#define XXH_VECTOR \
+  2  // AVX2: GCC 12 warns about its own AVX-512 header (bug 105593); a picture is hashed in a
+     // microsecond either way
 #endif
-#include <xxhash.h>
-
 #include <array>
 #include <cstring>
+
+#include <xxhash.h>
 
 namespace gossamer::data {
 namespace {
@@ -25,12 +27,14 @@ constexpr std::array<std::uint32_t, 256> make_table() {
 constexpr std::array<std::uint32_t, 256> kTable = make_table();
 
 std::uint32_t by_table(std::uint32_t crc, std::span<const std::byte> bytes) {
-  for (const std::byte b : bytes) crc = kTable[(crc ^ std::to_integer<std::uint32_t>(b)) & 255] ^ crc >> 8;
+  for (const std::byte b : bytes)
+    crc = kTable[(crc ^ std::to_integer<std::uint32_t>(b)) & 255] ^ crc >> 8;
   return crc;
 }
 
 #if defined(__x86_64__)
-[[gnu::target("sse4.2")]] std::uint32_t by_instruction(std::uint32_t start, std::span<const std::byte> bytes) {
+[[gnu::target("sse4.2")]] std::uint32_t by_instruction(std::uint32_t start,
+                                                       std::span<const std::byte> bytes) {
   std::uint64_t crc = start;
   std::size_t at = 0;
   for (; at + 8 <= bytes.size(); at += 8) {
@@ -44,7 +48,9 @@ std::uint32_t by_table(std::uint32_t crc, std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::uint64_t xxh3(std::span<const std::byte> bytes, std::uint64_t seed) { return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed); }
+std::uint64_t xxh3(std::span<const std::byte> bytes, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) {
 #if defined(__x86_64__)

@@ -1,11 +1,13 @@
-// Two words into one key for a random stream: neighbouring seeds, epochs and ranks must give unrelated streams.
+// Two words into one key for a random stream: neighbouring seeds, epochs and ranks must give
+// unrelated streams.
 #pragma once
 
 #include <cstdint>
 
 namespace gossamer::data {
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+// The finaliser of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+// generators", OOPSLA 2014).
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t z = a + 0x9e3779b97f4a7c15ull * (b + 1);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

@@ -9,7 +9,9 @@
 
 namespace gossamer::data {
 
-bool for_each_sample(i64 begin, i64 end, int threads, FunctionRef<void(i64, std::vector<std::byte>&)> work, FunctionRef<bool(i64)> tick) {
+bool for_each_sample(i64 begin, i64 end, int threads,
+                     FunctionRef<void(i64, std::vector<std::byte>&)> work,
+                     FunctionRef<bool(i64)> tick) {
   std::atomic<i64> next{begin}, done{0};
   std::atomic<bool> stop{false};
   std::mutex mutex;
@@ -41,7 +43,8 @@ bool for_each_sample(i64 begin, i64 end, int threads, FunctionRef<void(i64, std:
         crew.emplace_back(run);
         ++running;
       }
-    } catch (...) {                                        // fewer threads than wanted will do, none will not
+    } catch (...) {
+      // fewer threads than wanted will do, none will not
       if (crew.empty()) throw;
     }
     while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {

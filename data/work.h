@@ -9,8 +9,11 @@
 
 namespace gossamer::data {
 
-// work(i, buffer) for begin <= i < end on `threads` threads, each with a buffer of its own; tick(done) about ten times a second on this thread, and
-// false from it ends the work early. False: it ended early. The first exception of a thread ends the work too and is thrown here.
-bool for_each_sample(i64 begin, i64 end, int threads, FunctionRef<void(i64, std::vector<std::byte>&)> work, FunctionRef<bool(i64)> tick);
+// work(i, buffer) for begin <= i < end on `threads` threads, each with a buffer of its own;
+// tick(done) about ten times a second on this thread, and false from it ends the work early. False:
+// it ended early. The first exception of a thread ends the work too and is thrown here.
+bool for_each_sample(i64 begin, i64 end, int threads,
+                     FunctionRef<void(i64, std::vector<std::byte>&)> work,
+                     FunctionRef<bool(i64)> tick);
 
 }  // namespace gossamer::data

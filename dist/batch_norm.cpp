@@ -10,14 +10,17 @@
 namespace gossamer::dist {
 namespace {
 
-// Statistics of all workers' activations together. Each saw N(m_i, v_i):  mean = E m_i,  var = E (v_i + m_i^2) - mean^2.
-// The mean of the variances alone would lose the spread of the means.
+// Statistics of all workers' activations together. Each saw N(m_i, v_i):  mean = E m_i,  var = E
+// (v_i + m_i^2) - mean^2. The mean of the variances alone would lose the spread of the means.
 std::vector<double> merged(const FlatParams& params, Collectives& all) {
-  const Tensor host = params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
+  const Tensor host =
+      params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
   const auto flat = host.span<float>();
   std::vector<double> sum(flat.begin(), flat.end());
   const auto& entries = params.buffer_entries();
-  const auto ends_with = [](const std::string& name, const std::string& end) { return name.size() >= end.size() && name.ends_with(end); };
+  const auto ends_with = [](const std::string& name, const std::string& end) {
+    return name.size() >= end.size() && name.ends_with(end);
+  };
   const auto for_variances = [&](auto f) {
     for (const auto& var : entries) {
       if (!ends_with(var.name, "running_var")) continue;
@@ -25,7 +28,8 @@ std::vector<double> merged(const FlatParams& params, Collectives& all) {
       for (const auto& mean : entries)
         if (mean.name == wanted)
           for (i64 k = 0; k < var.shape.numel(); ++k)
-            f(sum[static_cast<std::size_t>(var.offset + k)], sum[static_cast<std::size_t>(mean.offset + k)]);
+            f(sum[static_cast<std::size_t>(var.offset + k)],
+              sum[static_cast<std::size_t>(mean.offset + k)]);
     }
   };
   for_variances([](double& var, double mean) { var += mean * mean; });
@@ -36,7 +40,8 @@ std::vector<double> merged(const FlatParams& params, Collectives& all) {
 }
 
 void store(const std::vector<double>& from, FlatParams& params) {
-  const Tensor host = params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
+  const Tensor host =
+      params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
   const auto to = host.span<float>();
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]);
   if (!params.buffers().device().is_cpu()) Tensor(params.buffers()).copy_from(host);
@@ -46,7 +51,8 @@ void store(const std::vector<double>& from, FlatParams& params) {
 
 void merge_batch_norm(FlatParams& params, Collectives& all) { store(merged(params, all), params); }
 
-AveragedModel average_of_models(const FlatParams& params, Collectives& all, std::optional<double> weight) {
+AveragedModel average_of_models(const FlatParams& params, Collectives& all,
+                                std::optional<double> weight) {
   AveragedModel out;
   out.values = params.values().clone();
   if (weight) {

@@ -9,18 +9,20 @@
 
 namespace gossamer::dist {
 
-// The mean of all members' values and their merged batch-norm statistics, kept aside: nothing is changed, so that a death in one of the
-// collectives leaves everything as it was. The last collective is a barrier.
+// The mean of all members' values and their merged batch-norm statistics, kept aside: nothing is
+// changed, so that a death in one of the collectives leaves everything as it was. The last
+// collective is a barrier.
 struct AveragedModel {
   Tensor values;
   std::vector<double> buffers;
-  double distance = 0;                 // sqrt(mean |x_i - mean|^2)
+  double distance = 0;  // sqrt(mean |x_i - mean|^2)
 };
 // weight: of this member's values in the mean (push-sum); none: all alike.
 AveragedModel average_of_models(const FlatParams&, Collectives&, std::optional<double> weight = {});
-void adopt(FlatParams&, const AveragedModel&);      // and refreshes the compute copy
+void adopt(FlatParams&, const AveragedModel&);  // and refreshes the compute copy
 
-// values <- mean over the living, batch-norm statistics merged, compute copy refreshed. Returns sqrt(mean |x_i - mean|^2) before.
+// values <- mean over the living, batch-norm statistics merged, compute copy refreshed. Returns
+// sqrt(mean |x_i - mean|^2) before.
 double average_models(FlatParams&, Membership&);
 
 }  // namespace gossamer::dist

@@ -19,19 +19,20 @@
 namespace gossamer::dist {
 namespace {
 
-using Maker = std::function<std::unique_ptr<Method>(FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&)>;
+using Maker = std::function<std::unique_ptr<Method>(FlatParams&, Optimizer&, Group&, const Graph&,
+                                                    const MethodOptions&)>;
 
 struct Entry {
   bool frozen, synchronous;
-  const char* optimizer;                 // that the method is named after
+  const char* optimizer;  // that the method is named after
   Maker make;
 };
 
 // Method M of the common constructor.
-template <class M> Maker maker() {
-  return [](FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) {
-    return std::make_unique<M>(p, o, g, graph, options);
-  };
+template <class M>
+Maker maker() {
+  return [](FlatParams& p, Optimizer& o, Group& g, const Graph& graph,
+            const MethodOptions& options) { return std::make_unique<M>(p, o, g, graph, options); };
 }
 Maker gossip(bool accelerated) {
   return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) {
@@ -39,17 +40,24 @@ Maker gossip(bool accelerated) {
   };
 }
 Maker dpsgd(const std::string& name) {
-  return
-      [=](auto& p, auto& o, auto& g, auto& graph, auto& options) { return std::make_unique<DpsgdMethod>(name, p, o, g, graph, options); };
+  return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) {
+    return std::make_unique<DpsgdMethod>(name, p, o, g, graph, options);
+  };
 }
 
-std::unique_ptr<Method> consensus_control(FlatParams& p, Optimizer& o, Group& g, const Graph& graph, const MethodOptions& options) {
+std::unique_ptr<Method> consensus_control(FlatParams& p, Optimizer& o, Group& g, const Graph& graph,
+                                          const MethodOptions& options) {
   const std::string& inner = options.control.method;
   std::unique_ptr<SynchronousMethod> method;
-  if (inner == "dpsgd") method = std::make_unique<DpsgdMethod>(inner, p, o, g, graph, options);
-  else if (inner == "sgp") method = std::make_unique<SgpMethod>(p, o, g, graph, options);
-  else if (inner == "local-sgd") method = std::make_unique<LocalSgdMethod>(p, o, g, graph, options);
-  else fail<ConfigError>("consensus-control: method \"", inner, "\" is not one it can control; it can: dpsgd, sgp, local-sgd");
+  if (inner == "dpsgd")
+    method = std::make_unique<DpsgdMethod>(inner, p, o, g, graph, options);
+  else if (inner == "sgp")
+    method = std::make_unique<SgpMethod>(p, o, g, graph, options);
+  else if (inner == "local-sgd")
+    method = std::make_unique<LocalSgdMethod>(p, o, g, graph, options);
+  else
+    fail<ConfigError>("consensus-control: method \"", inner,
+                      "\" is not one it can control; it can: dpsgd, sgp, local-sgd");
   return std::make_unique<ConsensusControl>(std::move(method), options.control);
 }
 
@@ -59,7 +67,9 @@ const std::map<std::string, Entry>& registry() {
       {"adpsgd", {true, false, "", gossip(false)}},
       {"allreduce",
        {false, true, "",
-        [](auto& p, auto& o, auto& g, auto&, auto& options) { return std::make_unique<AllReduceMethod>(p, o, g, options); }}},
+        [](auto& p, auto& o, auto& g, auto&, auto& options) {
+          return std::make_unique<AllReduceMethod>(p, o, g, options);
+        }}},
       {"dpsgd", {false, true, "", dpsgd("dpsgd")}},
       {"dadam", {false, true, "adam", dpsgd("dadam")}},
       {"accum-adam", {false, true, "accum-adam", dpsgd("accum-adam")}},
@@ -81,13 +91,14 @@ const Entry& find(const std::string& name) {
 
 // 32 bits of a hash: exact in a double, so that it can travel through a sum.
 double digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;      // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return static_cast<double>(static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 
 // Each worker fills its own rows of a table of zeros; the sum shows everyone what the others have.
-void check_agreement(const std::string& name, const FlatParams& params, Group& group, const Graph& graph, const MethodOptions& options) {
+void check_agreement(const std::string& name, const FlatParams& params, Group& group,
+                     const Graph& graph, const MethodOptions& options) {
   std::ostringstream edges;
   edges << graph.n;
   for (const Edge& e : graph.edges) edges << ';' << e.a << '-' << e.b << ':' << e.rate;
@@ -105,19 +116,23 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"way to exchange (overlap, bucket_bytes, consensus_factor, period)",
        digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" +
               std::to_string(options.consensus_factor) + ":" + std::to_string(options.period))},
-      {"consensus control", digest(control.str())},  // they decide alike, or wait for each other in vain
+      // they decide alike, or wait for each other in vain
+      {"consensus control", digest(control.str())},
       {"pairing or quota", digest(options.pairing + ":" + options.quota)},
-      {"seed, from which all draw the same schedule", options.pairing == "schedule" ? digest(std::to_string(options.seed)) : 0},
+      {"seed, from which all draw the same schedule",
+       options.pairing == "schedule" ? digest(std::to_string(options.seed)) : 0},
       {"batch size", static_cast<double>(options.batch)},
       {"total_samples", options.total_samples},
       {"start_samples", options.start_samples}};
   const auto n = static_cast<std::size_t>(group.size());
   std::vector<double> table(n * facts.size(), 0.0);
-  for (std::size_t f = 0; f < facts.size(); ++f) table[static_cast<std::size_t>(group.rank()) * facts.size() + f] = facts[f].second;
+  for (std::size_t f = 0; f < facts.size(); ++f)
+    table[static_cast<std::size_t>(group.rank()) * facts.size() + f] = facts[f].second;
   group.collectives().all_reduce_sum(table);
   for (std::size_t rank = 1; rank < n; ++rank)
     for (std::size_t f = 0; f < facts.size(); ++f)
-      check<DistError>(table[rank * facts.size() + f] == table[f], "workers 0 and ", rank, " do not agree on the ", facts[f].first,
+      check<DistError>(table[rank * facts.size() + f] == table[f], "workers 0 and ", rank,
+                       " do not agree on the ", facts[f].first,
                        "; start all with the same command and config");
 }
 
@@ -141,29 +156,40 @@ bool method_takes(const std::string& name, const std::string& optimizer) {
   return named.empty() || optimizer == named || optimizer == named + "w";
 }
 
-std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
+std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
+                                    Optimizer& optimizer, Group& group, const Graph& graph,
                                     const MethodOptions& options) {
   const Entry& entry = find(name);
-  check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ", options.rate, "; it must be 0 or more");
-  check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch, "; it must be at least 1");
-  check<ConfigError>(method_takes(name, optimizer.name()), "method ", name, " is dpsgd with the optimizer ",
-                     entry.optimizer, ", this one is ", optimizer.name(), "; take dpsgd to go with it");
-  check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n, " workers, there are ", group.size());
-  check<ConfigError>(!entry.synchronous || (options.record.empty() && options.replay.empty()), "method ", name,
-                     ": record and replay are for a2cid2 and adpsgd");
-  check<ConfigError>(!options.rejoin || options.replay.empty(), "method ", name, ": a worker that was started again can't replay a record");
+  check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ",
+                     options.rate, "; it must be 0 or more");
+  check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch,
+                     "; it must be at least 1");
+  check<ConfigError>(method_takes(name, optimizer.name()), "method ", name,
+                     " is dpsgd with the optimizer ", entry.optimizer, ", this one is ",
+                     optimizer.name(), "; take dpsgd to go with it");
+  check<ConfigError>(graph.n == group.size(), "method ", name, ": the graph is for ", graph.n,
+                     " workers, there are ", group.size());
+  check<ConfigError>(!entry.synchronous || (options.record.empty() && options.replay.empty()),
+                     "method ", name, ": record and replay are for a2cid2 and adpsgd");
+  check<ConfigError>(!options.rejoin || options.replay.empty(), "method ", name,
+                     ": a worker that was started again can't replay a record");
   validate(graph);
   if (group.size() > 1) {
     std::vector<int> others;
     for (int rank = 0; rank < group.size(); ++rank)
-      if (rank != group.rank() && (!options.rejoin || group.control().alive(rank))) others.push_back(rank);
-    group.control().connect(others, Seconds(30));      // all, not neighbours only: everyone must hear of every death
+      if (rank != group.rank() && (!options.rejoin || group.control().alive(rank)))
+        others.push_back(rank);
+    // all, not neighbours only: everyone must hear of every death
+    group.control().connect(others, Seconds(30));
   }
   check<ConfigError>(!options.rejoin || !entry.synchronous, "method ", name,
-                     ": its workers step together, none can be started again by itself; ", "a2cid2 and adpsgd can");
-  if (group.size() > 1 && !options.rejoin) {            // who rejoins gets all of this from a neighbour
+                     ": its workers step together, none can be started again by itself; ",
+                     "a2cid2 and adpsgd can");
+  // who rejoins gets all of this from a neighbour
+  if (group.size() > 1 && !options.rejoin) {
     check_agreement(name, params, group, graph, options);
-    // All begin at the mean of the initial values, except after a resume, where each worker goes on from its own.
+    // All begin at the mean of the initial values, except after a resume, where each worker goes on
+    // from its own.
     if (options.start_samples == 0) {
       const Tensor& x = params.values();
       all_reduce_sum(x, group.collectives());

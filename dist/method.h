@@ -1,7 +1,8 @@
-// Method: how workers train together. The user's loop computes gradients; the method decides what is exchanged and when.
-//   auto method = dist::make_method("a2cid2", params, optimizer, *group, dist::make_graph("ring", group->size()), options);
-//   while (!method->done()) { …; loss.backward(); method->step(schedule(method->samples_seen())); }
-//   method->finish();
+// Method: how workers train together. The user's loop computes gradients; the method decides what
+// is exchanged and when.
+//   auto method = dist::make_method("a2cid2", params, optimizer, *group, dist::make_graph("ring",
+//   group->size()), options); while (!method->done()) { …; loss.backward();
+//   method->step(schedule(method->samples_seen())); } method->finish();
 #pragma once
 
 #include <functional>
@@ -23,92 +24,123 @@ class Reducer;
 class RoundCarrier;
 
 struct MethodOptions {
-  double rate = 1;                     // exchanges per worker per own gradient (r); 0: never
-  i64 batch = 1;                       // samples of one gradient
-  double total_samples = 0;            // of all workers together: done() after that; 0: never
+  double rate = 1;           // exchanges per worker per own gradient (r); 0: never
+  i64 batch = 1;             // samples of one gradient
+  double total_samples = 0;  // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
-  std::string pairing = "handshake";   // who averages with whom, and when: handshake | schedule | rounds (partner_policy.h)
-  std::string quota = "poisson";       // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
-  std::string record, replay;          // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit (recorder.h)
-  double exchange_timeout_s = 20;      // the longest; an exchange is given as long as those before it took (deadline.h)
-  double exchange_least_s = 1;         // … but this long at least
-  double clip_norm = 0;                // 0: no clipping
-  double start_samples = 0;            // resume: samples seen so far by all
-  int min_workers = 1;                 // fewer alive: DistError
+  // who averages with whom, and when: handshake | schedule | rounds (partner_policy.h)
+  std::string pairing = "handshake";
+  // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
+  std::string quota = "poisson";
+  // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit
+  // (recorder.h)
+  std::string record, replay;
+  // the longest; an exchange is given as long as those before it took (deadline.h)
+  double exchange_timeout_s = 20;
+  double exchange_least_s = 1;  // … but this long at least
+  double clip_norm = 0;         // 0: no clipping
+  double start_samples = 0;     // resume: samples seen so far by all
+  int min_workers = 1;          // fewer alive: DistError
   // Synchronous methods (synchronous.h):
-  std::string rounds{};                // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
-  int workers_per_node = 1;            // of rounds "aer" without a number; those of a node follow one another
-  bool overlap = true;  // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits for its own.
-                        // allreduce: gradients are summed during backward; false: after it
-  double consensus_factor = 1;         // phi in [0, 1]: x <- (1 - phi) x + phi W x
-  i64 bucket_bytes = 25 << 20;  // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see prepare()).
-                                // allreduce: gradients are summed in pieces of this size
-  int period = 1;                      // local-sgd: steps between two averages
-  ConsensusControlOptions control{};   // consensus-control (consensus_controller.h)
+  // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
+  std::string rounds{};
+  // of rounds "aer" without a number; those of a node follow one another
+  int workers_per_node = 1;
+  // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits
+  // for its own. allreduce: gradients are summed during backward; false: after it
+  bool overlap = true;
+  double consensus_factor = 1;  // phi in [0, 1]: x <- (1 - phi) x + phi W x
+  // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see
+  // prepare()). allreduce: gradients are summed in pieces of this size
+  i64 bucket_bytes = 25 << 20;
+  int period = 1;                     // local-sgd: steps between two averages
+  ConsensusControlOptions control{};  // consensus-control (consensus_controller.h)
   std::function<std::unique_ptr<Carrier>(Group&, i64 size)>
-      carrier{};                       // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
+      // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
+      carrier{};
   std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)>
-      reducer{};                       // allreduce: how gradients are summed; empty: between CPUs, by the collectives
+      // allreduce: how gradients are summed; empty: between CPUs, by the collectives
+      reducer{};
   std::function<std::unique_ptr<RoundCarrier>(Group&, int slots)>
-      round_carrier{};                 // the others: how pieces of a round travel; empty: between CPUs, by the payload
-  bool rejoin = false;                 // this worker was started again while the others went on: it takes its state from a neighbour
+      // the others: how pieces of a round travel; empty: between CPUs, by the payload
+      round_carrier{};
+  // this worker was started again while the others went on: it takes its state from a neighbour
+  bool rejoin = false;
   std::function<void(const std::string& what, int peer)>
-      on_fault;  // called from the communication thread: "dead", "left", "joined", "exchange failed"
-  std::function<void(const ExchangeRecord&)> on_exchange;              // every exchange, failed ones too; from the thread that did it
+      // called from the communication thread: "dead", "left", "joined", "exchange failed"
+      on_fault;
+  // every exchange, failed ones too; from the thread that did it
+  std::function<void(const ExchangeRecord&)> on_exchange;
 };
 
 struct MethodStats {
-  i64 gradients = 0, exchanges = 0, failed = 0;       // of this worker
-  double consensus_distance = 0;       // running estimate of sqrt(mean |x_i - mean|^2) from exchanged differences; exact after finish()
-  double exposed_s = 0;                // time the training thread waited for communication
-  double transfer_s = 0;               // time spent in exchanges, beside the computation
-  double eta = 0;                      // in use now (rate tracking)
+  i64 gradients = 0, exchanges = 0, failed = 0;  // of this worker
+  // running estimate of sqrt(mean |x_i - mean|^2) from exchanged differences; exact after finish()
+  double consensus_distance = 0;
+  double exposed_s = 0;   // time the training thread waited for communication
+  double transfer_s = 0;  // time spent in exchanges, beside the computation
+  double eta = 0;         // in use now (rate tracking)
   int alive = 1;
   // consensus-control:
-  double target = 0;                   // the distance aimed at; 0: none now
-  double theta = 0;  // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 - lambda_2)
-  ControlTally control;                // what it kept, and what that took
-  std::vector<EdgeStats> edges;        // exchanges with each peer, ascending
+  double target = 0;  // the distance aimed at; 0: none now
+  // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 -
+  // lambda_2)
+  double theta = 0;
+  ControlTally control;          // what it kept, and what that took
+  std::vector<EdgeStats> edges;  // exchanges with each peer, ascending
 };
 
 class Method {
  public:
   virtual ~Method() = default;
-  // Optional, before the backward pass that completes a gradient: says with which learning rate step() will be called. Methods that can
-  // then update and exchange parts of the parameters while backward still runs.
+  // Optional, before the backward pass that completes a gradient: says with which learning rate
+  // step() will be called. Methods that can then update and exchange parts of the parameters while
+  // backward still runs.
   virtual void prepare(double learning_rate) { (void)learning_rate; }
-  virtual void step(double learning_rate) = 0;         // a gradient event: FlatParams::grads() holds a fresh gradient
-  virtual double samples_seen() const = 0;             // of all workers together (estimate from the progress scalar; exact for allreduce)
+  // a gradient event: FlatParams::grads() holds a fresh gradient
+  virtual void step(double learning_rate) = 0;
+  // of all workers together (estimate from the progress scalar; exact for allreduce)
+  virtual double samples_seen() const = 0;
   virtual bool done() const = 0;
-  // Ends exchanges, waits until all living workers have stopped, makes values() their mean, merges batch-norm statistics
-  // (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy. Afterwards all workers hold the same model.
+  // Ends exchanges, waits until all living workers have stopped, makes values() their mean, merges
+  // batch-norm statistics (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy.
+  // Afterwards all workers hold the same model.
   virtual void finish() = 0;
-  // After finish(): whose models were averaged, ascending. Who came back too late for that may live, but is not among them. Empty: not
-  // said; they are those the Group calls alive.
+  // After finish(): whose models were averaged, ascending. Who came back too late for that may
+  // live, but is not among them. Empty: not said; they are those the Group calls alive.
   virtual std::vector<int> members() const { return {}; }
-  // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f between two events.
+  // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
+  // between two events.
   virtual void quiesce(const std::function<void()>& f) = 0;
-  virtual std::vector<NamedTensor> state() = 0;        // beyond parameters and optimizer: {"acid.tilde", …}
+  // beyond parameters and optimizer: {"acid.tilde", …}
+  virtual std::vector<NamedTensor> state() = 0;
   virtual MethodStats stats() const = 0;
   virtual const char* name() const = 0;
-  virtual bool needs_frozen_compute() const = 0;       // FlatOptions::frozen must be set when exchanges run beside the computation
+  // FlatOptions::frozen must be set when exchanges run beside the computation
+  virtual bool needs_frozen_compute() const = 0;
 };
 
-// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and accum-adam are dpsgd with the optimizer of
-// that name (ConfigError with another). Broadcasts the mean of the workers' initial values first, and checks that all have the same model
-// (fingerprint), method and graph: DistError names rank and difference. ConfigError lists the known names.
-std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions& = {});
+// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and
+// accum-adam are dpsgd with the optimizer of that name (ConfigError with another). Broadcasts the
+// mean of the workers' initial values first, and checks that all have the same model (fingerprint),
+// method and graph: DistError names rank and difference. ConfigError lists the known names.
+std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
+                                    const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();
-// True if FlatParams must be built with FlatOptions::frozen for this method (unless there is one worker, or rate is 0).
+// True if FlatParams must be built with FlatOptions::frozen for this method (unless there is one
+// worker, or rate is 0).
 bool method_needs_frozen_compute(const std::string& name);
-// The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for the others, which take any.
+// The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for
+// the others, which take any.
 std::string method_optimizer(const std::string& name);
-// False for an optimizer that a method named after one does not go with. Its variant with decoupled weight decay (adamw for adam) does.
+// False for an optimizer that a method named after one does not go with. Its variant with decoupled
+// weight decay (adamw for adam) does.
 bool method_takes(const std::string& name, const std::string& optimizer);
 // True for methods in which workers meet in rounds: train.graph may be any name of rounds.h.
 bool method_is_synchronous(const std::string& name);
 
-// Batch-norm statistics of the members, merged in place (buffers "….running_mean", "….running_var").
+// Batch-norm statistics of the members, merged in place (buffers "….running_mean",
+// "….running_var").
 void merge_batch_norm(FlatParams&, Collectives&);
 
 }  // namespace gossamer::dist

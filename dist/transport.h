@@ -1,5 +1,6 @@
-// What a worker needs of the outside: messages (ControlLink), bulk exchanges (Payload) and collectives. Two implementations: between
-// processes (Asio and Gloo), and between threads of one process (tests, teaching).
+// What a worker needs of the outside: messages (ControlLink), bulk exchanges (Payload) and
+// collectives. Two implementations: between processes (Asio and Gloo), and between threads of one
+// process (tests, teaching).
 #pragma once
 
 #include <chrono>
@@ -18,8 +19,9 @@ namespace gossamer::dist {
 using Seconds = std::chrono::duration<double>;
 
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
-// Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way exchange of session `nonce`; no_state, the
-// answer of one who can't give it; back, the sender takes part again.
+// Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way
+// exchange of session `nonce`; no_state, the answer of one who can't give it; back, the sender
+// takes part again.
 enum class MessageType : std::uint8_t {
   avail,
   propose,
@@ -36,68 +38,92 @@ enum class MessageType : std::uint8_t {
 };
 struct Message {
   MessageType type = MessageType::heartbeat;
-  std::uint32_t epoch = 0;          // availability of the addressee or sender, see pairing.h
+  std::uint32_t epoch = 0;  // availability of the addressee or sender, see pairing.h
   std::uint32_t nonce = 0;
-  double progress = 0;              // P5: the sender's q
-  double gradients = 0;             // own gradient events so far
-  double value = 0;                 // free for the method (e.g. event time)
+  double progress = 0;   // P5: the sender's q
+  double gradients = 0;  // own gradient events so far
+  double value = 0;      // free for the method (e.g. event time)
 };
 
 struct Event {
-  // joined: the peer takes part (again): restarted, or back after its link was cut. Follows a `dead` of the same peer, or its first coming.
-  enum class Kind : std::uint8_t { message, dead, joined, woken, exchanged, none } kind = Kind::none;
+  // joined: the peer takes part (again): restarted, or back after its link was cut. Follows a
+  // `dead` of the same peer, or its first coming.
+  enum class Kind : std::uint8_t {
+    message,
+    dead,
+    joined,
+    woken,
+    exchanged,
+    none
+  } kind = Kind::none;
   int peer = -1;
   Message message;
-  bool ok = false;                  // exchanged: the payload arrived whole on this side
-  std::uint64_t session = 0;        // exchanged: which
-  std::string why;                  // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went wrong
+  bool ok = false;            // exchanged: the payload arrived whole on this side
+  std::uint64_t session = 0;  // exchanged: which
+  // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went
+  // wrong
+  std::string why;
 };
 
-// Messages to and from neighbours, deaths included. One consumer thread calls next(); send, wake and post may be called by any.
-// Heartbeats and death detection run inside, on a thread of the link. A death is posted once. A worker that the others gave up (it was
-// frozen for too long) is no member any more: next() throws DistError then, and so do the collectives.
+// Messages to and from neighbours, deaths included. One consumer thread calls next(); send, wake
+// and post may be called by any. Heartbeats and death detection run inside, on a thread of the
+// link. A death is posted once. A worker that the others gave up (it was frozen for too long) is no
+// member any more: next() throws DistError then, and so do the collectives.
 class ControlLink {
  public:
   virtual ~ControlLink() = default;
-  virtual void send(int peer, const Message&) = 0;                 // never blocks; to a dead peer: dropped
-  virtual Event next(Seconds timeout) = 0;                         // Kind::none when nothing came
-  virtual void post(Event) = 0;                                    // queues an event for next() (completion of a payload, wake)
+  // never blocks; to a dead peer: dropped
+  virtual void send(int peer, const Message&) = 0;
+  virtual Event next(Seconds timeout) = 0;  // Kind::none when nothing came
+  // queues an event for next() (completion of a payload, wake)
+  virtual void post(Event) = 0;
   virtual bool alive(int peer) const = 0;
-  // How far the peer's trace::now_us() is ahead of ours at our time `at_us`; nullopt: not known (yet), or one clock for both.
-  virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const { return std::nullopt; }
+  // How far the peer's trace::now_us() is ahead of ours at our time `at_us`; nullopt: not known
+  // (yet), or one clock for both.
+  virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const {
+    return std::nullopt;
+  }
   virtual void connect(const std::vector<int>& peers,
-                       Seconds deadline) = 0;  // opens links to new neighbours (healing); DistError names who is missing
+                       // opens links to new neighbours (healing); DistError names who is missing
+                       Seconds deadline) = 0;
 };
 
-// Full-duplex exchange of f32 spans with one neighbour: send ours, receive theirs. One at a time with each peer; with several peers at
-// once.
+// Full-duplex exchange of f32 spans with one neighbour: send ours, receive theirs. One at a time
+// with each peer; with several peers at once.
 class Payload {
  public:
   virtual ~Payload() = default;
-  // Starts it and returns; later posts Event{exchanged, peer, ok, session} to the ControlLink. The spans must live until then.
-  // What one side sends has the size of what the other receives; one of the two directions may be empty (push-sum, state transfer).
-  // session: agreed by both sides (pairing nonce), guards against mixing up two exchanges. After `deadline` it fails.
-  virtual void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) = 0;
-  virtual void abort(int peer) = 0;                                // the peer is dead: a pending exchange with it ends with ok = false
-  // After abort(), before the spans are freed: returns when no exchange uses them any more. DistError after `limit`.
+  // Starts it and returns; later posts Event{exchanged, peer, ok, session} to the ControlLink. The
+  // spans must live until then. What one side sends has the size of what the other receives; one of
+  // the two directions may be empty (push-sum, state transfer). session: agreed by both sides
+  // (pairing nonce), guards against mixing up two exchanges. After `deadline` it fails.
+  virtual void exchange(int peer, std::uint64_t session, std::span<const float> send,
+                        std::span<float> receive, Seconds deadline) = 0;
+  // the peer is dead: a pending exchange with it ends with ok = false
+  virtual void abort(int peer) = 0;
+  // After abort(), before the spans are freed: returns when no exchange uses them any more.
+  // DistError after `limit`.
   virtual void settle(Seconds limit) = 0;
 };
 
-// Small letters from the exchange machinery of one worker to that of another, where it needs words of its own (gpu_payload.h). In order;
-// nothing of a lost connection comes after `dead`.
+// Small letters from the exchange machinery of one worker to that of another, where it needs words
+// of its own (gpu_payload.h). In order; nothing of a lost connection comes after `dead`.
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
-  virtual void send(int peer, std::span<const char>) = 0;        // from any thread; dropped if the connection is lost
+  // from any thread; dropped if the connection is lost
+  virtual void send(int peer, std::span<const char>) = 0;
   struct Readers {
     std::function<void(int peer, std::span<const char>)> letter;
     std::function<void(int peer)> dead;
   };
-  // Called by a thread of the link; must be quick. Empty functions: nobody is called any more when this returns.
+  // Called by a thread of the link; must be quick. Empty functions: nobody is called any more when
+  // this returns.
   virtual void read(Readers) = 0;
 };
 
-// Operations of all living workers. Every call has the deadline given at construction; DistError names who is missing.
+// Operations of all living workers. Every call has the deadline given at construction; DistError
+// names who is missing.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -105,7 +131,7 @@ class Collectives {
   virtual void all_reduce_sum(std::span<double>) = 0;
   virtual void broadcast(std::span<float>, int root) = 0;
   virtual void barrier() = 0;
-  virtual int members() const = 0;                                 // how many take part now
+  virtual int members() const = 0;  // how many take part now
 };
 
 // This process's (or thread's) place among the workers.
@@ -113,18 +139,21 @@ class Group {
  public:
   virtual ~Group() = default;
   virtual int rank() const = 0;
-  virtual int size() const = 0;                                    // at the start
+  virtual int size() const = 0;  // at the start
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
-  virtual Mailbox* mailbox() { return nullptr; }                   // none: what is between GPUs goes over the host
+  // none: what is between GPUs goes over the host
+  virtual Mailbox* mailbox() { return nullptr; }
   virtual const char* why_no_mailbox() const { return "these workers share a process"; }
-  // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt when the set changes. A set, and an epoch,
-  // may come again: a rebuild never meets leftovers of an earlier one.
+  // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt
+  // when the set changes. A set, and an epoch, may come again: a rebuild never meets leftovers of
+  // an earlier one.
   virtual Collectives& collectives() = 0;
   virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch) = 0;
-  virtual std::vector<int> alive() const = 0;                      // ranks this worker believes to be alive, itself included
-  // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker that joined later: counted from its
-  // start.
+  // ranks this worker believes to be alive, itself included
+  virtual std::vector<int> alive() const = 0;
+  // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker
+  // that joined later: counted from its start.
   virtual std::uint64_t arrivals(int /*peer*/) const { return 1; }
 };
 
@@ -134,10 +163,12 @@ class LocalCluster {
   // dead_after: how long a cut lasts before the two sides give each other up.
   explicit LocalCluster(int n, Seconds dead_after = Seconds(0.2));
   ~LocalCluster();
-  Group& group(int rank);                // of its last life
-  void kill(int rank);                   // as kill -9: the others get Event{dead}, its own calls do nothing or throw DistError
-  // As a restarted process: a new group (for a new thread; the old one stays dead). Event{joined} for both sides of each link; outside of
-  // the collectives until they are rebuilt with it. ConfigError if it was not killed.
+  Group& group(int rank);  // of its last life
+  // as kill -9: the others get Event{dead}, its own calls do nothing or throw DistError
+  void kill(int rank);
+  // As a restarted process: a new group (for a new thread; the old one stays dead). Event{joined}
+  // for both sides of each link; outside of the collectives until they are rebuilt with it.
+  // ConfigError if it was not killed.
   Group& revive(int rank);
   // Nothing passes between a and b any more. After dead_after: Event{dead} on both sides.
   void cut(int a, int b);

@@ -14,17 +14,28 @@ struct Row {
   ResNetOptions options;
 };
 
-ResNetOptions imagenet(std::vector<int> blocks, bool bottleneck) { return {.blocks = std::move(blocks), .bottleneck = bottleneck}; }
-ResNetOptions cifar(int n) { return {.blocks = {n, n, n}, .widths = {16, 32, 64}, .imagenet_stem = false, .pad_shortcut = true, .classes = 10}; }
+ResNetOptions imagenet(std::vector<int> blocks, bool bottleneck) {
+  return {.blocks = std::move(blocks), .bottleneck = bottleneck};
+}
+ResNetOptions cifar(int n) {
+  return {.blocks = {n, n, n},
+          .widths = {16, 32, 64},
+          .imagenet_stem = false,
+          .pad_shortcut = true,
+          .classes = 10};
+}
 
 const std::vector<Row>& table() {
   static const std::vector<Row> rows{
       {{"resnet18", 224, 1000, "ImageNet, basic blocks"}, imagenet({2, 2, 2, 2}, false)},
       {{"resnet34", 224, 1000, "ImageNet, basic blocks"}, imagenet({3, 4, 6, 3}, false)},
       {{"resnet50", 224, 1000, "ImageNet, bottleneck blocks, v1.5"}, imagenet({3, 4, 6, 3}, true)},
-      {{"resnet101", 224, 1000, "ImageNet, bottleneck blocks, v1.5"}, imagenet({3, 4, 23, 3}, true)},
-      {{"resnet152", 224, 1000, "ImageNet, bottleneck blocks, v1.5"}, imagenet({3, 8, 36, 3}, true)},
-      {{"resnet18-cifar", 32, 10, "ResNet-18 with a 3x3 stem"}, {.imagenet_stem = false, .classes = 10}},
+      {{"resnet101", 224, 1000, "ImageNet, bottleneck blocks, v1.5"},
+       imagenet({3, 4, 23, 3}, true)},
+      {{"resnet152", 224, 1000, "ImageNet, bottleneck blocks, v1.5"},
+       imagenet({3, 8, 36, 3}, true)},
+      {{"resnet18-cifar", 32, 10, "ResNet-18 with a 3x3 stem"},
+       {.imagenet_stem = false, .classes = 10}},
       {{"resnet8-cifar", 32, 10, "He et al. 2015, section 4.2, n = 1"}, cifar(1)},
       {{"resnet20-cifar", 32, 10, "He et al. 2015, section 4.2, n = 3"}, cifar(3)},
       {{"resnet32-cifar", 32, 10, "He et al. 2015, section 4.2, n = 5"}, cifar(5)},
@@ -52,17 +63,20 @@ const Row& find(const std::string& name) {
   const auto& rows = table();
   const auto at = std::ranges::find(rows, name, [](const Row& r) { return r.info.name; });
   if (at != rows.end()) return *at;
-  const auto nearest = std::ranges::min_element(rows, {}, [&](const Row& r) { return distance(name, r.info.name); });
+  const auto nearest =
+      std::ranges::min_element(rows, {}, [&](const Row& r) { return distance(name, r.info.name); });
   std::string known;
   for (const Row& row : rows) known += (known.empty() ? "" : ", ") + row.info.name;
-  fail<ConfigError>("unknown model \"", name, "\"; did you mean \"", nearest->info.name, "\"? Known: ", known);
+  fail<ConfigError>("unknown model \"", name, "\"; did you mean \"", nearest->info.name,
+                    "\"? Known: ", known);
 }
 
 }  // namespace
 
 std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& options) {
   const Row& row = find(name);
-  check<ConfigError>(options.classes >= 0, "model ", name, ": ", options.classes, " classes; wanted at least 1 (0: the model's default)");
+  check<ConfigError>(options.classes >= 0, "model ", name, ": ", options.classes,
+                     " classes; wanted at least 1 (0: the model's default)");
   ResNetOptions resnet_options = row.options;
   if (options.classes > 0) resnet_options.classes = options.classes;
   resnet_options.zero_init_residual = options.zero_init_residual;

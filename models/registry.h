@@ -9,12 +9,24 @@
 
 namespace gossamer::models {
 
-struct ModelOptions { i64 classes = 0; bool zero_init_residual = false; std::uint64_t seed = 0; };   // classes 0: the model's default
-struct ModelInfo { std::string name; int image_size; i64 classes; std::string about; };   // image_size: what it is usually trained with
+// classes 0: the model's default
+struct ModelOptions {
+  i64 classes = 0;
+  bool zero_init_residual = false;
+  std::uint64_t seed = 0;
+};
+// image_size: what it is usually trained with
+struct ModelInfo {
+  std::string name;
+  int image_size;
+  i64 classes;
+  std::string about;
+};
 // ConfigError on an unknown name: lists the known ones and the nearest.
 std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& = {});
 const ModelInfo& info(const std::string& name);
-bool takes_pairs(const std::string& name);       // its first convolution takes pictures in pairs, too (core/stem_conv.h)
+// its first convolution takes pictures in pairs, too (core/stem_conv.h)
+bool takes_pairs(const std::string& name);
 const std::vector<ModelInfo>& list();
 
 }  // namespace gossamer::models

@@ -1,4 +1,5 @@
-// ResNets (He et al. 2015). Comments give the output size for a 224 x 224 image, or 32 x 32 for the CIFAR forms.
+// ResNets (He et al. 2015). Comments give the output size for a 224 x 224 image, or 32 x 32 for the
+// CIFAR forms.
 #include "gossamer/models/resnet.h"
 
 #include "gossamer/core/fused.h"
@@ -23,7 +24,8 @@ class Block : public nn::Module {
   void add_shortcut() {
     if (!changes() || shape_.pad_shortcut) return;
     nn::Sequential down;
-    down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride})).push(BatchNorm(shape_.out));
+    down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride}))
+        .push(BatchNorm(shape_.out));
     projection_ = &down[0];
     projection_norm_ = &static_cast<BatchNorm&>(down[1]);
     add("downsample", std::move(down));
@@ -46,7 +48,8 @@ class Basic : public Block {
  public:
   explicit Basic(const BlockShape& s)
       : Block(s),
-        conv1_(add("conv1", Conv2d(s.in, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
+        conv1_(
+            add("conv1", Conv2d(s.in, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
         bn1_(add("bn1", BatchNorm(s.width))),
         conv2_(add("conv2", Conv2d(s.width, s.out, {.kernel = 3, .padding = 1}))),
         bn2_(add("bn2", BatchNorm(s.out, {.zero_scale = s.zero_scale}))) {
@@ -64,14 +67,16 @@ class Basic : public Block {
   BatchNorm& bn2_;
 };
 
-// 1x1, 3x3, 1x1. The stride is on the 3x3 ("v1.5", as torchvision): the paper's place for it throws pixels away unseen.
+// 1x1, 3x3, 1x1. The stride is on the 3x3 ("v1.5", as torchvision): the paper's place for it throws
+// pixels away unseen.
 class Bottleneck : public Block {
  public:
   explicit Bottleneck(const BlockShape& s)
       : Block(s),
         conv1_(add("conv1", Conv2d(s.in, s.width, {.kernel = 1}))),
         bn1_(add("bn1", BatchNorm(s.width))),
-        conv2_(add("conv2", Conv2d(s.width, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
+        conv2_(add("conv2",
+                   Conv2d(s.width, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
         bn2_(add("bn2", BatchNorm(s.width))),
         conv3_(add("conv3", Conv2d(s.width, s.out, {.kernel = 1}))),
         bn3_(add("bn3", BatchNorm(s.out, {.zero_scale = s.zero_scale}))) {
@@ -108,9 +113,16 @@ class ResNet : public nn::Module {
       nn::Sequential layer;
       for (int i = 0; i < o.blocks[stage]; ++i) {
         const i64 width = o.widths[stage];
-        const BlockShape shape{in, width, width * expansion, stage > 0 && i == 0 ? 2 : 1, o.pad_shortcut, o.zero_init_residual};
-        if (o.bottleneck) layer.push(Bottleneck(shape));
-        else layer.push(Basic(shape));
+        const BlockShape shape{in,
+                               width,
+                               width * expansion,
+                               stage > 0 && i == 0 ? 2 : 1,
+                               o.pad_shortcut,
+                               o.zero_init_residual};
+        if (o.bottleneck)
+          layer.push(Bottleneck(shape));
+        else
+          layer.push(Basic(shape));
         in = shape.out;
       }
       layers_.push_back(&add("layer" + std::to_string(stage + 1), std::move(layer)));
@@ -119,11 +131,17 @@ class ResNet : public nn::Module {
   }
 
   Tensor forward(const Tensor& images) override {
-    check<ShapeError>(images.rank() == 4 && (images.shape(3) == 3 || (imagenet_stem_ && images.shape(3) == fused::kStemChannels)), "resnet: input ",
-                      images.shape(), "; wanted images [N, H, W, 3]", imagenet_stem_ ? ", or their pairs [N, H/2, W/2, 16]" : "");
-    Tensor x = conv1_(images);                                                        // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
-    x = imagenet_stem_ ? batch_norm_pool(bn1_.of(x)) : bn1_.apply(x, true);           // [N, 56, 56, 64];   CIFAR as before
-    for (nn::Sequential* layer : layers_) x = layer->forward(x);                      // [N, 7, 7, 512 or 2048]
+    check<ShapeError>(
+        images.rank() == 4 &&
+            (images.shape(3) == 3 || (imagenet_stem_ && images.shape(3) == fused::kStemChannels)),
+        "resnet: input ", images.shape(), "; wanted images [N, H, W, 3]",
+        imagenet_stem_ ? ", or their pairs [N, H/2, W/2, 16]" : "");
+    // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
+    Tensor x = conv1_(images);
+    // [N, 56, 56, 64];   CIFAR as before
+    x = imagenet_stem_ ? batch_norm_pool(bn1_.of(x)) : bn1_.apply(x, true);
+    // [N, 7, 7, 512 or 2048]
+    for (nn::Sequential* layer : layers_) x = layer->forward(x);
     return fc_->forward(global_avg_pool(x));
   }
 
@@ -138,12 +156,15 @@ class ResNet : public nn::Module {
 }  // namespace
 
 std::unique_ptr<nn::Module> resnet(const ResNetOptions& options) {
-  check<ConfigError>(!options.blocks.empty() && options.blocks.size() == options.widths.size(), "resnet: ", options.blocks.size(),
-                     " block counts and ", options.widths.size(), " widths; one of each per stage");
+  check<ConfigError>(!options.blocks.empty() && options.blocks.size() == options.widths.size(),
+                     "resnet: ", options.blocks.size(), " block counts and ", options.widths.size(),
+                     " widths; one of each per stage");
   for (std::size_t i = 0; i < options.blocks.size(); ++i)
-    check<ConfigError>(options.blocks[i] > 0 && options.widths[i] > 0, "resnet: stage ", i + 1, " has ", options.blocks[i], " blocks of width ",
-                       options.widths[i], "; both must be positive");
-  check<ConfigError>(options.classes > 0, "resnet: ", options.classes, " classes; wanted at least 1");
+    check<ConfigError>(options.blocks[i] > 0 && options.widths[i] > 0, "resnet: stage ", i + 1,
+                       " has ", options.blocks[i], " blocks of width ", options.widths[i],
+                       "; both must be positive");
+  check<ConfigError>(options.classes > 0, "resnet: ", options.classes,
+                     " classes; wanted at least 1");
   return std::make_unique<ResNet>(options);
 }
 

@@ -1,4 +1,5 @@
-// ResNets: ImageNet form (He et al. 2015; "v1.5": stride on the 3x3 of a bottleneck) and CIFAR forms. torchvision's parameter names.
+// ResNets: ImageNet form (He et al. 2015; "v1.5": stride on the 3x3 of a bottleneck) and CIFAR
+// forms. torchvision's parameter names.
 #pragma once
 
 #include <memory>
@@ -12,11 +13,13 @@ namespace gossamer::models {
 struct ResNetOptions {
   std::vector<int> blocks{2, 2, 2, 2};
   std::vector<int> widths{64, 128, 256, 512};
-  bool bottleneck = false;              // 1x1, 3x3, 1x1 with expansion 4
-  bool imagenet_stem = true;            // 7x7/2 and max-pool; else 3x3/1
-  bool pad_shortcut = false;            // option A: subsample and zero-pad instead of 1x1 convolution (CIFAR 20/32/56)
+  bool bottleneck = false;    // 1x1, 3x3, 1x1 with expansion 4
+  bool imagenet_stem = true;  // 7x7/2 and max-pool; else 3x3/1
+  // option A: subsample and zero-pad instead of 1x1 convolution (CIFAR 20/32/56)
+  bool pad_shortcut = false;
   i64 classes = 1000;
-  bool zero_init_residual = false;      // last batch norm of each block starts at 0 (Goyal et al. 2017)
+  // last batch norm of each block starts at 0 (Goyal et al. 2017)
+  bool zero_init_residual = false;
 };
 
 // Image [N, H, W, 3] -> logits [N, classes].

@@ -40,29 +40,34 @@ Shape file_shape(const NamedTensor& t) {
   return is_conv_weight(t) ? Shape{s[0], s[3], s[1], s[2]} : s;
 }
 
-void write(const std::filesystem::path& path, std::vector<NamedTensor> state, std::map<std::string, std::string> metadata) {
+void write(const std::filesystem::path& path, std::vector<NamedTensor> state,
+           std::map<std::string, std::string> metadata) {
   for (NamedTensor& t : state) {
     if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
-    if (is_floating(t.tensor.dtype()) && t.tensor.dtype() != DType::f32) t.tensor = t.tensor.to(DType::f32);
+    if (is_floating(t.tensor.dtype()) && t.tensor.dtype() != DType::f32)
+      t.tensor = t.tensor.to(DType::f32);
     if (is_conv_weight(t)) t.tensor = last_to_second(t.tensor.detach());
   }
-  metadata.emplace("format", "pt");      // Hugging Face's tools look for it
+  metadata.emplace("format", "pt");  // Hugging Face's tools look for it
   write_safetensors(path, state, metadata);
 }
 
 // The module's state, with the parameters replaced by their windows on `values`.
-std::vector<NamedTensor> state_with(const Module& module, const FlatParams& params, const Tensor& values) {
+std::vector<NamedTensor> state_with(const Module& module, const FlatParams& params,
+                                    const Tensor& values) {
   std::map<std::string, Tensor> windows;
-  for (NamedTensor& w : params.windows(values)) windows.emplace(std::move(w.name), std::move(w.tensor));
+  for (NamedTensor& w : params.windows(values))
+    windows.emplace(std::move(w.name), std::move(w.tensor));
   std::vector<NamedTensor> state = module.state();
   std::size_t replaced = 0;
   for (NamedTensor& t : state)
-    if (const auto at = windows.find(t.name); at != windows.end() && at->second.shape() == t.tensor.shape()) {
+    if (const auto at = windows.find(t.name);
+        at != windows.end() && at->second.shape() == t.tensor.shape()) {
       t.tensor = at->second;
       ++replaced;
     }
-  check<ShapeError>(replaced == windows.size(), "model file: ", windows.size() - replaced, " of ", windows.size(),
-                    " parameters of the FlatParams do not belong to this module");
+  check<ShapeError>(replaced == windows.size(), "model file: ", windows.size() - replaced, " of ",
+                    windows.size(), " parameters of the FlatParams do not belong to this module");
   return state;
 }
 
@@ -78,13 +83,16 @@ std::string plain_name(std::string name) {
   return name;
 }
 
-// Counters that other frameworks' files lack: PyTorch before 0.4.1 wrote no num_batches_tracked, and its dropout counts no calls.
+// Counters that other frameworks' files lack: PyTorch before 0.4.1 wrote no num_batches_tracked,
+// and its dropout counts no calls.
 bool is_counter(const NamedTensor& t) {
   const std::string_view name = t.name;
   const auto is = [&](std::string_view last) {
-    return name.ends_with(last) && (name.size() == last.size() || name[name.size() - last.size() - 1] == '.');
+    return name.ends_with(last) &&
+           (name.size() == last.size() || name[name.size() - last.size() - 1] == '.');
   };
-  return t.tensor.rank() == 0 && t.tensor.dtype() == DType::i64 && (is("num_batches_tracked") || is("calls"));
+  return t.tensor.rank() == 0 && t.tensor.dtype() == DType::i64 &&
+         (is("num_batches_tracked") || is("calls"));
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -94,12 +102,14 @@ std::string listed(const std::vector<std::string>& names) {
   return text.str();
 }
 
-std::map<std::string, std::string> read_into(const std::filesystem::path& path, std::vector<NamedTensor> state) {
+std::map<std::string, std::string> read_into(const std::filesystem::path& path,
+                                             std::vector<NamedTensor> state) {
   SafeTensors file = read_safetensors(path);
   std::map<std::string, Tensor> found;
   for (NamedTensor& t : file.tensors) {
     const std::string name = plain_name(t.name);
-    check<IoError>(found.emplace(name, t.tensor).second, path.string(), ": two tensors are called \"", name, "\" without their prefixes");
+    check<IoError>(found.emplace(name, t.tensor).second, path.string(),
+                   ": two tensors are called \"", name, "\" without their prefixes");
   }
   // All is checked before the first value is written: a failed load leaves the model as it was.
   std::vector<std::string> missing, misshapen, extra;
@@ -112,9 +122,11 @@ std::map<std::string, std::string> read_into(const std::filesystem::path& path, 
       continue;
     }
     const Tensor& given = at->second;
-    if (given.shape() != file_shape(t) || is_floating(given.dtype()) != is_floating(t.tensor.dtype())) {
+    if (given.shape() != file_shape(t) ||
+        is_floating(given.dtype()) != is_floating(t.tensor.dtype())) {
       std::ostringstream text;
-      text << t.name << " is " << given.dtype() << given.shape() << ", wanted " << t.tensor.dtype() << file_shape(t);
+      text << t.name << " is " << given.dtype() << given.shape() << ", wanted " << t.tensor.dtype()
+           << file_shape(t);
       misshapen.push_back(text.str());
     }
   }
@@ -133,7 +145,8 @@ std::map<std::string, std::string> read_into(const std::filesystem::path& path, 
     const auto at = found.find(t.name);
     if (at == found.end()) continue;
     Tensor given = at->second;
-    if (is_conv_weight(t)) given = second_to_last(given.dtype() == DType::f32 ? given : given.to(DType::f32));
+    if (is_conv_weight(t))
+      given = second_to_last(given.dtype() == DType::f32 ? given : given.to(DType::f32));
     t.tensor.copy_from(given);
   }
   return file.metadata;
@@ -141,23 +154,29 @@ std::map<std::string, std::string> read_into(const std::filesystem::path& path, 
 
 }  // namespace
 
-void save(const std::filesystem::path& path, const Module& module, const std::map<std::string, std::string>& metadata) {
+void save(const std::filesystem::path& path, const Module& module,
+          const std::map<std::string, std::string>& metadata) {
   write(path, module.state(), metadata);
 }
 
-void save(const std::filesystem::path& path, const Module& module, const FlatParams& params, const Tensor& values,
-          const std::map<std::string, std::string>& metadata) {
+void save(const std::filesystem::path& path, const Module& module, const FlatParams& params,
+          const Tensor& values, const std::map<std::string, std::string>& metadata) {
   write(path, state_with(module, params, values), metadata);
 }
 
-std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module) { return read_into(path, module.state()); }
+std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module) {
+  return read_into(path, module.state());
+}
 
-std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module, FlatParams& params) {
+std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module,
+                                        FlatParams& params) {
   auto metadata = read_into(path, state_with(module, params, params.values()));
   params.refresh();
   return metadata;
 }
 
-std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) { return read_safetensors(path).metadata; }
+std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) {
+  return read_safetensors(path).metadata;
+}
 
 }  // namespace gossamer::nn

@@ -10,7 +10,8 @@ namespace {
 
 thread_local Rng generator{0};
 
-template <class Draw> Tensor filled(Shape shape, Draw draw) {
+template <class Draw>
+Tensor filled(Shape shape, Draw draw) {
   Tensor t = Tensor::empty(shape);
   for (float& value : t.span<float>()) value = draw();
   return t;
@@ -30,7 +31,8 @@ Tensor uniform(Shape shape, float low, float high, Rng& rng) {
 }
 
 Tensor kaiming_normal(Shape shape, i64 fan, Rng& rng) {
-  check<ConfigError>(fan > 0, "kaiming_normal: fan ", fan, " of shape ", shape, "; wanted at least 1");
+  check<ConfigError>(fan > 0, "kaiming_normal: fan ", fan, " of shape ", shape,
+                     "; wanted at least 1");
   return normal(shape, 0, std::sqrt(2.f / static_cast<float>(fan)), rng);
 }
 

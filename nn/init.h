@@ -6,9 +6,10 @@
 
 namespace gossamer::nn {
 
-Tensor kaiming_normal(Shape, i64 fan, Rng&);                 // N(0, 2/fan): He et al. 2015, eq. 10
+Tensor kaiming_normal(Shape, i64 fan, Rng&);  // N(0, 2/fan): He et al. 2015, eq. 10
 Tensor uniform(Shape, float low, float high, Rng&);
 Tensor normal(Shape, float mean, float stddev, Rng&);
-Rng& init_rng();                                             // of the calling thread, see seed_initialisation()
+// of the calling thread, see seed_initialisation()
+Rng& init_rng();
 
 }  // namespace gossamer::nn

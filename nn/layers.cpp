@@ -10,34 +10,45 @@
 namespace gossamer::nn {
 namespace {
 
-// Layers convert nothing silently: a hidden cast would cost a pass over the activations and hide a mistake.
+// Layers convert nothing silently: a hidden cast would cost a pass over the activations and hide a
+// mistake.
 void check_type(const char* layer, const Tensor& x, const Tensor& weight) {
-  check<ShapeError>(is_floating(x.dtype()), layer, ": input ", x.shape(), " is ", x.dtype(), " but the weight ", weight.shape(), " is ",
-                    weight.dtype(), "; say normalize(images, …) for pictures or x.to(DType::", weight.dtype(), ") first");
-  check<ShapeError>(x.dtype() == weight.dtype(), layer, ": input ", x.shape(), " is ", x.dtype(), " but the weight ", weight.shape(), " is ",
-                    weight.dtype(), "; call cast(x, DType::", weight.dtype(), ") first");
+  check<ShapeError>(is_floating(x.dtype()), layer, ": input ", x.shape(), " is ", x.dtype(),
+                    " but the weight ", weight.shape(), " is ", weight.dtype(),
+                    "; say normalize(images, …) for pictures or x.to(DType::", weight.dtype(),
+                    ") first");
+  check<ShapeError>(x.dtype() == weight.dtype(), layer, ": input ", x.shape(), " is ", x.dtype(),
+                    " but the weight ", weight.shape(), " is ", weight.dtype(),
+                    "; call cast(x, DType::", weight.dtype(), ") first");
 }
 
 }  // namespace
 
 Conv2d::Conv2d(i64 in, i64 out, Conv2dOptions options) : options_(options) {
   const int k = options.kernel;
-  check<ConfigError>(in > 0 && out > 0 && k > 0 && options.stride > 0 && options.dilation > 0 && options.padding >= 0 && options.groups > 0 &&
-                         in % options.groups == 0 && out % options.groups == 0,
-                     "Conv2d: ", in, " -> ", out, " channels, kernel ", k, ", stride ", options.stride, ", padding ", options.padding, ", dilation ",
-                     options.dilation, ", groups ", options.groups, "; sizes must be positive and groups must divide both channel counts");
-  weight_ = param("weight", kaiming_normal({out, k, k, in / options.groups}, out * k * k, init_rng()));
+  check<ConfigError>(in > 0 && out > 0 && k > 0 && options.stride > 0 && options.dilation > 0 &&
+                         options.padding >= 0 && options.groups > 0 && in % options.groups == 0 &&
+                         out % options.groups == 0,
+                     "Conv2d: ", in, " -> ", out, " channels, kernel ", k, ", stride ",
+                     options.stride, ", padding ", options.padding, ", dilation ", options.dilation,
+                     ", groups ", options.groups,
+                     "; sizes must be positive and groups must divide both channel counts");
+  weight_ =
+      param("weight", kaiming_normal({out, k, k, in / options.groups}, out * k * k, init_rng()));
   if (options.bias) bias_ = param("bias", Tensor::zeros({out}));
 }
 
 Tensor Conv2d::forward(const Tensor& x) {
   check_type("Conv2d", x, weight_);
   const auto& [kernel, stride, padding, dilation, groups, bias] = options_;
-  const bool stem = kernel == 7 && stride == 2 && padding == 3 && dilation == 1 && groups == 1 && weight_.shape(3) == 3;
+  const bool stem = kernel == 7 && stride == 2 && padding == 3 && dilation == 1 && groups == 1 &&
+                    weight_.shape(3) == 3;
   const bool pairs = stem && x.rank() == 4 && x.shape(3) == fused::kStemChannels;
-  const Tensor y = pairs ? conv2d_of_pairs(x, weight_) : conv2d(x, weight_, {stride, padding, dilation, groups});
+  const Tensor y =
+      pairs ? conv2d_of_pairs(x, weight_) : conv2d(x, weight_, {stride, padding, dilation, groups});
   if (!bias_.defined()) return y;
-  return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));      // a bias stays f32 when weights are bf16
+  // a bias stays f32 when weights are bf16
+  return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));
 }
 
 BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(options) {
@@ -57,7 +68,12 @@ NormInput BatchNorm::of(const Tensor& x) {
     // Weight 1/n for the n-th batch makes the running value the plain mean over all n.
     if (estimating_) momentum = 1.f / static_cast<float>(batches);
   }
-  return {x, weight_, bias_, running_mean_, running_var_, {.eps = options_.eps, .momentum = momentum, .training = training()}};
+  return {x,
+          weight_,
+          bias_,
+          running_mean_,
+          running_var_,
+          {.eps = options_.eps, .momentum = momentum, .training = training()}};
 }
 
 Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
@@ -76,7 +92,8 @@ void BatchNorm::begin_estimate() {
 void BatchNorm::end_estimate() { estimating_ = false; }
 
 Linear::Linear(i64 in, i64 out, LinearOptions options) {
-  check<ConfigError>(in > 0 && out > 0, "Linear: ", in, " -> ", out, " features; both must be positive");
+  check<ConfigError>(in > 0 && out > 0, "Linear: ", in, " -> ", out,
+                     " features; both must be positive");
   const float bound = 1 / std::sqrt(static_cast<float>(in));
   weight_ = param("weight", uniform({out, in}, -bound, bound, init_rng()));
   if (options.bias) bias_ = param("bias", uniform({out}, -bound, bound, init_rng()));

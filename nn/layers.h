@@ -1,4 +1,5 @@
-// Layers with parameters or state. Stateless functions (relu, pooling, cross_entropy) are ops: core/ops.h.
+// Layers with parameters or state. Stateless functions (relu, pooling, cross_entropy) are ops:
+// core/ops.h.
 #pragma once
 
 #include "gossamer/core/ops.h"
@@ -7,28 +8,38 @@
 
 namespace gossamer::nn {
 
-struct Conv2dOptions { int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1; bool bias = false; };
-// weight [out, k, k, in/groups] (NHWC order; files hold torch's [out, in/groups, k, k], see checkpoint.h).
-// Initialised Kaiming normal, fan-out, gain sqrt(2) (torchvision's ResNets); bias 0.
+struct Conv2dOptions {
+  int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
+  bool bias = false;
+};
+// weight [out, k, k, in/groups] (NHWC order; files hold torch's [out, in/groups, k, k], see
+// checkpoint.h). Initialised Kaiming normal, fan-out, gain sqrt(2) (torchvision's ResNets); bias 0.
 class Conv2d : public Module {
  public:
   Conv2d(i64 in, i64 out, Conv2dOptions = {});
-  Tensor forward(const Tensor& x) override;          // [N, H, W, in] -> [N, Ho, Wo, out]; a 7 x 7 stem takes pairs too (core/stem_conv.h)
+  // [N, H, W, in] -> [N, Ho, Wo, out]; a 7 x 7 stem takes pairs too (core/stem_conv.h)
+  Tensor forward(const Tensor& x) override;
 
  private:
   Conv2dOptions options_;
   Tensor weight_, bias_;
 };
 
-struct BatchNormLayerOptions { float eps = 1e-5f, momentum = 0.1f; bool zero_scale = false; };
+struct BatchNormLayerOptions {
+  float eps = 1e-5f, momentum = 0.1f;
+  bool zero_scale = false;
+};
 // weight, bias [C]; running_mean, running_var f32 [C]; num_batches_tracked i64.
 class BatchNorm : public Module {
  public:
   explicit BatchNorm(i64 channels, BatchNormLayerOptions = {});
   Tensor forward(const Tensor& x) override { return apply(x, false); }
-  Tensor apply(const Tensor& x, bool relu, const Tensor& add = {});      // fused: relu?(bn(x) + add?)
-  NormInput of(const Tensor& x);                                         // for batch_norm_sum and batch_norm_pool; counts as one forward call
-  // Re-estimation of the statistics: reset() and then cumulative averages over the training-mode batches that follow.
+  // fused: relu?(bn(x) + add?)
+  Tensor apply(const Tensor& x, bool relu, const Tensor& add = {});
+  // for batch_norm_sum and batch_norm_pool; counts as one forward call
+  NormInput of(const Tensor& x);
+  // Re-estimation of the statistics: reset() and then cumulative averages over the training-mode
+  // batches that follow.
   void begin_estimate();
   void end_estimate();
 
@@ -38,12 +49,14 @@ class BatchNorm : public Module {
   bool estimating_ = false;
 };
 
-struct LinearOptions { bool bias = true; };
+struct LinearOptions {
+  bool bias = true;
+};
 // weight [out, in], bias [out]; torch's default initialisation: uniform(-1/sqrt(in), 1/sqrt(in)).
 class Linear : public Module {
  public:
   Linear(i64 in, i64 out, LinearOptions = {});
-  Tensor forward(const Tensor& x) override;          // [N, in] -> [N, out]
+  Tensor forward(const Tensor& x) override;  // [N, in] -> [N, out]
 
  private:
   Tensor weight_, bias_;
@@ -60,23 +73,27 @@ struct AvgPool2d : Module {
   Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); }
 };
 
-// Identity in eval mode. Its masks follow (seed, number of calls), so a resumed run draws the same ones.
+// Identity in eval mode. Its masks follow (seed, number of calls), so a resumed run draws the same
+// ones.
 class Dropout : public Module {
  public:
-  explicit Dropout(float p);                         // seed: drawn from seed_initialisation()'s generator, another for each layer
+  // seed: drawn from seed_initialisation()'s generator, another for each layer
+  explicit Dropout(float p);
   Dropout(float p, std::uint64_t seed);
   Tensor forward(const Tensor& x) override;
 
  private:
   float p_;
   std::uint64_t seed_;
-  Tensor calls_;       // i64 buffer
+  Tensor calls_;  // i64 buffer
 };
 
-// Layers draw their initial values from this generator of the calling thread; seed it before a model is built.
+// Layers draw their initial values from this generator of the calling thread; seed it before a
+// model is built.
 void seed_initialisation(std::uint64_t seed);
 
-// Statistics of all batch norms below `root` are estimated afresh between begin and end (cumulative mean over batches).
+// Statistics of all batch norms below `root` are estimated afresh between begin and end (cumulative
+// mean over batches).
 void begin_batch_norm_estimate(Module& root);
 void end_batch_norm_estimate(Module& root);
 

@@ -7,11 +7,15 @@ namespace gossamer::nn {
 
 void Module::check_name(const std::string& name) const {
   const auto same = [&](const auto& entry) {
-    if constexpr (requires { entry.name; }) return entry.name == name;
-    else return entry.first == name;
+    if constexpr (requires { entry.name; })
+      return entry.name == name;
+    else
+      return entry.first == name;
   };
-  check(!name.empty() && name.find('.') == name.npos, "module: \"", name, "\" is no name for a part: it must be non-empty, without dots");
-  check(std::ranges::none_of(params_, same) && std::ranges::none_of(buffers_, same) && std::ranges::none_of(children_, same),
+  check(!name.empty() && name.find('.') == name.npos, "module: \"", name,
+        "\" is no name for a part: it must be non-empty, without dots");
+  check(std::ranges::none_of(params_, same) && std::ranges::none_of(buffers_, same) &&
+            std::ranges::none_of(children_, same),
         "module: two parts are called \"", name, "\"");
 }
 
@@ -28,10 +32,14 @@ Tensor Module::buffer(std::string name, Tensor init) {
   return init;
 }
 
-void Module::collect(const std::string& prefix, bool params, bool buffers, std::vector<NamedTensor>& out) const {
-  if (params) for (const auto& [name, tensor] : params_) out.push_back({prefix + name, tensor});
-  if (buffers) for (const auto& [name, tensor] : buffers_) out.push_back({prefix + name, tensor});
-  for (const auto& [name, child] : children_) child->collect(prefix + name + ".", params, buffers, out);
+void Module::collect(const std::string& prefix, bool params, bool buffers,
+                     std::vector<NamedTensor>& out) const {
+  if (params)
+    for (const auto& [name, tensor] : params_) out.push_back({prefix + name, tensor});
+  if (buffers)
+    for (const auto& [name, tensor] : buffers_) out.push_back({prefix + name, tensor});
+  for (const auto& [name, child] : children_)
+    child->collect(prefix + name + ".", params, buffers, out);
 }
 
 std::vector<NamedTensor> Module::parameters() const {

@@ -10,7 +10,8 @@
 
 namespace gossamer::nn {
 
-// Movable, not copyable. Children are declared as references initialised with add(), so a layer can't be forgotten.
+// Movable, not copyable. Children are declared as references initialised with add(), so a layer
+// can't be forgotten.
 class Module {
  public:
   Module() = default;
@@ -23,30 +24,34 @@ class Module {
   virtual Tensor forward(const Tensor& x) = 0;
   Tensor operator()(const Tensor& x) { return forward(x); }
 
-  std::vector<NamedTensor> parameters() const;       // in order of registration
-  std::vector<NamedTensor> buffers() const;          // running statistics, counters
-  std::vector<NamedTensor> state() const;            // both, in torch's state_dict order (a module's parameters, then its buffers, then children)
+  std::vector<NamedTensor> parameters() const;  // in order of registration
+  std::vector<NamedTensor> buffers() const;     // running statistics, counters
+  // both, in torch's state_dict order (a module's parameters, then its buffers, then children)
+  std::vector<NamedTensor> state() const;
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  void to(Device);                                   // what is floating moves, counters stay; before FlatParams or an optimizer holds them
-  std::vector<Module*> modules();                    // this and all below, depth first
+  // what is floating moves, counters stay; before FlatParams or an optimizer holds them
+  void to(Device);
+  std::vector<Module*> modules();  // this and all below, depth first
 
  protected:
   // A name is used once in a module; Error otherwise.
-  template <class M> M& add(std::string name, M child) {
+  template <class M>
+  M& add(std::string name, M child) {
     check_name(name);
     auto owned = std::make_unique<M>(std::move(child));
     M& reference = *owned;
     children_.emplace_back(std::move(name), std::move(owned));
     return reference;
   }
-  Tensor param(std::string name, Tensor init);       // trained
-  Tensor buffer(std::string name, Tensor init);      // kept, not trained
+  Tensor param(std::string name, Tensor init);   // trained
+  Tensor buffer(std::string name, Tensor init);  // kept, not trained
 
  private:
   void check_name(const std::string& name) const;
-  void collect(const std::string& prefix, bool params, bool buffers, std::vector<NamedTensor>& out) const;
+  void collect(const std::string& prefix, bool params, bool buffers,
+               std::vector<NamedTensor>& out) const;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
   std::vector<NamedTensor> params_, buffers_;
   bool training_ = true;
@@ -55,7 +60,8 @@ class Module {
 // Runs its children in order; they are named "0", "1", … Empty: the identity.
 class Sequential : public Module {
  public:
-  template <class M> Sequential& push(M child) {
+  template <class M>
+  Sequential& push(M child) {
     list_.push_back(&add(std::to_string(list_.size()), std::move(child)));
     return *this;
   }

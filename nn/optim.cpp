@@ -1,4 +1,5 @@
-// Optimizers: what they keep and check. The passes themselves are in core/ops/op_optimizer.cpp and core/ops/op_fused_update.cpp.
+// Optimizers: what they keep and check. The passes themselves are in core/ops/op_optimizer.cpp and
+// core/ops/op_fused_update.cpp.
 #include "gossamer/nn/optim.h"
 
 #include <algorithm>
@@ -11,19 +12,23 @@ namespace {
 // After loops, what a pass does in one go.
 void take_along(FlatParams& params, FlatRange range, const Twin* twin, const Difference* late) {
   if (!late) return;
-  check<Error>(range.begin == 0 && (range.end < 0 || range.end == params.size()), "a difference goes with an update of the whole block");
+  check<Error>(range.begin == 0 && (range.end < 0 || range.end == params.size()),
+               "a difference goes with an update of the whole block");
   Tensor values = params.values(), other = twin ? twin->values : Tensor();
   fused::apply_difference(values, other, late->x, late->twin, late->own, late->received);
   params.refresh();
 }
 
-Tensor state_block(const FlatParams& params) { return Tensor::zeros({params.size()}, DType::f32, params.values().device()); }
+Tensor state_block(const FlatParams& params) {
+  return Tensor::zeros({params.size()}, DType::f32, params.values().device());
+}
 
 }  // namespace
 
 FlatOptimizer::FlatOptimizer(FlatParams& params, float weight_decay) : params_(params) {
   const Device device = params.values().device();
-  if (by_passes(device)) pass_ = Pass{fused::parameter_groups(params, weight_decay), fused::step_numbers(device)};
+  if (by_passes(device))
+    pass_ = Pass{fused::parameter_groups(params, weight_decay), fused::step_numbers(device)};
 }
 
 void FlatOptimizer::begin_step(const GradientScale& scale) {
@@ -34,7 +39,8 @@ void FlatOptimizer::begin_step(const GradientScale& scale) {
   if (!pass_) grad_scale_ = clip_factor(scale, scale.clip > 0 ? squared_gradient(params_) : 0);
 }
 
-void FlatOptimizer::update(FlatRange range, float learning_rate, const Twin* twin, const Difference* late) {
+void FlatOptimizer::update(FlatRange range, float learning_rate, const Twin* twin,
+                           const Difference* late) {
   check<Error>(begun_, name(), ": update before begin_step");
   if (!pass_) {
     by_loops(range, learning_rate, grad_scale_, twin);
@@ -54,10 +60,16 @@ void FlatOptimizer::update(FlatRange range, float learning_rate, const Twin* twi
   by_pass(range, *pass_, buffers, numbers, scale_);
 }
 
-Sgd::Sgd(FlatParams& params, SgdOptions options) : FlatOptimizer(params, options.weight_decay), options_(options), momentum_(state_block(params)) {
-  check<ConfigError>(options.momentum >= 0 && options.momentum < 1, "Sgd: momentum ", options.momentum, "; wanted 0 <= momentum < 1");
-  check<ConfigError>(options.weight_decay >= 0, "Sgd: weight_decay ", options.weight_decay, "; wanted at least 0");
-  check<ConfigError>(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
+Sgd::Sgd(FlatParams& params, SgdOptions options)
+    : FlatOptimizer(params, options.weight_decay),
+      options_(options),
+      momentum_(state_block(params)) {
+  check<ConfigError>(options.momentum >= 0 && options.momentum < 1, "Sgd: momentum ",
+                     options.momentum, "; wanted 0 <= momentum < 1");
+  check<ConfigError>(options.weight_decay >= 0, "Sgd: weight_decay ", options.weight_decay,
+                     "; wanted at least 0");
+  check<ConfigError>(!options.nesterov || options.momentum > 0,
+                     "Sgd: nesterov needs a momentum above 0");
 }
 
 void Sgd::by_loops(FlatRange range, float learning_rate, float grad_scale, const Twin* twin) {
@@ -70,7 +82,8 @@ void Sgd::by_loops(FlatRange range, float learning_rate, float grad_scale, const
              twin, range);
 }
 
-void Sgd::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffers, fused::StepNumbers numbers, const GradientScale& scale) {
+void Sgd::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffers,
+                  fused::StepNumbers numbers, const GradientScale& scale) {
   numbers.momentum = options_.momentum;
   fused::write_numbers(pass.numbers, numbers, scale);
   fused::sgd_pass(buffers, momentum_, pass.groups, options_.nesterov, pass.numbers, range);
@@ -79,13 +92,19 @@ void Sgd::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffe
 std::vector<NamedTensor> Sgd::state() { return {{"momentum", momentum_}}; }
 
 Adam::Adam(FlatParams& params, AdamOptions options)
-    : FlatOptimizer(params, options.weight_decay), options_(options), moments_{state_block(params), state_block(params), {}},
+    : FlatOptimizer(params, options.weight_decay),
+      options_(options),
+      moments_{state_block(params), state_block(params), {}},
       steps_(Tensor::zeros({1}, DType::i64, params.values().device())) {
-  check<ConfigError>(options.beta1 >= 0 && options.beta1 < 1, "Adam: beta1 ", options.beta1, "; wanted 0 <= beta1 < 1");
-  check<ConfigError>(options.beta2 >= 0 && options.beta2 < 1, "Adam: beta2 ", options.beta2, "; wanted 0 <= beta2 < 1");
+  check<ConfigError>(options.beta1 >= 0 && options.beta1 < 1, "Adam: beta1 ", options.beta1,
+                     "; wanted 0 <= beta1 < 1");
+  check<ConfigError>(options.beta2 >= 0 && options.beta2 < 1, "Adam: beta2 ", options.beta2,
+                     "; wanted 0 <= beta2 < 1");
   check<ConfigError>(options.epsilon > 0, "Adam: epsilon ", options.epsilon, "; wanted above 0");
-  check<ConfigError>(options.weight_decay >= 0, "Adam: weight_decay ", options.weight_decay, "; wanted at least 0");
-  check<ConfigError>(options.period >= 1, "Adam: period ", options.period, "; wanted at least 1 step");
+  check<ConfigError>(options.weight_decay >= 0, "Adam: weight_decay ", options.weight_decay,
+                     "; wanted at least 0");
+  check<ConfigError>(options.period >= 1, "Adam: period ", options.period,
+                     "; wanted at least 1 step");
   if (options.period > 1) moments_.sum = state_block(params);
 }
 
@@ -108,13 +127,18 @@ void Adam::by_loops(FlatRange range, float learning_rate, float grad_scale, cons
               twin, range);
 }
 
-void Adam::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffers, fused::StepNumbers numbers, const GradientScale& scale) {
-  fused::write_numbers(pass.numbers, numbers, scale, {steps_, options_.beta1, options_.beta2, options_.epsilon, options_.period});
-  fused::adam_pass(buffers, moments_, pass.groups, options_.decoupled ? fused::Decay::decoupled : fused::Decay::coupled, pass.numbers, range);
+void Adam::by_pass(FlatRange range, Pass& pass, const fused::UpdateBuffers& buffers,
+                   fused::StepNumbers numbers, const GradientScale& scale) {
+  fused::write_numbers(pass.numbers, numbers, scale,
+                       {steps_, options_.beta1, options_.beta2, options_.epsilon, options_.period});
+  fused::adam_pass(buffers, moments_, pass.groups,
+                   options_.decoupled ? fused::Decay::decoupled : fused::Decay::coupled,
+                   pass.numbers, range);
 }
 
 std::vector<NamedTensor> Adam::state() {
-  std::vector<NamedTensor> all = {{"first_moment", moments_.first}, {"second_moment", moments_.second}, {"steps", steps_}};
+  std::vector<NamedTensor> all = {
+      {"first_moment", moments_.first}, {"second_moment", moments_.second}, {"steps", steps_}};
   if (moments_.sum.defined()) all.push_back({"gradient_sum", moments_.sum});
   return all;
 }
@@ -124,15 +148,20 @@ const char* Adam::name() const {
   return options_.decoupled ? "adamw" : "adam";
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& params, const OptimizerOptions& o) {
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& params,
+                                          const OptimizerOptions& o) {
   const auto decay = static_cast<float>(o.weight_decay);
   const auto adam = [&](bool decoupled, i64 period) {
-    return std::make_unique<Adam>(params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period});
+    return std::make_unique<Adam>(
+        params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period});
   };
-  if (name == "sgd") return std::make_unique<Sgd>(params, SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov});
+  if (name == "sgd")
+    return std::make_unique<Sgd>(params,
+                                 SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov});
   if (name == "adam" || name == "adamw") return adam(name == "adamw", 1);
   if (name == "accum-adam" || name == "accum-adamw") return adam(name == "accum-adamw", o.period);
-  fail<ConfigError>("optimizer \"", name, "\" is unknown; known are: sgd, adam, adamw, accum-adam, accum-adamw");
+  fail<ConfigError>("optimizer \"", name,
+                    "\" is unknown; known are: sgd, adam, adamw, accum-adam, accum-adamw");
 }
 
 }  // namespace gossamer::nn

@@ -13,12 +13,16 @@ namespace {
 double mix(double from, double to, double share) { return from + (to - from) * share; }
 
 void validate(const ScheduleOptions& o) {
-  check<ConfigError>(std::isfinite(o.peak) && o.peak >= 0, "schedule: peak learning rate ", o.peak, "; wanted at least 0");
-  check<ConfigError>(o.warmup_from >= 0 && o.final >= 0, "schedule: warmup_from ", o.warmup_from, ", final ", o.final, "; wanted at least 0");
+  check<ConfigError>(std::isfinite(o.peak) && o.peak >= 0, "schedule: peak learning rate ", o.peak,
+                     "; wanted at least 0");
+  check<ConfigError>(o.warmup_from >= 0 && o.final >= 0, "schedule: warmup_from ", o.warmup_from,
+                     ", final ", o.final, "; wanted at least 0");
   check<ConfigError>(o.total > 0, "schedule: total ", o.total, " samples; wanted more than 0");
-  check<ConfigError>(o.warmup >= 0 && o.warmup <= o.total, "schedule: warm-up of ", o.warmup, " samples in a run of ", o.total);
+  check<ConfigError>(o.warmup >= 0 && o.warmup <= o.total, "schedule: warm-up of ", o.warmup,
+                     " samples in a run of ", o.total);
   for (std::size_t i = 0; i < o.milestones.size(); ++i)
-    check<ConfigError>(o.milestones[i] > (i ? o.milestones[i - 1] : 0) && o.milestones[i] <= 1, "schedule: milestone ", o.milestones[i],
+    check<ConfigError>(o.milestones[i] > (i ? o.milestones[i - 1] : 0) && o.milestones[i] <= 1,
+                       "schedule: milestone ", o.milestones[i],
                        "; milestones are ascending fractions of the run, in (0, 1]");
 }
 
@@ -27,7 +31,7 @@ void validate(const ScheduleOptions& o) {
 Schedule make_schedule(const ScheduleOptions& options) {
   validate(options);
   ScheduleOptions o = options;
-  std::function<double(double)> after;      // by samples seen, once the warm-up is over
+  std::function<double(double)> after;  // by samples seen, once the warm-up is over
   if (o.kind == "constant") {
     after = [o](double) { return o.peak; };
   } else if (o.kind == "step") {
@@ -39,19 +43,25 @@ Schedule make_schedule(const ScheduleOptions& options) {
     };
   } else if (o.kind == "cosine" || o.kind == "one-cycle") {
     const bool cosine = o.kind == "cosine";
-    if (!cosine && o.warmup == 0) o.warmup = 0.3 * o.total;      // a cycle has a rise; Smith and Topin 2017 and torch use 30 %
+    // a cycle has a rise; Smith and Topin 2017 and torch use 30 %
+    if (!cosine && o.warmup == 0) o.warmup = 0.3 * o.total;
     after = [o, cosine](double samples) {
-      const double share = o.total > o.warmup ? std::min(1.0, (samples - o.warmup) / (o.total - o.warmup)) : 1.0;
+      const double share =
+          o.total > o.warmup ? std::min(1.0, (samples - o.warmup) / (o.total - o.warmup)) : 1.0;
       return mix(o.peak, o.final, cosine ? 0.5 - 0.5 * std::cos(std::numbers::pi * share) : share);
     };
   } else {
-    fail<ConfigError>("schedule: unknown kind \"", o.kind, "\"; known: constant, step, cosine, one-cycle");
+    fail<ConfigError>("schedule: unknown kind \"", o.kind,
+                      "\"; known: constant, step, cosine, one-cycle");
   }
-  return [o, after](double samples) { return samples < o.warmup ? mix(o.warmup_from, o.peak, samples / o.warmup) : after(samples); };
+  return [o, after](double samples) {
+    return samples < o.warmup ? mix(o.warmup_from, o.peak, samples / o.warmup) : after(samples);
+  };
 }
 
 double linear_scaling(double base, int workers, int batch, int reference) {
-  check<ConfigError>(workers > 0 && batch > 0 && reference > 0, "linear_scaling: ", workers, " workers, batch ", batch, ", reference ", reference,
+  check<ConfigError>(workers > 0 && batch > 0 && reference > 0, "linear_scaling: ", workers,
+                     " workers, batch ", batch, ", reference ", reference,
                      "; all must be positive");
   return base * workers * batch / reference;
 }

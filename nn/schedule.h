@@ -1,4 +1,5 @@
-// Learning-rate schedules: pure functions of the number of samples seen by all workers together. Nothing to save or restore.
+// Learning-rate schedules: pure functions of the number of samples seen by all workers together.
+// Nothing to save or restore.
 #pragma once
 
 #include <functional>
@@ -10,14 +11,14 @@ namespace gossamer::nn {
 using Schedule = std::function<double(double samples_seen)>;
 
 struct ScheduleOptions {
-  std::string kind = "cosine";            // constant | step | cosine | one-cycle
-  double peak = 0.1;                      // learning rate after warm-up
-  double total = 1;                       // samples of the whole run
-  double warmup = 0;                      // samples of the linear warm-up
-  double warmup_from = 0;                 // learning rate at its start
-  double final = 0;                       // cosine, one-cycle: learning rate at the end
-  std::vector<double> milestones{};       // step: fractions of total, ascending
-  double gamma = 0.1;                     // step: factor at each milestone
+  std::string kind = "cosine";       // constant | step | cosine | one-cycle
+  double peak = 0.1;                 // learning rate after warm-up
+  double total = 1;                  // samples of the whole run
+  double warmup = 0;                 // samples of the linear warm-up
+  double warmup_from = 0;            // learning rate at its start
+  double final = 0;                  // cosine, one-cycle: learning rate at the end
+  std::vector<double> milestones{};  // step: fractions of total, ascending
+  double gamma = 0.1;                // step: factor at each milestone
 };
 // ConfigError names an unknown kind and lists the known ones.
 Schedule make_schedule(const ScheduleOptions&);

@@ -1,15 +1,14 @@
 // Which checkpoint a run goes on from, and what is read from it: whole ones, parts, mixtures.
-#include "gossamer/apps/train/checkpoint.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <map>
 #include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include "gossamer/apps/report/run_folder.h"
+#include "gossamer/apps/train/checkpoint.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
@@ -65,9 +64,11 @@ class Checkpoint : public ::testing::Test {
     folder = pattern;
   }
   void TearDown() override { fs::remove_all(folder); }
-  void save(const std::string& label, int rank, int world, double samples, float value, const char* method = "adpsgd") {
+  void save(const std::string& label, int rank, int world, double samples, float value,
+            const char* method = "adpsgd") {
     Model m(value, method);
-    save_checkpoint(folder, label, rank, world, m.state(), {.samples = samples, .epoch = 3, .step = 5}, order, 9);
+    save_checkpoint(folder, label, rank, world, m.state(),
+                    {.samples = samples, .epoch = 3, .step = 5}, order, 9);
   }
   fs::path folder;
   ImageOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
@@ -78,7 +79,7 @@ TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
   save("a", 1, 2, 104, 3);
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_TRUE(point.own_state(2));
-  EXPECT_EQ(point.samples, 102);            // of two estimates the mean
+  EXPECT_EQ(point.samples, 102);  // of two estimates the mean
   Model m;
   const Position at = load_checkpoint(point, 1, 2, m.state(), order).at;
   EXPECT_EQ(m.params.values().span<float>()[0], 3);
@@ -112,10 +113,14 @@ TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesEveryoneTheMean) {
 
 TEST_F(Checkpoint, FilesOfAnotherRunInTheSameFolderAreLeftOut) {
   for (int rank = 0; rank < 4; ++rank) save("a", rank, 4, 50, 9);
-  save("a", 0, 2, 100, 1);                  // the run went on with two workers: ranks 2 and 3 are of old
+  // the run went on with two workers: ranks 2 and 3 are of old
+  save("a", 0, 2, 100, 1);
   save("a", 1, 2, 100, 3);
-  fs::copy_file(folder / "checkpoints/a/rank-0.safetensors", folder / "checkpoints/a/rank-0.safetensors.tmp-1-0");
-  fs::copy_file(folder / "checkpoints/a/rank-0.safetensors", folder / "checkpoints/a/rank-7.safetensors");     // says itself that it is rank 0
+  fs::copy_file(folder / "checkpoints/a/rank-0.safetensors",
+                folder / "checkpoints/a/rank-0.safetensors.tmp-1-0");
+  // says itself that it is rank 0
+  fs::copy_file(folder / "checkpoints/a/rank-0.safetensors",
+                folder / "checkpoints/a/rank-7.safetensors");
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_EQ(point.world, 2);
   EXPECT_EQ(point.files.size(), 2u);
@@ -133,12 +138,12 @@ TEST_F(Checkpoint, AWholeOneIsPreferredToANewerPart) {
 }
 
 TEST_F(Checkpoint, TheMeanOfVariancesCountsTheSpreadOfTheMeans) {
-  save("a", 0, 2, 100, 1);                  // mean 1, variance 1
-  save("a", 1, 2, 100, 3);                  // mean 3, variance 3
+  save("a", 0, 2, 100, 1);  // mean 1, variance 1
+  save("a", 1, 2, 100, 3);  // mean 3, variance 3
   Model m;
   const Position at = load_checkpoint(find_checkpoint(folder), 0, 1, m.state(), order).at;
   EXPECT_FLOAT_EQ(m.buffer("running_mean"), 2);
-  EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);        // (1 + 1 + 3 + 9) / 2 - 4
+  EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);  // (1 + 1 + 3 + 9) / 2 - 4
   EXPECT_EQ(at.epoch, 4);
   EXPECT_EQ(at.step, 0);
 }
@@ -147,7 +152,8 @@ TEST_F(Checkpoint, ARankThatIsNoneIsRefused) {
   save("a", 0, 1, 100, 1);
   const fs::path path = folder / "checkpoints/a/rank-0.safetensors";
   const SafeTensors file = read_safetensors(path);
-  for (const auto& [key, value] : std::map<std::string, std::string>{{"rank", "5"}, {"world", "nan"}, {"world", "0"}, {"samples", "-1"}}) {
+  for (const auto& [key, value] : std::map<std::string, std::string>{
+           {"rank", "5"}, {"world", "nan"}, {"world", "0"}, {"samples", "-1"}}) {
     auto metadata = file.metadata;
     metadata[key] = value;
     write_safetensors(path, file.tensors, metadata);
@@ -169,7 +175,7 @@ TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
 
 }  // namespace
 TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
-  save("a", 0, 1, 100, 1);                  // step 5 of batches of 12
+  save("a", 0, 1, 100, 1);  // step 5 of batches of 12
   const ResumePoint point = find_checkpoint(folder);
   const auto resumed = [&](auto change) {
     ImageOrder now = order;
@@ -184,7 +190,7 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
   EXPECT_EQ(divides.at.step, 3);
   EXPECT_EQ(divides.note, "");
   const Continuation other = resumed([](ImageOrder& o) { o.batch = 16; });
-  EXPECT_EQ(other.at.step, 3);              // image 48 of the 60 that were seen
+  EXPECT_EQ(other.at.step, 3);  // image 48 of the 60 that were seen
   EXPECT_THAT(other.note, HasSubstr("12 images come twice"));
   const auto begins_anew = [&](auto change, const char* why) {
     const Continuation c = resumed(change);
@@ -195,8 +201,10 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
   begins_anew([](ImageOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
   begins_anew([](ImageOrder& o) { o.shared = false; }, "data.shard was true and is false");
   begins_anew([](ImageOrder& o) { o.set ^= 1; }, "the training images are others now");
-  EXPECT_EQ(go_on({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");       // between epochs nothing is lost, whatever changes
-  EXPECT_THAT(go_on({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note, HasSubstr("does not say in which order"));
+  // between epochs nothing is lost, whatever changes
+  EXPECT_EQ(go_on({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");
+  EXPECT_THAT(go_on({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note,
+              HasSubstr("does not say in which order"));
 }
 
 }  // namespace gossamer::apps

@@ -1,8 +1,8 @@
-// The program from outside: bad input ends with one clear sentence and the right exit code; small commands print what they promise.
-#include "apps_program.h"
-
+// The program from outside: bad input ends with one clear sentence and the right exit code; small
+// commands print what they promise.
 #include <gmock/gmock.h>
 
+#include "apps_program.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/tensor.h"
 
@@ -17,11 +17,13 @@ using ::testing::StartsWith;
 class Cli : public ProgramTest {
  protected:
   // One sentence on stderr that starts with the program's name; no trace of the inside.
-  void expect_error(const std::vector<std::string>& arguments, int code, const std::vector<std::string>& says) {
+  void expect_error(const std::vector<std::string>& arguments, int code,
+                    const std::vector<std::string>& says) {
     const Result r = run(arguments);
     EXPECT_EQ(r.code, code) << r.out << r.err;
     EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
-    EXPECT_THAT(r.err, AllOf(StartsWith("gossamer: "), Not(HasSubstr("what()")), Not(HasSubstr("terminate")), Not(HasSubstr(".cpp"))));
+    EXPECT_THAT(r.err, AllOf(StartsWith("gossamer: "), Not(HasSubstr("what()")),
+                             Not(HasSubstr("terminate")), Not(HasSubstr(".cpp"))));
     for (const std::string& text : says) EXPECT_THAT(r.err, HasSubstr(text));
   }
   // A copy of the shapes that may be damaged.
@@ -37,13 +39,15 @@ class Cli : public ProgramTest {
 
 TEST_F(Cli, UnknownKeyInTheFile) {
   write_text(folder / "train.toml", "[train]\n# batch\n        btach = 32\n");
-  expect_error({"train", "train.toml"}, 2, {"train.toml:3:9: unknown key \"train.btach\"; did you mean \"train.batch\"?"});
+  expect_error({"train", "train.toml"}, 2,
+               {"train.toml:3:9: unknown key \"train.btach\"; did you mean \"train.batch\"?"});
 }
 
 TEST_F(Cli, UsageErrors) {
   expect_error({"train", "--workers", "0"}, 2, {"--workers 0", "number of workers"});
   expect_error({"train", "--workers", "many"}, 2, {"--workers"});
-  expect_error({"train", "--hosts", ""}, 2, {"--hosts", "no host is given"});       // an empty variable of a script: not one worker here instead
+  // an empty variable of a script: not one worker here instead
+  expect_error({"train", "--hosts", ""}, 2, {"--hosts", "no host is given"});
   expect_error({"train", "train.btach=1"}, 2, {"did you mean \"train.batch\"?"});
   expect_error({"train", "missing.toml"}, 2, {"missing.toml"});
   expect_error({"frobnicate"}, 2, {"--help"});
@@ -55,9 +59,13 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16 or f16"});
 }
 
-TEST_F(Cli, MissingFolder) { expect_error(tiny({"data.train=nowhere/train"}), 3, {"nowhere/train", "no such file or folder"}); }
+TEST_F(Cli, MissingFolder) {
+  expect_error(tiny({"data.train=nowhere/train"}), 3, {"nowhere/train", "no such file or folder"});
+}
 
-TEST_F(Cli, TheDefaultDataSetIsExplainedWhenItIsMissing) { expect_error({"train"}, 3, {"gossamer data make-shapes data-cache/shapes10"}); }
+TEST_F(Cli, TheDefaultDataSetIsExplainedWhenItIsMissing) {
+  expect_error({"train"}, 3, {"gossamer data make-shapes data-cache/shapes10"});
+}
 
 TEST_F(Cli, FlatFolder) {
   fs::create_directories(folder / "flat");
@@ -75,10 +83,13 @@ TEST_F(Cli, DifferentClassesInTrainAndVal) {
   copy_shapes();
   const std::string gone = first_image(folder / "c/val").parent_path().filename().string();
   fs::remove_all(folder / "c/val" / gone);
-  expect_error(tiny({"data.train=c/train", "data.val=c/val"}), 3, {"10 classes in train and 9 in val", gone});
+  expect_error(tiny({"data.train=c/train", "data.val=c/val"}), 3,
+               {"10 classes in train and 9 in val", gone});
 }
 
-TEST_F(Cli, FewerImagesThanOneBatch) { expect_error(tiny({"train.batch=4096"}), 3, {"train.batch"}); }
+TEST_F(Cli, FewerImagesThanOneBatch) {
+  expect_error(tiny({"train.batch=4096"}), 3, {"train.batch"});
+}
 
 TEST_F(Cli, AShareSmallerThanOneBatch) {
   auto arguments = tiny({"train.method=allreduce", "train.batch=50"});
@@ -90,12 +101,15 @@ TEST_F(Cli, AShareSmallerThanOneBatch) {
 TEST_F(Cli, AnUnequalShareSmallerThanOneBatch) {
   auto arguments = tiny({"data.shard=dirichlet:0.3", "train.batch=50"});
   arguments.insert(arguments.end(), {"--workers", "2"});
-  expect_error(arguments, 3, {"data.shard = dirichlet:0.3 gives worker", "of 96 images", "train.batch = 50", "larger alpha"});
+  expect_error(arguments, 3,
+               {"data.shard = dirichlet:0.3 gives worker", "of 96 images", "train.batch = 50",
+                "larger alpha"});
 }
 
 TEST_F(Cli, FolderThatCannotBeWritten) {
   write_text(folder / "file", "not a folder");
-  expect_error({"data", "make-shapes", "file/shapes", "--train", "10", "--val", "10"}, 6, {"file/shapes"});
+  expect_error({"data", "make-shapes", "file/shapes", "--train", "10", "--val", "10"}, 6,
+               {"file/shapes"});
   expect_error(tiny({"run.dir=file"}), 6, {"file/t", "run.dir="});
 }
 
@@ -117,18 +131,21 @@ TEST_F(Cli, ATruncatedImageIsCountedNamedAndReplacedOrStopsTheRunWhenStrict) {
   auto strict = tiny({"data.train=c/train", "run.name=u"});
   strict.push_back("--strict-images");
   expect_error(strict, 3, {bad.filename().string()});
-  EXPECT_THAT(read_text(folder / "runs/u/bad_images.txt"), HasSubstr(bad.filename().string()));      // also of a run that ended by it
+  // also of a run that ended by it
+  EXPECT_THAT(read_text(folder / "runs/u/bad_images.txt"), HasSubstr(bad.filename().string()));
 }
 
 TEST_F(Cli, APngNamedJpgIsReadByItsContent) {
   copy_shapes();
   // The smallest PNG there is: one pixel.
   static const unsigned char png[] = {
-      0x89, 0x50, 0x4e, 0x47, 0xd, 0xa, 0x1a, 0xa, 0x0, 0x0, 0x0, 0xd, 0x49, 0x48, 0x44, 0x52, 0x0, 0x0, 0x0, 0x1, 0x0, 0x0,
-      0x0, 0x1, 0x8, 0x2, 0x0, 0x0, 0x0, 0x90, 0x77, 0x53, 0xde, 0x0, 0x0, 0x0, 0xc, 0x49, 0x44, 0x41, 0x54, 0x78, 0x9c, 0x63,
-      0x38, 0x91, 0x62, 0x4, 0x0, 0x3, 0x56, 0x1, 0x5f, 0xe8, 0x17, 0x84, 0x52, 0x0, 0x0, 0x0, 0x0, 0x49, 0x45, 0x4e, 0x44,
-      0xae, 0x42, 0x60, 0x82};
-  std::ofstream(first_image(folder / "c/train"), std::ios::binary).write(reinterpret_cast<const char*>(png), sizeof png);
+      0x89, 0x50, 0x4e, 0x47, 0xd,  0xa,  0x1a, 0xa,  0x0,  0x0,  0x0,  0xd,  0x49, 0x48,
+      0x44, 0x52, 0x0,  0x0,  0x0,  0x1,  0x0,  0x0,  0x0,  0x1,  0x8,  0x2,  0x0,  0x0,
+      0x0,  0x90, 0x77, 0x53, 0xde, 0x0,  0x0,  0x0,  0xc,  0x49, 0x44, 0x41, 0x54, 0x78,
+      0x9c, 0x63, 0x38, 0x91, 0x62, 0x4,  0x0,  0x3,  0x56, 0x1,  0x5f, 0xe8, 0x17, 0x84,
+      0x52, 0x0,  0x0,  0x0,  0x0,  0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82};
+  std::ofstream(first_image(folder / "c/train"), std::ios::binary)
+      .write(reinterpret_cast<const char*>(png), sizeof png);
   const Result r = run(tiny({"data.train=c/train", "data.augment=none"}));
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(summary()["damaged_images"], 0) << read_text(folder / "runs/t/bad_images.txt");
@@ -139,14 +156,16 @@ TEST_F(Cli, AModelFileCutInHalf) {
   const fs::path model = folder / "runs/t/model.safetensors";
   fs::resize_file(model, fs::file_size(model) / 2);
   expect_error({"eval", model.string(), "data.val=s/val"}, 6, {"model.safetensors"});
-  expect_error({"classify", model.string(), first_image(shapes()).string()}, 6, {"model.safetensors"});
+  expect_error({"classify", model.string(), first_image(shapes()).string()}, 6,
+               {"model.safetensors"});
   expect_error({"eval", "nothing.safetensors", "data.val=s/val"}, 6, {"nothing.safetensors"});
 }
 
 TEST_F(Cli, AModelFileWithAHeaderThatMakesNoSense) {
   ASSERT_EQ(run(tiny({"run.report=false"})).code, 0);
   const SafeTensors good = read_safetensors(folder / "runs/t/model.safetensors");
-  const auto expect_refused = [&](const std::string& key, const std::string& value, const std::string& says) {
+  const auto expect_refused = [&](const std::string& key, const std::string& value,
+                                  const std::string& says) {
     SCOPED_TRACE(key + " = " + value);
     auto metadata = good.metadata;
     metadata[key] = value;
@@ -171,7 +190,8 @@ TEST_F(Cli, ADamagedImageIsCountedOnceHoweverManyWorkersMeetIt) {
   arguments.insert(arguments.end(), {"--workers", "2"});
   const Result r = run(arguments);
   ASSERT_EQ(r.code, 0) << r.err;
-  const Json all = summary();                  // a range-for over summary()["…"] would outlive its temporary
+  // a range-for over summary()["…"] would outlive its temporary
+  const Json all = summary();
   for (const Json& row : all["each_worker"]) EXPECT_EQ(row["damaged_images"], 1);
   EXPECT_EQ(all["damaged_images"], 1);
   EXPECT_EQ(std::ranges::count(read_text(folder / "runs/t/bad_images.txt"), '\n'), 1);
@@ -222,7 +242,8 @@ TEST_F(Cli, DoctorListsTheLaunchersThatAreThere) {
   write_text(folder / "bin/torchrun", "not executable");
   const std::string path = "PATH=" + (folder / "bin").string();
   const Json d = Json::parse(run({"doctor", "--json"}, {path}).out);
-  const auto f = std::ranges::find_if(d["findings"], [](const Json& one) { return one["subject"] == "launchers"; });
+  const auto f = std::ranges::find_if(
+      d["findings"], [](const Json& one) { return one["subject"] == "launchers"; });
   ASSERT_NE(f, d["findings"].end());
   EXPECT_EQ((*f)["text"], "--workers, srun");
 }

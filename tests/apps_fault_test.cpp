@@ -1,10 +1,11 @@
 // Deaths: of a worker in mid-training, of the launcher.
-#include "apps_program.h"
-
 #include <algorithm>
-#include <gmock/gmock.h>
 #include <map>
 #include <set>
+
+#include <gmock/gmock.h>
+
+#include "apps_program.h"
 
 namespace gossamer::apps {
 namespace {
@@ -18,16 +19,21 @@ class Fault : public ProgramTest {
     const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   }
-  // Whether all these came, (who saw it, who came), and each of the three workers then did some steps.
+  // Whether all these came, (who saw it, who came), and each of the three workers then did some
+  // steps.
   bool all_train_after_joining(const std::set<std::pair<int, int>>& wanted) const {
-    for (int i = 0; i < static_cast<int>(kLimit * 10); ++i, std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
+    for (int i = 0; i < static_cast<int>(kLimit * 10);
+         ++i, std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
       std::set<std::pair<int, int>> seen;
       double last = 0;
-      for (const Json& e : events("joined")) seen.emplace(e["rank"].get<int>(), e["peer"].get<int>()), last = std::max(last, e["time"].get<double>());
+      for (const Json& e : events("joined"))
+        seen.emplace(e["rank"].get<int>(), e["peer"].get<int>()),
+            last = std::max(last, e["time"].get<double>());
       std::map<int, int> steps;
       for (const Json& e : events("step"))
         if (e["time"].get<double>() > last) ++steps[e["rank"]];
-      if (std::ranges::includes(seen, wanted) && steps[0] > 2 && steps[1] > 2 && steps[2] > 2) return true;
+      if (std::ranges::includes(seen, wanted) && steps[0] > 2 && steps[1] > 2 && steps[2] > 2)
+        return true;
     }
     return false;
   }
@@ -119,7 +125,8 @@ TEST_F(Fault, WaitingThreadsOfWorkersSleepUnlessTheUserSaysOtherwise) {
     auto arguments = tiny({"train.epochs=500", "run.name=t"});
     arguments.insert(arguments.end(), {"--workers", "2"});
     fs::remove_all(folder / "runs");
-    start(arguments, policy == "active" ? std::vector<std::string>{"OMP_WAIT_POLICY=active"} : std::vector<std::string>{});
+    start(arguments, policy == "active" ? std::vector<std::string>{"OMP_WAIT_POLICY=active"}
+                                        : std::vector<std::string>{});
     const auto pids = workers_at_work(2);
     EXPECT_EQ(pids.size(), 2u);
     for (const auto& [rank, pid] : pids) {
@@ -133,9 +140,11 @@ TEST_F(Fault, WaitingThreadsOfWorkersSleepUnlessTheUserSaysOtherwise) {
 }
 
 TEST_F(Fault, ALossThatIsNoNumberStopsWithTheStepAndAdvice) {
-  const Result r = run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));
+  const Result r =
+      run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));
   EXPECT_EQ(r.code, 1);
-  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("the loss is"), HasSubstr("step"), HasSubstr("worker 0"), HasSubstr("optim.learning_rate")));
+  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("the loss is"), HasSubstr("step"),
+                                      HasSubstr("worker 0"), HasSubstr("optim.learning_rate")));
 }
 
 TEST_F(Fault, TheWrapperForMpirunReportsADeathAndExitsZero) {
@@ -153,17 +162,21 @@ TEST_F(Fault, TheWrapperForMpirunReportsADeathAndExitsZero) {
 
 // --- faults on purpose, and what becomes of them
 
-std::vector<std::string> with_faults(std::vector<std::string> arguments, const std::string& faults) {
+std::vector<std::string> with_faults(std::vector<std::string> arguments,
+                                     const std::string& faults) {
   arguments.insert(arguments.end(), {"--workers", "3", "--inject", faults});
   return arguments;
 }
 
 TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
-  const std::string slow = "slow:rank=0:x3,slow:rank=1:x3,slow:rank=2:x3";            // not over before it is back
-  const Result r = run(with_faults(tiny({"train.epochs=60", "train.batch=4"}), "kill:rank=1@step=10,restart:rank=1@t=0," + slow));
+  // not over before it is back
+  const std::string slow = "slow:rank=0:x3,slow:rank=1:x3,slow:rank=2:x3";
+  const Result r = run(with_faults(tiny({"train.epochs=60", "train.batch=4"}),
+                                   "kill:rank=1@step=10,restart:rank=1@t=0," + slow));
   EXPECT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_THAT(
-      r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"), HasSubstr("worker 1 is started again"), HasSubstr("worker 1 takes part again")));
+  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"),
+                                      HasSubstr("worker 1 is started again"),
+                                      HasSubstr("worker 1 takes part again")));
   EXPECT_EQ(summary()["workers_at_end"], 3);
   EXPECT_EQ(summary()["val_images"], 40);
   std::map<int, int> joined, steps_after;
@@ -173,14 +186,15 @@ TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
   double again = 0, samples = 0;
   for (const Json& e : events("start"))
     if (e.contains("rejoined")) again = e["time"], samples = e["samples"];
-  EXPECT_GT(samples, 10 * 3 * 4 / 2);                        // it takes up the run where it is
+  EXPECT_GT(samples, 10 * 3 * 4 / 2);  // it takes up the run where it is
   for (const Json& e : events("step"))
     if (e["time"].get<double>() > again) ++steps_after[e["rank"]];
   for (const int rank : {0, 1, 2}) EXPECT_GT(steps_after[rank], 5) << rank;
 }
 
 TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
-  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}), "stop:rank=1:7s@step=10"));
+  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}),
+                    "stop:rank=1:7s@step=10"));
   ASSERT_TRUE(all_train_after_joining({{0, 1}, {2, 1}})) << read_text(folder / "err");
   kill(running, SIGINT);
   const Result r = wait();
@@ -188,27 +202,31 @@ TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
   std::map<int, int> dead;
   for (const Json& e : events("fault")) dead[e["rank"]] += e["peer"] == 1 && e["what"] == "dead";
   for (const int rank : {0, 2}) EXPECT_GE(dead[rank], 1);
-  EXPECT_EQ(events("start").size(), 3u);                     // nobody was started again
+  EXPECT_EQ(events("start").size(), 3u);  // nobody was started again
 }
 
 TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
   for (const std::string method : {"a2cid2", "dpsgd"}) {
-    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4", "train.batch=4", "dist.dead_after_s=2"});
+    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4",
+                           "train.batch=4", "dist.dead_after_s=2"});
     const Result r = run(with_faults(std::move(arguments), "stop:rank=1:8s@step=4"));
     EXPECT_EQ(r.code, 0) << r.out << r.err;
     EXPECT_EQ(summary(method)["workers_at_end"], 2) << r.out;
-    EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, and they ended before: their results, of 2 worker(s), stay"));
+    EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, and they ended before: their results, "
+                                 "of 2 worker(s), stay"));
     EXPECT_EQ(r.out.find("average of 1 models"), std::string::npos);
   }
 }
 
 TEST_F(Fault, LinksThatAreCutForAWhileCostNoWorker) {
-  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}), "partition:0|1,2:6s@t=0.5"));
-  ASSERT_TRUE(all_train_after_joining({{0, 1}, {0, 2}, {1, 0}, {2, 0}})) << read_text(folder / "err");
+  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}),
+                    "partition:0|1,2:6s@t=0.5"));
+  ASSERT_TRUE(all_train_after_joining({{0, 1}, {0, 2}, {1, 0}, {2, 0}}))
+      << read_text(folder / "err");
   kill(running, SIGINT);
   const Result r = wait();
   EXPECT_EQ(r.code, 130) << r.out << r.err;
-  EXPECT_EQ(events("start").size(), 3u);                     // nobody was started again
+  EXPECT_EQ(events("start").size(), 3u);  // nobody was started again
 }
 
 TEST_F(Fault, AStragglerDoesLessAndHoldsNobodyUp) {

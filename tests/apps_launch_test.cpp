@@ -1,12 +1,12 @@
-// The launcher: several hosts behind a stand-in for ssh, nobody left behind after any end, restarts, what workers are told.
-#include "apps_program.h"
-
+// The launcher: several hosts behind a stand-in for ssh, nobody left behind after any end,
+// restarts, what workers are told.
 #include <algorithm>
-#include <gmock/gmock.h>
 #include <map>
 
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "apps_program.h"
 #include "gossamer/apps/launch/hosts.h"
 #include "gossamer/core/error.h"
 
@@ -20,17 +20,19 @@ using ::testing::Not;
 
 class LaunchTest : public ProgramTest {
  protected:
-  // Like ssh: runs the command somewhere else (in a session of its own, as a daemon's child would), passes its streams on.
+  // Like ssh: runs the command somewhere else (in a session of its own, as a daemon's child would),
+  // passes its streams on.
   std::string fake_ssh(const std::string& before = "") {
     const fs::path script = folder / "fake ssh.sh";
-    write_text(script, "#!/bin/sh\nhost=$1; shift\necho \"$host $$ $*\" >> " + (folder / "ssh.log").string() + "\n" + before +
-                           "\nsetsid -w \"$@\"\n");
+    write_text(script, "#!/bin/sh\nhost=$1; shift\necho \"$host $$ $*\" >> " +
+                           (folder / "ssh.log").string() + "\n" + before + "\nsetsid -w \"$@\"\n");
     chmod(script.c_str(), 0755);
     fs::create_symlink(script, folder / "ssh");
     return (folder / "ssh").string();
   }
   // On this machine, known by other names; the loopback is their network.
-  void write_hosts(const std::string& text = "a slots=2 address=127.0.0.1   # two\n\nb slots=1 address=127.0.0.1\n") {
+  void write_hosts(const std::string& text =
+                       "a slots=2 address=127.0.0.1   # two\n\nb slots=1 address=127.0.0.1\n") {
     write_text(folder / "hosts", text);
   }
 
@@ -40,7 +42,9 @@ class LaunchTest : public ProgramTest {
     return arguments;
   }
 
-  static std::string stat_of(pid_t pid) { return read_text("/proc/" + std::to_string(pid) + "/stat"); }
+  static std::string stat_of(pid_t pid) {
+    return read_text("/proc/" + std::to_string(pid) + "/stat");
+  }
   static bool gone(pid_t pid) {
     const std::string stat = stat_of(pid);
     return stat.empty() || stat.find(") Z ") != std::string::npos;
@@ -53,23 +57,27 @@ class LaunchTest : public ProgramTest {
       if (!std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); })) continue;
       const std::string stat = stat_of(std::stoi(name));
       const auto close = stat.rfind(')');
-      if (close != std::string::npos && close + 4 < stat.size()) children.emplace(std::atoi(stat.c_str() + close + 4), std::stoi(name));
+      if (close != std::string::npos && close + 4 < stat.size())
+        children.emplace(std::atoi(stat.c_str() + close + 4), std::stoi(name));
     }
     std::vector<pid_t> found{root};
     for (std::size_t i = 0; i < found.size(); ++i)
-      for (auto [it, end] = children.equal_range(found[i]); it != end; ++it) found.push_back(it->second);
+      for (auto [it, end] = children.equal_range(found[i]); it != end; ++it)
+        found.push_back(it->second);
     found.erase(found.begin());
     return found;
   }
   static void expect_gone(const std::vector<pid_t>& pids, double limit_s = 15) {
-    for (int i = 0; i < limit_s * 50 && !std::ranges::all_of(pids, gone); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    for (int i = 0; i < limit_s * 50 && !std::ranges::all_of(pids, gone); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     for (const pid_t pid : pids) EXPECT_TRUE(gone(pid)) << stat_of(pid);
   }
   static std::map<std::string, std::string> environment_of(pid_t pid) {
     std::map<std::string, std::string> e;
     std::istringstream in(read_text("/proc/" + std::to_string(pid) + "/environ"));
     for (std::string entry; std::getline(in, entry, '\0');)
-      e[entry.substr(0, entry.find('='))] = entry.substr(std::min(entry.size(), entry.find('=') + 1));
+      e[entry.substr(0, entry.find('='))] =
+          entry.substr(std::min(entry.size(), entry.find('=') + 1));
     return e;
   }
   static std::string command_of(pid_t pid) {
@@ -89,7 +97,9 @@ class LaunchTest : public ProgramTest {
 // ---- lists of hosts
 
 TEST_F(LaunchTest, HostsAreReadFromAFileOrAList) {
-  write_text(folder / "h", "# cluster\nnode1 slots=2\n\n  node2   address=10.0.0.2 # one\nnode1 slots=3\nlocalhost\n");
+  write_text(
+      folder / "h",
+      "# cluster\nnode1 slots=2\n\n  node2   address=10.0.0.2 # one\nnode1 slots=3\nlocalhost\n");
   const auto hosts = read_hosts((folder / "h").string());
   ASSERT_EQ(hosts.size(), 3u);
   EXPECT_EQ(hosts[0].name, "node1");
@@ -136,7 +146,8 @@ TEST_F(LaunchTest, WorkersOnTwoHostsTrainAndKnowTheirPlace) {
   start(on_hosts({"train.epochs=40", slowed(3, 2)}, ssh), {"OMP_SCHEDULE=static"});
   const auto pids = workers_at_work(3);
   ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
-  const std::map<int, std::vector<std::string>> local{{0, {"0", "2"}}, {1, {"1", "2"}}, {2, {"0", "1"}}};
+  const std::map<int, std::vector<std::string>> local{
+      {0, {"0", "2"}}, {1, {"1", "2"}}, {2, {"0", "1"}}};
   std::string token;
   for (const auto& [rank, pid] : pids) {
     auto e = environment_of(pid);
@@ -156,7 +167,8 @@ TEST_F(LaunchTest, WorkersOnTwoHostsTrainAndKnowTheirPlace) {
   const Result r = wait();
   EXPECT_EQ(r.code, 0) << r.out << r.err;
   EXPECT_EQ(summary()["workers_at_end"], 3);
-  EXPECT_THAT(r.out, AllOf(HasSubstr("[a:0] worker 0   a ("), HasSubstr("[a:0] worker 2   b ("), HasSubstr("[a:0] result")));
+  EXPECT_THAT(r.out, AllOf(HasSubstr("[a:0] worker 0   a ("), HasSubstr("[a:0] worker 2   b ("),
+                           HasSubstr("[a:0] result")));
 }
 
 TEST_F(LaunchTest, JsonIsPassedOnAsItIs) {
@@ -188,7 +200,8 @@ TEST_F(LaunchTest, LosingSshLosesItsHostOnly) {
   ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
   std::istringstream log(read_text(folder / "ssh.log"));
   std::map<std::string, pid_t> ssh;
-  for (std::string line; std::getline(log, line);) ssh[line.substr(0, line.find(' '))] = std::atoi(line.c_str() + line.find(' '));
+  for (std::string line; std::getline(log, line);)
+    ssh[line.substr(0, line.find(' '))] = std::atoi(line.c_str() + line.find(' '));
   kill(ssh.at("b"), SIGKILL);
   expect_gone({pids.at(2)});
   const Result r = wait();
@@ -199,38 +212,47 @@ TEST_F(LaunchTest, LosingSshLosesItsHostOnly) {
 
 TEST_F(LaunchTest, AHostThatCannotBeReachedStopsAllAtOnceWithTheReason) {
   write_hosts();
-  const std::string ssh = fake_ssh("if [ $host = b ]; then echo 'connect to host b: No route to host' >&2; exit 255; fi");
+  const std::string ssh = fake_ssh(
+      "if [ $host = b ]; then echo 'connect to host b: No route to host' >&2; exit 255; fi");
   const Result r = run(on_hosts({}, ssh));
   EXPECT_EQ(r.code, 5) << r.err;
-  EXPECT_THAT(r.err, AllOf(HasSubstr("[b] connect to host b: No route to host"), HasSubstr("cannot start workers on b"), HasSubstr("exit code 255")));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("[b] connect to host b: No route to host"),
+                           HasSubstr("cannot start workers on b"), HasSubstr("exit code 255")));
 }
 
 TEST_F(LaunchTest, AHostThatDoesNotAnswerIsNamed) {
   write_hosts();
-  const Result r = run(on_hosts({"dist.connect_timeout_s=10"}, fake_ssh("[ $host = b ] && exec sleep 100")));
+  const Result r =
+      run(on_hosts({"dist.connect_timeout_s=10"}, fake_ssh("[ $host = b ] && exec sleep 100")));
   EXPECT_EQ(r.code, 5) << r.err;
-  EXPECT_THAT(r.err, AllOf(HasSubstr("waiting for b\n"), HasSubstr("no answer from b within 10 s")));
+  EXPECT_THAT(r.err,
+              AllOf(HasSubstr("waiting for b\n"), HasSubstr("no answer from b within 10 s")));
 }
 
 TEST_F(LaunchTest, AnAgentThatIsAnotherProgramIsRefused) {
   write_hosts();
-  Result r = run(on_hosts({}, fake_ssh("echo '{\"event\": \"hello\", \"version\": \"0.0.0\"}'; sleep 100; exit 0")));
+  Result r = run(on_hosts(
+      {}, fake_ssh("echo '{\"event\": \"hello\", \"version\": \"0.0.0\"}'; sleep 100; exit 0")));
   EXPECT_EQ(r.code, 5) << r.err;
   EXPECT_THAT(r.err, HasSubstr("it has gossamer 0.0.0, this is"));
   fs::remove(folder / "ssh");
-  r = run(on_hosts({}, fake_ssh("echo Welcome; echo '{\"event\": \"started\"}'; sleep 100; exit 0")));
+  r = run(
+      on_hosts({}, fake_ssh("echo Welcome; echo '{\"event\": \"started\"}'; sleep 100; exit 0")));
   EXPECT_EQ(r.code, 5) << r.err;
   EXPECT_THAT(r.err, AllOf(ContainsRegex("\\[[ab]\\] Welcome"), HasSubstr("another language")));
 }
 
 TEST_F(LaunchTest, AnAgentNeedsTheLaunchersFolder) {
-  std::FILE* const agent =
-      popen(("echo '{\"do\": \"open\", \"folder\": \"/no/such/folder\"}' | " + std::string(GOSSAMER_PROGRAM) + " agent").c_str(), "r");
+  std::FILE* const agent = popen(("echo '{\"do\": \"open\", \"folder\": \"/no/such/folder\"}' | " +
+                                  std::string(GOSSAMER_PROGRAM) + " agent")
+                                     .c_str(),
+                                 "r");
   ASSERT_NE(agent, nullptr);
   char text[4096] = {};
   const std::size_t n = fread(text, 1, sizeof text - 1, agent);
   EXPECT_EQ(WEXITSTATUS(pclose(agent)), 5);
-  EXPECT_THAT(std::string(text, n), AllOf(HasSubstr("\"failed\""), HasSubstr("the folder /no/such/folder is not there")));
+  EXPECT_THAT(std::string(text, n),
+              AllOf(HasSubstr("\"failed\""), HasSubstr("the folder /no/such/folder is not there")));
 }
 
 // ---- nobody is left behind
@@ -241,7 +263,7 @@ TEST_F(LaunchTest, KillingTheLauncherLeavesNobodyOnAnyHost) {
   const auto pids = workers_at_work(3);
   ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
   const std::vector<pid_t> all = descendants(running);
-  EXPECT_GE(all.size(), 3u + 2 + 2);           // workers, agents, stand-ins for ssh
+  EXPECT_GE(all.size(), 3u + 2 + 2);  // workers, agents, stand-ins for ssh
   kill(running, SIGKILL);
   wait();
   expect_gone(all);
@@ -276,14 +298,17 @@ TEST_F(LaunchTest, OneCtrlCSavesAndASecondOneEndsEvenFrozenWorkers) {
 TEST_F(LaunchTest, CtrlCWhileWorkersWaitForOneAnotherActsAtOnce) {
   // Worker 1 of 2 alone: it would wait a minute for worker 0.
   start(tiny({}), {"GOSSAMER_RANK=1", "GOSSAMER_WORLD=2", "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
-  const auto listens = [&] {                   // to SIGINT
+  const auto listens = [&] {  // to SIGINT
     const std::string status = read_text("/proc/" + std::to_string(running) + "/status");
     const auto at = status.find("SigCgt:");
-    return at != std::string::npos && (std::stoull(status.substr(at + 7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+    return at != std::string::npos &&
+           (std::stoull(status.substr(at + 7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
   };
-  for (int i = 0; i < static_cast<int>(kLimit * 50) && !listens(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int i = 0; i < static_cast<int>(kLimit * 50) && !listens(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ASSERT_TRUE(listens());
-  std::this_thread::sleep_for(std::chrono::seconds(1));      // it waits by now; if not, it must end as well
+  // it waits by now; if not, it must end as well
+  std::this_thread::sleep_for(std::chrono::seconds(1));
   kill(running, SIGINT);
   EXPECT_EQ(wait(40).code, 130);
 }
@@ -306,14 +331,16 @@ TEST_F(LaunchTest, AWorkerThatDiesBeforeAllHaveMetStopsTheOthers) {
   kill(frozen, SIGKILL);
   const Result r = wait();
   EXPECT_EQ(r.code, 5) << r.err;
-  EXPECT_THAT(r.err, AllOf(HasSubstr("died (signal 9)"), HasSubstr("it never met the others: all are stopped")));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("died (signal 9)"),
+                           HasSubstr("it never met the others: all are stopped")));
   expect_gone(all);
 }
 
 // ---- restarts
 
 TEST_F(LaunchTest, ADeadWorkerIsStartedAgainWithTheDoorsOfTheLivingAndItsEventsAreListed) {
-  auto arguments = tiny({"train.epochs=60", "train.batch=4", slowed(3, 2), "dist.restart=1", "dist.restart_after_s=0.5"});
+  auto arguments = tiny({"train.epochs=60", "train.batch=4", slowed(3, 2), "dist.restart=1",
+                         "dist.restart_after_s=0.5"});
   arguments.insert(arguments.end(), {"--workers", "3"});
   start(arguments);
   const auto pids = workers_at_work(3);
@@ -333,8 +360,9 @@ TEST_F(LaunchTest, ADeadWorkerIsStartedAgainWithTheDoorsOfTheLivingAndItsEventsA
   EXPECT_TRUE(e["GOSSAMER_SEEDS"].starts_with(e["GOSSAMER_RENDEZVOUS"]));
   const Result r = wait();
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.err,
-              AllOf(HasSubstr("gossamer: what happened\n"), HasSubstr(" s  worker 0 died (signal 9)"), HasSubstr(" s  worker 0 is started again")));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("gossamer: what happened\n"),
+                           HasSubstr(" s  worker 0 died (signal 9)"),
+                           HasSubstr(" s  worker 0 is started again")));
 }
 
 // ---- what other launchers' workers do for themselves
@@ -345,15 +373,19 @@ TEST_F(LaunchTest, WorkersOfOtherLaunchersPutTheirWaitingThreadsToSleep) {
   unsetenv("OMP_WAIT_POLICY");
   for (const bool several : {true, false}) {
     const pid_t pid =
-        start(tiny({}), {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=" + std::string(several ? "1" : "0"),
-                         "OMPI_COMM_WORLD_LOCAL_SIZE=" + std::string(several ? "2" : "1"), "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
+        start(tiny({}), {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
+                         "OMPI_COMM_WORLD_LOCAL_RANK=" + std::string(several ? "1" : "0"),
+                         "OMPI_COMM_WORLD_LOCAL_SIZE=" + std::string(several ? "2" : "1"),
+                         "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
     bool passive = false;
     for (int i = 0; i < (several ? 1000 : 50) && !passive; ++i) {
-      passive = command_of(pid).starts_with("gossamer train") && environment_of(pid)["OMP_WAIT_POLICY"] == "passive";
+      passive = command_of(pid).starts_with("gossamer train") &&
+                environment_of(pid)["OMP_WAIT_POLICY"] == "passive";
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     EXPECT_EQ(passive, several);
-    EXPECT_THAT(command_of(pid), HasSubstr("gossamer train data.train=s/train"));     // the same process, the same arguments
+    // the same process, the same arguments
+    EXPECT_THAT(command_of(pid), HasSubstr("gossamer train data.train=s/train"));
     kill(running, SIGKILL);
     wait();
   }

@@ -1,14 +1,15 @@
-// What a run lets us see: rates of edges, exchanges one by one, one trace of all workers, TensorBoard, the report, the progress line.
-#include "apps_program.h"
-
+// What a run lets us see: rates of edges, exchanges one by one, one trace of all workers,
+// TensorBoard, the report, the progress line.
 #include <cmath>
 #include <cstring>
-#include <gmock/gmock.h>
 #include <map>
-#include <pty.h>
 #include <set>
 #include <span>
 
+#include <gmock/gmock.h>
+#include <pty.h>
+
+#include "apps_program.h"
 #include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/report/tally.h"
 #include "gossamer/apps/report/tensorboard.h"
@@ -23,9 +24,11 @@ using ::testing::HasSubstr;
 
 // --- TensorBoard
 
-template <class T> T take(std::string_view& bytes) {
+template <class T>
+T take(std::string_view& bytes) {
   T value{};
-  std::memcpy(&value, bytes.data(), sizeof value);       // the test runs on little-endian machines, as the format is
+  // the test runs on little-endian machines, as the format is
+  std::memcpy(&value, bytes.data(), sizeof value);
   bytes.remove_prefix(sizeof value);
   return value;
 }
@@ -45,7 +48,9 @@ struct Scalar {
 
 // Reads an event file as the format says, checksums included.
 std::map<std::string, std::vector<Scalar>> read_events(const fs::path& path) {
-  const auto masked_crc = [](std::string_view bytes) { return data::masked(data::crc32c(std::as_bytes(std::span(bytes)))); };
+  const auto masked_crc = [](std::string_view bytes) {
+    return data::masked(data::crc32c(std::as_bytes(std::span(bytes))));
+  };
   std::map<std::string, std::vector<Scalar>> out;
   const std::string all = read_text(path);
   std::string_view rest = all;
@@ -135,31 +140,42 @@ struct Slice {
   double begin, end;
 };
 
-// All a viewer needs: slices of one lane nest, each arrow has its two ends inside slices and points forward.
+// All a viewer needs: slices of one lane nest, each arrow has its two ends inside slices and points
+// forward.
 void expect_sound(const Json& trace) {
   std::map<std::pair<int, int>, std::vector<Slice>> lanes;
-  struct End { double at; int pid, tid; };
+  struct End {
+    double at;
+    int pid, tid;
+  };
   std::map<std::int64_t, std::vector<End>> from, to;
   for (const Json& e : trace["traceEvents"]) {
     const std::string phase = e["ph"];
     const int pid = e["pid"], tid = e.value("tid", -1);
-    if (phase == "X") lanes[{pid, tid}].push_back({e["ts"].get<double>(), e["ts"].get<double>() + e["dur"].get<double>()});
+    if (phase == "X")
+      lanes[{pid, tid}].push_back(
+          {e["ts"].get<double>(), e["ts"].get<double>() + e["dur"].get<double>()});
     if (phase == "s") from[e["id"]].push_back({e["ts"], pid, tid});
     if (phase == "f") to[e["id"]].push_back({e["ts"], pid, tid});
   }
   EXPECT_FALSE(lanes.empty());
   for (auto& [lane, slices] : lanes) {
-    std::ranges::sort(slices, [](const Slice& a, const Slice& b) { return a.begin < b.begin || (a.begin == b.begin && a.end > b.end); });
+    std::ranges::sort(slices, [](const Slice& a, const Slice& b) {
+      return a.begin < b.begin || (a.begin == b.begin && a.end > b.end);
+    });
     std::vector<double> open;
     for (const Slice& s : slices) {
       EXPECT_GE(s.end, s.begin);
       while (!open.empty() && open.back() <= s.begin) open.pop_back();
-      if (!open.empty()) EXPECT_LE(s.end, open.back()) << "slices cross in lane " << lane.first << "/" << lane.second;
+      if (!open.empty())
+        EXPECT_LE(s.end, open.back())
+            << "slices cross in lane " << lane.first << "/" << lane.second;
       open.push_back(s.end);
     }
   }
   const auto inside = [&](const End& e) {
-    return std::ranges::any_of(lanes[{e.pid, e.tid}], [&](const Slice& s) { return s.begin <= e.at && e.at <= s.end; });
+    return std::ranges::any_of(lanes[{e.pid, e.tid}],
+                               [&](const Slice& s) { return s.begin <= e.at && e.at <= s.end; });
   };
   EXPECT_EQ(from.size(), to.size());
   for (const auto& [id, ends] : from) {
@@ -172,27 +188,48 @@ void expect_sound(const Json& trace) {
   }
 }
 
-// The part of one worker: a "snapshot" at `sends` (its clock) and a "jump" at `receives`, with the arrows' ends inside.
-std::string part(const TraceClock& clock, std::int64_t sends_id, double sends, std::int64_t receives_id, double receives) {
+// The part of one worker: a "snapshot" at `sends` (its clock) and a "jump" at `receives`, with the
+// arrows' ends inside.
+std::string part(const TraceClock& clock, std::int64_t sends_id, double sends,
+                 std::int64_t receives_id, double receives) {
   const auto slice = [&](const char* name, double at, const char* phase, std::int64_t id) {
-    return Json{{"ph", "X"}, {"name", name}, {"pid", clock.rank}, {"tid", 1}, {"ts", at - 10}, {"dur", 20}}.dump() + ",\n" +
-           Json{{"ph", phase}, {"name", "exchange"}, {"cat", "exchange"}, {"pid", clock.rank}, {"tid", 1}, {"ts", at}, {"id", id}}.dump();
+    return Json{{"ph", "X"}, {"name", name},  {"pid", clock.rank},
+                {"tid", 1},  {"ts", at - 10}, {"dur", 20}}
+               .dump() +
+           ",\n" +
+           Json{{"ph", phase}, {"name", "exchange"}, {"cat", "exchange"}, {"pid", clock.rank},
+                {"tid", 1},    {"ts", at},           {"id", id}}
+               .dump();
   };
-  return "{\"displayTimeUnit\":\"ms\",\"otherData\":" + to_json(clock) + ",\"traceEvents\":[\n" + slice("snapshot", sends, "s", sends_id) + ",\n" +
+  return "{\"displayTimeUnit\":\"ms\",\"otherData\":" + to_json(clock) + ",\"traceEvents\":[\n" +
+         slice("snapshot", sends, "s", sends_id) + ",\n" +
          slice("jump", receives, "f", receives_id) + "\n]}\n";
 }
 
 TEST_F(Observe, TracesOfOtherMachinesAreMovedOntoTheTimeLineOfWorker0) {
-  // Worker 1's clock is 5 s ahead and gains 20 us on the way; worker 2 shares worker 1's machine, and knows its offset less well.
+  // Worker 1's clock is 5 s ahead and gains 20 us on the way; worker 2 shares worker 1's machine,
+  // and knows its offset less well.
   const double t = 1.7e15, ahead = 5e6;
-  const TraceClock w0{.rank = 0, .machine = "a", .epoch_us = 1e15, .begin_us = t, .end_us = t + 1000};
-  const TraceClock w1{.rank = 1, .machine = "b", .epoch_us = 1.1e15, .begin_us = t + ahead, .end_us = t + ahead + 1000,
-                      .begin = dist::ClockEstimate{-ahead, 4}, .end = dist::ClockEstimate{-ahead - 20, 4}};
-  const TraceClock w2{.rank = 2, .machine = "b", .epoch_us = 1.1e15 + 7, .begin_us = t + ahead, .end_us = t + ahead + 1000,
-                      .begin = dist::ClockEstimate{-ahead + 900, 1000}, .end = dist::ClockEstimate{-ahead + 900, 1000}};
+  const TraceClock w0{
+      .rank = 0, .machine = "a", .epoch_us = 1e15, .begin_us = t, .end_us = t + 1000};
+  const TraceClock w1{.rank = 1,
+                      .machine = "b",
+                      .epoch_us = 1.1e15,
+                      .begin_us = t + ahead,
+                      .end_us = t + ahead + 1000,
+                      .begin = dist::ClockEstimate{-ahead, 4},
+                      .end = dist::ClockEstimate{-ahead - 20, 4}};
+  const TraceClock w2{.rank = 2,
+                      .machine = "b",
+                      .epoch_us = 1.1e15 + 7,
+                      .begin_us = t + ahead,
+                      .end_us = t + ahead + 1000,
+                      .begin = dist::ClockEstimate{-ahead + 900, 1000},
+                      .end = dist::ClockEstimate{-ahead + 900, 1000}};
   write_text(folder / "trace-0.json", part(w0, 77, t + 100, 78, t + 950));
   write_text(folder / "trace-1.json", part(w1, 78, t + ahead + 500, 77, t + ahead + 300));
-  write_text(folder / "trace-2.json", part(w2, 1, t + ahead + 7 + 500, 2, t + ahead + 7 + 600));      // both arrows lack their other end
+  // both arrows lack their other end
+  write_text(folder / "trace-2.json", part(w2, 1, t + ahead + 7 + 500, 2, t + ahead + 7 + 600));
   const MergedTrace merged = merge_traces(folder, true);
   EXPECT_EQ(merged.ranks, (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(merged.arrows, 2);
@@ -204,18 +241,29 @@ TEST_F(Observe, TracesOfOtherMachinesAreMovedOntoTheTimeLineOfWorker0) {
   for (const Json& e : trace["traceEvents"])
     if (e["ph"] == "X") at[{e["pid"], e["name"]}] = e["ts"].get<double>() + 10 - t;
   EXPECT_NEAR((at[{0, "snapshot"}]), 100, 0.5);
-  EXPECT_NEAR((at[{1, "snapshot"}]), 500 - 10, 0.5);             // half way: half of the 20 us
+  EXPECT_NEAR((at[{1, "snapshot"}]), 500 - 10, 0.5);  // half way: half of the 20 us
   EXPECT_NEAR((at[{1, "jump"}]), 300 - 6, 0.5);
-  EXPECT_NEAR((at[{2, "snapshot"}]), 500 - 10, 0.5) << "worker 2 follows its neighbour's better estimate, exactly";
+  EXPECT_NEAR((at[{2, "snapshot"}]), 500 - 10, 0.5)
+      << "worker 2 follows its neighbour's better estimate, exactly";
   EXPECT_TRUE(fs::exists(folder / "trace-0.json"));
 }
 
 TEST_F(Observe, TracesOfOneMachineAreComparedByItsMonotonicClock) {
-  // The system clock was set by 3 s between the starts of the workers: their epochs differ, the machine's monotonic clock does not.
+  // The system clock was set by 3 s between the starts of the workers: their epochs differ, the
+  // machine's monotonic clock does not.
   const double mono = 4e9;
-  const TraceClock w0{.rank = 0, .machine = "m", .epoch_us = 1.7e15, .begin_us = 1.7e15 + mono, .end_us = 1.7e15 + mono + 1000};
-  const TraceClock w1{.rank = 1, .machine = "m", .epoch_us = 1.7e15 + 3e6, .begin_us = 1.7e15 + 3e6 + mono, .end_us = 1.7e15 + 3e6 + mono + 1000,
-                      .begin = dist::ClockEstimate{-123456, 50}, .end = dist::ClockEstimate{-123456, 50}};
+  const TraceClock w0{.rank = 0,
+                      .machine = "m",
+                      .epoch_us = 1.7e15,
+                      .begin_us = 1.7e15 + mono,
+                      .end_us = 1.7e15 + mono + 1000};
+  const TraceClock w1{.rank = 1,
+                      .machine = "m",
+                      .epoch_us = 1.7e15 + 3e6,
+                      .begin_us = 1.7e15 + 3e6 + mono,
+                      .end_us = 1.7e15 + 3e6 + mono + 1000,
+                      .begin = dist::ClockEstimate{-123456, 50},
+                      .end = dist::ClockEstimate{-123456, 50}};
   write_text(folder / "trace-0.json", part(w0, 1, w0.begin_us + 100, 2, w0.begin_us + 800));
   write_text(folder / "trace-1.json", part(w1, 2, w1.begin_us + 400, 1, w1.begin_us + 300));
   const MergedTrace merged = merge_traces(folder);
@@ -226,12 +274,14 @@ TEST_F(Observe, TracesOfOneMachineAreComparedByItsMonotonicClock) {
 }
 
 TEST_F(Observe, ATraceThatIsCutShortGivesWhatItHolds) {
-  const TraceClock clock{.rank = 0, .machine = "m", .epoch_us = 1e15, .begin_us = 1.7e15, .end_us = 1.7e15 + 1000};
+  const TraceClock clock{
+      .rank = 0, .machine = "m", .epoch_us = 1e15, .begin_us = 1.7e15, .end_us = 1.7e15 + 1000};
   const std::string whole = part(clock, 1, 1.7e15 + 100, 2, 1.7e15 + 800);
   for (std::size_t length = 0; length < whole.size(); length += 7) {
     write_text(folder / "trace-0.json", whole.substr(0, length));
     merge_traces(folder);
-    EXPECT_TRUE(Json::parse(read_text(folder / "trace.json"), nullptr, false).is_object()) << length;
+    EXPECT_TRUE(Json::parse(read_text(folder / "trace.json"), nullptr, false).is_object())
+        << length;
   }
   fs::remove(folder / "trace.json");
   EXPECT_THROW(merge_traces(folder), IoError);
@@ -239,13 +289,14 @@ TEST_F(Observe, ATraceThatIsCutShortGivesWhatItHolds) {
 
 TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
   const Result r =
-      run(with_workers(3, {"train.epochs=24", "run.trace=true", "run.log_exchanges=true", "eval.consensus_every=8", "train.graph=complete"}));
+      run(with_workers(3, {"train.epochs=24", "run.trace=true", "run.log_exchanges=true",
+                           "eval.consensus_every=8", "train.graph=complete"}));
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   const fs::path at = folder / "runs/t";
   const Json s = summary();
 
   // Edges: what the log holds line by line is what the summary adds up.
-  std::map<std::pair<int, int>, int> logged;             // (rank, peer) -> exchanges
+  std::map<std::pair<int, int>, int> logged;  // (rank, peer) -> exchanges
   for (const Json& e : events("exchange")) {
     EXPECT_GE(e["seconds"].get<double>(), 0);
     EXPECT_GE(e["staleness"].get<int>(), 0);
@@ -263,7 +314,8 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
     all += e["exchanges_a"].get<int>() + e["exchanges_b"].get<int>();
   }
   EXPECT_EQ(all, s["exchanges"].get<int>());
-  EXPECT_NEAR(2 * rates / 3, s["exchanges_per_gradient"].get<double>(), 0.02) << "the sum over edges is half the workers' rates";
+  EXPECT_NEAR(2 * rates / 3, s["exchanges_per_gradient"].get<double>(), 0.02)
+      << "the sum over edges is half the workers' rates";
   EXPECT_EQ(s["edge_asymmetry"], 0);
   if (s["edges"].size() == 3) {
     EXPECT_GT(s["chi1_hat"].get<double>(), 0);
@@ -275,7 +327,8 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
 
   // The exact distance: all workers measured the same, at each of the two boundaries.
   std::map<double, std::set<double>> exact;
-  for (const Json& e : events("consensus")) exact[e["epoch"].get<double>()].insert(e["exact"].get<double>());
+  for (const Json& e : events("consensus"))
+    exact[e["epoch"].get<double>()].insert(e["exact"].get<double>());
   ASSERT_EQ(exact.size(), 2u);
   for (const auto& [epoch, values] : exact) EXPECT_EQ(values.size(), 1u) << epoch;
   EXPECT_EQ(events("consensus").size(), 6u);
@@ -283,21 +336,25 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
   const Json trace = Json::parse(read_text(at / "trace.json"));
   expect_sound(trace);
   EXPECT_EQ(trace["otherData"]["workers"].size(), 3u);
-  EXPECT_EQ(trace["otherData"]["arrows"].get<int>(), s["exchanges"].get<int>()) << "one from each snapshot to the partner's jump";
+  EXPECT_EQ(trace["otherData"]["arrows"].get<int>(), s["exchanges"].get<int>())
+      << "one from each snapshot to the partner's jump";
   EXPECT_EQ(trace["otherData"]["arrows_backwards"], 0);
   std::set<std::string> names, lanes;
   for (const Json& e : trace["traceEvents"]) {
     names.insert(e["name"]);
     if (e["name"] == "thread_name") lanes.insert(e["args"]["name"].get<std::string>());
   }
-  for (const char* wanted : {"step", "forward", "backward", "snapshot", "jump", "transfer", "images/s", "consensus distance"})
+  for (const char* wanted : {"step", "forward", "backward", "snapshot", "jump", "transfer",
+                             "images/s", "consensus distance"})
     EXPECT_TRUE(names.contains(wanted)) << wanted;
   for (const char* wanted : {"train", "gossip"}) EXPECT_TRUE(lanes.contains(wanted)) << wanted;
   for (const Json& e : s["edges"])
-    for (const char* end : {"a", "b"}) EXPECT_TRUE(lanes.contains("exchange with " + std::to_string(e[end].get<int>()))) << e;
+    for (const char* end : {"a", "b"})
+      EXPECT_TRUE(lanes.contains("exchange with " + std::to_string(e[end].get<int>()))) << e;
 
   auto board = read_events(event_file(at));
-  for (const char* tag : {"loss", "learning_rate", "images_per_s", "consensus_distance", "exchanges_per_gradient"})
+  for (const char* tag :
+       {"loss", "learning_rate", "images_per_s", "consensus_distance", "exchanges_per_gradient"})
     EXPECT_GE(board[tag].size(), 4u) << tag;
   ASSERT_EQ(board["top1"].size(), 1u);
   EXPECT_FLOAT_EQ(board["top1"][0].value, s["top1"].get<float>());
@@ -306,7 +363,8 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
   const std::string report = read_text(at / "report.html");
   EXPECT_THAT(report, HasSubstr("Edges"));
   for (const Json& e : s["edges"])
-    EXPECT_THAT(report, HasSubstr(std::to_string(e["a"].get<int>()) + " – " + std::to_string(e["b"].get<int>())));
+    EXPECT_THAT(report, HasSubstr(std::to_string(e["a"].get<int>()) + " – " +
+                                  std::to_string(e["b"].get<int>())));
 }
 
 TEST_F(Observe, OnlyTheStepsAskedForAreTraced) {
@@ -322,7 +380,8 @@ TEST_F(Observe, OnlyTheStepsAskedForAreTraced) {
 
 TEST_F(Observe, TraceMergeJoinsWhatAnInterruptedRunLeft) {
   start(with_workers(2, {"train.epochs=200", "run.trace=true"}));
-  for (int i = 0; i < static_cast<int>(kLimit * 50) && events("step").size() < 20; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (int i = 0; i < static_cast<int>(kLimit * 50) && events("step").size() < 20; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   kill(running, SIGTERM);
   ASSERT_EQ(wait().code, 143);
   ASSERT_TRUE(fs::exists(folder / "runs/t/trace-1.json"));
@@ -341,22 +400,54 @@ TEST_F(Observe, TheReportDrawsEdgesFaultsAndReturns) {
   const fs::path at = folder / "runs/x";
   std::string log;
   for (int i = 1; i <= 20; ++i)
-    log += Json{{"event", "step"}, {"time", 100.0 + i}, {"rank", i % 2}, {"samples", 10 * i}, {"epoch", 0.1 * i}, {"loss", 2.0 / i},
-                {"consensus_distance", 0.1}}.dump() + "\n";
-  log += Json{{"event", "fault"}, {"time", 105}, {"rank", 0}, {"peer", 1}, {"what", "dead <b>"}}.dump() + "\n";
-  log += Json{{"event", "joined"}, {"time", 110}, {"rank", 0}, {"peer", 1}, {"what", "joined"}}.dump() + "\n";
-  log += Json{{"event", "refused"}, {"time", 111}, {"rank", 0}, {"what", "10.0.0.9: no token"}}.dump() + "\n";
+    log += Json{{"event", "step"},          {"time", 100.0 + i}, {"rank", i % 2},
+                {"samples", 10 * i},        {"epoch", 0.1 * i},  {"loss", 2.0 / i},
+                {"consensus_distance", 0.1}}
+               .dump() +
+           "\n";
+  log += Json{{"event", "fault"}, {"time", 105}, {"rank", 0}, {"peer", 1}, {"what", "dead <b>"}}
+             .dump() +
+         "\n";
+  log += Json{{"event", "joined"}, {"time", 110}, {"rank", 0}, {"peer", 1}, {"what", "joined"}}
+             .dump() +
+         "\n";
+  log += Json{{"event", "refused"}, {"time", 111}, {"rank", 0}, {"what", "10.0.0.9: no token"}}
+             .dump() +
+         "\n";
   write_text(at / "log.jsonl", log);
   write_text(at / "config.toml", "[run]\n");
-  const Json first{{"a", 0}, {"b", 1}, {"rate", 0.5}, {"wanted", 1.0}, {"exchanges_a", 5}, {"exchanges_b", 5}, {"failed", 1},
-                   {"staleness_mean", 0.25}, {"staleness_max", 2}, {"distance_mean", 0.1}, {"seconds_mean", 0.002}};
-  const Json second{{"a", 1}, {"b", 2}, {"rate", 1.0}, {"wanted", 1.0}, {"exchanges_a", 10}, {"exchanges_b", 10}, {"failed", 0},
-                    {"staleness_mean", 0.0}, {"staleness_max", 0}, {"distance_mean", 0.1}, {"seconds_mean", 0.002}};
-  const Json summary{{"top1", 0.5}, {"model", "m"}, {"method", "a2cid2"}, {"workers", 3}, {"edges", {first, second}}};
+  const Json first{{"a", 0},
+                   {"b", 1},
+                   {"rate", 0.5},
+                   {"wanted", 1.0},
+                   {"exchanges_a", 5},
+                   {"exchanges_b", 5},
+                   {"failed", 1},
+                   {"staleness_mean", 0.25},
+                   {"staleness_max", 2},
+                   {"distance_mean", 0.1},
+                   {"seconds_mean", 0.002}};
+  const Json second{{"a", 1},
+                    {"b", 2},
+                    {"rate", 1.0},
+                    {"wanted", 1.0},
+                    {"exchanges_a", 10},
+                    {"exchanges_b", 10},
+                    {"failed", 0},
+                    {"staleness_mean", 0.0},
+                    {"staleness_max", 0},
+                    {"distance_mean", 0.1},
+                    {"seconds_mean", 0.002}};
+  const Json summary{{"top1", 0.5},
+                     {"model", "m"},
+                     {"method", "a2cid2"},
+                     {"workers", 3},
+                     {"edges", {first, second}}};
   write_text(at / "summary.json", summary.dump());
   write_report(at);
   const std::string page = read_text(at / "report.html");
-  for (const char* wanted : {"training loss", "consensus distance", "Faults and returns", "joined", "dead &lt;b&gt;", "no token", "0 – 1", "1 – 2"})
+  for (const char* wanted : {"training loss", "consensus distance", "Faults and returns", "joined",
+                             "dead &lt;b&gt;", "no token", "0 – 1", "1 – 2"})
     EXPECT_THAT(page, HasSubstr(wanted));
   EXPECT_THAT(page, ::testing::Not(HasSubstr("<b>")));
   EXPECT_THAT(page, ::testing::Not(HasSubstr("<script")));
@@ -365,7 +456,8 @@ TEST_F(Observe, TheReportDrawsEdgesFaultsAndReturns) {
 
 // --- the progress line
 
-// On a terminal of 60 columns no line may be longer: it would wrap, and could not be rewritten in place.
+// On a terminal of 60 columns no line may be longer: it would wrap, and could not be rewritten in
+// place.
 TEST_F(Observe, TheProgressLineStaysOneLineOnANarrowTerminal) {
   int master = -1;
   winsize size{.ws_row = 24, .ws_col = 60, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -384,18 +476,22 @@ TEST_F(Observe, TheProgressLineStaysOneLineOnANarrowTerminal) {
   running = pid;
   std::string screen;
   char buffer[4096];
-  for (ssize_t n; (n = read(master, buffer, sizeof buffer)) > 0;) screen.append(buffer, static_cast<std::size_t>(n));      // ends with the program
+  // ends with the program
+  for (ssize_t n; (n = read(master, buffer, sizeof buffer)) > 0;)
+    screen.append(buffer, static_cast<std::size_t>(n));
   close(master);
   EXPECT_EQ(wait().code, 0) << screen;
   ASSERT_THAT(screen, HasSubstr("\r\x1b[K"));
   int updates = 0;
-  for (std::size_t at = screen.find("\r\x1b[K"); at != std::string::npos; at = screen.find("\r\x1b[K", at + 1)) {
+  for (std::size_t at = screen.find("\r\x1b[K"); at != std::string::npos;
+       at = screen.find("\r\x1b[K", at + 1)) {
     int columns = 0;
     for (std::size_t i = at + 4; i < screen.size() && screen[i] != '\r' && screen[i] != '\n'; ++i) {
       if (screen[i] == '\x1b') {
-        while (i < screen.size() && !std::isalpha(static_cast<unsigned char>(screen[i]))) ++i;      // a colour takes no room
+        // a colour takes no room
+        while (i < screen.size() && !std::isalpha(static_cast<unsigned char>(screen[i]))) ++i;
       } else if ((static_cast<unsigned char>(screen[i]) & 0xc0) != 0x80) {
-        ++columns;                                       // UTF-8: one column a character
+        ++columns;  // UTF-8: one column a character
       }
     }
     EXPECT_LT(columns, 60);

@@ -1,23 +1,23 @@
-// For the tests of the program: runs it as users do, in a folder of its own, and keeps what it said.
+// For the tests of the program: runs it as users do, in a folder of its own, and keeps what it
+// said.
 #pragma once
-
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
-#include <nlohmann/json.hpp>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gossamer/data/formats/shapes.h"
 
@@ -39,11 +39,12 @@ inline void write_text(const fs::path& path, const std::string& text) {
 }
 
 struct Result {
-  int code = -1;              // exit code, or 1000 + signal
+  int code = -1;  // exit code, or 1000 + signal
   std::string out, err;
 };
 
-// A temporary folder with a small set of shapes (train 96, val 40) made once for all tests of the process.
+// A temporary folder with a small set of shapes (train 96, val 40) made once for all tests of the
+// process.
 class ProgramTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { shapes(); }
@@ -75,14 +76,18 @@ class ProgramTest : public ::testing::Test {
   }
 
   // Starts the program in `folder`; its output goes to the files out and err there.
-  pid_t start(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+  pid_t start(const std::vector<std::string>& arguments,
+              const std::vector<std::string>& environment = {}) {
     const pid_t pid = fork();
     if (pid != 0) return running = pid;
     if (chdir(folder.c_str()) != 0) _exit(99);
-    const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644), err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644),
+              err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644);
     dup2(out, 1);
     dup2(err, 2);
-    for (const char* name : {"GOSSAMER_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) unsetenv(name);
+    for (const char* name : {"GOSSAMER_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID",
+                             "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
+      unsetenv(name);
     for (const std::string& e : environment) putenv(const_cast<char*>(e.c_str()));
     std::vector<char*> argv{const_cast<char*>("gossamer")};
     for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -116,30 +121,38 @@ class ProgramTest : public ::testing::Test {
     for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
       if (waitpid(running, &status, WNOHANG) == running) {
         running = 0;
-        return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read_text(folder / "out"), read_text(folder / "err")};
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status),
+                read_text(folder / "out"), read_text(folder / "err")};
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    ADD_FAILURE() << "the program did not end within " << limit_s << " s; it said:\n" << read_text(folder / "out") << read_text(folder / "err");
+    ADD_FAILURE() << "the program did not end within " << limit_s << " s; it said:\n"
+                  << read_text(folder / "out") << read_text(folder / "err");
     return {};
   }
-  Result run(const std::vector<std::string>& arguments, const std::vector<std::string>& environment = {}) {
+  Result run(const std::vector<std::string>& arguments,
+             const std::vector<std::string>& environment = {}) {
     start(arguments, environment);
     return wait();
   }
 
   // A training run of seconds; later arguments win.
   static std::vector<std::string> tiny(std::vector<std::string> more) {
-    std::vector<std::string> all{"train", "data.train=s/train", "data.val=s/val", "train.batch=8", "train.epochs=1", "train.threads=1",
-                                 "train.bn_batches=2", "train.device=cpu", "run.name=t", "run.log_every=1"};
+    std::vector<std::string> all{
+        "train",          "data.train=s/train", "data.val=s/val",     "train.batch=8",
+        "train.epochs=1", "train.threads=1",    "train.bn_batches=2", "train.device=cpu",
+        "run.name=t",     "run.log_every=1"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
 
-  // Steps of each of n workers take so many times as long, asleep: a run that is not over before what it is started for, on any number of cores.
+  // Steps of each of n workers take so many times as long, asleep: a run that is not over before
+  // what it is started for, on any number of cores.
   static std::string slowed(int n, int factor) {
     std::string faults;
-    for (int rank = 0; rank < n; ++rank) faults += (rank ? ",slow:rank=" : "slow:rank=") + std::to_string(rank) + ":x" + std::to_string(factor);
+    for (int rank = 0; rank < n; ++rank)
+      faults += (rank ? ",slow:rank=" : "slow:rank=") + std::to_string(rank) + ":x" +
+                std::to_string(factor);
     return "dist.inject=" + faults;
   }
 
@@ -148,10 +161,13 @@ class ProgramTest : public ::testing::Test {
     std::vector<Json> found;
     std::istringstream log(read_text(folder / "runs" / run / "log.jsonl"));
     for (std::string line; std::getline(log, line);)
-      if (Json e = Json::parse(line, nullptr, false); e.is_object() && e["event"] == event) found.push_back(e);
+      if (Json e = Json::parse(line, nullptr, false); e.is_object() && e["event"] == event)
+        found.push_back(e);
     return found;
   }
-  Json summary(const std::string& run = "t") const { return Json::parse(read_text(folder / "runs" / run / "summary.json"), nullptr, false); }
+  Json summary(const std::string& run = "t") const {
+    return Json::parse(read_text(folder / "runs" / run / "summary.json"), nullptr, false);
+  }
 
   fs::path folder;
   pid_t running = 0;

@@ -1,7 +1,7 @@
 // `gossamer simulate` from outside: what the documentation promises is what it prints.
-#include "apps_program.h"
-
 #include <gmock/gmock.h>
+
+#include "apps_program.h"
 
 namespace gossamer::apps {
 namespace {
@@ -20,21 +20,24 @@ class Simulate : public ProgramTest {
 };
 
 TEST_F(Simulate, T11_TheRingOf64DecaysAsPromised) {
-  const double fast = json({"consensus", "--graph", "ring", "--workers", "64", "--method", "a2cid2"})["decay_rate"];
-  const double base = json({"consensus", "--graph", "ring", "--workers", "64", "--method", "adpsgd"})["decay_rate"];
+  const double fast =
+      json({"consensus", "--graph", "ring", "--workers", "64", "--method", "a2cid2"})["decay_rate"];
+  const double base =
+      json({"consensus", "--graph", "ring", "--workers", "64", "--method", "adpsgd"})["decay_rate"];
   EXPECT_NEAR(fast, .0555, .1 * .0555);
   EXPECT_NEAR(base, .0059, .1 * .0059);
 }
 
 TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
-  const std::vector<std::vector<std::string>> modes = {{"consensus", "--workers", "8", "--time", "30"},
-                                                       {"quadratic", "--workers", "8", "--time", "50", "--momentum", "0.9"},
-                                                       {"logreg", "--workers", "8", "--time", "50", "--method", "sgp"},
-                                                       {"timeline", "--workers", "8", "--time", "50", "--slow", "3:x10"},
-                                                       {"timeline", "--workers", "8", "--time", "50", "--method", "dpsgd"},
-                                                       {"consensus", "--workers", "8", "--time", "30", "--pairing", "handshake"},
-                                                       {"quadratic", "--workers", "8", "--time", "50", "--method", "consensus-control"},
-                                                       {"exchanges", "--sizes", "16,32"}};
+  const std::vector<std::vector<std::string>> modes = {
+      {"consensus", "--workers", "8", "--time", "30"},
+      {"quadratic", "--workers", "8", "--time", "50", "--momentum", "0.9"},
+      {"logreg", "--workers", "8", "--time", "50", "--method", "sgp"},
+      {"timeline", "--workers", "8", "--time", "50", "--slow", "3:x10"},
+      {"timeline", "--workers", "8", "--time", "50", "--method", "dpsgd"},
+      {"consensus", "--workers", "8", "--time", "30", "--pairing", "handshake"},
+      {"quadratic", "--workers", "8", "--time", "50", "--method", "consensus-control"},
+      {"exchanges", "--sizes", "16,32"}};
   for (std::vector<std::string> mode : modes) {
     EXPECT_EQ(json(mode)["mode"], mode[0]);
     mode.insert(mode.begin(), "simulate");
@@ -45,10 +48,13 @@ TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
 }
 
 TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
-  const Json r = json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control", "--control-fractions", ".5", "--curvature",
-                       "0", "--heterogeneity", "0", "--dims", "64", "--learning-rate", ".1", "--seeds", "2"});
+  const Json r =
+      json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control",
+            "--control-fractions", ".5", "--curvature", "0", "--heterogeneity", "0", "--dims", "64",
+            "--learning-rate", ".1", "--seeds", "2"});
   const Json& control = r["control"];
-  EXPECT_EQ(control["steps"], 491);                                       // 500 steps, ten of them measured, the last of which has a target already
+  // 500 steps, ten of them measured, the last of which has a target already
+  EXPECT_EQ(control["steps"], 491);
   EXPECT_NEAR(control["kept"].get<double>(), 1, .2);
   EXPECT_GT(control["within_20_percent"].get<double>(), .99);
   EXPECT_EQ(control["exact_averages"], 0);
@@ -56,27 +62,37 @@ TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
   EXPECT_NEAR(r["exchanges"].get<double>(), r["control_exchanges"].get<double>() + 16 * 500, 1e-6);
   EXPECT_EQ(r["xi"].size(), r["time"].size());
   EXPECT_EQ(r["target"][0], 0);
-  EXPECT_NEAR(r["xi"].back().get<double>(), r["target"].back().get<double>(), .2 * r["target"].back().get<double>());
+  EXPECT_NEAR(r["xi"].back().get<double>(), r["target"].back().get<double>(),
+              .2 * r["target"].back().get<double>());
   EXPECT_EQ(r["control_method"], "dpsgd");
 }
 
 TEST_F(Simulate, ItSaysWhoMetWhom) {
   EXPECT_EQ(json({"timeline", "--workers", "8", "--time", "20"})["pairing"], "handshake");
   EXPECT_EQ(json({"consensus", "--workers", "8", "--time", "20"})["pairing"], "poisson");
-  EXPECT_EQ(json({"consensus", "--workers", "8", "--time", "20", "--pairing", "matching"})["rounds"], "ring-matching");
+  EXPECT_EQ(
+      json({"consensus", "--workers", "8", "--time", "20", "--pairing", "matching"})["rounds"],
+      "ring-matching");
   EXPECT_FALSE(json({"consensus", "--workers", "8", "--time", "20"}).contains("rounds"));
 }
 
 TEST_F(Simulate, AnExactMeanHasNoRateOfDecay) {
   for (const char* method : {"allreduce", "local-sgd"})
-    EXPECT_TRUE(json({"consensus", "--workers", "8", "--time", "60", "--method", method})["decay_rate"].is_null()) << method;
+    EXPECT_TRUE(
+        json({"consensus", "--workers", "8", "--time", "60", "--method", method})["decay_rate"]
+            .is_null())
+        << method;
   // Before the period of 8 is over nothing changes.
-  EXPECT_NEAR(json({"consensus", "--workers", "8", "--time", "6", "--method", "local-sgd"})["decay_rate"].get<double>(), 0, 1e-12);
+  EXPECT_NEAR(
+      json({"consensus", "--workers", "8", "--time", "6", "--method", "local-sgd"})["decay_rate"]
+          .get<double>(),
+      0, 1e-12);
 }
 
 TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
-  const std::vector<std::string> command = {
-      "simulate", "logreg", "--workers", "8", "--time", "40", "--pairing", "handshake", "--seed", "7", "--json"};
+  const std::vector<std::string> command = {"simulate", "logreg", "--workers", "8",
+                                            "--time",   "40",     "--pairing", "handshake",
+                                            "--seed",   "7",      "--json"};
   const std::string first = run(command).out;
   EXPECT_EQ(run(command).out, first);
   std::vector<std::string> other = command;
@@ -101,13 +117,20 @@ TEST_F(Simulate, MistakesAreNamed) {
   EXPECT_THAT(error({"consensus", "--workers", "1"}), HasSubstr("from 2 to 4096"));
   EXPECT_THAT(error({"consensus", "--graph", "hypercube", "--workers", "12"}), HasSubstr("12"));
   EXPECT_THAT(error({"consensus", "--wrokers", "8"}), HasSubstr("--wrokers"));
-  EXPECT_THAT(error({"consensus", "--method", "consensus-control"}), HasSubstr("quadratic and logreg"));
-  EXPECT_THAT(error({"timeline", "--method", "consensus-control"}), HasSubstr("quadratic and logreg"));
-  EXPECT_THAT(error({"quadratic", "--method", "consensus-control", "--control-method", "a2cid2"}), HasSubstr("dpsgd, dpsgd-atc, sgp, local-sgd"));
-  EXPECT_THAT(error({"timeline", "--pairing", "poisson"}), HasSubstr("handshake, schedule or rounds"));
-  EXPECT_THAT(error({"timeline", "--pairing", "matching"}), HasSubstr("handshake, schedule or rounds"));
+  EXPECT_THAT(error({"consensus", "--method", "consensus-control"}),
+              HasSubstr("quadratic and logreg"));
+  EXPECT_THAT(error({"timeline", "--method", "consensus-control"}),
+              HasSubstr("quadratic and logreg"));
+  EXPECT_THAT(error({"quadratic", "--method", "consensus-control", "--control-method", "a2cid2"}),
+              HasSubstr("dpsgd, dpsgd-atc, sgp, local-sgd"));
+  EXPECT_THAT(error({"timeline", "--pairing", "poisson"}),
+              HasSubstr("handshake, schedule or rounds"));
+  EXPECT_THAT(error({"timeline", "--pairing", "matching"}),
+              HasSubstr("handshake, schedule or rounds"));
   for (const char* rounds : {"one-peer-exp-directed", "ring", "aer:2"})
-    EXPECT_THAT(error({"consensus", "--workers", "8", "--pairing", "matching", "--rounds", rounds}), HasSubstr("do not meet in pairs")) << rounds;
+    EXPECT_THAT(error({"consensus", "--workers", "8", "--pairing", "matching", "--rounds", rounds}),
+                HasSubstr("do not meet in pairs"))
+        << rounds;
   EXPECT_THAT(error({"quadratic", "--learning-rate", "-1"}), HasSubstr("learning rate -1"));
   EXPECT_THAT(error({"quadratic", "--learning-rate", "nan"}), HasSubstr("learning rate nan"));
   EXPECT_THAT(error({"timeline", "--latency-s", "inf"}), HasSubstr("latency inf"));
@@ -122,7 +145,9 @@ TEST_F(Simulate, OptionsWithoutEffectAreRefused) {
       {{"quadratic", "--slow", "3:x10"}, "timeline"},
       {{"quadratic", "--control-most", "2"}, "consensus-control"},
       {{"quadratic", "--method", "consensus-control", "--control-factor", "2"}, "target online"},
-      {{"quadratic", "--method", "consensus-control", "--control-target", "online", "--control-fractions", ".5"}, "target plateau"},
+      {{"quadratic", "--method", "consensus-control", "--control-target", "online",
+        "--control-fractions", ".5"},
+       "target plateau"},
       {{"timeline", "--eta-scale", "2"}, "consensus, quadratic and logreg"},
       {{"timeline", "--realised-rate", ".5"}, "poisson"},
       {{"logreg", "--curvature", "0"}, "quadratic"},

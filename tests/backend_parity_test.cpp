@@ -1,11 +1,12 @@
-// Every call of the onednn backend against the reference backend, over many shapes, in f32, bf16 and f16.
-#include <gtest/gtest.h>
-
+// Every call of the onednn backend against the reference backend, over many shapes, in f32, bf16
+// and f16.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/parallel.h"
@@ -25,37 +26,46 @@ Tensor random_tensor(Shape shape, DType type, std::uint64_t seed, float offset =
   return t.to(type);
 }
 
-// Each element within `relative` of the largest expected value; results of 16 bits may also differ by one rounding.
+// Each element within `relative` of the largest expected value; results of 16 bits may also differ
+// by one rounding.
 void expect_close(const Tensor& got, const Tensor& want, float relative, const std::string& what) {
   const Tensor a = got.to(DType::f32), b = want.to(DType::f32);
   float largest = 0;
   for (const float v : b.span<float>()) largest = std::max(largest, std::abs(v));
-  const float rounding = got.dtype() == DType::bf16 ? 0x1p-7f : got.dtype() == DType::f16 ? 0x1p-10f : 0.0f;
+  const float rounding = got.dtype() == DType::bf16  ? 0x1p-7f
+                         : got.dtype() == DType::f16 ? 0x1p-10f
+                                                     : 0.0f;
   i64 bad = 0;
   for (i64 i = 0; i < a.numel(); ++i) {
     const float x = a.as<float>()[i], y = b.as<float>()[i];
     if (!(std::abs(x - y) <= relative * largest + rounding * std::abs(y)) && bad++ == 0) {
-      ADD_FAILURE() << what << ": element " << i << " is " << x << ", expected " << y << " (largest " << largest << ")";
+      ADD_FAILURE() << what << ": element " << i << " is " << x << ", expected " << y
+                    << " (largest " << largest << ")";
     }
   }
   EXPECT_EQ(bad, 0) << what << ": of " << a.numel();
 }
 
-ConvGeometry geometry(i64 n, i64 h, i64 w, i64 c, i64 k, i64 r, i64 s, int stride, int padding, int dilation = 1, int groups = 1) {
-  const auto out = [&](i64 in, i64 taps) { return (in + 2 * padding - dilation * (taps - 1) - 1) / stride + 1; };
+ConvGeometry geometry(i64 n, i64 h, i64 w, i64 c, i64 k, i64 r, i64 s, int stride, int padding,
+                      int dilation = 1, int groups = 1) {
+  const auto out = [&](i64 in, i64 taps) {
+    return (in + 2 * padding - dilation * (taps - 1) - 1) / stride + 1;
+  };
   return {n, h, w, c, k, r, s, out(h, r), out(w, s), stride, padding, dilation, groups};
 }
 
 std::string text(const ConvGeometry& g, DType t) {
   std::ostringstream s;
-  s << t << " x " << Shape{g.n, g.h, g.w, g.c} << " w " << Shape{g.k, g.r, g.s, g.c / g.groups} << " stride " << g.stride << " padding "
-    << g.padding << " dilation " << g.dilation << " groups " << g.groups;
+  s << t << " x " << Shape{g.n, g.h, g.w, g.c} << " w " << Shape{g.k, g.r, g.s, g.c / g.groups}
+    << " stride " << g.stride << " padding " << g.padding << " dilation " << g.dilation
+    << " groups " << g.groups;
   return s.str();
 }
 
 void compare_convolutions(const ConvGeometry& g, DType type) {
   Backend &fast = backend("onednn"), &slow = backend("reference");
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type, 1), w = random_tensor({g.k, g.r, g.s, g.c / g.groups}, type, 2);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type, 1),
+               w = random_tensor({g.k, g.r, g.s, g.c / g.groups}, type, 2);
   const Tensor dy = random_tensor({g.n, g.ho, g.wo, g.k}, type, 3);
   // Filled with junk: results must be written, not added to.
   Tensor y1 = Tensor::full(dy.shape(), 7, type), y2 = Tensor::full(dy.shape(), 9, type);
@@ -82,9 +92,12 @@ INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16,
                          [](const auto& type) { return std::string(name_of(type.param)); });
 
 TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
-  for (const auto& g : {geometry(3, 8, 8, 16, 16, 3, 3, 1, 1), geometry(2, 16, 16, 32, 32, 3, 3, 1, 1), geometry(5, 8, 8, 64, 64, 3, 3, 1, 1),
-                        geometry(4, 4, 4, 128, 128, 3, 3, 1, 1), geometry(2, 7, 7, 64, 32, 3, 3, 1, 1), geometry(1, 14, 9, 32, 96, 3, 3, 1, 1),
-                        geometry(2, 5, 6, 48, 80, 3, 3, 1, 1), geometry(3, 2, 3, 16, 32, 3, 3, 1, 1), geometry(1, 1, 1, 16, 16, 3, 3, 1, 1)})
+  for (const auto& g :
+       {geometry(3, 8, 8, 16, 16, 3, 3, 1, 1), geometry(2, 16, 16, 32, 32, 3, 3, 1, 1),
+        geometry(5, 8, 8, 64, 64, 3, 3, 1, 1), geometry(4, 4, 4, 128, 128, 3, 3, 1, 1),
+        geometry(2, 7, 7, 64, 32, 3, 3, 1, 1), geometry(1, 14, 9, 32, 96, 3, 3, 1, 1),
+        geometry(2, 5, 6, 48, 80, 3, 3, 1, 1), geometry(3, 2, 3, 16, 32, 3, 3, 1, 1),
+        geometry(1, 1, 1, 16, 16, 3, 3, 1, 1)})
     compare_convolutions(g, GetParam());
 }
 
@@ -97,39 +110,48 @@ TEST_P(Parity, ManyTilesAreSplitOverThreadsWithoutSeams) {
 }
 
 TEST_P(Parity, StridedConvolutions) {
-  for (const auto& g : {geometry(2, 8, 8, 16, 32, 3, 3, 2, 1), geometry(3, 9, 7, 32, 64, 3, 3, 2, 1), geometry(2, 8, 8, 64, 128, 1, 1, 2, 0),
-                        geometry(1, 32, 32, 3, 16, 7, 7, 2, 3), geometry(2, 11, 8, 16, 16, 5, 5, 3, 2)})
+  for (const auto& g :
+       {geometry(2, 8, 8, 16, 32, 3, 3, 2, 1), geometry(3, 9, 7, 32, 64, 3, 3, 2, 1),
+        geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(1, 32, 32, 3, 16, 7, 7, 2, 3),
+        geometry(2, 11, 8, 16, 16, 5, 5, 3, 2)})
     compare_convolutions(g, GetParam());
 }
 
 TEST_P(Parity, StemPointwiseAndOddConvolutions) {
-  for (const auto& g : {geometry(4, 16, 16, 3, 16, 3, 3, 1, 1), geometry(2, 9, 13, 3, 64, 3, 3, 1, 1), geometry(2, 7, 7, 64, 256, 1, 1, 1, 0),
-                        geometry(2, 6, 5, 1, 1, 3, 3, 1, 0), geometry(1, 6, 6, 5, 7, 3, 2, 1, 1), geometry(2, 8, 8, 20, 12, 3, 3, 1, 2),
-                        geometry(1, 10, 10, 16, 16, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2)})
+  for (const auto& g :
+       {geometry(4, 16, 16, 3, 16, 3, 3, 1, 1), geometry(2, 9, 13, 3, 64, 3, 3, 1, 1),
+        geometry(2, 7, 7, 64, 256, 1, 1, 1, 0), geometry(2, 6, 5, 1, 1, 3, 3, 1, 0),
+        geometry(1, 6, 6, 5, 7, 3, 2, 1, 1), geometry(2, 8, 8, 20, 12, 3, 3, 1, 2),
+        geometry(1, 10, 10, 16, 16, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2)})
     compare_convolutions(g, GetParam());
 }
 
 TEST_P(Parity, DilatedAndGroupedConvolutions) {
   for (const auto& g :
-       {geometry(2, 9, 9, 16, 16, 3, 3, 1, 2, 2), geometry(1, 12, 12, 8, 4, 3, 3, 2, 3, 3), geometry(2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 2),
-        geometry(2, 8, 8, 64, 64, 3, 3, 1, 1, 1, 4), geometry(1, 7, 7, 24, 24, 3, 3, 1, 1, 1, 24), geometry(2, 6, 6, 6, 9, 3, 3, 2, 1, 1, 3)})
+       {geometry(2, 9, 9, 16, 16, 3, 3, 1, 2, 2), geometry(1, 12, 12, 8, 4, 3, 3, 2, 3, 3),
+        geometry(2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 2), geometry(2, 8, 8, 64, 64, 3, 3, 1, 1, 1, 4),
+        geometry(1, 7, 7, 24, 24, 3, 3, 1, 1, 1, 24), geometry(2, 6, 6, 6, 9, 3, 3, 2, 1, 1, 3)})
     compare_convolutions(g, GetParam());
 }
 
 TEST_P(Parity, GemmWithTransposesAndScalars) {
   const DType type = GetParam();
-  for (const auto& [m, n, k] : {std::array<i64, 3>{128, 10, 64}, {1, 1, 1}, {7, 5, 3}, {33, 64, 17}, {10, 64, 128}})
+  for (const auto& [m, n, k] :
+       {std::array<i64, 3>{128, 10, 64}, {1, 1, 1}, {7, 5, 3}, {33, 64, 17}, {10, 64, 128}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
-        for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {0.5f, 0.0f}, {1.0f, 1.0f}, {-2.0f, 0.25f}})
+        for (const auto& [alpha, beta] :
+             {std::pair{1.0f, 0.0f}, {0.5f, 0.0f}, {1.0f, 1.0f}, {-2.0f, 0.25f}})
           for (const DType out : {DType::f32, type}) {
-            const Tensor a = random_tensor(ta ? Shape{k, m} : Shape{m, k}, type, 4), b = random_tensor(tb ? Shape{n, k} : Shape{k, n}, type, 5);
+            const Tensor a = random_tensor(ta ? Shape{k, m} : Shape{m, k}, type, 4),
+                         b = random_tensor(tb ? Shape{n, k} : Shape{k, n}, type, 5);
             Tensor c1 = random_tensor({m, n}, out, 6), c2 = c1.clone();
             if (beta == 0) c1.fill(std::nanf(""));
             backend("onednn").gemm(ta, tb, alpha, a, b, beta, c1);
             backend("reference").gemm(ta, tb, alpha, a, b, beta, c2);
             std::ostringstream s;
-            s << "gemm " << type << " -> " << out << " " << m << " " << n << " " << k << " " << ta << tb << " " << alpha << " " << beta;
+            s << "gemm " << type << " -> " << out << " " << m << " " << n << " " << k << " " << ta
+              << tb << " " << alpha << " " << beta;
             expect_close(c1, c2, 2e-6f, s.str());
           }
 }
@@ -138,13 +160,16 @@ void compare_batch_norms(Shape shape, DType type, bool relu, bool with_add, floa
   Backend &fast = backend("onednn"), &slow = backend("reference");
   const i64 c = shape[-1];
   std::ostringstream s;
-  s << type << " " << shape << " relu " << relu << " add " << with_add << " offset " << offset << ": ";
+  s << type << " " << shape << " relu " << relu << " add " << with_add << " offset " << offset
+    << ": ";
   const std::string what = s.str();
-  const Tensor x = random_tensor(shape, type, 1, offset), add = random_tensor(shape, type, 2), dy = random_tensor(shape, type, 3, 0.5f);
+  const Tensor x = random_tensor(shape, type, 1, offset), add = random_tensor(shape, type, 2),
+               dy = random_tensor(shape, type, 3, 0.5f);
   const Tensor scale = random_tensor({c}, DType::f32, 4), shift = random_tensor({c}, DType::f32, 5);
   const Tensor* extra = with_add ? &add : nullptr;
   Tensor y1 = Tensor::empty(shape, type), y2 = Tensor::empty(shape, type);
-  Tensor mean1 = Tensor::empty({c}), mean2 = Tensor::empty({c}), inv1 = Tensor::empty({c}), inv2 = Tensor::empty({c});
+  Tensor mean1 = Tensor::empty({c}), mean2 = Tensor::empty({c}), inv1 = Tensor::empty({c}),
+         inv2 = Tensor::empty({c});
   fast.batch_norm_train(x, extra, scale, shift, 1e-5f, relu, y1, mean1, inv1);
   slow.batch_norm_train(x, extra, scale, shift, 1e-5f, relu, y2, mean2, inv2);
   expect_close(mean1, mean2, 1e-5f, what + "mean");
@@ -156,10 +181,14 @@ void compare_batch_norms(Shape shape, DType type, bool relu, bool with_add, floa
   slow.batch_norm_apply(x, extra, scale, shift, relu, mean2, inv2, y4);
   expect_close(y3, y4, 2e-5f, what + "apply");
 
-  Tensor dx1 = Tensor::empty(shape, type), dx2 = Tensor::empty(shape, type), da1 = Tensor::empty(shape, type), da2 = Tensor::empty(shape, type);
-  Tensor ds1 = Tensor::empty({c}), ds2 = Tensor::empty({c}), db1 = Tensor::empty({c}), db2 = Tensor::empty({c});
-  fast.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx1, ds1, db1, with_add ? &da1 : nullptr);
-  slow.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx2, ds2, db2, with_add ? &da2 : nullptr);
+  Tensor dx1 = Tensor::empty(shape, type), dx2 = Tensor::empty(shape, type),
+         da1 = Tensor::empty(shape, type), da2 = Tensor::empty(shape, type);
+  Tensor ds1 = Tensor::empty({c}), ds2 = Tensor::empty({c}), db1 = Tensor::empty({c}),
+         db2 = Tensor::empty({c});
+  fast.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx1, ds1, db1,
+                       with_add ? &da1 : nullptr);
+  slow.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx2, ds2, db2,
+                       with_add ? &da2 : nullptr);
   expect_close(dx1, dx2, 2e-5f, what + "dx");
   expect_close(ds1, ds2, 2e-5f, what + "d_scale");
   expect_close(db1, db2, 2e-5f, what + "d_shift");
@@ -167,8 +196,10 @@ void compare_batch_norms(Shape shape, DType type, bool relu, bool with_add, floa
 }
 
 TEST_P(Parity, BatchNormOfManyWidths) {
-  for (const auto& shape : {Shape{4, 8, 8, 16}, Shape{2, 9, 7, 32}, Shape{3, 5, 5, 64}, Shape{2, 3, 3, 128}, Shape{2, 4, 4, 512}, Shape{5, 3, 3, 24},
-                            Shape{7, 3, 1, 3}, Shape{300, 7}, Shape{33, 80}, Shape{64, 1}, Shape{129, 100}})
+  for (const auto& shape :
+       {Shape{4, 8, 8, 16}, Shape{2, 9, 7, 32}, Shape{3, 5, 5, 64}, Shape{2, 3, 3, 128},
+        Shape{2, 4, 4, 512}, Shape{5, 3, 3, 24}, Shape{7, 3, 1, 3}, Shape{300, 7}, Shape{33, 80},
+        Shape{64, 1}, Shape{129, 100}})
     for (const bool relu : {false, true})
       for (const bool add : {false, true}) compare_batch_norms(shape, GetParam(), relu, add, 0);
 }
@@ -181,7 +212,9 @@ TEST_P(Parity, BatchNormOnSeveralThreads) {
   }
 }
 
-TEST_P(Parity, BatchNormKeepsItsDigitsFarFromZero) { compare_batch_norms({16, 8, 8, 32}, GetParam(), true, false, 100); }
+TEST_P(Parity, BatchNormKeepsItsDigitsFarFromZero) {
+  compare_batch_norms({16, 8, 8, 32}, GetParam(), true, false, 100);
+}
 
 TEST_P(Parity, NotANumberIsNotHiddenByRelu) {
   Tensor x = random_tensor({8, 4, 4, 16}, DType::f32, 1);
@@ -195,8 +228,10 @@ TEST_P(Parity, NotANumberIsNotHiddenByRelu) {
 
 TEST_P(Parity, TwoThreadsMayConvolveAtOnce) {
   const auto g = geometry(4, 8, 8, 16, 32, 3, 3, 2, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1), w = random_tensor({g.k, g.r, g.s, g.c}, GetParam(), 2);
-  Tensor want = Tensor::empty({g.n, g.ho, g.wo, g.k}, GetParam()), got[2] = {want.clone(), want.clone()};
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1),
+               w = random_tensor({g.k, g.r, g.s, g.c}, GetParam(), 2);
+  Tensor want = Tensor::empty({g.n, g.ho, g.wo, g.k}, GetParam()),
+         got[2] = {want.clone(), want.clone()};
   backend("reference").conv(g, x, w, want);
   const auto work = [&](Tensor& y) {
     set_compute_threads(1);
@@ -211,7 +246,8 @@ TEST_P(Parity, TwoThreadsMayConvolveAtOnce) {
 TEST_P(Parity, ManyRowsDoNotBlurTheSums) {
   // A CIFAR layer of batch 32: 32,768 terms in each sum of the weight gradient.
   const auto g = geometry(32, 32, 32, 16, 16, 3, 3, 1, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1, 0.5f), dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2, 0.1f);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1, 0.5f),
+               dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2, 0.1f);
   Tensor got = Tensor::empty({g.k, g.r, g.s, g.c}), want = Tensor::empty(got.shape());
   backend("onednn").conv_dw(g, x, dy, got);
   backend("reference").conv_dw(g, x, dy, want);
@@ -221,7 +257,8 @@ TEST_P(Parity, ManyRowsDoNotBlurTheSums) {
 TEST_P(Parity, TheSameCallTwiceGivesTheSameBits) {
   set_compute_threads(2);
   const auto g = geometry(16, 8, 8, 32, 32, 3, 3, 1, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1), dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1),
+               dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2);
   Tensor a = Tensor::empty({g.k, g.r, g.s, g.c}), b = Tensor::empty(a.shape());
   backend("onednn").conv_dw(g, x, dy, a);
   backend("onednn").conv_dw(g, x, dy, b);

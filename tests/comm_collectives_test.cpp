@@ -1,4 +1,5 @@
-// Collectives and messages between process groups over loopback (threads of this process, each with its own sockets).
+// Collectives and messages between process groups over loopback (threads of this process, each with
+// its own sockets).
 #include <algorithm>
 #include <mutex>
 #include <numeric>
@@ -8,12 +9,15 @@
 namespace gossamer::dist::testing {
 namespace {
 
-std::vector<std::string> none(int n) { return std::vector<std::string>(static_cast<std::size_t>(n)); }
+std::vector<std::string> none(int n) {
+  return std::vector<std::string>(static_cast<std::size_t>(n));
+}
 
 TEST(Collectives, SumsOfIntegersAreExact) {
   EXPECT_EQ(on_threads(4,
                        [](Group& g) {
-                         for (std::size_t n : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, std::size_t{777777}}) {
+                         for (std::size_t n : {std::size_t{1}, std::size_t{3}, std::size_t{1000},
+                                               std::size_t{777777}}) {
                            std::vector<float> f(n);
                            std::vector<double> d(n);
                            for (std::size_t i = 0; i < n; ++i) {
@@ -25,7 +29,8 @@ TEST(Collectives, SumsOfIntegersAreExact) {
                            for (std::size_t i = 0; i < n; ++i) {
                              if (f[i] != static_cast<float>(4 * static_cast<int>(i % 1000) + 6))
                                fail("float sum wrong at ", i, ": ", f[i]);
-                             if (d[i] != 6e12 + 4.0 * static_cast<double>(i)) fail("double sum wrong at ", i, ": ", d[i]);
+                             if (d[i] != 6e12 + 4.0 * static_cast<double>(i))
+                               fail("double sum wrong at ", i, ": ", d[i]);
                            }
                          }
                        }),
@@ -34,19 +39,21 @@ TEST(Collectives, SumsOfIntegersAreExact) {
 
 TEST(Collectives, BroadcastComesFromTheRootAndBarrierWaits) {
   std::atomic<int> arrived{0};
-  EXPECT_EQ(on_threads(3,
-                       [&](Group& g) {
-                         for (int root = 0; root < 3; ++root) {
-                           std::vector<float> v(5000, static_cast<float>(g.rank() + 10));
-                           g.collectives().broadcast(v, root);
-                           if (v.front() != 10.f + static_cast<float>(root) || v.back() != v.front())
-                             fail("broadcast gave ", v.back());
-                         }
-                         ++arrived;
-                         g.collectives().barrier();
-                         if (arrived != 3) fail("the barrier let a worker through when ", arrived.load(), " had come");
-                       }),
-            none(3));
+  EXPECT_EQ(
+      on_threads(3,
+                 [&](Group& g) {
+                   for (int root = 0; root < 3; ++root) {
+                     std::vector<float> v(5000, static_cast<float>(g.rank() + 10));
+                     g.collectives().broadcast(v, root);
+                     if (v.front() != 10.f + static_cast<float>(root) || v.back() != v.front())
+                       fail("broadcast gave ", v.back());
+                   }
+                   ++arrived;
+                   g.collectives().barrier();
+                   if (arrived != 3)
+                     fail("the barrier let a worker through when ", arrived.load(), " had come");
+                 }),
+      none(3));
 }
 
 TEST(Collectives, GoOnWithTheLivingAfterRebuild) {
@@ -59,7 +66,8 @@ TEST(Collectives, GoOnWithTheLivingAfterRebuild) {
                          g.rebuild(g.alive(), 1);
                          std::vector<float> v{1, static_cast<float>(g.rank())};
                          g.collectives().all_reduce_sum(std::span<float>(v));
-                         if (g.collectives().members() != 3 || v[0] != 3 || v[1] != 4) fail("sum of three is ", v[0], " ", v[1]);
+                         if (g.collectives().members() != 3 || v[0] != 3 || v[1] != 4)
+                           fail("sum of three is ", v[0], " ", v[1]);
                          std::vector<float> b{static_cast<float>(g.rank())};
                          g.collectives().broadcast(b, 3);
                          if (b[0] != 3) fail("broadcast from rank 3 gave ", b[0]);
@@ -83,7 +91,9 @@ TEST(Collectives, OneWhoDoesNotComeIsNamed) {
         try {
           g.collectives().all_reduce_sum(std::span<float>(v));
         } catch (const DistError& e) {
-          EXPECT_NE(std::string(e.what()).find("; worker 1 did not come to this operation"), std::string::npos) << e.what();
+          EXPECT_NE(std::string(e.what()).find("; worker 1 did not come to this operation"),
+                    std::string::npos)
+              << e.what();
         }
         ++told;
         EXPECT_THROW(g.collectives().barrier(), DistError);  // broken until it is rebuilt
@@ -117,7 +127,8 @@ TEST(ControlLink, MessagesArriveWholeAndInOrder) {
                              fail("message ", i, " from ", from, " is not the one that was sent");
                            }
                          }
-                         if (g.control().next(Seconds(0.05)).kind != Event::Kind::none) fail("more came than was sent");
+                         if (g.control().next(Seconds(0.05)).kind != Event::Kind::none)
+                           fail("more came than was sent");
                          g.collectives().barrier();
                        }),
             none(3));
@@ -129,7 +140,8 @@ TEST(ControlLink, OwnEventsWakeTheConsumer) {
                          Event e;
                          e.kind = Event::Kind::woken;
                          g.control().post(e);
-                         if (g.control().next(Seconds(5)).kind != Event::Kind::woken) fail("not woken");
+                         if (g.control().next(Seconds(5)).kind != Event::Kind::woken)
+                           fail("not woken");
                          g.collectives().barrier();
                        }),
             none(2));
@@ -140,11 +152,13 @@ TEST(ControlLink, ACleanLeaverIsNotACrash) {
                        [](Group& g) {
                          if (g.rank() == 1) return;
                          const Event e = g.control().next(Seconds(10));
-                         if (e.kind != Event::Kind::dead || e.peer != 1 || e.why != "left") fail("got '", e.why, "' of ", e.peer);
+                         if (e.kind != Event::Kind::dead || e.peer != 1 || e.why != "left")
+                           fail("got '", e.why, "' of ", e.peer);
                          if (g.control().alive(1)) fail("it is alive");
                          EXPECT_THROW(g.control().connect({1}, Seconds(1)), DistError);
                          g.control().send(1, {});  // dropped
-                         g.rebuild({0, 2}, 1);     // the first of us must not leave before the other has seen rank 1 go
+                         // the first of us must not leave before the other has seen rank 1 go
+                         g.rebuild({0, 2}, 1);
                          g.collectives().barrier();
                        }),
             none(3));

@@ -1,4 +1,5 @@
-// Strangers at the doors of workers that train: floods, half-open and dripping clients, random bytes. And strangers who are called.
+// Strangers at the doors of workers that train: floods, half-open and dripping clients, random
+// bytes. And strangers who are called.
 #include <asio/write.hpp>
 #include <random>
 #include <thread>
@@ -38,12 +39,21 @@ void besiege(int port, const std::atomic<bool>& end) {
     for (auto& b : bytes) b = static_cast<std::uint8_t>(random());
     std::this_thread::sleep_for(std::chrono::microseconds(300));
     switch (i % 4) {
-      case 0: break;                                                                                   // half-open: silent
-      case 1: (void)!::send(s, bytes.data(), bytes.size(), MSG_NOSIGNAL); break;                        // random bytes
-      case 2:
-        for (const int other : open) (void)!::send(other, "x", 1, MSG_NOSIGNAL);                        // one byte now and then
+      // half-open: silent
+      case 0:
         break;
-      default: close(s), open.pop_back(); break;                                                       // a scan
+      // random bytes
+      case 1:
+        (void)!::send(s, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        break;
+      case 2:
+        // one byte now and then
+        for (const int other : open) (void)!::send(other, "x", 1, MSG_NOSIGNAL);
+        break;
+      // a scan
+      default:
+        close(s), open.pop_back();
+        break;
     }
     if (open.size() < 150) continue;
     for (const int old : open) close(old);
@@ -59,10 +69,13 @@ TEST(Door, ASiegeStallsNobodyAndLetsWorkersIn) {
   std::atomic<int> reports{0}, met{0}, rounds{0};
   JoinOptions o = quick();
   o.on_refused = [&](const std::string& text) {
-    if (text.find("turned away") != std::string::npos && text.find("127.0.0.1") != std::string::npos) ++reports;
+    if (text.find("turned away") != std::string::npos &&
+        text.find("127.0.0.1") != std::string::npos)
+      ++reports;
   };
   std::vector<std::thread> siege;
-  for (int i = 0; i < 3; ++i) siege.emplace_back([&, i] { besiege(ports[static_cast<std::size_t>(i)], end); });
+  for (int i = 0; i < 3; ++i)
+    siege.emplace_back([&, i] { besiege(ports[static_cast<std::size_t>(i)], end); });
   const auto info = [&](int r) {
     LaunchInfo place_of = place(r, 3, ports[0]);
     place_of.listener = dup(doors[static_cast<std::size_t>(r)]);
@@ -72,7 +85,7 @@ TEST(Door, ASiegeStallsNobodyAndLetsWorkersIn) {
   for (int r = 0; r < 3; ++r)
     workers.emplace_back([&, r] {
       try {
-        const auto g = process_group(info(r), o);           // they meet in the middle of it
+        const auto g = process_group(info(r), o);  // they meet in the middle of it
         ++met;
         std::vector<float> v(1000, 1);
         for (int i = 0; i < 60; ++i) {
@@ -80,11 +93,12 @@ TEST(Door, ASiegeStallsNobodyAndLetsWorkersIn) {
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
           if (r == 0) ++rounds;
         }
-        if (r == 2) return;                                 // leaves, and comes back below
+        if (r == 2) return;  // leaves, and comes back below
         for (bool back = false; !back;) {
           const Event e = g->control().next(Seconds(20));
           if (e.kind == Event::Kind::none) fail("worker 2 did not come back");
-          if (e.kind == Event::Kind::dead && e.why != "left") fail("worker ", e.peer, " was given up: ", e.why);
+          if (e.kind == Event::Kind::dead && e.why != "left")
+            fail("worker ", e.peer, " was given up: ", e.why);
           back = e.kind == Event::Kind::joined;
         }
         g->rebuild({0, 1, 2}, 0);
@@ -119,7 +133,9 @@ using asio::ip::tcp;
 class Relay {
  public:
   Relay(asio::io_context& io, std::uint16_t door)
-      : io_(io), to_(asio::ip::address_v4::loopback(), door), listens_(io, {asio::ip::address_v4::loopback(), 0}) {
+      : io_(io),
+        to_(asio::ip::address_v4::loopback(), door),
+        listens_(io, {asio::ip::address_v4::loopback(), 0}) {
     accept();
   }
   tcp::endpoint where() const { return listens_.local_endpoint(); }
@@ -141,13 +157,15 @@ class Relay {
       accept();
     });
   }
-  static void pass(const std::shared_ptr<Pipe>& p, tcp::socket& from, tcp::socket& to, char (&buffer)[256]) {
-    from.async_read_some(asio::buffer(buffer), [p, &from, &to, &buffer](const asio::error_code& error, std::size_t got) {
-      asio::error_code failed = error;
-      if (!failed) asio::write(to, asio::buffer(buffer, got), failed);
-      if (!failed) return pass(p, from, to, buffer);
-      to.close(failed);
-    });
+  static void pass(const std::shared_ptr<Pipe>& p, tcp::socket& from, tcp::socket& to,
+                   char (&buffer)[256]) {
+    from.async_read_some(asio::buffer(buffer),
+                         [p, &from, &to, &buffer](const asio::error_code& error, std::size_t got) {
+                           asio::error_code failed = error;
+                           if (!failed) asio::write(to, asio::buffer(buffer, got), failed);
+                           if (!failed) return pass(p, from, to, buffer);
+                           to.close(failed);
+                         });
   }
   asio::io_context& io_;
   const tcp::endpoint to_;
@@ -178,17 +196,21 @@ TEST(Door, AnswersForNobodyElse) {
     hello.world = 4;
     hello.life = 7;
     std::optional<Answer> answer;
-    const auto dial = Dial::start(io, where, called, {}, token, hello, std::chrono::seconds(20), [&](const Answer& a) { answer = a; });
+    const auto dial = Dial::start(io, where, called, {}, token, hello, std::chrono::seconds(20),
+                                  [&](const Answer& a) { answer = a; });
     io.restart();
-    while (!answer && io.run_one() > 0) {}
+    while (!answer && io.run_one() > 0) {
+    }
     if (answer && answer->link) answer->link->close();
-    return answer && answer->kind == Answer::Kind::frame ? static_cast<int>(answer->frame.rank) : -1;
+    return answer && answer->kind == Answer::Kind::frame ? static_cast<int>(answer->frame.rank)
+                                                         : -1;
   };
   EXPECT_EQ(call(direct, 2, 3), 3);
   EXPECT_EQ(call(direct, 2, greeting::kAnyone), 3);
   EXPECT_EQ(call(relay.where(), 2, 3), 3) << "passed on unchanged: the door itself";
   EXPECT_EQ(arrived, 3);
-  EXPECT_EQ(call(relay.where(), 2, 1), -1) << "the stranger listens where worker 1 did, and lets worker 3 answer";
+  EXPECT_EQ(call(relay.where(), 2, 1), -1)
+      << "the stranger listens where worker 1 did, and lets worker 3 answer";
   EXPECT_EQ(call(relay.where(), 3, 1), -1) << "he lets the caller itself answer";
   EXPECT_EQ(arrived, 3) << "and is nobody at that door";
   EXPECT_EQ(call(relay.where(), 3, greeting::kAnyone), -1);

@@ -1,5 +1,5 @@
-// Real processes that die, freeze and come back. No time is asserted but upper limits far above the expected; measured ones are
-// printed.
+// Real processes that die, freeze and come back. No time is asserted but upper limits far above the
+// expected; measured ones are printed.
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -34,14 +34,16 @@ void watch(const LaunchInfo& info, const Say& say) {
     g->rebuild(living, 1);
     std::vector<double> sum{1.0, static_cast<double>(g->rank())};
     g->collectives().all_reduce_sum(std::span<double>(sum));
-    say("sum " + std::to_string(static_cast<int>(sum[0])) + " " + std::to_string(static_cast<int>(sum[1])));
+    say("sum " + std::to_string(static_cast<int>(sum[0])) + " " +
+        std::to_string(static_cast<int>(sum[1])));
     g->collectives().barrier();
     return;
   }
 }
 const RegisterRole r1("watch", watch);
 
-// In an endless exchange with the neighbour 0-1, 2-3 (large, so that a death finds it in the middle); ends when one fails.
+// In an endless exchange with the neighbour 0-1, 2-3 (large, so that a death finds it in the
+// middle); ends when one fails.
 void exchange_for_ever(const LaunchInfo& info, const Say& say) {
   const auto g = process_group(info, process_options());
   const int peer = info.rank ^ 1;
@@ -80,7 +82,8 @@ void reduce_for_ever(const LaunchInfo& info, const Say& say) {
       g->rebuild(g->alive(), 1);
       std::fill(values.begin(), values.end(), 1.f);
       g->collectives().all_reduce_sum(std::span<float>(values));
-      say("sum " + std::to_string(static_cast<int>(values[0])) + " " + std::to_string(static_cast<int>(values.back())));
+      say("sum " + std::to_string(static_cast<int>(values[0])) + " " +
+          std::to_string(static_cast<int>(values.back())));
       g->collectives().barrier();
       return;
     }
@@ -108,7 +111,8 @@ TEST(Faults, AKilledWorkerIsNoticedByAllAndTheOthersGoOn) {
   for (int r : {0, 1, 3}) {
     const std::string line = workers[static_cast<std::size_t>(r)]->line();
     EXPECT_EQ(line.rfind("dead 2 at ", 0), 0u) << line;
-    std::printf("    worker %d noticed after %.1f ms: %s\n", r, 1000 * (time_in(line) - killed), line.c_str());
+    std::printf("    worker %d noticed after %.1f ms: %s\n", r, 1000 * (time_in(line) - killed),
+                line.c_str());
     EXPECT_LT(time_in(line) - killed, 5.0);
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "sum 3 4");
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "done");
@@ -124,7 +128,8 @@ TEST(Faults, AFrozenWorkerIsGivenUpAndTheOthersGoOn) {
     const std::string line = workers[static_cast<std::size_t>(r)]->line();
     EXPECT_EQ(line.rfind("dead 1 at ", 0), 0u) << line;
     EXPECT_NE(line.find("no heartbeat for"), std::string::npos) << line;
-    std::printf("    worker %d gave it up after %.2f s: %s\n", r, time_in(line) - frozen, line.c_str());
+    std::printf("    worker %d gave it up after %.2f s: %s\n", r, time_in(line) - frozen,
+                line.c_str());
     EXPECT_LT(time_in(line) - frozen, 10.0);
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "sum 3 5");
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "done");
@@ -165,7 +170,8 @@ TEST(Faults, ADeathInTheMiddleOfAnAllReduceEndsIt) {
       EXPECT_EQ(line.rfind("failed at ", 0), 0u) << line;
       EXPECT_NE(line.find("worker 3 is gone"), std::string::npos) << line;
       EXPECT_LT(time_in(line) - killed, 10.0);
-      std::printf("    worker %d after %.1f ms: %s\n", r, 1000 * (time_in(line) - killed), line.c_str());
+      std::printf("    worker %d after %.1f ms: %s\n", r, 1000 * (time_in(line) - killed),
+                  line.c_str());
       EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "sum 3 3");
       EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "done");
     }

@@ -1,4 +1,5 @@
-// The fuzz target of the control channel on a few thousand made-up inputs, so that it is built and run everywhere.
+// The fuzz target of the control channel on a few thousand made-up inputs, so that it is built and
+// run everywhere.
 #include <random>
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@ TEST(Fuzz, TheControlChannelsTargetRunsOnMadeUpInputs) {
       f.kind = static_cast<Kind>(1 + random() % 11);
       f.rank = random() % 8;
       Bytes bytes = encode(f);
-      for (unsigned flips = random() % 6; flips > 0; --flips) bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
+      for (unsigned flips = random() % 6; flips > 0; --flips)
+        bytes[random() % bytes.size()] = static_cast<std::uint8_t>(random());
       input.insert(input.end(), bytes.begin(), bytes.end());
       if (random() % 2 == 0) {
         const Bytes table = encode_table({{"10.0.0.1", 1}, {"::1", 2}});
@@ -24,7 +26,8 @@ TEST(Fuzz, TheControlChannelsTargetRunsOnMadeUpInputs) {
       }
     }
     input.resize(random() % (input.size() + 1));
-    ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);        // it aborts when something is wrong
+    // it aborts when something is wrong
+    ASSERT_EQ(LLVMFuzzerTestOneInput(input.data(), input.size()), 0);
   }
 }
 

@@ -1,4 +1,5 @@
-// For tests of the process transport: groups on threads of this process, and worker processes (this binary again, in a role).
+// For tests of the process transport: groups on threads of this process, and worker processes (this
+// binary again, in a role).
 #pragma once
 
 #include <functional>
@@ -9,24 +10,26 @@
 
 #include <gtest/gtest.h>
 
+#include "free_port.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/group/process_group.h"
 #include "gossamer/dist/launch/launch.h"
-#include "free_port.h"
 
 namespace gossamer::dist::testing {
 
 using gossamer::testing::free_port;
 int listener(int* port);  // a socket that listens on the loopback
-JoinOptions quick();  // 20 s to meet, 10 s for a collective
+JoinOptions quick();      // 20 s to meet, 10 s for a collective
 LaunchInfo place(int rank, int size, int port);
 
-// Starts `size` groups at once, each on its own thread, and gives them to `body`; all have ended when it returns. The first
-// exception of a rank, if any, is in the result.
-std::vector<std::string> on_threads(int size, const std::function<void(Group&)>& body, const JoinOptions& = quick());
+// Starts `size` groups at once, each on its own thread, and gives them to `body`; all have ended
+// when it returns. The first exception of a rank, if any, is in the result.
+std::vector<std::string> on_threads(int size, const std::function<void(Group&)>& body,
+                                    const JoinOptions& = quick());
 
-// A child process that runs the role of this name (see role()); what it says comes back line by line. The LaunchInfo's listener is handed
-// on. network: of which network namespace ("ip netns") it lives in; empty: ours.
+// A child process that runs the role of this name (see role()); what it says comes back line by
+// line. The LaunchInfo's listener is handed on. network: of which network namespace ("ip netns") it
+// lives in; empty: ours.
 class Worker {
  public:
   Worker(const std::string& role, const LaunchInfo&, const std::string& network = "");

@@ -13,8 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Gloo's buffers wait in their destructor, by an atomic counter, until its thread has let go of them and of their memory.
-// ThreadSanitizer does not see that in a library that was built without it.
+// Gloo's buffers wait in their destructor, by an atomic counter, until its thread has let go of
+// them and of their memory. ThreadSanitizer does not see that in a library that was built without
+// it.
 extern "C" const char* __tsan_default_suppressions();
 extern "C" const char* __tsan_default_suppressions() { return "race:gloo::transport::tcp::\n"; }
 
@@ -30,7 +31,9 @@ std::map<std::string, Role>& roles() {
 
 RegisterRole::RegisterRole(const char* name, Role role) { roles()[name] = role; }
 
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 int listener(int* port) {
   const int s = gossamer::testing::bound_socket(port);
@@ -54,7 +57,8 @@ LaunchInfo place(int rank, int size, int port) {
   return info;
 }
 
-std::vector<std::string> on_threads(int size, const std::function<void(Group&)>& body, const JoinOptions& options) {
+std::vector<std::string> on_threads(int size, const std::function<void(Group&)>& body,
+                                    const JoinOptions& options) {
   const int port = free_port();
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
@@ -75,20 +79,22 @@ std::vector<std::string> on_threads(int size, const std::function<void(Group&)>&
 Worker::Worker(const std::string& role, const LaunchInfo& info, const std::string& network) {
   // Everything the child needs is ready before fork(): after it only exec.
   std::ostringstream spec_text;
-  spec_text << role << " " << info.rank << " " << info.size << " " << info.port << " " << info.host << " " << info.local << " "
-            << info.rejoin << " " << info.listener;
+  spec_text << role << " " << info.rank << " " << info.size << " " << info.port << " " << info.host
+            << " " << info.local << " " << info.rejoin << " " << info.listener;
   for (const auto& seed : info.seeds) spec_text << " " << seed;
   const std::string spec = spec_text.str();
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw DistError("pipe2");
-  std::vector<std::string> environment = {"COMM_ROLE=" + spec, "COMM_PIPE=" + std::to_string(ends[1])};
+  std::vector<std::string> environment = {"COMM_ROLE=" + spec,
+                                          "COMM_PIPE=" + std::to_string(ends[1])};
   for (char** e = environ; *e != nullptr; ++e) environment.push_back(*e);
   std::vector<char*> env;
   for (auto& e : environment) env.push_back(e.data());
   env.push_back(nullptr);
   char path[4096] = {};
   if (readlink("/proc/self/exe", path, sizeof path - 1) <= 0) throw DistError("readlink");
-  std::string self = path, ip = "/usr/sbin/ip", netns = "netns", exec = "exec", name = network, filter = "--gtest_filter=Harness.DISABLED_RunsARole",
+  std::string self = path, ip = "/usr/sbin/ip", netns = "netns", exec = "exec", name = network,
+              filter = "--gtest_filter=Harness.DISABLED_RunsARole",
               all = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1";
   std::vector<char*> arguments;
   if (!network.empty()) arguments = {ip.data(), netns.data(), exec.data(), name.data()};

@@ -21,7 +21,8 @@ JoinOptions healing() {
   return o;
 }
 
-// Reports deaths and returns. When somebody has come and all are there: an exchange with a neighbour, and a sum over all.
+// Reports deaths and returns. When somebody has come and all are there: an exchange with a
+// neighbour, and a sum over all.
 void heal(const LaunchInfo& info, const Say& say) {
   const auto g = process_group(info, healing());
   Membership members(*g, 1);
@@ -36,7 +37,8 @@ void heal(const LaunchInfo& info, const Say& say) {
     if (now_s() > until) throw DistError("not all came back");
     const Event e = g->control().next(Seconds(0.2));
     if (e.kind == Event::Kind::dead) away.insert(e.peer), say("dead " + std::to_string(e.peer));
-    if (e.kind == Event::Kind::joined) came = true, away.erase(e.peer), say("joined " + std::to_string(e.peer));
+    if (e.kind == Event::Kind::joined)
+      came = true, away.erase(e.peer), say("joined " + std::to_string(e.peer));
   }
   say("all here");
   const int peer = g->rank() ^ 1;
@@ -46,7 +48,8 @@ void heal(const LaunchInfo& info, const Say& say) {
     const Event e = g->control().next(Seconds(25));
     if (e.kind == Event::Kind::none) throw DistError("the exchange hangs");
     if (e.kind != Event::Kind::exchanged) continue;
-    if (!e.ok || receive.back() != static_cast<float>(peer)) throw DistError("the exchange failed: " + e.why);
+    if (!e.ok || receive.back() != static_cast<float>(peer))
+      throw DistError("the exchange failed: " + e.why);
     break;
   }
   double ones = 0, ranks = 0;
@@ -56,7 +59,8 @@ void heal(const LaunchInfo& info, const Say& say) {
     c.barrier();
     ones = v[0], ranks = v[1];
   });
-  say("sum " + std::to_string(static_cast<int>(ones)) + " " + std::to_string(static_cast<int>(ranks)));
+  say("sum " + std::to_string(static_cast<int>(ones)) + " " +
+      std::to_string(static_cast<int>(ranks)));
 }
 const RegisterRole r1("heal", heal);
 
@@ -73,9 +77,10 @@ std::string until_all_here(Worker& w) {
 TEST(Heal, AThawedWorkerComesBackByItself) {
   const int port = free_port();
   std::vector<std::unique_ptr<Worker>> workers;
-  for (int r = 0; r < 4; ++r) workers.push_back(std::make_unique<Worker>("heal", place(r, 4, port)));
+  for (int r = 0; r < 4; ++r)
+    workers.push_back(std::make_unique<Worker>("heal", place(r, 4, port)));
   for (auto& w : workers) ASSERT_EQ(w->line(), "ready");
-  const std::size_t frozen = 2;                            // dials 0 and 1, is dialed by 3
+  const std::size_t frozen = 2;  // dials 0 and 1, is dialed by 3
   workers[frozen]->signal(SIGSTOP);
   for (std::size_t r : {0u, 1u, 3u}) EXPECT_EQ(workers[r]->line(), "dead 2");
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
@@ -85,14 +90,16 @@ TEST(Heal, AThawedWorkerComesBackByItself) {
   // All may be here again before it has found out that the last of them had given it up.
   EXPECT_NE(own.find("dead"), std::string::npos) << own;
   for (const std::string peer : {"0", "1", "3"})
-    if (own.find("dead " + peer) != std::string::npos) EXPECT_NE(own.find("joined " + peer), std::string::npos) << own;
+    if (own.find("dead " + peer) != std::string::npos)
+      EXPECT_NE(own.find("joined " + peer), std::string::npos) << own;
   for (int r = 0; r < 4; ++r) {
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(60), "sum 4 6") << r;
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "done");
   }
 }
 
-// Which worker dies makes a difference: who dials whom, and whether the one that all know at the start is the one that is gone.
+// Which worker dies makes a difference: who dials whom, and whether the one that all know at the
+// start is the one that is gone.
 TEST(Heal, AWorkerThatWasKilledAndStartedAgainRejoins) {
   for (int victim : {0, 2, 3}) {
     std::vector<int> ports(4), doors(4);
@@ -108,19 +115,24 @@ TEST(Heal, AWorkerThatWasKilledAndStartedAgainRejoins) {
     dead->signal(SIGKILL);
     dead->wait();
     for (int r = 0; r < 4; ++r)
-      if (r != victim) EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "dead " + std::to_string(victim));
+      if (r != victim)
+        EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "dead " + std::to_string(victim));
     LaunchInfo again = place(victim, 4, ports[0]);
     again.rejoin = true;
-    if (victim == 3) again.listener = doors[3];            // the launcher's socket, with calls of others waiting in it; or a new one
-    for (int r = 0; r < 4; ++r)                            // the dead one's door is among them, where nobody answers
-      again.seeds.push_back("127.0.0.1:" + std::to_string(ports[static_cast<std::size_t>((victim + r) % 4)]));
+    // the launcher's socket, with calls of others waiting in it; or a new one
+    if (victim == 3) again.listener = doors[3];
+    // the dead one's door is among them, where nobody answers
+    for (int r = 0; r < 4; ++r)
+      again.seeds.push_back("127.0.0.1:" +
+                            std::to_string(ports[static_cast<std::size_t>((victim + r) % 4)]));
     dead = std::make_unique<Worker>("heal", again);
     EXPECT_EQ(dead->line(), "ready");
     for (int r = 0; r < 4; ++r) {
       const std::string told = until_all_here(*workers[static_cast<std::size_t>(r)]);
       if (r != victim) EXPECT_EQ(told, "joined " + std::to_string(victim));
     }
-    for (int r = 0; r < 4; ++r) EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(60), "sum 4 6") << r << " of " << victim;
+    for (int r = 0; r < 4; ++r)
+      EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(60), "sum 4 6") << r << " of " << victim;
     for (int d : doors) close(d);
   }
 }
@@ -137,11 +149,14 @@ TEST(Heal, ASecondProcessOfTheSameRankIsRefusedUnlessItRejoinsAndThenTheFirstIsO
       joined += 1;
       try {
         // The first learns that it is out some time after the second is in.
-        for (const double until = now_s() + 30; r == 1 ? now_s() < until : !replaced;) (void)g->control().next(Seconds(0.05));
+        for (const double until = now_s() + 30; r == 1 ? now_s() < until : !replaced;)
+          (void)g->control().next(Seconds(0.05));
         if (r == 1) first = "still in";
       } catch (const DistError& e) {
-        if (r == 1) first = e.what();
-        else ADD_FAILURE() << r << ": " << e.what();
+        if (r == 1)
+          first = e.what();
+        else
+          ADD_FAILURE() << r << ": " << e.what();
       }
     });
   while (joined < 3) std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -178,7 +193,8 @@ TEST(Heal, WhoFindsNobodyToRejoinSaysWhomItAsked) {
   }
 }
 
-// The other of two is silent for good, as behind a dead cable: after alone_after_s it is this one that must be cut off.
+// The other of two is silent for good, as behind a dead cable: after alone_after_s it is this one
+// that must be cut off.
 TEST(Heal, WhoIsCutOffFromAllForLongIsTold) {
   const int port = free_port();
   Worker other("heal", place(1, 2, port));
@@ -190,7 +206,8 @@ TEST(Heal, WhoIsCutOffFromAllForLongIsTold) {
   bool dead = false;
   std::string told;
   try {
-    for (const double until = now_s() + 60; now_s() < until;) dead |= g->control().next(Seconds(0.1)).kind == Event::Kind::dead;
+    for (const double until = now_s() + 60; now_s() < until;)
+      dead |= g->control().next(Seconds(0.1)).kind == Event::Kind::dead;
   } catch (const DistError& e) {
     told = e.what();
   }
@@ -211,9 +228,11 @@ TEST(Heal, WhoIsLeftBecauseTheOthersEndedIsNotCutOff) {
   ASSERT_EQ(killed.line(), "ready");
   killed.signal(SIGKILL);
   int dead = 0;
-  for (const double until = now_s() + 30; dead < 2 && now_s() < until;) dead += g->control().next(Seconds(0.1)).kind == Event::Kind::dead;
+  for (const double until = now_s() + 30; dead < 2 && now_s() < until;)
+    dead += g->control().next(Seconds(0.1)).kind == Event::Kind::dead;
   EXPECT_EQ(dead, 2);
-  for (const double until = now_s() + 1.5; now_s() < until;) EXPECT_NO_THROW((void)g->control().next(Seconds(0.1)));
+  for (const double until = now_s() + 1.5; now_s() < until;)
+    EXPECT_NO_THROW((void)g->control().next(Seconds(0.1)));
 }
 
 // Two hosts with two workers each: network namespaces, joined by a pair of virtual cards.
@@ -223,21 +242,27 @@ class TwoHosts {
     const std::string pid = std::to_string(getpid());
     for (const char* side : {"a", "b"}) names.push_back("gsm" + pid + side);
     const std::string cards = "gv" + pid;
-    for (const auto& n : names) run("netns del " + n);      // of a run with this id that was killed
+    for (const auto& n : names) run("netns del " + n);  // of a run with this id that was killed
     ok = run("netns add " + names[0]) && run("netns add " + names[1]) &&
-         run("link add " + cards + "a netns " + names[0] + " type veth peer name " + cards + "b netns " + names[1]);
+         run("link add " + cards + "a netns " + names[0] + " type veth peer name " + cards +
+             "b netns " + names[1]);
     for (int i = 0; ok && i < 2; ++i) {
-      const std::string in = "-n " + names[static_cast<std::size_t>(i)] + " ", card = cards + (i == 0 ? "a" : "b");
-      ok = run(in + "addr add 10.77.0." + std::to_string(i + 1) + "/24 dev " + card) && run(in + "link set " + card + " up") &&
-           run(in + "link set lo up");
+      const std::string in = "-n " + names[static_cast<std::size_t>(i)] + " ",
+                        card = cards + (i == 0 ? "a" : "b");
+      ok = run(in + "addr add 10.77.0." + std::to_string(i + 1) + "/24 dev " + card) &&
+           run(in + "link set " + card + " up") && run(in + "link set lo up");
     }
     card_ = cards + "a";
   }
   ~TwoHosts() {
     for (const auto& n : names) run("netns del " + n);
   }
-  bool cable(bool up) { return run("-n " + names[0] + " link set " + card_ + (up ? " up" : " down")); }
-  static bool run(const std::string& arguments) { return std::system(("ip " + arguments + " 2>/dev/null").c_str()) == 0; }
+  bool cable(bool up) {
+    return run("-n " + names[0] + " link set " + card_ + (up ? " up" : " down"));
+  }
+  static bool run(const std::string& arguments) {
+    return std::system(("ip " + arguments + " 2>/dev/null").c_str()) == 0;
+  }
 
   std::vector<std::string> names;
   bool ok = false;
@@ -255,21 +280,25 @@ TEST(Heal, ACutBetweenTwoHostsLosesNobody) {
     LaunchInfo info = place(r, 4, 29555);
     info.host = "10.77.0.1";
     info.local = false;
-    workers.push_back(std::make_unique<Worker>("heal", info, hosts.names[static_cast<std::size_t>(r / 2)]));
+    workers.push_back(
+        std::make_unique<Worker>("heal", info, hosts.names[static_cast<std::size_t>(r / 2)]));
   }
   for (auto& w : workers) ASSERT_EQ(w->line(), "ready");
   ASSERT_TRUE(hosts.cable(false));
   for (auto& w : workers)
-    for (int i = 0; i < 2; ++i) EXPECT_EQ(w->line().rfind("dead ", 0), 0u);          // the two on the other side, and nobody else
+    // the two on the other side, and nobody else
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(w->line().rfind("dead ", 0), 0u);
   std::this_thread::sleep_for(std::chrono::seconds(2));
   ASSERT_TRUE(hosts.cable(true));
   const double healed = now_s();
   for (int r = 0; r < 4; ++r) {
     const std::string told = until_all_here(*workers[static_cast<std::size_t>(r)]);
-    EXPECT_TRUE(told == (r < 2 ? "joined 2, joined 3" : "joined 0, joined 1") || told == (r < 2 ? "joined 3, joined 2" : "joined 1, joined 0"))
+    EXPECT_TRUE(told == (r < 2 ? "joined 2, joined 3" : "joined 0, joined 1") ||
+                told == (r < 2 ? "joined 3, joined 2" : "joined 1, joined 0"))
         << told;
   }
-  std::printf("    all four are connected again %.1f s after the cable was mended\n", now_s() - healed);
+  std::printf("    all four are connected again %.1f s after the cable was mended\n",
+              now_s() - healed);
   for (auto& w : workers) EXPECT_EQ(w->line(60), "sum 4 6");
   for (auto& w : workers) EXPECT_EQ(w->wait(), 0);
 }

@@ -31,7 +31,8 @@ int dial(int port) {
   return -1;
 }
 
-// A worker as far as the other end can tell: has said hello to worker 0 and been welcomed when this returns.
+// A worker as far as the other end can tell: has said hello to worker 0 and been welcomed when this
+// returns.
 int welcomed(const LaunchInfo& info, int door = 1) {
   const int s = dial(info.port);
   wire::Frame f;
@@ -41,7 +42,8 @@ int welcomed(const LaunchInfo& info, int door = 1) {
   f.port = static_cast<std::uint16_t>(door);
   greeting::Nonce challenge;
   EXPECT_EQ(recv(s, challenge.data(), challenge.size(), MSG_WAITALL), 16);
-  const auto hello = greeting::hello(wire::make_token(info.token), challenge, f, greeting::fresh(), 0);
+  const auto hello =
+      greeting::hello(wire::make_token(info.token), challenge, f, greeting::fresh(), 0);
   EXPECT_EQ(::send(s, hello.data(), hello.size(), 0), 96);
   char answer[16 + 64];
   EXPECT_EQ(recv(s, answer, sizeof answer, MSG_WAITALL), 80);
@@ -95,10 +97,13 @@ TEST(Join, AMissingWorkerIsNamedToAll) {
   std::vector<std::string> errors(3);
   std::vector<std::thread> threads;
   for (int r = 0; r < 3; ++r) {
-    threads.emplace_back([&, r] { errors[static_cast<std::size_t>(r)] = error_of([&] { (void)join(place(r, 4, port), o); }); });
+    threads.emplace_back([&, r] {
+      errors[static_cast<std::size_t>(r)] = error_of([&] { (void)join(place(r, 4, port), o); });
+    });
   }
   for (auto& t : threads) t.join();
-  for (const auto& e : errors) EXPECT_NE(e.find("waiting for worker 3 (of 4; here: 0, 1, 2)"), std::string::npos) << e;
+  for (const auto& e : errors)
+    EXPECT_NE(e.find("waiting for worker 3 (of 4; here: 0, 1, 2)"), std::string::npos) << e;
 }
 
 TEST(Join, AMissingWorkerZeroIsNamed) {
@@ -106,7 +111,8 @@ TEST(Join, AMissingWorkerZeroIsNamed) {
   o.connect_timeout_s = 0.3;
   const int port = free_port();
   const std::string e = error_of([&] { (void)join(place(1, 2, port), o); });
-  EXPECT_NE(e.find("waits for worker 0 at 127.0.0.1:" + std::to_string(port)), std::string::npos) << e;
+  EXPECT_NE(e.find("waits for worker 0 at 127.0.0.1:" + std::to_string(port)), std::string::npos)
+      << e;
 }
 
 TEST(Join, ABusyPortIsExplained) {
@@ -142,7 +148,8 @@ TEST(Join, TwoOfTheSameRankOrAnotherNumberOfWorkersAreRefused) {
   std::string host;
   std::thread zero([&] { host = error_of([&] { (void)join(place(0, 3, port), o); }); });
   const int first = welcomed(place(1, 3, port));
-  const std::string second = error_of([&] { (void)join(place(1, 3, port), o); }), other = error_of([&] { (void)join(place(2, 5, port), o); });
+  const std::string second = error_of([&] { (void)join(place(1, 3, port), o); }),
+                    other = error_of([&] { (void)join(place(2, 5, port), o); });
   zero.join();
   close(first);
   EXPECT_NE(second.find("there is a worker 1 already"), std::string::npos) << second;
@@ -163,7 +170,8 @@ TEST(Join, StrangersAtTheDoorDisturbNobody) {
       m.nonce = static_cast<unsigned>(r);
       link.send((r + 1) % 3, m);
       const Event e = link.next(Seconds(10));
-      if (e.kind == Event::Kind::message && e.message.nonce == static_cast<unsigned>((r + 2) % 3)) ++good;
+      if (e.kind == Event::Kind::message && e.message.nonce == static_cast<unsigned>((r + 2) % 3))
+        ++good;
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     } catch (const std::exception& e) {
       ADD_FAILURE() << r << ": " << e.what();
@@ -184,7 +192,8 @@ TEST(Join, StrangersAtTheDoorDisturbNobody) {
       f.kind = wire::Kind::hello;
       f.rank = 2;
       f.world = 3;
-      junk = greeting::hello(wire::make_token("another"), greeting::fresh(), f, greeting::fresh(), 0);
+      junk =
+          greeting::hello(wire::make_token("another"), greeting::fresh(), f, greeting::fresh(), 0);
     }
     if (i % 5 == 4) junk.resize(10);  // then silence: half open
     (void)!::send(s, junk.data(), junk.size(), MSG_NOSIGNAL);
@@ -202,9 +211,12 @@ TEST(Join, AWorkerThatDiedBeforeAllHadMetMayBeStartedAgain) {
   const int port = free_port();
   std::vector<std::string> errors(3);
   std::vector<std::thread> threads;
-  auto meet = [&](int r) { errors[static_cast<std::size_t>(r)] = error_of([&] { AsioLink link(place(r, 3, port), quick()); }); };
+  auto meet = [&](int r) {
+    errors[static_cast<std::size_t>(r)] =
+        error_of([&] { AsioLink link(place(r, 3, port), quick()); });
+  };
   threads.emplace_back(meet, 0);
-  close(welcomed(place(1, 3, port)));          // dies
+  close(welcomed(place(1, 3, port)));  // dies
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   threads.emplace_back(meet, 1);
   threads.emplace_back(meet, 2);
@@ -222,8 +234,9 @@ TEST(Join, AWorkerThatIsTurnedAwayAtTheDoorOfAnotherCallsAgain) {
     asio::io_context io;
     const JoinOptions o = quick();
     return error_of([&] {
-      const Meeting kept = meet(io, place(r, 3, port), o, life);
-      while (r == 0 && !over) io.run_for(std::chrono::milliseconds(20));      // its table is still on the way
+      const JoinedGroup kept = meet(io, place(r, 3, port), o, life);
+      // its table is still on the way
+      while (r == 0 && !over) io.run_for(std::chrono::milliseconds(20));
     });
   };
   threads.emplace_back([&] { errors[0] = meets(0, 1); });
@@ -236,7 +249,8 @@ TEST(Join, AWorkerThatIsTurnedAwayAtTheDoorOfAnotherCallsAgain) {
   EXPECT_GE(turned_away, 0);
   close(turned_away);
   asio::io_context io;
-  const auto opened = std::make_shared<Door>(io, 1, wire::make_token(place(1, 3, port).token), nullptr);
+  const auto opened =
+      std::make_shared<Door>(io, 1, wire::make_token(place(1, 3, port).token), nullptr);
   std::shared_ptr<Connection> link;
   opened->receive([&](const wire::Frame&, const std::shared_ptr<Connection>& came, std::uint64_t) {
     wire::Frame welcome;

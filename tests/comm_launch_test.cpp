@@ -104,13 +104,19 @@ TEST(Launch, OwnVariablesComeFirst) {
   EXPECT_EQ(i.host, "10.0.0.1");
   EXPECT_EQ(i.port, 2950);
   EXPECT_EQ(i.token, "abc");
-  EXPECT_EQ(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "[::1]:80"}}).host, "::1");
+  EXPECT_EQ(
+      with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "[::1]:80"}})
+          .host,
+      "::1");
 }
 
 TEST(Launch, Torchrun) {
-  std::map<std::string, std::string> e = {
-      {"RANK", "5"},           {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"},
-      {"MASTER_PORT", "29500"}};
+  std::map<std::string, std::string> e = {{"RANK", "5"},
+                                          {"WORLD_SIZE", "8"},
+                                          {"LOCAL_RANK", "1"},
+                                          {"LOCAL_WORLD_SIZE", "4"},
+                                          {"MASTER_ADDR", "node7"},
+                                          {"MASTER_PORT", "29500"}};
   LaunchInfo i = with(e);
   EXPECT_EQ(i.source, "torchrun");
   EXPECT_EQ(i.local_rank, 1);
@@ -147,7 +153,11 @@ TEST(Launch, SlurmStepsAgreeOnHostAndPort) {
 }
 
 TEST(Launch, ABatchScriptWithoutSrunIsAlone) {
-  EXPECT_EQ(with({{"ENVIRONMENT", "BATCH"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}).source,
+  EXPECT_EQ(with({{"ENVIRONMENT", "BATCH"},
+                  {"SLURM_PROCID", "0"},
+                  {"SLURM_NTASKS", "4"},
+                  {"SLURM_JOB_ID", "1"}})
+                .source,
             "alone");
   EXPECT_EQ(with({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}).source, "alone");
 }
@@ -166,7 +176,8 @@ TEST(Launch, OpenMpiAndHydraOnOneHostNeedNothingMore) {
   EXPECT_NE(refusal(e).find("GOSSAMER_RENDEZVOUS"), std::string::npos);
   e["GOSSAMER_RENDEZVOUS"] = "head:1234";
   EXPECT_EQ(with(e).port, 1234);
-  i = with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}});
+  i = with(
+      {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "2"}});
   EXPECT_EQ(i.source, "hydra");
   EXPECT_GT(i.port, 0);
 }
@@ -174,41 +185,72 @@ TEST(Launch, OpenMpiAndHydraOnOneHostNeedNothingMore) {
 TEST(Launch, HalfSetOrSenselessValuesAreNamed) {
   EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}}).find("GOSSAMER_WORLD is not"), std::string::npos);
   EXPECT_NE(refusal({{"WORLD_SIZE", "2"}}).find("RANK is not"), std::string::npos);
-  EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}}).find("GOSSAMER_RENDEZVOUS"), std::string::npos);
+  EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}}).find("GOSSAMER_RENDEZVOUS"),
+            std::string::npos);
   EXPECT_NE(refusal({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).find("MASTER_ADDR"), std::string::npos);
   EXPECT_NE(
-      refusal({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}}).find("ranks go from 0 to 3"),
+      refusal({{"RANK", "4"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}})
+          .find("ranks go from 0 to 3"),
       std::string::npos);
-  EXPECT_NE(refusal({{"RANK", "1x"}, {"WORLD_SIZE", "4"}}).find("RANK=1x is not a number"), std::string::npos);
-  EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "0"}}).find("must be 1 to"), std::string::npos);
+  EXPECT_NE(refusal({{"RANK", "1x"}, {"WORLD_SIZE", "4"}}).find("RANK=1x is not a number"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "0"}}).find("must be 1 to"),
+            std::string::npos);
   for (const char* bad : {"nohost", ":5", "h:", "h:99999", "h:0", "h:1x"}) {
-    EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", bad}}), "accepted") << bad;
+    EXPECT_NE(
+        refusal({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", bad}}),
+        "accepted")
+        << bad;
   }
 }
 
 // ---- on one machine, or not
 
 TEST(Launch, WhoKnowsThatAllAreHereTalksOverTheLoopback) {
-  const LaunchInfo torchrun = with({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"MASTER_ADDR", "login7"},
+  const LaunchInfo torchrun = with({{"RANK", "1"},
+                                    {"WORLD_SIZE", "2"},
+                                    {"LOCAL_RANK", "1"},
+                                    {"LOCAL_WORLD_SIZE", "2"},
+                                    {"MASTER_ADDR", "login7"},
                                     {"MASTER_PORT", "29500"}});
   EXPECT_TRUE(torchrun.local);
   EXPECT_EQ(torchrun.host, "127.0.0.1");
   EXPECT_EQ(bind_address(torchrun), "127.0.0.1");
-  const LaunchInfo slurm = with({{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "4"}, {"SLURM_LOCALID", "1"}, {"SLURM_JOB_ID", "7"}, {"SLURM_STEP_ID", "0"},
-                                 {"SLURM_STEP_NODELIST", "gpu07"}, {"SLURM_STEP_TASKS_PER_NODE", "4"}});
+  const LaunchInfo slurm = with({{"SLURM_PROCID", "1"},
+                                 {"SLURM_NTASKS", "4"},
+                                 {"SLURM_LOCALID", "1"},
+                                 {"SLURM_JOB_ID", "7"},
+                                 {"SLURM_STEP_ID", "0"},
+                                 {"SLURM_STEP_NODELIST", "gpu07"},
+                                 {"SLURM_STEP_TASKS_PER_NODE", "4"}});
   EXPECT_TRUE(slurm.local);
   EXPECT_EQ(slurm.host, "127.0.0.1");
   EXPECT_EQ(slurm.local_size, 4);
   // Who doesn't know believes what GOSSAMER_RENDEZVOUS says.
-  EXPECT_TRUE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "localhost:1000"}}).local);
-  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}}).local);
-  EXPECT_FALSE(with({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
-                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}, {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}}).local);
+  EXPECT_TRUE(with({{"GOSSAMER_RANK", "0"},
+                    {"GOSSAMER_WORLD", "2"},
+                    {"GOSSAMER_RENDEZVOUS", "localhost:1000"}})
+                  .local);
+  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"},
+                     {"GOSSAMER_WORLD", "2"},
+                     {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}})
+                   .local);
+  EXPECT_FALSE(with({{"OMPI_COMM_WORLD_RANK", "1"},
+                     {"OMPI_COMM_WORLD_SIZE", "2"},
+                     {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                     {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}})
+                   .local);
 }
 
 TEST(Launch, SlurmCountsTheTasksOfEachNode) {
-  std::map<std::string, std::string> e = {{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "8"}, {"SLURM_LOCALID", "0"}, {"SLURM_JOB_ID", "7"},
-                                          {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "n[1-4]"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1,3"}};
+  std::map<std::string, std::string> e = {{"SLURM_PROCID", "5"},
+                                          {"SLURM_NTASKS", "8"},
+                                          {"SLURM_LOCALID", "0"},
+                                          {"SLURM_JOB_ID", "7"},
+                                          {"SLURM_STEP_ID", "0"},
+                                          {"SLURM_STEP_NODELIST", "n[1-4]"},
+                                          {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1,3"}};
   const std::map<std::string, int> sizes = {{"0", 2}, {"2", 2}, {"3", 1}, {"4", 3}};
   for (const auto& [node, size] : sizes) {
     e["SLURM_NODEID"] = node;
@@ -229,7 +271,8 @@ TEST(Launch, AnAddressToListenOnIsFoundOrTheInterfacesAreNamed) {
     (void)bind_address(i);
     ADD_FAILURE() << "accepted";
   } catch (const ConfigError& e) {
-    EXPECT_NE(std::string(e.what()).find("GOSSAMER_INTERFACE=nothing7"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("GOSSAMER_INTERFACE=nothing7"), std::string::npos)
+        << e.what();
     EXPECT_NE(std::string(e.what()).find("lo 127.0.0.1"), std::string::npos) << e.what();
   }
   i.interface = "";
@@ -243,7 +286,8 @@ TEST(Launch, AnAddressToListenOnIsFoundOrTheInterfacesAreNamed) {
 class TokenFile : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "gossamer-token-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "gossamer-token-XXXXXX").string();
     const int fd = mkstemp(pattern.data());
     ASSERT_GE(fd, 0);
     close(fd);
@@ -255,7 +299,10 @@ class TokenFile : public ::testing::Test {
     std::filesystem::permissions(path, static_cast<std::filesystem::perms>(mode));
   }
   std::map<std::string, std::string> environment() const {
-    return {{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"}, {"GOSSAMER_TOKEN_FILE", path}};
+    return {{"GOSSAMER_RANK", "0"},
+            {"GOSSAMER_WORLD", "2"},
+            {"GOSSAMER_RENDEZVOUS", "10.0.0.1:1000"},
+            {"GOSSAMER_TOKEN_FILE", path}};
   }
   std::string path;
 };
@@ -286,15 +333,24 @@ TEST_F(TokenFile, MustBeThereAndNotEmpty) {
 }
 
 TEST(Launch, ADerivedTokenIsMarked) {
-  EXPECT_TRUE(with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_JOB_ID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NODELIST", "a,b"}})
+  EXPECT_TRUE(with({{"SLURM_PROCID", "0"},
+                    {"SLURM_NTASKS", "2"},
+                    {"SLURM_JOB_ID", "1"},
+                    {"SLURM_STEP_ID", "0"},
+                    {"SLURM_STEP_NODELIST", "a,b"}})
                   .derived_token);
-  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_TOKEN", "t"}}).derived_token);
+  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"},
+                     {"GOSSAMER_WORLD", "2"},
+                     {"GOSSAMER_RENDEZVOUS", "h:1"},
+                     {"GOSSAMER_TOKEN", "t"}})
+                   .derived_token);
 }
 
 // ---- what our own launcher adds
 
 TEST(Launch, AListeningSocketIsTakenOverAndAnythingElseIsRefused) {
-  std::map<std::string, std::string> e = {{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "127.0.0.1:1000"}};
+  std::map<std::string, std::string> e = {
+      {"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "127.0.0.1:1000"}};
   EXPECT_EQ(with(e).listener, -1);
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   e["GOSSAMER_LISTENER"] = std::to_string(fd);
@@ -310,15 +366,22 @@ TEST(Launch, AListeningSocketIsTakenOverAndAnythingElseIsRefused) {
 }
 
 TEST(Launch, RejoiningWorkersKnowWhomToAsk) {
-  const LaunchInfo i = with({{"GOSSAMER_RANK", "1"}, {"GOSSAMER_WORLD", "3"}, {"GOSSAMER_RENDEZVOUS", "127.0.0.1:1000"}, {"GOSSAMER_REJOIN", "1"},
-                             {"GOSSAMER_SEEDS", "127.0.0.1:1001,127.0.0.1:1002"}, {"GOSSAMER_HOSTS", "a,a,b"}});
+  const LaunchInfo i = with({{"GOSSAMER_RANK", "1"},
+                             {"GOSSAMER_WORLD", "3"},
+                             {"GOSSAMER_RENDEZVOUS", "127.0.0.1:1000"},
+                             {"GOSSAMER_REJOIN", "1"},
+                             {"GOSSAMER_SEEDS", "127.0.0.1:1001,127.0.0.1:1002"},
+                             {"GOSSAMER_HOSTS", "a,a,b"}});
   EXPECT_TRUE(i.rejoin);
   EXPECT_EQ(i.seeds, (std::vector<std::string>{"127.0.0.1:1001", "127.0.0.1:1002"}));
   EXPECT_EQ(worker_name(i, 2), "2 (b)");
   EXPECT_EQ(worker_name(LaunchInfo{}, 2), "2");
-  EXPECT_NE(
-      refusal({{"GOSSAMER_RANK", "1"}, {"GOSSAMER_WORLD", "3"}, {"GOSSAMER_RENDEZVOUS", "h:1"}, {"GOSSAMER_SEEDS", "nohost"}}).find("GOSSAMER_SEEDS"),
-      std::string::npos);
+  EXPECT_NE(refusal({{"GOSSAMER_RANK", "1"},
+                     {"GOSSAMER_WORLD", "3"},
+                     {"GOSSAMER_RENDEZVOUS", "h:1"},
+                     {"GOSSAMER_SEEDS", "nohost"}})
+                .find("GOSSAMER_SEEDS"),
+            std::string::npos);
 }
 
 TEST(Launch, FirstHostOfANodeList) {

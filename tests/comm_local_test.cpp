@@ -13,16 +13,24 @@ namespace {
 std::string next(Group& g) {
   const Event e = g.control().next(Seconds(10));
   switch (e.kind) {
-    case Event::Kind::dead: return "dead " + std::to_string(e.peer);
-    case Event::Kind::joined: return "joined " + std::to_string(e.peer);
-    case Event::Kind::message: return "message " + std::to_string(e.message.nonce) + " of " + std::to_string(e.peer);
-    case Event::Kind::exchanged: return std::string(e.ok ? "exchanged " : "failed ") + std::to_string(e.session);
-    case Event::Kind::woken: return "woken";
-    case Event::Kind::none: break;
+    case Event::Kind::dead:
+      return "dead " + std::to_string(e.peer);
+    case Event::Kind::joined:
+      return "joined " + std::to_string(e.peer);
+    case Event::Kind::message:
+      return "message " + std::to_string(e.message.nonce) + " of " + std::to_string(e.peer);
+    case Event::Kind::exchanged:
+      return std::string(e.ok ? "exchanged " : "failed ") + std::to_string(e.session);
+    case Event::Kind::woken:
+      return "woken";
+    case Event::Kind::none:
+      break;
   }
   return "nothing";
 }
-std::string nothing_more(Group& g) { return g.control().next(Seconds(0)).kind == Event::Kind::none ? "" : "more"; }
+std::string nothing_more(Group& g) {
+  return g.control().next(Seconds(0)).kind == Event::Kind::none ? "" : "more";
+}
 
 void say(Group& from, int to, std::uint32_t number) {
   Message m;
@@ -31,7 +39,8 @@ void say(Group& from, int to, std::uint32_t number) {
 }
 
 // The sum of 1, and of the ranks, over those who take part; each on its own thread.
-std::vector<std::pair<float, float>> sums(const std::vector<Membership*>& members, const std::vector<int>& ranks) {
+std::vector<std::pair<float, float>> sums(const std::vector<Membership*>& members,
+                                          const std::vector<int>& ranks) {
   std::vector<std::pair<float, float>> out(members.size());
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < members.size(); ++i)
@@ -98,7 +107,7 @@ TEST(LocalCluster, AReturnBetweenTwoOperationsIsNoticed) {
   LocalCluster cluster(2);
   Membership a(cluster.group(0), 1), b(cluster.group(1), 1);
   cluster.kill(1);
-  Membership again(cluster.revive(1), 1);        // before worker 0 has done anything about it
+  Membership again(cluster.revive(1), 1);  // before worker 0 has done anything about it
   a.joined(1);
   EXPECT_EQ(sums({&a, &again}, {0, 1}), Sums(2, {2, 1}));
 }
@@ -149,7 +158,8 @@ TEST(LocalCluster, TwoHalvesGoOnAndGrowTogetherAgain) {
   for (int r = 0; r < 4; ++r) m.push_back(std::make_unique<Membership>(cluster.group(r), 1));
   for (int left : {0, 1})
     for (int right : {2, 3}) cluster.cut(left, right);
-  EXPECT_EQ(sums({m[0].get(), m[1].get(), m[2].get(), m[3].get()}, {0, 1, 2, 3}), (Sums{{2, 1}, {2, 1}, {2, 5}, {2, 5}}));
+  EXPECT_EQ(sums({m[0].get(), m[1].get(), m[2].get(), m[3].get()}, {0, 1, 2, 3}),
+            (Sums{{2, 1}, {2, 1}, {2, 5}, {2, 5}}));
   for (int left : {0, 1})
     for (int right : {2, 3}) cluster.mend(left, right);
   for (auto& member : m) member->admit_all();

@@ -21,7 +21,8 @@ Frame sample(Kind kind) {
   if (kind == Kind::hello) f.world = 64, f.port = 65535, f.purpose = Purpose::rejoin;
   if (kind == Kind::hello || kind == Kind::welcome) f.life = 0xabcdef9876543210ull;
   if (kind == Kind::beat) f.clock = {1.5e15, 2.5e15, 3.5e15};
-  if (kind == Kind::key_value || kind == Kind::edge_reset || kind == Kind::beat) f.key = 0x0123456789abcdefull;
+  if (kind == Kind::key_value || kind == Kind::edge_reset || kind == Kind::beat)
+    f.key = 0x0123456789abcdefull;
   if (kind == Kind::edge_reset) f.edge = 0xfedcba9876543210ull;
   if (kind == Kind::message) f.message = {MessageType::decline, 0xfffffffeu, 3, 1e300, -0.0, 0.1};
   return f;
@@ -92,7 +93,8 @@ TEST(Wire, RefusesWhatNoneOfOursSends) {
   EXPECT_NE(with(8, 1), nullptr);   // a message has no payload
   EXPECT_NE(with(14, 1), nullptr);  // rank 65543
   EXPECT_NE(with(63, 1), nullptr);  // unused byte
-  for (double bad : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+  for (double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     Frame f = sample(Kind::message), out;
     f.message.progress = bad;
     EXPECT_NE(decode(head(encode(f)), out), nullptr);
@@ -131,7 +133,8 @@ TEST(Wire, TokensAreHexadecimalOrHashed) {
 }
 
 TEST(Wire, TablesRoundTripAndCutOnesAreRefused) {
-  const std::vector<Address> table = {{"127.0.0.1", 1}, {"", 0}, {"fe80::1", 65535}, {"10.1.2.3", 29500}};
+  const std::vector<Address> table = {
+      {"127.0.0.1", 1}, {"", 0}, {"fe80::1", 65535}, {"10.1.2.3", 29500}};
   const Bytes b = encode_table(table);
   std::vector<Address> back;
   ASSERT_EQ(decode_table(b, back), nullptr);

@@ -1,9 +1,9 @@
 // The tape: order, sharing, freeing, hooks, and what it says when misused.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <functional>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
@@ -13,14 +13,16 @@
 namespace gossamer {
 namespace {
 
-bool wants(const Tensor& t) { return t.requires_grad(); }      // on a mutable tensor the name is the setter
+// on a mutable tensor the name is the setter
+bool wants(const Tensor& t) { return t.requires_grad(); }
 std::vector<float> list(const Tensor& t) {
   const Tensor wide = t.to(DType::f32);
   return {wide.span<float>().begin(), wide.span<float>().end()};
 }
 Tensor leaf(float value, Shape shape = {2}) { return Tensor::full(shape, value).requires_grad(); }
 
-template <class F> std::string error_of(F&& f) {
+template <class F>
+std::string error_of(F&& f) {
   try {
     f();
   } catch (const Error& e) {
@@ -28,11 +30,13 @@ template <class F> std::string error_of(F&& f) {
   }
   return "no error";
 }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 TEST(Tape, AddsTheGradientsOfEveryUse) {
   Tensor x = leaf(3);
-  const Tensor y = x * x, z = y + x + y;           // a diamond: y is used twice, x three times
+  const Tensor y = x * x, z = y + x + y;  // a diamond: y is used twice, x three times
   sum(z).backward();
   EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 4 * 3 + 1)));
 }
@@ -40,7 +44,8 @@ TEST(Tape, AddsTheGradientsOfEveryUse) {
 TEST(Tape, AddHandsOneGradientToTwoInputsWithoutMixingThem) {
   Tensor a = leaf(1), b = leaf(2);
   const Tensor h = relu(a), k = relu(b);
-  sum((h + k) + h).backward();                     // the sum for h must not be written into what k got
+  // the sum for h must not be written into what k got
+  sum((h + k) + h).backward();
   EXPECT_EQ(list(a.grad()), (std::vector<float>{2, 2}));
   EXPECT_EQ(list(b.grad()), (std::vector<float>{1, 1}));
 }
@@ -80,7 +85,7 @@ TEST(Tape, LeavesNoNodeBehindWhenAForwardPassIsAbandoned) {
   Tensor x = leaf(1);
   try {
     Tensor y = relu(x);
-    y = matmul(y, y);                              // throws: rank 1
+    y = matmul(y, y);  // throws: rank 1
     FAIL();
   } catch (const ShapeError&) {
   }
@@ -89,7 +94,7 @@ TEST(Tape, LeavesNoNodeBehindWhenAForwardPassIsAbandoned) {
 
 TEST(Tape, FreesSavedTensorsWhileItWalks) {
   reset_peak();
-  Tensor x = leaf(0.5f, {1 << 18});                // 1 MiB each
+  Tensor x = leaf(0.5f, {1 << 18});  // 1 MiB each
   Tensor y = x;
   for (int i = 0; i < 16; ++i) y = tanh(y);
   const Tensor loss = sum(y);
@@ -111,7 +116,7 @@ TEST(Tape, WalksAndFreesVeryLongChainsWithoutRecursion) {
     EXPECT_EQ(x.grad().item(), 100001);
   }
   {
-    Tensor y = x;                                  // and when nobody walks it
+    Tensor y = x;  // and when nobody walks it
     for (int i = 0; i < 100000; ++i) y = neg(y);
   }
   EXPECT_EQ(Node::live(), 0);
@@ -134,24 +139,30 @@ TEST(Tape, RefusesRootsThatAreNotOneElementOrWereNotRecorded) {
 TEST(Tape, ChecksWhatAnOpReturnsAndNamesIt) {
   const auto broken = [](const Tensor& x, std::function<Grads(const Tensor&)> back) {
     Tensor y = Tensor::zeros({});
-    record("broken_op", y, {x}, {}, [back](const Tensor& g, const std::vector<Tensor>&) { return back(g); });
+    record("broken_op", y, {x}, {},
+           [back](const Tensor& g, const std::vector<Tensor>&) { return back(g); });
     return y;
   };
   Tensor x = leaf(1);
-  const std::string shape = error_of([&] { broken(x, [](const Tensor&) { return Grads{Tensor::zeros({3})}; }).backward(); });
+  const std::string shape = error_of(
+      [&] { broken(x, [](const Tensor&) { return Grads{Tensor::zeros({3})}; }).backward(); });
   EXPECT_TRUE(has(shape, "broken_op") && has(shape, "[3]") && has(shape, "[2]")) << shape;
-  const std::string count = error_of([&] { broken(x, [](const Tensor&) { return Grads{}; }).backward(); });
+  const std::string count =
+      error_of([&] { broken(x, [](const Tensor&) { return Grads{}; }).backward(); });
   EXPECT_TRUE(has(count, "broken_op") && has(count, "0 gradients for 1")) << count;
   const Tensor h = relu(x);
-  const std::string type =
-      error_of([&] { broken(h, [](const Tensor&) { return Grads{Tensor::zeros({2}, DType::bf16)}; }).backward(); });
+  const std::string type = error_of([&] {
+    broken(h, [](const Tensor&) { return Grads{Tensor::zeros({2}, DType::bf16)}; }).backward();
+  });
   EXPECT_TRUE(has(type, "broken_op") && has(type, "bf16")) << type;
 }
 
 TEST(Tape, AnUndefinedGradientMeansNone) {
   Tensor x = leaf(1), y = leaf(2);
   Tensor z = Tensor::zeros({});
-  record("half", z, {x, y}, {}, [](const Tensor&, const std::vector<Tensor>&) { return Grads{Tensor(), Tensor::full({2}, 4)}; });
+  record("half", z, {x, y}, {}, [](const Tensor&, const std::vector<Tensor>&) {
+    return Grads{Tensor(), Tensor::full({2}, 4)};
+  });
   z.backward();
   EXPECT_FALSE(x.grad().defined());
   EXPECT_EQ(list(y.grad()), (std::vector<float>{4, 4}));
@@ -160,9 +171,11 @@ TEST(Tape, AnUndefinedGradientMeansNone) {
 TEST(Tape, CallsOnReadyOnceWhenTheLastGradientOfALeafIsIn) {
   Tensor x = leaf(1), w = leaf(2);
   std::vector<std::string> calls;
-  x.slot()->on_ready = [&] { calls.push_back("x=" + std::to_string(static_cast<int>(x.grad().span<float>()[0]))); };
+  x.slot()->on_ready = [&] {
+    calls.push_back("x=" + std::to_string(static_cast<int>(x.grad().span<float>()[0])));
+  };
   w.slot()->on_ready = [&] { calls.push_back("w"); };
-  const Tensor first = x * 2.0f;                   // walked last
+  const Tensor first = x * 2.0f;  // walked last
   sum(first + x * 3.0f + w).backward();
   EXPECT_EQ(calls, (std::vector<std::string>{"w", "x=5"}));
   calls.clear();
@@ -187,9 +200,7 @@ TEST(Tape, NoGradRecordsNothingInItsThreadOnly) {
   {
     const NoGrad off;
     EXPECT_FALSE(wants((x * x)));
-    {
-      const NoGrad nested;
-    }
+    { const NoGrad nested; }
     EXPECT_FALSE(wants((x * x))) << "the inner guard must not switch recording on";
     bool other = false;
     std::thread([&] { other = wants(x * x); }).join();
@@ -205,17 +216,20 @@ TEST(Tape, KeepsGradientsOfBfloat16LeavesInTheirType) {
   EXPECT_EQ(list(x.grad()), (std::vector<float>(3, 4)));
 }
 
-// x -> 3 x for a tape test, with a gradient that is added in place where that is offered; `offered` notes each offer.
+// x -> 3 x for a tape test, with a gradient that is added in place where that is offered; `offered`
+// notes each offer.
 Tensor triple(const Tensor& x, std::vector<std::string>& offered) {
   Tensor y = mul(x, 3.0f).detach();
-  record("triple", y, {x}, {}, BackInPlace([&offered](const Tensor& g, const std::vector<Tensor>&, const Places& places) {
-    const Place& place = places[0];
-    offered.push_back(!place.at.defined() ? "nothing" : place.holds_sum ? "sum" : "window");
-    Tensor own = place.at.defined() ? place.at : Tensor::full(g.shape(), std::nanf(""));
-    for (std::size_t i = 0; i < static_cast<std::size_t>(own.numel()); ++i)
-      own.span<float>()[i] = (place.holds_sum ? own.span<float>()[i] : 0.0f) + 3 * g.span<float>()[i];
-    return Grads{own};
-  }));
+  record("triple", y, {x}, {},
+         BackInPlace([&offered](const Tensor& g, const std::vector<Tensor>&, const Places& places) {
+           const Place& place = places[0];
+           offered.push_back(!place.at.defined() ? "nothing" : place.holds_sum ? "sum" : "window");
+           Tensor own = place.at.defined() ? place.at : Tensor::full(g.shape(), std::nanf(""));
+           for (std::size_t i = 0; i < static_cast<std::size_t>(own.numel()); ++i)
+             own.span<float>()[i] =
+                 (place.holds_sum ? own.span<float>()[i] : 0.0f) + 3 * g.span<float>()[i];
+           return Grads{own};
+         }));
   return y;
 }
 
@@ -224,7 +238,8 @@ TEST(Tape, OffersAnOpTheSumSoFarOfAResultThatNobodyElseSees) {
   Tensor x = leaf(1);
   const Tensor h = relu(x);
   const Tensor a = triple(h, offered), b = triple(h, offered), c = square(h);
-  sum(a + b + c).backward();                       // c comes first, then b and a add to what it left
+  // c comes first, then b and a add to what it left
+  sum(a + b + c).backward();
   EXPECT_EQ(offered, (std::vector<std::string>{"sum", "sum"}));
   EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 3 + 3 + 2)));
 }
@@ -234,7 +249,8 @@ TEST(Tape, OffersNoMemoryThatOthersSee) {
   Tensor x = leaf(1), y = leaf(1);
   const Tensor h = relu(x), k = relu(y);
   const Tensor a = triple(h, offered);
-  sum((h + k) + a).backward();                     // add gave h and k one gradient: nothing may be added to it in place
+  // add gave h and k one gradient: nothing may be added to it in place
+  sum((h + k) + a).backward();
   EXPECT_EQ(offered, (std::vector<std::string>{"nothing"}));
   EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 4)));
   EXPECT_EQ(list(y.grad()), (std::vector<float>(2, 1)));
@@ -243,7 +259,8 @@ TEST(Tape, OffersNoMemoryThatOthersSee) {
 TEST(Tape, AddsAResultToItself) {
   Tensor x = leaf(1);
   const Tensor h = relu(x);
-  sum(h + h).backward();                           // one tensor as both gradients of one slot is a sum all the same
+  // one tensor as both gradients of one slot is a sum all the same
+  sum(h + h).backward();
   EXPECT_EQ(list(x.grad()), (std::vector<float>(2, 2)));
 }
 

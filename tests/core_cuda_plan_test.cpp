@@ -1,10 +1,10 @@
-// What cuDNN would do on an H200, asked without one: every convolution of ResNet-50 gets a Hopper kernel with a small workspace.
-// And plans as text: they come back.
-#include <gtest/gtest.h>
-
+// What cuDNN would do on an H200, asked without one: every convolution of ResNet-50 gets a Hopper
+// kernel with a small workspace. And plans as text: they come back.
 #include <cstdio>
 #include <map>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_plan.h"
@@ -22,15 +22,18 @@ class Planning : public testing::Test {
 
 struct Layer {
   std::string name;
-  ConvProblem problem;      // forward
+  ConvProblem problem;  // forward
 };
 
-// The 53 convolutions of ResNet-50 v1.5 (the stride sits on the 3x3) on 224 x 224 pictures; the stem as 4 x 4 convolution of
-// 2 x 2 blocks of pixels, 12 channels padded to 16.
+// The 53 convolutions of ResNet-50 v1.5 (the stride sits on the 3x3) on 224 x 224 pictures; the
+// stem as 4 x 4 convolution of 2 x 2 blocks of pixels, 12 channels padded to 16.
 std::vector<Layer> resnet50(i64 batch, DType type) {
   std::vector<Layer> layers;
-  const auto add = [&](const std::string& name, i64 size, i64 c, i64 k, i64 kernel, i64 stride, i64 before, i64 after) {
-    layers.push_back({name, {ConvOp::forward, type, batch, size, size, c, k, kernel, kernel, stride, before, after}});
+  const auto add = [&](const std::string& name, i64 size, i64 c, i64 k, i64 kernel, i64 stride,
+                       i64 before, i64 after) {
+    layers.push_back(
+        {name,
+         {ConvOp::forward, type, batch, size, size, c, k, kernel, kernel, stride, before, after}});
   };
   add("stem", 112, 16, 64, 4, 1, 2, 1);
   const int blocks[] = {3, 4, 6, 3};
@@ -52,31 +55,38 @@ std::vector<Layer> resnet50(i64 batch, DType type) {
 }
 
 class PlanningOf : public Planning, public testing::WithParamInterface<DType> {};
-INSTANTIATE_TEST_SUITE_P(Types, PlanningOf, testing::Values(DType::bf16, DType::f16), [](const auto& test) { return name_of(test.param); });
+INSTANTIATE_TEST_SUITE_P(Types, PlanningOf, testing::Values(DType::bf16, DType::f16),
+                         [](const auto& test) { return name_of(test.param); });
 TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceOnAnH200) {
   const Planner planner = Planner::for_properties(h200_properties());
   const std::vector<Layer> layers = resnet50(256, GetParam());
   ASSERT_EQ(layers.size(), 53u);
-  std::map<std::string, std::string> seen;       // problem -> first layer with it
+  std::map<std::string, std::string> seen;  // problem -> first layer with it
   std::size_t searches = 0;
-  std::printf("cuDNN %s, H200, batch 256, %s: first plan with cluster knobs, and its place in cuDNN's list\n", library_version().c_str(),
-              name_of(GetParam()));
+  std::printf(
+      "cuDNN %s, H200, batch 256, %s: first plan with cluster knobs, and its place in cuDNN's "
+      "list\n",
+      library_version().c_str(), name_of(GetParam()));
   for (const Layer& layer : layers) {
     for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
-      if (op == ConvOp::backward_data && layer.name == "stem") continue;      // nobody wants the gradient of the pictures
+      // nobody wants the gradient of the pictures
+      if (op == ConvOp::backward_data && layer.name == "stem") continue;
       ConvProblem problem = layer.problem;
       problem.op = op;
-      problem.accumulate = op == ConvOp::backward_data;                       // added to the gradient of the shortcut
+      // added to the gradient of the shortcut
+      problem.accumulate = op == ConvOp::backward_data;
       if (!seen.emplace(problem.key(), layer.name).second) continue;
       ++searches;
       const std::vector<ConvPlan> plans = planner.plans(problem);
       std::size_t place = 0;
-      while (place < plans.size() && !(plans[place].clusters() && !plans[place].compiles())) ++place;
-      ASSERT_LT(place, plans.size()) << layer.name << ", " << problem.key() << ": none of " << plans.size() << " plans is Hopper-native";
+      while (place < plans.size() && !(plans[place].clusters() && !plans[place].compiles()))
+        ++place;
+      ASSERT_LT(place, plans.size()) << layer.name << ", " << problem.key() << ": none of "
+                                     << plans.size() << " plans is Hopper-native";
       EXPECT_LE(plans[place].workspace(), kWorkspaceCap);
       EXPECT_TRUE(plans[place].tensor_cores());
-      std::printf("  %-18s %-58s %2zu of %2zu  %s\n", layer.name.c_str(), problem.key().c_str(), place + 1, plans.size(),
-                  plans[place].describe().c_str());
+      std::printf("  %-18s %-58s %2zu of %2zu  %s\n", layer.name.c_str(), problem.key().c_str(),
+                  place + 1, plans.size(), plans[place].describe().c_str());
     }
   }
   EXPECT_EQ(searches, 3 * 23u - 1);
@@ -84,7 +94,8 @@ TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceO
 
 TEST_F(Planning, PlansComeBackFromTheirText) {
   const Planner planner = Planner::for_properties(h200_properties());
-  const auto plans = planner.plans({ConvOp::backward_filter, DType::bf16, 64, 14, 14, 256, 256, 3, 3, 1, 1, 1}, 3);
+  const auto plans =
+      planner.plans({ConvOp::backward_filter, DType::bf16, 64, 14, 14, 256, 256, 3, 3, 1, 1, 1}, 3);
   ASSERT_EQ(plans.size(), 3u);
   for (const ConvPlan& plan : plans) {
     const ConvPlan again = planner.from_json(plan.json());
@@ -140,18 +151,23 @@ TEST(ConvProblem, IsPaddedBehindAsTheGeometrySays) {
     EXPECT_EQ(p.wo(), g.wo);
     return std::pair(p.pad_before, p.pad_after);
   };
-  EXPECT_EQ(padding({1, 56, 56, 64, 64, 3, 3, 28, 28, 2, 1, 1, 1}), std::pair(i64{1}, i64{1}));       // the last column is not looked at
-  EXPECT_EQ(padding({1, 112, 112, 16, 64, 4, 4, 112, 112, 1, 2, 1, 1}), std::pair(i64{2}, i64{1}));   // the stem on pairs of pixels
+  // the last column is not looked at
+  EXPECT_EQ(padding({1, 56, 56, 64, 64, 3, 3, 28, 28, 2, 1, 1, 1}), std::pair(i64{1}, i64{1}));
+  // the stem on pairs of pixels
+  EXPECT_EQ(padding({1, 112, 112, 16, 64, 4, 4, 112, 112, 1, 2, 1, 1}), std::pair(i64{2}, i64{1}));
 }
 
 TEST(ConvProblem, NamesEverythingThatTellsItFromOthers) {
-  const ConvProblem base{ConvOp::forward, DType::bf16, 8, 14, 15, 64, 128, 3, 5, 2, 1, 2, 1, 4, false, false};
+  const ConvProblem base{ConvOp::forward, DType::bf16, 8, 14, 15, 64, 128, 3, 5, 2, 1, 2, 1, 4,
+                         false,           false};
   EXPECT_EQ(base.key(), "fprop bf16 n8 14x15x64 k128 3x5 s2 p1,2 d1 g4");
   EXPECT_EQ(base.ho(), 8);
   EXPECT_EQ(base.wo(), 7);
   std::vector<ConvProblem> others(15, base);
-  others[0].op = ConvOp::backward_data, others[1].type = DType::f32, others[2].n = 9, others[3].h = 16, others[4].w = 16, others[5].c = 32;
-  others[6].k = 64, others[7].r = 1, others[8].s = 3, others[9].stride = 1, others[10].pad_before = 0, others[11].pad_after = 1;
+  others[0].op = ConvOp::backward_data, others[1].type = DType::f32, others[2].n = 9,
+  others[3].h = 16, others[4].w = 16, others[5].c = 32;
+  others[6].k = 64, others[7].r = 1, others[8].s = 3, others[9].stride = 1,
+  others[10].pad_before = 0, others[11].pad_after = 1;
   others[12].dilation = 2, others[13].groups = 1, others[14].accumulate = true;
   for (const ConvProblem& other : others) EXPECT_NE(other.key(), base.key());
 }

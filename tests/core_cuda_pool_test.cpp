@@ -1,13 +1,13 @@
-// The caching allocator of device memory, with a device that only counts: stream order, other streams, splitting, giving back.
-// And what the GPU's interface says where there is no GPU.
-#include <gtest/gtest.h>
-
+// The caching allocator of device memory, with a device that only counts: stream order, other
+// streams, splitting, giving back. And what the GPU's interface says where there is no GPU.
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
@@ -33,7 +33,7 @@ class FakeSystem : public PoolSystem {
     ++calls;
     total += bytes;
     char* const data = next_;
-    next_ += bytes + 4 * kMiB;               // a gap: neighbours of two segments never touch
+    next_ += bytes + 4 * kMiB;  // a gap: neighbours of two segments never touch
     segments[data] = bytes;
     return data;
   }
@@ -45,7 +45,9 @@ class FakeSystem : public PoolSystem {
     segments.erase(it);
   }
   void* mark(void*) override { return reinterpret_cast<void*>(++marks); }
-  bool passed(void* mark) override { return passed_marks.contains(reinterpret_cast<std::uintptr_t>(mark)); }
+  bool passed(void* mark) override {
+    return passed_marks.contains(reinterpret_cast<std::uintptr_t>(mark));
+  }
   void drop(void*) override { ++dropped; }
   std::size_t dropped = 0;
 
@@ -106,7 +108,8 @@ TEST(CachingPool, CutsSegmentsAndJoinsThePiecesAgain) {
   for (int i = 0; i < 8; ++i) pieces.push_back(pool.take(4 * kMiB, A));
   EXPECT_EQ(system.calls, 1u) << "eight times 4 MiB are one segment of 32";
   for (std::size_t i = 1; i < pieces.size(); ++i)
-    EXPECT_EQ(static_cast<char*>(pieces[i]) - static_cast<char*>(pieces[i - 1]), std::ptrdiff_t(4 * kMiB));
+    EXPECT_EQ(static_cast<char*>(pieces[i]) - static_cast<char*>(pieces[i - 1]),
+              std::ptrdiff_t(4 * kMiB));
   for (const int i : {1, 3, 2, 0, 7, 5, 6, 4}) pool.give(pieces[static_cast<std::size_t>(i)]);
   EXPECT_EQ(pool.largest_free(), 32 * kMiB);
   EXPECT_EQ(pool.stats().cached, 32 * kMiB);
@@ -140,7 +143,8 @@ TEST(CachingPool, GivesItsCacheBackBeforeItSaysThatThereIsNoMemory) {
   pool.give(b);
 }
 
-// A recorded graph knows the addresses of what its work has freed again: nobody else may get that memory while the graph lives.
+// A recorded graph knows the addresses of what its work has freed again: nobody else may get that
+// memory while the graph lives.
 TEST(CachingPool, OfAGraphGivesNothingBackBeforeItsEnd) {
   FakeSystem system;
   {

@@ -34,7 +34,8 @@ TEST(DynamicLibrary, SaysWhyItWasNotFound) {
 TEST(VersionText, IsReadFromTheNumberOrSaysWhatWentWrong) {
   EXPECT_EQ(version_text([] { return std::size_t{91900}; }), "9.19.0");
   EXPECT_EQ(version_text([] { return std::size_t{130102}; }), "13.1.2");
-  EXPECT_EQ(version_text([]() -> std::size_t { fail<DeviceError>("nowhere"); }), "not found: nowhere");
+  EXPECT_EQ(version_text([]() -> std::size_t { fail<DeviceError>("nowhere"); }),
+            "not found: nowhere");
 }
 
 }  // namespace

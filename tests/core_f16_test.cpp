@@ -1,13 +1,14 @@
-// IEEE half precision: every bit pattern, every boundary between two, and the CPU's own instructions.
-#include <gtest/gtest.h>
-
+// IEEE half precision: every bit pattern, every boundary between two, and the CPU's own
+// instructions.
 #include <bit>
 #include <cmath>
 #include <limits>
 
+#include <gtest/gtest.h>
+
 #include "gossamer/core/tensor.h"
 
-#pragma GCC diagnostic ignored "-Wpsabi"      // vectors are passed between inlined functions only
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between inlined functions only
 #include "gossamer/core/cpu/simd.h"
 
 namespace gossamer {
@@ -40,7 +41,9 @@ TEST(F16, EveryPatternIsTheNumberItsFieldsSay) {
 
 TEST(F16, RoundsToNearestEvenBetweenAllNeighbours) {
   for (int bits = 0; bits < 0x7bff; ++bits) {
-    const auto a = static_cast<float>(pattern(bits)), b = static_cast<float>(pattern(bits + 1)), middle = a + (b - a) / 2;      // exact in f32
+    // exact in f32
+    const auto a = static_cast<float>(pattern(bits)), b = static_cast<float>(pattern(bits + 1)),
+               middle = a + (b - a) / 2;
     ASSERT_EQ(f16(middle).bits, bits % 2 ? bits + 1 : bits) << bits;
     ASSERT_EQ(f16(std::nextafterf(middle, 1e9f)).bits, bits + 1);
     ASSERT_EQ(f16(std::nextafterf(middle, -1.0f)).bits, bits);
@@ -55,7 +58,8 @@ TEST(F16, RoundsToNearestEvenBetweenAllNeighbours) {
   EXPECT_EQ(f16(std::nextafterf(0x1p-25f, 1.0f)).bits, 1);
   EXPECT_EQ(f16(-std::numeric_limits<float>::denorm_min()).bits, 0x8000);
   EXPECT_TRUE(std::isnan(static_cast<float>(f16(std::nanf("")))));
-  EXPECT_TRUE(std::isnan(static_cast<float>(f16(std::bit_cast<float>(0x7f800001u))))) << "a NaN must not be rounded to infinity";
+  EXPECT_TRUE(std::isnan(static_cast<float>(f16(std::bit_cast<float>(0x7f800001u)))))
+      << "a NaN must not be rounded to infinity";
 }
 
 TEST(F16, VectorsOfTheCpuGiveTheSameBits) {
@@ -64,17 +68,22 @@ TEST(F16, VectorsOfTheCpuGiveTheSameBits) {
   for (int bits = 0; bits < 0x10000; bits += 16) {
     for (int i = 0; i < 16; ++i) half[i] = pattern(bits + i);
     const simd::f32x16 v = simd::load<simd::f32x16>(half);
-    for (int i = 0; i < 16; ++i) ASSERT_EQ(bits_of(v[i]), bits_of(static_cast<float>(half[i]))) << bits + i;
+    for (int i = 0; i < 16; ++i)
+      ASSERT_EQ(bits_of(v[i]), bits_of(static_cast<float>(half[i]))) << bits + i;
   }
-  for (std::uint64_t u = 0; u < std::uint64_t{1} << 32; u += 16 * 61) {      // all exponents, and digits all over
-    for (int i = 0; i < 16; ++i) wide[i] = std::bit_cast<float>(static_cast<std::uint32_t>(u + 61 * static_cast<unsigned>(i)));
+  // all exponents, and digits all over
+  for (std::uint64_t u = 0; u < std::uint64_t{1} << 32; u += 16 * 61) {
+    for (int i = 0; i < 16; ++i)
+      wide[i] = std::bit_cast<float>(static_cast<std::uint32_t>(u + 61 * static_cast<unsigned>(i)));
     simd::store(half, simd::load<simd::f32x16>(wide));
-    for (int i = 0; i < 16; ++i) ASSERT_EQ(half[i].bits, f16(wide[i]).bits) << std::hexfloat << wide[i];
+    for (int i = 0; i < 16; ++i)
+      ASSERT_EQ(half[i].bits, f16(wide[i]).bits) << std::hexfloat << wide[i];
   }
 }
 
 TEST(F16, TensorsOfItConvertFillAndTellTheirItem) {
-  const Tensor x = Tensor::from(std::vector<float>{1.0f / 3, 70000, -0x1p-24f, 0x1p-26f, 2049}, {5}).to(DType::f16);
+  const Tensor x = Tensor::from(std::vector<float>{1.0f / 3, 70000, -0x1p-24f, 0x1p-26f, 2049}, {5})
+                       .to(DType::f16);
   EXPECT_EQ(x.bytes(), 10u);
   const Tensor back = x.to(DType::f32);
   EXPECT_EQ(back.as<float>()[0], 0.333251953125f);

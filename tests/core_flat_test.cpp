@@ -1,7 +1,7 @@
 // FlatParams: layout, windows, gradients, compute copies, buffers.
-#include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
@@ -16,9 +16,12 @@ std::vector<float> list(const Tensor& t) {
 }
 
 struct Model {
-  Tensor w1 = Tensor::full({4, 3}, 1), b1 = Tensor::full({4}, 2), w2 = Tensor::full({2, 4}, 3), b2 = Tensor::full({2}, 4);
+  Tensor w1 = Tensor::full({4, 3}, 1), b1 = Tensor::full({4}, 2), w2 = Tensor::full({2, 4}, 3),
+         b2 = Tensor::full({2}, 4);
   std::vector<NamedTensor> named() { return {{"1.w", w1}, {"1.b", b1}, {"2.w", w2}, {"2.b", b2}}; }
-  Tensor loss() { return sum(linear(relu(linear(Tensor::full({5, 3}, 1, w1.dtype()), w1, b1)), w2, b2)); }
+  Tensor loss() {
+    return sum(linear(relu(linear(Tensor::full({5, 3}, 1, w1.dtype()), w1, b1)), w2, b2));
+  }
 };
 
 TEST(FlatParamsLayout, PutsMatricesFirstEachPartInReverseOrderOn128Bytes) {
@@ -67,8 +70,10 @@ TEST(FlatParamsLayout, SaysWhichParameterIsWrong) {
     }
     return std::string("no error");
   };
-  EXPECT_NE(error({{"w", Tensor::zeros({2})}, {"w", Tensor::zeros({3})}}).find("\"w\""), std::string::npos);
-  EXPECT_NE(error({{"labels", Tensor::zeros({2}, DType::i32)}}).find("\"labels\" is i32"), std::string::npos);
+  EXPECT_NE(error({{"w", Tensor::zeros({2})}, {"w", Tensor::zeros({3})}}).find("\"w\""),
+            std::string::npos);
+  EXPECT_NE(error({{"labels", Tensor::zeros({2}, DType::i32)}}).find("\"labels\" is i32"),
+            std::string::npos);
   EXPECT_NE(error({}, {.compute = DType::u8}).find("u8"), std::string::npos);
 }
 
@@ -84,12 +89,15 @@ TEST(FlatParamsGradients, ArriveInTheBlockAtTheirWindows) {
   p.zero_grad();
   m.loss().backward();
   for (const NamedTensor& g : p.windows(p.grads())) {
-    const Tensor& param = g.name == "1.w" ? m.w1 : g.name == "1.b" ? m.b1 : g.name == "2.w" ? m.w2 : m.b2;
+    const Tensor& param = g.name == "1.w"   ? m.w1
+                          : g.name == "1.b" ? m.b1
+                          : g.name == "2.w" ? m.w2
+                                            : m.b2;
     EXPECT_EQ(param.grad().data(), g.tensor.data()) << g.name;
   }
   EXPECT_EQ(list(m.b2.grad()), (std::vector<float>(2, 5)));
   EXPECT_EQ(list(m.b1.grad()), (std::vector<float>(4, 5 * 2 * 3)));
-  m.loss().backward();                             // without zero_grad they add up
+  m.loss().backward();  // without zero_grad they add up
   EXPECT_EQ(list(m.b2.grad()), (std::vector<float>(2, 10)));
   p.zero_grad();
   m.loss().backward();
@@ -119,19 +127,20 @@ TEST(FlatParamsGradients, CantBeTakenAwayWhileTheBlockLives) {
     } catch (const Error& e) {
       EXPECT_NE(std::string(e.what()).find("belongs to a FlatParams"), std::string::npos);
     }
-    m.w1.requires_grad();                            // changes nothing
-    m.w2.set_slot(nullptr);                          // nor does a tape that drops it
+    m.w1.requires_grad();    // changes nothing
+    m.w2.set_slot(nullptr);  // nor does a tape that drops it
     p.zero_grad();
     p.settle_grads();
     m.loss().backward();
     EXPECT_EQ(m.w1.grad().data(), p.windows(p.grads())[1].tensor.data());
   }
-  m.w1.requires_grad(false);                         // the tensor outlived the block
+  m.w1.requires_grad(false);  // the tensor outlived the block
   EXPECT_FALSE(m.w1.grad().defined());
 }
 
 class FlatParamsIn16Bits : public testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Types, FlatParamsIn16Bits, testing::Values(DType::bf16, DType::f16), [](const auto& test) { return name_of(test.param); });
+INSTANTIATE_TEST_SUITE_P(Types, FlatParamsIn16Bits, testing::Values(DType::bf16, DType::f16),
+                         [](const auto& test) { return name_of(test.param); });
 TEST_P(FlatParamsIn16Bits, AreACopyForMatricesOnly) {
   Model m;
   FlatParams p(m.named(), {}, {.compute = GetParam()});
@@ -165,7 +174,8 @@ TEST(FlatParamsCompute, FrozenKeepsItsOwnCopyUntilRefreshed) {
 
 TEST(FlatParamsBuffers, FloatingOnesMoveIntoOneBlockAndIntegerOnesStay) {
   Model m;
-  Tensor mean = Tensor::full({3}, 0.5f), var = Tensor::full({3}, 2), batches = Tensor::full({}, 11, DType::i64);
+  Tensor mean = Tensor::full({3}, 0.5f), var = Tensor::full({3}, 2),
+         batches = Tensor::full({}, 11, DType::i64);
   void* counter = batches.data();
   const FlatParams p(m.named(), {{"mean", mean}, {"var", var}, {"num_batches_tracked", batches}});
   EXPECT_EQ(p.buffers().numel(), 64);

@@ -1,4 +1,5 @@
-// Batch norm's fused passes against the reference backend and finite differences: on a CPU, through the same blocks and threads as on a GPU.
+// Batch norm's fused passes against the reference backend and finite differences: on a CPU, through
+// the same blocks and threads as on a GPU.
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops/eight.h"
 #include "kernel_helpers.h"
@@ -12,9 +13,11 @@ using fused::NormFactors;
 using fused::NormGradient;
 using fused::Sweep;
 
-// Whole groups of eight, odd numbers of channels, one row of threads, more strips than one, more rows than blocks.
+// Whole groups of eight, odd numbers of channels, one row of threads, more strips than one, more
+// rows than blocks.
 const std::vector<Shape>& shapes() {
-  static const std::vector<Shape> all{{2, 5, 7, 64}, {3, 4, 4, 24}, {2, 3, 3, 3}, {5, 1000}, {130, 260}, {2, 2, 2, 2056}, {40000, 8}, {2, 1}};
+  static const std::vector<Shape> all{{2, 5, 7, 64}, {3, 4, 4, 24},   {2, 3, 3, 3}, {5, 1000},
+                                      {130, 260},    {2, 2, 2, 2056}, {40000, 8},   {2, 1}};
   return all;
 }
 const DType kTypes[] = {DType::f32, DType::bf16, DType::f16};
@@ -23,9 +26,13 @@ struct Norm {
   Tensor x, gamma, beta;
   NormFactors factors;
   i64 cols;
-  Norm(const Shape& shape, DType type, std::uint64_t seed = 1, float mean = 0.5f, float deviation = 2)
-      : x(normal(shape, seed, type, mean, deviation)), gamma(normal({shape[-1]}, seed + 1, DType::f32, 1, 0.5f)),
-        beta(normal({shape[-1]}, seed + 2)), factors(NormFactors::empty(shape[-1], {})), cols(shape[-1]) {
+  Norm(const Shape& shape, DType type, std::uint64_t seed = 1, float mean = 0.5f,
+       float deviation = 2)
+      : x(normal(shape, seed, type, mean, deviation)),
+        gamma(normal({shape[-1]}, seed + 1, DType::f32, 1, 0.5f)),
+        beta(normal({shape[-1]}, seed + 2)),
+        factors(NormFactors::empty(shape[-1], {})),
+        cols(shape[-1]) {
     fused::norm_statistics(x, gamma, beta, kEps, {}, factors);
   }
   static constexpr float kEps = 1e-5f;
@@ -41,13 +48,17 @@ TEST(FusedNorm, StatisticsAndOutputAreThoseOfTheReference) {
           SCOPED_TRACE(label(shape, type));
           Norm n(shape, type);
           const Tensor add = normal(shape, 9, type);
-          Tensor want = Tensor::empty(shape, type), mean = Tensor::empty({n.cols}), inv_std = Tensor::empty({n.cols});
-          backend("reference").batch_norm_train(n.x, with_add ? &add : nullptr, n.gamma, n.beta, Norm::kEps, relu, want, mean, inv_std);
+          Tensor want = Tensor::empty(shape, type), mean = Tensor::empty({n.cols}),
+                 inv_std = Tensor::empty({n.cols});
+          backend("reference")
+              .batch_norm_train(n.x, with_add ? &add : nullptr, n.gamma, n.beta, Norm::kEps, relu,
+                                want, mean, inv_std);
           expect_close(n.factors.mean, mean, 1e-5, 1e-5, "mean");
           expect_close(n.factors.inv_std, inv_std, 1e-5, 0, "inv_std");
           Tensor got = Tensor::empty(shape, type);
           fused::norm_apply(n.x, n.factors, {.add = with_add ? &add : nullptr, .relu = relu}, got);
-          expect_close(got, want, rounding(type), 1e-5 * static_cast<double>(n.factors.inv_std.span<float>()[0]) + 2e-5, "y");
+          expect_close(got, want, rounding(type),
+                       1e-5 * static_cast<double>(n.factors.inv_std.span<float>()[0]) + 2e-5, "y");
         }
 }
 
@@ -69,7 +80,8 @@ TEST(FusedNorm, AMeanFarFromZeroLosesNoDigits) {
   // Plain sums of squares in f32 would leave nothing of a deviation of 1 beside a mean of 3000.
   Norm n({64, 9, 9, 16}, DType::f32, 5, 3000, 1);
   Tensor y = Tensor::empty(n.x.shape()), mean = Tensor::empty({16}), inv_std = Tensor::empty({16});
-  backend("reference").batch_norm_train(n.x, nullptr, n.gamma, n.beta, Norm::kEps, false, y, mean, inv_std);
+  backend("reference")
+      .batch_norm_train(n.x, nullptr, n.gamma, n.beta, Norm::kEps, false, y, mean, inv_std);
   expect_close(n.factors.inv_std, inv_std, 1e-4, 0, "inv_std");
   expect_close(n.factors.mean, mean, 1e-6, 0, "mean");
 }
@@ -81,8 +93,12 @@ TEST(FusedNorm, RunningStatisticsMoveAsTheyShould) {
   fused::norm_statistics(n.x, n.gamma, n.beta, Norm::kEps, running, n.factors);
   for (std::size_t c = 0; c < 12; ++c) {
     double sum = 0, square = 0;
-    for (i64 r = 0; r < rows; ++r) sum += static_cast<double>(n.x.span<float>()[static_cast<std::size_t>(r) * 12 + c]);
-    for (i64 r = 0; r < rows; ++r) square += std::pow(static_cast<double>(n.x.span<float>()[static_cast<std::size_t>(r) * 12 + c]) - sum / rows, 2);
+    for (i64 r = 0; r < rows; ++r)
+      sum += static_cast<double>(n.x.span<float>()[static_cast<std::size_t>(r) * 12 + c]);
+    for (i64 r = 0; r < rows; ++r)
+      square += std::pow(
+          static_cast<double>(n.x.span<float>()[static_cast<std::size_t>(r) * 12 + c]) - sum / rows,
+          2);
     EXPECT_NEAR(running.mean.span<float>()[c], 2 + 0.25 * (sum / rows - 2), 1e-5);
     EXPECT_NEAR(running.var.span<float>()[c], 3 + 0.25 * (square / (rows - 1) - 3), 1e-4);
   }
@@ -94,7 +110,8 @@ TEST(FusedNorm, JoinsASecondNormalisedBranch) {
       const Shape shape{3, 4, 5, channels};
       Norm one(shape, type, 1), two(shape, type, 20);
       Tensor got = Tensor::empty(shape, type);
-      fused::norm_apply(one.x, one.factors, {.second = &two.x, .second_factors = &two.factors, .relu = true}, got);
+      fused::norm_apply(one.x, one.factors,
+                        {.second = &two.x, .second_factors = &two.factors, .relu = true}, got);
       Tensor a = Tensor::empty(shape), b = Tensor::empty(shape), want = Tensor::empty(shape);
       fused::norm_apply(as_f32(one.x), one.factors, {}, a);
       fused::norm_apply(as_f32(two.x), two.factors, {}, b);
@@ -113,7 +130,10 @@ TEST(FusedNorm, TheMaskHasOneBitForEveryPositiveOutput) {
     fused::norm_apply(n.x, n.factors, {.add = &add, .relu = true, .mask = &mask}, y);
     for (i64 i = 0; i < y.numel(); ++i) {
       const i64 r = i / channels, c = i % channels;
-      const bool bit = mask.span<std::uint8_t>()[static_cast<std::size_t>(r * ((channels + 7) / 8) + c / 8)] >> c % 8 & 1;
+      const bool bit =
+          mask.span<std::uint8_t>()[static_cast<std::size_t>(r * ((channels + 7) / 8) + c / 8)] >>
+              c % 8 &
+          1;
       ASSERT_EQ(bit, y.span<float>()[static_cast<std::size_t>(i)] > 0) << i;
     }
   }
@@ -129,22 +149,34 @@ TEST(FusedNorm, ANanStaysANan) {
 }
 
 // dx, d_gamma, d_beta and d_add of one call, compared with the reference's for the same gradient.
-void expect_back(const Shape& shape, DType type, NormGradient::Relu relu, bool in_place, Sweep sweep) {
+void expect_back(const Shape& shape, DType type, NormGradient::Relu relu, bool in_place,
+                 Sweep sweep) {
   SCOPED_TRACE(label(shape, type) + " relu " + std::to_string(static_cast<int>(relu)));
   using Relu = NormGradient::Relu;
   const bool joined = relu == Relu::bits || relu == Relu::output;
   Norm n(shape, type);
   const Tensor add = normal(shape, 31, type), dy = normal(shape, 32, type);
-  Tensor y = Tensor::empty(shape, type), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8);
-  fused::norm_apply(n.x, n.factors, {.add = joined ? &add : nullptr, .relu = relu != Relu::none, .mask = &mask}, y);
+  Tensor y = Tensor::empty(shape, type),
+         mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8);
+  fused::norm_apply(n.x, n.factors,
+                    {.add = joined ? &add : nullptr, .relu = relu != Relu::none, .mask = &mask}, y);
 
   const auto vector = [&] { return Tensor::empty({n.cols}); };
-  Tensor want_dx = Tensor::empty(shape, type), want_scale = vector(), want_shift = vector(), want_add = Tensor::empty(shape, type);
-  backend("reference").batch_norm_back(dy, n.x, relu == Relu::none ? nullptr : &y, n.gamma, n.factors.mean, n.factors.inv_std,
-                                       relu != Relu::none, want_dx, want_scale, want_shift, &want_add);
-  Tensor up = dy.clone(), dx = in_place ? up : Tensor::empty(shape, type), scale = vector(), shift = vector(), d_add = Tensor::empty(shape, type);
+  Tensor want_dx = Tensor::empty(shape, type), want_scale = vector(), want_shift = vector(),
+         want_add = Tensor::empty(shape, type);
+  backend("reference")
+      .batch_norm_back(dy, n.x, relu == Relu::none ? nullptr : &y, n.gamma, n.factors.mean,
+                       n.factors.inv_std, relu != Relu::none, want_dx, want_scale, want_shift,
+                       &want_add);
+  Tensor up = dy.clone(), dx = in_place ? up : Tensor::empty(shape, type), scale = vector(),
+         shift = vector(), d_add = Tensor::empty(shape, type);
   const NormBack back{n.x, n.factors, n.gamma, dx, scale, shift};
-  fused::norm_back({.dy = up, .relu = relu, .mask = relu == Relu::bits ? mask : relu == Relu::output ? y : Tensor()}, back, nullptr, &d_add, sweep);
+  fused::norm_back({.dy = up,
+                    .relu = relu,
+                    .mask = relu == Relu::bits     ? mask
+                            : relu == Relu::output ? y
+                                                   : Tensor()},
+                   back, nullptr, &d_add, sweep);
   const double rows = static_cast<double>(dy.numel() / n.cols);
   expect_close(shift, want_shift, 1e-4, 1e-5 * rows, "d_beta");
   expect_close(scale, want_scale, 1e-4, 1e-5 * rows, "d_gamma");
@@ -155,22 +187,27 @@ void expect_back(const Shape& shape, DType type, NormGradient::Relu relu, bool i
 TEST(FusedNormBack, IsThatOfTheReferenceUnderEveryMask) {
   using Relu = NormGradient::Relu;
   for (const Shape& shape : shapes()) {
-    if (shape == Shape{2, 1}) continue;             // two values: the gradient is zero up to rounding
+    // two values: the gradient is zero up to rounding
+    if (shape == Shape{2, 1}) continue;
     for (const DType type : kTypes)
       for (const Relu relu : {Relu::none, Relu::factors, Relu::bits, Relu::output})
-        expect_back(shape, type, relu, relu == Relu::factors, relu == Relu::bits ? Sweep::up : Sweep::down);
+        expect_back(shape, type, relu, relu == Relu::factors,
+                    relu == Relu::bits ? Sweep::up : Sweep::down);
   }
 }
 
 TEST(FusedNormBack, TheShortcutsGradientMayTakeTheIncomingOnesPlace) {
   Norm n({3, 3, 3, 16}, DType::bf16);
-  Tensor dy = normal({3, 3, 3, 16}, 8, DType::bf16), y = Tensor::empty(n.x.shape(), DType::bf16), mask = Tensor::empty({54}, DType::u8);
+  Tensor dy = normal({3, 3, 3, 16}, 8, DType::bf16), y = Tensor::empty(n.x.shape(), DType::bf16),
+         mask = Tensor::empty({54}, DType::u8);
   fused::norm_apply(n.x, n.factors, {.relu = true, .mask = &mask}, y);
   const auto run = [&](Tensor& dx, Tensor& up, Tensor& d_add) {
     Tensor scale = Tensor::empty({16}), shift = Tensor::empty({16});
-    fused::norm_back({.dy = up, .relu = NormGradient::Relu::bits, .mask = mask}, {n.x, n.factors, n.gamma, dx, scale, shift}, nullptr, &d_add);
+    fused::norm_back({.dy = up, .relu = NormGradient::Relu::bits, .mask = mask},
+                     {n.x, n.factors, n.gamma, dx, scale, shift}, nullptr, &d_add);
   };
-  Tensor dx1 = Tensor::empty(dy.shape(), DType::bf16), dx2 = dx1.clone(), apart = dx1.clone(), place = dy.clone();
+  Tensor dx1 = Tensor::empty(dy.shape(), DType::bf16), dx2 = dx1.clone(), apart = dx1.clone(),
+         place = dy.clone();
   run(dx1, dy, apart);
   run(dx2, place, place);
   expect_same_bits(dx1, dx2, "dx");
@@ -185,16 +222,22 @@ TEST(FusedNormBack, TwoBranchesTogetherAreTwoCalls) {
       const Shape shape{4, 3, 3, channels};
       Norm one(shape, type, 1), two(shape, type, 50);
       const Tensor dy = normal(shape, 60, type);
-      Tensor y = Tensor::empty(shape, type), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8);
-      fused::norm_apply(one.x, one.factors, {.second = &two.x, .second_factors = &two.factors, .relu = true, .mask = &mask}, y);
+      Tensor y = Tensor::empty(shape, type),
+             mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8);
+      fused::norm_apply(
+          one.x, one.factors,
+          {.second = &two.x, .second_factors = &two.factors, .relu = true, .mask = &mask}, y);
       const NormGradient g{.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask};
       const auto tensor = [&] { return Tensor::empty(shape, type); };
       const auto vector = [&] { return Tensor::empty({channels}); };
-      Tensor dx[4] = {tensor(), tensor(), tensor(), tensor()}, scale[4] = {vector(), vector(), vector(), vector()},
+      Tensor dx[4] = {tensor(), tensor(), tensor(), tensor()},
+             scale[4] = {vector(), vector(), vector(), vector()},
              shift[4] = {vector(), vector(), vector(), vector()}, add[2] = {tensor(), tensor()};
-      const NormBack a{one.x, one.factors, one.gamma, dx[0], scale[0], shift[0]}, b{two.x, two.factors, two.gamma, dx[1], scale[1], shift[1]};
+      const NormBack a{one.x, one.factors, one.gamma, dx[0], scale[0], shift[0]},
+          b{two.x, two.factors, two.gamma, dx[1], scale[1], shift[1]};
       fused::norm_back(g, a, &b, &add[0]);
-      fused::norm_back(g, {one.x, one.factors, one.gamma, dx[2], scale[2], shift[2]}, nullptr, &add[1]);
+      fused::norm_back(g, {one.x, one.factors, one.gamma, dx[2], scale[2], shift[2]}, nullptr,
+                       &add[1]);
       fused::norm_back(g, {two.x, two.factors, two.gamma, dx[3], scale[3], shift[3]});
       for (const int k : {0, 1}) {
         expect_close(dx[k], dx[2 + k], rounding(type), 1e-6, "dx");
@@ -210,13 +253,17 @@ TEST(FusedNormBack, OfAGlobalAverageNeedsNoPicture) {
     const Shape shape{3, 2, 5, channels};
     Norm n(shape, DType::f32);
     const Tensor dy = normal({3, channels}, 7);
-    Tensor y = Tensor::empty(shape), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8), dense = Tensor::empty(shape);
+    Tensor y = Tensor::empty(shape), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8),
+           dense = Tensor::empty(shape);
     fused::norm_apply(n.x, n.factors, {.relu = true, .mask = &mask}, y);
     fused::global_average_back(dy, dense);
-    Tensor dx[2] = {Tensor::empty(shape), Tensor::empty(shape)}, scale = Tensor::empty({channels}), shift = Tensor::empty({channels});
+    Tensor dx[2] = {Tensor::empty(shape), Tensor::empty(shape)}, scale = Tensor::empty({channels}),
+           shift = Tensor::empty({channels});
     for (const bool spread : {false, true})
-      fused::norm_back({.from = spread ? NormGradient::From::spread : NormGradient::From::dense, .dy = spread ? dy : dense,
-                        .relu = NormGradient::Relu::bits, .mask = mask},
+      fused::norm_back({.from = spread ? NormGradient::From::spread : NormGradient::From::dense,
+                        .dy = spread ? dy : dense,
+                        .relu = NormGradient::Relu::bits,
+                        .mask = mask},
                        {n.x, n.factors, n.gamma, dx[spread], scale, shift});
     expect_close(dx[1], dx[0], 1e-6, 1e-7, "dx");
   }
@@ -231,7 +278,8 @@ TEST(FusedNormBack, IsTheSlopeOfTheForwardPass) {
     Tensor y = Tensor::empty(shape);
     fused::norm_statistics(one.x, one.gamma, one.beta, Norm::kEps, {}, one.factors);
     fused::norm_statistics(two.x, two.gamma, two.beta, Norm::kEps, {}, two.factors);
-    fused::norm_apply(one.x, one.factors, {.second = &two.x, .second_factors = &two.factors, .relu = true}, y);
+    fused::norm_apply(one.x, one.factors,
+                      {.second = &two.x, .second_factors = &two.factors, .relu = true}, y);
     double sum = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(y.numel()); ++i)
       sum += static_cast<double>(y.span<float>()[i]) * static_cast<double>(w.span<float>()[i]);
@@ -239,10 +287,13 @@ TEST(FusedNormBack, IsTheSlopeOfTheForwardPass) {
   };
   loss();
   Tensor y = Tensor::empty(shape), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8);
-  fused::norm_apply(one.x, one.factors, {.second = &two.x, .second_factors = &two.factors, .relu = true, .mask = &mask}, y);
-  Tensor dx = Tensor::empty(shape), dx2 = Tensor::empty(shape), scale = Tensor::empty({5}), shift = Tensor::empty({5}), scale2 = Tensor::empty({5}),
-         shift2 = Tensor::empty({5});
-  const NormBack a{one.x, one.factors, one.gamma, dx, scale, shift}, b{two.x, two.factors, two.gamma, dx2, scale2, shift2};
+  fused::norm_apply(one.x, one.factors,
+                    {.second = &two.x, .second_factors = &two.factors, .relu = true, .mask = &mask},
+                    y);
+  Tensor dx = Tensor::empty(shape), dx2 = Tensor::empty(shape), scale = Tensor::empty({5}),
+         shift = Tensor::empty({5}), scale2 = Tensor::empty({5}), shift2 = Tensor::empty({5});
+  const NormBack a{one.x, one.factors, one.gamma, dx, scale, shift},
+      b{two.x, two.factors, two.gamma, dx2, scale2, shift2};
   fused::norm_back({.dy = w, .relu = NormGradient::Relu::bits, .mask = mask}, a, &b);
   const float h = 2e-3f;
   const auto expect_slopes = [&](Tensor& of, const Tensor& gradient, const char* what) {
@@ -254,7 +305,8 @@ TEST(FusedNormBack, IsTheSlopeOfTheForwardPass) {
       v = before - h;
       const double down = loss();
       v = before;
-      EXPECT_NEAR(gradient.span<float>()[i], (up - down) / (2 * static_cast<double>(h)), 2e-2) << what << " " << i;
+      EXPECT_NEAR(gradient.span<float>()[i], (up - down) / (2 * static_cast<double>(h)), 2e-2)
+          << what << " " << i;
     }
   };
   expect_slopes(one.x, dx, "x");
@@ -287,9 +339,12 @@ TEST(Tiles, CoverEveryElementOnceWhateverTheShape) {
             const Tiles::Place p = t.place(block, thread);
             ASSERT_LT(p.col, cols) << "threads without work still read the factors of their column";
             ASSERT_LE(p.count == 0 && cols % 8 == 0 ? p.col + 8 : p.col + p.count, cols);
-            t.for_rows<3>(p, [](i64 r) { return r; }, [&](i64 r, i64) {
-              for (int j = 0; j < p.count; ++j) ++seen[static_cast<std::size_t>(r * cols + p.col + j)];
-            });
+            t.for_rows<3>(
+                p, [](i64 r) { return r; },
+                [&](i64 r, i64) {
+                  for (int j = 0; j < p.count; ++j)
+                    ++seen[static_cast<std::size_t>(r * cols + p.col + j)];
+                });
           }
         for (const int times : seen) ASSERT_EQ(times, 1) << rows << " x " << cols;
       }

@@ -1,9 +1,9 @@
 // The caching allocator: reuse, statistics, alignment, threads.
-#include <gtest/gtest.h>
-
 #include <cstring>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/memory.h"
@@ -68,11 +68,13 @@ TEST(Allocator, AsksTheSystemForNothingInASteadyState) {
 }
 
 TEST(Allocator, AlignsBlocksForVectorLoadsAndHugePages) {
-  for (const std::size_t bytes :
-       {std::size_t{1}, std::size_t{100}, std::size_t{5000}, std::size_t{1} << 20, std::size_t{3} << 20}) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{100}, std::size_t{5000},
+                                  std::size_t{1} << 20, std::size_t{3} << 20}) {
     const auto block = allocate(bytes);
     EXPECT_GE(block->bytes, bytes);
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data) % (bytes >= (std::size_t{2} << 20) ? std::size_t{2} << 20 : 64), 0u)
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data) %
+                  (bytes >= (std::size_t{2} << 20) ? std::size_t{2} << 20 : 64),
+              0u)
         << bytes;
     std::memset(block->data, 0xab, block->bytes);
   }
@@ -86,7 +88,8 @@ TEST(Allocator, SaysWhichDeviceOrHowMuchItCouldNotGive) {
   } catch (const DeviceError& e) {
     EXPECT_NE(std::string(e.what()).find("cuda:1"), std::string::npos) << e.what();
   }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      // sanitizers end the process instead of returning null
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // sanitizers end the process instead of returning null
   try {
     allocate(std::size_t{1} << 60);
     FAIL();
@@ -107,7 +110,8 @@ TEST(Allocator, ServesManyThreadsWithoutHandingABlockOutTwice) {
         mine.push_back(allocate(static_cast<std::size_t>(512 * (1 + i % 5))));
         std::memset(mine.back()->data, static_cast<int>(t), 512);
         if (mine.size() > 8) {
-          for (int k = 0; k < 512; ++k) damaged[t] += static_cast<unsigned char*>(mine.front()->data)[k] != t;
+          for (int k = 0; k < 512; ++k)
+            damaged[t] += static_cast<unsigned char*>(mine.front()->data)[k] != t;
           mine.erase(mine.begin());
         }
       }

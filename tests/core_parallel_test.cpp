@@ -1,12 +1,12 @@
 // parallel_for and the bounded queue.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <numeric>
 #include <thread>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -34,7 +34,8 @@ TEST(ParallelFor, VisitsEachIndexOnceForEverySizeGrainAndThreadCount) {
           if (end - begin < shortest) shortest = end - begin;
           for (i64 i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
         });
-        for (const auto& v : visits) ASSERT_EQ(v, 1) << "n " << n << ", grain " << grain << ", threads " << threads;
+        for (const auto& v : visits)
+          ASSERT_EQ(v, 1) << "n " << n << ", grain " << grain << ", threads " << threads;
         EXPECT_LE(calls, threads);
         EXPECT_GE(shortest, std::min(n, grain)) << "pieces are at least a grain long";
       }
@@ -60,7 +61,10 @@ TEST(ParallelFor, SplitsTheSameWayEveryTime) {
 TEST(ParallelFor, RethrowsWhatAPieceThrew) {
   const Threads use(4);
   for (const i64 bad : {0, 999})
-    EXPECT_THROW(parallel_for(1000, 1, [&](i64 begin, i64 end) { check<DataError>(bad < begin || bad >= end, "piece ", begin); }),
+    EXPECT_THROW(parallel_for(1000, 1,
+                              [&](i64 begin, i64 end) {
+                                check<DataError>(bad < begin || bad >= end, "piece ", begin);
+                              }),
                  DataError);
 }
 
@@ -95,7 +99,8 @@ TEST(BoundedQueueOf, KeepsOrderAndHoldsAtMostItsCapacity) {
     const auto item = queue.pop();
     ASSERT_TRUE(item.has_value());
     EXPECT_EQ(*item, i);
-    EXPECT_LE(pushed, i + 1 + 4);          // what was popped, what lies in the queue, and one push on its way
+    // what was popped, what lies in the queue, and one push on its way
+    EXPECT_LE(pushed, i + 1 + 4);
   }
   EXPECT_FALSE(queue.pop().has_value());
   producer.join();
@@ -131,7 +136,9 @@ TEST(BoundedQueueOf, PassesEveryItemOnceBetweenManyThreads) {
   std::atomic<int> count = 0;
   std::vector<std::thread> producers, consumers;
   for (int t = 0; t < 3; ++t) {
-    producers.emplace_back([&, t] { for (int i = 0; i < 500; ++i) queue.push(t * 500 + i); });
+    producers.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) queue.push(t * 500 + i);
+    });
     consumers.emplace_back([&] {
       while (const auto item = queue.pop()) {
         total += *item;

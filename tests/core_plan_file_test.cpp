@@ -1,9 +1,10 @@
-// The plan file: kept between runs, shared by processes, worthless when damaged. And the sums of products that check a convolution.
-#include <gtest/gtest.h>
-
+// The plan file: kept between runs, shared by processes, worthless when damaged. And the sums of
+// products that check a convolution.
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
@@ -32,12 +33,14 @@ TEST_F(PlanFiles, KeepsWhatAnotherProcessWroteMeanwhile) {
   two.store("b", "2");
   EXPECT_EQ(PlanFile(path).find("a"), "1");
   EXPECT_EQ(PlanFile(path).find("b"), "2");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "no half-written files stay";
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+      << "no half-written files stay";
 }
 
 TEST_F(PlanFiles, ADamagedOneCountsAsEmpty) {
   const std::string path = file("plans.json");
-  for (const char* text : {"", "{", "[1, 2]", "{\"format\": 2, \"plans\": {\"a\": \"1\"}}", "{\"format\": 1, \"plans\": [\"a\"]}",
+  for (const char* text : {"", "{", "[1, 2]", "{\"format\": 2, \"plans\": {\"a\": \"1\"}}",
+                           "{\"format\": 1, \"plans\": [\"a\"]}",
                            "{\"format\": 1, \"plans\": {\"a\": 1}}", "\xff\xfe\x00\x01"}) {
     std::ofstream(path, std::ios::trunc) << text;
     PlanFile plans(path);
@@ -65,8 +68,9 @@ TEST_F(PlanFiles, AFolderThatCannotBeWrittenIsNamed) {
 
 TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
   using namespace cudnn;
-  const ConvGeometry cases[] = {
-      {2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1}, {1, 9, 9, 4, 8, 3, 2, 5, 7, 1, 0, 2, 2}, {3, 5, 5, 6, 4, 1, 1, 3, 3, 2, 0, 1, 1}};
+  const ConvGeometry cases[] = {{2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1},
+                                {1, 9, 9, 4, 8, 3, 2, 5, 7, 1, 0, 2, 2},
+                                {3, 5, 5, 6, 4, 1, 1, 3, 3, 2, 0, 1, 1}};
   for (const ConvGeometry& g : cases) {
     Rng rng(5);
     const auto draw = [&](Shape shape) {
@@ -74,7 +78,8 @@ TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
       for (float& v : t.span<float>()) v = rng.normal();
       return t;
     };
-    Tensor x = draw({g.n, g.h, g.w, g.c}), w = draw({g.k, g.r, g.s, g.c / g.groups}), y = draw({g.n, g.ho, g.wo, g.k});
+    Tensor x = draw({g.n, g.h, g.w, g.c}), w = draw({g.k, g.r, g.s, g.c / g.groups}),
+           y = draw({g.n, g.ho, g.wo, g.k});
     Backend& reference = backend("reference");
     for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
       const ConvProblem p = problem_of(op, DType::f32, g);
@@ -84,12 +89,14 @@ TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
       if (op == ConvOp::forward) reference.conv(g, x, w, ry);
       if (op == ConvOp::backward_data) reference.conv_dx(g, y, w, rx);
       if (op == ConvOp::backward_filter) reference.conv_dw(g, x, y, rw);
-      EXPECT_LT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 1000), 1e-5) << p.key();
+      EXPECT_LT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 1000), 1e-5)
+          << p.key();
       Tensor& result = op == ConvOp::forward ? ry : op == ConvOp::backward_data ? rx : rw;
-      result.as<float>()[0] += 1;                // the first element is always looked at
+      result.as<float>()[0] += 1;  // the first element is always looked at
       EXPECT_GT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10), 1e-2) << p.key();
       result.as<float>()[0] = std::nanf("");
-      EXPECT_FALSE(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10) < 1) << "a NaN is an error";
+      EXPECT_FALSE(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10) < 1)
+          << "a NaN is an error";
     }
   }
 }

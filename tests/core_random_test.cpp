@@ -1,24 +1,27 @@
 // Philox against its published answers, and the distributions drawn from it.
-#include <gtest/gtest.h>
-
 #include <cmath>
 #include <set>
 #include <tuple>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/random.h"
 
 namespace gossamer {
 namespace {
 
-// Known answers of Random123 (kat_vectors, philox4x32 with 10 rounds): counter words 0 … 3, key words 0 and 1.
+// Known answers of Random123 (kat_vectors, philox4x32 with 10 rounds): counter words 0 … 3, key
+// words 0 and 1.
 TEST(Philox4x32, MatchesTheKnownAnswersOfItsAuthors) {
   const auto words = [](std::uint64_t counter, std::uint64_t stream, std::uint64_t key) {
     const auto four = Philox(key)(counter, stream);
     return std::vector<std::uint32_t>(four.v, four.v + 4);
   };
-  EXPECT_EQ(words(0, 0, 0), (std::vector<std::uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(words(~0ull, ~0ull, ~0ull), (std::vector<std::uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(words(0, 0, 0),
+            (std::vector<std::uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(words(~0ull, ~0ull, ~0ull),
+            (std::vector<std::uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(words(0x85a308d3243f6a88ull, 0x0370734413198a2eull, 0x299f31d0a4093822ull),
             (std::vector<std::uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
@@ -44,7 +47,8 @@ TEST(RngDraws, AreTheWordsOfPhiloxInOrder) {
 
 constexpr int kDraws = 100000;
 
-template <class F> std::pair<double, double> mean_and_variance(F&& draw) {
+template <class F>
+std::pair<double, double> mean_and_variance(F&& draw) {
   double sum = 0, squares = 0;
   for (int i = 0; i < kDraws; ++i) {
     const double v = static_cast<double>(draw());
@@ -55,7 +59,8 @@ template <class F> std::pair<double, double> mean_and_variance(F&& draw) {
   return {mean, squares / kDraws - mean * mean};
 }
 
-// Five standard errors: a right generator fails less than once in a million seeds, and the seed is fixed.
+// Five standard errors: a right generator fails less than once in a million seeds, and the seed is
+// fixed.
 TEST(RngDraws, HaveTheMeanAndVarianceOfTheirDistribution) {
   Rng rng(42);
   auto [m, v] = mean_and_variance([&] { return rng.uniform(); });

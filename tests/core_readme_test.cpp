@@ -1,9 +1,9 @@
 // Keeps core/README.md true: each of its code blocks stands, word for word, in a source file.
-#include <gtest/gtest.h>
-
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
@@ -26,7 +26,7 @@ TEST(CoreReadme, ItsExampleRuns) {
   w.requires_grad();
   Tensor loss = mean(relu(matmul(x, w)));
   loss.backward();
-  EXPECT_EQ(loss.item(), 0);                       // x w = -0.5 everywhere
+  EXPECT_EQ(loss.item(), 0);  // x w = -0.5 everywhere
   EXPECT_EQ(w.grad().shape(), (Shape{2, 2}));
 }
 
@@ -34,7 +34,7 @@ TEST(CoreReadme, ItsExampleOfALossScaleRuns) {
   Tensor x = Tensor::full({2, 2}, 3), w = Tensor::full({2, 2}, 0.5f);
   FlatParams params({{"w", w}}, {}, {.compute = DType::f16, .loss_scale = 1024});
   Tensor y = matmul(x.to(DType::f16), w);
-  params.backward(mean(cast(y, DType::f32)));      // instead of backward() of the loss itself
+  params.backward(mean(cast(y, DType::f32)));  // instead of backward() of the loss itself
   EXPECT_EQ(w.grad().as<float>()[0], 1024 * 2 * 3 / 4.0f);
 }
 
@@ -42,7 +42,8 @@ TEST(CoreReadme, ItsCodeBlocksStandInTheSources) {
   const fs::path root = GOSSAMER_SOURCE_DIR;
   std::string sources = text_of(root / "tests/core_readme_test.cpp");
   for (const auto& entry : fs::recursive_directory_iterator(root / "core"))
-    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h") sources += text_of(entry.path());
+    if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h")
+      sources += text_of(entry.path());
   std::istringstream readme(text_of(root / "core/README.md"));
   std::string block;
   bool inside = false;
@@ -54,7 +55,9 @@ TEST(CoreReadme, ItsCodeBlocksStandInTheSources) {
     } else if (inside && line == "```") {
       inside = false;
       ++blocks;
-      EXPECT_NE(sources.find(block), std::string::npos) << "no source file contains this block of core/README.md:\n" << block;
+      EXPECT_NE(sources.find(block), std::string::npos)
+          << "no source file contains this block of core/README.md:\n"
+          << block;
     } else if (inside) {
       block += line + "\n";
     }

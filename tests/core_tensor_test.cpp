@@ -1,8 +1,9 @@
-// Tensor, Shape and the element types: windows, copies, conversions, and what they say when used wrongly.
-#include <gtest/gtest.h>
-
+// Tensor, Shape and the element types: windows, copies, conversions, and what they say when used
+// wrongly.
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
@@ -11,7 +12,8 @@
 namespace gossamer {
 namespace {
 
-template <class E, class F> std::string error_of(F&& f) {
+template <class E, class F>
+std::string error_of(F&& f) {
   try {
     f();
   } catch (const E& e) {
@@ -19,8 +21,11 @@ template <class E, class F> std::string error_of(F&& f) {
   }
   return "no error of this type";
 }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-bool wants(const Tensor& t) { return t.requires_grad(); }      // on a mutable tensor the name is the setter
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+// on a mutable tensor the name is the setter
+bool wants(const Tensor& t) { return t.requires_grad(); }
 std::vector<float> list(const Tensor& t) {
   const Tensor wide = t.to(DType::f32);
   return {wide.span<float>().begin(), wide.span<float>().end()};
@@ -38,26 +43,35 @@ TEST(ShapeOf, CountsIndexesAndPrints) {
   EXPECT_NE((Shape{2, 3}), (Shape{2, 3, 1}));
   EXPECT_THROW((Shape{1, 2, 3, 4, 5, 6, 7}), ShapeError);
   EXPECT_THROW((Shape{-3}), ShapeError);
-  EXPECT_TRUE(has(error_of<ShapeError>([] { static_cast<void>((Shape{i64{1} << 40, i64{1} << 40}).numel()); }), "more elements than can be counted"));
-  EXPECT_TRUE(has(error_of<ShapeError>([] { static_cast<void>((Shape{2, -1}).numel()); }), "[2, -1] has an open extent"));
+  EXPECT_TRUE(has(error_of<ShapeError>([] {
+                    static_cast<void>((Shape{i64{1} << 40, i64{1} << 40}).numel());
+                  }),
+                  "more elements than can be counted"));
+  EXPECT_TRUE(has(error_of<ShapeError>([] {
+                    static_cast<void>((Shape{2, -1}).numel());
+                  }),
+                  "[2, -1] has an open extent"));
 }
 
 TEST(Bfloat16, RoundsToNearestEvenAndKeepsSpecialValues) {
   EXPECT_EQ(static_cast<float>(bf16(1.0f)), 1.0f);
   EXPECT_EQ(static_cast<float>(bf16(1.0f + 0x1p-8f)), 1.0f) << "a tie goes to the even neighbour";
-  EXPECT_EQ(static_cast<float>(bf16(1.0f + 0x3p-8f)), 1.0f + 0x4p-8f) << "a tie goes to the even neighbour";
+  EXPECT_EQ(static_cast<float>(bf16(1.0f + 0x3p-8f)), 1.0f + 0x4p-8f)
+      << "a tie goes to the even neighbour";
   EXPECT_EQ(static_cast<float>(bf16(1.0f + 0x1.01p-8f)), 1.0f + 0x1p-7f);
   EXPECT_EQ(static_cast<float>(bf16(-0.0f)), 0.0f);
   EXPECT_TRUE(std::signbit(static_cast<float>(bf16(-0.0f))));
   EXPECT_TRUE(std::isinf(static_cast<float>(bf16(std::numeric_limits<float>::infinity()))));
   EXPECT_TRUE(std::isinf(static_cast<float>(bf16(std::numeric_limits<float>::max()))));
   EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::numeric_limits<float>::quiet_NaN()))));
-  EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::bit_cast<float>(0x7f800001u))))) << "a NaN must not be rounded to infinity";
+  EXPECT_TRUE(std::isnan(static_cast<float>(bf16(std::bit_cast<float>(0x7f800001u)))))
+      << "a NaN must not be rounded to infinity";
 }
 
 TEST(TensorOf, StartsWithWhatItWasGiven) {
   EXPECT_EQ(list(Tensor::zeros({3})), (std::vector<float>{0, 0, 0}));
-  for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
+  for (const DType type :
+       {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
     const Tensor t = Tensor::full({2}, 7, type);
     EXPECT_EQ(t.dtype(), type);
     EXPECT_EQ(t.bytes(), 2 * size_of(type));
@@ -65,14 +79,20 @@ TEST(TensorOf, StartsWithWhatItWasGiven) {
   }
   EXPECT_EQ(list(Tensor::from(std::vector<float>{1, 2}, {2, 1})), (std::vector<float>{1, 2}));
   EXPECT_EQ(Tensor::from(std::vector<std::int32_t>{1, 2}, {2}).dtype(), DType::i32);
-  EXPECT_TRUE(has(error_of<ShapeError>([] { Tensor::from(std::vector<float>{1, 2}, {3}); }), "2 values"));
+  EXPECT_TRUE(has(error_of<ShapeError>([] {
+                    Tensor::from(std::vector<float>{1, 2}, {3});
+                  }),
+                  "2 values"));
   EXPECT_FALSE(Tensor().defined());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(Tensor::empty({100}).data()) % 64, 0u);
 }
 
 TEST(TensorOf, RefusesShapesThatNoMemoryCanHold) {
   EXPECT_THROW(Tensor::empty({-1}), ShapeError);
-  EXPECT_TRUE(has(error_of<ShapeError>([] { Tensor::empty({i64{1} << 40, i64{1} << 40}); }), "[1099511627776, 1099511627776]"));
+  EXPECT_TRUE(has(error_of<ShapeError>([] {
+                    Tensor::empty({i64{1} << 40, i64{1} << 40});
+                  }),
+                  "[1099511627776, 1099511627776]"));
 }
 
 TEST(TensorOf, RefusesForeignMemoryOfImpossibleShapes) {
@@ -86,7 +106,8 @@ TEST(TensorWindows, ShareMemory) {
   const Tensor a = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {3, 2});
   Tensor handle = a, row = a.slice(1, 2), flat = a.reshape({-1}), detached = a.detach();
   row.span<float>()[0] = 30;
-  for (const Tensor& t : {handle.reshape({6}), flat, detached.reshape({2, 3})}) EXPECT_EQ(list(t)[2], 30);
+  for (const Tensor& t : {handle.reshape({6}), flat, detached.reshape({2, 3})})
+    EXPECT_EQ(list(t)[2], 30);
   EXPECT_EQ(row.shape(), (Shape{1, 2}));
   EXPECT_EQ(a.slice(1, 1).numel(), 0);
   EXPECT_EQ(a.slice(1, 3).slice(1, 2).span<float>()[1], 6) << "a window of a window";
@@ -98,7 +119,10 @@ TEST(TensorWindows, ShareMemory) {
 
 TEST(TensorWindows, SayWhatDoesNotFit) {
   const Tensor a = Tensor::zeros({3, 2});
-  EXPECT_TRUE(has(error_of<ShapeError>([&] { a.reshape({4, 2}); }), "[3, 2] has 6 elements, [4, 2] has 8"));
+  EXPECT_TRUE(has(error_of<ShapeError>([&] {
+                    a.reshape({4, 2});
+                  }),
+                  "[3, 2] has 6 elements, [4, 2] has 8"));
   EXPECT_TRUE(has(error_of<ShapeError>([&] { a.reshape({4, -1}); }), "[3, 2]"));
   EXPECT_TRUE(has(error_of<ShapeError>([&] { a.reshape({-1, -1}); }), "only one"));
   EXPECT_TRUE(has(error_of<ShapeError>([&] { a.slice(2, 4); }), "[3, 2]"));
@@ -113,7 +137,8 @@ TEST(TensorWindows, SayWhatDoesNotFit) {
 TEST(TensorCopies, ConvertBetweenAllTypes) {
   const std::vector<float> values{0, 1, 2, 100, 250};
   for (const DType from : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64})
-    for (const DType to : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
+    for (const DType to :
+         {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
       const Tensor a = Tensor::from(values, {5}).to(from), b = a.to(to);
       EXPECT_EQ(b.dtype(), to);
       EXPECT_EQ(list(b), values) << from << " to " << to;

@@ -1,8 +1,5 @@
-// Traces: the file is JSON that trace viewers read, nothing is recorded when off, rings keep the newest events.
-#include <gtest/gtest.h>
-
-#include <unistd.h>
-
+// Traces: the file is JSON that trace viewers read, nothing is recorded when off, rings keep the
+// newest events.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -11,6 +8,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
@@ -21,7 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 struct TraceFile : testing::Test {
-  fs::path path = fs::path(testing::TempDir()) / ("gossamer_trace_" + std::to_string(::getpid()) + ".json");
+  fs::path path =
+      fs::path(testing::TempDir()) / ("gossamer_trace_" + std::to_string(::getpid()) + ".json");
   ~TraceFile() override { fs::remove(path); }
   nlohmann::json written() {
     trace::write(path);
@@ -112,7 +113,8 @@ TEST_F(TraceFile, SlicesThatOverlapHaveLanesOfTheirOwn) {
   EXPECT_EQ(trace::lane("exchange with 1"), a);
   trace::complete("exchange", 1000, 3000, 1, a);
   trace::complete("exchange", 2000, 4000, 2, b);
-  trace::complete("exchange", 0, 4000, 3, b);               // begun while nothing was recorded: nobody knows when
+  // begun while nothing was recorded: nobody knows when
+  trace::complete("exchange", 0, 4000, 3, b);
   const auto events = written();
   const auto slices = named(events, "exchange");
   ASSERT_EQ(slices.size(), 2u);
@@ -127,7 +129,8 @@ TEST_F(TraceFile, SlicesStillNestWhenTheyAreReadBack) {
   trace::start(0, "p");
   for (int i = 0; i < 200; ++i) {
     const trace::Scope outer("outer");
-    const trace::Scope inner("inner");                      // begins and ends within a fraction of a microsecond of the other
+    // begins and ends within a fraction of a microsecond of the other
+    const trace::Scope inner("inner");
   }
   const auto events = written();
   const auto outer = named(events, "outer"), inner = named(events, "inner");
@@ -165,7 +168,9 @@ TEST(TraceClock, NeverStepsBackAndBelongsToTheMonotonicClockPlusItsEpoch) {
     last = now;
   }
   EXPECT_EQ(trace::epoch_us(), epoch);
-  const double monotonic = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const double monotonic =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
   EXPECT_NEAR(monotonic + epoch, trace::now_us(), 1e6);
   EXPECT_EQ(epoch, std::floor(epoch)) << "adding it must not round";
 }
@@ -181,7 +186,9 @@ TEST_F(TraceFile, RecordsFromManyThreadsAtOnce) {
   trace::start(0, "p");
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
-    threads.emplace_back([] { for (int i = 0; i < 200; ++i) const trace::Scope scope("work", i); });
+    threads.emplace_back([] {
+      for (int i = 0; i < 200; ++i) const trace::Scope scope("work", i);
+    });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(named(written(), "work").size(), 800u);
 }

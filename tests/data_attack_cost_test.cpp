@@ -1,9 +1,10 @@
-// Whole files that cost more than they look: what would take longer than 2 s is refused by its header, and what is just allowed stays within the
-// limits of data_limits.h in all that decodes, `data check` and `data pack` among it.
+// Whole files that cost more than they look: what would take longer than 2 s is refused by its
+// header, and what is just allowed stays within the limits of data_limits.h in all that decodes,
+// `data check` and `data pack` among it.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "data_attack.h"
 #include "gossamer/data/check.h"
@@ -15,16 +16,24 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct Layout { int depth, colours, channels; };
+struct Layout {
+  int depth, colours, channels;
+};
 constexpr Layout kRgb8{8, 2, 3}, kRgba16{16, 6, 4};
 
-std::string big(std::uint32_t v) { return {static_cast<char>(v >> 24), static_cast<char>(v >> 16), static_cast<char>(v >> 8), static_cast<char>(v)}; }
+std::string big(std::uint32_t v) {
+  return {static_cast<char>(v >> 24), static_cast<char>(v >> 16), static_cast<char>(v >> 8),
+          static_cast<char>(v)};
+}
 
-// A PNG of these lines, each with its filter in front, repeated to the picture's height; deflated without matches, so that every byte is a symbol.
-std::string raw_png(int width, int height, Layout layout, const std::string& lines, bool interlaced = false) {
+// A PNG of these lines, each with its filter in front, repeated to the picture's height; deflated
+// without matches, so that every byte is a symbol.
+std::string raw_png(int width, int height, Layout layout, const std::string& lines,
+                    bool interlaced = false) {
   z_stream z{};
   deflateInit2(&z, 1, Z_DEFLATED, 15, 8, Z_HUFFMAN_ONLY);
-  const std::size_t line = 1 + (static_cast<std::size_t>(width) * layout.channels * layout.depth + 7) / 8;
+  const std::size_t line =
+      1 + (static_cast<std::size_t>(width) * layout.channels * layout.depth + 7) / 8;
   std::string data, out(1 << 20, '\0');
   for (std::size_t left = lines.empty() ? 0 : line * static_cast<std::size_t>(height); left > 0;) {
     const std::size_t now = std::min(left, lines.size());
@@ -39,9 +48,12 @@ std::string raw_png(int width, int height, Layout layout, const std::string& lin
     } while (z.avail_out == 0);
   }
   deflateEnd(&z);
-  const std::string kind{static_cast<char>(layout.depth), static_cast<char>(layout.colours), 0, 0, interlaced ? '\1' : '\0'};
-  const std::string header = big(static_cast<std::uint32_t>(width)) + big(static_cast<std::uint32_t>(height)) + kind;
-  return std::string("\x89PNG\r\n\x1a\n", 8) + chunk("IHDR", header) + chunk("IDAT", data) + chunk("IEND", "");
+  const std::string kind{static_cast<char>(layout.depth), static_cast<char>(layout.colours), 0, 0,
+                         interlaced ? '\1' : '\0'};
+  const std::string header =
+      big(static_cast<std::uint32_t>(width)) + big(static_cast<std::uint32_t>(height)) + kind;
+  return std::string("\x89PNG\r\n\x1a\n", 8) + chunk("IHDR", header) + chunk("IDAT", data) +
+         chunk("IEND", "");
 }
 
 // 16 lines of noise in one bit under the filter that costs most, Paeth's.
@@ -49,15 +61,20 @@ std::string noisy_lines(int width, Layout layout) {
   const std::size_t line = 1 + static_cast<std::size_t>(width) * layout.channels * layout.depth / 8;
   Rng rng(2);
   std::string lines;
-  for (std::size_t i = 0; i < 16 * line; ++i) lines += static_cast<char>(i % line == 0 ? 4 : rng.word() & 1);
+  for (std::size_t i = 0; i < 16 * line; ++i)
+    lines += static_cast<char>(i % line == 0 ? 4 : rng.word() & 1);
   return lines;
 }
 
 TEST(AttackCost, PngThatStoresTooManyBytesIsRefusedByItsHeader) {
-  EXPECT_THAT(attack(to_bytes(raw_png(30000, 3333, kRgba16, ""))), HasSubstr("a PNG of 30000 x 3333 pixels in "));
-  EXPECT_THAT(attack(to_bytes(raw_png(30000, 3333, kRgba16, ""))), HasSubstr("takes too long to decode; save it smaller, or as baseline JPEG"));
-  EXPECT_THAT(attack(to_bytes(raw_png(7800, 7800, kRgba16, "", true))), HasSubstr("an interlaced PNG of 7800 x 7800 pixels"));
-  EXPECT_THAT(attack(to_bytes(raw_png(8000, 5600, kRgb8, ""))), HasSubstr("damaged PNG"));      // 45 megapixels aren't too many
+  EXPECT_THAT(attack(to_bytes(raw_png(30000, 3333, kRgba16, ""))),
+              HasSubstr("a PNG of 30000 x 3333 pixels in "));
+  EXPECT_THAT(attack(to_bytes(raw_png(30000, 3333, kRgba16, ""))),
+              HasSubstr("takes too long to decode; save it smaller, or as baseline JPEG"));
+  EXPECT_THAT(attack(to_bytes(raw_png(7800, 7800, kRgba16, "", true))),
+              HasSubstr("an interlaced PNG of 7800 x 7800 pixels"));
+  EXPECT_THAT(attack(to_bytes(raw_png(8000, 5600, kRgb8, ""))),
+              HasSubstr("damaged PNG"));  // 45 megapixels aren't too many
 }
 
 TEST(AttackCost, PngJustAllowedStaysWithinTheLimits) {
@@ -86,7 +103,8 @@ Bytes jpeg(int side, int quality, unsigned noise, bool arithmetic, bool progress
   for (JSAMPLE& sample : lines) sample = static_cast<JSAMPLE>(rng.word() % noise);
   jpeg_start_compress(&c, TRUE);
   while (c.next_scanline < c.image_height) {
-    JSAMPROW row = lines.data() + static_cast<std::size_t>(c.next_scanline % 16) * static_cast<std::size_t>(side) * 3;
+    JSAMPROW row = lines.data() + static_cast<std::size_t>(c.next_scanline % 16) *
+                                      static_cast<std::size_t>(side) * 3;
     jpeg_write_scanlines(&c, &row, 1);
   }
   jpeg_finish_compress(&c);
@@ -103,7 +121,9 @@ TEST(AttackCost, JpegThatTakesTooLongIsRefusedByItsHeader) {
               HasSubstr("a JPEG with arithmetic coding of 7600 x 7600 pixels"));
   Bytes progressive = resized_header(jpeg(16, 90, 255, false, true), 7600, 7600, std::byte{0xC2});
   progressive.resize(47 << 20);
-  EXPECT_THAT(attack(progressive), HasSubstr("a progressive JPEG of 7600 x 7600 pixels in 49283072 bytes takes too long"));
+  EXPECT_THAT(
+      attack(progressive),
+      HasSubstr("a progressive JPEG of 7600 x 7600 pixels in 49283072 bytes takes too long"));
 }
 
 TEST(AttackCost, JpegJustAllowedStaysWithinTheLimits) {
@@ -116,7 +136,8 @@ TEST(AttackCost, JpegJustAllowedStaysWithinTheLimits) {
 // What `gossamer data check` and `data pack` hold of a giant that is whole: 300 MB in RGB.
 TEST(AttackCost, CheckAndPackHoldNoWholePicture) {
   const TempFolder folder;
-  folder.write("set/cat/giant.png", make_png({3333, 30000, {}}, PNG_FORMAT_GRAY, std::vector<std::uint8_t>(30000 * 3333, 9).data()));
+  folder.write("set/cat/giant.png", make_png({3333, 30000, {}}, PNG_FORMAT_GRAY,
+                                             std::vector<std::uint8_t>(30000 * 3333, 9).data()));
   const auto set = open({folder / "set"});
   const auto go_on = [](i64) { return true; };
   {
@@ -125,7 +146,9 @@ TEST(AttackCost, CheckAndPackHoldNoWholePicture) {
   }
   for (const bool copy : {false, true}) {
     const Limits limits(copy ? "pack --copy" : "pack", 64);
-    EXPECT_EQ(pack(*set, folder / (copy ? "copied" : "packed"), {.copy = copy, .threads = 1}, go_on).images, 1);
+    EXPECT_EQ(pack(*set, folder / (copy ? "copied" : "packed"), {.copy = copy, .threads = 1}, go_on)
+                  .images,
+              1);
   }
 }
 
@@ -138,7 +161,9 @@ TEST(AttackCost, PackingHoldsFewLargeFiles) {
   const auto set = open({folder / "set"});
   {
     const Limits limits("pack --copy");
-    EXPECT_EQ(pack(*set, folder / "out", {.copy = true, .threads = 2}, [](i64) { return true; }).images, 24);
+    EXPECT_EQ(
+        pack(*set, folder / "out", {.copy = true, .threads = 2}, [](i64) { return true; }).images,
+        24);
   }
   const auto packed = open({folder / "out"});
   ASSERT_EQ(packed->size(), 24);
@@ -149,23 +174,29 @@ TEST(AttackCost, PackingHoldsFewLargeFiles) {
   }
 }
 
-// Blocks with Huffman tables of their own and nothing in them, 90 bits each: what libpng inflates becomes no pixels, and no header tells of it.
+// Blocks with Huffman tables of their own and nothing in them, 90 bits each: what libpng inflates
+// becomes no pixels, and no header tells of it.
 TEST(AttackCost, APngWhoseBytesBecomeNoPixelsIsGivenUp) {
   std::string bits;
   const auto put = [&](unsigned value, int count) {
     for (int i = 0; i < count; ++i) bits += static_cast<char>(value >> i & 1);
   };
   for (int block = 0; block < 8; ++block) {
-    put(2 << 1, 3), put(0, 5), put(0, 5), put(14, 4);                    // not the last; dynamic; 257 literals, 1 distance, 18 code lengths
-    for (const int symbol : {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1}) put(symbol == 18 || symbol == 1, 3);
-    put(1, 1), put(127, 7), put(1, 1), put(107, 7), put(0, 2);           // 138 and 118 literals without a code; the end and the distance: one bit
-    put(0, 1);                                                           // the end
+    put(2 << 1, 3), put(0, 5), put(0, 5),
+        put(14, 4);  // not the last; dynamic; 257 literals, 1 distance, 18 code lengths
+    for (const int symbol : {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1})
+      put(symbol == 18 || symbol == 1, 3);
+    put(1, 1), put(127, 7), put(1, 1), put(107, 7),
+        put(0, 2);  // 138 and 118 literals without a code; the end and the distance: one bit
+    put(0, 1);      // the end
   }
   std::string eight(bits.size() / 8, '\0'), data("\x78\x01", 2);
-  for (std::size_t i = 0; i < bits.size(); ++i) eight[i / 8] = static_cast<char>(eight[i / 8] | bits[i] << i % 8);
+  for (std::size_t i = 0; i < bits.size(); ++i)
+    eight[i / 8] = static_cast<char>(eight[i / 8] | bits[i] << i % 8);
   while (data.size() < 45u << 20) data += eight;
   const std::string header = big(16) + big(16) + std::string("\10\0\0\0\0", 5);
-  EXPECT_THAT(attack(to_bytes(std::string("\x89PNG\r\n\x1a\n", 8) + chunk("IHDR", header) + chunk("IDAT", data) + chunk("IEND", ""))),
+  EXPECT_THAT(attack(to_bytes(std::string("\x89PNG\r\n\x1a\n", 8) + chunk("IHDR", header) +
+                              chunk("IDAT", data) + chunk("IEND", ""))),
               HasSubstr("unpacking it takes too long"));
 }
 

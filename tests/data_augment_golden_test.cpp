@@ -1,10 +1,11 @@
-// Pixel operations against torchvision 0.14 on Pillow 9.4 (tests/golden/augment.py): bit for bit, no tolerance.
-#include <gtest/gtest.h>
-
+// Pixel operations against torchvision 0.14 on Pillow 9.4 (tests/golden/augment.py): bit for bit,
+// no tolerance.
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <sstream>
+
+#include <gtest/gtest.h>
 
 #include "data_helpers.h"
 #include "gossamer/core/safetensors.h"
@@ -22,10 +23,13 @@ std::vector<std::string> split(const std::string& name) {
 
 const std::map<std::string, PolicyOp>& ops() {
   static const std::map<std::string, PolicyOp> all{
-      {"shear_x", PolicyOp::shear_x}, {"shear_y", PolicyOp::shear_y}, {"translate_x", PolicyOp::translate_x}, {"translate_y", PolicyOp::translate_y},
-      {"rotate", PolicyOp::rotate}, {"brightness", PolicyOp::brightness}, {"colour", PolicyOp::colour}, {"contrast", PolicyOp::contrast},
-      {"sharpness", PolicyOp::sharpness}, {"posterize", PolicyOp::posterize}, {"solarize", PolicyOp::solarize},
-      {"autocontrast", PolicyOp::autocontrast}, {"equalize", PolicyOp::equalize}};
+      {"shear_x", PolicyOp::shear_x},         {"shear_y", PolicyOp::shear_y},
+      {"translate_x", PolicyOp::translate_x}, {"translate_y", PolicyOp::translate_y},
+      {"rotate", PolicyOp::rotate},           {"brightness", PolicyOp::brightness},
+      {"colour", PolicyOp::colour},           {"contrast", PolicyOp::contrast},
+      {"sharpness", PolicyOp::sharpness},     {"posterize", PolicyOp::posterize},
+      {"solarize", PolicyOp::solarize},       {"autocontrast", PolicyOp::autocontrast},
+      {"equalize", PolicyOp::equalize}};
   return all;
 }
 
@@ -40,7 +44,8 @@ Image picture(const std::string& name) {
 }
 
 const SafeTensors& golden() {
-  static const SafeTensors file = read_safetensors(std::filesystem::path(GOSSAMER_SOURCE_DIR) / "tests/golden/augment.safetensors");
+  static const SafeTensors file = read_safetensors(std::filesystem::path(GOSSAMER_SOURCE_DIR) /
+                                                   "tests/golden/augment.safetensors");
   return file;
 }
 
@@ -55,9 +60,13 @@ TEST(AugmentGolden, EveryPixelOperationIsTorchvisionsBitForBit) {
     double value = 0;
     std::from_chars(words[2].data(), words[2].data() + words[2].size(), value);
     const Pixels p{image.pixels.data(), image.height, image.width};
-    if (words[1] == "hue") hue(p, value);
-    else if (words[1] == "invert") invert(p);
-    else apply(ops().at(words[1]), value, p, words.size() > 3 ? Filter::bilinear : Filter::nearest, scratch);
+    if (words[1] == "hue")
+      hue(p, value);
+    else if (words[1] == "invert")
+      invert(p);
+    else
+      apply(ops().at(words[1]), value, p, words.size() > 3 ? Filter::bilinear : Filter::nearest,
+            scratch);
     const auto wanted = t.tensor.span<std::uint8_t>();
     ASSERT_EQ(wanted.size(), image.pixels.size()) << t.name;
     int wrong = 0, largest = 0;
@@ -65,11 +74,12 @@ TEST(AugmentGolden, EveryPixelOperationIsTorchvisionsBitForBit) {
       wrong += wanted[i] != image.pixels[i];
       largest = std::max(largest, std::abs(wanted[i] - image.pixels[i]));
     }
-    EXPECT_EQ(wrong, 0) << t.name << ": of " << wanted.size() << " values, largest difference " << largest;
+    EXPECT_EQ(wrong, 0) << t.name << ": of " << wanted.size() << " values, largest difference "
+                        << largest;
     ++compared;
     ++seen[words[1]];
   }
-  EXPECT_EQ(seen.size(), 15u);                       // the 13 that change something, hue and invert
+  EXPECT_EQ(seen.size(), 15u);  // the 13 that change something, hue and invert
   EXPECT_GT(compared, 100);
 }
 
@@ -82,10 +92,13 @@ TEST(AugmentGolden, MagnitudesOfBothPoliciesAreTorchvisions) {
     ASSERT_EQ(wanted.size(), static_cast<std::size_t>(kMagnitudes));
     for (int m = 0; m < kMagnitudes; ++m) {
       const PolicyOp op = ops().at(words[1]);
-      const Strength s = words[0] == "rand_augment" ? rand_augment_strength(op, m, 37, 53) : trivial_augment_strength(op, m);
+      const Strength s = words[0] == "rand_augment" ? rand_augment_strength(op, m, 37, 53)
+                                                    : trivial_augment_strength(op, m);
       const double want = wanted[static_cast<std::size_t>(m)];
-      EXPECT_NEAR(s.value, want, 5e-7 * std::abs(want)) << t.name << " " << m;       // torch's own last bit depends on the CPU
-      if (words[1].starts_with("translate")) EXPECT_EQ(static_cast<int>(s.value), static_cast<int>(want)) << t.name << " " << m;
+      // torch's own last bit depends on the CPU
+      EXPECT_NEAR(s.value, want, 5e-7 * std::abs(want)) << t.name << " " << m;
+      if (words[1].starts_with("translate"))
+        EXPECT_EQ(static_cast<int>(s.value), static_cast<int>(want)) << t.name << " " << m;
     }
     ++tables;
   }

@@ -1,12 +1,13 @@
-// Recipes: the same pixels for the same generator, torchvision's probabilities, any picture however small, clear refusals.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// Recipes: the same pixels for the same generator, torchvision's probabilities, any picture however
+// small, clear refusals.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 #include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "data_helpers.h"
 #include "gossamer/core/safetensors.h"
@@ -29,8 +30,9 @@ std::vector<std::uint8_t> after(const PixelStep& step, Image image, std::uint64_
 
 TEST(Policy, IsAFunctionOfPictureAndGenerator) {
   const Image image = pattern(31, 22);
-  for (const PixelStep& step : {PixelStep(ColourJitter{0.4, 0.4, 0.4, 0.2}), PixelStep(RandAugment{}), PixelStep(TrivialAugmentWide{}),
-                                PixelStep(RandomErasing{.probability = 1})}) {
+  for (const PixelStep& step :
+       {PixelStep(ColourJitter{0.4, 0.4, 0.4, 0.2}), PixelStep(RandAugment{}),
+        PixelStep(TrivialAugmentWide{}), PixelStep(RandomErasing{.probability = 1})}) {
     int different = 0;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       ASSERT_EQ(after(step, image, seed), after(step, image, seed));
@@ -73,7 +75,8 @@ TEST(ColourJitter, StaysInItsRange) {
   }
   EXPECT_GE(low, 50);
   EXPECT_LE(low, 51);
-  EXPECT_EQ(high, 149);                              // 150 itself has probability 0; Pillow cuts off
+  // 150 itself has probability 0; Pillow cuts off
+  EXPECT_EQ(high, 149);
   EXPECT_NEAR(sum / 4000, 99.5, 2);
 }
 
@@ -90,11 +93,12 @@ TEST(ColourJitter, AppliesItsFourChangesInAnyOrder) {
     for (const int i : order) {
       if (i == 0) brightness(pixels(wanted), 0.6 + 0.8 * factor[0]);
       if (i == 1) contrast(pixels(wanted), 0.7 + 0.6 * factor[1]);
-      if (i == 2) saturation(pixels(wanted), 2 * factor[2]);                  // never below 0
+      if (i == 2) saturation(pixels(wanted), 2 * factor[2]);  // never below 0
       if (i == 3) hue(pixels(wanted), -0.1 + 0.2 * factor[3]);
     }
     const auto out = after(ColourJitter{0.4, 0.3, 1, 0.1}, image, seed);
-    for (std::size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(out[k], wanted.pixels[k], 1) << seed;      // the factors' last bits
+    // the factors' last bits
+    for (std::size_t k = 0; k < out.size(); ++k) ASSERT_NEAR(out[k], wanted.pixels[k], 1) << seed;
     orders.insert(order);
   }
   EXPECT_EQ(orders.size(), 24u);
@@ -113,32 +117,41 @@ TEST(RandomErasing, ErasesAsOftenAndAsMuchAsAsked) {
       ASSERT_EQ(out[static_cast<std::size_t>(3 * i + 1)], 2);
       ASSERT_EQ(out[static_cast<std::size_t>(3 * i + 2)], 3);
       ++inside;
-      left = std::min(left, i % side), right = std::max(right, i % side), top = std::min(top, i / side), bottom = std::max(bottom, i / side);
+      left = std::min(left, i % side), right = std::max(right, i % side),
+      top = std::min(top, i / side), bottom = std::max(bottom, i / side);
     }
     if (inside == 0) continue;
-    ASSERT_EQ(inside, (right - left + 1) * (bottom - top + 1));      // one rectangle
+    ASSERT_EQ(inside, (right - left + 1) * (bottom - top + 1));  // one rectangle
     ++erased;
     area += static_cast<double>(inside) / (side * side);
   }
   EXPECT_NEAR(erased / static_cast<double>(draws), 0.4, 0.03);
-  EXPECT_NEAR(area / erased, 0.17, 0.02);             // nearly uniform between 0.02 and 0.33: long ones don't fit and are drawn again
+  // nearly uniform between 0.02 and 0.33: long ones don't fit and are drawn again
+  EXPECT_NEAR(area / erased, 0.17, 0.02);
 }
 
 // Boxes by area, aspect and place.
 std::size_t bin_of(Box box, ImageSize whole) {
-  const double area = static_cast<double>(box.width) * box.height / (static_cast<double>(whole.width) * whole.height);
+  const double area = static_cast<double>(box.width) * box.height /
+                      (static_cast<double>(whole.width) * whole.height);
   const double aspect = std::log(static_cast<double>(box.width) / box.height) / std::log(4.0 / 3);
-  const double x = whole.width > box.width ? static_cast<double>(box.x) / (whole.width - box.width + 1) : 0;
-  const double y = whole.height > box.height ? static_cast<double>(box.y) / (whole.height - box.height + 1) : 0;
-  const auto bin = [](double v, int bins) { return static_cast<std::size_t>(std::clamp(static_cast<int>(v * bins), 0, bins - 1)); };
+  const double x =
+      whole.width > box.width ? static_cast<double>(box.x) / (whole.width - box.width + 1) : 0;
+  const double y =
+      whole.height > box.height ? static_cast<double>(box.y) / (whole.height - box.height + 1) : 0;
+  const auto bin = [](double v, int bins) {
+    return static_cast<std::size_t>(std::clamp(static_cast<int>(v * bins), 0, bins - 1));
+  };
   return ((bin(area, 8) * 4 + bin((aspect + 1) / 2, 4)) * 3 + bin(x, 3)) * 3 + bin(y, 3);
 }
 
 TEST(RandomResizedCrop, FollowsTorchvisionsDistribution) {
-  const SafeTensors golden = read_safetensors(std::filesystem::path(GOSSAMER_SOURCE_DIR) / "tests/golden/augment.safetensors");
+  const SafeTensors golden = read_safetensors(std::filesystem::path(GOSSAMER_SOURCE_DIR) /
+                                              "tests/golden/augment.safetensors");
   int compared = 0;
   for (const ImageSize whole : {ImageSize{500, 375}, ImageSize{333, 500}, ImageSize{40, 200}}) {
-    const Tensor* theirs = golden.find("crop_boxes/" + std::to_string(whole.width) + "x" + std::to_string(whole.height));
+    const Tensor* theirs = golden.find("crop_boxes/" + std::to_string(whole.width) + "x" +
+                                       std::to_string(whole.height));
     ASSERT_NE(theirs, nullptr);
     const auto counts = theirs->span<std::int32_t>();
     const int draws = 100'000;
@@ -148,7 +161,8 @@ TEST(RandomResizedCrop, FollowsTorchvisionsDistribution) {
       ++ours[bin_of(random_resized_crop(whole, rng), whole)];
     }
     // Two samples: chi-square with one term for each bin that holds enough.
-    const double theirs_all = std::accumulate(counts.begin(), counts.end(), 0.0), a = std::sqrt(theirs_all / draws);
+    const double theirs_all = std::accumulate(counts.begin(), counts.end(), 0.0),
+                 a = std::sqrt(theirs_all / draws);
     double chi2 = 0;
     int freedom = -1;
     for (std::size_t b = 0; b < ours.size(); ++b) {
@@ -168,10 +182,16 @@ TEST(RandomResizedCrop, FollowsTorchvisionsDistribution) {
 PixelStep random_step(Rng& rng) {
   const Filter filter = rng.below(2) ? Filter::bilinear : Filter::nearest;
   switch (rng.below(4)) {
-    case 0: return ColourJitter{2 * rng.uniform53(), 2 * rng.uniform53(), 2 * rng.uniform53(), 0.5 * rng.uniform53()};
-    case 1: return RandAugment{1 + static_cast<int>(rng.below(4)), static_cast<int>(rng.below(kMagnitudes)), filter};
-    case 2: return TrivialAugmentWide{filter};
-    default: return RandomErasing{.probability = 1, .min_area = 0.5 * rng.uniform53(), .max_area = 1};
+    case 0:
+      return ColourJitter{2 * rng.uniform53(), 2 * rng.uniform53(), 2 * rng.uniform53(),
+                          0.5 * rng.uniform53()};
+    case 1:
+      return RandAugment{1 + static_cast<int>(rng.below(4)),
+                         static_cast<int>(rng.below(kMagnitudes)), filter};
+    case 2:
+      return TrivialAugmentWide{filter};
+    default:
+      return RandomErasing{.probability = 1, .min_area = 0.5 * rng.uniform53(), .max_area = 1};
   }
 }
 
@@ -183,7 +203,8 @@ TEST(Recipes, WorkOnPicturesOfAnySize) {
   for (int i = 0; i < 300; ++i) {
     const int width = sides[rng.below(6)], height = sides[rng.below(6)];
     const Image image = pattern(width, height);
-    Recipe recipe{.augment = static_cast<Augment>(rng.below(3)), .size = 1 + static_cast<int>(rng.below(i % 10 ? 24 : 200)),
+    Recipe recipe{.augment = static_cast<Augment>(rng.below(3)),
+                  .size = 1 + static_cast<int>(rng.below(i % 10 ? 24 : 200)),
                   .pad = static_cast<int>(rng.below(6))};
     recipe.resize = recipe.size + static_cast<int>(rng.below(20));
     recipe.min_area = 0.01f + 0.9f * rng.uniform();
@@ -192,15 +213,19 @@ TEST(Recipes, WorkOnPicturesOfAnySize) {
     std::vector<std::uint8_t> out(recipe.bytes() + 64, 0xa5);
     Rng draw(static_cast<std::uint64_t>(i));
     const auto raw = std::as_bytes(std::span(image.pixels));
-    prepare(i % 2 ? std::span<const std::byte>(file) : raw, i % 2 ? Dataset::Raw{} : Dataset::Raw{height, width}, "picture", recipe, draw, scratch,
+    prepare(i % 2 ? std::span<const std::byte>(file) : raw,
+            i % 2 ? Dataset::Raw{} : Dataset::Raw{height, width}, "picture", recipe, draw, scratch,
             [&] { return out.data(); });
-    ASSERT_EQ(std::count(out.end() - 64, out.end(), 0xa5), 64) << width << "x" << height << " to " << recipe.size;
+    ASSERT_EQ(std::count(out.end() - 64, out.end(), 0xa5), 64)
+        << width << "x" << height << " to " << recipe.size;
   }
 }
 
-// Of two threads that make the same image only one may write it, and a damaged image is never handed in.
+// Of two threads that make the same image only one may write it, and a damaged image is never
+// handed in.
 TEST(Recipes, AskOnceWhereAnImageGoesAndOnlyIfItIsWhole) {
-  const Bytes whole = encode_jpeg(pattern(60, 40), {.quality = 90}), cut(whole.begin(), whole.end() - whole.size() / 3);
+  const Bytes whole = encode_jpeg(pattern(60, 40), {.quality = 90}),
+              cut(whole.begin(), whole.end() - whole.size() / 3);
   Rng steps(3);
   Scratch scratch;
   for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip})
@@ -234,9 +259,11 @@ TEST(PixelOperations, WorkOnPicturesOfAnySize) {
             for (const Filter filter : {Filter::nearest, Filter::bilinear}) {
               Image image = pattern(width, height);
               image.pixels.resize(image.pixels.size() + 32, 0x5a);
-              apply(static_cast<PolicyOp>(op), sign * trivial_augment_strength(static_cast<PolicyOp>(op), magnitude).value, pixels(image), filter,
-                    scratch);
-              ASSERT_EQ(std::count(image.pixels.end() - 32, image.pixels.end(), 0x5a), 32) << op << " on " << width << "x" << height;
+              apply(static_cast<PolicyOp>(op),
+                    sign * trivial_augment_strength(static_cast<PolicyOp>(op), magnitude).value,
+                    pixels(image), filter, scratch);
+              ASSERT_EQ(std::count(image.pixels.end() - 32, image.pixels.end(), 0x5a), 32)
+                  << op << " on " << width << "x" << height;
             }
 }
 
@@ -250,15 +277,24 @@ TEST(PixelSteps, AreReadFromTheirTexts) {
   EXPECT_EQ(rand.magnitude, 12);
   EXPECT_EQ(rand.filter, Filter::bilinear);
   EXPECT_EQ(std::get<RandAugment>(parse_pixel_step("rand-augment")).magnitude, 9);
-  EXPECT_EQ(std::get<TrivialAugmentWide>(parse_pixel_step("trivial-augment-wide:bilinear")).filter, Filter::bilinear);
+  EXPECT_EQ(std::get<TrivialAugmentWide>(parse_pixel_step("trivial-augment-wide:bilinear")).filter,
+            Filter::bilinear);
   EXPECT_EQ(std::get<RandomErasing>(parse_pixel_step("random-erasing:0.1")).probability, 0.1);
   const std::pair<const char*, const char*> wrong[] = {
-      {"", "is unknown"}, {"cutout", "is unknown; use colour-jitter:B:C:S:H"}, {"rand-augment:2:9:1", "takes at most 2 numbers"},
-      {"rand-augment:2.5", "2.5 is not a whole number"}, {"rand-augment:two", "\"two\" is no number"},
-      {"rand-augment:2:31", "magnitude 31; use 0 to 30"}, {"colour-jitter:0.4:0:0:0.6", "hue 0.6; it must be 0 to 0.5"},
-      {"colour-jitter:-1", "brightness -1"}, {"random-erasing:1.5", "probability 1.5"}, {"random-erasing:nan", "is no number"},
-      {"random-erasing:0.1:0.5:0.2", "areas 0.5 to 0.2"}, {"trivial-augment-wide:3", "takes at most 0 numbers"}};
-  for (const auto& [text, words] : wrong) EXPECT_THAT(error_of<ConfigError>([&] { parse_pixel_step(text); }), HasSubstr(words)) << text;
+      {"", "is unknown"},
+      {"cutout", "is unknown; use colour-jitter:B:C:S:H"},
+      {"rand-augment:2:9:1", "takes at most 2 numbers"},
+      {"rand-augment:2.5", "2.5 is not a whole number"},
+      {"rand-augment:two", "\"two\" is no number"},
+      {"rand-augment:2:31", "magnitude 31; use 0 to 30"},
+      {"colour-jitter:0.4:0:0:0.6", "hue 0.6; it must be 0 to 0.5"},
+      {"colour-jitter:-1", "brightness -1"},
+      {"random-erasing:1.5", "probability 1.5"},
+      {"random-erasing:nan", "is no number"},
+      {"random-erasing:0.1:0.5:0.2", "areas 0.5 to 0.2"},
+      {"trivial-augment-wide:3", "takes at most 0 numbers"}};
+  for (const auto& [text, words] : wrong)
+    EXPECT_THAT(error_of<ConfigError>([&] { parse_pixel_step(text); }), HasSubstr(words)) << text;
 }
 
 }  // namespace

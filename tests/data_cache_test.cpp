@@ -1,11 +1,12 @@
-// Samples kept in memory: the same bytes without reading again, never more than the limit, nothing that could not be read.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// Samples kept in memory: the same bytes without reading again, never more than the limit, nothing
+// that could not be read.
 #include <atomic>
 #include <filesystem>
 #include <thread>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "data_helpers.h"
 #include "gossamer/data/cache.h"
@@ -58,7 +59,8 @@ TEST(Cache, ReadsEachSampleOnce) {
 }
 
 TEST(Cache, TakesNoMoreThanItsLimitForAllSetsTogether) {
-  const auto one = std::make_shared<Counting>(10, 1000), other = std::make_shared<Counting>(10, 400);
+  const auto one = std::make_shared<Counting>(10, 1000),
+             other = std::make_shared<Counting>(10, 400);
   const auto cache = std::make_shared<Cache>(12'900);
   const auto first = cached(one, cache), second = cached(other, cache);
   for (int epoch = 0; epoch < 3; ++epoch) {
@@ -74,19 +76,23 @@ TEST(Cache, TakesNoMoreThanItsLimitForAllSetsTogether) {
   EXPECT_EQ(Cache(0).take(1), nullptr);
 }
 
-// Blocks are of 64 MB, or as large as their only sample; what is left of one may be too little for the next sample.
+// Blocks are of 64 MB, or as large as their only sample; what is left of one may be too little for
+// the next sample.
 TEST(Cache, SamplesOfAllSizesLieApart) {
   Cache cache(300 << 20);
   std::vector<std::pair<std::byte*, std::size_t>> taken;
-  for (const std::size_t size : {30u << 20, 30u << 20, 30u << 20, 1u, 64u << 20, 70u << 20, 64u << 20, 30u << 20, 1000u})
+  for (const std::size_t size :
+       {30u << 20, 30u << 20, 30u << 20, 1u, 64u << 20, 70u << 20, 64u << 20, 30u << 20, 1000u})
     if (std::byte* at = cache.take(size)) {
       at[0] = at[size - 1] = std::byte{1};
       taken.emplace_back(at, size);
     }
-  ASSERT_EQ(taken.size(), 8u);                        // 64 + 64 + 64 + 70 are taken when 64 are wanted; 38 are left for the others
+  // 64 + 64 + 64 + 70 are taken when 64 are wanted; 38 are left for the others
+  ASSERT_EQ(taken.size(), 8u);
   EXPECT_TRUE(cache.full());
   std::ranges::sort(taken);
-  for (std::size_t k = 1; k < taken.size(); ++k) EXPECT_LE(taken[k - 1].first + taken[k - 1].second, taken[k].first) << k;
+  for (std::size_t k = 1; k < taken.size(); ++k)
+    EXPECT_LE(taken[k - 1].first + taken[k - 1].second, taken[k].first) << k;
 }
 
 TEST(Cache, WhatCannotBeReadIsTriedAgain) {
@@ -99,13 +105,13 @@ TEST(Cache, WhatCannotBeReadIsTriedAgain) {
   EXPECT_EQ(cache->used(), 0u);
   disk->broken = -1;
   EXPECT_EQ(read(*set, 7), Bytes(1000, std::byte{7}));
-  disk->broken = 7;                                   // it is in memory now
+  disk->broken = 7;  // it is in memory now
   EXPECT_EQ(read(*set, 7), Bytes(1000, std::byte{7}));
 }
 
 TEST(Cache, ThreadsThatMeetAtASampleGetItsBytes) {
   const auto disk = std::make_shared<Counting>(200, 5000);
-  const auto cache = std::make_shared<Cache>(600'000);         // not for all
+  const auto cache = std::make_shared<Cache>(600'000);  // not for all
   const auto set = cached(disk, cache);
   std::atomic<int> wrong{0};
   {
@@ -115,19 +121,23 @@ TEST(Cache, ThreadsThatMeetAtASampleGetItsBytes) {
         std::vector<std::byte> buffer;
         for (int epoch = 0; epoch < 5; ++epoch)
           for (i64 i = 0; i < set->size(); ++i)
-            wrong += !std::ranges::equal(set->bytes(i, buffer), Bytes(5000, static_cast<std::byte>(i)));
+            wrong +=
+                !std::ranges::equal(set->bytes(i, buffer), Bytes(5000, static_cast<std::byte>(i)));
       });
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(cache->used(), 600'000u);
 }
 
-// The loader gives the same batches; of the second epoch it reads nothing, not even when the file is gone.
+// The loader gives the same batches; of the second epoch it reads nothing, not even when the file
+// is gone.
 TEST(Cache, FeedsTheLoaderWhenTheFilesAreGone) {
   const TempFolder folder;
   for (int i = 0; i < 12; ++i)
-    folder.write("n0" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg", encode_jpeg(pattern(40 + i, 40)));
-  const LoaderOptions options{.batch = 4, .size = 24, .augment = Augment::resized_crop_flip, .threads = 2, .seed = 3};
+    folder.write("n0" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg",
+                 encode_jpeg(pattern(40 + i, 40)));
+  const LoaderOptions options{
+      .batch = 4, .size = 24, .augment = Augment::resized_crop_flip, .threads = 2, .seed = 3};
   const auto epoch = [](Loader& loader) {
     std::vector<std::uint8_t> all;
     for (Batch b = loader.next(); b.labels.defined(); b = loader.next()) {

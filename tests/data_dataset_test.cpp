@@ -1,7 +1,7 @@
 // open(): every layout is recognised, and every wrong path gets one clear sentence.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,19 +46,25 @@ TEST(ImageFolder, SortsClassesAndNames) {
 
 TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   const TempFolder folder;
-  EXPECT_THAT(refusal(folder / "none/here"), AllOf(HasSubstr("none/here: no such file or folder"), HasSubstr("data.train")));
-  EXPECT_THAT(refusal(folder.str()), HasSubstr("no images: the folder holds no class folders and 0 other files"));
+  EXPECT_THAT(refusal(folder / "none/here"),
+              AllOf(HasSubstr("none/here: no such file or folder"), HasSubstr("data.train")));
+  EXPECT_THAT(refusal(folder.str()),
+              HasSubstr("no images: the folder holds no class folders and 0 other files"));
   for (int i = 0; i < 5; ++i) folder.write("flat/" + std::to_string(i) + ".jpg", {});
-  EXPECT_THAT(refusal(folder / "flat"), AllOf(HasSubstr("is flat: 5 images"), HasSubstr("no class folders, and no ground truth"),
-                                              HasSubstr("LOC_val_solution.csv"), HasSubstr("CLASS/NAME.jpg")));
+  EXPECT_THAT(
+      refusal(folder / "flat"),
+      AllOf(HasSubstr("is flat: 5 images"), HasSubstr("no class folders, and no ground truth"),
+            HasSubstr("LOC_val_solution.csv"), HasSubstr("CLASS/NAME.jpg")));
   folder.write("deep/train/cat/a.jpg", {});
   folder.write("deep/val/cat/a.jpg", {});
   EXPECT_THAT(refusal(folder / "deep"), AllOf(HasSubstr("no images"), HasSubstr("deep/train")));
   folder.write("sets/one/a.tar", {});
-  EXPECT_THAT(refusal(folder / "sets"), AllOf(HasSubstr("no images"), HasSubstr("archives"), HasSubstr("e.g. " + (folder / "sets/one"))));
+  EXPECT_THAT(refusal(folder / "sets"), AllOf(HasSubstr("no images"), HasSubstr("archives"),
+                                              HasSubstr("e.g. " + (folder / "sets/one"))));
   folder.write("some/cat/a.jpg", {});
   folder.write("some/dog/a.txt", {});
-  EXPECT_THAT(refusal(folder / "some"), AllOf(HasSubstr("1 of 2 class folders hold no image: dog"), HasSubstr("Fill or remove")));
+  EXPECT_THAT(refusal(folder / "some"), AllOf(HasSubstr("1 of 2 class folders hold no image: dog"),
+                                              HasSubstr("Fill or remove")));
   EXPECT_THAT(error_of([] { open({}); }), HasSubstr("no path given"));
 }
 
@@ -88,11 +94,16 @@ TEST(ImageFolder, APipeIsDamageAndDoesNotHang) {
 
 TEST(Dataset, AnImageFileOfMoreThan64MiBIsDamage) {
   const TempFolder folder;
-  std::filesystem::resize_file(folder.write("f/cat/a.jpg", {}), std::uintmax_t{1} << 40);      // takes no space on the disk
-  EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }), AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("64 MiB")));
-  const std::string shard = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "", '0', "", "77777777777")));
+  // takes no space on the disk
+  std::filesystem::resize_file(folder.write("f/cat/a.jpg", {}), std::uintmax_t{1} << 40);
+  EXPECT_THAT(error_of([&] { text(*open({folder / "f"}), 0); }),
+              AllOf(HasSubstr("cat/a.jpg: 1099511627776 bytes"), HasSubstr("64 MiB")));
+  const std::string shard =
+      folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "", '0', "", "77777777777")));
   std::filesystem::resize_file(shard, (std::uintmax_t{1} << 33) + 4096);
-  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }), AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("64 MiB")));  // so many or more
+  // so many or more
+  EXPECT_THAT(error_of([&] { text(*open({shard}), 0); }),
+              AllOf(HasSubstr("cat/a.jpg: 4294967295 bytes"), HasSubstr("64 MiB")));
 }
 
 TEST(ImageFolder, SaysWhenAFileVanished) {
@@ -100,12 +111,14 @@ TEST(ImageFolder, SaysWhenAFileVanished) {
   const std::string path = folder.write("cat/a.jpg", to_bytes("x"));
   const auto set = open({folder.str()});
   std::filesystem::remove(path);
-  EXPECT_THAT(error_of([&] { text(*set, 0); }), AllOf(HasSubstr("cat/a.jpg"), HasSubstr("can't be opened")));
+  EXPECT_THAT(error_of([&] { text(*set, 0); }),
+              AllOf(HasSubstr("cat/a.jpg"), HasSubstr("can't be opened")));
 }
 
 TEST(ImageFolder, TooManyOpenFilesAreNoDamage) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "UBSan opens a pipe whenever it meets another class, and takes a failure for a bad pointer";
+  GTEST_SKIP() << "UBSan opens a pipe whenever it meets another class, and takes a failure for a "
+                  "bad pointer";
 #endif
   const TempFolder folder;
   folder.write("cat/a.jpg", to_bytes("x"));
@@ -125,12 +138,16 @@ TEST(ImageFolder, TooManyOpenFilesAreNoDamage) {
 
 TEST(TarShards, JoinAndUniteTheirClasses) {
   const TempFolder folder;
-  folder.write("0.tar", to_bytes(tar_member("dog/1.jpg", "dog one") + tar_member("cat/2.jpg", "cat two") + tar_member("cat/2.cls", "7") + tar_end()));
-  folder.write("1.tar", to_bytes(tar_member("train/ant/3.jpg", "ant three") + tar_member("train/dog/4.jpg", "dog four") + tar_end()));
+  folder.write("0.tar",
+               to_bytes(tar_member("dog/1.jpg", "dog one") + tar_member("cat/2.jpg", "cat two") +
+                        tar_member("cat/2.cls", "7") + tar_end()));
+  folder.write("1.tar", to_bytes(tar_member("train/ant/3.jpg", "ant three") +
+                                 tar_member("train/dog/4.jpg", "dog four") + tar_end()));
   for (const auto& set : {open({folder / "0.tar", folder / "1.tar"}), open({folder.str()})}) {
     ASSERT_EQ(set->size(), 4);
     EXPECT_THAT(set->classes(), ElementsAre("ant", "cat", "dog"));
-    EXPECT_THAT((std::vector{set->label(0), set->label(1), set->label(2), set->label(3)}), ElementsAre(2, 1, 0, 2));
+    EXPECT_THAT((std::vector{set->label(0), set->label(1), set->label(2), set->label(3)}),
+                ElementsAre(2, 1, 0, 2));
     EXPECT_EQ(text(*set, 1), "cat two");
     EXPECT_EQ(text(*set, 3), "dog four");
     EXPECT_EQ(set->name(2), "train/ant/3.jpg");
@@ -139,29 +156,38 @@ TEST(TarShards, JoinAndUniteTheirClasses) {
 
 TEST(TarShards, SayWhatIsWrong) {
   const TempFolder folder;
-  EXPECT_THAT(refusal(folder.write("no.tar", to_bytes("this is not a tar"))), AllOf(HasSubstr("no.tar"), HasSubstr("unreadable tar")));
-  EXPECT_THAT(refusal(folder.write("flat.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))),
-              AllOf(HasSubstr("2 images lie in no class folder"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz")));
-  EXPECT_THAT(refusal(folder.write("none.tar", to_bytes(tar_member("c/a.txt", "x")))), HasSubstr("no images: the archive holds 1 files"));
-  EXPECT_THAT(refusal(folder.write("a.tar.gz", to_bytes("\x1F\x8B" + std::string(600, 'z')))), HasSubstr("compressed"));
+  EXPECT_THAT(refusal(folder.write("no.tar", to_bytes("this is not a tar"))),
+              AllOf(HasSubstr("no.tar"), HasSubstr("unreadable tar")));
+  EXPECT_THAT(refusal(folder.write("flat.tar",
+                                   to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))),
+              AllOf(HasSubstr("2 images lie in no class folder"),
+                    HasSubstr("ILSVRC2012_devkit_t12.tar.gz")));
+  EXPECT_THAT(refusal(folder.write("none.tar", to_bytes(tar_member("c/a.txt", "x")))),
+              HasSubstr("no images: the archive holds 1 files"));
+  EXPECT_THAT(refusal(folder.write("a.tar.gz", to_bytes("\x1F\x8B" + std::string(600, 'z')))),
+              HasSubstr("compressed"));
   EXPECT_THAT(refusal(folder.write("word.txt", to_bytes("hello"))), HasSubstr("not a data set"));
   EXPECT_THAT(refusal(folder.write("one.jpg", to_bytes("hello"))), HasSubstr("one picture"));
 }
 
 TEST(TarShards, SayWhenTheFileWasCutLater) {
   const TempFolder folder;
-  const std::string path = folder.write("a.tar", to_bytes(tar_member("c/1.jpg", std::string(5000, 'x')) + tar_end()));
+  const std::string path =
+      folder.write("a.tar", to_bytes(tar_member("c/1.jpg", std::string(5000, 'x')) + tar_end()));
   const auto set = open({path});
   std::filesystem::resize_file(path, 2000);
-  EXPECT_THAT(error_of([&] { text(*set, 0); }), AllOf(HasSubstr("c/1.jpg: "), HasSubstr("a.tar: ends at byte 2000")));
+  EXPECT_THAT(error_of([&] { text(*set, 0); }),
+              AllOf(HasSubstr("c/1.jpg: "), HasSubstr("a.tar: ends at byte 2000")));
 }
 
 Bytes cifar(int records, int header) {
   Bytes file;
   for (int r = 0; r < records; ++r) {
-    for (int h = 0; h < header; ++h) file.push_back(static_cast<std::byte>(h + 1 == header ? r % 10 : 19));
+    for (int h = 0; h < header; ++h)
+      file.push_back(static_cast<std::byte>(h + 1 == header ? r % 10 : 19));
     for (int c = 0; c < 3; ++c)
-      for (int p = 0; p < 1024; ++p) file.push_back(static_cast<std::byte>(r * 7 + c * 50 + p % 61));
+      for (int p = 0; p < 1024; ++p)
+        file.push_back(static_cast<std::byte>(r * 7 + c * 50 + p % 61));
   }
   return file;
 }
@@ -169,7 +195,8 @@ Bytes cifar(int records, int header) {
 TEST(Cifar, InterleavesThePlanes) {
   const TempFolder folder;
   for (const bool hundred : {false, true}) {
-    const auto set = open({folder.write(hundred ? "train.bin" : "data_batch_1.bin", cifar(12, hundred ? 2 : 1))});
+    const auto set = open(
+        {folder.write(hundred ? "train.bin" : "data_batch_1.bin", cifar(12, hundred ? 2 : 1))});
     ASSERT_EQ(set->size(), 12);
     EXPECT_EQ(set->classes().size(), hundred ? 100u : 10u);
     EXPECT_EQ(set->label(11), 1);
@@ -177,45 +204,55 @@ TEST(Cifar, InterleavesThePlanes) {
     const std::string pixels = text(*set, 3);
     ASSERT_EQ(pixels.size(), 3072u);
     for (int p = 0; p < 1024; ++p)
-      for (int c = 0; c < 3; ++c) ASSERT_EQ(static_cast<std::uint8_t>(pixels[static_cast<std::size_t>(p * 3 + c)]), (21 + c * 50 + p % 61) % 256);
+      for (int c = 0; c < 3; ++c)
+        ASSERT_EQ(static_cast<std::uint8_t>(pixels[static_cast<std::size_t>(p * 3 + c)]),
+                  (21 + c * 50 + p % 61) % 256);
   }
 }
 
 TEST(Cifar, TakesTheFiveTrainFilesOfAFolder) {
   const TempFolder folder;
-  for (int i = 1; i <= 5; ++i) folder.write("data_batch_" + std::to_string(i) + ".bin", cifar(4, 1));
+  for (int i = 1; i <= 5; ++i)
+    folder.write("data_batch_" + std::to_string(i) + ".bin", cifar(4, 1));
   folder.write("test_batch.bin", cifar(3, 1));
-  folder.write("batches.meta.txt", to_bytes("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n"));
+  folder.write(
+      "batches.meta.txt",
+      to_bytes("airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n"));
   EXPECT_EQ(open({folder.str()})->size(), 20);
   EXPECT_EQ(open({folder / "test_batch.bin"})->size(), 3);
   EXPECT_EQ(open({folder.str()})->classes()[3], "cat");
   EXPECT_EQ(open({folder.str()}, Part::train)->size(), 20);
-  EXPECT_EQ(open({folder.str()}, Part::val)->size(), 3);      // never the training files
+  EXPECT_EQ(open({folder.str()}, Part::val)->size(), 3);  // never the training files
   std::filesystem::remove(folder / "test_batch.bin");
-  EXPECT_THAT(error_of([&] { open({folder.str()}, Part::val); }), HasSubstr("neither test_batch.bin"));
+  EXPECT_THAT(error_of([&] { open({folder.str()}, Part::val); }),
+              HasSubstr("neither test_batch.bin"));
 }
 
 TEST(Cifar, SaysWhatIsWrong) {
   const TempFolder folder;
   Bytes cut = cifar(3, 1);
   cut.resize(cut.size() - 10);
-  EXPECT_THAT(refusal(folder.write("data_batch_2.bin", cut)),
-              AllOf(HasSubstr("9209 bytes are not a whole number of CIFAR-10 records"), HasSubstr("3073")));
+  EXPECT_THAT(
+      refusal(folder.write("data_batch_2.bin", cut)),
+      AllOf(HasSubstr("9209 bytes are not a whole number of CIFAR-10 records"), HasSubstr("3073")));
   Bytes wrong = cifar(3, 1);
   wrong[3073] = std::byte{10};
   EXPECT_THAT(refusal(folder.write("data_batch_3.bin", wrong)), HasSubstr("record 1 has label 10"));
-  const std::string bin = folder.write("a.bin", cifar(2, 1)), tar = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "x")));
+  const std::string bin = folder.write("a.bin", cifar(2, 1)),
+                    tar = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "x")));
   EXPECT_THAT(error_of([&] { open({bin, tar}); }), HasSubstr("can't be joined"));
 }
 
 TEST(CheckSameClasses, NamesTheFirstDifferences) {
   const TempFolder folder;
-  for (const std::string name : {"train/a/1.jpg", "train/b/1.jpg", "train/c/1.jpg", "val/a/1.jpg", "val/b/1.jpg", "val/d/1.jpg", "val/e/1.jpg"})
+  for (const std::string name : {"train/a/1.jpg", "train/b/1.jpg", "train/c/1.jpg", "val/a/1.jpg",
+                                 "val/b/1.jpg", "val/d/1.jpg", "val/e/1.jpg"})
     folder.write(name, to_bytes("x"));
   const auto train = open({folder / "train"}), val = open({folder / "val"});
   check_same_classes(*train, *train);
   EXPECT_THAT(error_of([&] { check_same_classes(*train, *val); }),
-              AllOf(HasSubstr("3 classes in train and 4 in val"), HasSubstr("only in train: 'c'"), HasSubstr("only in val: 'd', 'e'")));
+              AllOf(HasSubstr("3 classes in train and 4 in val"), HasSubstr("only in train: 'c'"),
+                    HasSubstr("only in val: 'd', 'e'")));
 }
 
 }  // namespace

@@ -1,13 +1,9 @@
-// Shared by the data tests: pictures from formulas, temporary folders, a JPEG and a PNG writer, a small tar writer.
+// Shared by the data tests: pictures from formulas, temporary folders, a JPEG and a PNG writer, a
+// small tar writer.
 #pragma once
 
 #include <cstdio>
 #include <cstdlib>
-
-#include <jpeglib.h>
-#include <png.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +11,10 @@
 #include <span>
 #include <string>
 #include <vector>
+
+#include <jpeglib.h>
+#include <png.h>
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/codec.h"
@@ -35,8 +35,9 @@ inline Image pattern(int width, int height) {
   for (std::uint32_t y = 0; y < static_cast<std::uint32_t>(height); ++y)
     for (std::uint32_t x = 0; x < static_cast<std::uint32_t>(width); ++x)
       for (std::uint32_t c = 0; c < 3; ++c)
-        image.pixels.push_back(static_cast<std::uint8_t>(
-            x * 7 + y * 13 + c * 31 + (x * y) / 5 + ((x * 2654435761u + y * 40503u + c * 97u) >> 7) % 41));
+        image.pixels.push_back(
+            static_cast<std::uint8_t>(x * 7 + y * 13 + c * 31 + (x * y) / 5 +
+                                      ((x * 2654435761u + y * 40503u + c * 97u) >> 7) % 41));
   return image;
 }
 
@@ -58,8 +59,10 @@ inline std::uint64_t fnv(std::span<const std::uint8_t> bytes) {
   return h;
 }
 
-// JPEG of raw components in any colour space; separate: each component in a scan of its own. Or with these scans, and this sampling.
-inline Bytes raw_jpeg(int width, int height, J_COLOR_SPACE space, int components, std::vector<std::uint8_t> samples, bool separate = false,
+// JPEG of raw components in any colour space; separate: each component in a scan of its own. Or
+// with these scans, and this sampling.
+inline Bytes raw_jpeg(int width, int height, J_COLOR_SPACE space, int components,
+                      std::vector<std::uint8_t> samples, bool separate = false,
                       std::vector<jpeg_scan_info> scans = {}, int h = 0, int v = 0) {
   jpeg_compress_struct c{};
   jpeg_error_mgr errors{};
@@ -94,7 +97,8 @@ inline Bytes raw_jpeg(int width, int height, J_COLOR_SPACE space, int components
   return out;
 }
 
-inline Bytes make_png(const Image& image, png_uint_32 format = PNG_FORMAT_RGB, const void* pixels = nullptr) {
+inline Bytes make_png(const Image& image, png_uint_32 format = PNG_FORMAT_RGB,
+                      const void* pixels = nullptr) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   png.width = static_cast<png_uint_32>(image.width);
@@ -104,7 +108,8 @@ inline Bytes make_png(const Image& image, png_uint_32 format = PNG_FORMAT_RGB, c
   png_alloc_size_t size = 0;
   png_image_write_to_memory(&png, nullptr, &size, 0, from, 0, nullptr);
   Bytes out(size);
-  if (!png_image_write_to_memory(&png, out.data(), &size, 0, from, 0, nullptr)) throw std::runtime_error(png.message);
+  if (!png_image_write_to_memory(&png, out.data(), &size, 0, from, 0, nullptr))
+    throw std::runtime_error(png.message);
   out.resize(size);
   return out;
 }
@@ -128,7 +133,8 @@ class TempFolder {
   std::string write(const std::string& name, const Bytes& bytes) const {
     std::filesystem::create_directories((path_ / name).parent_path());
     std::ofstream file(path_ / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
     return (path_ / name).string();
   }
 
@@ -137,17 +143,21 @@ class TempFolder {
 };
 
 // One tar member: header, content, padding.
-inline std::string tar_member(const std::string& name, const std::string& content, char type = '0', const std::string& prefix = "",
-                              const std::string& size_field = "") {
+inline std::string tar_member(const std::string& name, const std::string& content, char type = '0',
+                              const std::string& prefix = "", const std::string& size_field = "") {
   std::string h(512, '\0');
-  const auto put = [&](std::size_t at, const std::string& text) { std::copy(text.begin(), text.end(), h.begin() + static_cast<std::ptrdiff_t>(at)); };
+  const auto put = [&](std::size_t at, const std::string& text) {
+    std::copy(text.begin(), text.end(), h.begin() + static_cast<std::ptrdiff_t>(at));
+  };
   put(0, name.substr(0, 100));
   put(100, "0000644");
   char text[32];
   std::snprintf(text, sizeof text, "%011zo", content.size());
   put(124, size_field.empty() ? std::string(text) : size_field);
   h[156] = type;
-  put(257, std::string("ustar\0" "00", 8));
+  put(257, std::string("ustar\0"
+                       "00",
+                       8));
   put(345, prefix);
   put(148, "        ");
   unsigned sum = 0;
@@ -159,7 +169,8 @@ inline std::string tar_member(const std::string& name, const std::string& conten
 inline std::string tar_end() { return std::string(1024, '\0'); }
 
 // The text of the error that f throws; anything else fails the test by its text.
-template <class E = DataError, class F> std::string error_of(F&& f) {
+template <class E = DataError, class F>
+std::string error_of(F&& f) {
   try {
     f();
   } catch (const E& error) {

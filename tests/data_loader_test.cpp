@@ -1,7 +1,5 @@
-// The loader: every image once, the same batches whatever the threads do, exact seek, damage replaced and named, memory reused.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// The loader: every image once, the same batches whatever the threads do, exact seek, damage
+// replaced and named, memory reused.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -10,6 +8,8 @@
 #include <set>
 #include <thread>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -48,15 +48,16 @@ class Fake : public Dataset {
   std::string name(i64 i) const override { return "fake/" + std::to_string(i) + ".jpg"; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
     if (sched_getcpu() != home) ++away;
-    ++reads;                                     // last: who waits for the reads sees what they counted
+    // last: who waits for the reads sees what they counted
+    ++reads;
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
     if (slowest) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     if (i == broken) throw std::runtime_error("the disk is on fire");
     return files_[static_cast<std::size_t>(i)];
   }
   const std::vector<std::string>& classes() const override { return classes_; }
-  mutable std::atomic<int> reads{0}, away{0};    // away: not on the CPU called home
-  mutable std::set<std::thread::id> sized;       // who asked for the size
+  mutable std::atomic<int> reads{0}, away{0};  // away: not on the CPU called home
+  mutable std::set<std::thread::id> sized;     // who asked for the size
   bool slow = false, slowest = false;
   int home = -1;
   i64 broken = -1, nameless = -1;
@@ -114,7 +115,8 @@ TEST(EpochOrder, ShardsCoverEveryIndexOnce) {
 }
 
 TEST(Loader, GivesEveryImageOnceAnEpochAndThenAnEmptyBatch) {
-  Loader loader(std::make_shared<Fake>(50), {.batch = 8, .size = 16, .threads = 2, .drop_last = false, .seed = 3});
+  Loader loader(std::make_shared<Fake>(50),
+                {.batch = 8, .size = 16, .threads = 2, .drop_last = false, .seed = 3});
   EXPECT_EQ(loader.steps(), 7);
   const auto first = epoch(loader), second = epoch(loader);
   EXPECT_EQ(loader.epoch(), 2);
@@ -132,7 +134,8 @@ TEST(Loader, GivesEveryImageOnceAnEpochAndThenAnEmptyBatch) {
 
 // Everything that draws random numbers, at once.
 std::vector<PixelStep> all_steps() {
-  return {ColourJitter{0.4, 0.4, 0.4, 0.1}, RandAugment{3, 9, Filter::bilinear}, TrivialAugmentWide{}, RandomErasing{.probability = 0.5}};
+  return {ColourJitter{0.4, 0.4, 0.4, 0.1}, RandAugment{3, 9, Filter::bilinear},
+          TrivialAugmentWide{}, RandomErasing{.probability = 0.5}};
 }
 
 // Without steps an image is made in its place, with them aside.
@@ -141,7 +144,8 @@ TEST(Loader, GivesTheSameBatchesWhateverItsThreads) {
     for (const auto& steps : {all_steps(), std::vector<PixelStep>{}}) {
       const auto set = std::make_shared<Fake>(60, std::set<i64>{7, 20, 21, 22, 59});
       set->slow = true;
-      LoaderOptions options{.batch = 8, .size = 20, .augment = augment, .steps = steps, .threads = 1, .seed = 9};
+      LoaderOptions options{
+          .batch = 8, .size = 20, .augment = augment, .steps = steps, .threads = 1, .seed = 9};
       Loader one(set, options);
       std::vector<std::vector<Copy>> epochs;
       for (int e = 0; e < 3; ++e) epochs.push_back(epoch(one));
@@ -159,7 +163,8 @@ TEST(Loader, GivesTheSameBatchesWhateverItsThreads) {
 
 TEST(Loader, DrawsOtherAugmentationInEveryEpochAndForEveryRank) {
   const auto set = std::make_shared<Fake>(16);
-  const LoaderOptions options{.batch = 16, .size = 20, .augment = Augment::resized_crop_flip, .shuffle = false};
+  const LoaderOptions options{
+      .batch = 16, .size = 20, .augment = Augment::resized_crop_flip, .shuffle = false};
   Loader a(set, options);
   LoaderOptions other = options;
   other.rank = 1;
@@ -173,7 +178,12 @@ TEST(Loader, DrawsOtherAugmentationInEveryEpochAndForEveryRank) {
 
 TEST(Loader, SeeksExactly) {
   const auto set = std::make_shared<Fake>(40);
-  const LoaderOptions options{.batch = 8, .size = 20, .augment = Augment::pad_crop_flip, .steps = all_steps(), .threads = 2, .seed = 4};
+  const LoaderOptions options{.batch = 8,
+                              .size = 20,
+                              .augment = Augment::pad_crop_flip,
+                              .steps = all_steps(),
+                              .threads = 2,
+                              .seed = 4};
   Loader loader(set, options);
   epoch(loader);
   epoch(loader);
@@ -187,7 +197,7 @@ TEST(Loader, SeeksExactly) {
   EXPECT_FALSE(fresh.next().images.defined());
   fresh.seek(2, 0);
   EXPECT_EQ(epoch(fresh), third);
-  fresh.seek(1, 5);                                  // the very end of an epoch
+  fresh.seek(1, 5);  // the very end of an epoch
   EXPECT_FALSE(fresh.next().images.defined());
   EXPECT_EQ(copy(fresh.next()), third[0]);
   EXPECT_THROW(fresh.seek(0, 6), ConfigError);
@@ -195,7 +205,12 @@ TEST(Loader, SeeksExactly) {
 
 TEST(Loader, ChangesItsSizeBetweenBatchesAndKeepsItsPlace) {
   const auto set = std::make_shared<Fake>(40);
-  const LoaderOptions options{.batch = 8, .size = 32, .augment = Augment::resized_crop_flip, .steps = all_steps(), .threads = 2, .seed = 4};
+  const LoaderOptions options{.batch = 8,
+                              .size = 32,
+                              .augment = Augment::resized_crop_flip,
+                              .steps = all_steps(),
+                              .threads = 2,
+                              .seed = 4};
   Loader loader(set, options);
   loader.set_size(16);
   EXPECT_EQ(loader.size(), 16);
@@ -213,7 +228,7 @@ TEST(Loader, ChangesItsSizeBetweenBatchesAndKeepsItsPlace) {
   }
   EXPECT_FALSE(loader.next().images.defined());
   const auto order = epoch_order(40, 4, 0, 0, 1, false, true);
-  EXPECT_TRUE(std::ranges::equal(labels(all), order));       // none is lost or read twice
+  EXPECT_TRUE(std::ranges::equal(labels(all), order));  // none is lost or read twice
   // A run that goes on after batch 2, or 3, gets the same bytes.
   Loader resumed(set, options);
   resumed.set_size(16);
@@ -221,7 +236,8 @@ TEST(Loader, ChangesItsSizeBetweenBatchesAndKeepsItsPlace) {
   EXPECT_EQ(copy(resumed.next()), all[2]);
   resumed.set_size(32);
   EXPECT_EQ(copy(resumed.next()), all[3]);
-  EXPECT_THAT(error_of<ConfigError>([&] { loader.set_size(33); }), HasSubstr("size 33 after the start; it must be 1 … 32"));
+  EXPECT_THAT(error_of<ConfigError>([&] { loader.set_size(33); }),
+              HasSubstr("size 33 after the start; it must be 1 … 32"));
   EXPECT_EQ(loader.size(), 32);
 }
 
@@ -229,7 +245,8 @@ TEST(Loader, SeesAsMuchOfAPictureAtASmallerSize) {
   // Evaluation at 3/4 of the size: a flat edge of the resized picture lies where it lay.
   Image half = flat(64, 64, 0, 0, 0);
   for (int y = 0; y < 64; ++y)
-    for (int x = 40; x < 64; ++x) std::fill_n(half.pixels.begin() + (y * 64 + x) * 3, 3, std::uint8_t{255});
+    for (int x = 40; x < 64; ++x)
+      std::fill_n(half.pixels.begin() + (y * 64 + x) * 3, 3, std::uint8_t{255});
   class One : public Fake {
    public:
     explicit One(const Image& image) : Fake(1), png_(make_png(image)) {}
@@ -238,8 +255,10 @@ TEST(Loader, SeesAsMuchOfAPictureAtASmallerSize) {
   };
   Loader loader(std::make_shared<One>(half), {.batch = 1, .size = 128, .resize = 160});
   const auto edge = [&] {
-    const Batch b = loader.next().images.defined() ? (loader.seek(0), loader.next()) : loader.next();
-    const auto row = b.images.span<std::uint8_t>().first(static_cast<std::size_t>(b.images.shape(2)) * 3);
+    const Batch b =
+        loader.next().images.defined() ? (loader.seek(0), loader.next()) : loader.next();
+    const auto row =
+        b.images.span<std::uint8_t>().first(static_cast<std::size_t>(b.images.shape(2)) * 3);
     int at = 0;
     while (row[static_cast<std::size_t>(at) * 3] < 128) ++at;
     return static_cast<double>(at) / static_cast<double>(b.images.shape(2));
@@ -260,13 +279,17 @@ TEST(Loader, RunsOnTheCpusThatItIsGiven) {
   const auto set = std::make_shared<Fake>(16);
   set->home = last;
   {
-    Loader loader(set, {.batch = 8, .size = 16, .threads = 1, .ahead = 2, .background = false, .cpus = {last}});
+    Loader loader(
+        set,
+        {.batch = 8, .size = 16, .threads = 1, .ahead = 2, .background = false, .cpus = {last}});
     for (int i = 0; i < 6000 && set->reads < 16; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));  // without next(): its thread reads alone
+      // without next(): its thread reads alone
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     EXPECT_EQ(set->reads, 16);
-    EXPECT_EQ(set->away, 0);                       // the very first image too
+    EXPECT_EQ(set->away, 0);  // the very first image too
   }
-  const std::string text = error_of<ConfigError>([&] { Loader loader(set, {.batch = 8, .size = 16, .threads = 2, .cpus = {1023}}); });
+  const std::string text = error_of<ConfigError>(
+      [&] { Loader loader(set, {.batch = 8, .size = 16, .threads = 2, .cpus = {1023}}); });
   EXPECT_THAT(text, HasSubstr("can't run on CPUs 1023"));
 }
 
@@ -275,19 +298,24 @@ TEST(Affinity, ReadsListsOfCpusAndNodes) {
   EXPECT_THAT(parse_cpus("7"), ElementsAre(7));
   for (const char* wrong : {"", "a", "1-", "-1", "3-1", "1024", "1,,2", "node:", "node:x", "0x1"})
     EXPECT_THAT(error_of<ConfigError>([&] { parse_cpus(wrong); }), HasSubstr("cpus \"")) << wrong;
-  EXPECT_THAT(error_of<ConfigError>([] { parse_cpus("node:1000"); }), HasSubstr("no CPUs of NUMA node 1000"));
-  if (std::filesystem::exists("/sys/devices/system/node/node0/cpulist")) EXPECT_FALSE(parse_cpus("node:0").empty());
+  EXPECT_THAT(error_of<ConfigError>([] { parse_cpus("node:1000"); }),
+              HasSubstr("no CPUs of NUMA node 1000"));
+  if (std::filesystem::exists("/sys/devices/system/node/node0/cpulist"))
+    EXPECT_FALSE(parse_cpus("node:0").empty());
 }
 
 TEST(Loader, TellsHowFarAheadItIs) {
   const auto set = std::make_shared<Fake>(64);
   Loader loader(set, {.batch = 8, .size = 16, .threads = 2, .ahead = 3, .background = false});
-  for (int i = 0; i < 6000 && loader.stats().ready < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && loader.stats().ready < 3; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_EQ(loader.stats().ready, 3);
   EXPECT_EQ(loader.stats().images, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  loader.next();                                             // a thread that had no room wakes and counts its time
-  for (int i = 0; i < 6000 && loader.stats().idle_s < 0.02; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  // a thread that had no room wakes and counts its time
+  loader.next();
+  for (int i = 0; i < 6000 && loader.stats().idle_s < 0.02; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_GE(loader.stats().idle_s, 0.02);
   EXPECT_LE(loader.stats().wait_s, loader.stats().idle_s + 1);
 }
@@ -297,7 +325,7 @@ TEST(Loader, ShardsHaveAsManyStepsAsEachOther) {
   std::vector<int> all;
   for (int rank = 0; rank < 3; ++rank) {
     Loader loader(set, {.batch = 4, .size = 16, .rank = rank, .world = 3, .shard = true});
-    EXPECT_EQ(loader.steps(), 2);                    // 11 or 12 images a rank
+    EXPECT_EQ(loader.steps(), 2);  // 11 or 12 images a rank
     const auto mine = labels(epoch(loader));
     all.insert(all.end(), mine.begin(), mine.end());
   }
@@ -310,8 +338,14 @@ TEST(Loader, ShardsWithTheirLastBatchesCoverTheSetOnceEachEpoch) {
   for (const bool shuffle : {false, true}) {
     std::vector<std::unique_ptr<Loader>> ranks;
     for (int rank = 0; rank < 3; ++rank)
-      ranks.push_back(std::make_unique<Loader>(
-          set, LoaderOptions{.batch = 4, .size = 16, .threads = 2, .rank = rank, .world = 3, .shard = true, .shuffle = shuffle, .drop_last = false}));
+      ranks.push_back(std::make_unique<Loader>(set, LoaderOptions{.batch = 4,
+                                                                  .size = 16,
+                                                                  .threads = 2,
+                                                                  .rank = rank,
+                                                                  .world = 3,
+                                                                  .shard = true,
+                                                                  .shuffle = shuffle,
+                                                                  .drop_last = false}));
     for (int e = 0; e < 2; ++e) {
       std::vector<int> all;
       for (auto& loader : ranks) {
@@ -333,18 +367,20 @@ TEST(Loader, ReplacesDamagedImagesByTheNextGoodOneAndNamesThemOnce) {
     EXPECT_EQ(batches[0].labels[2], 2);
     EXPECT_EQ(batches[0].labels[3], 5);
     EXPECT_EQ(batches[0].labels[4], 5);
-    EXPECT_EQ(batches[0].labels[19], 0);             // after the last comes the first
+    EXPECT_EQ(batches[0].labels[19], 0);  // after the last comes the first
   }
   EXPECT_EQ(loader.stats().damaged, 3);
-  EXPECT_THAT(loader.damaged(), ElementsAre(HasSubstr("fake/3.jpg: damaged JPEG"), HasSubstr("fake/4.jpg: "), HasSubstr("fake/19.jpg: ")));
+  EXPECT_THAT(loader.damaged(), ElementsAre(HasSubstr("fake/3.jpg: damaged JPEG"),
+                                            HasSubstr("fake/4.jpg: "), HasSubstr("fake/19.jpg: ")));
 }
 
 TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
   const auto set = std::make_shared<Fake>(20, std::set<i64>{0, 3, 4, 8, 9, 10, 11, 19});
-  Loader loader(set, {.batch = 4, .size = 16, .threads = 2, .shuffle = false, .replace_damaged = false});
+  Loader loader(set,
+                {.batch = 4, .size = 16, .threads = 2, .shuffle = false, .replace_damaged = false});
   for (int e = 0; e < 2; ++e) {
     const auto batches = epoch(loader);
-    ASSERT_EQ(batches.size(), 4u);                   // 8 … 11 are all damaged
+    ASSERT_EQ(batches.size(), 4u);  // 8 … 11 are all damaged
     EXPECT_EQ(labels(batches), (std::vector{1, 2, 5, 6, 7, 12, 13, 14, 15, 16, 17, 18}));
     EXPECT_EQ(batches[0].images.size(), 2u * 16 * 16 * 3);
   }
@@ -354,22 +390,35 @@ TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
   Loader whole(std::make_shared<Fake>(20), {.batch = 4, .size = 16, .shuffle = false});
   loader.seek(0);
   const Copy got = copy(loader.next()), all = copy(whole.next());
-  EXPECT_TRUE(std::ranges::equal(got.images, std::span(all.images).subspan(16 * 16 * 3, 2 * 16 * 16 * 3)));
+  EXPECT_TRUE(
+      std::ranges::equal(got.images, std::span(all.images).subspan(16 * 16 * 3, 2 * 16 * 16 * 3)));
 }
 
 TEST(Loader, GivesUpWhenAllImagesAreDamagedAndNotReplaced) {
   const auto set = std::make_shared<Fake>(8, std::set<i64>{0, 1, 2, 3, 4, 5, 6, 7});
   Loader loader(set, {.batch = 3, .size = 16, .drop_last = false, .replace_damaged = false});
-  EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("8 images in a row are damaged, the first: fake/"));
+  EXPECT_THAT(error_of([&] { loader.next(); }),
+              HasSubstr("8 images in a row are damaged, the first: fake/"));
   // One worker's part is no reason: others have the rest.
-  Loader part(set, {.batch = 3, .size = 16, .world = 4, .shard = true, .drop_last = false, .replace_damaged = false});
+  Loader part(set, {.batch = 3,
+                    .size = 16,
+                    .world = 4,
+                    .shard = true,
+                    .drop_last = false,
+                    .replace_damaged = false});
   EXPECT_FALSE(part.next().images.defined());
   EXPECT_EQ(part.stats().damaged, 2);
 }
 
 TEST(Loader, HasNothingToDoWhenItsShardIsEmpty) {
   const auto set = std::make_shared<Fake>(2);
-  Loader loader(set, {.batch = 4, .size = 16, .rank = 2, .world = 3, .shard = true, .shuffle = false, .drop_last = false});
+  Loader loader(set, {.batch = 4,
+                      .size = 16,
+                      .rank = 2,
+                      .world = 3,
+                      .shard = true,
+                      .shuffle = false,
+                      .drop_last = false});
   EXPECT_EQ(loader.steps(), 0);
   for (int e = 1; e < 3; ++e) {
     EXPECT_FALSE(loader.next().images.defined());
@@ -385,10 +434,12 @@ TEST(Loader, ShufflesInTheThreadThatCallsIt) {
   for (int e = 0; e < 4; ++e) epoch(loader);
   loader.seek(9, 3);
   loader.next();
-  EXPECT_THAT(set->sized, ElementsAre(std::this_thread::get_id()));      // an epoch's order begins with the size
+  // an epoch's order begins with the size
+  EXPECT_THAT(set->sized, ElementsAre(std::this_thread::get_id()));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      // they need more address space than any limit
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they need more address space than any limit
 TEST(Loader, SaysThatAThreadCantBeStarted) {
   const auto set = std::make_shared<Fake>(8);
   struct Limit {
@@ -402,7 +453,8 @@ TEST(Loader, SaysThatAThreadCantBeStarted) {
       pthread_getattr_default_np(&usual);
       pthread_attr_getstacksize(&usual, &stack);
       pthread_attr_destroy(&usual);
-      small.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + 500 * stack / 4;      // no room for 500 stacks
+      // no room for 500 stacks
+      small.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + 500 * stack / 4;
       setrlimit(RLIMIT_AS, &small);
     }
     ~Limit() { setrlimit(RLIMIT_AS, &old); }
@@ -410,9 +462,11 @@ TEST(Loader, SaysThatAThreadCantBeStarted) {
   std::string text;
   {
     const Limit limit;
-    text = error_of<ConfigError>([&] { Loader loader(set, {.batch = 2, .size = 16, .threads = 500}); });
+    text = error_of<ConfigError>(
+        [&] { Loader loader(set, {.batch = 2, .size = 16, .threads = 500}); });
   }
-  EXPECT_THAT(text, AllOf(HasSubstr("of 500 can't be started"), HasSubstr("use fewer data.threads")));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("of 500 can't be started"), HasSubstr("use fewer data.threads")));
 }
 #endif
 
@@ -421,14 +475,18 @@ TEST(Loader, StopsAtDamageWhenStrict) {
   Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .shuffle = false, .strict = true});
   loader.next();
   loader.next();
-  for (int i = 0; i < 2; ++i) EXPECT_THAT(error_of([&] { loader.next(); }), AllOf(HasSubstr("fake/13.jpg: damaged"), HasSubstr("strict")));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(error_of([&] { loader.next(); }),
+                AllOf(HasSubstr("fake/13.jpg: damaged"), HasSubstr("strict")));
   loader.seek(0, 3);
   EXPECT_EQ(loader.next().labels.as<std::int32_t>()[0], 15);
 }
 
 TEST(Loader, GivesUpWhenAllImagesAreDamaged) {
-  Loader loader(std::make_shared<Fake>(8, std::set<i64>{0, 1, 2, 3, 4, 5, 6, 7}), {.batch = 4, .size = 16});
-  EXPECT_THAT(error_of([&] { loader.next(); }), HasSubstr("8 images in a row are damaged, the first: fake/"));
+  Loader loader(std::make_shared<Fake>(8, std::set<i64>{0, 1, 2, 3, 4, 5, 6, 7}),
+                {.batch = 4, .size = 16});
+  EXPECT_THAT(error_of([&] { loader.next(); }),
+              HasSubstr("8 images in a row are damaged, the first: fake/"));
 }
 
 TEST(Loader, PassesOtherExceptionsOfItsThreadsOn) {
@@ -439,12 +497,14 @@ TEST(Loader, PassesOtherExceptionsOfItsThreadsOn) {
   EXPECT_EQ(error_of<std::runtime_error>([&] { loader.next(); }), "the disk is on fire");
 }
 
-// A set of somebody else's may throw wherever it is asked: threads that may starve and others, and the rest of the epoch goes on.
+// A set of somebody else's may throw wherever it is asked: threads that may starve and others, and
+// the rest of the epoch goes on.
 TEST(Loader, PassesOnWhatALabelThrows) {
   for (const bool background : {false, true}) {
     const auto set = std::make_shared<Fake>(20);
     set->nameless = 7;
-    Loader loader(set, {.batch = 5, .size = 16, .threads = 3, .shuffle = false, .background = background});
+    Loader loader(
+        set, {.batch = 5, .size = 16, .threads = 3, .shuffle = false, .background = background});
     loader.next();
     EXPECT_EQ(error_of<std::out_of_range>([&] { loader.next(); }), "no label");
     loader.seek(0, 2);
@@ -458,7 +518,8 @@ TEST(Loader, ReusesItsMemory) {
   Loader loader(set, {.batch = 8, .size = 32, .threads = 2, .ahead = 3});
   std::set<const void*> blocks;
   for (int e = 0; e < 20; ++e)
-    for (Batch b = loader.next(); b.images.defined(); b = loader.next()) blocks.insert(b.images.data());
+    for (Batch b = loader.next(); b.images.defined(); b = loader.next())
+      blocks.insert(b.images.data());
   // ahead + threads, and the two that the loop above holds for a moment. 160 batches went through.
   EXPECT_LE(blocks.size(), 7u);
   EXPECT_LE(memory_stats().in_use, before + 7 * (8 * 32 * 32 * 3 + 4096));
@@ -477,7 +538,8 @@ TEST(Loader, KeepsBatchesThatTheUserHoldsUntouched) {
       held.push_back(std::move(b));
     }
   }
-  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(copy(held[i]), wanted[i]);       // also when the loader is gone
+  // also when the loader is gone
+  for (std::size_t i = 0; i < held.size(); ++i) EXPECT_EQ(copy(held[i]), wanted[i]);
 }
 
 TEST(Loader, EndsAtOnceWhateverItsThreadsAreDoing) {
@@ -492,7 +554,8 @@ TEST(Loader, EndsAtOnceWhateverItsThreadsAreDoing) {
   set->reads = 0;
   {
     Loader loader(set, {.batch = 200, .size = 16, .threads = 3});
-    for (int i = 0; i < 6000 && set->reads < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int i = 0; i < 6000 && set->reads < 3; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_GE(set->reads, 3);
   EXPECT_LT(set->reads, 100) << "it waited for the batch of 200 that they were at";
@@ -501,7 +564,8 @@ TEST(Loader, EndsAtOnceWhateverItsThreadsAreDoing) {
 TEST(Loader, DoesNotRunFartherAheadThanAsked) {
   const auto set = std::make_shared<Fake>(400);
   Loader loader(set, {.batch = 10, .size = 16, .threads = 2, .ahead = 3});
-  for (int i = 0; i < 6000 && set->reads < 30; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  for (int i = 0; i < 6000 && set->reads < 30; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(set->reads, 30);
 }
@@ -513,9 +577,11 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   };
   EXPECT_THAT(refusal({.batch = 0}), HasSubstr("batch 0"));
   EXPECT_THAT(refusal({.batch = 5, .size = 16}), HasSubstr("4 images don't fill one batch of 5"));
-  EXPECT_THAT(refusal({.batch = 2, .size = 64, .resize = 32}), HasSubstr("resize 32 is smaller than size 64"));
+  EXPECT_THAT(refusal({.batch = 2, .size = 64, .resize = 32}),
+              HasSubstr("resize 32 is smaller than size 64"));
   EXPECT_THAT(refusal({.batch = 2, .threads = 0}), HasSubstr("0 threads"));
-  EXPECT_THAT(refusal({.batch = 2, .steps = {RandAugment{.magnitude = 31}}}), HasSubstr("rand-augment: magnitude 31; use 0 to 30"));
+  EXPECT_THAT(refusal({.batch = 2, .steps = {RandAugment{.magnitude = 31}}}),
+              HasSubstr("rand-augment: magnitude 31; use 0 to 30"));
   EXPECT_THAT(refusal({.batch = 2, .rank = 2, .world = 2}), HasSubstr("rank 2 of 2"));
 }
 

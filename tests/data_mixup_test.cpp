@@ -1,10 +1,11 @@
-// Beta variables follow their distribution, the plan of a batch keeps its promises about area and weight.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
+// Beta variables follow their distribution, the plan of a batch keeps its promises about area and
+// weight.
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "data_helpers.h"
 #include "gossamer/data/augment/mixup.h"
@@ -15,7 +16,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Beta, HasItsMeanAndVariance) {
-  for (const auto& [a, b] : {std::pair{0.2, 0.2}, std::pair{1.0, 1.0}, std::pair{2.0, 5.0}, std::pair{0.5, 3.0}, std::pair{30.0, 30.0}}) {
+  for (const auto& [a, b] : {std::pair{0.2, 0.2}, std::pair{1.0, 1.0}, std::pair{2.0, 5.0},
+                             std::pair{0.5, 3.0}, std::pair{30.0, 30.0}}) {
     const int draws = 40'000;
     double sum = 0, squares = 0;
     for (int i = 0; i < draws; ++i) {
@@ -27,7 +29,8 @@ TEST(Beta, HasItsMeanAndVariance) {
     }
     const double mean = a / (a + b), variance = a * b / ((a + b) * (a + b) * (a + b + 1));
     EXPECT_NEAR(sum / draws, mean, 4 * std::sqrt(variance / draws)) << a << " " << b;
-    EXPECT_NEAR(squares / draws - sum / draws * sum / draws, variance, 0.04 * variance) << a << " " << b;
+    EXPECT_NEAR(squares / draws - sum / draws * sum / draws, variance, 0.04 * variance)
+        << a << " " << b;
   }
 }
 
@@ -36,10 +39,11 @@ TEST(Beta, OfOneAndOneIsUniform) {
   Rng rng(3);
   for (int i = 0; i < 20'000; ++i) v.push_back(draw_beta(rng, 1, 1));
   std::ranges::sort(v);
-  double distance = 0;                                  // Kolmogorov and Smirnov's
+  double distance = 0;  // Kolmogorov and Smirnov's
   for (std::size_t i = 0; i < v.size(); ++i)
-    distance = std::max(distance, std::abs(v[i] - (static_cast<double>(i) + 0.5) / static_cast<double>(v.size())));
-  EXPECT_LT(distance, 1.95 / std::sqrt(20'000.0));      // one in a thousand
+    distance = std::max(
+        distance, std::abs(v[i] - (static_cast<double>(i) + 0.5) / static_cast<double>(v.size())));
+  EXPECT_LT(distance, 1.95 / std::sqrt(20'000.0));  // one in a thousand
 }
 
 TEST(Beta, OfTinyShapesIsNearlyACoin) {
@@ -54,7 +58,8 @@ TEST(Beta, OfTinyShapesIsNearlyACoin) {
   EXPECT_NEAR(high / 4000.0, 0.5, 0.04);
   EXPECT_LT(between, 60);
   Rng rng(1);
-  EXPECT_THAT(error_of<ConfigError>([&] { draw_beta(rng, 0, 1); }), HasSubstr("both must be above 0"));
+  EXPECT_THAT(error_of<ConfigError>([&] { draw_beta(rng, 0, 1); }),
+              HasSubstr("both must be above 0"));
 }
 
 TEST(MixPlan, IsAFunctionOfTheGenerator) {
@@ -66,7 +71,10 @@ TEST(MixPlan, IsAFunctionOfTheGenerator) {
   }
   Rng rng(0);
   EXPECT_EQ(draw_mix({}, 8, 8, rng).own, 1);
-  EXPECT_THAT(error_of<ConfigError>([&] { draw_mix({-1, 0}, 8, 8, rng); }), HasSubstr("neither can be negative"));
+  EXPECT_THAT(error_of<ConfigError>([&] {
+                draw_mix({-1, 0}, 8, 8, rng);
+              }),
+              HasSubstr("neither can be negative"));
 }
 
 TEST(MixPlan, WeighsTheLabelByWhatIsLeftOfThePicture) {
@@ -75,7 +83,7 @@ TEST(MixPlan, WeighsTheLabelByWhatIsLeftOfThePicture) {
   for (std::uint64_t s = 0; s < 4000; ++s) {
     Rng rng(2, s);
     const MixPlan p = draw_mix({0.4, 1}, 40, 56, rng);
-    if (p.plan[0] == p.plan[1]) {                       // mixup: one share everywhere
+    if (p.plan[0] == p.plan[1]) {  // mixup: one share everywhere
       EXPECT_FLOAT_EQ(p.plan[0], static_cast<float>(p.own));
       ++whole;
       continue;
@@ -86,14 +94,14 @@ TEST(MixPlan, WeighsTheLabelByWhatIsLeftOfThePicture) {
     int kept = 0;
     for (int y = 0; y < 40; ++y)
       for (int x = 0; x < 56; ++x)
-        kept += !(static_cast<float>(y) >= p.plan[2] && static_cast<float>(y) < p.plan[3] && static_cast<float>(x) >= p.plan[4] &&
-                  static_cast<float>(x) < p.plan[5]);
+        kept += !(static_cast<float>(y) >= p.plan[2] && static_cast<float>(y) < p.plan[3] &&
+                  static_cast<float>(x) >= p.plan[4] && static_cast<float>(x) < p.plan[5]);
     ASSERT_NEAR(p.own, kept / (40.0 * 56), 1e-9);
     own += p.own;
   }
   EXPECT_NEAR(cut / 4000.0, 0.5, 0.04);
   EXPECT_GT(whole, 0);
-  EXPECT_GT(own / cut, 0.5);                            // rectangles are cut at the edges
+  EXPECT_GT(own / cut, 0.5);  // rectangles are cut at the edges
 }
 
 }  // namespace

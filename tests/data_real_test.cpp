@@ -1,9 +1,9 @@
-// Real data, where it is: CIFAR-10 as JPEG files in tar shards, and 400 ImageNet photos. Looked for in ../shared/data beside the
-// source folder, or in GOSSAMER_TEST_DATA.
-#include <gtest/gtest.h>
-
+// Real data, where it is: CIFAR-10 as JPEG files in tar shards, and 400 ImageNet photos. Looked for
+// in ../shared/data beside the source folder, or in GOSSAMER_TEST_DATA.
 #include <algorithm>
 #include <array>
+
+#include <gtest/gtest.h>
 
 #include "data_helpers.h"
 #include "gossamer/data/loader/loader.h"
@@ -16,14 +16,17 @@ std::filesystem::path data_folder() {
   return std::filesystem::path(GOSSAMER_SOURCE_DIR).parent_path() / "shared" / "data";
 }
 
-#define NEEDS(path) \
-  if (!std::filesystem::exists(path)) GTEST_SKIP() << (path).string() << " is not on this machine; set GOSSAMER_TEST_DATA to a folder with it"
+#define NEEDS(path)                   \
+  if (!std::filesystem::exists(path)) \
+  GTEST_SKIP() << (path).string()     \
+               << " is not on this machine; set GOSSAMER_TEST_DATA to a folder with it"
 
 TEST(RealData, CifarShardsHoldFiftyThousandBalancedImages) {
   const auto folder = data_folder() / "cifar10";
   NEEDS(folder);
   std::vector<std::string> shards;
-  for (int i = 0; i < 5; ++i) shards.push_back((folder / ("train-" + std::to_string(i) + ".tar")).string());
+  for (int i = 0; i < 5; ++i)
+    shards.push_back((folder / ("train-" + std::to_string(i) + ".tar")).string());
   const auto train = open(shards), val = open({(folder / "test-0.tar").string()});
   ASSERT_EQ(train->size(), 50'000);
   ASSERT_EQ(val->size(), 10'000);
@@ -44,7 +47,8 @@ TEST(RealData, CifarValidationImagesComeOutAsDecoded) {
     Bytes buffer;
     const Image image = decode(set->bytes(at, buffer), set->name(at));
     ASSERT_EQ(image.pixels.size(), 32u * 32 * 3);
-    ASSERT_TRUE(std::ranges::equal(image.pixels, b.images.slice(0, 1).span<std::uint8_t>())) << set->name(at);
+    ASSERT_TRUE(std::ranges::equal(image.pixels, b.images.slice(0, 1).span<std::uint8_t>()))
+        << set->name(at);
     ASSERT_EQ(b.labels.as<std::int32_t>()[0], set->label(at));
     at += b.images.shape(0);
   }
@@ -77,7 +81,7 @@ TEST(RealData, PhotosTrainAndEvaluateWithoutDamage) {
     const Batch batch = loader.next();
     for (const std::uint8_t v : batch.images.span<std::uint8_t>()) mean += v;
     mean /= static_cast<double>(batch.images.numel());
-    EXPECT_GT(mean, 80);                                        // ImageNet's mean is 115 of 255
+    EXPECT_GT(mean, 80);  // ImageNet's mean is 115 of 255
     EXPECT_LT(mean, 150);
     EXPECT_EQ(loader.stats().damaged, 0);
   }

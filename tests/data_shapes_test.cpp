@@ -1,11 +1,11 @@
 // shapes10: complete, balanced, the same every time, and not to be learned by a linear classifier.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include "data_helpers.h"
 #include "gossamer/data/formats/shapes.h"
@@ -38,7 +38,7 @@ TEST(Shapes, MakeACompleteImageFolder) {
   Bytes first, second;
   train->bytes(0, first);
   val->bytes(0, second);
-  EXPECT_NE(first, second);                                   // validation pictures are others
+  EXPECT_NE(first, second);  // validation pictures are others
   const Image image = decode(first, train->name(0));
   EXPECT_EQ(image.width, 32);
 
@@ -48,7 +48,7 @@ TEST(Shapes, MakeACompleteImageFolder) {
   for (i64 i = 0; i < train->size(); ++i) {
     train->bytes(i, first);
     other->bytes(i, second);
-    ASSERT_EQ(first, second) << train->name(i);               // whatever the threads did
+    ASSERT_EQ(first, second) << train->name(i);  // whatever the threads did
   }
   // What is there and complete is kept.
   const auto before = std::filesystem::last_write_time(root + "/train/ring");
@@ -61,13 +61,18 @@ TEST(Shapes, MakeACompleteImageFolder) {
 TEST(Shapes, NeverTouchWhatIsNotTheirs) {
   const TempFolder folder;
   folder.write("mine/thesis.txt", to_bytes("x"));
-  EXPECT_THAT(error_of([&] { make_shapes(folder / "mine", {.train = 10, .val = 10}); }), HasSubstr("holds other files"));
+  EXPECT_THAT(error_of([&] { make_shapes(folder / "mine", {.train = 10, .val = 10}); }),
+              HasSubstr("holds other files"));
   make_shapes(folder / "set", {.train = 10, .val = 10, .size = 16});
   EXPECT_THAT(error_of([&] { make_shapes(folder / "set", {.train = 20, .val = 10, .size = 16}); }),
               AllOf(HasSubstr("other options"), HasSubstr("train 10"), HasSubstr("train 20")));
-  EXPECT_THAT(error_of<IoError>([&] { make_shapes(folder / "mine/thesis.txt/set", {.train = 10, .val = 10}); }), HasSubstr("can't be made"));
-  EXPECT_THAT(error_of<IoError>([&] { make_shapes("/proc/set", {.train = 10, .val = 10}); }), HasSubstr("/proc/set"));
-  EXPECT_THAT(error_of<ConfigError>([&] { make_shapes(folder / "x", {.train = 0}); }), HasSubstr("0 train"));
+  EXPECT_THAT(error_of<IoError>(
+                  [&] { make_shapes(folder / "mine/thesis.txt/set", {.train = 10, .val = 10}); }),
+              HasSubstr("can't be made"));
+  EXPECT_THAT(error_of<IoError>([&] { make_shapes("/proc/set", {.train = 10, .val = 10}); }),
+              HasSubstr("/proc/set"));
+  EXPECT_THAT(error_of<ConfigError>([&] { make_shapes(folder / "x", {.train = 0}); }),
+              HasSubstr("0 train"));
 }
 
 TEST(Shapes, CanBeMadeByTwoAtOnce) {
@@ -128,7 +133,7 @@ TEST(Shapes, DefeatALinearClassifier) {
     if (step % 10 == 9) best = std::max(best, accuracy(y, val));
   }
   RecordProperty("linear_accuracy", std::to_string(best));
-  EXPECT_GT(accuracy(x, train), 0.15);        // it did learn something of its own pictures
+  EXPECT_GT(accuracy(x, train), 0.15);  // it did learn something of its own pictures
   EXPECT_LT(best, 0.60);
 }
 

@@ -1,9 +1,9 @@
 // Unequal data: shares of classes after Dirichlet, and the part of a data set that a worker sees.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include <gtest/gtest.h>
 
 #include "error_of.h"
 #include "gossamer/core/error.h"
@@ -15,9 +15,12 @@ namespace {
 // Classes in turn; each sample is named after its number.
 class Numbers final : public Dataset {
  public:
-  Numbers(i64 size, int classes) : size_(size), classes_(static_cast<std::size_t>(classes), "class") {}
+  Numbers(i64 size, int classes)
+      : size_(size), classes_(static_cast<std::size_t>(classes), "class") {}
   i64 size() const override { return size_; }
-  int label(i64 i) const override { return static_cast<int>(i % static_cast<i64>(classes_.size())); }
+  int label(i64 i) const override {
+    return static_cast<int>(i % static_cast<i64>(classes_.size()));
+  }
   std::string name(i64 i) const override { return std::to_string(i); }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
     buffer.assign(1, static_cast<std::byte>(i));
@@ -49,7 +52,8 @@ TEST(Unequal, IsTheSameForTheSameSeedOnly) {
   EXPECT_NE(dirichlet_parts(set, .3, 4, 1), dirichlet_parts(set, .3, 4, 2));
 }
 
-// Of Dirichlet(alpha, …) with k workers a share has mean 1/k and variance (k - 1) / (k² (k alpha + 1)), the first worker's as the last one's.
+// Of Dirichlet(alpha, …) with k workers a share has mean 1/k and variance (k - 1) / (k² (k alpha +
+// 1)), the first worker's as the last one's.
 TEST(Unequal, SharesHaveTheMomentsOfDirichlet) {
   constexpr int kWorkers = 4, kClasses = 4000, kOfClass = 200;
   const Numbers set(i64{kClasses} * kOfClass, kClasses);
@@ -57,12 +61,14 @@ TEST(Unequal, SharesHaveTheMomentsOfDirichlet) {
     const auto parts = dirichlet_parts(set, alpha, kWorkers, 3);
     for (int w = 0; w < kWorkers; ++w) {
       std::vector<double> share(kClasses);
-      for (const i64 i : parts[static_cast<std::size_t>(w)]) share[static_cast<std::size_t>(set.label(i))] += 1.0 / kOfClass;
+      for (const i64 i : parts[static_cast<std::size_t>(w)])
+        share[static_cast<std::size_t>(set.label(i))] += 1.0 / kOfClass;
       const double mean = std::accumulate(share.begin(), share.end(), 0.0) / kClasses;
       double variance = 0;
       for (const double s : share) variance += (s - mean) * (s - mean) / kClasses;
       const double expected = (kWorkers - 1.0) / (kWorkers * kWorkers * (kWorkers * alpha + 1));
-      EXPECT_NEAR(mean, 1.0 / kWorkers, 5 * std::sqrt(expected / kClasses)) << alpha << ", worker " << w;
+      EXPECT_NEAR(mean, 1.0 / kWorkers, 5 * std::sqrt(expected / kClasses))
+          << alpha << ", worker " << w;
       EXPECT_NEAR(variance, expected, .1 * expected) << alpha << ", worker " << w;
     }
   }
@@ -82,8 +88,10 @@ TEST(Unequal, APartShowsItsOwnSamplesAndAllClasses) {
 
 TEST(Unequal, ReadsItsText) {
   EXPECT_EQ(parse_dirichlet("dirichlet:0.3"), .3);
-  for (const char* bad : {"dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1", "dirichlet:nan", "dirichlet:1x", "dirichlet:1e9", "true"})
-    EXPECT_NE(error_of([&] { parse_dirichlet(bad); }).find("dirichlet:0.3"), std::string::npos) << bad;
+  for (const char* bad : {"dirichlet", "dirichlet:", "dirichlet:0", "dirichlet:-1", "dirichlet:nan",
+                          "dirichlet:1x", "dirichlet:1e9", "true"})
+    EXPECT_NE(error_of([&] { parse_dirichlet(bad); }).find("dirichlet:0.3"), std::string::npos)
+        << bad;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// For tests that stand between a method and the outside: a Group around another one that passes everything on. What a test wants to see
-// or to spoil it overrides.
+// For tests that stand between a method and the outside: a Group around another one that passes
+// everything on. What a test wants to see or to spoil it overrides.
 #pragma once
 
 #include "gossamer/dist/transport.h"
@@ -14,7 +14,9 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   ControlLink& control() override { return *this; }
   Payload& payload() override { return *this; }
   Collectives& collectives() override { return *this; }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
+    inner_.rebuild(alive, epoch);
+  }
   std::vector<int> alive() const override { return inner_.alive(); }
   std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
 
@@ -23,10 +25,15 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   Event next(Seconds timeout) override { return inner_.control().next(timeout); }
   void post(Event e) override { inner_.control().post(std::move(e)); }
   bool alive(int peer) const override { return inner_.control().alive(peer); }
-  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override { return inner_.control().clock_offset(peer, at_us); }
-  void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.control().connect(peers, deadline); }
+  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
+    return inner_.control().clock_offset(peer, at_us);
+  }
+  void connect(const std::vector<int>& peers, Seconds deadline) override {
+    inner_.control().connect(peers, deadline);
+  }
 
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in, Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
+                Seconds deadline) override {
     inner_.payload().exchange(peer, session, out, in, deadline);
   }
   void abort(int peer) override { inner_.payload().abort(peer); }

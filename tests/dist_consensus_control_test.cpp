@@ -20,12 +20,14 @@ TEST(ConsensusSketch, EstimatesTheDistanceWithinItsStandardDeviation) {
     Rng random(2, static_cast<std::uint64_t>(i));
     for (int k = 0; k < dims; ++k) {
       float& v = x[static_cast<std::size_t>(i)][static_cast<std::size_t>(k)];
-      v = 5 + .01f * random.normal();                    // far from zero, close to each other
+      v = 5 + .01f * random.normal();  // far from zero, close to each other
       mean[static_cast<std::size_t>(k)] += static_cast<double>(v) / n;
     }
   }
   for (const auto& row : x)
-    for (std::size_t k = 0; k < dims; ++k) exact += (static_cast<double>(row[k]) - mean[k]) * (static_cast<double>(row[k]) - mean[k]) / n;
+    for (std::size_t k = 0; k < dims; ++k)
+      exact +=
+          (static_cast<double>(row[k]) - mean[k]) * (static_cast<double>(row[k]) - mean[k]) / n;
   exact = std::sqrt(exact);
   double bias = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -35,19 +37,22 @@ TEST(ConsensusSketch, EstimatesTheDistanceWithinItsStandardDeviation) {
       for (std::size_t j = 0; j < s.size(); ++j) sum[j] += s[j];
     }
     const double found = distance_from_sketches(sum, n);
-    EXPECT_NEAR(found, exact, .07 * exact) << seed;      // three standard deviations
+    EXPECT_NEAR(found, exact, .07 * exact) << seed;  // three standard deviations
     bias += (found / exact - 1) / 20;
   }
   EXPECT_NEAR(bias, 0, .015);
 }
 
-// Any symmetric W, any x: the identity that turns three means into the distance after a part of a round.
+// Any symmetric W, any x: the identity that turns three means into the distance after a part of a
+// round.
 TEST(ConsensusController, KnowsThePartOfARoundThatEndsAtTheTarget) {
-  const double x[4] = {3, -1, .5, -2.5}, W[4][4] = {{.5, .3, .2, 0}, {.3, .4, 0, .3}, {.2, 0, .7, .1}, {0, .3, .1, .6}};
+  const double x[4] = {3, -1, .5, -2.5},
+               W[4][4] = {{.5, .3, .2, 0}, {.3, .4, 0, .3}, {.2, 0, .7, .1}, {0, .3, .1, .6}};
   double whole[4] = {}, before = 0, after = 0, theta = 0;
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < 4; ++j) whole[i] += W[i][j] * x[j];
-    before += x[i] * x[i] / 4, after += whole[i] * whole[i] / 4, theta += (whole[i] - x[i]) * (whole[i] - x[i]) / 4;
+    before += x[i] * x[i] / 4, after += whole[i] * whole[i] / 4,
+        theta += (whole[i] - x[i]) * (whole[i] - x[i]) / 4;
   }
   before = std::sqrt(before), after = std::sqrt(after), theta = std::sqrt(theta);
   ASSERT_LT(after, before);
@@ -61,7 +66,8 @@ TEST(ConsensusController, KnowsThePartOfARoundThatEndsAtTheTarget) {
   }
   EXPECT_EQ(part_of_round(before, after, theta, after), 1);
   EXPECT_EQ(part_of_round(2, 0, 2, 1), .5) << "an exact mean shortens all differences alike";
-  EXPECT_NEAR(part_of_round(2, 1, 0, 1.5), 1.75 / 3, 1e-12) << "measured with noise: no movement, but another distance";
+  EXPECT_NEAR(part_of_round(2, 1, 0, 1.5), 1.75 / 3, 1e-12)
+      << "measured with noise: no movement, but another distance";
 }
 
 // What a part of a round leaves: (1 - part) x + part W x, also where push-sum's weights differ.
@@ -74,12 +80,14 @@ TEST(ConsensusControl, KeepsAPartOfARoundOfEveryMethod) {
     on_workers(cluster, n, [&](int rank, Group& group) {
       Quadratic q(rank, 8, false);
       MethodOptions options;
-      options.start_samples = 1;             // resumed: each keeps its own values
+      options.start_samples = 1;  // resumed: each keeps its own values
       options.overlap = false;
       const Graph ring = make_graph("ring", n);
       std::unique_ptr<SynchronousMethod> m;
-      if (name == std::string("dpsgd")) m = std::make_unique<DpsgdMethod>(name, q.params, q.sgd, group, ring, options);
-      else m = std::make_unique<SgpMethod>(q.params, q.sgd, group, ring, options);
+      if (name == std::string("dpsgd"))
+        m = std::make_unique<DpsgdMethod>(name, q.params, q.sgd, group, ring, options);
+      else
+        m = std::make_unique<SgpMethod>(q.params, q.sgd, group, ring, options);
       const bool weights = !m->state().empty();
       if (weights) m->state()[0].tensor.fill(static_cast<float>(.7 + .2 * rank));
       m->gossip();
@@ -92,7 +100,8 @@ TEST(ConsensusControl, KeepsAPartOfARoundOfEveryMethod) {
     for (int i = 0; i < n; ++i) {
       double u = 0, weight = 0;
       for (int j = 0; j < n; ++j) {
-        const double share = (i == j ? 1 - part : 0) + ((j - i + n) % n != 2 ? part / 3 : 0), own = name == std::string("sgp") ? .7 + .2 * j : 1;
+        const double share = (i == j ? 1 - part : 0) + ((j - i + n) % n != 2 ? part / 3 : 0),
+                     own = name == std::string("sgp") ? .7 + .2 * j : 1;
         u += share * own * j, weight += share * own;
       }
       EXPECT_NEAR(w[static_cast<std::size_t>(i)], weight, 1e-6) << name;
@@ -102,9 +111,9 @@ TEST(ConsensusControl, KeepsAPartOfARoundOfEveryMethod) {
 }
 
 struct Kept {
-  std::vector<double> distance, target;      // exact, after each step
+  std::vector<double> distance, target;  // exact, after each step
   MethodStats stats;
-  std::vector<float> mean;                   // of all workers, at the end
+  std::vector<float> mean;  // of all workers, at the end
   // Steps with a target, and those of them within 20 % of it.
   std::pair<int, int> near() const {
     int steps = 0, near = 0;
@@ -114,12 +123,14 @@ struct Kept {
   }
 };
 
-// n workers on a ring whose gradients are noise: what they would drift apart to, and what control keeps.
-Kept train(int n, const ConsensusControlOptions& control, int steps, const char* method = "consensus-control", double rate = .1) {
+// n workers on a ring whose gradients are noise: what they would drift apart to, and what control
+// keeps.
+Kept train(int n, const ConsensusControlOptions& control, int steps,
+           const char* method = "consensus-control", double rate = .1) {
   Kept kept;
   LocalCluster cluster(n);
   on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(rank, 512, false);                       // all begin at the mean
+    Quadratic q(rank, 512, false);  // all begin at the mean
     MethodOptions options;
     options.batch = 1;
     options.total_samples = 1.0 * n * steps;
@@ -145,7 +156,8 @@ Kept train(int n, const ConsensusControlOptions& control, int steps, const char*
 }
 
 double mean_from(const std::vector<double>& v, std::size_t begin) {
-  return std::accumulate(v.begin() + static_cast<std::ptrdiff_t>(begin), v.end(), 0.0) / static_cast<double>(v.size() - begin);
+  return std::accumulate(v.begin() + static_cast<std::ptrdiff_t>(begin), v.end(), 0.0) /
+         static_cast<double>(v.size() - begin);
 }
 
 TEST(ConsensusControl, KeepsTheDistanceAtItsTarget) {
@@ -174,19 +186,24 @@ TEST(ConsensusControl, KeepsTheDistanceAtItsTarget) {
 }
 
 TEST(ConsensusControl, KeepsARingOf8NearItsTargetInNearlyAllSteps) {
-  for (const ConsensusControlOptions& control : {ConsensusControlOptions{.fractions = {.5}, .measure = .2},
-                                                 ConsensusControlOptions{.fractions = {.25}, .measure = .2},
-                                                 ConsensusControlOptions{.target = "online", .factor = .7}}) {
+  for (const ConsensusControlOptions& control :
+       {ConsensusControlOptions{.fractions = {.5}, .measure = .2},
+        ConsensusControlOptions{.fractions = {.25}, .measure = .2},
+        ConsensusControlOptions{.target = "online", .factor = .7}}) {
     const Kept kept = train(8, control, 200);
     const auto [steps, near] = kept.near();
     EXPECT_GT(steps, 150);
     EXPECT_GE(near, .95 * steps);
     EXPECT_EQ(kept.stats.control.steps, steps);
     EXPECT_EQ(kept.stats.control.exact_averages, 0);
-    const std::string name = control.target == "online" ? "online" : control.fractions[0] == .5 ? "half" : "quarter";
+    const std::string name = control.target == "online"   ? "online"
+                             : control.fractions[0] == .5 ? "half"
+                                                          : "quarter";
     RecordProperty(name + "_near", std::to_string(1. * near / steps));
-    RecordProperty(name + "_gossip", std::to_string(static_cast<double>(kept.stats.control.gossip) / steps));
-    RecordProperty(name + "_ratio", std::to_string(mean_from(kept.distance, 50) / kept.target.back()));
+    RecordProperty(name + "_gossip",
+                   std::to_string(static_cast<double>(kept.stats.control.gossip) / steps));
+    RecordProperty(name + "_ratio",
+                   std::to_string(mean_from(kept.distance, 50) / kept.target.back()));
   }
 }
 
@@ -195,7 +212,8 @@ TEST(ConsensusControl, FollowsPhasesAndEscapesToExactAverages) {
   control.phases = {.3, .6};
   control.fractions = {1, 0, .3};
   control.measure = .1;
-  control.most = 0;                       // phase 2: gossip is not allowed, so each control averages exactly
+  // phase 2: gossip is not allowed, so each control averages exactly
+  control.most = 0;
   const Kept kept = train(4, control, 100);
   EXPECT_GT(kept.distance[25], 0) << "phase 0 is left alone";
   EXPECT_EQ(kept.target[25], 0);
@@ -224,7 +242,8 @@ TEST(ConsensusControl, RefusesWhatItCantDo) {
     MethodOptions options;
     options.control = control;
     try {
-      make_method("consensus-control", q.params, q.sgd, cluster.group(0), make_graph("ring", 1), options);
+      make_method("consensus-control", q.params, q.sgd, cluster.group(0), make_graph("ring", 1),
+                  options);
     } catch (const ConfigError& e) {
       return std::string(e.what());
     }
@@ -234,7 +253,8 @@ TEST(ConsensusControl, RefusesWhatItCantDo) {
   EXPECT_NE(error({.method = "a2cid2"}).find("it can: dpsgd, sgp, local-sgd"), std::string::npos);
   EXPECT_NE(error({.target = "offline"}).find("plateau, online"), std::string::npos);
   EXPECT_NE(error({.phases = {.5}}).find("1 fractions for 2 phases"), std::string::npos);
-  EXPECT_NE(error({.phases = {.5, .2}, .fractions = {1, 1, 1}}).find("ascending"), std::string::npos);
+  EXPECT_NE(error({.phases = {.5, .2}, .fractions = {1, 1, 1}}).find("ascending"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct Survivors {
 };
 
 // Worker `victims[k]` dies when a fraction (k + 1)/5 of the training is done.
-void run(const std::string& name, const char* graph, int n, const std::vector<int>& victims, Survivors& out, MethodOptions options,
-         int step_us = 200) {
+void run(const std::string& name, const char* graph, int n, const std::vector<int>& victims,
+         Survivors& out, MethodOptions options, int step_us = 200) {
   LocalCluster cluster(n);
   out.x.resize(static_cast<std::size_t>(n));
   out.stats.resize(static_cast<std::size_t>(n));
@@ -36,7 +36,9 @@ void run(const std::string& name, const char* graph, int n, const std::vector<in
     auto method = make_method(name, q.params, q.sgd, group, make_graph(graph, n), options);
     const auto victim = std::ranges::find(victims, rank);
     for (;;) {
-      if (victim != victims.end() && method->samples_seen() >= options.total_samples * static_cast<double>(victim - victims.begin() + 1) / 5) {
+      if (victim != victims.end() &&
+          method->samples_seen() >=
+              options.total_samples * static_cast<double>(victim - victims.begin() + 1) / 5) {
         out.stats[static_cast<std::size_t>(rank)] = method->stats();
         return cluster.kill(rank);
       }
@@ -69,7 +71,7 @@ TEST_P(Faults, ThreeOfFourFinishWhenOneDies) {
     gradients += static_cast<double>(s.stats[r].gradients);
   }
   EXPECT_TRUE(s.x[2].empty());
-  EXPECT_NEAR(gradients, 1200, 120);      // the living finish the budget
+  EXPECT_NEAR(gradients, 1200, 120);  // the living finish the budget
 }
 
 TEST_P(Faults, TwoOfFiveMayDieOneAfterTheOther) {
@@ -103,7 +105,8 @@ TEST_P(Faults, FewerThanMinWorkersIsAnErrorThatSaysSo) {
     EXPECT_NE(std::string(e.what()).find("at least 3 are wanted"), std::string::npos) << e.what();
   }
 }
-INSTANTIATE_TEST_SUITE_P(Methods, Faults, testing::Values("a2cid2", "adpsgd", "allreduce"), [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Methods, Faults, testing::Values("a2cid2", "adpsgd", "allreduce"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(Leaving, AWorkerThatLeavesWithoutFinishingIsMissedLikeADeadOne) {
   LocalCluster cluster(3);
@@ -111,7 +114,9 @@ TEST(Leaving, AWorkerThatLeavesWithoutFinishingIsMissedLikeADeadOne) {
   on_workers(cluster, 3, [&](int rank, Group& group) {
     Quadratic q(rank, 10, true);
     MethodOptions options = options_for(3, 200);
-    options.on_fault = [&](const std::string& what, int peer) { left += what == "left" && peer == 2; };
+    options.on_fault = [&](const std::string& what, int peer) {
+      left += what == "left" && peer == 2;
+    };
     auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 3), options);
     for (int step = 0; !method->done(); ++step) {
       if (rank == 2 && step == 30) return;
@@ -130,7 +135,8 @@ TEST(Leaving, ASlowWorkerDoesNotHoldTheOthersUp) {
   std::vector<MethodStats> stats(4);
   on_workers(cluster, 4, [&](int rank, Group& group) {
     Quadratic q(rank, 10, true);
-    auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 4), options_for(4, 100));
+    auto method =
+        make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 4), options_for(4, 100));
     while (!method->done()) {
       q.gradient();
       std::this_thread::sleep_for(std::chrono::microseconds(rank == 1 ? 40000 : 2000));
@@ -143,28 +149,40 @@ TEST(Leaving, ASlowWorkerDoesNotHoldTheOthersUp) {
   EXPECT_GT(stats[1].exchanges, 0);
 }
 
-// Kills its worker in one phase of an exchange: when it sends a message of one kind for the fifth time, or begins to transfer.
-enum class Phase { says_available, proposes, accepts, commits, begins_transfer, transfers, has_stopped };
+// Kills its worker in one phase of an exchange: when it sends a message of one kind for the fifth
+// time, or begins to transfer.
+enum class Phase {
+  says_available,
+  proposes,
+  accepts,
+  commits,
+  begins_transfer,
+  transfers,
+  has_stopped
+};
 
 class DiesIn final : public Around {
  public:
-  DiesIn(Group& inner, Phase phase, std::function<void()> die) : Around(inner), phase_(phase), die_(std::move(die)) {}
+  DiesIn(Group& inner, Phase phase, std::function<void()> die)
+      : Around(inner), phase_(phase), die_(std::move(die)) {}
 
  private:
   void passes(Phase phase, int times = 5) {
     if (phase != phase_ || ++count_ != times) return;
     die_();
-    throw DistError("dead");                     // its communication thread does nothing more
+    throw DistError("dead");  // its communication thread does nothing more
   }
   void send(int peer, const Message& m) override {
-    if (m.type == MessageType::stopped) passes(Phase::has_stopped, 2);      // one neighbour hears it, the others don't
+    // one neighbour hears it, the others don't
+    if (m.type == MessageType::stopped) passes(Phase::has_stopped, 2);
     if (m.type == MessageType::avail) passes(Phase::says_available);
     if (m.type == MessageType::propose) passes(Phase::proposes);
     if (m.type == MessageType::accept) passes(Phase::accepts);
     Around::send(peer, m);
     if (m.type == MessageType::commit) passes(Phase::commits);
   }
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in, Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
+                Seconds deadline) override {
     passes(Phase::begins_transfer);
     Around::exchange(peer, session, out, in, deadline);
     passes(Phase::transfers);
@@ -188,10 +206,13 @@ TEST_P(Phases, ADeathThereStopsNobody) {
       cluster.kill(1);
     });
     Quadratic q(rank, 40, true);
-    auto method = make_method("a2cid2", q.params, q.sgd, rank == 1 ? static_cast<Group&>(group) : inner, make_graph("ring", 4), options_for(4, 200));
+    auto method =
+        make_method("a2cid2", q.params, q.sgd, rank == 1 ? static_cast<Group&>(group) : inner,
+                    make_graph("ring", 4), options_for(4, 200));
     while (!method->done() && inner.control().alive(rank)) {
       q.gradient(.01f);
-      std::this_thread::sleep_for(std::chrono::microseconds(died ? 200 : 2000));      // time to get there on a full machine
+      // time to get there on a full machine
+      std::this_thread::sleep_for(std::chrono::microseconds(died ? 200 : 2000));
       method->step(.05);
     }
     if (!inner.control().alive(rank)) return;
@@ -208,13 +229,16 @@ TEST_P(Phases, ADeathThereStopsNobody) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(All, Phases,
-                         testing::Values(Phase::says_available, Phase::proposes, Phase::accepts, Phase::commits, Phase::begins_transfer,
-                                         Phase::transfers, Phase::has_stopped));
+                         testing::Values(Phase::says_available, Phase::proposes, Phase::accepts,
+                                         Phase::commits, Phase::begins_transfer, Phase::transfers,
+                                         Phase::has_stopped));
 
-// A collective that reports failure to one worker although it came through: that worker is then a step behind the other survivors.
+// A collective that reports failure to one worker although it came through: that worker is then a
+// step behind the other survivors.
 class Flaky final : public Around {
  public:
-  Flaky(Group& inner, int fails_at, std::function<void()> at_failure) : Around(inner), fails_at_(fails_at), at_failure_(std::move(at_failure)) {}
+  Flaky(Group& inner, int fails_at, std::function<void()> at_failure)
+      : Around(inner), fails_at_(fails_at), at_failure_(std::move(at_failure)) {}
 
  private:
   void all_reduce_sum(std::span<float> x) override {
@@ -237,7 +261,8 @@ TEST(AllReduce, AfterADeathAllReduceBringsThoseBehindUpToTheOthers) {
   on_workers(cluster, 4, [&](int rank, Group& inner) {
     Flaky group(inner, rank == 1 ? 20 : -1, [&] { cluster.kill(3); });
     Quadratic q(rank, 10, false, .9f);
-    auto method = make_method("allreduce", q.params, q.sgd, group, make_graph("ring", 4), options_for(4, 60));
+    auto method =
+        make_method("allreduce", q.params, q.sgd, group, make_graph("ring", 4), options_for(4, 60));
     while (!method->done()) q.gradient(), method->step(.05);
     const auto values = q.params.values().span<float>();
     x[static_cast<std::size_t>(rank)].assign(values.begin(), values.end());

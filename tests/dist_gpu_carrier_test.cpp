@@ -1,10 +1,10 @@
-// The difference of an exchange inside the optimizer's pass: the same bits as mix, update and jump one after the other, whatever comes
-// between, and in whatever order the streams of a device run.
-#include <gtest/gtest.h>
-
+// The difference of an exchange inside the optimizer's pass: the same bits as mix, update and jump
+// one after the other, whatever comes between, and in whatever order the streams of a device run.
 #include <cstring>
 #include <optional>
 #include <utility>
+
+#include <gtest/gtest.h>
 
 #include "dist_gpu_fakes.h"
 #include "gossamer/core/fused_update.h"
@@ -28,7 +28,8 @@ struct Model {
   void gradient(int k) {
     params.settle_grads();
     const auto g = params.grads().span<float>();
-    for (std::size_t i = 0; i < g.size(); ++i) g[i] = static_cast<float>((static_cast<int>(i) * 7 + k * 5) % 11 - 5) * .3f;
+    for (std::size_t i = 0; i < g.size(); ++i)
+      g[i] = static_cast<float>((static_cast<int>(i) * 7 + k * 5) % 11 - 5) * .3f;
   }
   Tensor w = Tensor::full({9, 5}, .5f), b = Tensor::full({40}, -.25f);
   FlatParams params;
@@ -42,7 +43,10 @@ struct Model {
   }
 };
 
-struct Event { enum Kind { gradient, snapshot, arrives, fails, looked_at } kind; double t = 0; };
+struct Event {
+  enum Kind { gradient, snapshot, arrives, fails, looked_at } kind;
+  double t = 0;
+};
 
 // Gradient events, exchanges one at a time, and looks at the state in between.
 std::vector<Event> some_events(std::uint64_t seed) {
@@ -52,14 +56,19 @@ std::vector<Event> some_events(std::uint64_t seed) {
   for (double t = 0; out.size() < 120; t += .4 * random.uniform53()) {
     switch (random.below(5)) {
       case 0:
-      case 1: out.push_back({Event::gradient, t}); break;
+      case 1:
+        out.push_back({Event::gradient, t});
+        break;
       case 2:
       case 3:
-        if (!in_flight) out.push_back({Event::snapshot, t});
-        else out.push_back({random.below(6) == 0 ? Event::fails : Event::arrives, t});
+        if (!in_flight)
+          out.push_back({Event::snapshot, t});
+        else
+          out.push_back({random.below(6) == 0 ? Event::fails : Event::arrives, t});
         in_flight = !in_flight;
         break;
-      default: out.push_back({Event::looked_at, t});
+      default:
+        out.push_back({Event::looked_at, t});
     }
   }
   return out;
@@ -67,23 +76,27 @@ std::vector<Event> some_events(std::uint64_t seed) {
 
 Tensor other_snapshot(i64 n, DType wire, std::size_t k) {
   Tensor t = Tensor::empty({n});
-  for (i64 i = 0; i < n; ++i) t.as<float>()[i] = static_cast<float>((i * 3 + static_cast<i64>(k)) % 13 - 6) * .05f;
+  for (i64 i = 0; i < n; ++i)
+    t.as<float>()[i] = static_cast<float>((i * 3 + static_cast<i64>(k)) % 13 - 6) * .05f;
   Tensor out = Tensor::empty({n}, wire);
   fused::snapshot(t, {}, 1, 0, out);
   return out;
 }
 
-// Every event a pass of its own, in the order of the paper: a difference follows the gradient event it was there for.
+// Every event a pass of its own, in the order of the paper: a difference follows the gradient event
+// it was there for.
 void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
   Tensor own = Tensor::zeros({m.params.size()}, DType::f32), theirs;
   if (wire == DType::f16) own = Tensor::empty({m.params.size()}, wire);
   bool kept = false;
-  double mark = 0;                             // of the last snapshot; one exchange at a time, so of the difference too
+  // of the last snapshot; one exchange at a time, so of the difference too
+  double mark = 0;
   const auto settle = [&] {
     if (!std::exchange(kept, false)) return;
     m.state.apply(mark, [&](double jx, double jy) {
       Tensor none, &twin = m.state.has_twin() ? m.state.twin() : none;
-      fused::apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy), own, theirs);
+      fused::apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
+                              own, theirs);
     });
   };
   for (std::size_t k = 0; k < events.size(); ++k) switch (events[k].kind) {
@@ -91,7 +104,8 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
         m.gradient(static_cast<int>(k));
         m.state.gradient_event(events[k].t, [&](double c, double s) {
           const Twin twin{m.state.twin(), static_cast<float>(c), static_cast<float>(s)};
-          m.sgd.step(static_cast<float>(kRates[k % 3]), m.state.has_twin() ? &twin : nullptr, {.5, kClip});
+          m.sgd.step(static_cast<float>(kRates[k % 3]), m.state.has_twin() ? &twin : nullptr,
+                     {.5, kClip});
         });
         settle();
         m.params.refresh();
@@ -99,27 +113,32 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
       case Event::snapshot:
         settle();
         mark = m.state.peek(events[k].t, [&](double c, double s) {
-          fused::snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(), static_cast<float>(c), static_cast<float>(s), own);
+          fused::snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
+                          static_cast<float>(c), static_cast<float>(s), own);
         });
         break;
       case Event::arrives:
         theirs = other_snapshot(m.params.size(), wire, k);
         kept = true;
         break;
-      case Event::fails: break;
-      case Event::looked_at: settle();
+      case Event::fails:
+        break;
+      case Event::looked_at:
+        settle();
     }
   settle();
 }
 
-// The same by a carrier. On a lazy device nothing runs when it is called: two streams do their work in any order that the events allow.
+// The same by a carrier. On a lazy device nothing runs when it is called: two streams do their work
+// in any order that the events allow.
 int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, std::uint64_t seed) {
   fake::Machine machine(1, seed);
   machine.eager = !lazy;
   fake::Gpu& gpu = machine.gpu(0);
   const i64 n = m.params.size();
   const Tensor own = Tensor::empty({n}, wire), theirs = Tensor::empty({n}, wire);
-  GpuCarrier carrier({.port = gpu, .payload = nullptr, .own = own, .theirs = theirs, .staging = nullptr}, {});
+  GpuCarrier carrier(
+      {.port = gpu, .payload = nullptr, .own = own, .theirs = theirs, .staging = nullptr}, {});
   int taken_along = 0;
   Rng random(seed, 7);
   for (std::size_t k = 0; k < events.size(); ++k) {
@@ -131,19 +150,24 @@ int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, s
           const std::optional<Difference> difference = late ? std::optional(*late) : std::nullopt;
           gpu.run(DevicePort::Lane::compute, [&m, k, with, difference] {
             m.gradient(static_cast<int>(k));
-            m.sgd.step(static_cast<float>(kRates[k % 3]), with ? &*with : nullptr, {.5, kClip}, difference ? &*difference : nullptr);
+            m.sgd.step(static_cast<float>(kRates[k % 3]), with ? &*with : nullptr, {.5, kClip},
+                       difference ? &*difference : nullptr);
           });
         });
         break;
-      case Event::snapshot: carrier.snapshot(m.state, events[k].t); break;
+      case Event::snapshot:
+        carrier.snapshot(m.state, events[k].t);
+        break;
       case Event::arrives: {
         auto from = std::make_shared<Tensor>(other_snapshot(n, wire, k));
-        gpu.run(DevicePort::Lane::exchange, [from, theirs] { std::memcpy(theirs.data(), from->data(), from->bytes()); });
+        gpu.run(DevicePort::Lane::exchange,
+                [from, theirs] { std::memcpy(theirs.data(), from->data(), from->bytes()); });
         carrier.apply(m.state);
         break;
       }
-      case Event::fails:                      // the buffer holds something by then
-        gpu.run(DevicePort::Lane::exchange, [theirs] { std::memset(theirs.data(), 0x7b, theirs.bytes()); });
+      case Event::fails:  // the buffer holds something by then
+        gpu.run(DevicePort::Lane::exchange,
+                [theirs] { std::memset(theirs.data(), 0x7b, theirs.bytes()); });
         break;
       case Event::looked_at:
         carrier.training_begins(m.state);
@@ -152,7 +176,8 @@ int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, s
     for (std::uint32_t i = random.below(8); i > 0; --i) machine.step(0);
   }
   carrier.training_begins(m.state);
-  while (machine.step(0)) {}
+  while (machine.step(0)) {
+  }
   EXPECT_TRUE(machine.problems().empty());
   return taken_along;
 }
@@ -161,7 +186,8 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
   for (const bool with_twin : {false, true})
     for (const DType wire : {DType::f32, DType::f16})
       for (std::uint64_t seed = 1; seed <= 12; ++seed) {
-        SCOPED_TRACE(testing::Message() << "twin " << with_twin << " wire " << name_of(wire) << " seed " << seed);
+        SCOPED_TRACE(testing::Message()
+                     << "twin " << with_twin << " wire " << name_of(wire) << " seed " << seed);
         const std::vector<Event> events = some_events(seed);
         const DType compute = seed % 2 ? DType::f32 : DType::bf16;
         Model wanted(with_twin, compute);
@@ -170,10 +196,12 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
           for (const bool lazy : {false, true}) {
             const UseBackend use(form);
             Model got(with_twin, compute);
-            EXPECT_GT(carried(got, events, wire, lazy, seed), 0) << "differences that a pass took along";
+            EXPECT_GT(carried(got, events, wire, lazy, seed), 0)
+                << "differences that a pass took along";
             const auto want = wanted.everything(), have = got.everything();
             for (std::size_t i = 0; i < want.size(); ++i)
-              ASSERT_EQ(std::memcmp(want[i].data(), have[i].data(), want[i].bytes()), 0) << i << " lazy " << lazy;
+              ASSERT_EQ(std::memcmp(want[i].data(), have[i].data(), want[i].bytes()), 0)
+                  << i << " lazy " << lazy;
           }
       }
 }
@@ -185,7 +213,12 @@ TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
   Model m(true, DType::f32);
   const i64 n = m.params.size();
   const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
-  GpuCarrier carrier({.port = machine.gpu(0), .payload = nullptr, .own = own, .theirs = theirs, .staging = nullptr}, {});
+  GpuCarrier carrier({.port = machine.gpu(0),
+                      .payload = nullptr,
+                      .own = own,
+                      .theirs = theirs,
+                      .staging = nullptr},
+                     {});
   const auto late_in_event = [&](double t) {
     bool seen = false;
     carrier.gradient_event(m.state, t, [&](const Twin*, const Difference* late) { seen = late; });

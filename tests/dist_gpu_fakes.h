@@ -1,5 +1,6 @@
-// Fake GPUs and a fake NCCL for the tests of dist/gpu/: streams that run when the test (or a thread) lets them, communicators that open late,
-// fail, hang or lose their peer, and receive garbage when they are aborted, as the real ones do. What a program may not do to them is noted.
+// Fake GPUs and a fake NCCL for the tests of dist/gpu/: streams that run when the test (or a
+// thread) lets them, communicators that open late, fail, hang or lose their peer, and receive
+// garbage when they are aborted, as the real ones do. What a program may not do to them is noted.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +20,14 @@
 namespace gossamer::dist::fake {
 
 struct Faults {
-  double init_fails = 0, init_hangs = 0, transfer_fails = 0, transfer_hangs = 0, id_fails = 0;      // each: the probability
+  // each: the probability
+  double init_fails = 0, init_hangs = 0, transfer_fails = 0, transfer_hangs = 0, id_fails = 0;
   bool abort_hangs = false;
-  int failing = -1;                          // the transfer of this number fails for this worker, in each of its communicators
+  // the transfer of this number fails for this worker, in each of its communicators
+  int failing = -1;
   std::uint64_t failing_transfer = 0;
-  bool notices = true;                       // a transport that sees that its peer is lost: sockets do, NVLink does not
+  // a transport that sees that its peer is lost: sockets do, NVLink does not
+  bool notices = true;
 };
 
 class Machine;
@@ -52,7 +56,8 @@ class Gpu final : public DevicePort, public NcclPort {
   void finalize(Comm) override;
   bool gone(Comm) override;
 
-  // A graph: what `work` gives to the compute lane is kept and not done. Each launch does it, and marks its events anew.
+  // A graph: what `work` gives to the compute lane is kept and not done. Each launch does it, and
+  // marks its events anew.
   class Graph;
   Graph capture(const std::function<void()>& work);
   void launch(const Graph&);
@@ -65,17 +70,19 @@ class Gpu final : public DevicePort, public NcclPort {
     void* receive = nullptr;
     std::size_t sends = 0, receives = 0;
     bool sums = false;
-    std::uint64_t number = 0;                // of the communicator, counted by each side
+    std::uint64_t number = 0;  // of the communicator, counted by each side
   };
   struct Work {
-    std::function<void()> kernels{};         // or:
+    std::function<void()> kernels{};  // or:
     Event event = 0;
     std::uint64_t mark = 0;
-    bool waits = false;                      // for the event; else reaches it
-    Comm comm = 0;                           // or a transfer of this communicator
+    bool waits = false;  // for the event; else reaches it
+    Comm comm = 0;       // or a transfer of this communicator
     Transfer transfer{};
   };
-  struct Mark { std::uint64_t recorded = 0, reached = 0; };
+  struct Mark {
+    std::uint64_t recorded = 0, reached = 0;
+  };
   void give(Lane, Work);
 
   Machine& machine_;
@@ -85,7 +92,7 @@ class Gpu final : public DevicePort, public NcclPort {
   std::vector<Work>* captured_ = nullptr;
   bool in_group_ = false;
   std::set<Comm> grouped_;
-  std::string refused_;                      // what is wrong with a call of this group
+  std::string refused_;  // what is wrong with a call of this group
 };
 
 class Gpu::Graph {
@@ -93,7 +100,8 @@ class Gpu::Graph {
   std::vector<Work> works_;
 };
 
-// All GPUs, and NCCL between them. Every call takes one mutex: what matters here is the order, not the speed.
+// All GPUs, and NCCL between them. Every call takes one mutex: what matters here is the order, not
+// the speed.
 class Machine {
  public:
   explicit Machine(int workers, std::uint64_t seed, Faults f = {}) : faults(f), random(seed) {
@@ -101,23 +109,25 @@ class Machine {
   }
   Gpu& gpu(int rank) { return *gpus_.at(static_cast<std::size_t>(rank)); }
 
-  // Lets one thing happen on worker `rank`'s devices, drawn among those that can: the head of a lane runs, a communicator gets further.
-  // False: nothing can.
+  // Lets one thing happen on worker `rank`'s devices, drawn among those that can: the head of a
+  // lane runs, a communicator gets further. False: nothing can.
   bool step(int rank) {
     const std::scoped_lock lock(mutex);
     std::vector<std::function<void()>> possible;
     Gpu& g = gpu(rank);
     for (auto& lane : g.lanes_)
-      if (!lane.empty() && runnable(g, lane.front())) possible.emplace_back([&] { execute(g, lane); });
+      if (!lane.empty() && runnable(g, lane.front()))
+        possible.emplace_back([&] { execute(g, lane); });
     for (auto& [id, side] : sides)
-      if (side.rank == rank && advances(id, side)) possible.emplace_back([this, id = id] { advance(id, sides.at(id)); });
+      if (side.rank == rank && advances(id, side))
+        possible.emplace_back([this, id = id] { advance(id, sides.at(id)); });
     if (possible.empty()) return false;
     possible[random.below(static_cast<std::uint32_t>(possible.size()))]();
     return true;
   }
 
-  // The process of this worker ends: its kernels never run on; the others' sockets to it notice, or not. Its threads, which a test has to wait
-  // for, are not kept waiting.
+  // The process of this worker ends: its kernels never run on; the others' sockets to it notice, or
+  // not. Its threads, which a test has to wait for, are not kept waiting.
   void kill(int rank) {
     const std::scoped_lock lock(mutex);
     for (auto& lane : gpu(rank).lanes_) lane.clear();
@@ -135,8 +145,12 @@ class Machine {
     const std::scoped_lock lock(mutex);
     return problems_;
   }
-  struct Launch { int worker; std::string name; };
-  int sums_done(int rank) {                  // all-reduces whose kernels have ended well on this worker
+  struct Launch {
+    int worker;
+    std::string name;
+  };
+  // all-reduces whose kernels have ended well on this worker
+  int sums_done(int rank) {
     const std::scoped_lock lock(mutex);
     return sums_done_[rank];
   }
@@ -147,7 +161,8 @@ class Machine {
 
   Faults faults;
   Rng random;
-  bool eager = false;                        // kernels run when they are given to a lane; events and transfers take their time all the same
+  // kernels run when they are given to a lane; events and transfers take their time all the same
+  bool eager = false;
 
  private:
   friend class Gpu;
@@ -158,12 +173,16 @@ class Machine {
     std::string name;
     NcclPort::Id id{};
     NcclPort::Status status;
-    bool opening = true, launching = false, aborted = false, gone = false, dead = false, hangs = false, running = false, transferred = false;
-    Gpu::Transfer group, now;                // that is being put together or launched; whose kernel is next in the stream, or runs
+    bool opening = true, launching = false, aborted = false, gone = false, dead = false,
+         hangs = false, running = false, transferred = false;
+    // that is being put together or launched; whose kernel is next in the stream, or runs
+    Gpu::Transfer group, now;
     std::uint64_t launches = 0;
   };
 
-  void problem(int rank, const std::string& what) { problems_.push_back("worker " + std::to_string(rank) + ": " + what); }
+  void problem(int rank, const std::string& what) {
+    problems_.push_back("worker " + std::to_string(rank) + ": " + what);
+  }
   // The other ranks of its communicator that have come, by place.
   std::vector<Side*> others(const Side& one) {
     std::vector<Side*> out;
@@ -175,7 +194,9 @@ class Machine {
   bool any_lost(const Side& one) {
     return std::ranges::any_of(others(one), [](const Side* s) { return s->dead || s->aborted; });
   }
-  bool all_here(const Side& one) { return static_cast<int>(others(one).size()) == one.ranks - 1 && !any_lost(one); }
+  bool all_here(const Side& one) {
+    return static_cast<int>(others(one).size()) == one.ranks - 1 && !any_lost(one);
+  }
   bool in_stream(const Side& side, Comm id) {
     for (const auto& lane : gpu(side.rank).lanes_)
       for (const auto& work : lane)
@@ -186,7 +207,8 @@ class Machine {
   Side& usable(Gpu& g, Comm comm) {
     Side& side = sides.at(comm);
     if (!g.in_group_) problem(g.rank_, "a call outside of a group");
-    if (side.aborted || side.status.stage == Stage::pending) problem(g.rank_, "a call on a communicator that is not open, or has not done the last");
+    if (side.aborted || side.status.stage == Stage::pending)
+      problem(g.rank_, "a call on a communicator that is not open, or has not done the last");
     if (side.status.stage == Stage::failed) g.refused_ = side.status.why;
     if (g.grouped_.insert(comm).second) side.group = {};
     return side;
@@ -203,9 +225,12 @@ class Machine {
   bool meets(const Side& side) {
     if (side.hangs || !all_here(side)) return false;
     for (const Side* peer : others(side)) {
-      if (peer->hangs || !peer->running || peer->transferred || peer->now.number != side.now.number) return false;
-      if (peer->now.sums != side.now.sums || side.now.sends != peer->now.receives || side.now.receives != peer->now.sends) {
-        if (side.now.sums || peer->now.sums) problem(side.rank, "sums of different sizes, or in another order than the others");
+      if (peer->hangs || !peer->running || peer->transferred || peer->now.number != side.now.number)
+        return false;
+      if (peer->now.sums != side.now.sums || side.now.sends != peer->now.receives ||
+          side.now.receives != peer->now.sends) {
+        if (side.now.sums || peer->now.sums)
+          problem(side.rank, "sums of different sizes, or in another order than the others");
         return false;
       }
     }
@@ -218,7 +243,8 @@ class Machine {
       std::ranges::sort(all, {}, &Side::place);
       std::vector<float> sum(side.now.sends / sizeof(float), 0.0f);
       for (const Side* s : all)
-        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<const float*>(s->now.send)[i];
+        for (std::size_t i = 0; i < sum.size(); ++i)
+          sum[i] += static_cast<const float*>(s->now.send)[i];
       for (const Side* s : all) std::memcpy(s->now.receive, sum.data(), side.now.sends);
     } else {
       Side& peer = *all.front();
@@ -232,12 +258,14 @@ class Machine {
     if (work.comm == 0) {
       const Gpu::Work now = std::move(work);
       lane.pop_front();
-      if (now.kernels) now.kernels();
-      else if (!now.waits) g.events_[now.event].reached = std::max(g.events_[now.event].reached, now.mark);
+      if (now.kernels)
+        now.kernels();
+      else if (!now.waits)
+        g.events_[now.event].reached = std::max(g.events_[now.event].reached, now.mark);
       return;
     }
     Side& side = sides.at(work.comm);
-    if (side.aborted) {                      // the kernel leaves, as if all were well
+    if (side.aborted) {  // the kernel leaves, as if all were well
       if (!side.transferred) std::memset(work.transfer.receive, 0x7b, work.transfer.receives);
     } else if (!side.running) {
       side.running = true;
@@ -259,19 +287,26 @@ class Machine {
     if (side.dead) return false;
     if (side.status.stage == Stage::failed || side.hangs) return false;
     if (side.opening) return all_here(side);
-    return side.launching || (side.running && !side.transferred && faults.notices && any_lost(side));
+    return side.launching ||
+           (side.running && !side.transferred && faults.notices && any_lost(side));
   }
   void advance(Comm id, Side& side) {
-    const auto happens = [&](double probability) { return random.uniform() < static_cast<float>(probability); };
+    const auto happens = [&](double probability) {
+      return random.uniform() < static_cast<float>(probability);
+    };
     if (side.aborted) {
       side.gone = true;
     } else if (side.opening) {
-      if (happens(faults.init_hangs)) side.hangs = true;
-      else if (happens(faults.init_fails)) side.status = {Stage::failed, "unhandled system error"};
-      else side.opening = false, side.status.stage = Stage::done;
+      if (happens(faults.init_hangs))
+        side.hangs = true;
+      else if (happens(faults.init_fails))
+        side.status = {Stage::failed, "unhandled system error"};
+      else
+        side.opening = false, side.status.stage = Stage::done;
     } else if (side.launching) {
       side.launching = false;
-      if (happens(faults.transfer_fails) || (side.rank == faults.failing && side.launches == faults.failing_transfer)) {
+      if (happens(faults.transfer_fails) ||
+          (side.rank == faults.failing && side.launches == faults.failing_transfer)) {
         side.status = {Stage::failed, "remote process exited or there was a network error"};
         return;
       }
@@ -284,7 +319,7 @@ class Machine {
     }
   }
 
-  std::recursive_mutex mutex;                // kernels of tests may call back
+  std::recursive_mutex mutex;  // kernels of tests may call back
   std::vector<std::unique_ptr<Gpu>> gpus_;
   std::map<Comm, Side> sides;
   Comm next_comm_ = 1;
@@ -300,9 +335,7 @@ inline DevicePort::Event Gpu::make_event() {
   events_.emplace_back();
   return static_cast<Event>(events_.size() - 1);
 }
-inline void Gpu::record(Event e, Lane lane) {
-  give(lane, {.event = e});
-}
+inline void Gpu::record(Event e, Lane lane) { give(lane, {.event = e}); }
 inline void Gpu::give(Lane lane, Work work) {
   const std::scoped_lock lock(machine_.mutex);
   if (captured_ && lane == Lane::compute) return captured_->push_back(std::move(work));
@@ -325,7 +358,8 @@ inline void Gpu::launch(const Graph& graph) {
 }
 inline void Gpu::wait(Lane lane, Event e) {
   const std::scoped_lock lock(machine_.mutex);
-  lanes_[static_cast<std::size_t>(lane)].push_back({.event = e, .mark = events_.at(e).recorded, .waits = true});
+  lanes_[static_cast<std::size_t>(lane)].push_back(
+      {.event = e, .mark = events_.at(e).recorded, .waits = true});
 }
 inline bool Gpu::done(Event e) {
   const std::scoped_lock lock(machine_.mutex);
@@ -342,7 +376,8 @@ inline void Gpu::copy(Lane lane, void* to, const void* from, std::size_t bytes) 
 // --- NcclPort
 inline NcclPort::Id Gpu::unique_id() {
   const std::scoped_lock lock(machine_.mutex);
-  if (machine_.random.uniform() < static_cast<float>(machine_.faults.id_fails)) fail<DistError>("ncclGetUniqueId: no socket");
+  if (machine_.random.uniform() < static_cast<float>(machine_.faults.id_fails))
+    fail<DistError>("ncclGetUniqueId: no socket");
   Id id{};
   const std::uint64_t n = ++machine_.ids_;
   std::memcpy(id.data(), &n, sizeof n);
@@ -350,11 +385,19 @@ inline NcclPort::Id Gpu::unique_id() {
 }
 inline NcclPort::Comm Gpu::init(const Id& id, int ranks, int rank, const Options& options) {
   const std::scoped_lock lock(machine_.mutex);
-  if (ranks < 2 || rank < 0 || rank >= ranks) machine_.problem(rank_, "a communicator without this rank");
+  if (ranks < 2 || rank < 0 || rank >= ranks)
+    machine_.problem(rank_, "a communicator without this rank");
   for (const auto& [comm, side] : machine_.sides)
     if (side.id == id && side.place == rank) machine_.problem(rank_, "an id that was used before");
   const Comm comm = machine_.next_comm_++;
-  machine_.sides[comm] = {.rank = rank_, .place = rank, .ranks = ranks, .name = options.name, .id = id, .status = {}, .group = {}, .now = {}};
+  machine_.sides[comm] = {.rank = rank_,
+                          .place = rank,
+                          .ranks = ranks,
+                          .name = options.name,
+                          .id = id,
+                          .status = {},
+                          .group = {},
+                          .now = {}};
   return comm;
 }
 inline NcclPort::Status Gpu::status(Comm comm) {
@@ -370,7 +413,8 @@ inline void Gpu::group_start() {
 inline void Gpu::group_end() {
   const std::scoped_lock lock(machine_.mutex);
   if (!std::exchange(in_group_, false)) machine_.problem(rank_, "the end of no group");
-  if (grouped_.size() != 1) machine_.problem(rank_, "a group of another number of communicators than one");
+  if (grouped_.size() != 1)
+    machine_.problem(rank_, "a group of another number of communicators than one");
   const std::set<Comm> grouped = std::exchange(grouped_, {});
   if (const std::string why = std::exchange(refused_, {}); !why.empty()) fail<DistError>(why);
   for (const Comm comm : grouped) {
@@ -400,7 +444,11 @@ inline void Gpu::all_reduce_sum(Comm comm, const float* from, float* to, std::si
   const std::scoped_lock lock(machine_.mutex);
   Machine::Side& side = machine_.usable(*this, comm);
   if (side.group.sends != 0) machine_.problem(rank_, "a sum beside something else in one group");
-  side.group = {.send = from, .receive = to, .sends = count * sizeof(float), .receives = count * sizeof(float), .sums = true};
+  side.group = {.send = from,
+                .receive = to,
+                .sends = count * sizeof(float),
+                .receives = count * sizeof(float),
+                .sums = true};
 }
 inline void Gpu::abort(Comm comm) {
   const std::scoped_lock lock(machine_.mutex);

@@ -1,5 +1,6 @@
 // Faults on purpose: the grammar, the deadlines that notice them, and the disturbed links.
 #include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "dist_workers.h"
@@ -16,8 +17,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Inject, TheIssuesExampleIsUnderstood) {
-  const auto all =
-      parse_injections("kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,delay:edge=0-1:50ms,partition:0,1|2,3:10s");
+  const auto all = parse_injections(
+      "kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1,delay:edge=0-1:50ms,"
+      "partition:0,1|2,3:10s");
   ASSERT_EQ(all.size(), 6u);
   EXPECT_EQ(all[0].kind, Kind::kill);
   EXPECT_EQ(all[0].rank, 2);
@@ -38,7 +40,8 @@ TEST(Inject, TheIssuesExampleIsUnderstood) {
 }
 
 TEST(Inject, APartitionsCommasDoNotEndTheItem) {
-  const auto all = parse_injections("partition:0|1,2|3,4,5:500ms@t=2.5s,kill:rank=0@t=1 , restart:rank=0@t=4");
+  const auto all =
+      parse_injections("partition:0|1,2|3,4,5:500ms@t=2.5s,kill:rank=0@t=1 , restart:rank=0@t=4");
   ASSERT_EQ(all.size(), 3u);
   ASSERT_EQ(all[0].sides.size(), 3u);
   EXPECT_THAT(all[0].sides[2], ElementsAre(3, 4, 5));
@@ -52,8 +55,10 @@ TEST(Inject, APartitionsCommasDoNotEndTheItem) {
 }
 
 TEST(Inject, TextOfAnItemParsesToTheSameItem) {
-  for (const std::string text : {"kill:rank=2@step=300", "stop:rank=1:5s@t=0.25", "slow:rank=1:x2.5", "drop:edge=0-1:p=0.1@step=7",
-                                 "delay:edge=3-11:0.05s", "partition:0,1|2,3|4:10s@t=3", "restart:rank=2@t=40"}) {
+  for (const std::string text :
+       {"kill:rank=2@step=300", "stop:rank=1:5s@t=0.25", "slow:rank=1:x2.5",
+        "drop:edge=0-1:p=0.1@step=7", "delay:edge=3-11:0.05s", "partition:0,1|2,3|4:10s@t=3",
+        "restart:rank=2@t=40"}) {
     const auto parsed = parse_injections(text);
     ASSERT_EQ(parsed.size(), 1u) << text;
     EXPECT_EQ(to_text(parsed[0]), text);
@@ -105,7 +110,8 @@ TEST(Deadline, IsTheUpperBoundUntilEnoughWasSeen) {
 
 TEST(Deadline, IsTheMedianAndManyDeviations) {
   AdaptiveDeadline d(.001, 100, 0, 3);
-  for (const double s : {1.0, 3.0, 2.0, 6.0, 4.0}) d.took(s);      // median 3, deviations 2 0 1 3 1: MAD 1
+  // median 3, deviations 2 0 1 3 1: MAD 1
+  for (const double s : {1.0, 3.0, 2.0, 6.0, 4.0}) d.took(s);
   EXPECT_NEAR(d.limit(), 3 + 3 * 1.4826, 1e-12);
 }
 
@@ -147,9 +153,9 @@ TEST(Deadline, ALinkThatHasBecomeSlowIsGivenMoreTimeUntilATransferComesThrough) 
   }
   EXPECT_GE(d.limit(), 4 * before);
   d.took(1);
-  EXPECT_EQ(d.limit(), before);                     // one was slow …
+  EXPECT_EQ(d.limit(), before);  // one was slow …
   for (int i = 0; i < 33; ++i) d.took(1);
-  EXPECT_GT(d.limit(), 1);                          // … now all are
+  EXPECT_GT(d.limit(), 1);  // … now all are
 }
 
 // --- the injector
@@ -158,9 +164,11 @@ TEST(Injector, KillsAndStopsAtTheirSteps) {
   std::vector<std::string> said;
   int killed = 0;
   double stopped = 0;
-  Injector injector(parse_injections("kill:rank=1@step=7,stop:rank=1:5s@step=3,kill:rank=0@step=1"), 1,
-                    {[&] { ++killed; }, [&](double s) { stopped += s; }, [&](const std::string& what) { said.push_back(what); }});
-  injector.before_step(9);                          // not started: nothing happens
+  Injector injector(parse_injections("kill:rank=1@step=7,stop:rank=1:5s@step=3,kill:rank=0@step=1"),
+                    1,
+                    {[&] { ++killed; }, [&](double s) { stopped += s; },
+                     [&](const std::string& what) { said.push_back(what); }});
+  injector.before_step(9);  // not started: nothing happens
   EXPECT_TRUE(said.empty());
   injector.start();
   for (i64 step = 0; step < 10; ++step) {
@@ -176,7 +184,8 @@ TEST(Injector, ATimedKillHappensBesideTheTraining) {
   std::atomic<bool> killed = false;
   Injector injector(parse_injections("kill:rank=0@t=0.05"), 0, {[&] { killed = true; }, {}, {}});
   injector.start();
-  for (int i = 0; i < 2000 && !killed; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int i = 0; i < 2000 && !killed; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(killed);
 }
 
@@ -185,11 +194,11 @@ TEST(Injector, SlowStretchesTheWorkersOwnTimeOnly) {
   injector.start();
   double slept[4];
   for (i64 step = 0; step < 4; ++step) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));      // the gradient
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the gradient
     const double began = wall_seconds();
     injector.before_step(step);
     slept[step] = wall_seconds() - began;
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));      // the others
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // the others
     injector.after_step();
   }
   EXPECT_GE(slept[2], .04);
@@ -199,7 +208,9 @@ TEST(Injector, SlowStretchesTheWorkersOwnTimeOnly) {
 
 TEST(Injector, AWorkerThatWasStartedAgainIsNotKilledAgain) {
   int killed = 0;
-  Injector injector(parse_injections("kill:rank=0@step=1,delay:edge=0-1:1s,drop:edge=0-1:p=0.5@t=3"), 0, {[&] { ++killed; }, {}, {}}, true);
+  Injector injector(
+      parse_injections("kill:rank=0@step=1,delay:edge=0-1:1s,drop:edge=0-1:p=0.5@t=3"), 0,
+      {[&] { ++killed; }, {}, {}}, true);
   injector.start();
   for (i64 step = 0; step < 3; ++step) injector.before_step(step);
   EXPECT_EQ(killed, 0);
@@ -208,9 +219,12 @@ TEST(Injector, AWorkerThatWasStartedAgainIsNotKilledAgain) {
 
 // --- disturbed links
 
-Message numbered(std::uint32_t nonce, MessageType type = MessageType::avail) { return {.type = type, .epoch = 0, .nonce = nonce}; }
+Message numbered(std::uint32_t nonce, MessageType type = MessageType::avail) {
+  return {.type = type, .epoch = 0, .nonce = nonce};
+}
 
-// Everything that comes within `s` seconds, in order; messages as their nonces, deaths as 1000, joined as 2000, exchanges as 3000 + ok.
+// Everything that comes within `s` seconds, in order; messages as their nonces, deaths as 1000,
+// joined as 2000, exchanges as 3000 + ok.
 std::vector<int> events(Group& group, double s) {
   std::vector<int> out;
   for (const double until = wall_seconds() + s; wall_seconds() < until;) {
@@ -233,17 +247,22 @@ std::vector<int> first_events(Group& group, std::size_t count) {
 // All up to the event `last`.
 std::vector<int> events_until(Group& group, int last) {
   std::vector<int> out;
-  for (const double until = wall_seconds() + 30; (out.empty() || out.back() != last) && wall_seconds() < until;)
+  for (const double until = wall_seconds() + 30;
+       (out.empty() || out.back() != last) && wall_seconds() < until;)
     for (const int e : first_events(group, 1)) out.push_back(e);
   return out;
 }
 
 // Two workers of a cluster whose links are disturbed.
 struct Pair {
-  explicit Pair(const std::string& faults, double dead_after = .1) : Pair(faults, faults, dead_after) {}
+  explicit Pair(const std::string& faults, double dead_after = .1)
+      : Pair(faults, faults, dead_after) {}
   Pair(const std::string& at_first, const std::string& at_second, double dead_after)
-      : cluster(2), first(parse_injections(at_first), 0, {}), second(parse_injections(at_second), 1, {}),
-        a(disturbed(cluster.group(0), first, 3, Seconds(dead_after))), b(disturbed(cluster.group(1), second, 3, Seconds(dead_after))) {
+      : cluster(2),
+        first(parse_injections(at_first), 0, {}),
+        second(parse_injections(at_second), 1, {}),
+        a(disturbed(cluster.group(0), first, 3, Seconds(dead_after))),
+        b(disturbed(cluster.group(1), second, 3, Seconds(dead_after))) {
     first.start();
     second.start();
   }
@@ -266,12 +285,13 @@ TEST(Disturbed, WithoutFaultsEverythingPasses) {
 TEST(Disturbed, DropLosesItsShareOfPairingMessagesAndNothingElse) {
   Pair p("drop:edge=0-1:p=0.25");
   for (std::uint32_t i = 1; i <= 400; ++i) p.a->control().send(1, numbered(i));
-  for (std::uint32_t i = 501; i <= 510; ++i) p.a->control().send(1, numbered(i, MessageType::stopped));
+  for (std::uint32_t i = 501; i <= 510; ++i)
+    p.a->control().send(1, numbered(i, MessageType::stopped));
   const std::vector<int> came = events_until(*p.b, 510);
   EXPECT_TRUE(std::ranges::is_sorted(came));
   EXPECT_EQ(std::ranges::count_if(came, [](int n) { return n > 500; }), 10);
   const auto passed = std::ranges::count_if(came, [](int n) { return n <= 400; });
-  EXPECT_GT(passed, 260);                           // 300 expected, standard deviation 8.7
+  EXPECT_GT(passed, 260);  // 300 expected, standard deviation 8.7
   EXPECT_LT(passed, 340);
 }
 
@@ -282,7 +302,8 @@ TEST(Disturbed, ALostExchangeFailsOnBothSides) {
   for (std::uint64_t session = 1; session <= 40; ++session) {
     p.a->payload().exchange(1, session, x, at_a, Seconds(5));
     p.b->payload().exchange(0, session, y, at_b, Seconds(5));
-    const Event at_first = p.a->control().next(Seconds(5)), at_second = p.b->control().next(Seconds(5));
+    const Event at_first = p.a->control().next(Seconds(5)),
+                at_second = p.b->control().next(Seconds(5));
     EXPECT_EQ(at_first.ok, at_second.ok) << session;
     EXPECT_EQ(at_first.kind, Event::Kind::exchanged);
     failed += !at_first.ok;
@@ -314,23 +335,27 @@ TEST(Disturbed, APartitionLooksLikeADeathAndAReturn) {
   EXPECT_THAT(p.a->alive(), ElementsAre(0, 1));
   EXPECT_EQ(p.a->arrivals(1), 2u);
   p.a->control().send(1, numbered(2));
-  EXPECT_THAT(first_events(*p.b, 1), ElementsAre(2));      // who did not listen meanwhile noticed nothing; words of the cut are lost
+  // who did not listen meanwhile noticed nothing; words of the cut are lost
+  EXPECT_THAT(first_events(*p.b, 1), ElementsAre(2));
 }
 
-// As TCP would: a cut that ends before the other is given up costs time and nothing else. On which side it is noticed makes no difference.
+// As TCP would: a cut that ends before the other is given up costs time and nothing else. On which
+// side it is noticed makes no difference.
 TEST(Disturbed, AShortCutHoldsBackAndLosesNothing) {
   const std::string cut = "partition:0|1:400ms", none;
   for (const auto& [at_first, at_second] : {std::pair(cut, cut), {cut, none}, {none, cut}}) {
     SCOPED_TRACE(at_first + " / " + at_second);
     Pair p(at_first, at_second, 30);
     std::vector<float> x = {1, 2}, y = {3, 4}, at_a(2), at_b(2);
-    for (std::uint32_t i = 1; i <= 5; ++i) p.a->control().send(1, numbered(i, i == 3 ? MessageType::stopped : MessageType::avail));
+    for (std::uint32_t i = 1; i <= 5; ++i)
+      p.a->control().send(1, numbered(i, i == 3 ? MessageType::stopped : MessageType::avail));
     p.a->payload().exchange(1, 7, x, at_a, Seconds(20));
     p.b->payload().exchange(0, 7, y, at_b, Seconds(20));
     std::vector<int> of_a;
     std::thread other([&] { of_a = first_events(*p.a, 1); });
     std::vector<int> of_b = first_events(*p.b, 6);
-    EXPECT_GE((at_first.empty() ? p.second : p.first).now(), .39);      // the clock that the cut is on
+    // the clock that the cut is on
+    EXPECT_GE((at_first.empty() ? p.second : p.first).now(), .39);
     other.join();
     EXPECT_THAT(of_a, ElementsAre(3001));
     EXPECT_EQ(std::erase(of_b, 3001), 1u);
@@ -354,7 +379,12 @@ TEST(Disturbed, AnExchangeWaitsForTheEndOfACutNoLongerThanItsDeadline) {
 
 TEST(Disturbed, TheEndOfALateExchangeIsSaidEvenIfTheOtherDiesMeanwhile) {
   Pair p("delay:edge=0-1:300ms");
-  p.cluster.group(0).control().post({.kind = Event::Kind::exchanged, .peer = 1, .message = {}, .ok = true, .session = 7, .why = {}});
+  p.cluster.group(0).control().post({.kind = Event::Kind::exchanged,
+                                     .peer = 1,
+                                     .message = {},
+                                     .ok = true,
+                                     .session = 7,
+                                     .why = {}});
   (void)p.a->control().next(Seconds(0));
   p.cluster.kill(1);
   EXPECT_THAT(first_events(*p.a, 2), testing::UnorderedElementsAre(1000, 3001));

@@ -1,5 +1,5 @@
-// A loss scale changes nothing that a method does: gradients are divided by it before they are clipped, averaged or measured. And who
-// skips when one worker's gradient overflows.
+// A loss scale changes nothing that a method does: gradients are divided by it before they are
+// clipped, averaged or measured. And who skips when one worker's gradient overflows.
 #include <limits>
 
 #include "dist_workers.h"
@@ -15,7 +15,8 @@ struct End {
 };
 
 // overflow_at: this step's gradient of worker 1 is infinite.
-std::vector<End> train(const std::string& name, int workers, float loss_scale, double clip, int overflow_at = -1) {
+std::vector<End> train(const std::string& name, int workers, float loss_scale, double clip,
+                       int overflow_at = -1) {
   LocalCluster cluster(workers);
   std::vector<End> ends(static_cast<std::size_t>(workers));
   on_workers(cluster, workers, [&](int rank, Group& group) {
@@ -26,16 +27,20 @@ std::vector<End> train(const std::string& name, int workers, float loss_scale, d
     options.period = 3;
     options.bucket_bytes = 64;
     options.control.target = "online";
-    const auto method = make_method(name, q.params, q.sgd, group, make_graph("ring", workers), options);
+    const auto method =
+        make_method(name, q.params, q.sgd, group, make_graph("ring", workers), options);
     for (int step = 0; !method->done(); ++step) {
       method->prepare(0.05);
       q.gradient(0.01f);
-      if (step == overflow_at && rank == 1) q.params.grads().span<float>()[3] = std::numeric_limits<float>::infinity();
+      if (step == overflow_at && rank == 1)
+        q.params.grads().span<float>()[3] = std::numeric_limits<float>::infinity();
       method->step(0.05);
     }
     method->finish();
     ends[static_cast<std::size_t>(rank)] = {
-        {q.params.values().span<float>().begin(), q.params.values().span<float>().end()}, method->stats(), q.params.skipped_steps()};
+        {q.params.values().span<float>().begin(), q.params.values().span<float>().end()},
+        method->stats(),
+        q.params.skipped_steps()};
   });
   return ends;
 }
@@ -51,7 +56,7 @@ TEST(LossScaleOfMethods, LeavesEveryStepAsItIs) {
         EXPECT_EQ(scaled[w].skipped, 0);
       }
     }
-  for (const char* name : {"a2cid2", "adpsgd"}) {      // alone, since exchanges come when they come
+  for (const char* name : {"a2cid2", "adpsgd"}) {  // alone, since exchanges come when they come
     const auto plain = train(name, 1, 1, 0.5), scaled = train(name, 1, 1024, 0.5);
     EXPECT_EQ(plain[0].x, scaled[0].x) << name;
   }
@@ -63,7 +68,8 @@ TEST(ThePassesOfAGpu, ClipAndSkipAsTheLoopsDo) {
     for (const float loss_scale : {1.f, 1024.f})
       for (const int overflow_at : {-1, 7}) {
         if (loss_scale == 1 && overflow_at >= 0) continue;
-        SCOPED_TRACE(testing::Message() << name << " scale " << loss_scale << " overflow " << overflow_at);
+        SCOPED_TRACE(testing::Message()
+                     << name << " scale " << loss_scale << " overflow " << overflow_at);
         const int workers = std::string(name) == "a2cid2" || std::string(name) == "adpsgd" ? 1 : 3;
         const auto loops = train(name, workers, loss_scale, 0.5, workers == 1 ? -1 : overflow_at);
         const UseBackend use("passes");
@@ -72,7 +78,9 @@ TEST(ThePassesOfAGpu, ClipAndSkipAsTheLoopsDo) {
           EXPECT_EQ(loops[w].x, passes[w].x);
           EXPECT_EQ(loops[w].skipped, passes[w].skipped);
         }
-        EXPECT_NE(loops[0].x, train(name, workers, loss_scale, 0, workers == 1 ? -1 : overflow_at)[0].x) << "it did clip";
+        EXPECT_NE(loops[0].x,
+                  train(name, workers, loss_scale, 0, workers == 1 ? -1 : overflow_at)[0].x)
+            << "it did clip";
       }
 }
 

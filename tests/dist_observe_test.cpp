@@ -1,4 +1,5 @@
-// What can be seen of a run: rates of each edge, staleness, the clocks of other machines, the exact consensus distance.
+// What can be seen of a run: rates of each edge, staleness, the clocks of other machines, the exact
+// consensus distance.
 #include <map>
 
 #include "dist_workers.h"
@@ -11,7 +12,13 @@ namespace gossamer::dist {
 namespace {
 
 ExchangeRecord exchange_with(int peer, i64 staleness = 0, double distance = 1, bool ok = true) {
-  return {.peer = peer, .session = 1, .time = 0, .distance = distance, .seconds = 0.5, .staleness = staleness, .ok = ok};
+  return {.peer = peer,
+          .session = 1,
+          .time = 0,
+          .distance = distance,
+          .seconds = 0.5,
+          .staleness = staleness,
+          .ok = ok};
 }
 
 TEST(EdgeStatistics, SumsExchangesByPeerAndKeepsFailuresApart) {
@@ -33,14 +40,21 @@ TEST(EdgeStatistics, SumsExchangesByPeerAndKeepsFailuresApart) {
 }
 
 // The table of a graph whose edges did `count(a, b)` exchanges, each worker `gradients` gradients.
-RealisedRates rates_of(int n, const std::map<std::pair<int, int>, i64>& counts, const std::vector<double>& gradients) {
+RealisedRates rates_of(int n, const std::map<std::pair<int, int>, i64>& counts,
+                       const std::vector<double>& gradients) {
   std::vector<double> table;
   int rows = 0;
   std::vector<std::vector<EdgeStats>> own(static_cast<std::size_t>(n));
   for (const auto& [ends, count] : counts)
     for (const auto& [self, peer] : {ends, std::pair(ends.second, ends.first)}) {
-      own[static_cast<std::size_t>(self)].push_back({.peer = peer, .exchanges = count, .failed = 0, .staleness_sum = 2 * count, .staleness_max = 3,
-                                                     .distance_sum = 0.5 * static_cast<double>(count), .seconds = static_cast<double>(count)});
+      own[static_cast<std::size_t>(self)].push_back(
+          {.peer = peer,
+           .exchanges = count,
+           .failed = 0,
+           .staleness_sum = 2 * count,
+           .staleness_max = 3,
+           .distance_sum = 0.5 * static_cast<double>(count),
+           .seconds = static_cast<double>(count)});
       rows = std::max(rows, static_cast<int>(own[static_cast<std::size_t>(self)].size()));
     }
   for (int w = 0; w < n; ++w) {
@@ -51,12 +65,14 @@ RealisedRates rates_of(int n, const std::map<std::pair<int, int>, i64>& counts, 
   return realised_rates(table, rows, gradients);
 }
 
-// On a graph that did exactly what was asked of it, the constants of the realised rates are those of the graph.
+// On a graph that did exactly what was asked of it, the constants of the realised rates are those
+// of the graph.
 TEST(RealisedRates, HaveTheGraphsOwnConstantsWhenEverythingHappenedAsAsked) {
   for (const char* name : {"ring", "complete", "star"}) {
     const Graph g = make_graph(name, 8);
     std::map<std::pair<int, int>, i64> counts;
-    for (const Edge& e : g.edges) counts[{e.a, e.b}] = static_cast<i64>(std::llround(e.rate * 2800));
+    for (const Edge& e : g.edges)
+      counts[{e.a, e.b}] = static_cast<i64>(std::llround(e.rate * 2800));
     const RealisedRates r = rates_of(8, counts, std::vector<double>(8, 2800));
     ASSERT_TRUE(r.constants);
     EXPECT_NEAR(r.constants->chi1, constants(g).chi1, 1e-9) << name;
@@ -83,7 +99,8 @@ TEST(RealisedRates, HalfTheExchangesDoubleBothConstants) {
   EXPECT_NEAR(b.constants->chi2, 2 * a.constants->chi2, 1e-9);
 }
 
-// Time is counted in mean gradient durations: workers of different speed see the same rate of their edge.
+// Time is counted in mean gradient durations: workers of different speed see the same rate of their
+// edge.
 TEST(RealisedRates, AreTheSameFromBothEndsWhateverTheirSpeed) {
   const RealisedRates r = rates_of(2, {{{0, 1}, 60}}, {100, 20});
   EXPECT_EQ(r.time, 60);
@@ -101,7 +118,8 @@ TEST(RealisedRates, ShowWhenTheTwoEndsCountedDifferently) {
   const std::vector<double> both{10, 10}, one{10, 0};
   EXPECT_EQ(realised_rates(table(7, 5), 1, both).asymmetry, 2);
   EXPECT_EQ(realised_rates(table(7, 5), 1, both).edges[0].rate, 0.6);
-  const RealisedRates dead = realised_rates(edge_table({{.peer = 1, .exchanges = 7}}, 0, 2, 1), 1, one);
+  const RealisedRates dead =
+      realised_rates(edge_table({{.peer = 1, .exchanges = 7}}, 0, 2, 1), 1, one);
   EXPECT_EQ(dead.asymmetry, 0) << "a worker whose numbers are lost says nothing";
   EXPECT_EQ(dead.edges[0].rate, 0.7);
 }
@@ -114,7 +132,8 @@ TEST(RealisedRates, HaveNoConstantsWhereTheEdgesUsedFallApart) {
 
 // --- clocks
 
-// Two clocks and a wire between them: the peer's is `offset` ahead and runs `drift` faster, messages take delays of choice.
+// Two clocks and a wire between them: the peer's is `offset` ahead and runs `drift` faster,
+// messages take delays of choice.
 struct TwoClocks {
   double offset_us, drift = 0;
   ClockOffset here{}, there{};
@@ -141,7 +160,8 @@ TEST(ClockOffset, IsExactWhenBothWaysTakeEquallyLong) {
 TEST(ClockOffset, IsNeverWrongByMoreThanItSays) {
   Rng random(3, 1);
   TwoClocks c{.offset_us = -5.5e6, .drift = 5e-6};
-  for (int i = 1; i <= 400; ++i) c.beat(2.5e5 * i, 20 + 2000 * random.exponential(), 20 + 2000 * random.exponential());
+  for (int i = 1; i <= 400; ++i)
+    c.beat(2.5e5 * i, 20 + 2000 * random.exponential(), 20 + 2000 * random.exponential());
   for (double t = 1e6; t < 1e8; t += 1e6) {
     const auto e = c.here.at(t);
     ASSERT_TRUE(e);
@@ -159,7 +179,8 @@ TEST(ClockOffset, BelievesTheQuickestRoundTripNotTheLast) {
 
 TEST(ClockOffset, FollowsAClockThatDrifts) {
   TwoClocks c{.offset_us = 0, .drift = 10e-6};
-  for (int i = 1; i < 4000; ++i) c.beat(1e6 * i, 30, 30);       // over an hour: 40 ms apart at the end
+  // over an hour: 40 ms apart at the end
+  for (int i = 1; i < 4000; ++i) c.beat(1e6 * i, 30, 30);
   EXPECT_NEAR(c.here.at(3.9e9)->offset_us, 39000, 700);
   EXPECT_NEAR(c.here.at(1e7)->offset_us, 100, 700);
 }
@@ -167,9 +188,10 @@ TEST(ClockOffset, FollowsAClockThatDrifts) {
 TEST(ClockOffset, LeavesOutStampsThatMakeNoSense) {
   ClockOffset o;
   o.heard({.sent = NAN, .echo = 1, .heard = 1}, 10);
-  o.heard({.sent = 5, .echo = 20, .heard = 4}, 10);              // echoes what we have not sent yet
-  o.heard({.sent = 5, .echo = 2, .heard = 6}, 10);               // heard after it was sent back
-  o.heard({.sent = 500, .echo = 5, .heard = 4}, 10);             // was on the way for longer than it took
+  o.heard({.sent = 5, .echo = 20, .heard = 4}, 10);  // echoes what we have not sent yet
+  o.heard({.sent = 5, .echo = 2, .heard = 6}, 10);   // heard after it was sent back
+  // was on the way for longer than it took
+  o.heard({.sent = 500, .echo = 5, .heard = 4}, 10);
   EXPECT_FALSE(o.at(10));
   TwoClocks c{.offset_us = 7};
   c.beat(1e6, 5, 5);
@@ -184,7 +206,8 @@ TEST(Observe, TheExactConsensusDistanceIsThatOfTheModels) {
   on_workers(cluster, 4, [&](int rank, Group& group) {
     // Models r, r, r …: mean 1.5, squared distances 2.25, .25, .25, 2.25 per element.
     const Tensor model = Tensor::full({64}, static_cast<float>(rank));
-    EXPECT_NEAR(exact_consensus_distance(model.clone(), group.collectives()), std::sqrt(64 * 1.25), 1e-5);
+    EXPECT_NEAR(exact_consensus_distance(model.clone(), group.collectives()), std::sqrt(64 * 1.25),
+                1e-5);
     EXPECT_EQ(model.as<float>()[3], static_cast<float>(rank));
   });
 }
@@ -204,7 +227,8 @@ TEST(Observe, GossipCountsItsEdges) {
       ++records;
       if (r.staleness < 0 || r.seconds < 0 || !(r.distance >= 0) || r.peer < 0) ++negative;
     };
-    const auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", n), options);
+    const auto method =
+        make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", n), options);
     while (!method->done()) {
       q.gradient(0.1f);
       method->step(0.05);

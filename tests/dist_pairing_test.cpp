@@ -1,18 +1,22 @@
-// The pairing protocol: every reachable state of small networks, with crossing messages, time-outs and deaths.
-#include "gossamer/dist/gossip/pairing.h"
+// The pairing protocol: every reachable state of small networks, with crossing messages, time-outs
+// and deaths.
+#include <unordered_set>
 
 #include <gtest/gtest.h>
 
-#include <unordered_set>
-
 #include "gossamer/core/random.h"
+#include "gossamer/dist/gossip/pairing.h"
 
 namespace gossamer::dist {
 namespace {
 
 using Links = std::vector<std::pair<int, int>>;
 
-struct Budget { std::vector<int> dues; int time_outs, deaths; };       // dues: of each worker; time-outs (and reminders) and deaths: in all
+// dues: of each worker; time-outs (and reminders) and deaths: in all
+struct Budget {
+  std::vector<int> dues;
+  int time_outs, deaths;
+};
 
 // 128 bits of a state: two states of a few million have the same with a probability of 1e-25.
 struct Print {
@@ -29,19 +33,27 @@ struct Print {
   };
 };
 
-// The whole network: workers, FIFO channels, and what the world may still do. Copied for each event, so it is kept small: bits, not lists.
+// The whole network: workers, FIFO channels, and what the world may still do. Copied for each
+// event, so it is kept small: bits, not lists.
 struct World {
-  struct Said { MessageType type; std::uint32_t epoch, nonce; };
+  struct Said {
+    MessageType type;
+    std::uint32_t epoch, nonce;
+  };
   std::vector<Pairing> workers;
-  std::vector<std::vector<Said>> channel;         // [from * n + to]
-  std::uint32_t dead = 0, noticed = 0;            // bits: worker; who * n + of whom
-  std::uint32_t arrived = 0;                      // the payload of its exchange is there
+  std::vector<std::vector<Said>> channel;  // [from * n + to]
+  std::uint32_t dead = 0, noticed = 0;     // bits: worker; who * n + of whom
+  std::uint32_t arrived = 0;               // the payload of its exchange is there
   std::vector<int> dues;
   int time_outs = 0, deaths = 0;
 
   int n() const { return static_cast<int>(workers.size()); }
-  std::vector<Said>& from_to(int from, int to) { return channel[static_cast<std::size_t>(from * n() + to)]; }
-  const std::vector<Said>& from_to(int from, int to) const { return channel[static_cast<std::size_t>(from * n() + to)]; }
+  std::vector<Said>& from_to(int from, int to) {
+    return channel[static_cast<std::size_t>(from * n() + to)];
+  }
+  const std::vector<Said>& from_to(int from, int to) const {
+    return channel[static_cast<std::size_t>(from * n() + to)];
+  }
   bool is_dead(int i) const { return dead >> i & 1; }
   bool has_noticed(int who, int whom) const { return noticed >> (who * n() + whom) & 1; }
   void collect(int i) {
@@ -52,10 +64,13 @@ struct World {
     Print out;
     for (int i = 0; i < n(); ++i)
       if (!is_dead(i))
-        for (const std::uint32_t word : workers[static_cast<std::size_t>(i)].fingerprint()) out.add(word);
+        for (const std::uint32_t word : workers[static_cast<std::size_t>(i)].fingerprint())
+          out.add(word);
     for (const auto& queue : channel) {
       out.add(queue.size());
-      for (const Said& m : queue) out.add(static_cast<std::uint64_t>(m.type) << 56 ^ static_cast<std::uint64_t>(m.epoch) << 28 ^ m.nonce);
+      for (const Said& m : queue)
+        out.add(static_cast<std::uint64_t>(m.type) << 56 ^
+                static_cast<std::uint64_t>(m.epoch) << 28 ^ m.nonce);
     }
     out.add(static_cast<std::uint64_t>(dead) << 32 | noticed);
     out.add(arrived);
@@ -80,7 +95,8 @@ class Checker {
         if (a == i) peers[b] = 1;
         if (b == i) peers[a] = 1;
       }
-      w.workers.emplace_back(i, peers, [this](std::span<const double> rates) { return choose(rates.size()); });
+      w.workers.emplace_back(
+          i, peers, [this](std::span<const double> rates) { return choose(rates.size()); });
     }
     w.channel.resize(static_cast<std::size_t>(n * n));
     w.dues = budget.dues;
@@ -110,7 +126,8 @@ class Checker {
     if (depth_ == choices_.size()) choices_.push_back({0, n});
     return choices_[depth_++].first;
   }
-  template <class Event> void branch(const World& w, Event event) {
+  template <class Event>
+  void branch(const World& w, Event event) {
     choices_.clear();
     for (;;) {
       depth_ = 0;
@@ -119,7 +136,8 @@ class Checker {
       for (int i = 0; i < n_; ++i) next.collect(i);
       if (result_.states % 16 == 0) compare_counters(w, next);
       visit(std::move(next));
-      while (!choices_.empty() && ++choices_.back().first == choices_.back().second) choices_.pop_back();
+      while (!choices_.empty() && ++choices_.back().first == choices_.back().second)
+        choices_.pop_back();
       if (choices_.empty()) return;
     }
   }
@@ -129,7 +147,8 @@ class Checker {
       const bool counted = before.workers[i].changes() != after.workers[i].changes();
       const bool changed = before.workers[i].fingerprint() != after.workers[i].fingerprint();
       if (counted != changed)
-        result_.fault = "worker " + std::to_string(i) + (changed ? " changed and counts nothing" : " counts a change of nothing");
+        result_.fault = "worker " + std::to_string(i) +
+                        (changed ? " changed and counts nothing" : " counts a change of nothing");
     }
   }
   void visit(World w) {
@@ -143,7 +162,8 @@ class Checker {
   static bool is(const World& w, int i, Pairing::State s) { return at(w, i).state() == s; }
   bool lives(const World& w, int i) const { return !w.is_dead(i); }
   bool exchanging_together(const World& w, int a, int b) const {
-    return is(w, a, Pairing::State::exchanging) && is(w, b, Pairing::State::exchanging) && at(w, a).partner() == b && at(w, b).partner() == a &&
+    return is(w, a, Pairing::State::exchanging) && is(w, b, Pairing::State::exchanging) &&
+           at(w, a).partner() == b && at(w, b).partner() == a &&
            at(w, a).session() == at(w, b).session();
   }
 
@@ -157,18 +177,22 @@ class Checker {
           branch(w, [=, this](World& next) {
             auto& queue = next.from_to(a, b);
             Message m;
-            m.type = queue.front().type, m.epoch = queue.front().epoch, m.nonce = queue.front().nonce;
+            m.type = queue.front().type, m.epoch = queue.front().epoch,
+            m.nonce = queue.front().nonce;
             queue.erase(queue.begin());
             at(next, b).receive(a, m);
             if (forget_avail_after_cancel && m.type == MessageType::cancel)
               for (auto& [to, answer] : at(next, b).take_messages())
-                if (answer.type != MessageType::avail) next.from_to(b, to).push_back({answer.type, answer.epoch, answer.nonce});
+                if (answer.type != MessageType::avail)
+                  next.from_to(b, to).push_back({answer.type, answer.epoch, answer.nonce});
           });
-        } else if (!lives(w, a) && !w.has_noticed(b, a)) {      // after its last words, the connection is closed
+        } else if (!lives(w, a) && !w.has_noticed(b, a)) {
+          // after its last words, the connection is closed
           quiet = false;
           branch(w, [=, this](World& next) {
             next.noticed |= 1u << (b * n_ + a);
-            const bool exchanging = is(next, b, Pairing::State::exchanging) && at(next, b).partner() == a;
+            const bool exchanging =
+                is(next, b, Pairing::State::exchanging) && at(next, b).partner() == a;
             at(next, b).peer_dead(a);
             if (exchanging) end(next, b);
           });
@@ -178,23 +202,28 @@ class Checker {
       if (!lives(w, a)) continue;
       if (w.dues[static_cast<std::size_t>(a)] > 0 && !at(w, a).wanting()) {
         quiet = false;
-        branch(w, [=](World& next) { --next.dues[static_cast<std::size_t>(a)], at(next, a).due(); });
+        branch(w,
+               [=](World& next) { --next.dues[static_cast<std::size_t>(a)], at(next, a).due(); });
       }
       if (w.time_outs > 0 && is(w, a, Pairing::State::proposing))
         branch(w, [=](World& next) { --next.time_outs, at(next, a).time_out(); });
-      if (w.time_outs > 0 && is(w, a, Pairing::State::accepted))      // its COMMIT is late
+      if (w.time_outs > 0 && is(w, a, Pairing::State::accepted))  // its COMMIT is late
         branch(w, [=](World& next) { --next.time_outs, at(next, a).remind(); });
       if (w.deaths > 0)
         branch(w, [=, this](World& next) {
-          --next.deaths, next.dead |= 1u << a, next.arrived &= ~(1u << a), next.dues[static_cast<std::size_t>(a)] = 0;
+          --next.deaths, next.dead |= 1u << a, next.arrived &= ~(1u << a),
+              next.dues[static_cast<std::size_t>(a)] = 0;
           for (int b = 0; b < n_; ++b) next.from_to(b, a).clear();
         });
-      if (w.arrived >> a & 1) {        // each side ends at its own moment: one may be in its next pairing while the other still copies
+      // each side ends at its own moment: one may be in its next pairing while the other still
+      // copies
+      if (w.arrived >> a & 1) {
         quiet = false;
         branch(w, [=](World& next) { end(next, a); });
       }
       for (int b = a + 1; b < n_; ++b)
-        if (lives(w, b) && exchanging_together(w, a, b) && !(w.arrived >> a & 1) && !(w.arrived >> b & 1)) {
+        if (lives(w, b) && exchanging_together(w, a, b) && !(w.arrived >> a & 1) &&
+            !(w.arrived >> b & 1)) {
           quiet = false;
           ++result_.exchanges;
           branch(w, [=](World& next) { next.arrived |= 1u << a | 1u << b; });
@@ -212,12 +241,15 @@ class Checker {
   void judge(const World& w) {
     for (int i = 0; i < n_; ++i) {
       if (!lives(w, i)) continue;
-      if (is(w, i, Pairing::State::exchanging)) result_.fault = "one-sided session of worker " + std::to_string(i);
-      else if (!is(w, i, Pairing::State::available)) result_.fault = "worker " + std::to_string(i) + " waits for ever";
+      if (is(w, i, Pairing::State::exchanging))
+        result_.fault = "one-sided session of worker " + std::to_string(i);
+      else if (!is(w, i, Pairing::State::available))
+        result_.fault = "worker " + std::to_string(i) + " waits for ever";
     }
     for (const auto& [a, b] : links_)
       if (lives(w, a) && lives(w, b) && (at(w, a).wanting() || at(w, b).wanting()))
-        result_.fault = "workers " + std::to_string(a) + " and " + std::to_string(b) + " are free, one wants, and nothing happens";
+        result_.fault = "workers " + std::to_string(a) + " and " + std::to_string(b) +
+                        " are free, one wants, and nothing happens";
   }
 
   int n_;
@@ -229,15 +261,18 @@ class Checker {
   Result result_;
 };
 
-const Links pair2 = {{0, 1}}, path3 = {{0, 1}, {1, 2}}, triangle = {{0, 1}, {1, 2}, {0, 2}}, path4 = {{0, 1}, {1, 2}, {2, 3}},
-            star4 = {{0, 1}, {0, 2}, {0, 3}}, ring4 = {{0, 1}, {1, 2}, {2, 3}, {0, 3}}, complete4 = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
+const Links pair2 = {{0, 1}}, path3 = {{0, 1}, {1, 2}}, triangle = {{0, 1}, {1, 2}, {0, 2}},
+            path4 = {{0, 1}, {1, 2}, {2, 3}}, star4 = {{0, 1}, {0, 2}, {0, 3}},
+            ring4 = {{0, 1}, {1, 2}, {2, 3}, {0, 3}},
+            complete4 = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
 
 // About two million states in all.
 void explore(const Links& links, const std::vector<Budget>& budgets) {
   for (const Budget& budget : budgets) {
     const Result r = Checker(static_cast<int>(budget.dues.size()), links, budget).run();
-    EXPECT_EQ(r.fault, "") << testing::PrintToString(budget.dues) << ", " << budget.time_outs << " time-outs, " << budget.deaths << " deaths, after "
-                           << r.states << " states";
+    EXPECT_EQ(r.fault, "") << testing::PrintToString(budget.dues) << ", " << budget.time_outs
+                           << " time-outs, " << budget.deaths << " deaths, after " << r.states
+                           << " states";
     EXPECT_GT(r.exchanges, 0);
   }
 }
@@ -257,14 +292,23 @@ TEST(Pairing, T23_HasNoDeadlockAndNoOneSidedSessionOnTheStar) {
 }
 
 TEST(Pairing, T23_HasNoDeadlockAndNoOneSidedSessionOnTheRing) {
-  explore(ring4, {{{1, 1, 1, 0}, 0, 0}, {{1, 1, 0, 0}, 1, 0}, {{1, 0, 1, 0}, 1, 0}, {{1, 0, 1, 0}, 0, 1}, {{0, 1, 1, 0}, 0, 1}});
+  explore(ring4, {{{1, 1, 1, 0}, 0, 0},
+                  {{1, 1, 0, 0}, 1, 0},
+                  {{1, 0, 1, 0}, 1, 0},
+                  {{1, 0, 1, 0}, 0, 1},
+                  {{0, 1, 1, 0}, 0, 1}});
 }
 
 TEST(Pairing, T23_HasNoDeadlockAndNoOneSidedSessionOnTheCompleteGraphOfFour) {
-  explore(complete4, {{{1, 1, 0, 0}, 0, 0}, {{0, 1, 1, 0}, 0, 0}, {{1, 0, 0, 0}, 1, 1}, {{0, 1, 0, 0}, 0, 1}, {{0, 0, 0, 1}, 1, 0}});
+  explore(complete4, {{{1, 1, 0, 0}, 0, 0},
+                      {{0, 1, 1, 0}, 0, 0},
+                      {{1, 0, 0, 0}, 1, 1},
+                      {{0, 1, 0, 0}, 0, 1},
+                      {{0, 0, 0, 1}, 1, 0}});
 }
 
-// The repeated AVAIL after a CANCEL was missing in the protocol's first version. Without it the checker must find the lost wake-up.
+// The repeated AVAIL after a CANCEL was missing in the protocol's first version. Without it the
+// checker must find the lost wake-up.
 TEST(Pairing, TheCheckerFindsTheFaultOfTheFirstVersion) {
   Checker checker(2, {{0, 1}}, {{1, 1}, 1, 0});
   checker.forget_avail_after_cancel = true;

@@ -1,4 +1,5 @@
-// The handshake with its quotas in virtual time: many workers, random compute times, message delays. Oracles T22 (quota) and T23.
+// The handshake with its quotas in virtual time: many workers, random compute times, message
+// delays. Oracles T22 (quota) and T23.
 #include <gtest/gtest.h>
 
 #include "dist_virtual.h"
@@ -7,7 +8,8 @@
 namespace gossamer::dist {
 namespace {
 
-VirtualNetwork::Make handshake(int n, double rate = 1, const std::string& quota = "poisson", std::uint64_t seed = 11) {
+VirtualNetwork::Make handshake(int n, double rate = 1, const std::string& quota = "poisson",
+                               std::uint64_t seed = 11) {
   return [=](int self) { return std::make_unique<HandshakePolicy>(self, n, rate, quota, seed); };
 }
 
@@ -19,7 +21,9 @@ double share(const Graph& g, int i) {
 
 void expect_symmetric(const VirtualNetwork& net) {
   for (std::size_t i = 0; i < net.w.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j) EXPECT_LE(std::abs(net.together[i][j] - net.together[j][i]), 1) << i << "-" << j;      // 1: begun, not ended
+    // 1: begun, not ended
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_LE(std::abs(net.together[i][j] - net.together[j][i]), 1) << i << "-" << j;
   EXPECT_EQ(net.one_sided(), "");
 }
 
@@ -34,15 +38,18 @@ TEST(PairingRates, T23_EveryWorkerGetsItsShareAndEveryEdgeToo) {
     double repeats = 0, all = 0, uniform = 0;
     for (int i = 0; i < n; ++i) {
       EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, 1, .05) << name << " worker " << i;
-      repeats += static_cast<double>(net.at(i).repeats), all += static_cast<double>(net.at(i).exchanges);
+      repeats += static_cast<double>(net.at(i).repeats),
+          all += static_cast<double>(net.at(i).exchanges);
       uniform += 1.0 / static_cast<double>(g.neighbours(i).size()) / n;
     }
     const double sd = std::sqrt(1 / T);
     for (const Edge& e : g.edges)
-      EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate, .02 * e.rate + 4 * sd * std::sqrt(e.rate))
+      EXPECT_NEAR(static_cast<double>(net.edge(e.a, e.b)) / T, e.rate,
+                  .02 * e.rate + 4 * sd * std::sqrt(e.rate))
           << name << " edge " << e.a << "-" << e.b;
     RecordProperty(std::string("repeats_") + name, std::to_string(repeats / all / uniform));
-    EXPECT_LE(repeats / all, 1.2 * uniform) << name;      // the same in each run; the published pairing: 10 on the complete graph (W8)
+    // the same in each run; the published pairing: 10 on the complete graph (W8)
+    EXPECT_LE(repeats / all, 1.2 * uniform) << name;
   }
 }
 
@@ -58,15 +65,19 @@ TEST(PairingRates, T23_ASlowWorkerHoldsNobodyUp) {
     for (int i = 0; i < 8; ++i) {
       // Its own starts per own gradient, and those of its neighbours that fall on it.
       double expected = share(g, i) / 2 / speed[static_cast<std::size_t>(i)];
-      for (const int j : g.neighbours(i)) expected += g.rate(i, j) / 2 / speed[static_cast<std::size_t>(j)];
-      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, expected, .07 * expected) << name << " worker " << i;
+      for (const int j : g.neighbours(i))
+        expected += g.rate(i, j) / 2 / speed[static_cast<std::size_t>(j)];
+      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, expected, .07 * expected)
+          << name << " worker " << i;
       EXPECT_LE(net.at(i).waited, .01 * T) << name << " worker " << i;
     }
   }
 }
 
 TEST(PairingRates, WhenTransfersAreTheBottleneckPairsFormAsFastAsTheyCan) {
-  VirtualNetwork net(make_graph("complete", 8, 4), handshake(8, 4), std::vector<double>(8, 1.0), 1.0, 13);  // wants 4, a transfer lasts a gradient
+  // wants 4, a transfer lasts a gradient
+  VirtualNetwork net(make_graph("complete", 8, 4), handshake(8, 4), std::vector<double>(8, 1.0),
+                     1.0, 13);
   net.run(500);
   for (int i = 0; i < 8; ++i) {
     EXPECT_GT(net.at(i).exchanges, .8 * 500) << "worker " << i;
@@ -77,22 +88,29 @@ TEST(PairingRates, WhenTransfersAreTheBottleneckPairsFormAsFastAsTheyCan) {
 TEST(PairingRates, RatesBelowAndAboveOneAreMetByBothQuotas) {
   for (const std::string quota : {"poisson", "exact"})
     for (const double rate : {.25, .5, 2.0}) {
-      VirtualNetwork net(make_graph("ring", 6, rate), handshake(6, rate, quota), std::vector<double>(6, 1.0), .02, 14);
+      VirtualNetwork net(make_graph("ring", 6, rate), handshake(6, rate, quota),
+                         std::vector<double>(6, 1.0), .02, 14);
       const double T = 4000 / rate;
       net.run(T);
       expect_symmetric(net);
       for (int i = 0; i < 6; ++i)
-        EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, rate, (quota == "exact" ? .01 : .08) * rate) << quota << " at rate " << rate;
+        EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, rate,
+                    (quota == "exact" ? .01 : .08) * rate)
+            << quota << " at rate " << rate;
     }
 }
 
-// With the exact quota the number of exchanges follows the number of gradients; with Poisson it wanders off like the root of it.
+// With the exact quota the number of exchanges follows the number of gradients; with Poisson it
+// wanders off like the root of it.
 TEST(PairingRates, TheExactQuotaIsExact) {
-  VirtualNetwork net(make_graph("complete", 6), handshake(6, 1, "exact"), std::vector<double>(6, 1.0), .02, 15);
+  VirtualNetwork net(make_graph("complete", 6), handshake(6, 1, "exact"),
+                     std::vector<double>(6, 1.0), .02, 15);
   for (const double T : {50.0, 500.0, 2000.0}) {
     net.run(T);
     for (int i = 0; i < 6; ++i)
-      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges), static_cast<double>(net.at(i).clock.count()), 3) << "worker " << i << " at " << T;
+      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges),
+                  static_cast<double>(net.at(i).clock.count()), 3)
+          << "worker " << i << " at " << T;
   }
 }
 
@@ -112,7 +130,7 @@ std::pair<double, double> mean_and_variance(Quota& quota, double* zeros) {
 
 TEST(Quota, T22_ThePoissonQuotaIsPoissonPerGradient) {
   Quota quota("poisson", 5, 0);
-  quota.set_share(2, 0);                        // it starts half of its share: one per gradient
+  quota.set_share(2, 0);  // it starts half of its share: one per gradient
   double zeros = 0;
   const auto [mean, variance] = mean_and_variance(quota, &zeros);
   EXPECT_NEAR(mean, 1, .03);

@@ -1,15 +1,14 @@
 // Rounds: every name and size, oracles T16 to T18, and the checks before the start.
-#include "gossamer/dist/synchronous/rounds.h"
-
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 
+#include <gtest/gtest.h>
+
 #include "error_of.h"
 #include "gossamer/dist/graph/linear_algebra.h"
 #include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/synchronous/rounds.h"
 
 namespace gossamer::dist {
 namespace {
@@ -20,20 +19,20 @@ Square matrix(const Rounds& rounds, i64 k) {
   return w;
 }
 
-Square product(const Rounds& rounds, i64 count) {          // of rounds 0 … count-1
+Square product(const Rounds& rounds, i64 count) {  // of rounds 0 … count-1
   Square p(rounds.workers());
   for (int i = 0; i < p.n; ++i) p(i, i) = 1;
   for (i64 k = 0; k < count; ++k) p = multiply(matrix(rounds, k), p);
   return p;
 }
 
-double farthest_from_mean(const Square& p) {               // max |entry - 1/n|
+double farthest_from_mean(const Square& p) {  // max |entry - 1/n|
   double most = 0;
   for (const double v : p.values) most = std::max(most, std::abs(v - 1.0 / p.n));
   return most;
 }
 
-double largest_singular_value(const Square& p) {           // on what sums to 0
+double largest_singular_value(const Square& p) {  // on what sums to 0
   Square d = p;
   for (double& v : d.values) v -= 1.0 / p.n;
   Square t(p.n);
@@ -48,7 +47,7 @@ std::vector<int> workers_of(const std::vector<Neighbour>& list) {
   return out;
 }
 
-std::vector<int> partners(const Rounds& rounds, i64 k) {   // of a matching; -1: left out
+std::vector<int> partners(const Rounds& rounds, i64 k) {  // of a matching; -1: left out
   std::vector<int> out;
   for (int i = 0; i < rounds.workers(); ++i) {
     const Round r = rounds.round(i, k);
@@ -63,16 +62,21 @@ TEST(Rounds, EveryNameAndSizeIsValidOrSaysWhichSizesAre) {
       SCOPED_TRACE(name + " " + std::to_string(n));
       const bool power = (n & (n - 1)) == 0;
       std::string error = error_of([&] { validate(*make_rounds(name, n)); });
-      if ((name == "hypercube" || name == "aer") && !power) EXPECT_NE(error.find("must be a power of two ("), std::string::npos) << error;
-      else if (name == "torus" && error != "no error") EXPECT_NE(error.find(" can, or use ring"), std::string::npos) << error;
-      else EXPECT_EQ(error, "no error");
+      if ((name == "hypercube" || name == "aer") && !power)
+        EXPECT_NE(error.find("must be a power of two ("), std::string::npos) << error;
+      else if (name == "torus" && error != "no error")
+        EXPECT_NE(error.find(" can, or use ring"), std::string::npos) << error;
+      else
+        EXPECT_EQ(error, "no error");
       if (error != "no error") continue;
       const auto rounds = make_rounds(name, n);
       EXPECT_EQ(rounds->name(), name);
       EXPECT_EQ(rounds->workers(), n);
       EXPECT_EQ(rounds->directed(), name == "one-peer-exp-directed");
-      for (const i64 k : {i64{0}, rounds->period() - 1, rounds->period() / 2})       // it does repeat
-        for (const int i : {0, n / 2, n - 1}) EXPECT_EQ(rounds->round(i, k).out, rounds->round(i, k + 3 * rounds->period()).out);
+      // it does repeat
+      for (const i64 k : {i64{0}, rounds->period() - 1, rounds->period() / 2})
+        for (const int i : {0, n / 2, n - 1})
+          EXPECT_EQ(rounds->round(i, k).out, rounds->round(i, k + 3 * rounds->period()).out);
     }
 }
 
@@ -95,7 +99,8 @@ TEST(Rounds, MetropolisWeightsAreThoseOfTheDegrees) {
 }
 
 TEST(Rounds, T16_TwoRoundsOfOddAndEvenPairsOnARing) {
-  const std::pair<int, double> rows[] = {{4, 0}, {8, .5}, {16, .853553}, {32, .961940}, {64, .990393}};
+  const std::pair<int, double> rows[] = {
+      {4, 0}, {8, .5}, {16, .853553}, {32, .961940}, {64, .990393}};
   for (const auto& [n, radius] : rows) {
     const auto rounds = make_rounds("ring-matching", n);
     EXPECT_EQ(rounds->period(), 2);
@@ -148,16 +153,19 @@ TEST(Rounds, T17_OnePeerXorOfOtherSizesLeavesOutEverybodyEquallyOften) {
     std::vector<int> left_out(static_cast<std::size_t>(n));
     for (i64 k = 0; k < rounds->period(); ++k) {
       const std::vector<int> now = partners(*rounds, k);
-      for (int i = 0; i < n; ++i) left_out[static_cast<std::size_t>(i)] += now[static_cast<std::size_t>(i)] < 0;
+      for (int i = 0; i < n; ++i)
+        left_out[static_cast<std::size_t>(i)] += now[static_cast<std::size_t>(i)] < 0;
     }
     EXPECT_EQ(std::ranges::max(left_out), std::ranges::min(left_out)) << n;
-    EXPECT_LT(mixing(*rounds)->rho, n == 3 ? 0.71 : 0.64) << n;                 // as an expander, not as a ring
+    // as an expander, not as a ring
+    EXPECT_LT(mixing(*rounds)->rho, n == 3 ? 0.71 : 0.64) << n;
   }
 }
 
 TEST(Rounds, T17_DirectedPushSumIsExactOnlyForPowersOfTwo) {
   const auto after_log2 = [](int n) {
-    return farthest_from_mean(product(*make_rounds("one-peer-exp-directed", n), static_cast<i64>(std::ceil(std::log2(n)))));
+    return farthest_from_mean(product(*make_rounds("one-peer-exp-directed", n),
+                                      static_cast<i64>(std::ceil(std::log2(n)))));
   };
   for (const int n : {2, 4, 8, 64}) EXPECT_LT(after_log2(n), 1e-15) << n;
   EXPECT_NEAR(after_log2(6), .083333, 1e-6);
@@ -184,18 +192,22 @@ TEST(Rounds, T18_AlternatingExpRingReachesTheMeanAndSharesTheNetwork) {
     EXPECT_EQ(rounds->period(), period);
     EXPECT_LT(farthest_from_mean(product(*rounds, period)), 1e-15) << nodes;
     for (i64 k = 0; k < period; ++k) {
-      std::set<std::pair<int, int>> between;               // pairs of nodes that use the network
+      std::set<std::pair<int, int>> between;  // pairs of nodes that use the network
       for (int i = 0; i < nodes * inside; ++i)
         for (const Neighbour& other : rounds->round(i, k).in)
-          if (other.worker / inside != i / inside) between.insert(std::minmax({i / inside, other.worker / inside}));
-      EXPECT_EQ(between.size(), nodes == 2 ? static_cast<std::size_t>(k % 2) : static_cast<std::size_t>(nodes / 4)) << nodes << " nodes, round " << k;
+          if (other.worker / inside != i / inside)
+            between.insert(std::minmax({i / inside, other.worker / inside}));
+      EXPECT_EQ(between.size(),
+                nodes == 2 ? static_cast<std::size_t>(k % 2) : static_cast<std::size_t>(nodes / 4))
+          << nodes << " nodes, round " << k;
     }
   }
-  const auto rounds = make_rounds("aer", 16, 4);           // N = 4, L = 4
+  const auto rounds = make_rounds("aer", 16, 4);  // N = 4, L = 4
   const double sigma[] = {1, 1, .7071, 0};
-  for (int k = 0; k < 4; ++k) EXPECT_NEAR(largest_singular_value(product(*rounds, k + 1)), sigma[k], 1e-4) << k;
+  for (int k = 0; k < 4; ++k)
+    EXPECT_NEAR(largest_singular_value(product(*rounds, k + 1)), sigma[k], 1e-4) << k;
   EXPECT_EQ(make_rounds("aer:4", 16)->round(5, 2).out, rounds->round(5, 2).out);
-  EXPECT_EQ(make_rounds("aer", 6, 6)->period(), 1);        // one node: its mean
+  EXPECT_EQ(make_rounds("aer", 6, 6)->period(), 1);  // one node: its mean
 }
 
 TEST(Rounds, T26_ConsensusDistanceIsBoundedByNeighboursDifferences) {
@@ -211,11 +223,13 @@ TEST(Rounds, T26_ConsensusDistanceIsBoundedByNeighboursDifferences) {
         const Round r = rounds->round(i, 0);
         double mixed = r.own * x(i);
         for (const Neighbour& other : r.in) mixed += other.weight * x(other.worker);
-        xi += (x(i) - mean) * (x(i) - mean) / count, theta += (mixed - x(i)) * (mixed - x(i)) / count;
+        xi += (x(i) - mean) * (x(i) - mean) / count,
+            theta += (mixed - x(i)) * (mixed - x(i)) / count;
       }
       return std::pair{std::sqrt(xi), std::sqrt(theta)};
     };
-    const auto [slow_xi, slow_theta] = distances([count = n](int i) { return std::cos(2 * M_PI * i / count); });
+    const auto [slow_xi, slow_theta] =
+        distances([count = n](int i) { return std::cos(2 * M_PI * i / count); });
     EXPECT_NEAR(slow_xi, slow_theta / (1 - lambda2), 1e-9);
     const auto [xi, theta] = distances([](int i) { return std::sin(3.0 * i * i + 1); });
     EXPECT_LT(xi, theta / (1 - lambda2));
@@ -242,29 +256,44 @@ TEST(Rounds, ValidateNamesRoundAndWorkers) {
   };
   const Round idle, with0{.5, {{0, .5}}, {{0, .5}}}, with1{.5, {{1, .5}}, {{1, .5}}};
   EXPECT_EQ(error({with1, with0}), "no error");
-  EXPECT_NE(error({with1, idle}).find("round 0: worker 0 waits for worker 1, who sends it nothing"), std::string::npos);
-  EXPECT_NE(error({with1, {1, {}, {{0, .5}}}}).find("do not weigh each other equally"), std::string::npos);
-  EXPECT_NE(error({{.5, {{1, .5}}, {}}, {1, {}, {{0, .5}}}}, true).find("worker 0's value counts 0.5 times"), std::string::npos);
-  EXPECT_NE(error({idle, {1, {}, {{0, .5}}}}).find("1 values are sent, but 0 waited for"), std::string::npos);
-  EXPECT_NE(error({{.4, {{1, .5}}, {{1, .5}}}, with0}).find("weights of worker 0 sum to 0.9"), std::string::npos);
-  EXPECT_NE(error({{.6, {{1, .5}}, {{1, .4}}}, with0}, true).find("worker 1 takes 0.5 of worker 0's value, who gives it 0.4"), std::string::npos);
-  EXPECT_NE(error({{.5, {{7, .5}}, {{1, .5}}}, with0}).find("takes from worker 7"), std::string::npos);
-  EXPECT_NE(error({{.5, {{0, .5}}, {{0, .5}}}, with0}).find("takes from worker 0"), std::string::npos);
-  EXPECT_NE(error({{1.5, {{1, -.5}}, {{1, -.5}}}, {1.5, {{0, -.5}}, {{0, -.5}}}}).find("must be positive"), std::string::npos);
+  EXPECT_NE(error({with1, idle}).find("round 0: worker 0 waits for worker 1, who sends it nothing"),
+            std::string::npos);
+  EXPECT_NE(error({with1, {1, {}, {{0, .5}}}}).find("do not weigh each other equally"),
+            std::string::npos);
+  EXPECT_NE(error({{.5, {{1, .5}}, {}}, {1, {}, {{0, .5}}}}, true)
+                .find("worker 0's value counts 0.5 times"),
+            std::string::npos);
+  EXPECT_NE(error({idle, {1, {}, {{0, .5}}}}).find("1 values are sent, but 0 waited for"),
+            std::string::npos);
+  EXPECT_NE(error({{.4, {{1, .5}}, {{1, .5}}}, with0}).find("weights of worker 0 sum to 0.9"),
+            std::string::npos);
+  EXPECT_NE(error({{.6, {{1, .5}}, {{1, .4}}}, with0}, true)
+                .find("worker 1 takes 0.5 of worker 0's value, who gives it 0.4"),
+            std::string::npos);
+  EXPECT_NE(error({{.5, {{7, .5}}, {{1, .5}}}, with0}).find("takes from worker 7"),
+            std::string::npos);
+  EXPECT_NE(error({{.5, {{0, .5}}, {{0, .5}}}, with0}).find("takes from worker 0"),
+            std::string::npos);
+  EXPECT_NE(error({{1.5, {{1, -.5}}, {{1, -.5}}}, {1.5, {{0, -.5}}, {{0, -.5}}}})
+                .find("must be positive"),
+            std::string::npos);
 }
 
 TEST(Rounds, ErrorsListTheNamesAndTheSizes) {
   const std::string unknown = error_of([] { make_rounds("one-pear-exp", 4); });
-  for (const char* name : {"one-peer-exp", "ring-matching", "random-regular:D", "file:PATH", "hypercube"})
+  for (const char* name :
+       {"one-peer-exp", "ring-matching", "random-regular:D", "file:PATH", "hypercube"})
     EXPECT_NE(unknown.find(name), std::string::npos) << unknown;
   EXPECT_NE(error_of([] { make_rounds("aer", 12, 5); }).find("multiple of 5"), std::string::npos);
   EXPECT_NE(error_of([] { make_rounds("aer:2", 12); }).find("4 or 8"), std::string::npos);
   EXPECT_NE(error_of([] { make_rounds("ring-matching", 0); }).find("0 workers"), std::string::npos);
-  EXPECT_NE(error_of([] { make_rounds("ring", 4)->round(4, 0); }).find("worker 4"), std::string::npos);
+  EXPECT_NE(error_of([] { make_rounds("ring", 4)->round(4, 0); }).find("worker 4"),
+            std::string::npos);
 }
 
 TEST(Rounds, FourThousandWorkersAreNoTrouble) {
-  for (const char* name : {"ring", "hypercube", "one-peer-exp", "one-peer-exp-directed", "ring-matching", "aer:8", "random-regular:4", "tree"})
+  for (const char* name : {"ring", "hypercube", "one-peer-exp", "one-peer-exp-directed",
+                           "ring-matching", "aer:8", "random-regular:4", "tree"})
     EXPECT_NO_THROW(validate(*make_rounds(name, 4096))) << name;
   EXPECT_EQ(make_rounds("complete", 4096)->round(17, 0).in.size(), 4095u);
   EXPECT_EQ(mixing(*make_rounds("one-peer-exp", 4096))->rounds, 12);

@@ -1,20 +1,21 @@
-// Exchanges from a list that all work out alone: the seeded schedule and the matching rounds. Oracle T24.
-#include "gossamer/dist/gossip/schedule.h"
+// Exchanges from a list that all work out alone: the seeded schedule and the matching rounds.
+// Oracle T24.
+#include <algorithm>
 
 #include <gtest/gtest.h>
-
-#include <algorithm>
 
 #include "dist_virtual.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/gossip/appointment_policy.h"
+#include "gossamer/dist/gossip/schedule.h"
 
 namespace gossamer::dist {
 namespace {
 
 std::vector<bool> none(int n) { return std::vector<bool>(static_cast<std::size_t>(n), false); }
 
-std::vector<ScheduledEvent> events_until(const Graph& g, double T, std::uint64_t seed, double rate = 1) {
+std::vector<ScheduledEvent> events_until(const Graph& g, double T, std::uint64_t seed,
+                                         double rate = 1) {
   EventList list(g, none(g.n), rate, seed);
   std::vector<ScheduledEvent> out;
   for (ScheduledEvent e = list.next(); e.t < T; e = list.next()) out.push_back(e);
@@ -39,7 +40,8 @@ TEST(Schedule, T24_AllWorkersDeriveTheSameEvents) {
   EXPECT_NE(events_until(g, 50, 8).front().t, all.front().t) << "another seed is another list";
 }
 
-// Pearson's statistic of Poisson counts is about normal with mean k and variance 2k + k/mean for k edges; p > .001 is 3.1 deviations.
+// Pearson's statistic of Poisson counts is about normal with mean k and variance 2k + k/mean for k
+// edges; p > .001 is 3.1 deviations.
 TEST(Schedule, T24_CountsOnEdgesArePoisson) {
   for (const char* name : {"ring", "exponential", "star"})
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
@@ -53,20 +55,24 @@ TEST(Schedule, T24_CountsOnEdgesArePoisson) {
         chi2 += (count - expected) * (count - expected) / expected;
         variance += 2 + 1 / expected;
       }
-      EXPECT_LT(std::abs(chi2 - static_cast<double>(g.edges.size())), 3.3 * std::sqrt(variance)) << name << " seed " << seed;
+      EXPECT_LT(std::abs(chi2 - static_cast<double>(g.edges.size())), 3.3 * std::sqrt(variance))
+          << name << " seed " << seed;
     }
 }
 
-// Gaps Exp(total rate): of 20,000 gaps, the mean, and Kolmogorov's distance to the distribution (p > .001: 1.95/sqrt(N)).
+// Gaps Exp(total rate): of 20,000 gaps, the mean, and Kolmogorov's distance to the distribution (p
+// > .001: 1.95/sqrt(N)).
 TEST(Schedule, T24_GapsAreExponential) {
   const Graph g = make_graph("ring", 8);
   const auto events = events_until(g, 20000 / 4.0, 3);
   std::vector<double> u;
-  for (std::size_t k = 1; k < events.size(); ++k) u.push_back(1 - std::exp(-4 * (events[k].t - events[k - 1].t)));
+  for (std::size_t k = 1; k < events.size(); ++k)
+    u.push_back(1 - std::exp(-4 * (events[k].t - events[k - 1].t)));
   std::ranges::sort(u);
   double distance = 0;
   for (std::size_t k = 0; k < u.size(); ++k)
-    distance = std::max(distance, std::abs(u[k] - (static_cast<double>(k) + .5) / static_cast<double>(u.size())));
+    distance = std::max(
+        distance, std::abs(u[k] - (static_cast<double>(k) + .5) / static_cast<double>(u.size())));
   EXPECT_LT(distance, 1.95 / std::sqrt(static_cast<double>(u.size())));
 }
 
@@ -102,7 +108,9 @@ TEST(Rounds, MatchingsMeetOnceARoundAndGraphsWithoutAreRefused) {
         EXPECT_EQ(a.key.number, static_cast<std::uint32_t>(k));
         partner.push_back(a.peer);
       }
-      for (int i = 0; i < 8; ++i) EXPECT_EQ(partner[static_cast<std::size_t>(partner[static_cast<std::size_t>(i)])], i) << name << " round " << k;
+      for (int i = 0; i < 8; ++i)
+        EXPECT_EQ(partner[static_cast<std::size_t>(partner[static_cast<std::size_t>(i)])], i)
+            << name << " round " << k;
     }
   }
   EXPECT_THROW(make_rounds_agenda(0, 1, make_graph("star", 4)), ConfigError);
@@ -111,7 +119,9 @@ TEST(Rounds, MatchingsMeetOnceARoundAndGraphsWithoutAreRefused) {
 
 VirtualNetwork::Make appointments(const std::string& mode, const Graph& g, double rate = 1) {
   return [=](int self) {
-    return std::make_unique<AppointmentPolicy>(self, g.n, mode == "rounds" ? make_rounds_agenda(self, rate, g) : make_seeded_agenda(self, rate, 7));
+    return std::make_unique<AppointmentPolicy>(
+        self, g.n,
+        mode == "rounds" ? make_rounds_agenda(self, rate, g) : make_seeded_agenda(self, rate, 7));
   };
 }
 i64 missed(VirtualNetwork& net) {
@@ -141,7 +151,8 @@ TEST_P(Appointments, AreAllKeptByWorkersOfEqualSpeed) {
     for (const ScheduledEvent& e : events_until(g, 1500, 7)) ++expected[{e.a, e.b}];
     for (int i = 0; i < 8; ++i) {
       const auto gradients = static_cast<double>(net.at(i).clock.count());
-      EXPECT_GT(gradients, std::string(GetParam()) == "rounds" ? 1700 : 1200) << "training waits for partners, but not much";
+      EXPECT_GT(gradients, std::string(GetParam()) == "rounds" ? 1700 : 1200)
+          << "training waits for partners, but not much";
       if (std::string(GetParam()) == "rounds") {
         EXPECT_NEAR(static_cast<double>(net.at(i).exchanges), gradients, 2) << "rate 1, exactly";
       } else {
@@ -193,16 +204,18 @@ TEST_P(Appointments, OfTheDeadAreDropped) {
   for (const int i : {0, 1, 3, 5}) EXPECT_GT(net.at(i).clock.count(), 600) << i;
 }
 
-// Many small networks with everything at once: jitter beyond the patience, pauses, deaths. Nobody is ever alone in an exchange for long,
-// and nobody stops training.
+// Many small networks with everything at once: jitter beyond the patience, pauses, deaths. Nobody
+// is ever alone in an exchange for long, and nobody stops training.
 TEST_P(Appointments, SurviveEverythingAtOnce) {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     const Graph g = make_graph(seed % 2 ? "ring" : "exponential", 5 + static_cast<int>(seed % 3));
     if (seed % 2 == 0 && g.n == 6 && std::string(GetParam()) == "rounds") continue;
     Rng random(seed, 5);
-    VirtualNetwork net(g, appointments(GetParam(), g, seed % 3 ? 1 : 2.5), std::vector<double>(static_cast<std::size_t>(g.n), .05), .02, seed, .7);
+    VirtualNetwork net(g, appointments(GetParam(), g, seed % 3 ? 1 : 2.5),
+                       std::vector<double>(static_cast<std::size_t>(g.n), .05), .02, seed, .7);
     for (int k = 0; k < 6; ++k)
-      net.pause(static_cast<int>(random.below(static_cast<std::uint32_t>(g.n))), 30 * random.uniform53(), 2 * random.uniform53());
+      net.pause(static_cast<int>(random.below(static_cast<std::uint32_t>(g.n))),
+                30 * random.uniform53(), 2 * random.uniform53());
     net.kill(static_cast<int>(random.below(static_cast<std::uint32_t>(g.n))), 15);
     net.run(40);
     EXPECT_EQ(net.one_sided(), "") << "seed " << seed;
@@ -210,11 +223,12 @@ TEST_P(Appointments, SurviveEverythingAtOnce) {
       if (worker.dead) continue;
       EXPECT_GT(worker.clock.count(), 100) << "seed " << seed;
       EXPECT_GT(worker.exchanges, 50) << "seed " << seed;
-      EXPECT_LT(worker.longest_wait, 2.7) << "seed " << seed;      // a pause of its own included
+      EXPECT_LT(worker.longest_wait, 2.7) << "seed " << seed;  // a pause of its own included
     }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Pairing, Appointments, testing::Values("schedule", "rounds"), [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Pairing, Appointments, testing::Values("schedule", "rounds"),
+                         [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
 }  // namespace gossamer::dist

@@ -1,7 +1,8 @@
-// The real pairing protocol between simulated machines: shares, repeats, slow workers, quotas, time lines. Oracles T22 and T23.
-#include <gtest/gtest.h>
-
+// The real pairing protocol between simulated machines: shares, repeats, slow workers, quotas, time
+// lines. Oracles T22 and T23.
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/simulation_consensus.h"
@@ -25,19 +26,23 @@ SimulationOptions machines_of(const char* graph, int n, const char* method = "ad
   return o;
 }
 
-// Exchanges a worker should take part in per second: half of each edge is started by each end, per gradient of that end.
+// Exchanges a worker should take part in per second: half of each edge is started by each end, per
+// gradient of that end.
 double expected_exchanges(const SimulationPlan& plan, int i) {
   double sum = 0;
   for (const Edge& e : plan.graph.edges) {
     if (e.a != i && e.b != i) continue;
-    sum += e.rate / 2 * (1 / plan.options.machines.slowness(e.a) + 1 / plan.options.machines.slowness(e.b));
+    sum += e.rate / 2 *
+           (1 / plan.options.machines.slowness(e.a) + 1 / plan.options.machines.slowness(e.b));
   }
   return sum;
 }
 
-// Seconds to simulate, and by how much a share may be off: 5 %, or what a Poisson count of so many exchanges needs. Everyone tells
-// everyone on the complete graph, so it is simulated for less long.
-double seconds_for(const std::string& graph, int n) { return n == 8 ? 6000 : graph == "complete" ? 500 : 1500; }
+// Seconds to simulate, and by how much a share may be off: 5 %, or what a Poisson count of so many
+// exchanges needs. Everyone tells everyone on the complete graph, so it is simulated for less long.
+double seconds_for(const std::string& graph, int n) {
+  return n == 8 ? 6000 : graph == "complete" ? 500 : 1500;
+}
 double tolerance(double exchanges) { return std::max(.05, 3.3 / std::sqrt(exchanges)); }
 
 void expect_symmetric(const NetworkSimulation& net, int n) {
@@ -45,7 +50,8 @@ void expect_symmetric(const NetworkSimulation& net, int n) {
     for (std::size_t k = 0; k < net.neighbours(i).size(); ++k) {
       const int j = net.neighbours(i)[k];
       const auto back = std::ranges::lower_bound(net.neighbours(j), i) - net.neighbours(j).begin();
-      EXPECT_EQ(net.tally(i).with[k], net.tally(j).with[static_cast<std::size_t>(back)]) << i << "-" << j;
+      EXPECT_EQ(net.tally(i).with[k], net.tally(j).with[static_cast<std::size_t>(back)])
+          << i << "-" << j;
     }
 }
 
@@ -61,8 +67,10 @@ TEST(SimulatedNetwork, T23_EveryWorkerGetsItsShareAndSeldomTheSamePartner) {
       double repeats = 0, all = 0, uniform = 0;
       for (int i = 0; i < n; ++i) {
         const WorkerTally& t = net.tally(i);
-        EXPECT_NEAR(static_cast<double>(t.gradients) / T, 1, .01) << name << " " << n << " worker " << i;
-        EXPECT_NEAR(static_cast<double>(t.exchanges) / T, 1, tolerance(T)) << name << " " << n << " worker " << i;
+        EXPECT_NEAR(static_cast<double>(t.gradients) / T, 1, .01)
+            << name << " " << n << " worker " << i;
+        EXPECT_NEAR(static_cast<double>(t.exchanges) / T, 1, tolerance(T))
+            << name << " " << n << " worker " << i;
         repeats += static_cast<double>(t.repeats), all += static_cast<double>(t.exchanges);
         uniform += 1.0 / static_cast<double>(net.neighbours(i).size()) / n;
       }
@@ -86,11 +94,14 @@ TEST(SimulatedNetwork, T23_ATenTimesSlowerWorkerHoldsNobodyUp) {
       for (int i = 0; i < n; ++i) {
         const WorkerTally& t = net.tally(i);
         const double expected = expected_exchanges(plan, i);
-        // Nobody takes the same partner twice running if another is free, so neighbours of the slow worker turn to it more often than their
-        // rates say: the fewer neighbours, the more so.
+        // Nobody takes the same partner twice running if another is free, so neighbours of the slow
+        // worker turn to it more often than their rates say: the fewer neighbours, the more so.
         const bool ring = std::string(name) == "ring";
-        const double most = std::max(tolerance(T * expected), i == 3 ? (ring ? .25 : .12) : ring ? .1 : 0);
-        EXPECT_NEAR(static_cast<double>(t.exchanges) / T, expected, most * expected) << name << " " << n << " worker " << i;
+        const double most = std::max(tolerance(T * expected), i == 3 ? (ring ? .25 : .12)
+                                                              : ring ? .1
+                                                                     : 0);
+        EXPECT_NEAR(static_cast<double>(t.exchanges) / T, expected, most * expected)
+            << name << " " << n << " worker " << i;
         EXPECT_LT(t.waited_s, .01 * T) << name << " " << n << " worker " << i;
       }
       expect_symmetric(net, n);
@@ -100,7 +111,8 @@ TEST(SimulatedNetwork, T23_ATenTimesSlowerWorkerHoldsNobodyUp) {
 
 TEST(SimulatedNetwork, T22_TheQuotaIsPoissonAndThePublishedOneIsNot) {
   const int steps = 14000;
-  // As published, at rate 1: an exchange at least between two barriers, so C_k = max(C_k-1 + 1, S_k) with S_k a Poisson walk.
+  // As published, at rate 1: an exchange at least between two barriers, so C_k = max(C_k-1 + 1,
+  // S_k) with S_k a Poisson walk.
   Rng random(3);
   i64 walk = 0, count = 0, one = 0;
   double square = 0;
@@ -139,10 +151,12 @@ TEST(SimulatedNetwork, AgreementWithLatenciesIsAsFastAsWithout) {
   o.dims = 16;
   const double real = simulate_consensus(plan_simulation(o), 80, 40, 20).decay_rate;
   o.pairing = "poisson";
-  o.eta_scale = RateTracker::kSafety;                          // training stays below the eta of the theory
+  // training stays below the eta of the theory
+  o.eta_scale = RateTracker::kSafety;
   const double ideal = simulate_consensus(plan_simulation(o), 80, 40, 20).decay_rate;
   EXPECT_GT(real, .95 * ideal);
-  EXPECT_LT(real, 1.6 * ideal);                                // faster, since the protocol avoids the partner of the time before
+  // faster, since the protocol avoids the partner of the time before
+  EXPECT_LT(real, 1.6 * ideal);
 }
 
 TEST(SimulatedNetwork, TheSameSeedGivesTheSameEvents) {
@@ -154,7 +168,8 @@ TEST(SimulatedNetwork, TheSameSeedGivesTheSameEvents) {
   EXPECT_EQ(simulate_consensus(plan, 50, 2).distance, simulate_consensus(plan, 50, 2).distance);
 }
 
-// --- time lines ------------------------------------------------------------------------------------------------------------------------
+// --- time lines
+// -------------------------------------------------------------------------------------------------
 
 TimelineResult timeline(SimulationOptions o, const char* method, double steps = 2000) {
   o.method = method;
@@ -163,14 +178,19 @@ TimelineResult timeline(SimulationOptions o, const char* method, double steps = 
 
 TEST(SimulatedTimeline, SynchronousStepsCostTheSlowestOfAll) {
   // E max of n log-normal times with mean 1: the price of waiting for everyone.
-  const struct { double sigma; int n; double factor; } rows[] = {
-      {.1, 8, 1.15}, {.1, 64, 1.26}, {.1, 512, 1.35}, {.3, 8, 1.49}, {.3, 64, 1.95}, {.3, 512, 2.40}};
+  const struct {
+    double sigma;
+    int n;
+    double factor;
+  } rows[] = {{.1, 8, 1.15}, {.1, 64, 1.26}, {.1, 512, 1.35},
+              {.3, 8, 1.49}, {.3, 64, 1.95}, {.3, 512, 2.40}};
   for (const auto& row : rows) {
     SimulationOptions o = machines_of("ring", row.n);
     o.machines.latency_s = o.machines.bytes = 0;
     o.machines.compute = {Spread::Kind::lognormal, row.sigma};
     const auto r = timeline(o, "allreduce", 1000);
-    EXPECT_NEAR(1 / r.workers[0].steps_per_s, row.factor, .02 * row.factor) << row.sigma << " " << row.n;
+    EXPECT_NEAR(1 / r.workers[0].steps_per_s, row.factor, .02 * row.factor)
+        << row.sigma << " " << row.n;
     EXPECT_NEAR(r.efficiency, 1 / row.factor, .02) << row.sigma << " " << row.n;
   }
 }
@@ -179,7 +199,8 @@ TEST(SimulatedTimeline, AsynchronousWorkersLoseOnlyTheSlowOne) {
   SimulationOptions o = machines_of("ring", 8);
   o.machines.slow = {1, 1, 1, 10};
   const auto synchronous = timeline(o, "allreduce"), gossip = timeline(o, "a2cid2");
-  EXPECT_LT(synchronous.steps_per_s, .85);                     // 8 workers at the pace of one that needs 10 s
+  // 8 workers at the pace of one that needs 10 s
+  EXPECT_LT(synchronous.steps_per_s, .85);
   EXPECT_GT(gossip.efficiency, .97);
   EXPECT_NEAR(gossip.workers[3].steps_per_s, .1, .005);
   EXPECT_GT(synchronous.workers[0].waiting, .85);
@@ -188,13 +209,17 @@ TEST(SimulatedTimeline, AsynchronousWorkersLoseOnlyTheSlowOne) {
 TEST(SimulatedTimeline, FractionsAreAWholeAndTransfersHideBehindComputation) {
   SimulationOptions o = machines_of("ring", 8);
   o.machines.compute = {};
-  o.machines.bytes = 2e8;                                      // .2 s a transfer beside 1 s of computation
+  // .2 s a transfer beside 1 s of computation
+  o.machines.bytes = 2e8;
   for (const char* method : {"allreduce", "dpsgd", "dpsgd-atc", "sgp", "local-sgd", "adpsgd"}) {
     const auto r = timeline(o, method, 300);
-    for (const WorkerTimeline& w : r.workers) EXPECT_NEAR(w.computing + w.waiting + w.exposed, 1, 1e-9) << method;
+    for (const WorkerTimeline& w : r.workers)
+      EXPECT_NEAR(w.computing + w.waiting + w.exposed, 1, 1e-9) << method;
   }
-  EXPECT_NEAR(timeline(o, "dpsgd", 300).efficiency, 1, .01);                             // two transfers fit behind a gradient
-  EXPECT_NEAR(timeline(o, "dpsgd-atc", 300).efficiency, 1 / (1 + 2 * .201), .01);        // nothing is hidden
+  // two transfers fit behind a gradient
+  EXPECT_NEAR(timeline(o, "dpsgd", 300).efficiency, 1, .01);
+  // nothing is hidden
+  EXPECT_NEAR(timeline(o, "dpsgd-atc", 300).efficiency, 1 / (1 + 2 * .201), .01);
   EXPECT_NEAR(timeline(o, "sgp", 300).efficiency, 1 / 1.201, .01);
   o.machines.buckets = 1;
   EXPECT_NEAR(timeline(o, "allreduce", 300).efficiency, 1 / (1 + 14 * .001 + 14.0 / 8 * .2), .01);

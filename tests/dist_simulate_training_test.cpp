@@ -1,7 +1,8 @@
-// How far apart simulated workers stay while they train, against exact stationary values. Oracles T15 and T26.
-#include <gtest/gtest.h>
-
+// How far apart simulated workers stay while they train, against exact stationary values. Oracles
+// T15 and T26.
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/dist/simulation/simulation_problems.h"
 
@@ -20,21 +21,29 @@ SimulationOptions options_of(const char* graph, int n, const char* method, doubl
 
 // Mean (x - mean)^2 per coordinate when all gradients are noise of variance 1, at learning rate 1.
 double stationary(const SimulationOptions& o, double time, int dims, int seeds) {
-  const auto problem = make_quadratic(o.workers, {.dims = dims, .curvature = 0, .heterogeneity = 0, .noise = 1});
+  const auto problem =
+      make_quadratic(o.workers, {.dims = dims, .curvature = 0, .heterogeneity = 0, .noise = 1});
   return simulate_training(plan_simulation(o), *problem, time, seeds).stationary_distance;
 }
 
-struct Row { const char* graph; int n; double momentum, base, accelerated; };
+struct Row {
+  const char* graph;
+  int n;
+  double momentum, base, accelerated;
+};
 
 void expect_row(const Row& row, double time, int dims, int seeds) {
-  EXPECT_NEAR(stationary(options_of(row.graph, row.n, "adpsgd", row.momentum), time, dims, seeds), row.base, .05 * row.base)
+  EXPECT_NEAR(stationary(options_of(row.graph, row.n, "adpsgd", row.momentum), time, dims, seeds),
+              row.base, .05 * row.base)
       << row.graph << row.n;
-  EXPECT_NEAR(stationary(options_of(row.graph, row.n, "a2cid2", row.momentum), time, dims, seeds), row.accelerated, .05 * row.accelerated)
+  EXPECT_NEAR(stationary(options_of(row.graph, row.n, "a2cid2", row.momentum), time, dims, seeds),
+              row.accelerated, .05 * row.accelerated)
       << row.graph << row.n;
 }
 
-// T15 wants 1,500 units of time, 3 seeds and 256 dimensions. The rows with 32 and 64 workers have 64 dimensions, to take no longer than the
-// others, and more time on rings: there the distance needs some hundred units to be forgotten.
+// T15 wants 1,500 units of time, 3 seeds and 256 dimensions. The rows with 32 and 64 workers have
+// 64 dimensions, to take no longer than the others, and more time on rings: there the distance
+// needs some hundred units to be forgotten.
 constexpr double kTime = 1500;
 constexpr int kDims = 256, kSeeds = 3;
 
@@ -71,24 +80,33 @@ TEST(SimulatedTraining, T15_TwiceTheExchanges) {
 }
 
 TEST(SimulatedTraining, T26_DistanceOfSynchronousGossipOnRings) {
-  const struct { int n; double while_adapting, then; } rows[] = {
-      {8, 1.3862, .5112}, {16, 2.4096, 1.4721}, {32, 4.4213, 3.4525}, {64, 8.4272, 7.4428}};
+  const struct {
+    int n;
+    double while_adapting, then;
+  } rows[] = {{8, 1.3862, .5112}, {16, 2.4096, 1.4721}, {32, 4.4213, 3.4525}, {64, 8.4272, 7.4428}};
   for (const auto& row : rows) {
     const double time = 2000;
     const int dims = 64;
-    EXPECT_NEAR(stationary(options_of("ring", row.n, "dpsgd", 0), time, dims, 2), row.while_adapting, .05 * row.while_adapting) << row.n;
-    EXPECT_NEAR(stationary(options_of("ring", row.n, "dpsgd-atc", 0), time, dims, 2), row.then, .05 * row.then) << row.n;
+    EXPECT_NEAR(stationary(options_of("ring", row.n, "dpsgd", 0), time, dims, 2),
+                row.while_adapting, .05 * row.while_adapting)
+        << row.n;
+    EXPECT_NEAR(stationary(options_of("ring", row.n, "dpsgd-atc", 0), time, dims, 2), row.then,
+                .05 * row.then)
+        << row.n;
   }
 }
 
 TEST(SimulatedTraining, EveryMethodFindsTheMinimumOfTheMeanOfDifferentFunctions) {
-  const auto problem = make_quadratic(8, {.dims = 8, .curvature = 1, .heterogeneity = 1, .noise = 0});
-  for (const char* method : {"a2cid2", "adpsgd", "dpsgd", "dpsgd-atc", "allreduce", "sgp", "local-sgd"}) {
+  const auto problem =
+      make_quadratic(8, {.dims = 8, .curvature = 1, .heterogeneity = 1, .noise = 0});
+  for (const char* method :
+       {"a2cid2", "adpsgd", "dpsgd", "dpsgd-atc", "allreduce", "sgp", "local-sgd"}) {
     SimulationOptions o = options_of("ring", 8, method, 0);
     o.learning_rate = .02;
     const auto r = simulate_training(plan_simulation(o), *problem, 600, 1);
     EXPECT_GT(r.loss.front(), 1) << method;
-    EXPECT_LT(r.stationary_loss, .05) << method;               // gossip with gradients at random times fluctuates about the minimum
+    // gossip with gradients at random times fluctuates about the minimum
+    EXPECT_LT(r.stationary_loss, .05) << method;
     EXPECT_LT(r.stationary_distance, .3) << method;
   }
 }
@@ -99,7 +117,7 @@ TEST(SimulatedTraining, AllReduceKeepsWorkersEqualAndLocalSgdOnlyOnAverage) {
   o.learning_rate = .02;
   EXPECT_LT(simulate_training(plan_simulation(o), *problem, 100, 1).stationary_distance, 1e-25);
   o.method = "local-sgd";
-  o.period = 1;                                                // H = 1 is parameter averaging
+  o.period = 1;  // H = 1 is parameter averaging
   EXPECT_LT(simulate_training(plan_simulation(o), *problem, 100, 1).stationary_distance, 1e-25);
   o.period = 10;
   EXPECT_GT(simulate_training(plan_simulation(o), *problem, 99, 1).stationary_distance, 1e-4);
@@ -112,7 +130,8 @@ TEST(SimulatedTraining, LogisticRegressionEndsNearItsMinimum) {
     SimulationOptions o = options_of("ring", 8, method, .9);
     o.learning_rate = .05;
     const auto r = simulate_training(plan_simulation(o), *problem, 600, 2);
-    EXPECT_GT(r.loss.back(), 0) << method;                      // no model is better than the minimum that Newton's method found
+    // no model is better than the minimum that Newton's method found
+    EXPECT_GT(r.loss.back(), 0) << method;
     EXPECT_LT(r.stationary_loss, .05 * r.loss.front()) << method;
   }
 }
@@ -125,7 +144,8 @@ TEST(SimulatedTraining, TheNetworkWithLatenciesTrainsAsTheIdealOne) {
   o.pairing = "handshake";
   const auto real = simulate_training(plan_simulation(o), *problem, 800, 3);
   EXPECT_NEAR(real.exchanges / real.gradients, .5, .05);
-  EXPECT_LT(real.stationary_distance, ideal.stationary_distance);       // gradients at even times, and no partner twice running
+  // gradients at even times, and no partner twice running
+  EXPECT_LT(real.stationary_distance, ideal.stationary_distance);
   EXPECT_GT(real.stationary_distance, .3 * ideal.stationary_distance);
   EXPECT_LT(real.stationary_loss, 3 * ideal.stationary_loss + .05);
 }

@@ -1,9 +1,8 @@
 // Oracles of the worker state and its events, in double precision. T-numbers: see dist/README.md.
-#include "gossamer/dist/gossip/worker_state.h"
-
 #include <gtest/gtest.h>
 
 #include "gossamer/core/random.h"
+#include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/graph/graph.h"
 
 namespace gossamer::dist {
@@ -77,7 +76,8 @@ TEST(WorkerState, T3_AnExchangeAveragesXAndMovesTheTwinsApart) {
 
 // Random events on a ring; all brought to a common time before means are taken.
 struct Network {
-  Network(const char* graph, int n, int dims, bool twin, std::uint64_t seed) : g(make_graph(graph, n)), random(seed) {
+  Network(const char* graph, int n, int dims, bool twin, std::uint64_t seed)
+      : g(make_graph(graph, n)), random(seed) {
     const GraphConstants k = constants(g);
     for (int i = 0; i < n; ++i) {
       std::vector<double> x;
@@ -174,7 +174,8 @@ TEST(WorkerState, T9_AGradientThatLandsDuringATransferIsNotLost) {
   std::vector<double> xa, xb;
   const double ma = a.snapshot(0, xa), mb = b.snapshot(0, xb);
   gradient(a, 0, {.1});
-  const double lerp = .5 * (a.x()[0] + xb[0]) + .5 * (b.x()[0] + xa[0]);      // what the published code does
+  // what the published code does
+  const double lerp = .5 * (a.x()[0] + xb[0]) + .5 * (b.x()[0] + xa[0]);
   a.apply(ma, xa, xb);
   b.apply(mb, xb, xa);
   EXPECT_NEAR(a.x()[0] + b.x()[0], 2.90, 1e-12);

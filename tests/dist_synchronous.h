@@ -15,6 +15,8 @@ inline MethodOptions options_of(const std::string& rounds, int n, int steps, boo
   return o;
 }
 
-inline std::vector<float> copy(const Tensor& t) { return {t.span<float>().begin(), t.span<float>().end()}; }
+inline std::vector<float> copy(const Tensor& t) {
+  return {t.span<float>().begin(), t.span<float>().end()};
+}
 
 }  // namespace gossamer::dist

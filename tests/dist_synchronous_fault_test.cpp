@@ -39,7 +39,8 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
     EXPECT_EQ(method->stats().alive, d.n - 1);
     // Seven did what was left of the budget of eight.
     EXPECT_NEAR(method->samples_seen(), options.total_samples, 2.0 * d.n * options.period);
-    EXPECT_GT(method->stats().gradients, d.steps - 4);      // local-sgd: workers may be a period apart
+    // local-sgd: workers may be a period apart
+    EXPECT_GT(method->stats().gradients, d.steps - 4);
   });
   EXPECT_EQ(reports, d.n - 1);
   double mean = 0;
@@ -54,11 +55,15 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, SynchronousDrill,
                          testing::Values(Drill{"dpsgd", "ring"}, Drill{"dpsgd", "", false},
-                                         Drill{"dpsgd", "hypercube"} /* does not exist for seven */, Drill{"dpsgd", "one-peer-exp"},
-                                         Drill{"sgp", "one-peer-exp-directed"}, Drill{"sgp", "one-peer-exp-directed", false},
-                                         Drill{"local-sgd", "ring"}, Drill{"consensus-control", "ring"}),
+                                         Drill{"dpsgd", "hypercube"} /* does not exist for seven */,
+                                         Drill{"dpsgd", "one-peer-exp"},
+                                         Drill{"sgp", "one-peer-exp-directed"},
+                                         Drill{"sgp", "one-peer-exp-directed", false},
+                                         Drill{"local-sgd", "ring"},
+                                         Drill{"consensus-control", "ring"}),
                          [](const auto& test) {
-                           std::string name = test.param.method + "_" + test.param.rounds + (test.param.overlap ? "" : "_atc");
+                           std::string name = test.param.method + "_" + test.param.rounds +
+                                              (test.param.overlap ? "" : "_atc");
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
@@ -67,7 +72,8 @@ TEST(SynchronousFaults, WorkersThatDieOneAfterAnotherLeaveOneThatTrainsOn) {
   LocalCluster cluster(3);
   on_workers(cluster, 3, [&](int rank, Group& group) {
     Quadratic q(rank, 10, false);
-    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3), options_of("ring", 3, 40));
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3),
+                              options_of("ring", 3, 40));
     for (int step = 0; !method->done(); ++step) {
       if (rank > 0 && step == 5 * rank) return cluster.kill(rank);
       q.gradient();
@@ -133,7 +139,8 @@ TEST(SynchronousFaults, AWorkerThatLeavesWithoutFinishingIsMissedOnce) {
   LocalCluster cluster(4);
   on_workers(cluster, 4, [&](int rank, Group& group) {
     Quadratic q(rank, 20, false);
-    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4), options_of("ring", 4, 40));
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4),
+                              options_of("ring", 4, 40));
     for (int step = 0; !method->done(); ++step) {
       if (rank == 2 && step == 10) return;
       q.gradient();

@@ -11,8 +11,13 @@ namespace gossamer::dist {
 // A cluster in which every worker trains to the end; tests disturb it meanwhile.
 class Training {
  public:
-  Training(int n, double gradients_each, const char* method = "a2cid2", const char* graph = "ring", Seconds dead_after = Seconds(.3))
-      : cluster(n, dead_after), n_(n), method_(method), graph_(graph), workers_(static_cast<std::size_t>(n)) {
+  Training(int n, double gradients_each, const char* method = "a2cid2", const char* graph = "ring",
+           Seconds dead_after = Seconds(.3))
+      : cluster(n, dead_after),
+        n_(n),
+        method_(method),
+        graph_(graph),
+        workers_(static_cast<std::size_t>(n)) {
     options.total_samples = n * gradients_each;
     options.seed = 5;
     options.exchange_timeout_s = 5;
@@ -41,8 +46,10 @@ class Training {
       if (w.error) std::rethrow_exception(w.error);
   }
   double seen() const { return seen_; }
-  template <class F> bool until(F f, double limit = 60) {
-    for (const double end = wall_seconds() + limit; wall_seconds() < end; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+  template <class F>
+  bool until(F f, double limit = 60) {
+    for (const double end = wall_seconds() + limit; wall_seconds() < end;
+         std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       if (f()) return true;
     return false;
   }
@@ -60,11 +67,11 @@ class Training {
     std::vector<float> x, at_start;
     MethodStats stats;
     double mean_at_start = 0, samples_at_start = 0;
-    std::atomic<double> seen{0};                 // its estimate of what all have done, in samples
-    std::atomic<i64> steps{0};                   // of all its lives
-    std::vector<double> gradients;               // of each of its lives
+    std::atomic<double> seen{0};    // its estimate of what all have done, in samples
+    std::atomic<i64> steps{0};      // of all its lives
+    std::vector<double> gradients;  // of each of its lives
     std::atomic<int> step_us{300};
-    std::atomic<bool> frozen{false};             // its training stands still
+    std::atomic<bool> frozen{false};  // its training stands still
   };
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   // Of all workers in all their lives, as counted on the way.
@@ -77,7 +84,10 @@ class Training {
   bool each_steps(i64 more) {
     std::vector<i64> wanted;
     for (Worker& w : workers_) wanted.push_back(w.steps + more);
-    return until([&] { return std::ranges::equal(workers_, wanted, [](const Worker& w, i64 least) { return w.steps >= least; }); });
+    return until([&] {
+      return std::ranges::equal(workers_, wanted,
+                                [](const Worker& w, i64 least) { return w.steps >= least; });
+    });
   }
   double gradients() {
     double all = 0;
@@ -88,7 +98,9 @@ class Training {
 
   LocalCluster cluster;
   MethodOptions options;
-  std::function<Group&(int rank, Group&)> around = [](int, Group& group) -> Group& { return group; };
+  std::function<Group&(int rank, Group&)> around = [](int, Group& group) -> Group& {
+    return group;
+  };
 
  private:
   void start(int rank, bool again) {
@@ -114,7 +126,8 @@ class Training {
       faults_.emplace_back(what, peer);
     };
     auto method = make_method(method_, q.params, q.sgd, group, make_graph(graph_, n_), mine);
-    const auto copy = q.params.compute_f32().span<float>();      // values() may be in an exchange already
+    // values() may be in an exchange already
+    const auto copy = q.params.compute_f32().span<float>();
     me.at_start.assign(copy.begin(), copy.end());
     me.mean_at_start = q.mean.span<float>()[0];
     me.samples_at_start = method->samples_seen();

@@ -1,5 +1,6 @@
-// For the tests of pairing: a network of real PartnerPolicy objects in virtual time, with random compute times, message delays that keep
-// the order of each link, transfers that take time, stragglers, and deaths.
+// For the tests of pairing: a network of real PartnerPolicy objects in virtual time, with random
+// compute times, message delays that keep the order of each link, transfers that take time,
+// stragglers, and deaths.
 #pragma once
 
 #include <functional>
@@ -19,19 +20,24 @@ class VirtualNetwork {
   struct Worker {
     std::unique_ptr<PartnerPolicy> policy;
     GradientClock clock;
-    double speed = 1;                           // seconds a gradient
+    double speed = 1;  // seconds a gradient
     bool dead = false, holding = false, busy = false, pausing = false;
     double held_since = 0, waited = 0, longest_wait = 0;
     Meeting meeting;
     double began = 0;
     int last = -1;
     i64 exchanges = 0, failed = 0, repeats = 0, poke = 0;
-    std::map<i64, int> per_gradient;            // own gradient count -> exchanges begun in it
+    std::map<i64, int> per_gradient;  // own gradient count -> exchanges begun in it
   };
 
   // jitter: of compute times, relative.
-  VirtualNetwork(const Graph& graph, const Make& make, std::vector<double> speed, double exchange_s, std::uint64_t seed, double jitter = .02)
-      : graph_(graph), exchange_s_(exchange_s), jitter_(jitter), random_(seed), gone_(static_cast<std::size_t>(graph.n)) {
+  VirtualNetwork(const Graph& graph, const Make& make, std::vector<double> speed, double exchange_s,
+                 std::uint64_t seed, double jitter = .02)
+      : graph_(graph),
+        exchange_s_(exchange_s),
+        jitter_(jitter),
+        random_(seed),
+        gone_(static_cast<std::size_t>(graph.n)) {
     w.resize(static_cast<std::size_t>(graph.n));
     together.assign(w.size(), std::vector<i64>(w.size(), 0));
     for (int i = 0; i < graph.n; ++i) {
@@ -51,8 +57,11 @@ class VirtualNetwork {
       events_.pop();
       now = e.t;
       if (at(e.who).dead) continue;
-      if (at(e.who).pausing && e.kind != Kind::go_on && e.kind != Kind::death) late_[e.who].push_back(e);      // SIGSTOP: all its events wait
-      else happen(e);
+      // SIGSTOP: all its events wait
+      if (at(e.who).pausing && e.kind != Kind::go_on && e.kind != Kind::death)
+        late_[e.who].push_back(e);
+      else
+        happen(e);
     }
     now = until;
   }
@@ -63,11 +72,15 @@ class VirtualNetwork {
   }
 
   Worker& at(int i) { return w[static_cast<std::size_t>(i)]; }
-  i64 edge(int a, int b) const { return together[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)]; }      // as counted by a
+  // as counted by a
+  i64 edge(int a, int b) const {
+    return together[static_cast<std::size_t>(a)][static_cast<std::size_t>(b)];
+  }
   // A worker that has been alone in an exchange for long.
   std::string one_sided() const {
     for (int i = 0; i < graph_.n; ++i)
-      if (const Worker& me = w[static_cast<std::size_t>(i)]; !me.dead && me.busy && now - me.began > 5 + 2 * exchange_s_)
+      if (const Worker& me = w[static_cast<std::size_t>(i)];
+          !me.dead && me.busy && now - me.began > 5 + 2 * exchange_s_)
         return "worker " + std::to_string(i) + " with " + std::to_string(me.meeting.peer);
     return "";
   }
@@ -87,16 +100,24 @@ class VirtualNetwork {
     i64 tag;
   };
   struct Later {
-    bool operator()(const What& a, const What& b) const { return a.t != b.t ? a.t > b.t : a.serial > b.serial; }
+    bool operator()(const What& a, const What& b) const {
+      return a.t != b.t ? a.t > b.t : a.serial > b.serial;
+    }
   };
 
-  void push(double t, Kind kind, int who, int peer = -1, i64 tag = 0) { events_.push({t, ++serial_, kind, who, peer, {}, tag}); }
-  void compute(int i) { push(now + at(i).speed * std::max(.2, 1 + jitter_ * random_.normal()), Kind::gradient, i); }
+  void push(double t, Kind kind, int who, int peer = -1, i64 tag = 0) {
+    events_.push({t, ++serial_, kind, who, peer, {}, tag});
+  }
+  void compute(int i) {
+    push(now + at(i).speed * std::max(.2, 1 + jitter_ * random_.normal()), Kind::gradient, i);
+  }
 
   void happen(const What& e) {
     Worker& me = at(e.who);
     switch (e.kind) {
-      case Kind::message: me.policy->receive(e.peer, e.message); break;
+      case Kind::message:
+        me.policy->receive(e.peer, e.message);
+        break;
       case Kind::gradient:
         me.clock.tick(now);
         me.holding = true;
@@ -125,12 +146,15 @@ class VirtualNetwork {
           if (i != e.who) push(now + .05 + .1 * random_.uniform53(), Kind::notice, i, e.who);
         return;
       case Kind::notice:
-        if (me.busy && me.meeting.peer == e.peer) push(now, Kind::transfer, e.who, -1, static_cast<i64>(me.meeting.session));
+        if (me.busy && me.meeting.peer == e.peer)
+          push(now, Kind::transfer, e.who, -1, static_cast<i64>(me.meeting.session));
         gone_[static_cast<std::size_t>(e.peer)] = true;
         me.policy->gone(e.peer);
         me.policy->adopt(heal(graph_, gone_), gone_);
         break;
-      case Kind::pause: me.pausing = true; return;
+      case Kind::pause:
+        me.pausing = true;
+        return;
       case Kind::go_on:
         me.pausing = false;
         for (const What& late : std::exchange(late_[e.who], {})) happen(late);
@@ -161,7 +185,8 @@ class VirtualNetwork {
     }
     if (me.holding && static_cast<double>(me.clock.count()) < me.policy->hold().at) go_on(i);
     const Wake wake = me.policy->wake();
-    const double next = std::min({wake.wall, std::isfinite(wake.t) ? me.clock.wall_at(wake.t) : INFINITY, now + 1});
+    const double next =
+        std::min({wake.wall, std::isfinite(wake.t) ? me.clock.wall_at(wake.t) : INFINITY, now + 1});
     push(std::max(next, now + 1e-6), Kind::poke, i, -1, ++me.poke);
   }
 
@@ -177,9 +202,12 @@ class VirtualNetwork {
     me.last = meeting.peer;
     me.policy->begun();
     const Worker& other = at(meeting.peer);
-    if (other.dead || !other.busy || other.meeting.peer != i || other.meeting.session != meeting.session) return;
+    if (other.dead || !other.busy || other.meeting.peer != i ||
+        other.meeting.session != meeting.session)
+      return;
     push(now + exchange_s_, Kind::transfer, i, meeting.peer, static_cast<i64>(meeting.session));
-    push(now + exchange_s_ * (1 + .1 * random_.uniform53()), Kind::transfer, meeting.peer, i, static_cast<i64>(meeting.session));
+    push(now + exchange_s_ * (1 + .1 * random_.uniform53()), Kind::transfer, meeting.peer, i,
+         static_cast<i64>(meeting.session));
   }
 
   const Graph graph_;

@@ -1,11 +1,11 @@
-// A port of the loopback for the workers of a test, which nobody else is given while this process lives.
+// A port of the loopback for the workers of a test, which nobody else is given while this process
+// lives.
 #pragma once
 
 #include <arpa/inet.h>
+#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-
-#include <gtest/gtest.h>
 
 namespace gossamer::testing {
 
@@ -22,9 +22,10 @@ inline int bound_socket(int* port) {
   return s;
 }
 
-// The socket that got the port from the kernel is never closed, so that neither another test nor an outgoing connection gets it, and does not
-// listen. It allows reuse only afterwards: one that did when it asked could be given a port that is held in this way already (Linux). Whoever
-// sets SO_REUSEADDR, as workers do, may listen at the port.
+// The socket that got the port from the kernel is never closed, so that neither another test nor an
+// outgoing connection gets it, and does not listen. It allows reuse only afterwards: one that did
+// when it asked could be given a port that is held in this way already (Linux). Whoever sets
+// SO_REUSEADDR, as workers do, may listen at the port.
 inline int free_port() {
   int port = 0;
   const int s = bound_socket(&port), yes = 1;

@@ -1,5 +1,5 @@
-// The targets of tests/fuzz, which clang's libFuzzer runs for hours, on two thousand inputs each: they build, and no finding lies at the surface.
-// A finding ends the process.
+// The targets of tests/fuzz, which clang's libFuzzer runs for hours, on two thousand inputs each:
+// they build, and no finding lies at the surface. A finding ends the process.
 #include <gtest/gtest.h>
 
 #include "data_helpers.h"
@@ -27,11 +27,16 @@ struct Target {
 
 std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
   data::Bytes file;
-  if (target == "jpeg") file = data::encode_jpeg(data::pattern(70, 50), {.quality = 80, .h = 2, .v = 2, .restart = static_cast<int>(rng.below(4))});
+  if (target == "jpeg")
+    file = data::encode_jpeg(
+        data::pattern(70, 50),
+        {.quality = 80, .h = 2, .v = 2, .restart = static_cast<int>(rng.below(4))});
   if (target == "png") file = data::make_png(data::pattern(30, 20));
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = file.empty() ? static_cast<std::uint8_t>(rng.word()) : static_cast<std::uint8_t>(file[i]);
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] =
+        file.empty() ? static_cast<std::uint8_t>(rng.word()) : static_cast<std::uint8_t>(file[i]);
   return bytes;
 }
 
@@ -51,9 +56,12 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
-                         testing::Values(Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph}, Target{"index", fuzz_index},
-                                         Target{"jpeg", fuzz_jpeg}, Target{"png", fuzz_png}, Target{"safetensors", fuzz_safetensors},
-                                         Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord}, Target{"wire", fuzz_wire}),
+                         testing::Values(Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
+                                         Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
+                                         Target{"png", fuzz_png},
+                                         Target{"safetensors", fuzz_safetensors},
+                                         Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
+                                         Target{"wire", fuzz_wire}),
                          [](const auto& p) { return p.param.name; });
 
 }  // namespace

@@ -1,8 +1,9 @@
-// What only a GPU can show: streams and events, copies, memory in stream order, pinned memory, graphs, out of memory.
-#include <gtest/gtest.h>
-
+// What only a GPU can show: streams and events, copies, memory in stream order, pinned memory,
+// graphs, out of memory.
 #include <cstring>
 #include <thread>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
@@ -35,7 +36,8 @@ TEST_F(Gpu, TensorsComeBackAsTheyWent) {
   const Tensor back = x.to(gpu).to(Device::cpu());
   EXPECT_EQ(std::memcmp(x.data(), back.data(), x.bytes()), 0);
   for (const DType type : {DType::bf16, DType::u8, DType::i32, DType::i64}) {
-    const Tensor small = Tensor::full({1001}, 7, type), there = small.to(gpu).to(DType::f32).to(Device::cpu());
+    const Tensor small = Tensor::full({1001}, 7, type),
+                 there = small.to(gpu).to(DType::f32).to(Device::cpu());
     for (const float v : there.span<float>()) ASSERT_EQ(v, 7.0f);
   }
   EXPECT_EQ(Tensor::full({}, 2.5f, DType::f32, gpu).item(), 2.5f);
@@ -88,7 +90,8 @@ TEST_F(Gpu, MemoryUsedOnAnotherStreamIsNotGivenOutBeforeThatIsDone) {
   other.synchronize();
   bool again = false;
   std::vector<std::shared_ptr<Block>> kept;
-  for (int i = 0; i < 4 && !again; ++i) again = kept.emplace_back(allocate(64 << 20, gpu))->data == data;
+  for (int i = 0; i < 4 && !again; ++i)
+    again = kept.emplace_back(allocate(64 << 20, gpu))->data == data;
   EXPECT_TRUE(again);
 }
 
@@ -98,16 +101,19 @@ TEST_F(Gpu, OutOfMemorySaysWhereItWent) {
     (void)Tensor::empty({static_cast<i64>(total)}, DType::f32, gpu);
     FAIL() << "four times the memory of the device cannot be there";
   } catch (const DeviceError& e) {
-    for (const char* part : {"out of memory on cuda:0", "wanted", "in use by tensors", "cached", "smaller batch"})
+    for (const char* part :
+         {"out of memory on cuda:0", "wanted", "in use by tensors", "cached", "smaller batch"})
       EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
   }
-  EXPECT_EQ(Tensor::full({4}, 3, DType::f32, gpu).to(Device::cpu()).as<float>()[3], 3.0f) << "and life goes on";
+  EXPECT_EQ(Tensor::full({4}, 3, DType::f32, gpu).to(Device::cpu()).as<float>()[3], 3.0f)
+      << "and life goes on";
 }
 
 TEST_F(Gpu, AGraphRepeatsItsWork) {
-  Tensor x = Tensor::zeros({1 << 20}, DType::f32, gpu), one = Tensor::full({1 << 20}, 1, DType::f32, gpu);
+  Tensor x = Tensor::zeros({1 << 20}, DType::f32, gpu),
+         one = Tensor::full({1 << 20}, 1, DType::f32, gpu);
   const cuda::Graph graph = cuda::Graph::capture(gpu, [&] {
-    const Tensor twice = add(one, one);          // lives in the graph's own memory
+    const Tensor twice = add(one, one);  // lives in the graph's own memory
     axpy(x, 0.5f, twice);
   });
   EXPECT_EQ(graph.nodes(), 2u);
@@ -118,14 +124,16 @@ TEST_F(Gpu, AGraphRepeatsItsWork) {
   EXPECT_EQ(squared_norm(one), 1 << 20) << "a failed capture leaves the device in order";
 }
 
-// What waits for it after a launch sees the work of that launch before the event, and need not wait for what is behind it.
+// What waits for it after a launch sees the work of that launch before the event, and need not wait
+// for what is behind it.
 TEST_F(Gpu, AnEventOfAGraphIsMarkedByEachLaunch) {
   const auto zeros = [&](i64 n) { return Tensor::zeros({n}, DType::f32, gpu); };
   Tensor x = zeros(1 << 20), seen = zeros(1 << 20), y = zeros(1 << 24);
-  const Tensor one = Tensor::full({1 << 20}, 1, DType::f32, gpu), many = Tensor::full({1 << 24}, 1, DType::f32, gpu);
+  const Tensor one = Tensor::full({1 << 20}, 1, DType::f32, gpu),
+               many = Tensor::full({1 << 24}, 1, DType::f32, gpu);
   const cuda::Event half(gpu);
   const cuda::Graph graph = cuda::Graph::capture(gpu, [&] {
-    for (int i = 0; i < 50; ++i) axpy(y, 1, many);             // so that the event is late
+    for (int i = 0; i < 50; ++i) axpy(y, 1, many);  // so that the event is late
     axpy(x, 1, one);
     half.record_external(cuda::current_stream(gpu));
     for (int i = 0; i < 50; ++i) axpy(y, 1, many);
@@ -134,7 +142,7 @@ TEST_F(Gpu, AnEventOfAGraphIsMarkedByEachLaunch) {
   EXPECT_TRUE(half.done()) << "nothing was marked yet";
   const Stream other(gpu, Stream::Priority::high);
   for (int launch = 1; launch <= 10; ++launch) {
-    if (launch == 5) {                                         // between launches, as it stands
+    if (launch == 5) {  // between launches, as it stands
       axpy(x, 1, one);
       half.record_external(cuda::current_stream(gpu));
     } else {
@@ -160,9 +168,12 @@ TEST_F(Gpu, MeasuredPlansAreRightAndUsedAgain) {
   const std::uint64_t before = cuda::waits();
   backend(gpu).conv(g, x, w, y);
   EXPECT_EQ(cuda::waits(), before) << "a known problem waits for nothing";
-  EXPECT_LT(cudnn::conv_error(gpu, cudnn::problem_of(cudnn::ConvOp::forward, DType::bf16, g), x.data(), w.data(), y.data()), 3e-2);
+  EXPECT_LT(cudnn::conv_error(gpu, cudnn::problem_of(cudnn::ConvOp::forward, DType::bf16, g),
+                              x.data(), w.data(), y.data()),
+            3e-2);
   for (const auto& choice : conv_engine(gpu).choices())
-    std::printf("%s: %s, %s, %.1f us\n", choice.problem.key().c_str(), choice.plan.c_str(), choice.from.c_str(), choice.microseconds);
+    std::printf("%s: %s, %s, %.1f us\n", choice.problem.key().c_str(), choice.plan.c_str(),
+                choice.from.c_str(), choice.microseconds);
 }
 
 }  // namespace

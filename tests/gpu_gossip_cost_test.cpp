@@ -1,10 +1,11 @@
-// What gossip costs the computation: a worker that trains ResNet-50 exchanges in every step with an idle partner, another process on the same
-// GPU. Steps with and without exchanges alternate in blocks, so that clocks and neighbours on the machine are the same for both.
-#include <gtest/gtest.h>
-
+// What gossip costs the computation: a worker that trains ResNet-50 exchanges in every step with an
+// idle partner, another process on the same GPU. Steps with and without exchanges alternate in
+// blocks, so that clocks and neighbours on the machine are the same for both.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
@@ -25,9 +26,10 @@ namespace {
 using testing::run_workers, testing::variable;
 
 constexpr double kMostCost = 1.03;
-constexpr int kPairs = 7, kSteps = 12;         // blocks of each kind, steps in one
+constexpr int kPairs = 7, kSteps = 12;  // blocks of each kind, steps in one
 
-struct Rehearsal {                             // GPU_DEVICE=cpu: a small model, to try all of it without a GPU
+// GPU_DEVICE=cpu: a small model, to try all of it without a GPU
+struct Rehearsal {
   bool on = variable("GPU_DEVICE", "cuda") == "cpu";
   Device device = on ? Device::cpu() : Device::cuda(0);
   const char* model = on ? "resnet8-cifar" : "resnet50";
@@ -63,8 +65,9 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
     params.zero_grad();
     cross_entropy(net->forward(images), labels).backward();
   };
-  // Seconds a step. As in the training loop the host is at most one step ahead: else what an exchange enqueues would stand behind all steps,
-  // and the time that the method sees between two steps would be that of enqueuing one.
+  // Seconds a step. As in the training loop the host is at most one step ahead: else what an
+  // exchange enqueues would stand behind all steps, and the time that the method sees between two
+  // steps would be that of enqueuing one.
   const auto timed = [&](auto update) {
     settle(r.device);
     const double began = wall_seconds();
@@ -75,21 +78,26 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
       if (r.on) continue;
       const cuda::Event end(r.device);
       end.record(cuda::current_stream(r.device));
-      if (last.defined()) check<DeviceError>(last.wait(std::chrono::seconds(50)), "a step takes more than 50 s");
+      if (last.defined())
+        check<DeviceError>(last.wait(std::chrono::seconds(50)), "a step takes more than 50 s");
       last = end;
     }
     settle(r.device);
     return (wall_seconds() - began) / kSteps;
   };
-  if (busy) (void)timed([&] { sgd.step(1e-4f); });       // plans are measured now, while the partner waits
+  // plans are measured now, while the partner waits
+  if (busy) (void)timed([&] { sgd.step(1e-4f); });
 
   MethodOptions options;
   options.quota = "exact";
   options.exchange_least_s = 10;
-  if (!r.on) options.carrier = gpu_carriers(r.device, {.transport = variable("GPU_TRANSPORT", "peercopy"), .wire = variable("GPU_WIRE", "f32")});
+  if (!r.on)
+    options.carrier = gpu_carriers(r.device, {.transport = variable("GPU_TRANSPORT", "peercopy"),
+                                              .wire = variable("GPU_WIRE", "f32")});
   auto method = make_method("a2cid2", params, sgd, *group, make_graph("ring", 2), options);
-  if (!busy) return group->collectives().barrier();      // until the other has measured; whoever asks for an exchange is answered meanwhile
-  (void)timed([&] { method->step(1e-4); });    // the first exchanges connect
+  // until the other has measured; whoever asks for an exchange is answered meanwhile
+  if (!busy) return group->collectives().barrier();
+  (void)timed([&] { method->step(1e-4); });  // the first exchanges connect
   std::vector<double> ratios, with, without;
   const i64 before = method->stats().exchanges;
   for (int k = 0; k < kPairs; ++k) {
@@ -103,12 +111,19 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
     std::ranges::nth_element(v, v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2));
     return v[v.size() / 2];
   };
-  const double rate = static_cast<double>(stats.exchanges - before) / (kPairs * kSteps), cost = median(ratios);
-  std::fprintf(stderr, "gossip cost by %s: step %.2f ms, with %.2f exchanges in each %.2f ms: ratio %.4f, an exchange takes %.2f ms, waited %.3f s\n",
-               variable("GPU_TRANSPORT", "peercopy").c_str(), 1e3 * median(without), rate, 1e3 * median(with), cost,
-               1e3 * stats.transfer_s / static_cast<double>(std::max<i64>(1, stats.exchanges)), stats.exposed_s);
+  const double rate = static_cast<double>(stats.exchanges - before) / (kPairs * kSteps),
+               cost = median(ratios);
+  std::fprintf(stderr,
+               "gossip cost by %s: step %.2f ms, with %.2f exchanges in each %.2f ms: ratio %.4f, "
+               "an exchange takes %.2f ms, waited %.3f s\n",
+               variable("GPU_TRANSPORT", "peercopy").c_str(), 1e3 * median(without), rate,
+               1e3 * median(with), cost,
+               1e3 * stats.transfer_s / static_cast<double>(std::max<i64>(1, stats.exchanges)),
+               stats.exposed_s);
   EXPECT_GT(rate, 0);
-  if (!r.on) EXPECT_GE(rate, 0.8) << "exchanges a step: the partner was not there often enough to say anything";
+  if (!r.on)
+    EXPECT_GE(rate, 0.8)
+        << "exchanges a step: the partner was not there often enough to say anything";
   EXPECT_EQ(stats.failed, 0);
   if (!r.on) EXPECT_LE(cost, kMostCost);
   group->collectives().barrier();
@@ -116,7 +131,8 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
 
 TEST(GpuGossipCost, AnExchangeInEveryStepCostsAtMostThreePercent) {
   if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
-  EXPECT_EQ(run_workers(2, "GpuGossipCostWorker.DISABLED_Trains", {"GPU_TRANSPORT=peercopy"}, 60)[0], 0);
+  EXPECT_EQ(
+      run_workers(2, "GpuGossipCostWorker.DISABLED_Trains", {"GPU_TRANSPORT=peercopy"}, 60)[0], 0);
 }
 
 // Without a GPU the roles themselves must work.

@@ -1,8 +1,9 @@
-// Whole models on a GPU: ResNet-50's logits and gradients against the reference backend, and fifty steps of training beside the CPU's.
-#include <gtest/gtest.h>
-
+// Whole models on a GPU: ResNet-50's logits and gradients against the reference backend, and fifty
+// steps of training beside the CPU's.
 #include <cmath>
 #include <cstdio>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
@@ -38,11 +39,14 @@ double relative_distance(const Tensor& x, const Tensor& wanted) {
   return std::sqrt(sum / all);
 }
 
-struct Answers { Tensor logits, grads; };
+struct Answers {
+  Tensor logits, grads;
+};
 
-// One forward and backward of ResNet-50, batch norm by the batch. A ReLU turns a rounding into the loss of a whole gradient where its input
-// is next to zero; at random there are millions of inputs, and gradients of 49 layers differ by percents whatever computes them. So the
-// shifts of batch norm keep nearly all inputs away from zero, on either side by turns.
+// One forward and backward of ResNet-50, batch norm by the batch. A ReLU turns a rounding into the
+// loss of a whole gradient where its input is next to zero; at random there are millions of inputs,
+// and gradients of 49 layers differ by percents whatever computes them. So the shifts of batch norm
+// keep nearly all inputs away from zero, on either side by turns.
 Answers answers_on(Device device, DType type) {
   const auto net = models::make("resnet50", {.seed = 1});
   for (NamedTensor& p : net->parameters()) {
@@ -55,27 +59,37 @@ Answers answers_on(Device device, DType type) {
   Rng rng(7);
   Tensor images = Tensor::empty({4, 64, 64, 3}), labels = Tensor::empty({4}, DType::i32);
   for (float& v : images.span<float>()) v = rng.normal();
-  for (i64 i = 0; i < 4; ++i) labels.as<std::int32_t>()[i] = static_cast<std::int32_t>(rng.below(1000));
+  for (i64 i = 0; i < 4; ++i)
+    labels.as<std::int32_t>()[i] = static_cast<std::int32_t>(rng.below(1000));
   params.zero_grad();
   const Tensor logits = net->forward(images.to(device).to(type));
   cross_entropy(logits, labels.to(device)).backward();
   params.settle_grads();
-  return {logits.detach().to(Device::cpu()).to(DType::f32), params.grads().detach().to(Device::cpu()).to(DType::f32)};
+  return {logits.detach().to(Device::cpu()).to(DType::f32),
+          params.grads().detach().to(Device::cpu()).to(DType::f32)};
 }
 
 void expect_like_the_reference(const Answers& got, DType type, double most) {
   const UseReference reference;
   const Answers want = answers_on(Device::cpu(), type);
-  const double logits = relative_distance(got.logits, want.logits), grads = relative_distance(got.grads, want.grads);
-  std::printf("resnet50 %s against the reference: logits %.1e, gradients %.1e (relative, at most %.0e)\n", name_of(type), logits, grads, most);
+  const double logits = relative_distance(got.logits, want.logits),
+               grads = relative_distance(got.grads, want.grads);
+  std::printf(
+      "resnet50 %s against the reference: logits %.1e, gradients %.1e (relative, at most %.0e)\n",
+      name_of(type), logits, grads, most);
   EXPECT_LE(logits, most);
   EXPECT_LE(grads, most);
 }
 
-TEST_F(GpuModels, ResNet50AgreesWithTheReferenceInFloat32) { expect_like_the_reference(answers_on(Device::cuda(), DType::f32), DType::f32, 1e-4); }
-TEST_F(GpuModels, ResNet50AgreesWithTheReferenceInBfloat16) { expect_like_the_reference(answers_on(Device::cuda(), DType::bf16), DType::bf16, 2e-2); }
+TEST_F(GpuModels, ResNet50AgreesWithTheReferenceInFloat32) {
+  expect_like_the_reference(answers_on(Device::cuda(), DType::f32), DType::f32, 1e-4);
+}
+TEST_F(GpuModels, ResNet50AgreesWithTheReferenceInBfloat16) {
+  expect_like_the_reference(answers_on(Device::cuda(), DType::bf16), DType::bf16, 2e-2);
+}
 
-// A CPU's engines keep these bounds too, the one that takes a GPU's way through the ops among them: they ask what can be asked.
+// A CPU's engines keep these bounds too, the one that takes a GPU's way through the ops among them:
+// they ask what can be asked.
 TEST(GpuModelsOnACpu, TheBoundsHoldForItsEngines) {
   const std::string before = backend(Device::cpu()).name();
   for (const std::string& engine : backend_names()) {
@@ -92,14 +106,15 @@ TEST(GpuModelsOnACpu, TheBoundsHoldForItsEngines) {
 
 struct Curve {
   std::vector<float> losses;
-  std::uint64_t waits = 0;                 // of the host for the device, from the third step on
+  std::uint64_t waits = 0;  // of the host for the device, from the third step on
 };
 
 // Fifty steps on four batches of noisy pictures whose class is the place of a bright square.
 Curve train(Device device, DType type) {
   const auto net = models::make("resnet8-cifar", {.classes = 10});
   net->to(device);
-  FlatParams params(net->parameters(), net->buffers(), {.compute = type, .loss_scale = type == DType::f16 ? 1024.0f : 1.0f});
+  FlatParams params(net->parameters(), net->buffers(),
+                    {.compute = type, .loss_scale = type == DType::f16 ? 1024.0f : 1.0f});
   nn::Sgd sgd(params, {.momentum = 0.9f});
   std::vector<Tensor> images, labels;
   Rng rng(5);
@@ -108,7 +123,9 @@ Curve train(Device device, DType type) {
     for (i64 i = 0; i < 32; ++i) {
       const auto place = static_cast<i64>(rng.below(10));
       y.as<std::int32_t>()[i] = static_cast<std::int32_t>(place);
-      for (i64 p = 0; p < 32 * 32 * 3; ++p) x.as<float>()[i * 3072 + p] = rng.normal() + (p / 96 / 8 * 4 + p / 3 % 32 / 8 == place ? 1.5f : 0.0f);
+      for (i64 p = 0; p < 32 * 32 * 3; ++p)
+        x.as<float>()[i * 3072 + p] =
+            rng.normal() + (p / 96 / 8 * 4 + p / 3 % 32 / 8 == place ? 1.5f : 0.0f);
     }
     images.push_back(x.to(device).to(type));
     labels.push_back(y.to(device));
@@ -128,17 +145,20 @@ Curve train(Device device, DType type) {
   return out;
 }
 
-// Each step may be off by a part of the loss that grows from first to last: rounding is amplified by training.
+// Each step may be off by a part of the loss that grows from first to last: rounding is amplified
+// by training.
 void expect_same_curve(const Curve& got, const Curve& want, float first, float last) {
   float worst = 0;
   for (std::size_t i = 0; i < want.losses.size(); ++i) {
     const float off = std::fabs(got.losses[i] - want.losses[i]) / want.losses[i];
     const float part = static_cast<float>(i) / static_cast<float>(want.losses.size());
-    EXPECT_LE(off, first + part * (last - first)) << "step " << i << ": loss " << got.losses[i] << ", on the CPU " << want.losses[i];
+    EXPECT_LE(off, first + part * (last - first))
+        << "step " << i << ": loss " << got.losses[i] << ", on the CPU " << want.losses[i];
     worst = std::max(worst, off);
   }
   EXPECT_LT(want.losses.back(), 0.3f * want.losses.front());
-  std::printf("loss after 50 steps: %.4f, on the CPU %.4f; at most %.2f %% apart on the way\n", got.losses.back(), want.losses.back(), 100 * worst);
+  std::printf("loss after 50 steps: %.4f, on the CPU %.4f; at most %.2f %% apart on the way\n",
+              got.losses.back(), want.losses.back(), 100 * worst);
 }
 
 TEST_F(GpuModels, FiftyStepsFollowTheCpuAndWaitForNothing) {
@@ -147,8 +167,10 @@ TEST_F(GpuModels, FiftyStepsFollowTheCpuAndWaitForNothing) {
     SCOPED_TRACE(name_of(type));
     const Curve got = train(Device::cuda(), type);
     EXPECT_EQ(got.waits, 0u) << "hidden synchronisation in the step";
-    if (type == DType::f32) expect_same_curve(got, want, 1e-4f, 3e-2f);
-    else expect_same_curve(got, want, 1e-2f, 6e-2f);
+    if (type == DType::f32)
+      expect_same_curve(got, want, 1e-4f, 3e-2f);
+    else
+      expect_same_curve(got, want, 1e-2f, 6e-2f);
   }
 }
 

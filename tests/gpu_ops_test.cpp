@@ -1,10 +1,11 @@
-// Every op on a GPU against the CPU's reference backend: results and all gradients, f32, bf16 and f16; the list is that of the CPU's tests. And
-// a whole ResNet, trained for some steps, against the CPU's run of the same passes.
-#include <gtest/gtest.h>
-
+// Every op on a GPU against the CPU's reference backend: results and all gradients, f32, bf16 and
+// f16; the list is that of the CPU's tests. And a whole ResNet, trained for some steps, against the
+// CPU's run of the same passes.
 #include <algorithm>
 #include <cmath>
 #include <string>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
@@ -31,12 +32,17 @@ std::vector<Tensor> results_on(Device device, const OpCase& c, const std::vector
   Rng rng(77);
   for (float& v : weights.span<float>()) v = rng.normal();
   sum(mul(cast(y, DType::f32), weights.to(device))).backward();
-  for (const Tensor& x : leaves) all.push_back(x.grad().defined() ? x.grad().to(Device::cpu()).to(DType::f32) : Tensor::zeros(x.shape()));
+  for (const Tensor& x : leaves)
+    all.push_back(x.grad().defined() ? x.grad().to(Device::cpu()).to(DType::f32)
+                                     : Tensor::zeros(x.shape()));
   return all;
 }
 
-// cuDNN's 16-bit kernels load eight channels at once: rows with fewer are refused, with words, and counted.
-bool refused(const std::exception& e) { return std::string(e.what()).find("no plan for") != std::string::npos; }
+// cuDNN's 16-bit kernels load eight channels at once: rows with fewer are refused, with words, and
+// counted.
+bool refused(const std::exception& e) {
+  return std::string(e.what()).find("no plan for") != std::string::npos;
+}
 
 void compare_all(DType type) {
   const UseBackend reference("reference");
@@ -59,11 +65,14 @@ void compare_all(DType type) {
     for (std::size_t k = 0; k < want.size(); ++k) {
       float top = 0.05f;
       for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
-      // f32: rounding of a sum grows with the root of its length. bf16: a result, and what a mask or a later op reads, is
-      // rounded to 8 bits; f16: to 11.
-      const float eps = type == DType::f32 ? 0x1p-20f * std::sqrt(static_cast<float>(c.terms)) : type == DType::bf16 ? 0x1p-6f : 0x1p-9f;
+      // f32: rounding of a sum grows with the root of its length. bf16: a result, and what a mask
+      // or a later op reads, is rounded to 8 bits; f16: to 11.
+      const float eps = type == DType::f32    ? 0x1p-20f * std::sqrt(static_cast<float>(c.terms))
+                        : type == DType::bf16 ? 0x1p-6f
+                                              : 0x1p-9f;
       for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
-        ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top) << (k ? "gradient of input " : "result ") << k << ", element " << i;
+        ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top)
+            << (k ? "gradient of input " : "result ") << k << ", element " << i;
     }
     ++compared;
   }
@@ -84,7 +93,8 @@ TEST_F(GpuOps, AResNetTrainsAsOnTheCpuInFloat32) {
     EXPECT_LT(distance(got.grads, want.grads), 1e-4);
     EXPECT_LT(distance(got.buffers, want.buffers), 1e-4);
     EXPECT_LT(distance(got.values, want.values), 1e-4);
-    for (std::size_t step = 0; step < want.losses.size(); ++step) EXPECT_NEAR(got.losses[step], want.losses[step], 1e-3 * want.losses[step]) << step;
+    for (std::size_t step = 0; step < want.losses.size(); ++step)
+      EXPECT_NEAR(got.losses[step], want.losses[step], 1e-3 * want.losses[step]) << step;
   }
 }
 
@@ -93,7 +103,8 @@ TEST_F(GpuOps, AResNetIn16BitsIsNoFurtherFromFloat32ThanOnTheCpu) {
     SCOPED_TRACE(name_of(type));
     const Trained got = train_small(Device::cuda(), true, type, 5);
     const UseBackend passes("passes");
-    const Trained want = train_small(Device::cpu(), true, type, 5), exact = train_small(Device::cpu(), true, DType::f32, 5);
+    const Trained want = train_small(Device::cpu(), true, type, 5),
+                  exact = train_small(Device::cpu(), true, DType::f32, 5);
     EXPECT_LT(distance(got.logits, exact.logits), 1.5 * distance(want.logits, exact.logits));
     EXPECT_LT(distance(got.grads, exact.grads), 1.5 * distance(want.grads, exact.grads));
     EXPECT_LT(distance(got.values, exact.values), 1.5 * distance(want.values, exact.values));

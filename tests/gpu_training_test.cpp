@@ -1,8 +1,9 @@
-// The loop of `gossamer train` on a GPU: the optimizer's pass, steps as a CUDA graph, inputs and losses without a wait.
-#include <gtest/gtest.h>
-
+// The loop of `gossamer train` on a GPU: the optimizer's pass, steps as a CUDA graph, inputs and
+// losses without a wait.
 #include <cstring>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/apps/train/gradient_step.h"
 #include "gossamer/core/random.h"
@@ -38,7 +39,8 @@ TEST_F(GpuTraining, ThePassIsTheLoopsOfTheCpu) {
       for (const Device device : {gpu, Device::cpu()}) {
         Tensor w = noise(64 * 33, 1).reshape({64, 33}).to(device), b = noise(77, 2).to(device);
         FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true});
-        const auto optimizer = nn::make_optimizer(name, params, {.weight_decay = .01, .nesterov = true, .period = 2});
+        const auto optimizer =
+            nn::make_optimizer(name, params, {.weight_decay = .01, .nesterov = true, .period = 2});
         const i64 n = params.size();
         const Twin twin{noise(n, 3).to(device), .9f, .1f};
         const Difference late{noise(n, 4).to(device), noise(n, 5).to(device), .5f, .7f};
@@ -48,20 +50,27 @@ TEST_F(GpuTraining, ThePassIsTheLoopsOfTheCpu) {
           params.settle_grads();
           const std::uint64_t here = cuda::waits();
           Tensor g = noise(n, 10 + static_cast<std::uint64_t>(k));
-          if (compute == DType::f16 && k == 2) g.as<float>()[7] = std::numeric_limits<float>::infinity();      // this step is left out
+          // this step is left out
+          if (compute == DType::f16 && k == 2)
+            g.as<float>()[7] = std::numeric_limits<float>::infinity();
           Tensor(params.grads()).copy_from(g);
-          given += cuda::waits() - here;               // from ordinary memory
-          optimizer->step(.1f / static_cast<float>(k + 1), &twin, {.factor = .5, .clip = k % 2 ? 3. : 0}, k == 3 ? &late : nullptr);
+          given += cuda::waits() - here;  // from ordinary memory
+          optimizer->step(.1f / static_cast<float>(k + 1), &twin,
+                          {.factor = .5, .clip = k % 2 ? 3. : 0}, k == 3 ? &late : nullptr);
         }
-        EXPECT_LE(cuda::waits() - before - given, 2u) << "the cache may ask for memory; a step waits for nothing, clipped or not";
+        EXPECT_LE(cuda::waits() - before - given, 2u)
+            << "the cache may ask for memory; a step waits for nothing, clipped or not";
         EXPECT_EQ(params.skipped_steps(), compute == DType::f16 ? 1 : 0);
-        for (const Tensor& t : {params.values(), twin.values, params.compute_f32()}) results[device.is_cpu()].push_back(t.to(Device::cpu()));
+        for (const Tensor& t : {params.values(), twin.values, params.compute_f32()})
+          results[device.is_cpu()].push_back(t.to(Device::cpu()));
         for (const NamedTensor& s : optimizer->state()) {
           if (s.tensor.dtype() != DType::i64) continue;
-          EXPECT_EQ(*s.tensor.to(Device::cpu()).as<i64>(), compute == DType::f16 ? 4 : 5) << "steps that were taken";
+          EXPECT_EQ(*s.tensor.to(Device::cpu()).as<i64>(), compute == DType::f16 ? 4 : 5)
+              << "steps that were taken";
         }
       }
-      for (std::size_t i = 0; i < 3; ++i)              // the norm's sum has another order, pow and sqrt another last bit
+      // the norm's sum has another order, pow and sqrt another last bit
+      for (std::size_t i = 0; i < 3; ++i)
         for (i64 j = 0; j < results[0][i].numel(); ++j) {
           const float got = results[0][i].as<float>()[j], want = results[1][i].as<float>()[j];
           ASSERT_NEAR(got, want, 2e-6f * (1 + std::abs(want))) << i << " at " << j;
@@ -70,16 +79,23 @@ TEST_F(GpuTraining, ThePassIsTheLoopsOfTheCpu) {
 }
 
 struct Loop {
-  Loop(Device device, StepGraph::Mode mode) : net(models::make(config.model.name, {.classes = 10, .seed = 3})) {
+  Loop(Device device, StepGraph::Mode mode)
+      : net(models::make(config.model.name, {.classes = 10, .seed = 3})) {
     config.train.mixup = .2;
     net->to(device);
-    params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.frozen = true});
+    params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
+                                          FlatOptions{.frozen = true});
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
     gradient = std::make_unique<GradientStep>(
-        GradientStep::Parts{.net = *net, .params = *params, .prepare = prepare, .loss_of = TrainingLoss(config, 0), .before_backward = {}},
-        StepGraph::Options{.mode = mode, .record = cuda_recorder(device), .counters = {}, .log = {}});
+        GradientStep::Parts{.net = *net,
+                            .params = *params,
+                            .prepare = prepare,
+                            .loss_of = TrainingLoss(config, 0),
+                            .before_backward = {}},
+        StepGraph::Options{
+            .mode = mode, .record = cuda_recorder(device), .counters = {}, .log = {}});
     net->train();
   }
   void step(i64 k, i64 rows = 32) {
@@ -106,9 +122,10 @@ struct Loop {
 TEST_F(GpuTraining, AGraphFollowsStepsAsTheyStandAndTheCpu) {
   std::vector<double> losses[3];
   for (int which = 0; which < 3; ++which) {
-    Loop loop(which == 2 ? Device::cpu() : gpu, which == 0 ? StepGraph::Mode::on : StepGraph::Mode::off);
+    Loop loop(which == 2 ? Device::cpu() : gpu,
+              which == 0 ? StepGraph::Mode::on : StepGraph::Mode::off);
     for (i64 k = 0; k < 20; ++k) {
-      loop.step(k, k == 8 ? 20 : 32);                  // a smaller batch on the way
+      loop.step(k, k == 8 ? 20 : 32);  // a smaller batch on the way
       losses[which].push_back(loop.gradient->losses().take());
     }
     EXPECT_EQ(loop.gradient->recorded(), which == 0);
@@ -119,7 +136,8 @@ TEST_F(GpuTraining, AGraphFollowsStepsAsTheyStandAndTheCpu) {
   }
 }
 
-// A step waits once, for the end of the step before the last, so that the host does not run away; and when somebody looks at the losses.
+// A step waits once, for the end of the step before the last, so that the host does not run away;
+// and when somebody looks at the losses.
 TEST_F(GpuTraining, AStepWaitsForNothingButTheStepBeforeTheLast) {
   for (const StepGraph::Mode mode : {StepGraph::Mode::on, StepGraph::Mode::off}) {
     Loop loop(gpu, mode);
@@ -153,24 +171,37 @@ class Noise : public data::Dataset {
   std::vector<std::string> classes_ = std::vector<std::string>(10);
 };
 
-// A net with an ImageNet stem, fed by the loader: boxes that the step resizes (on a GPU in pairs), or images that the host has resized.
+// A net with an ImageNet stem, fed by the loader: boxes that the step resizes (on a GPU in pairs),
+// or images that the host has resized.
 struct FedLoop {
   FedLoop(Device device, StepGraph::Mode mode, bool boxes, double mixup, bool drop_last = false)
-      : loader(std::make_shared<Noise>(), {.batch = 32, .size = 48, .augment = data::Augment::resized_crop_flip, .threads = 2, .drop_last = drop_last,
-                                           .seed = 7, .pinned = !device.is_cpu(), .boxes = boxes}) {
+      : loader(std::make_shared<Noise>(), {.batch = 32,
+                                           .size = 48,
+                                           .augment = data::Augment::resized_crop_flip,
+                                           .threads = 2,
+                                           .drop_last = drop_last,
+                                           .seed = 7,
+                                           .pinned = !device.is_cpu(),
+                                           .boxes = boxes}) {
     Config config;
     config.train.mixup = mixup;
     nn::seed_initialisation(3);
     net = models::resnet({.blocks = {1, 1}, .widths = {16, 32}, .classes = 10});
     net->to(device);
-    params = std::make_unique<FlatParams>(net->parameters(), net->buffers(), FlatOptions{.frozen = true});
+    params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
+                                          FlatOptions{.frozen = true});
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
     prepare.pairs = !device.is_cpu() && mixup == 0;
     gradient = std::make_unique<GradientStep>(
-        GradientStep::Parts{.net = *net, .params = *params, .prepare = prepare, .loss_of = TrainingLoss(config, 0), .before_backward = {}},
-        StepGraph::Options{.mode = mode, .record = cuda_recorder(device), .counters = {}, .log = {}});
+        GradientStep::Parts{.net = *net,
+                            .params = *params,
+                            .prepare = prepare,
+                            .loss_of = TrainingLoss(config, 0),
+                            .before_backward = {}},
+        StepGraph::Options{
+            .mode = mode, .record = cuda_recorder(device), .counters = {}, .log = {}});
     net->train();
   }
   void step(i64 k) {
@@ -190,9 +221,11 @@ struct FedLoop {
 
 TEST_F(GpuTraining, PicturesThatTheStepResizesTrainAsThoseOfTheHost) {
   for (const double mixup : {0.0, 0.3}) {
-    FedLoop graph(gpu, StepGraph::Mode::on, true, mixup), eager(gpu, StepGraph::Mode::off, true, mixup),
-        host(gpu, StepGraph::Mode::off, false, mixup), cpu(Device::cpu(), StepGraph::Mode::off, true, mixup);
-    for (i64 k = 0; k < 16; ++k) {                       // the seventh batch of an epoch is smaller
+    FedLoop graph(gpu, StepGraph::Mode::on, true, mixup),
+        eager(gpu, StepGraph::Mode::off, true, mixup),
+        host(gpu, StepGraph::Mode::off, false, mixup),
+        cpu(Device::cpu(), StepGraph::Mode::off, true, mixup);
+    for (i64 k = 0; k < 16; ++k) {  // the seventh batch of an epoch is smaller
       for (FedLoop* loop : {&graph, &eager, &host, &cpu}) loop->step(k);
       const double want = host.gradient->losses().take();
       EXPECT_NEAR(graph.gradient->losses().take(), want, 2e-2 * want) << "graph, step " << k;
@@ -206,7 +239,7 @@ TEST_F(GpuTraining, PicturesThatTheStepResizesTrainAsThoseOfTheHost) {
 TEST_F(GpuTraining, AStepThatResizesWaitsForNothingElse) {
   for (const StepGraph::Mode mode : {StepGraph::Mode::on, StepGraph::Mode::off}) {
     FedLoop loop(gpu, mode, true, 0, true);
-    for (i64 k = 0; k < 20; ++k) loop.step(k);           // the loader's memory is found, too
+    for (i64 k = 0; k < 20; ++k) loop.step(k);  // the loader's memory is found, too
     const std::uint64_t before = cuda::waits();
     for (i64 k = 20; k < 60; ++k) loop.step(k);
     EXPECT_LE(cuda::waits() - before, 40u);

@@ -1,7 +1,8 @@
-// Whole models against PyTorch: logits, loss and the gradient of every parameter (files and script in golden/).
-#include <gtest/gtest.h>
-
+// Whole models against PyTorch: logits, loss and the gradient of every parameter (files and script
+// in golden/).
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "golden/formula.h"
 #include "gossamer/core/flat.h"
@@ -16,7 +17,8 @@ namespace {
 constexpr double kTolerance = 1e-3;
 
 SafeTensors golden_file(const std::string& name) {
-  return read_safetensors(std::string(GOSSAMER_SOURCE_DIR "/tests/golden/") + name + ".safetensors");
+  return read_safetensors(std::string(GOSSAMER_SOURCE_DIR "/tests/golden/") + name +
+                          ".safetensors");
 }
 
 double norm(std::span<const float> x) {
@@ -28,7 +30,8 @@ double norm(std::span<const float> x) {
 double relative_distance(std::span<const float> x, std::span<const float> wanted) {
   EXPECT_EQ(x.size(), wanted.size());
   double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += (double(x[i]) - wanted[i]) * (double(x[i]) - wanted[i]);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    sum += (double(x[i]) - wanted[i]) * (double(x[i]) - wanted[i]);
   return std::sqrt(sum) / norm(wanted);
 }
 
@@ -43,11 +46,15 @@ std::vector<float> sampled(const std::string& name, const Tensor& gradient) {
   }
   std::vector<float> out{static_cast<float>(norm(flat)), static_cast<float>(sum)};
   const std::size_t count = std::min<std::size_t>(64, flat.size()), step = flat.size() / count;
-  for (std::size_t i = golden::fnv1a(name) % step; out.size() < count + 2; i += step) out.push_back(flat[i]);
+  for (std::size_t i = golden::fnv1a(name) % step; out.size() < count + 2; i += step)
+    out.push_back(flat[i]);
   return out;
 }
 
-struct Case { const char* model; i64 batch, size, classes; };
+struct Case {
+  const char* model;
+  i64 batch, size, classes;
+};
 class Golden : public testing::TestWithParam<Case> {};
 
 TEST_P(Golden, LogitsLossAndEveryGradientEqualPyTorch) {
@@ -66,7 +73,8 @@ TEST_P(Golden, LogitsLossAndEveryGradientEqualPyTorch) {
 
   const Tensor logits = (*model)(images);
   const Tensor loss = cross_entropy(logits, labels);
-  EXPECT_LT(relative_distance(logits.span<float>(), wanted.find("logits")->span<float>()), kTolerance);
+  EXPECT_LT(relative_distance(logits.span<float>(), wanted.find("logits")->span<float>()),
+            kTolerance);
   EXPECT_NEAR(loss.item(), wanted.find("loss")->item(), kTolerance * wanted.find("loss")->item());
   loss.backward();
   params.settle_grads();
@@ -81,21 +89,28 @@ TEST_P(Golden, LogitsLossAndEveryGradientEqualPyTorch) {
     ASSERT_EQ(ours.size(), theirs.size()) << key;
     EXPECT_NEAR(ours[0], theirs[0], kTolerance * theirs[0]) << key << ": norm";
     // |sum of errors| <= sqrt(n) |error|
-    EXPECT_NEAR(ours[1], theirs[1], kTolerance * theirs[0] * std::sqrt(double(gradient.numel()))) << key << ": sum";
+    EXPECT_NEAR(ours[1], theirs[1], kTolerance * theirs[0] * std::sqrt(double(gradient.numel())))
+        << key << ": sum";
     const double distance = relative_distance(std::span(ours).subspan(2), theirs.subspan(2));
     EXPECT_LT(distance, kTolerance) << key << ": entries";
     worst = std::max(worst, distance);
     ++seen;
   }
-  EXPECT_EQ(seen + biases + 3, wanted.tensors.size());      // nothing of the file is left over
+  EXPECT_EQ(seen + biases + 3, wanted.tensors.size());  // nothing of the file is left over
   RecordProperty("worst_relative_error", std::to_string(worst));
 
   model->eval();
   const NoGrad no_grad;
-  EXPECT_LT(relative_distance((*model)(images).span<float>(), wanted.find("eval_logits")->span<float>()), kTolerance) << "running statistics";
+  EXPECT_LT(
+      relative_distance((*model)(images).span<float>(), wanted.find("eval_logits")->span<float>()),
+      kTolerance)
+      << "running statistics";
 }
-INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::Values(Case{"resnet50", 4, 96, 1000}, Case{"resnet18-cifar", 4, 32, 10},
-                                                         Case{"resnet20-cifar", 8, 32, 10}, Case{"resnet8-cifar", 16, 32, 10}),
+INSTANTIATE_TEST_SUITE_P(Models, Golden,
+                         testing::Values(Case{"resnet50", 4, 96, 1000},
+                                         Case{"resnet18-cifar", 4, 32, 10},
+                                         Case{"resnet20-cifar", 8, 32, 10},
+                                         Case{"resnet8-cifar", 16, 32, 10}),
                          [](const auto& test) {
                            std::string name = test.param.model;
                            std::erase(name, '-');

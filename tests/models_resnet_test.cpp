@@ -1,8 +1,8 @@
 // Sizes, names and errors of the models.
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <set>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
@@ -28,9 +28,10 @@ std::set<std::string> names(const std::vector<NamedTensor>& tensors) {
 
 TEST(ResNet, EveryModelHasThePublishedNumberOfParameters) {
   const std::map<std::string, i64> wanted{
-      {"resnet18", 11'689'512},       {"resnet34", 21'797'672},     {"resnet50", 25'557'032},     {"resnet101", 44'549'160},
-      {"resnet152", 60'192'808},      {"resnet18-cifar", 11'173'962}, {"resnet8-cifar", 75'290},    {"resnet20-cifar", 269'722},
-      {"resnet32-cifar", 464'154},    {"resnet56-cifar", 853'018}};
+      {"resnet18", 11'689'512},   {"resnet34", 21'797'672},    {"resnet50", 25'557'032},
+      {"resnet101", 44'549'160},  {"resnet152", 60'192'808},   {"resnet18-cifar", 11'173'962},
+      {"resnet8-cifar", 75'290},  {"resnet20-cifar", 269'722}, {"resnet32-cifar", 464'154},
+      {"resnet56-cifar", 853'018}};
   std::set<std::string> seen;
   for (const models::ModelInfo& info : models::list()) {
     ASSERT_TRUE(wanted.contains(info.name)) << info.name;
@@ -51,7 +52,8 @@ TEST(ResNet, ResNet50Has320StateEntriesWithTorchvisionsNames) {
   ASSERT_EQ(state.size(), 320u);
   const std::set<std::string> all = names(state);
   EXPECT_EQ(all.size(), 320u);
-  for (const char* name : {"conv1.weight", "bn1.num_batches_tracked", "layer1.0.downsample.0.weight", "layer1.0.downsample.1.running_var",
+  for (const char* name : {"conv1.weight", "bn1.num_batches_tracked",
+                           "layer1.0.downsample.0.weight", "layer1.0.downsample.1.running_var",
                            "layer2.3.conv3.weight", "layer4.2.bn3.bias", "fc.weight", "fc.bias"})
     EXPECT_TRUE(all.contains(name)) << name;
   // torch's state_dict order: own parameters, own buffers, children.
@@ -72,15 +74,18 @@ TEST(ResNet, ResNet18Has122StateEntriesAndNoDownsampleInItsFirstStage) {
 
 TEST(ResNet, CifarFormsUseTheParameterFreeShortcut) {
   const auto small = models::make("resnet20-cifar");
-  for (const std::string& name : names(small->state())) EXPECT_EQ(name.find("downsample"), std::string::npos) << name;
-  EXPECT_TRUE(names(models::make("resnet18-cifar")->state()).contains("layer2.0.downsample.0.weight"));
+  for (const std::string& name : names(small->state()))
+    EXPECT_EQ(name.find("downsample"), std::string::npos) << name;
+  EXPECT_TRUE(
+      names(models::make("resnet18-cifar")->state()).contains("layer2.0.downsample.0.weight"));
 }
 
 TEST(ResNet, LogitsHaveOneRowPerImageForAnyImageSize) {
   const NoGrad no_grad;
   nn::seed_initialisation(1);
   const auto small = models::make("resnet8-cifar", {.classes = 7});
-  for (const i64 size : {32, 33, 64}) EXPECT_EQ((*small)(Tensor::zeros({2, size, size, 3})).shape(), (Shape{2, 7}));
+  for (const i64 size : {32, 33, 64})
+    EXPECT_EQ((*small)(Tensor::zeros({2, size, size, 3})).shape(), (Shape{2, 7}));
   const auto large = models::make("resnet18", {.classes = 5});
   EXPECT_EQ((*large)(Tensor::zeros({1, 64, 64, 3})).shape(), (Shape{1, 5}));
 }
@@ -95,7 +100,9 @@ TEST(ResNet, ZeroInitResidualStartsTheLastNormOfEachBlockAtZeroAndNoOther) {
 }
 
 TEST(ResNet, TheSameSeedGivesTheSameWeightsAndAnotherSeedOthers) {
-  const auto first = [](std::uint64_t seed) { return models::make("resnet8-cifar", {.seed = seed})->parameters()[0].tensor.as<float>()[0]; };
+  const auto first = [](std::uint64_t seed) {
+    return models::make("resnet8-cifar", {.seed = seed})->parameters()[0].tensor.as<float>()[0];
+  };
   EXPECT_EQ(first(1), first(1));
   EXPECT_NE(first(1), first(2));
 }
@@ -129,7 +136,8 @@ TEST(Registry, AnUnknownNameIsAnsweredWithTheNearestAndAllKnownOnes) {
     models::make("resnet20-cifra");
     FAIL() << "an unknown model was made";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("did you mean \"resnet20-cifar\""), testing::HasSubstr("resnet152")));
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("did you mean \"resnet20-cifar\""),
+                                             testing::HasSubstr("resnet152")));
   }
   EXPECT_THROW(models::info(""), ConfigError);
   EXPECT_THROW(models::make("resnet18", {.classes = -1}), ConfigError);

@@ -1,8 +1,8 @@
 // Layers: initial values, what they compute, their errors.
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
@@ -41,7 +41,8 @@ TEST(Init, ConvolutionsStartWithVarianceTwoOverFanOut) {
   const Tensor w = parameter(conv, "weight");
   EXPECT_EQ(w.shape(), (Shape{128, 3, 3, 64}));
   EXPECT_NEAR(mean_of(w), 0, 5e-4);
-  EXPECT_NEAR(variance_of(w) * 128 * 9 / 2, 1, 0.03);      // 73,728 draws: standard deviation of the estimate 0.5 %
+  // 73,728 draws: standard deviation of the estimate 0.5 %
+  EXPECT_NEAR(variance_of(w) * 128 * 9 / 2, 1, 0.03);
 }
 
 TEST(Init, LinearStartsUniformWithinOneOverRootOfItsInputs) {
@@ -49,7 +50,8 @@ TEST(Init, LinearStartsUniformWithinOneOverRootOfItsInputs) {
   const Linear layer(100, 200);
   for (const char* name : {"weight", "bias"}) {
     float largest = 0;
-    for (const float v : parameter(layer, name).span<float>()) largest = std::max(largest, std::abs(v));
+    for (const float v : parameter(layer, name).span<float>())
+      largest = std::max(largest, std::abs(v));
     EXPECT_LE(largest, 0.1f);
     EXPECT_GT(largest, 0.095f);
   }
@@ -72,7 +74,8 @@ TEST(Conv2d, AddsItsBiasToEveryPixel) {
   const Tensor before = with(x).clone();
   for (int i = 0; i < 4; ++i) bias.as<float>()[i] = static_cast<float>(i + 1);
   const Tensor after = with(x);
-  for (i64 i = 0; i < after.numel(); ++i) EXPECT_NEAR(after.as<float>()[i] - before.as<float>()[i], static_cast<float>(i % 4 + 1), 1e-5);
+  for (i64 i = 0; i < after.numel(); ++i)
+    EXPECT_NEAR(after.as<float>()[i] - before.as<float>()[i], static_cast<float>(i % 4 + 1), 1e-5);
 }
 
 TEST(Conv2d, WorksInBfloat16WithAFloatBiasAndGivesFloatGradients) {
@@ -85,7 +88,7 @@ TEST(Conv2d, WorksInBfloat16WithAFloatBiasAndGivesFloatGradients) {
   params.settle_grads();
   for (const auto& [name, gradient] : params.windows(params.grads()))
     if (name == "bias") {
-      EXPECT_FLOAT_EQ(gradient.as<float>()[0], 50.f);      // 2 x 5 x 5 pixels
+      EXPECT_FLOAT_EQ(gradient.as<float>()[0], 50.f);  // 2 x 5 x 5 pixels
     }
 }
 
@@ -111,7 +114,9 @@ TEST(Layers, PicturesThatWereNotNormalisedAreRefusedWithTheRemedy) {
       (*m)(Tensor::zeros({1, 4, 4, 3}, DType::u8));
       ADD_FAILURE() << "accepted";
     } catch (const ShapeError& error) {
-      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("is u8"), HasSubstr("normalize(images, …)"), HasSubstr("x.to(DType::f32)")));
+      EXPECT_THAT(error.what(),
+                  testing::AllOf(HasSubstr("is u8"), HasSubstr("normalize(images, …)"),
+                                 HasSubstr("x.to(DType::f32)")));
     }
   }
 }
@@ -128,7 +133,8 @@ TEST(Layers, ImpossibleSizesAreRefused) {
 
 TEST(BatchNorm, TrainingUpdatesTheRunningStatisticsAndTheCounterAndEvalDoesNot) {
   BatchNorm norm(1);
-  Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 6}, {4, 1});      // mean 3, unbiased variance 14/3
+  // mean 3, unbiased variance 14/3
+  Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 6}, {4, 1});
   norm(x);
   EXPECT_FLOAT_EQ(parameter(norm, "running_mean").item(), 0.3f);
   EXPECT_NEAR(parameter(norm, "running_var").item(), 0.9 + 0.1 * 14 / 3, 1e-6);
@@ -151,7 +157,7 @@ TEST(BatchNorm, ReestimationIsThePlainMeanOverTheBatchesThatFollow) {
   Sequential net;
   net.push(BatchNorm(1)).push(BatchNorm(1));
   const NoGrad no_grad;
-  net(noise({8, 1}, 9));      // history that must be forgotten
+  net(noise({8, 1}, 9));  // history that must be forgotten
   begin_batch_norm_estimate(net);
   double mean = 0, variance = 0;
   for (std::uint64_t seed = 0; seed < 3; ++seed) {
@@ -166,7 +172,8 @@ TEST(BatchNorm, ReestimationIsThePlainMeanOverTheBatchesThatFollow) {
   EXPECT_EQ(*parameter(net, "1.num_batches_tracked").as<i64>(), 3);
   // Afterwards the momentum rules again.
   net(noise({8, 1}, 5));
-  EXPECT_NEAR(parameter(net, "0.running_mean").item(), 0.9 * mean + 0.1 * mean_of(noise({8, 1}, 5)), 1e-5);
+  EXPECT_NEAR(parameter(net, "0.running_mean").item(), 0.9 * mean + 0.1 * mean_of(noise({8, 1}, 5)),
+              1e-5);
 }
 
 TEST(BatchNorm, ZeroScaleGivesZeroUntilItIsTrained) {
@@ -179,7 +186,9 @@ TEST(Dropout, MasksFollowSeedAndNumberOfCallsAndEvalIsTheIdentity) {
   const Tensor x = Tensor::full({1000}, 1);
   Dropout a(0.25f, 7), b(0.25f, 7);
   const Tensor first = a(x), second = a(x), again = b(x);
-  const auto equal = [](const Tensor& p, const Tensor& q) { return std::ranges::equal(p.span<float>(), q.span<float>()); };
+  const auto equal = [](const Tensor& p, const Tensor& q) {
+    return std::ranges::equal(p.span<float>(), q.span<float>());
+  };
   EXPECT_TRUE(equal(first, again));
   EXPECT_FALSE(equal(first, second));
   EXPECT_NEAR(mean_of(first), 1, 0.1);
@@ -193,7 +202,9 @@ TEST(Dropout, MasksFollowSeedAndNumberOfCallsAndEvalIsTheIdentity) {
 
 TEST(Dropout, LayersWithoutASeedDrawDifferentMasksThatTheModelsSeedDecides) {
   const Tensor x = Tensor::full({1000}, 1);
-  const auto equal = [](const Tensor& p, const Tensor& q) { return std::ranges::equal(p.span<float>(), q.span<float>()); };
+  const auto equal = [](const Tensor& p, const Tensor& q) {
+    return std::ranges::equal(p.span<float>(), q.span<float>());
+  };
   seed_initialisation(3);
   Dropout a(0.5f), b(0.5f);
   seed_initialisation(3);

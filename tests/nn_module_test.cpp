@@ -24,9 +24,11 @@ struct Pair : Module {
 TEST(Module, NamesFollowTheTreeAndStateHasTorchsOrder) {
   const Pair pair;
   EXPECT_EQ(joined(pair.parameters()), "scale first.weight first.bias norm.weight norm.bias ");
-  EXPECT_EQ(joined(pair.buffers()), "count norm.running_mean norm.running_var norm.num_batches_tracked ");
+  EXPECT_EQ(joined(pair.buffers()),
+            "count norm.running_mean norm.running_var norm.num_batches_tracked ");
   EXPECT_EQ(joined(pair.state()),
-            "scale count first.weight first.bias norm.weight norm.bias norm.running_mean norm.running_var norm.num_batches_tracked ");
+            "scale count first.weight first.bias norm.weight norm.bias norm.running_mean "
+            "norm.running_var norm.num_batches_tracked ");
 }
 
 TEST(Module, ParametersWantGradientsAndBuffersDoNot) {

@@ -1,8 +1,8 @@
 // Learning-rate curves at the places where they are known. Oracle T21.
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cmath>
 
 #include "gossamer/core/error.h"
 #include "gossamer/nn/schedule.h"
@@ -10,7 +10,8 @@
 namespace gossamer::nn {
 namespace {
 
-// The gradients of a run of the A2CiD2 experiments: whole batches of 128 in an epoch, and as many for each worker.
+// The gradients of a run of the A2CiD2 experiments: whole batches of 128 in an epoch, and as many
+// for each worker.
 int gradients(int n, int images, int epochs) { return n * (epochs * (images / 128) / n); }
 
 // Its recipe for n workers of batch 128: warm-up over 5 "epochs" from 0.1 to 0.1 * 128 n / 256.
@@ -18,12 +19,14 @@ struct Recipe {
   double total, peak;
   Schedule rate;
   Recipe(int n, double steps, double epochs, std::vector<double> milestones)
-      : total(steps * 128), peak(linear_scaling(0.1, n, 128)), rate(make_schedule({.kind = "step",
-                                                                                    .peak = peak,
-                                                                                    .total = total,
-                                                                                    .warmup = 5 * std::floor(steps / epochs) * 128,
-                                                                                    .warmup_from = 0.1,
-                                                                                    .milestones = milestones})) {}
+      : total(steps * 128),
+        peak(linear_scaling(0.1, n, 128)),
+        rate(make_schedule({.kind = "step",
+                            .peak = peak,
+                            .total = total,
+                            .warmup = 5 * std::floor(steps / epochs) * 128,
+                            .warmup_from = 0.1,
+                            .milestones = milestones})) {}
 };
 
 // Local steps of n equal workers at which the warm-up ends and at which the rate drops.
@@ -61,14 +64,15 @@ TEST(Schedule, T21_HasThePublishedStepsOfCifarOn32Workers) {
 }
 
 TEST(Schedule, CosineStartsAtThePeakAndEndsAtItsFinalRate) {
-  const Schedule rate = make_schedule({.kind = "cosine", .peak = 2, .total = 1000, .warmup = 200, .warmup_from = 1, .final = 0.5});
+  const Schedule rate = make_schedule(
+      {.kind = "cosine", .peak = 2, .total = 1000, .warmup = 200, .warmup_from = 1, .final = 0.5});
   EXPECT_DOUBLE_EQ(rate(0), 1);
   EXPECT_DOUBLE_EQ(rate(100), 1.5);
   EXPECT_DOUBLE_EQ(rate(200), 2);
   EXPECT_DOUBLE_EQ(rate(600), 1.25);
   EXPECT_DOUBLE_EQ(rate(400), 0.5 + 1.5 * 0.5 * (1 + std::cos(std::acos(-1) / 4)));
   EXPECT_DOUBLE_EQ(rate(1000), 0.5);
-  EXPECT_DOUBLE_EQ(rate(5000), 0.5);      // a fast worker may run past the end
+  EXPECT_DOUBLE_EQ(rate(5000), 0.5);  // a fast worker may run past the end
 }
 
 TEST(Schedule, OneCycleRisesForThirtyPercentUnlessToldOtherwise) {
@@ -78,7 +82,8 @@ TEST(Schedule, OneCycleRisesForThirtyPercentUnlessToldOtherwise) {
   EXPECT_DOUBLE_EQ(rate(30), 1);
   EXPECT_DOUBLE_EQ(rate(65), 0.5);
   EXPECT_DOUBLE_EQ(rate(100), 0);
-  EXPECT_DOUBLE_EQ(make_schedule({.kind = "one-cycle", .peak = 1, .total = 100, .warmup = 50})(75), 0.5);
+  EXPECT_DOUBLE_EQ(make_schedule({.kind = "one-cycle", .peak = 1, .total = 100, .warmup = 50})(75),
+                   0.5);
 }
 
 TEST(Schedule, ConstantStaysAtItsPeakAfterTheWarmUp) {
@@ -104,7 +109,8 @@ TEST(Schedule, BadOptionsAreRefusedByName) {
     make_schedule({.kind = "linear"});
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("\"linear\""), testing::HasSubstr("one-cycle")));
+    EXPECT_THAT(error.what(),
+                testing::AllOf(testing::HasSubstr("\"linear\""), testing::HasSubstr("one-cycle")));
   }
   EXPECT_THROW(make_schedule({.peak = -1}), ConfigError);
   EXPECT_THROW(make_schedule({.peak = NAN}), ConfigError);

@@ -1,7 +1,7 @@
 // SGD and a plain training loop of one worker.
-#include <gtest/gtest.h>
-
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
@@ -15,7 +15,9 @@ namespace gossamer::nn {
 namespace {
 
 // Images whose class is the quadrant with the bright spot: learnable, but not by the mean colour.
-struct Batch { Tensor images, labels; };
+struct Batch {
+  Tensor images, labels;
+};
 Batch quadrants(i64 n, std::uint64_t seed) {
   Rng rng(seed);
   Batch batch{normal({n, 16, 16, 3}, 0, 0.3f, rng), Tensor::empty({n}, DType::i32)};
@@ -24,7 +26,8 @@ Batch quadrants(i64 n, std::uint64_t seed) {
     batch.labels.as<std::int32_t>()[i] = label;
     const i64 row = 8 * (label / 2) + rng.below(5), column = 8 * (label % 2) + rng.below(5);
     for (i64 y = row; y < row + 3; ++y)
-      for (i64 x = column; x < column + 3; ++x) batch.images.as<float>()[((i * 16 + y) * 16 + x) * 3 + i % 3] += 2;
+      for (i64 x = column; x < column + 3; ++x)
+        batch.images.as<float>()[((i * 16 + y) * 16 + x) * 3 + i % 3] += 2;
   }
   return batch;
 }
@@ -33,10 +36,11 @@ TEST(Sgd, FollowsItsFormulaAndSparesVectorsFromWeightDecay) {
   Linear layer(2, 2);
   FlatParams params(layer.parameters());
   Sgd sgd(params, {.momentum = 0.9f, .weight_decay = 0.1f});
-  double w = layer.parameters()[0].tensor.as<float>()[1], b = layer.parameters()[1].tensor.as<float>()[0], mw = 0, mb = 0;
+  double w = layer.parameters()[0].tensor.as<float>()[1],
+         b = layer.parameters()[1].tensor.as<float>()[0], mw = 0, mb = 0;
   for (int step = 0; step < 3; ++step) {
     params.zero_grad();
-    sum(layer(Tensor::full({1, 2}, 3))).backward();      // d/dw = 3, d/db = 1
+    sum(layer(Tensor::full({1, 2}, 3))).backward();  // d/dw = 3, d/db = 1
     sgd.step(0.1f, nullptr, {0.5});
     mw = 0.9 * mw + 1.5 + 0.1 * w;
     w -= 0.1 * mw;
@@ -57,7 +61,7 @@ TEST(Sgd, AParameterWithoutAGradientOnlyDecays) {
   for (NamedTensor t : unused.parameters()) all.push_back({"unused." + t.name, t.tensor});
   FlatParams params(all);
   Sgd sgd(params, {.momentum = 0, .weight_decay = 0.5f});
-  params.grads().detach().fill(100);      // leftovers of an earlier step must not act
+  params.grads().detach().fill(100);  // leftovers of an earlier step must not act
   params.zero_grad();
   const float before = w.as<float>()[0], bias = b.as<float>()[0];
   sum(used(Tensor::full({1, 2}, 1))).backward();
@@ -78,7 +82,8 @@ TEST(Sgd, ImpossibleOptionsAreRefused) {
 double accuracy(Module& model, const Batch& batch, DType type) {
   const NoGrad no_grad;
   model.eval();
-  const double right = static_cast<double>(count_top_k(model(batch.images.to(type)), batch.labels, 1));
+  const double right =
+      static_cast<double>(count_top_k(model(batch.images.to(type)), batch.labels, 1));
   model.train();
   return right / static_cast<double>(batch.labels.numel());
 }
@@ -103,7 +108,8 @@ TEST_P(Training, AResNetLearnsWhereTheSpotIsAndLeavesNothingOnTheTape) {
   EXPECT_LT(last, 0.3f * first);
   EXPECT_GT(accuracy(*model, quadrants(100, 1000), GetParam()), 0.8);
 }
-INSTANTIATE_TEST_SUITE_P(Types, Training, testing::Values(DType::f32, DType::bf16), [](const auto& test) { return name_of(test.param); });
+INSTANTIATE_TEST_SUITE_P(Types, Training, testing::Values(DType::f32, DType::bf16),
+                         [](const auto& test) { return name_of(test.param); });
 
 TEST(Training, TwoRunsOfTheSameSeedAreEqualBitForBit) {
   const auto run = [] {

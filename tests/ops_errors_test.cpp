@@ -1,7 +1,7 @@
 // What ops say when they are used wrongly: the op, both shapes (or types), and what to do.
-#include <gtest/gtest.h>
-
 #include <functional>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
@@ -13,7 +13,7 @@ namespace {
 struct Wrong {
   const char* what;
   std::function<void()> use;
-  std::vector<std::string> words;      // all must be in the text
+  std::vector<std::string> words;  // all must be in the text
 };
 
 void expect_all(const std::vector<Wrong>& list) {
@@ -24,7 +24,8 @@ void expect_all(const std::vector<Wrong>& list) {
       ADD_FAILURE() << "no error";
     } catch (const ShapeError& e) {
       for (const std::string& word : w.words)
-        EXPECT_NE(std::string(e.what()).find(word), std::string::npos) << "wanted \"" << word << "\" in: " << e.what();
+        EXPECT_NE(std::string(e.what()).find(word), std::string::npos)
+            << "wanted \"" << word << "\" in: " << e.what();
     } catch (const std::exception& e) {
       ADD_FAILURE() << "another kind of error: " << e.what();
     }
@@ -38,11 +39,23 @@ Tensor ints(Shape s) { return Tensor::zeros(s, DType::i32); }
 TEST(OpErrors, ElementwiseOpsNameTheOpAndBothShapes) {
   std::vector<Wrong> list;
   using F2 = Tensor (*)(const Tensor&, const Tensor&);
-  for (const auto& [name, f] : {std::pair<const char*, F2>{"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}}) {
-    list.push_back({name, [f = f] { f(f32({2, 3}), f32({2})); }, {std::string(name) + ":", "[2, 3]", "[2]", "last dimensions"}});
-    list.push_back({name, [f = f] { f(f32({3}), f32({2, 3})); }, {std::string(name) + ":", "[3]", "[2, 3]", "larger one first"}});
-    list.push_back({name, [f = f] { f(f32({3}), ints({3})); }, {std::string(name) + ":", "i32", "f32, bf16 or f16"}});
-    list.push_back({name, [f = f] { f(Tensor(), f32({3})); }, {std::string(name) + ":", "undefined"}});
+  for (const auto& [name, f] :
+       {std::pair<const char*, F2>{"add", add}, {"sub", sub}, {"mul", mul}, {"div", div}}) {
+    list.push_back({name,
+                    [f = f] {
+                      f(f32({2, 3}), f32({2}));
+                    },
+                    {std::string(name) + ":", "[2, 3]", "[2]", "last dimensions"}});
+    list.push_back({name,
+                    [f = f] {
+                      f(f32({3}), f32({2, 3}));
+                    },
+                    {std::string(name) + ":", "[3]", "[2, 3]", "larger one first"}});
+    list.push_back({name,
+                    [f = f] { f(f32({3}), ints({3})); },
+                    {std::string(name) + ":", "i32", "f32, bf16 or f16"}});
+    list.push_back(
+        {name, [f = f] { f(Tensor(), f32({3})); }, {std::string(name) + ":", "undefined"}});
   }
   using F1 = Tensor (*)(const Tensor&);
   for (const auto& [name, f] : {std::pair<const char*, F1>{"neg", neg},
@@ -61,7 +74,11 @@ TEST(OpErrors, ElementwiseOpsNameTheOpAndBothShapes) {
                                 {"softmax", softmax},
                                 {"log_softmax", log_softmax},
                                 {"global_avg_pool", global_avg_pool}})
-    list.push_back({name, [f = f] { f(ints({4, 4})); }, {std::string(name) + ":", "[4, 4]", "i32", "f32, bf16 or f16"}});
+    list.push_back({name,
+                    [f = f] {
+                      f(ints({4, 4}));
+                    },
+                    {std::string(name) + ":", "[4, 4]", "i32", "f32, bf16 or f16"}});
   list.push_back({"cast", [] { cast(f32({3}), DType::u8); }, {"cast:", "f32", "u8", "[3]"}});
   list.push_back({"dropout", [] { dropout(f32({3}), 1.0f, 0, 0); }, {"dropout:", "1", "[0, 1)"}});
   list.push_back({"normalize float",
@@ -247,7 +264,9 @@ TEST(OpErrors, BatchNormNamesTheTensorThatDoesNotFit) {
          batch_norm(f32({1, 3}), f32({3}), f32({3}), {}, {});
        },
        {"batch_norm:", "[1, 3]", "larger batch"}},
-      {"rank", [] { batch_norm(f32({3}), f32({3}), f32({3}), {}, {}); }, {"batch_norm:", "[3]", "[..., C]"}},
+      {"rank",
+       [] { batch_norm(f32({3}), f32({3}), f32({3}), {}, {}); },
+       {"batch_norm:", "[3]", "[..., C]"}},
   });
 }
 
@@ -255,12 +274,23 @@ TEST(OpErrors, UpdatesNameTheBlockThatDoesNotFit) {
   Tensor w = f32({4, 4}), b = f32({3}), x = f32({4}), y = f32({5}), none;
   FlatParams params({{"w", w}, {"b", b}});
   expect_all({
-      {"momentum", [&] { sgd_update(params, x, {.momentum = 0.9f}); }, {"sgd_update:", "momentum", "[4]", "64"}},
-      {"momentum missing", [&] { sgd_update(params, none, {.momentum = 0.9f}); }, {"sgd_update:", "momentum", "undefined"}},
-      {"twin", [&] { const Twin twin{x}; sgd_update(params, none, {}, &twin); }, {"sgd_update:", "twin", "[4]"}},
+      {"momentum",
+       [&] { sgd_update(params, x, {.momentum = 0.9f}); },
+       {"sgd_update:", "momentum", "[4]", "64"}},
+      {"momentum missing",
+       [&] { sgd_update(params, none, {.momentum = 0.9f}); },
+       {"sgd_update:", "momentum", "undefined"}},
+      {"twin",
+       [&] {
+         const Twin twin{x};
+         sgd_update(params, none, {}, &twin);
+       },
+       {"sgd_update:", "twin", "[4]"}},
       {"mix", [&] { mix(x, y, 1, 0); }, {"mix:", "[4]", "[5]"}},
       {"jump", [&] { jump(x, none, 1, 1, x, y); }, {"jump:", "[4]", "[5]"}},
-      {"snapshot", [&] { mix_and_snapshot(x, nullptr, 1, 0, y); }, {"mix_and_snapshot:", "[4]", "[5]"}},
+      {"snapshot",
+       [&] { mix_and_snapshot(x, nullptr, 1, 0, y); },
+       {"mix_and_snapshot:", "[4]", "[5]"}},
       {"distance", [&] { squared_distance(x, y); }, {"squared_distance:", "[4]", "[5]"}},
       {"axpy", [&] { axpy(x, 1, y); }, {"axpy:", "[4]", "[5]"}},
       {"accumulate", [&] { accumulate(x, y); }, {"accumulate:", "[4]", "[5]"}},

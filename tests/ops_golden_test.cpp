@@ -1,7 +1,7 @@
 // Ops against PyTorch's results and gradients, stored in golden/ops.safetensors by golden/ops.py.
-#include <gtest/gtest.h>
-
 #include <cmath>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
@@ -13,9 +13,11 @@ namespace gossamer {
 namespace {
 
 Tensor golden(const std::string& name) {
-  static const SafeTensors file = read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/ops.safetensors");
+  static const SafeTensors file =
+      read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/ops.safetensors");
   const Tensor* t = file.find(name);
-  if (!t) throw std::runtime_error("golden/ops.safetensors has no " + name + "; run golden/ops.py again");
+  if (!t)
+    throw std::runtime_error("golden/ops.safetensors has no " + name + "; run golden/ops.py again");
   return t->clone();
 }
 
@@ -24,10 +26,12 @@ void expect_close(const Tensor& got, const Tensor& want, const std::string& what
   float top = 0;
   for (const float v : want.span<float>()) top = std::max(top, std::fabs(v));
   for (std::size_t i = 0; i < static_cast<std::size_t>(want.numel()); ++i)
-    ASSERT_NEAR(got.span<float>()[i], want.span<float>()[i], 1e-5f * top + 1e-7f) << what << ", element " << i;
+    ASSERT_NEAR(got.span<float>()[i], want.span<float>()[i], 1e-5f * top + 1e-7f)
+        << what << ", element " << i;
 }
 
-// Runs f on the stored inputs, sends the stored gradient back, compares the result and every input's gradient.
+// Runs f on the stored inputs, sends the stored gradient back, compares the result and every
+// input's gradient.
 void check_case(const std::string& name, const std::vector<std::string>& inputs,
                 const std::function<Tensor(const std::vector<Tensor>&)>& f) {
   SCOPED_TRACE(name);
@@ -41,7 +45,9 @@ void check_case(const std::string& name, const std::vector<std::string>& inputs,
 }
 
 TEST(GoldenOps, ConvolutionsMatchPyTorch) {
-  const auto conv = [](ConvOptions o) { return [o](const std::vector<Tensor>& in) { return conv2d(in[0], in[1], o); }; };
+  const auto conv = [](ConvOptions o) {
+    return [o](const std::vector<Tensor>& in) { return conv2d(in[0], in[1], o); };
+  };
   check_case("conv_3x3", {"x", "w"}, conv({.padding = 1}));
   check_case("conv_stride", {"x", "w"}, conv({.stride = 2, .padding = 1}));
   check_case("conv_dilated", {"x", "w"}, conv({.padding = 2, .dilation = 2}));
@@ -60,7 +66,8 @@ TEST(GoldenOps, BatchNormWithAddAndReluMatchesPyTorchInTrainingAndEvaluation) {
     const std::string name = training ? "norm_train" : "norm_eval";
     const Tensor mean = golden(name + ".mean_before"), var = golden(name + ".var_before");
     check_case(name, {"x", "scale", "shift", "add"}, [&](const auto& in) {
-      return batch_norm(in[0], in[1], in[2], mean, var, {.training = training, .relu = true}, in[3]);
+      return batch_norm(in[0], in[1], in[2], mean, var, {.training = training, .relu = true},
+                        in[3]);
     });
     expect_close(mean, golden(name + ".mean_after"), name + " running mean");
     expect_close(var, golden(name + ".var_after"), name + " running variance");
@@ -76,14 +83,17 @@ TEST(GoldenOps, ActivationsAndSoftmaxMatchPyTorch) {
 }
 
 TEST(GoldenOps, LinearMatchesPyTorch) {
-  check_case("linear", {"x", "w", "bias"}, [](const auto& in) { return linear(in[0], in[1], in[2]); });
+  check_case("linear", {"x", "w", "bias"},
+             [](const auto& in) { return linear(in[0], in[1], in[2]); });
 }
 
 TEST(GoldenOps, CrossEntropyMatchesPyTorch) {
   for (const std::string name : {"cross_entropy", "cross_entropy_smooth"}) {
     const Tensor labels = golden(name + ".labels").to(DType::i32);
     const float smoothing = name == "cross_entropy" ? 0.0f : 0.1f;
-    check_case(name, {"x"}, [&](const auto& in) { return cross_entropy(in[0], labels, {.label_smoothing = smoothing}); });
+    check_case(name, {"x"}, [&](const auto& in) {
+      return cross_entropy(in[0], labels, {.label_smoothing = smoothing});
+    });
   }
 }
 
@@ -96,9 +106,13 @@ TEST(GoldenOps, FiveSgdStepsMatchPyTorch) {
     for (int step = 0; step < 5; ++step) {
       for (NamedTensor& window : params.windows(params.grads()))
         window.tensor.copy_from(golden(name + ".g" + window.name + std::to_string(step)));
-      for (const NamedTensor& p : {NamedTensor{"w", w}, NamedTensor{"b", b}}) p.tensor.slot()->stale = false;
+      for (const NamedTensor& p : {NamedTensor{"w", w}, NamedTensor{"b", b}})
+        p.tensor.slot()->stale = false;
       sgd_update(params, momentum,
-                 {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.05f, .nesterov = name == "sgd_nesterov"});
+                 {.learning_rate = 0.1f,
+                  .momentum = 0.9f,
+                  .weight_decay = 0.05f,
+                  .nesterov = name == "sgd_nesterov"});
     }
     expect_close(w, golden(name + ".w5"), "w");
     expect_close(b, golden(name + ".b5"), "b");

@@ -1,8 +1,8 @@
-// Every op of op_cases.h, as a CPU computes it and in a GPU's form: gradient against finite differences, shapes and types of gradients, no
-// node left behind, 16 bits against f32.
-#include <gtest/gtest.h>
-
+// Every op of op_cases.h, as a CPU computes it and in a GPU's form: gradient against finite
+// differences, shapes and types of gradients, no node left behind, 16 bits against f32.
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/parallel.h"
 #include "op_cases.h"
@@ -10,7 +10,8 @@
 namespace gossamer::testing {
 namespace {
 
-// What the checks differentiate: sum of weight * y, with the sum in double so that only the op itself rounds.
+// What the checks differentiate: sum of weight * y, with the sum in double so that only the op
+// itself rounds.
 Tensor weights_for(const Tensor& y, std::uint64_t seed) {
   Tensor w = Tensor::empty(y.shape());
   Rng rng(seed, 99);
@@ -23,7 +24,8 @@ double weighted(const OpCase& c, const std::vector<Tensor>& inputs, const Tensor
   const Tensor y = c.run(inputs).to(DType::f32);
   double total = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(y.numel()); ++i)
-    total += static_cast<double>(y.span<float>()[i]) * static_cast<double>(weights.span<float>()[i]);
+    total +=
+        static_cast<double>(y.span<float>()[i]) * static_cast<double>(weights.span<float>()[i]);
   return total;
 }
 
@@ -62,7 +64,8 @@ struct OneThread {
 struct OpGradients : ::testing::TestWithParam<std::string> {
   UseBackend use{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Forms, OpGradients, ::testing::Values(backend_names().front(), "passes"), [](const auto& form) { return form.param; });
+INSTANTIATE_TEST_SUITE_P(Forms, OpGradients, ::testing::Values(backend_names().front(), "passes"),
+                         [](const auto& form) { return form.param; });
 
 TEST_P(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
   const OneThread quick;
@@ -76,9 +79,12 @@ TEST_P(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
       ASSERT_TRUE(result.grads[k].defined()) << "input " << k;
       const auto grad = result.grads[k].span<float>();
       const double scale = std::max(0.1, static_cast<double>(largest(result.grads[k])));
-      // Four points, error h^4; the values move by eps, and a sum of n of them by eps sqrt(n): the quotient by that / h.
+      // Four points, error h^4; the values move by eps, and a sum of n of them by eps sqrt(n): the
+      // quotient by that / h.
       const float h = 0.02f;
-      const double tolerance = 1e-3 * scale + 2e-6 * std::sqrt(static_cast<double>(result.y.numel())) / static_cast<double>(h);
+      const double tolerance = 1e-3 * scale + 2e-6 *
+                                                  std::sqrt(static_cast<double>(result.y.numel())) /
+                                                  static_cast<double>(h);
       const i64 n = inputs[k].numel(), stride = std::max<i64>(1, n / 40);
       for (i64 i = k % 2; i < n; i += stride) {
         float& x = inputs[k].span<float>()[static_cast<std::size_t>(i)];
@@ -90,7 +96,8 @@ TEST_P(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {
           return f;
         };
         const double numeric =
-            (8 * (at(before + h) - at(before - h)) - (at(before + 2 * h) - at(before - 2 * h))) / (12 * static_cast<double>(h));
+            (8 * (at(before + h) - at(before - h)) - (at(before + 2 * h) - at(before - 2 * h))) /
+            (12 * static_cast<double>(h));
         ASSERT_NEAR(static_cast<double>(grad[static_cast<std::size_t>(i)]), numeric, tolerance)
             << "input " << k << ", element " << i;
       }
@@ -145,19 +152,22 @@ TEST_P(OpGradients, StayWithinTheRoundingOf16Bits) {
       for (std::size_t k = 0; k < exact.size(); ++k) {
         const bool stays = k < c.keep_f32.size() && c.keep_f32[k];
         half.push_back(stays ? exact[k] : exact[k].to(type));
-        exact[k] = half[k].to(DType::f32);             // both sides start from the same numbers
+        exact[k] = half[k].to(DType::f32);  // both sides start from the same numbers
       }
       const Result want = forward_and_back(c, exact, 3), got = forward_and_back(c, half, 3);
-      // One rounding is eps/4 at least, eps/2 at most of the value; a gradient passes a few of them (g is rounded, then the result, saved
-      // values too).
+      // One rounding is eps/4 at least, eps/2 at most of the value; a gradient passes a few of them
+      // (g is rounded, then the result, saved values too).
       const auto compare = [&](const Tensor& a, const Tensor& b, const char* what) {
         const Tensor wide = b.to(DType::f32);
-        const float tolerance = (2.0f + std::sqrt(static_cast<float>(c.terms)) * 0.25f) * eps * std::max(largest(a), 0.05f);
+        const float tolerance = (2.0f + std::sqrt(static_cast<float>(c.terms)) * 0.25f) * eps *
+                                std::max(largest(a), 0.05f);
         for (std::size_t i = 0; i < static_cast<std::size_t>(a.numel()); ++i)
-          ASSERT_NEAR(a.span<float>()[i], wide.span<float>()[i], tolerance) << what << ", element " << i;
+          ASSERT_NEAR(a.span<float>()[i], wide.span<float>()[i], tolerance)
+              << what << ", element " << i;
       };
       compare(want.y, got.y, "value");
-      for (std::size_t k = 0; k < want.grads.size(); ++k) compare(want.grads[k], got.grads[k], "gradient");
+      for (std::size_t k = 0; k < want.grads.size(); ++k)
+        compare(want.grads[k], got.grads[k], "gradient");
     }
   }
 }

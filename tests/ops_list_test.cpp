@@ -1,10 +1,10 @@
-// The rule that keeps the list of cases complete: every function declared in core/ops.h has a row in op_cases.h, and no row is
-// stray.
-#include <gtest/gtest.h>
-
+// The rule that keeps the list of cases complete: every function declared in core/ops.h has a row
+// in op_cases.h, and no row is stray.
 #include <fstream>
 #include <regex>
 #include <set>
+
+#include <gtest/gtest.h>
 
 #include "op_cases.h"
 
@@ -30,13 +30,16 @@ std::set<std::string> listed_ops() {
 
 TEST(OpList, HasACaseForEveryFunctionOfTheHeader) {
   const auto declared = declared_ops(), listed = listed_ops();
-  EXPECT_GE(declared.size(), 32u) << "the header's form changed: this test no longer finds its functions";
-  for (const std::string& name : declared) EXPECT_TRUE(listed.contains(name)) << name << " has no row in tests/op_cases.h";
+  EXPECT_GE(declared.size(), 32u)
+      << "the header's form changed: this test no longer finds its functions";
+  for (const std::string& name : declared)
+    EXPECT_TRUE(listed.contains(name)) << name << " has no row in tests/op_cases.h";
 }
 
 TEST(OpList, NamesOnlyFunctionsOfTheHeader) {
   const auto declared = declared_ops();
-  for (const std::string& name : listed_ops()) EXPECT_TRUE(declared.contains(name)) << name << " is not declared in core/ops.h";
+  for (const std::string& name : listed_ops())
+    EXPECT_TRUE(declared.contains(name)) << name << " is not declared in core/ops.h";
 }
 
 TEST(OpList, ChecksTheGradientOfAllButTheFewThatHaveNone) {

@@ -1,7 +1,8 @@
-// Every op that calls a backend, on every backend of this build, against the reference backend: results and all gradients.
-#include <gtest/gtest.h>
-
+// Every op that calls a backend, on every backend of this build, against the reference backend:
+// results and all gradients.
 #include <algorithm>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/fused.h"
@@ -10,7 +11,8 @@
 namespace gossamer::testing {
 namespace {
 
-std::vector<Tensor> results_on(const std::string& name, const OpCase& c, const std::vector<Tensor>& inputs) {
+std::vector<Tensor> results_on(const std::string& name, const OpCase& c,
+                               const std::vector<Tensor>& inputs) {
   const UseBackend use(name);
   std::vector<Tensor> leaves, all;
   for (const Tensor& x : inputs) leaves.push_back(x.clone().requires_grad());
@@ -36,9 +38,11 @@ void compare_all(DType type) {
       for (std::size_t k = 0; k < want.size(); ++k) {
         float top = 0.05f;
         for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
-        // f32: eps times the root of the length of the sum; 16 bits: the results (and the y that a ReLU masks with) are rounded once
-        // more.
-        const float eps = type == DType::f32 ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms)) : type == DType::bf16 ? 0x1p-7f : 0x1p-10f;
+        // f32: eps times the root of the length of the sum; 16 bits: the results (and the y that a
+        // ReLU masks with) are rounded once more.
+        const float eps = type == DType::f32    ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms))
+                          : type == DType::bf16 ? 0x1p-7f
+                                                : 0x1p-10f;
         for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
           ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top)
               << (k ? "gradient of input " : "result ") << k << ", element " << i;
@@ -77,8 +81,11 @@ TEST(Counters, AreTheSameInBothForms) {
     const Tensor counters = fused::new_counters(Device::cpu());
     for (int step = 0; step < 2; ++step) {
       const NoGrad off;
-      const Tensor finite = logits.slice(0, 4), loss = cross_entropy(finite, labels.slice(0, 4), {.counters = counters});
-      EXPECT_NEAR(fused::read_counters(counters).loss / (step + 1), 4 * static_cast<double>(loss.item()), 1e-5) << form;
+      const Tensor finite = logits.slice(0, 4),
+                   loss = cross_entropy(finite, labels.slice(0, 4), {.counters = counters});
+      EXPECT_NEAR(fused::read_counters(counters).loss / (step + 1),
+                  4 * static_cast<double>(loss.item()), 1e-5)
+          << form;
     }
     const fused::Counters c = fused::read_counters(counters);
     EXPECT_EQ(c.top1, 2) << form;

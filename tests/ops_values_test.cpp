@@ -1,9 +1,10 @@
-// What the formulas leave open: NaN, ties, masks, stability, running statistics, and independence of the number of threads.
-#include <gtest/gtest.h>
-
+// What the formulas leave open: NaN, ties, masks, stability, running statistics, and independence
+// of the number of threads.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include <gtest/gtest.h>
 
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
@@ -17,7 +18,8 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 Tensor values(std::vector<float> v) { return Tensor::from(v, {static_cast<i64>(v.size())}); }
 Tensor labels(std::vector<std::int32_t> v) { return Tensor::from(v, {static_cast<i64>(v.size())}); }
-bool wants(const Tensor& t) { return t.requires_grad(); }      // on a mutable tensor the name is the setter
+// on a mutable tensor the name is the setter
+bool wants(const Tensor& t) { return t.requires_grad(); }
 std::vector<float> list(const Tensor& t) {
   const Tensor wide = t.to(DType::f32);
   return {wide.span<float>().begin(), wide.span<float>().end()};
@@ -69,10 +71,12 @@ TEST(Elementwise, ReluKeepsNanAndHasNoSlopeAtZero) {
 
 TEST(Elementwise, NormalizeIsPixelOver255MinusMeanOverStd) {
   Tensor images = Tensor::empty({1, 2, 2, 3}, DType::u8);
-  for (std::size_t i = 0; i < 12; ++i) images.span<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 23);
+  for (std::size_t i = 0; i < 12; ++i)
+    images.span<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 23);
   const std::array<float, 3> mean{0.5f, 0.4f, 0.3f}, std{0.2f, 0.25f, 0.3f};
   const auto got = list(normalize(images, mean, std));
-  for (std::size_t i = 0; i < 12; ++i) EXPECT_NEAR(got[i], (static_cast<float>(i * 23) / 255 - mean[i % 3]) / std[i % 3], 1e-6f);
+  for (std::size_t i = 0; i < 12; ++i)
+    EXPECT_NEAR(got[i], (static_cast<float>(i * 23) / 255 - mean[i % 3]) / std[i % 3], 1e-6f);
   EXPECT_EQ(normalize(images, mean, std, DType::bf16).dtype(), DType::bf16);
 }
 
@@ -113,11 +117,13 @@ TEST(CrossEntropy, GradientOfEachRowSumsToZero) {
 }
 
 TEST(CountTopK, CountsTiesAgainstAndNeverCountsNan) {
-  const Tensor z = Tensor::from(std::vector<float>{1, 2, 3, 2, 2, 1, kNan, 0, -1, kNan, 5, 1}, {4, 3});
+  const Tensor z =
+      Tensor::from(std::vector<float>{1, 2, 3, 2, 2, 1, kNan, 0, -1, kNan, 5, 1}, {4, 3});
   EXPECT_EQ(count_top_k(z.slice(0, 1), labels({2}), 1), 1);
   EXPECT_EQ(count_top_k(z.slice(0, 1), labels({1}), 1), 0);
   EXPECT_EQ(count_top_k(z.slice(0, 1), labels({1}), 2), 1);
-  EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 1), 0) << "a tie for the first place is not first";
+  EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 1), 0)
+      << "a tie for the first place is not first";
   EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 2), 1);
   EXPECT_EQ(count_top_k(z.slice(2, 3), labels({0}), 3), 0) << "NaN is never right";
   EXPECT_EQ(count_top_k(z.slice(3, 4), labels({1}), 1), 0) << "nor beaten";
@@ -145,7 +151,8 @@ TEST(SubsamplePad, TakesEveryOtherPixelAndPadsChannelsOnBothSides) {
   for (std::size_t i = 0; i < 18; ++i) x.span<float>()[i] = static_cast<float>(i + 1);
   const Tensor y = subsample_pad(x, 2, 5);
   EXPECT_EQ(y.shape(), (Shape{1, 2, 2, 5}));
-  EXPECT_EQ(list(y), (std::vector<float>{0, 1, 2, 0, 0, 0, 5, 6, 0, 0, 0, 13, 14, 0, 0, 0, 17, 18, 0, 0}));
+  EXPECT_EQ(list(y),
+            (std::vector<float>{0, 1, 2, 0, 0, 0, 5, 6, 0, 0, 0, 13, 14, 0, 0, 0, 17, 18, 0, 0}));
 }
 
 TEST(BatchNorm, GivesMeanZeroAndVarianceOneAndMovesTheRunningStatistics) {
@@ -155,7 +162,8 @@ TEST(BatchNorm, GivesMeanZeroAndVarianceOneAndMovesTheRunningStatistics) {
   for (std::size_t c = 0; c < 3; ++c) {
     double m = 0, v = 0, my = 0, vy = 0;
     for (std::size_t r = 0; r < 50; ++r)
-      m += static_cast<double>(x.span<float>()[r * 3 + c]) / 50, my += static_cast<double>(y.span<float>()[r * 3 + c]) / 50;
+      m += static_cast<double>(x.span<float>()[r * 3 + c]) / 50,
+          my += static_cast<double>(y.span<float>()[r * 3 + c]) / 50;
     for (std::size_t r = 0; r < 50; ++r) {
       v += std::pow(static_cast<double>(x.span<float>()[r * 3 + c]) - m, 2);
       vy += std::pow(static_cast<double>(y.span<float>()[r * 3 + c]) - my, 2);
@@ -163,13 +171,15 @@ TEST(BatchNorm, GivesMeanZeroAndVarianceOneAndMovesTheRunningStatistics) {
     EXPECT_NEAR(my, 0, 1e-5);
     EXPECT_NEAR(vy / 50, 1, 1e-4);
     EXPECT_NEAR(static_cast<double>(list(mean)[c]), 0.1 * m, 1e-5);
-    EXPECT_NEAR(static_cast<double>(list(var)[c]), 0.9 + 0.1 * v / 49, 1e-4) << "the running variance is the unbiased one";
+    EXPECT_NEAR(static_cast<double>(list(var)[c]), 0.9 + 0.1 * v / 49, 1e-4)
+        << "the running variance is the unbiased one";
   }
 }
 
 TEST(BatchNorm, EvaluationUsesTheRunningStatisticsAndLeavesThemAlone) {
   const Tensor x = normal({4, 2}, 3), mean = values({1, -1}), var = values({4, 0.25f});
-  const Tensor y = batch_norm(x, values({2, 1}), values({0, 3}), mean, var, {.eps = 0, .training = false});
+  const Tensor y =
+      batch_norm(x, values({2, 1}), values({0, 3}), mean, var, {.eps = 0, .training = false});
   for (std::size_t r = 0; r < 4; ++r) {
     EXPECT_NEAR(list(y)[2 * r], (list(x)[2 * r] - 1) / 2 * 2, 1e-5f);
     EXPECT_NEAR(list(y)[2 * r + 1], (list(x)[2 * r + 1] + 1) / 0.5f + 3, 1e-5f);
@@ -190,7 +200,8 @@ TEST(Reductions, AreExactForWholeNumbersAndAccurateForMany) {
   EXPECT_EQ(sum(Tensor::full({100000}, 3)).item(), 300000);
   EXPECT_EQ(mean(Tensor::full({123457}, 0.5f)).item(), 0.5f);
   EXPECT_EQ(list(sum_rows(Tensor::full({70001, 3}, 1))), (std::vector<float>(3, 70001)));
-  EXPECT_NEAR(squared_norm(Tensor::full({1000003}, 0.1f)), 1000003 * static_cast<double>(0.1f) * static_cast<double>(0.1f), 1e-6);
+  EXPECT_NEAR(squared_norm(Tensor::full({1000003}, 0.1f)),
+              1000003 * static_cast<double>(0.1f) * static_cast<double>(0.1f), 1e-6);
 }
 
 TEST(Reductions, DoNotDependOnTheNumberOfThreads) {

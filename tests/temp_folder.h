@@ -1,9 +1,6 @@
 // A folder of its own for each test of a fixture, removed afterwards; and what a file in it holds.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -11,14 +8,18 @@
 #include <iterator>
 #include <string>
 
+#include <gtest/gtest.h>
+#include <unistd.h>
+
 namespace gossamer {
 
 class InTempFolder : public testing::Test {
  protected:
   void SetUp() override {
     std::string name = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
-    std::ranges::replace(name, '/', '-');                  // of parametrised tests
-    std::string pattern = (std::filesystem::temp_directory_path() / ("gossamer-" + name + "-XXXXXX")).string();
+    std::ranges::replace(name, '/', '-');  // of parametrised tests
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / ("gossamer-" + name + "-XXXXXX")).string();
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
   }

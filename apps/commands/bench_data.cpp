@@ -1,4 +1,5 @@
-// `gossamer bench data`: how many images a second a core decodes and augments, where the time goes, and whether that feeds a GPU.
+// `gossamer bench data`: how many images a second a core decodes and augments, where the time goes,
+// and whether that feeds a GPU.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -31,7 +32,9 @@
 namespace gossamer::apps {
 namespace {
 
-double wall_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double wall_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 double cpu_now(clockid_t clock) {
   timespec t{};
   clock_gettime(clock, &t);
@@ -44,16 +47,16 @@ struct Sample {
 };
 
 struct Work {
-  std::vector<Sample> samples;          // those that are whole
+  std::vector<Sample> samples;  // those that are whole
   data::Dataset::Raw raw;
   data::Recipe recipe;
-  double bytes = 0, megapixels = 0;     // means
-  i64 damaged = 0, other = 0;           // other: no JPEG
+  double bytes = 0, megapixels = 0;  // means
+  i64 damaged = 0, other = 0;        // other: no JPEG
 };
 
-struct Rate {                           // of one kind of work
+struct Rate {  // of one kind of work
   i64 images = 0;
-  double cpu_s = 0, wall_s = 0;         // summed over threads
+  double cpu_s = 0, wall_s = 0;  // summed over threads
   double per_core() const { return cpu_s > 0 ? static_cast<double>(images) / cpu_s : 0; }
   double per_core_wall() const { return wall_s > 0 ? static_cast<double>(images) / wall_s : 0; }
   double in_all(int threads) const { return per_core_wall() * threads; }
@@ -68,9 +71,11 @@ struct Hand {
 
 // The part of a picture that the recipe asks for, drawn as prepare() draws it.
 data::Box wanted_box(data::ImageSize size, const data::Recipe& recipe, Rng& rng) {
-  if (recipe.augment == data::Augment::resized_crop_flip) return data::random_resized_crop(size, rng, recipe.min_area);
+  if (recipe.augment == data::Augment::resized_crop_flip)
+    return data::random_resized_crop(size, rng, recipe.min_area);
   const data::CentreCrop at = data::centre_crop(size, recipe.resize, recipe.size);
-  const data::Axis h = data::make_axis(size.width, at.width, at.x, recipe.size), v = data::make_axis(size.height, at.height, at.y, recipe.size);
+  const data::Axis h = data::make_axis(size.width, at.width, at.x, recipe.size),
+                   v = data::make_axis(size.height, at.height, at.y, recipe.size);
   return {h.begin(), v.begin(), h.end() - h.begin(), v.end() - v.begin()};
 }
 
@@ -80,22 +85,30 @@ struct Kind {
 };
 
 const std::array kKinds{
-    Kind{"coefficients", [](const Work&, const Sample& s, Rng&, Hand&) { data::read_coefficients(s.bytes, s.name); }},
+    Kind{"coefficients", [](const Work&, const Sample& s, Rng&,
+                            Hand&) { data::read_coefficients(s.bytes, s.name); }},
     Kind{"entropy",
          [](const Work& w, const Sample& s, Rng& rng, Hand&) {
-           data::skim_jpeg(s.bytes, s.name, [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); });
+           data::skim_jpeg(s.bytes, s.name,
+                           [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); });
          }},
     Kind{"decode",
          [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
            const auto box = [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); };
-           data::decode_rows(s.bytes, s.name, box, [](const data::Rows&) {}, hand.image);
+           data::decode_rows(
+               s.bytes, s.name, box, [](const data::Rows&) {}, hand.image);
          }},
     Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
-           data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, hand.scratch, [&] { return hand.out.data(); });
+           data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, hand.scratch,
+                         [&] { return hand.out.data(); });
          }}};
 
-bool is_jpeg(const Sample& s) { return s.bytes.size() > 2 && s.bytes[0] == std::byte{0xFF} && s.bytes[1] == std::byte{0xD8}; }
-bool needs_jpeg(const Kind& kind) { return kind.name == kKinds[0].name || kind.name == kKinds[1].name; }
+bool is_jpeg(const Sample& s) {
+  return s.bytes.size() > 2 && s.bytes[0] == std::byte{0xFF} && s.bytes[1] == std::byte{0xD8};
+}
+bool needs_jpeg(const Kind& kind) {
+  return kind.name == kKinds[0].name || kind.name == kKinds[1].name;
+}
 
 // All threads do one kind of work for `seconds`, each beginning at another image.
 Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i64 begin) {
@@ -114,10 +127,11 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
         kind.run(work, sample, rng, hand);
         return 1;
       };
-      one();                               // the thread's decoder is made
+      one();  // the thread's decoder is made
       Rate& rate = rates[me];
       const double cpu = cpu_now(CLOCK_THREAD_CPUTIME_ID), wall = wall_now();
-      do rate.images += one(); while (wall_now() - wall < seconds);
+      do rate.images += one();
+      while (wall_now() - wall < seconds);
       rate.cpu_s = cpu_now(CLOCK_THREAD_CPUTIME_ID) - cpu;
       rate.wall_s = wall_now() - wall;
     } catch (...) {
@@ -139,9 +153,10 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
   return sum;
 }
 
-// The whole way from the files on disk, by the loader, to images in host memory or to normalised ones on a device, which resizes
-// those to train on, too: CPU time is that of the process.
-Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work& work, int threads, double seconds, Device device) {
+// The whole way from the files on disk, by the loader, to images in host memory or to normalised
+// ones on a device, which resizes those to train on, too: CPU time is that of the process.
+Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work& work, int threads,
+                    double seconds, Device device) {
   data::LoaderOptions options;
   options.batch = std::min<i64>(64, set->size());
   options.size = work.recipe.size;
@@ -152,11 +167,14 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   options.pinned = !device.is_cpu();
   options.boxes = options.pinned && options.augment == data::Augment::resized_crop_flip;
   StepInputs inputs(device);
-  const Pictures prepare{.mean = {0.485f, 0.456f, 0.406f}, .std = {0.229f, 0.224f, 0.225f}, .dtype = DType::bf16, .device = device};
+  const Pictures prepare{.mean = {0.485f, 0.456f, 0.406f},
+                         .std = {0.229f, 0.224f, 0.225f},
+                         .dtype = DType::bf16,
+                         .device = device};
   data::Loader loader(set, options);
   const auto take = [&]() -> i64 {
     const data::Batch b = loader.next();
-    if (!b.labels.defined()) return 0;                         // the end of an epoch
+    if (!b.labels.defined()) return 0;  // the end of an epoch
     if (!device.is_cpu()) {
       prepare(inputs.put(b, std::array{0.0f}).batch);
       inputs.step_ends();
@@ -166,7 +184,8 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   take();
   Rate rate;
   const double cpu = cpu_now(CLOCK_PROCESS_CPUTIME_ID), wall = wall_now();
-  do rate.images += take(); while (wall_now() - wall < seconds || rate.images == 0);
+  do rate.images += take();
+  while (wall_now() - wall < seconds || rate.images == 0);
   if (!device.is_cpu()) cuda::current_stream(device).synchronize();
   rate.cpu_s = cpu_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
   rate.wall_s = wall_now() - wall;
@@ -184,14 +203,19 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
   std::size_t held = 0;
   for (i64 i = 0; i < count && held < std::size_t{2} << 30; ++i) {
     std::vector<std::byte> buffer;
-    const i64 index = i * set.size() / count;                  // from all over the set
+    const i64 index = i * set.size() / count;  // from all over the set
     const auto bytes = set.bytes(index, buffer);
     Sample sample{set.name(index), {bytes.begin(), bytes.end()}};
     data::ImageSize size{work.raw.width, work.raw.height};
     try {
       if (work.raw.height == 0) {
         data::Image image;
-        size = data::decode_part(sample.bytes, sample.name, [](data::ImageSize all) { return data::Box{0, 0, all.width, all.height}; }, image);
+        size = data::decode_part(
+            sample.bytes, sample.name,
+            [](data::ImageSize all) {
+              return data::Box{0, 0, all.width, all.height};
+            },
+            image);
       }
     } catch (const DataError&) {
       ++work.damaged;
@@ -203,54 +227,73 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
     work.other += work.raw.height == 0 && !is_jpeg(sample);
     work.samples.push_back(std::move(sample));
   }
-  check<DataError>(!work.samples.empty(), data::code::damaged_images, "bench data: no image of the set can be read");
+  check<DataError>(!work.samples.empty(), data::code::damaged_images,
+                   "bench data: no image of the set can be read");
   work.bytes /= static_cast<double>(work.samples.size());
   work.megapixels /= static_cast<double>(work.samples.size());
   return work;
 }
 
 // All that fits is read here, so that the loader is measured as it is in later epochs.
-std::shared_ptr<const data::Dataset> filled(const std::shared_ptr<data::Cache>& cache, std::shared_ptr<const data::Dataset> set, int threads) {
+std::shared_ptr<const data::Dataset> filled(const std::shared_ptr<data::Cache>& cache,
+                                            std::shared_ptr<const data::Dataset> set, int threads) {
   set = data::cached(std::move(set), cache);
-  data::for_each_sample(0, set->size(), threads, [&](i64 i, std::vector<std::byte>& buffer) {
-    try {
-      set->bytes(i, buffer);
-    } catch (const DataError&) {      // the loader will meet it
-    }
-  }, [&](i64) { return !cache->full(); });
+  data::for_each_sample(
+      0, set->size(), threads,
+      [&](i64 i, std::vector<std::byte>& buffer) {
+        try {
+          set->bytes(i, buffer);
+        } catch (const DataError&) {  // the loader will meet it
+        }
+      },
+      [&](i64) { return !cache->full(); });
   return set;
 }
 
-struct Share { double huffman = 0, idct = 0, resize = 0; };
+struct Share {
+  double huffman = 0, idct = 0, resize = 0;
+};
 
 }  // namespace
 
 int bench_data(const BenchDataOptions& o) {
-  check<ConfigError>(o.mode == "train" || o.mode == "eval", "bench data: --mode ", o.mode, " is unknown; use train or eval");
-  check<ConfigError>(o.decoder == "cpu" || o.decoder == "nvjpeg", "bench data: --decoder ", o.decoder, " is unknown; use cpu or nvjpeg");
-  const bool all = o.what == "all", loader = all || o.what == "loader", gpu = cuda::device_count() > 0,
-             to_device = o.what == "device" || (all && gpu);
-  check<ConfigError>(loader || to_device || std::ranges::any_of(kKinds, [&](const Kind& k) { return o.what == k.name; }),
-                     "bench data: --what ", o.what,
-                     " is unknown; use all, coefficients, entropy, decode, prepare, loader or device");
+  check<ConfigError>(o.mode == "train" || o.mode == "eval", "bench data: --mode ", o.mode,
+                     " is unknown; use train or eval");
+  check<ConfigError>(o.decoder == "cpu" || o.decoder == "nvjpeg", "bench data: --decoder ",
+                     o.decoder, " is unknown; use cpu or nvjpeg");
+  const bool all = o.what == "all", loader = all || o.what == "loader",
+             gpu = cuda::device_count() > 0, to_device = o.what == "device" || (all && gpu);
+  check<ConfigError>(
+      loader || to_device ||
+          std::ranges::any_of(kKinds, [&](const Kind& k) { return o.what == k.name; }),
+      "bench data: --what ", o.what,
+      " is unknown; use all, coefficients, entropy, decode, prepare, loader or device");
   check<DeviceError>(gpu || !to_device, "bench data: --what device: ", cuda::why_none());
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024 && o.size >= 1 && o.size <= 4096 && o.images >= 1 && o.seconds > 0,
-                     "bench data: --threads goes from 1 to 1024, --size from 1 to 4096; --images and --seconds must be positive");
-  check<ConfigError>(o.cache_gb >= 0 && o.cache_gb <= 1e6, "bench data: --cache-gb goes from 0 to 1000000");
-  check<ConfigError>(o.cache_gb == 0 || loader || to_device, "bench data: --cache-gb is for the loader; use --what loader, device or all");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024 && o.size >= 1 && o.size <= 4096 &&
+                         o.images >= 1 && o.seconds > 0,
+                     "bench data: --threads goes from 1 to 1024, --size from 1 to 4096; --images "
+                     "and --seconds must be positive");
+  check<ConfigError>(o.cache_gb >= 0 && o.cache_gb <= 1e6,
+                     "bench data: --cache-gb goes from 0 to 1000000");
+  check<ConfigError>(o.cache_gb == 0 || loader || to_device,
+                     "bench data: --cache-gb is for the loader; use --what loader, device or all");
   auto set = data::open(o.paths);
   const Work work = load(*set, o);
   const i64 jpegs = work.raw.height ? 0 : static_cast<i64>(work.samples.size()) - work.other;
 
   std::vector<Kind> kinds;
   for (const Kind& k : kKinds) {
-    const bool possible = needs_jpeg(k) ? jpegs > 0 : work.raw.height == 0 || k.name == kKinds[3].name;
-    check<ConfigError>(possible || o.what != k.name, "bench data: --what ", o.what, ": the set has no such pictures");
+    const bool possible =
+        needs_jpeg(k) ? jpegs > 0 : work.raw.height == 0 || k.name == kKinds[3].name;
+    check<ConfigError>(possible || o.what != k.name, "bench data: --what ", o.what,
+                       ": the set has no such pictures");
     if (possible && (all || o.what == k.name)) kinds.push_back(k);
   }
   // Short slices in turn: what else the machine does falls on all alike.
   const double loader_s = loader || to_device ? o.seconds / (all ? 4 : 1) : 0;
-  const int rounds = std::max(1, static_cast<int>((o.seconds - loader_s) / (0.25 * static_cast<double>(std::max<std::size_t>(1, kinds.size())))));
+  const int rounds = std::max(
+      1, static_cast<int>((o.seconds - loader_s) /
+                          (0.25 * static_cast<double>(std::max<std::size_t>(1, kinds.size())))));
   std::vector<Rate> rates(kinds.size());
   for (int round = 0; round < rounds; ++round)
     for (std::size_t k = 0; k < kinds.size(); ++k) {
@@ -261,14 +304,17 @@ int bench_data(const BenchDataOptions& o) {
     }
   const auto cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * o.cache_gb));
   if (o.cache_gb > 0) set = filled(cache, std::move(set), o.threads);
-  const Rate from_disk = loader ? measure_loader(set, work, o.threads, loader_s, Device::cpu()) : Rate{};
-  const Rate on_device = to_device ? measure_loader(set, work, o.threads, loader_s, Device::cuda()) : Rate{};
+  const Rate from_disk =
+      loader ? measure_loader(set, work, o.threads, loader_s, Device::cpu()) : Rate{};
+  const Rate on_device =
+      to_device ? measure_loader(set, work, o.threads, loader_s, Device::cuda()) : Rate{};
   const auto rate_of = [&](const std::string& name) {
     for (std::size_t k = 0; k < kinds.size(); ++k)
       if (kinds[k].name == name) return rates[k];
     return Rate{};
   };
-  const Rate floor = rate_of("coefficients"), entropy = rate_of("entropy"), decode = rate_of("decode"), prepare = rate_of("prepare");
+  const Rate floor = rate_of("coefficients"), entropy = rate_of("entropy"),
+             decode = rate_of("decode"), prepare = rate_of("prepare");
   const bool shares = entropy.images && decode.images && prepare.images;
   Share share;
   if (shares) {
@@ -276,36 +322,58 @@ int bench_data(const BenchDataOptions& o) {
     share.idct = prepare.per_core() / decode.per_core() - share.huffman;
     share.resize = 1 - share.huffman - share.idct;
   }
-  const bool by_loader = kinds.empty();                    // its rate is already that of all threads
-  const Rate& main = prepare.images ? prepare : by_loader ? (loader ? from_disk : on_device) : rates[0];
-  const double rate = main.in_all(by_loader ? 1 : o.threads), cores_needed = o.gpu_rate > 0 ? o.gpu_rate / main.per_core() : 0;
+  // its rate is already that of all threads
+  const bool by_loader = kinds.empty();
+  const Rate& main = prepare.images ? prepare
+                     : by_loader    ? (loader ? from_disk : on_device)
+                                    : rates[0];
+  const double rate = main.in_all(by_loader ? 1 : o.threads),
+               cores_needed = o.gpu_rate > 0 ? o.gpu_rate / main.per_core() : 0;
 
   if (o.json) {
     JsonObject out;
-    out.add("engine", "gossamer").add("mode", o.mode).add("what", o.what).add("size", o.size).add("threads", o.threads);
+    out.add("engine", "gossamer")
+        .add("mode", o.mode)
+        .add("what", o.what)
+        .add("size", o.size)
+        .add("threads", o.threads);
     out.add("files", work.samples.size()).add("damaged", work.damaged).add("not_jpeg", work.other);
     out.add("mean_bytes", work.bytes).add("mean_megapixels", work.megapixels);
-    out.add("images_per_s", rate).add("images_per_s_per_core", main.per_core()).add("images_per_s_per_core_wall", main.per_core_wall());
+    out.add("images_per_s", rate)
+        .add("images_per_s_per_core", main.per_core())
+        .add("images_per_s_per_core_wall", main.per_core_wall());
     for (std::size_t k = 0; k < kinds.size(); ++k)
       out.add(kinds[k].name + std::string("_per_s_per_core"), rates[k].per_core())
           .add(kinds[k].name + std::string("_per_s_per_core_wall"), rates[k].per_core_wall());
-    if (floor.images && prepare.images) out.add("gap_to_coefficients_percent", 100 * (1 - prepare.per_core() / floor.per_core()));
+    if (floor.images && prepare.images)
+      out.add("gap_to_coefficients_percent", 100 * (1 - prepare.per_core() / floor.per_core()));
     if (shares) {
       JsonObject parts;
-      parts.add("huffman", share.huffman).add("idct_colour", share.idct).add("resize", share.resize);
+      parts.add("huffman", share.huffman)
+          .add("idct_colour", share.idct)
+          .add("resize", share.resize);
       out.raw("share", parts.str());
     }
-    if (loader) out.add("loader_images_per_s", from_disk.per_core_wall()).add("loader_images_per_s_per_core", from_disk.per_core());
-    if (to_device) out.add("device_images_per_s", on_device.per_core_wall()).add("device_images_per_s_per_core", on_device.per_core());
-    else if (all) out.add("device_not_measured", cuda::why_none());
+    if (loader)
+      out.add("loader_images_per_s", from_disk.per_core_wall())
+          .add("loader_images_per_s_per_core", from_disk.per_core());
+    if (to_device)
+      out.add("device_images_per_s", on_device.per_core_wall())
+          .add("device_images_per_s_per_core", on_device.per_core());
+    else if (all)
+      out.add("device_not_measured", cuda::why_none());
     if (o.cache_gb > 0) out.add("cached_mb", 1e-6 * static_cast<double>(cache->used()));
-    if (o.gpu_rate > 0) out.add("gpu_rate", o.gpu_rate).add("cores_needed", cores_needed).add("starves", rate < o.gpu_rate);
+    if (o.gpu_rate > 0)
+      out.add("gpu_rate", o.gpu_rate)
+          .add("cores_needed", cores_needed)
+          .add("starves", rate < o.gpu_rate);
     fmt::print("{}\n", out.str());
     return 0;
   }
-  fmt::print("{} files, {:.1f} KB and {:.3f} megapixels on average{}; {} to {} x {}, {} thread{}\n", work.samples.size(), work.bytes / 1e3,
-             work.megapixels, work.damaged ? fmt::format(" ({} damaged ones left out)", work.damaged) : "", o.mode, o.size, o.size, o.threads,
-             o.threads == 1 ? "" : "s");
+  fmt::print("{} files, {:.1f} KB and {:.3f} megapixels on average{}; {} to {} x {}, {} thread{}\n",
+             work.samples.size(), work.bytes / 1e3, work.megapixels,
+             work.damaged ? fmt::format(" ({} damaged ones left out)", work.damaged) : "", o.mode,
+             o.size, o.size, o.threads, o.threads == 1 ? "" : "s");
   fmt::print("{:<42}{:>14}{:>16}\n", "images/s per core, by", "CPU time", "wall time");
   const auto line = [](const char* text, const Rate& r) {
     if (r.images) fmt::print("  {:<40}{:>14.0f}{:>16.0f}\n", text, r.per_core(), r.per_core_wall());
@@ -317,20 +385,26 @@ int bench_data(const BenchDataOptions& o) {
   const auto whole_way = [](const char* text, const Rate& r) {
     if (r.images) fmt::print("  {:<40}{:>14.0f}\n", text, r.per_core());
   };
-  if (cache->used() > 0) fmt::print("  the loader's files: {:.3g} GB of them in the cache\n", 1e-9 * static_cast<double>(cache->used()));
+  if (cache->used() > 0)
+    fmt::print("  the loader's files: {:.3g} GB of them in the cache\n",
+               1e-9 * static_cast<double>(cache->used()));
   whole_way("by the loader, from files to host memory", from_disk);
   whole_way("by the loader, from files to the GPU", on_device);
   if (shares)
-    fmt::print("time: Huffman {:.0f} %, IDCT and colour {:.0f} %, resize {:.0f} %\n", 100 * share.huffman, 100 * share.idct, 100 * share.resize);
+    fmt::print("time: Huffman {:.0f} %, IDCT and colour {:.0f} %, resize {:.0f} %\n",
+               100 * share.huffman, 100 * share.idct, 100 * share.resize);
   fmt::print("in all, images/s:");
   if (!kinds.empty()) fmt::print(" {:.0f} from memory", rate);
-  if (from_disk.images) fmt::print("{} {:.0f} by the loader from files to host memory", kinds.empty() ? "" : ",", from_disk.per_core_wall());
-  if (on_device.images) fmt::print("{} {:.0f} to the GPU", from_disk.images ? "," : "", on_device.per_core_wall());
+  if (from_disk.images)
+    fmt::print("{} {:.0f} by the loader from files to host memory", kinds.empty() ? "" : ",",
+               from_disk.per_core_wall());
+  if (on_device.images)
+    fmt::print("{} {:.0f} to the GPU", from_disk.images ? "," : "", on_device.per_core_wall());
   fmt::print("\n");
   if (all && !to_device) fmt::print("to a GPU: not measured: {}\n", cuda::why_none());
   if (o.gpu_rate > 0)
-    fmt::print("a GPU that takes {:.0f} images/s {}: it needs {:.1f} cores like these\n", o.gpu_rate, rate < o.gpu_rate ? "would starve" : "is fed",
-               cores_needed);
+    fmt::print("a GPU that takes {:.0f} images/s {}: it needs {:.1f} cores like these\n",
+               o.gpu_rate, rate < o.gpu_rate ? "would starve" : "is fed", cores_needed);
   return 0;
 }
 

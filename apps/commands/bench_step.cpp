@@ -1,5 +1,5 @@
-// `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of inference, on synthetic images or fed by the
-// loader.
+// `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of
+// inference, on synthetic images or fed by the loader.
 #include <algorithm>
 #include <chrono>
 #include <ctime>
@@ -30,9 +30,12 @@
 namespace gossamer::apps {
 namespace {
 
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
-// CPU time of all threads of the process: steady where other programs share the machine (with 1 thread; with more, waiting counts).
+// CPU time of all threads of the process: steady where other programs share the machine (with 1
+// thread; with more, waiting counts).
 double cpu_seconds_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // The most memory the process ever held, in bytes; 0 where /proc does not tell.
@@ -54,33 +57,46 @@ Tensor random_images(i64 batch, i64 side) {
 Tensor random_labels(i64 batch, i64 classes) {
   Rng rng(1);
   std::vector<std::int32_t> labels(static_cast<std::size_t>(batch));
-  for (auto& l : labels) l = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(classes)));
+  for (auto& l : labels)
+    l = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(classes)));
   return Tensor::from(labels, Shape{batch});
 }
 
-struct Input { Tensor images, labels; };
+struct Input {
+  Tensor images, labels;
+};
 
 // One synthetic batch again and again, or what the loader makes of real pictures.
 class Feed {
  public:
-  Feed(const BenchStepOptions& o, int side, i64 classes, DType type, Device device) : type_(type), device_(device) {
+  Feed(const BenchStepOptions& o, int side, i64 classes, DType type, Device device)
+      : type_(type), device_(device) {
     if (o.data.empty()) {
-      fixed_ = {random_images(o.batch, side).to(device).to(type), random_labels(o.batch, classes).to(device)};
+      fixed_ = {random_images(o.batch, side).to(device).to(type),
+                random_labels(o.batch, classes).to(device)};
       return;
     }
     const auto set = data::open({o.data});
     classes_ = static_cast<i64>(set->classes().size());
-    const data::Augment crop = o.eval ? data::Augment::none : side <= 64 ? data::Augment::pad_crop_flip : data::Augment::resized_crop_flip;
-    loader_ = std::make_unique<data::Loader>(set, data::LoaderOptions{.batch = o.batch, .size = side, .augment = crop, .threads = o.data_threads,
-                                                                           .background = o.threads + o.data_threads > cores()});
+    const data::Augment crop = o.eval       ? data::Augment::none
+                               : side <= 64 ? data::Augment::pad_crop_flip
+                                            : data::Augment::resized_crop_flip;
+    loader_ = std::make_unique<data::Loader>(
+        set, data::LoaderOptions{.batch = o.batch,
+                                 .size = side,
+                                 .augment = crop,
+                                 .threads = o.data_threads,
+                                 .background = o.threads + o.data_threads > cores()});
   }
   Input next() {
     if (!loader_) return fixed_;
     data::Batch batch = loader_->next();
-    if (!batch.images.defined()) batch = loader_->next();      // the next epoch
-    return {normalize(batch.images.to(device_), {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, type_), batch.labels.to(device_)};
+    if (!batch.images.defined()) batch = loader_->next();  // the next epoch
+    return {normalize(batch.images.to(device_), {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f},
+                      type_),
+            batch.labels.to(device_)};
   }
-  i64 classes() const { return classes_; }                     // of the data; 0: synthetic
+  i64 classes() const { return classes_; }  // of the data; 0: synthetic
   double wait_s() const { return loader_ ? loader_->stats().wait_s : 0; }
 
  private:
@@ -92,11 +108,12 @@ class Feed {
 };
 
 struct Times {
-  std::vector<double> each, cpu;           // seconds a step; CPU time of all threads
+  std::vector<double> each, cpu;  // seconds a step; CPU time of all threads
 };
 
 // Steps on a GPU: events mark their ends on the device, the host runs at most two steps ahead.
-Times time_on_gpu(Device device, const std::function<void()>& step, const std::function<bool(std::size_t, double)>& enough) {
+Times time_on_gpu(Device device, const std::function<void()>& step,
+                  const std::function<bool(std::size_t, double)>& enough) {
   const cuda::Stream stream = cuda::current_stream(device);
   std::vector<cuda::Event> ends;
   const auto mark = [&] { ends.emplace_back(device, cuda::Event::Timing::on).record(stream); };
@@ -108,14 +125,18 @@ Times time_on_gpu(Device device, const std::function<void()>& step, const std::f
     step();
     mark();
     times.cpu.push_back(cpu_seconds_now() - cpu);
-    if (ends.size() > 2) check<DeviceError>(ends[ends.size() - 3].wait(std::chrono::minutes(5)), "bench step: a step takes more than five minutes");
+    if (ends.size() > 2)
+      check<DeviceError>(ends[ends.size() - 3].wait(std::chrono::minutes(5)),
+                         "bench step: a step takes more than five minutes");
   }
   stream.synchronize();
-  for (std::size_t i = 1; i < ends.size(); ++i) times.each.push_back(cuda::Event::milliseconds(ends[i - 1], ends[i]) / 1e3);
+  for (std::size_t i = 1; i < ends.size(); ++i)
+    times.each.push_back(cuda::Event::milliseconds(ends[i - 1], ends[i]) / 1e3);
   return times;
 }
 
-Times time_on_cpu(const std::function<void()>& step, const std::function<bool(std::size_t, double)>& enough) {
+Times time_on_cpu(const std::function<void()>& step,
+                  const std::function<bool(std::size_t, double)>& enough) {
   Times times;
   const double begin = seconds_now();
   double cpu_last = cpu_seconds_now();
@@ -139,21 +160,25 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int bench_step(const BenchStepOptions& o) {
-  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16", "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16 or f16");
+  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16",
+                     "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16 or f16");
   check<ConfigError>(o.data_threads >= 1, "bench step: --data-threads must be at least 1");
   check<ConfigError>(o.batch >= 1 && o.steps >= 1 && o.warmup >= 0 && o.size >= 0 && o.seconds >= 0,
-                     "bench step: --batch and --steps must be at least 1; --warmup, --size and --seconds not negative");
+                     "bench step: --batch and --steps must be at least 1; --warmup, --size and "
+                     "--seconds not negative");
   set_compute_threads(o.threads);
   if (!o.backend.empty()) use_cpu_backend(o.backend);
   const Device device = device_of(o.device);
-  check<ConfigError>(!o.graph || (!device.is_cpu() && o.data.empty()), "bench step: --graph is for a GPU and synthetic images");
+  check<ConfigError>(!o.graph || (!device.is_cpu() && o.data.empty()),
+                     "bench step: --graph is for a GPU and synthetic images");
   if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
   const DType type = compute_type(o.dtype);
   const models::ModelInfo& info = models::info(o.model);
   Feed feed(o, o.size ? o.size : info.image_size, info.classes, type, device);
   const auto model = models::make(o.model, {.classes = feed.classes()});
   model->to(device);
-  FlatParams params(model->parameters(), model->buffers(), {.compute = type, .loss_scale = type == DType::f16 ? kLossScaleOfF16 : 1.0f});
+  FlatParams params(model->parameters(), model->buffers(),
+                    {.compute = type, .loss_scale = type == DType::f16 ? kLossScaleOfF16 : 1.0f});
   nn::Sgd optimizer(params, {.momentum = 0.9f, .weight_decay = 1e-4f});
   model->train(!o.eval);
 
@@ -172,13 +197,16 @@ int bench_step(const BenchStepOptions& o) {
   for (int i = 0; i < o.warmup; ++i) step();
   cuda::Graph graph;
   if (o.graph) graph = cuda::Graph::capture(device, step);
-  const std::function<void()> run = o.graph ? std::function<void()>([&] { graph.launch(cuda::current_stream(device)); }) : step;
+  const std::function<void()> run =
+      o.graph ? std::function<void()>([&] { graph.launch(cuda::current_stream(device)); }) : step;
   const std::uint64_t waits_before = cuda::waits();
   const double begin = seconds_now(), waited = feed.wait_s();
   const auto enough = [&](std::size_t steps, double passed) {
-    return o.seconds > 0 ? passed >= o.seconds && steps >= 5 : steps >= static_cast<std::size_t>(o.steps);
+    return o.seconds > 0 ? passed >= o.seconds && steps >= 5
+                         : steps >= static_cast<std::size_t>(o.steps);
   };
-  const auto [times, cpu_times] = device.is_cpu() ? time_on_cpu(run, enough) : time_on_gpu(device, run, enough);
+  const auto [times, cpu_times] =
+      device.is_cpu() ? time_on_cpu(run, enough) : time_on_gpu(device, run, enough);
 
   const double wait_s = feed.wait_s() - waited, wait_fraction = wait_s / (seconds_now() - begin);
   const double middle = median(times), images_per_s = o.batch / middle;
@@ -186,29 +214,47 @@ int bench_step(const BenchStepOptions& o) {
   const std::string engine = backend(device).name();
   // Those of the measurement itself: one before, one after, one a step from the second on.
   const std::uint64_t hidden =
-      device.is_cpu() ? 0 : cuda::waits() - waits_before - std::min<std::uint64_t>(cuda::waits() - waits_before, times.size() + 1);
+      device.is_cpu() ? 0
+                      : cuda::waits() - waits_before -
+                            std::min<std::uint64_t>(cuda::waits() - waits_before, times.size() + 1);
   if (o.json) {
     JsonObject out;
-    out.add("engine", "gossamer").add("backend", engine).add("device", device.is_cpu() ? "cpu" : cuda::properties(device).name);
+    out.add("engine", "gossamer")
+        .add("backend", engine)
+        .add("device", device.is_cpu() ? "cpu" : cuda::properties(device).name);
     out.add("model", o.model).add("batch", o.batch);
-    out.add("threads", o.threads).add("dtype", o.dtype).add("mode", o.eval ? "eval" : "train").add("samples", times.size());
-    out.add("ms_median", 1e3 * middle).add("ms_min", 1e3 * std::ranges::min(times)).add("images_per_s", images_per_s);
+    out.add("threads", o.threads)
+        .add("dtype", o.dtype)
+        .add("mode", o.eval ? "eval" : "train")
+        .add("samples", times.size());
+    out.add("ms_median", 1e3 * middle)
+        .add("ms_min", 1e3 * std::ranges::min(times))
+        .add("images_per_s", images_per_s);
     out.add("cpu_ms_median", 1e3 * median(cpu_times));
     if (!o.data.empty())
-      out.add("data", o.data).add("data_threads", o.data_threads).add("data_wait_s", wait_s).add("data_wait_fraction", wait_fraction);
+      out.add("data", o.data)
+          .add("data_threads", o.data_threads)
+          .add("data_wait_s", wait_s)
+          .add("data_wait_fraction", wait_fraction);
     if (!device.is_cpu()) out.add("graph", o.graph).add("hidden_waits", hidden);
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_rss());
     fmt::print("{}\n", out.str());
     return 0;
   }
-  const std::string where = device.is_cpu() ? fmt::format("{} thread{}, {}", o.threads, o.threads == 1 ? "" : "s", engine)
-                                            : fmt::format("{}{}, {} hidden waits", cuda::properties(device).name,
-                                                          o.graph ? ", as a graph" : "", hidden);
-  fmt::print("{} {}, batch {}, {} {} steps on {}\n", o.model, o.dtype, o.batch, times.size(), o.eval ? "inference" : "training", where);
-  fmt::print("  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process {:.1f} MB at most\n", images_per_s, 1e3 * middle,
-             1e3 * std::ranges::min(times), static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_rss()) / 1e6);
+  const std::string where =
+      device.is_cpu() ? fmt::format("{} thread{}, {}", o.threads, o.threads == 1 ? "" : "s", engine)
+                      : fmt::format("{}{}, {} hidden waits", cuda::properties(device).name,
+                                    o.graph ? ", as a graph" : "", hidden);
+  fmt::print("{} {}, batch {}, {} {} steps on {}\n", o.model, o.dtype, o.batch, times.size(),
+             o.eval ? "inference" : "training", where);
+  fmt::print(
+      "  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process "
+      "{:.1f} MB at most\n",
+      images_per_s, 1e3 * middle, 1e3 * std::ranges::min(times),
+      static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_rss()) / 1e6);
   if (!o.data.empty())
-    fmt::print("  data wait {:.2f} % of the time, {} data thread{}\n", 100 * wait_fraction, o.data_threads, o.data_threads == 1 ? "" : "s");
+    fmt::print("  data wait {:.2f} % of the time, {} data thread{}\n", 100 * wait_fraction,
+               o.data_threads, o.data_threads == 1 ? "" : "s");
   return 0;
 }
 

@@ -18,12 +18,14 @@ int classify(const ClassifyCommand& command) {
   const LoadedModel model = load_model(command.model, DType::f32);
   const NoGrad no_grad;
   for (const std::string& path : command.images) {
-    const Tensor image = data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
+    const Tensor image =
+        data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
     const Tensor p = softmax((*model.net)(model.pictures(image)));
     const std::span<const float> values = p.span<float>();
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), 0u);
-    std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+    std::ranges::stable_sort(order,
+                             [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
     order.resize(std::min(order.size(), static_cast<std::size_t>(command.top)));
     if (command.json) {
       std::string list;
@@ -38,7 +40,8 @@ int classify(const ClassifyCommand& command) {
       continue;
     }
     fmt::print("{}\n", path);
-    for (const std::size_t k : order) fmt::print("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]);
+    for (const std::size_t k : order)
+      fmt::print("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]);
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// `gossamer data index PATH...`: writes the index of tars and TFRecords beside them, so that the next start need not walk through them.
+// `gossamer data index PATH...`: writes the index of tars and TFRecords beside them, so that the
+// next start need not walk through them.
 #include <algorithm>
 #include <exception>
 #include <string_view>
@@ -18,18 +19,23 @@ namespace gossamer::apps {
 
 int data_index(const DataIndexCommand& command) {
   std::vector<data::Found> files;
-  std::size_t others = 0;                                  // folders of images and packed shards need none
-  std::exception_ptr refused;                              // a folder may have shards of one part alone
+  // folders of images and packed shards need none
+  std::size_t others = 0;
+  // a folder may have shards of one part alone
+  std::exception_ptr refused;
   for (const data::Part part : {data::Part::train, data::Part::val}) try {
-    for (const data::Found& found : data::find_containers(command.paths, part).found) {
-      const bool known = std::ranges::any_of(files, [&](const data::Found& f) { return f.path == found.path; });
-      if (found.folder || found.path.ends_with(data::kPackEnding)) ++others;
-      else if (!known) files.push_back(found);
+      for (const data::Found& found : data::find_containers(command.paths, part).found) {
+        const bool known =
+            std::ranges::any_of(files, [&](const data::Found& f) { return f.path == found.path; });
+        if (found.folder || found.path.ends_with(data::kPackEnding))
+          ++others;
+        else if (!known)
+          files.push_back(found);
+      }
+    } catch (const DataError& error) {
+      if (!std::string_view(error.what()).starts_with(data::code::not_understood)) throw;
+      refused = std::current_exception();
     }
-  } catch (const DataError& error) {
-    if (!std::string_view(error.what()).starts_with(data::code::not_understood)) throw;
-    refused = std::current_exception();
-  }
   if (refused && files.empty() && others == 0) std::rethrow_exception(refused);
   DataProgress progress("index", static_cast<i64>(files.size()), command.json);
   i64 images = 0, done = 0;
@@ -42,10 +48,15 @@ int data_index(const DataIndexCommand& command) {
     ++done;
   }
   if (command.json) {
-    fmt::print("{}\n", JsonObject().add("files", done).add("images", images).add("index_bytes", bytes).add("seconds", progress.seconds()).str());
+    fmt::print("{}\n", JsonObject()
+                           .add("files", done)
+                           .add("images", images)
+                           .add("index_bytes", bytes)
+                           .add("seconds", progress.seconds())
+                           .str());
   } else {
-    fmt::print("{} files with {} images indexed in {:.2f} s: {:.1f} MB as FILE{}\n", done, images, progress.seconds(),
-               static_cast<double>(bytes) / 1e6, data::kIndexEnding);
+    fmt::print("{} files with {} images indexed in {:.2f} s: {:.1f} MB as FILE{}\n", done, images,
+               progress.seconds(), static_cast<double>(bytes) / 1e6, data::kIndexEnding);
     if (done == 0 && others > 0) fmt::print("folders of images and packed shards need no index\n");
   }
   return 0;

@@ -30,22 +30,34 @@ void refuse_to_pack_into(const std::string& source, const std::string& folder) {
 }  // namespace
 
 int data_pack(const DataPackCommand& command) {
-  const auto set = data::open({command.source}, data::Part::any, data::parse_label_base(command.label_base));
+  const auto set =
+      data::open({command.source}, data::Part::any, data::parse_label_base(command.label_base));
   for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
   refuse_to_pack_into(command.source, command.folder);
   DataProgress progress("pack", set->size(), command.json);
-  const data::PackReport report = data::pack(*set, command.folder, {.max_side = command.max_side, .quality = command.quality, .copy = command.copy,
-                                             .strict = command.strict, .threads = command.threads, .shard_images = command.shard_images}, progress);
+  const data::PackReport report = data::pack(*set, command.folder,
+                                             {.max_side = command.max_side,
+                                              .quality = command.quality,
+                                              .copy = command.copy,
+                                              .strict = command.strict,
+                                              .threads = command.threads,
+                                              .shard_images = command.shard_images},
+                                             progress);
   const double seconds = progress.seconds();
   if (command.json) {
     JsonObject out;
-    out.add("images", report.images).add("shards", report.shards).add("kept_shards", report.kept_shards).add("bytes", report.bytes);
+    out.add("images", report.images)
+        .add("shards", report.shards)
+        .add("kept_shards", report.kept_shards)
+        .add("bytes", report.bytes);
     out.add("left_out", report.left_out).add("seconds", seconds).add("whole", report.whole);
     fmt::print("{}\n", out.str());
   } else {
-    fmt::print("{} images in {} shards ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n", report.images, report.shards, report.kept_shards,
+    fmt::print("{} images in {} shards ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n",
+               report.images, report.shards, report.kept_shards,
                static_cast<double>(report.bytes) / 1e6, command.folder, seconds);
-    if (!report.left_out.empty()) fmt::print("left out, because damaged: {}\n", report.left_out.size());
+    if (!report.left_out.empty())
+      fmt::print("left out, because damaged: {}\n", report.left_out.size());
     for (const std::string& text : report.left_out) fmt::print("  {}\n", text);
     if (!report.whole) fmt::print("stopped; the same command goes on behind the finished shards\n");
   }

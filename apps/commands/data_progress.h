@@ -10,11 +10,12 @@ namespace gossamer::apps {
 
 class DataProgress {
  public:
-  DataProgress(std::string what, i64 total, bool silent);     // from now on a signal only ends the work between two pictures
+  // from now on a signal only ends the work between two pictures
+  DataProgress(std::string what, i64 total, bool silent);
   ~DataProgress();
   DataProgress(const DataProgress&) = delete;
   DataProgress& operator=(const DataProgress&) = delete;
-  bool operator()(i64 done);                                  // false: a signal came
+  bool operator()(i64 done);  // false: a signal came
   double seconds() const;
 
  private:
@@ -26,6 +27,6 @@ class DataProgress {
   double next_s_ = 0.5;
 };
 
-int stopped_code();                                           // exit code after a signal: 130, 143
+int stopped_code();  // exit code after a signal: 130, 143
 
 }  // namespace gossamer::apps

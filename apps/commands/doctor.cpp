@@ -1,4 +1,5 @@
-// `gossamer doctor`: facts about this machine and build, each with a verdict and, where needed, what to do.
+// `gossamer doctor`: facts about this machine and build, each with a verdict and, where needed,
+// what to do.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -8,13 +9,13 @@
 #include <iterator>
 #include <set>
 #include <sstream>
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <netinet/in.h>
-#include <arpa/inet.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/finding.h"
@@ -35,7 +36,8 @@ std::string first_line_after(const char* file, const std::string& key) {
   std::ifstream in(file);
   for (std::string line; std::getline(in, line);)
     if (line.starts_with(key))
-      if (const std::size_t colon = line.find(':'); colon != std::string::npos) return line.substr(line.find_first_not_of(" \t", colon + 1));
+      if (const std::size_t colon = line.find(':'); colon != std::string::npos)
+        return line.substr(line.find_first_not_of(" \t", colon + 1));
   return "";
 }
 
@@ -47,28 +49,36 @@ Finding cpu() {
   for (const char* f : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"})
     if (have.contains(f)) list += std::string(list.empty() ? "" : " ") + f;
   const std::string text =
-      fmt::format("{}, {} core(s) for this process, {}", model.empty() ? "unknown" : model, cores(), list.empty() ? "no AVX2" : list);
-  if (!have.contains("avx2")) return {Verdict::problem, "cpu", text, "without AVX2 training is several times slower; use a newer machine"};
+      fmt::format("{}, {} core(s) for this process, {}", model.empty() ? "unknown" : model, cores(),
+                  list.empty() ? "no AVX2" : list);
+  if (!have.contains("avx2"))
+    return {Verdict::problem, "cpu", text,
+            "without AVX2 training is several times slower; use a newer machine"};
   if (!have.contains("avx512_bf16") && !have.contains("amx_bf16"))
-    return {Verdict::note, "cpu", text, "no bf16 instructions: train.dtype=bf16 will be slow, stay with f32"};
+    return {Verdict::note, "cpu", text,
+            "no bf16 instructions: train.dtype=bf16 will be slow, stay with f32"};
   return {Verdict::ok, "cpu", text, ""};
 }
 
 Finding memory() {
   const auto mib = [](const std::string& s) { return std::atof(s.c_str()) / 1024; };
-  const double total = mib(first_line_after("/proc/meminfo", "MemTotal")), free = mib(first_line_after("/proc/meminfo", "MemAvailable"));
+  const double total = mib(first_line_after("/proc/meminfo", "MemTotal")),
+               free = mib(first_line_after("/proc/meminfo", "MemAvailable"));
   const std::string text = fmt::format("{:.1f} GiB, {:.1f} available", total / 1024, free / 1024);
-  return free < 1024 ? Finding{Verdict::problem, "memory", text, "less than 1 GiB is free: close other programs or use fewer workers"}
+  return free < 1024 ? Finding{Verdict::problem, "memory", text,
+                               "less than 1 GiB is free: close other programs or use fewer workers"}
                      : Finding{Verdict::ok, "memory", text, ""};
 }
 
 Finding engine() {
   std::string list;
   bool onednn = false;
-  for (const std::string& b : backend_names()) list += (list.empty() ? "" : ", ") + b, onednn |= b == "onednn";
+  for (const std::string& b : backend_names())
+    list += (list.empty() ? "" : ", ") + b, onednn |= b == "onednn";
   const std::string text = fmt::format("backends {}; oneDNN {}", list, onednn_version());
   return onednn ? Finding{Verdict::ok, "engine", text, ""}
-                : Finding{Verdict::problem, "engine", text, "plain loops only: install libdnnl-dev and build again"};
+                : Finding{Verdict::problem, "engine", text,
+                          "plain loops only: install libdnnl-dev and build again"};
 }
 
 Finding network() {
@@ -76,10 +86,13 @@ Finding network() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  const bool ok = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(fd, 1) == 0;
+  const bool ok = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                  listen(fd, 1) == 0;
   const std::string why = std::strerror(errno);
   if (fd >= 0) close(fd);
-  if (!ok) return {Verdict::problem, "network", "cannot listen on 127.0.0.1: " + why, "workers talk over TCP: allow sockets in this container"};
+  if (!ok)
+    return {Verdict::problem, "network", "cannot listen on 127.0.0.1: " + why,
+            "workers talk over TCP: allow sockets in this container"};
   return has_gloo() ? Finding{Verdict::ok, "network", "TCP on 127.0.0.1 works; Gloo is there", ""}
                     : Finding{Verdict::problem, "network", "TCP works, but this build has no Gloo",
                               "install libgloo-dev and build again; one worker works without"};
@@ -91,7 +104,8 @@ std::string found_in_path(const std::string& program) {
   std::istringstream folders(path ? path : "");
   std::error_code error;
   for (std::string folder; std::getline(folders, folder, ':');)
-    if (const fs::path file = fs::path(folder) / program; access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, error))
+    if (const fs::path file = fs::path(folder) / program;
+        access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, error))
       return fs::canonical(file, error).string();
   return "";
 }
@@ -100,9 +114,11 @@ Finding launchers() {
   std::string list = "--workers";
   if (!found_in_path("ssh").empty()) list += ", --hosts (ssh)";
   if (const std::string mpirun = found_in_path("mpirun"); !mpirun.empty()) {
-    const bool mpich = mpirun.find("hydra") != std::string::npos || mpirun.find("mpich") != std::string::npos;
-    const bool open_mpi =
-        mpirun.find("orte") != std::string::npos || mpirun.find("openmpi") != std::string::npos || mpirun.find("prte") != std::string::npos;
+    const bool mpich =
+        mpirun.find("hydra") != std::string::npos || mpirun.find("mpich") != std::string::npos;
+    const bool open_mpi = mpirun.find("orte") != std::string::npos ||
+                          mpirun.find("openmpi") != std::string::npos ||
+                          mpirun.find("prte") != std::string::npos;
     list += mpich ? ", mpirun (MPICH)" : open_mpi ? ", mpirun (Open MPI)" : ", mpirun";
   }
   for (const char* other : {"mpiexec.hydra", "srun", "torchrun"})
@@ -118,32 +134,43 @@ Finding disk() {
     const bool made = fs::create_directory("runs", error);
     const auto begin = std::chrono::steady_clock::now();
     write_file(probe, std::string(1 << 20, 'x'));
-    const double ms = 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double ms =
+        1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     fs::remove(probe, error);
     if (made) fs::remove("runs", error);
     const std::string text =
-        fmt::format("{:.1f} GiB free here; 1 MiB written and synced in {:.1f} ms", static_cast<double>(space.available) / 1073741824.0, ms);
-    return space.available < (1ull << 30) ? Finding{Verdict::problem, "disk", text, "less than 1 GiB is free: checkpoints may fail"}
+        fmt::format("{:.1f} GiB free here; 1 MiB written and synced in {:.1f} ms",
+                    static_cast<double>(space.available) / 1073741824.0, ms);
+    return space.available < (1ull << 30) ? Finding{Verdict::problem, "disk", text,
+                                                    "less than 1 GiB is free: checkpoints may fail"}
                                           : Finding{Verdict::ok, "disk", text, ""};
   } catch (const std::exception& e) {
-    return {Verdict::problem, "disk", e.what(), "runs/ cannot be written here: change the folder or use run.dir=FOLDER"};
+    return {Verdict::problem, "disk", e.what(),
+            "runs/ cannot be written here: change the folder or use run.dir=FOLDER"};
   }
 }
 
 Finding limits() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
-  const std::string text = fmt::format("{} open files per process", static_cast<unsigned long long>(files.rlim_cur));
-  return files.rlim_cur < 256 ? Finding{Verdict::problem, "limits", text, "raise it: ulimit -n 1024"} : Finding{Verdict::ok, "limits", text, ""};
+  const std::string text =
+      fmt::format("{} open files per process", static_cast<unsigned long long>(files.rlim_cur));
+  return files.rlim_cur < 256
+             ? Finding{Verdict::problem, "limits", text, "raise it: ulimit -n 1024"}
+             : Finding{Verdict::ok, "limits", text, ""};
 }
 
 Finding build() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return {Verdict::note, "build", fmt::format("{} ({}), {}, with a sanitizer", version(), git_hash(), compiler()), "slow on purpose"};
+  return {Verdict::note, "build",
+          fmt::format("{} ({}), {}, with a sanitizer", version(), git_hash(), compiler()),
+          "slow on purpose"};
 #elif defined(NDEBUG)
-  return {Verdict::ok, "build", fmt::format("{} ({}), {}, optimised", version(), git_hash(), compiler()), ""};
+  return {Verdict::ok, "build",
+          fmt::format("{} ({}), {}, optimised", version(), git_hash(), compiler()), ""};
 #else
-  return {Verdict::note, "build", fmt::format("{} ({}), {}, not a release build", version(), git_hash(), compiler()),
+  return {Verdict::note, "build",
+          fmt::format("{} ({}), {}, not a release build", version(), git_hash(), compiler()),
           "for speed: cmake -DCMAKE_BUILD_TYPE=Release"};
 #endif
 }
@@ -154,22 +181,30 @@ Finding first_step(const std::string& subject, Device device) {
   try {
     const auto net = models::make("resnet8-cifar", {.classes = 10});
     net->to(device);
-    const Tensor x = Tensor::full({4, 32, 32, 3}, 0.5f).to(device), labels = Tensor::zeros({4}, DType::i32).to(device);
+    const Tensor x = Tensor::full({4, 32, 32, 3}, 0.5f).to(device),
+                 labels = Tensor::zeros({4}, DType::i32).to(device);
     const auto begin = std::chrono::steady_clock::now();
     const Tensor loss = cross_entropy((*net)(x), labels);
     loss.backward();
     const float value = loss.item();
-    const double ms = 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return {Verdict::ok, subject, fmt::format("first step of resnet8-cifar on 4 images: {:.0f} ms, loss {:.3f}", ms, value), ""};
+    const double ms =
+        1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return {
+        Verdict::ok, subject,
+        fmt::format("first step of resnet8-cifar on 4 images: {:.0f} ms, loss {:.3f}", ms, value),
+        ""};
   } catch (const std::exception& e) {
-    return {Verdict::problem, subject, e.what(), "a training step fails: run tests/run and report its output"};
+    return {Verdict::problem, subject, e.what(),
+            "a training step fails: run tests/run and report its output"};
   }
 }
 
 int doctor(const DoctorCommand& command) {
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
-  std::vector<Finding> findings{build(), cpu(), memory(), engine(), first_step("training", Device::cpu()), network(), launchers()};
+  std::vector<Finding> findings{
+      build(),   cpu(),      memory(), engine(), first_step("training", Device::cpu()),
+      network(), launchers()};
   std::ranges::move(gpu_findings(), std::back_inserter(findings));
   findings.insert(findings.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
   const char* const words[] = {"ok", "note", "PROBLEM"};
@@ -178,17 +213,22 @@ int doctor(const DoctorCommand& command) {
     std::string list;
     for (const Finding& f : findings) {
       JsonObject row;
-      row.add("subject", f.subject).add("verdict", f.verdict == Verdict::ok ? "ok" : f.verdict == Verdict::note ? "note" : "problem");
+      row.add("subject", f.subject)
+          .add("verdict", f.verdict == Verdict::ok     ? "ok"
+                          : f.verdict == Verdict::note ? "note"
+                                                       : "problem");
       row.add("text", f.text).add("fix", f.fix);
       list += (list.empty() ? "" : ", ") + row.str();
     }
-    fmt::print("{}\n", JsonObject().add("problems", problems).raw("findings", "[" + list + "]").str());
+    fmt::print("{}\n",
+               JsonObject().add("problems", problems).raw("findings", "[" + list + "]").str());
   } else {
     for (const Finding& f : findings) {
       fmt::print("{:<8} {:<9} {}\n", words[static_cast<int>(f.verdict)], f.subject, f.text);
       if (!f.fix.empty()) fmt::print("{:<8} {:<9} -> {}\n", "", "", f.fix);
     }
-    fmt::print("{}\n", problems == 0 ? "ready to train" : fmt::format("{} problem(s) to fix", problems));
+    fmt::print("{}\n",
+               problems == 0 ? "ready to train" : fmt::format("{} problem(s) to fix", problems));
   }
   return problems == 0 ? 0 : 4;
 }

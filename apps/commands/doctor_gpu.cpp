@@ -1,4 +1,5 @@
-// The GPU part of `gossamer doctor`: driver, GPUs and how they reach each other, the vendor's libraries, shared memory.
+// The GPU part of `gossamer doctor`: driver, GPUs and how they reach each other, the vendor's
+// libraries, shared memory.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -18,7 +19,10 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-std::string release(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }      // 13000: 13.0
+// 13000: 13.0
+std::string release(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 std::string nccl_version() {
   const DynamicLibrary library{"libnccl.so.2"};
@@ -34,9 +38,13 @@ std::string nccl_version() {
 // No GPU: a note, unless one is there that cannot be used.
 Finding no_gpu() {
   const bool present = fs::exists("/dev/nvidiactl") || fs::exists("/proc/driver/nvidia/version");
-  const std::string text = fmt::format("{}; this program computes on the CPU ({})",
-                                       present ? "an NVIDIA driver is loaded, but no GPU can be used" : "no NVIDIA GPU", cuda::why_none());
-  if (present && cuda::built()) return {Verdict::problem, "gpu", text, "run nvidia-smi; in a container, start it with --gpus all"};
+  const std::string text =
+      fmt::format("{}; this program computes on the CPU ({})",
+                  present ? "an NVIDIA driver is loaded, but no GPU can be used" : "no NVIDIA GPU",
+                  cuda::why_none());
+  if (present && cuda::built())
+    return {Verdict::problem, "gpu", text,
+            "run nvidia-smi; in a container, start it with --gpus all"};
   return {Verdict::note, "gpu", text, ""};
 }
 
@@ -47,37 +55,50 @@ Finding one_gpu(int index) {
   try {
     const cuda::FreeMemory memory = cuda::free_memory(device);
     const double gib = 1073741824.0;
-    const std::string text =
-        fmt::format("{} ({}), compute capability {}.{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {:.0f} GB/s", p.name, p.pci_bus_id, p.major,
-                    p.minor, p.multiprocessors, static_cast<double>(memory.free) / gib, static_cast<double>(memory.total) / gib, p.bandwidth / 1e9);
-    if (p.major < 8) return {Verdict::problem, subject, text, "compute capability 8.0 (A100) or newer is needed: bf16 on tensor cores"};
+    const std::string text = fmt::format(
+        "{} ({}), compute capability {}.{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {:.0f} "
+        "GB/s",
+        p.name, p.pci_bus_id, p.major, p.minor, p.multiprocessors,
+        static_cast<double>(memory.free) / gib, static_cast<double>(memory.total) / gib,
+        p.bandwidth / 1e9);
+    if (p.major < 8)
+      return {Verdict::problem, subject, text,
+              "compute capability 8.0 (A100) or newer is needed: bf16 on tensor cores"};
     if (memory.free < memory.total / 2)
-      return {Verdict::note, subject, text, "other programs hold more than half of its memory: nvidia-smi lists them"};
+      return {Verdict::note, subject, text,
+              "other programs hold more than half of its memory: nvidia-smi lists them"};
     return {Verdict::ok, subject, text, ""};
   } catch (const DeviceError& e) {
-    return {Verdict::problem, subject, e.what(), "run nvidia-smi; a GPU in a bad state needs a reset or a restart"};
+    return {Verdict::problem, subject, e.what(),
+            "run nvidia-smi; a GPU in a bad state needs a reset or a restart"};
   }
 }
 
 Finding driver() {
   const cuda::Properties& p = cuda::properties(Device::cuda());
-  std::string number;                      // "580.95.05"; not to be seen in every container
+  std::string number;  // "580.95.05"; not to be seen in every container
   std::getline(std::ifstream("/sys/module/nvidia/version"), number);
   if (!number.empty()) number += ", ";
-  const std::string text = fmt::format("{}for CUDA {}, program built with CUDA {}", number, release(p.driver), release(p.runtime));
-  return p.driver / 1000 < p.runtime / 1000 ? Finding{Verdict::problem, "driver", text, "install a newer NVIDIA driver"}
-                                            : Finding{Verdict::ok, "driver", text, ""};
+  const std::string text = fmt::format("{}for CUDA {}, program built with CUDA {}", number,
+                                       release(p.driver), release(p.runtime));
+  return p.driver / 1000 < p.runtime / 1000
+             ? Finding{Verdict::problem, "driver", text, "install a newer NVIDIA driver"}
+             : Finding{Verdict::ok, "driver", text, ""};
 }
 
 Finding libraries() {
-  const std::string cudnn = cudnn::library_version(), cublas = cublas::library_version(), nccl = nccl_version();
-  const bool complete = !cudnn.starts_with("not") && !cublas.starts_with("not"), with_nccl = !nccl.starts_with("not");
+  const std::string cudnn = cudnn::library_version(), cublas = cublas::library_version(),
+                    nccl = nccl_version();
+  const bool complete = !cudnn.starts_with("not") && !cublas.starts_with("not"),
+             with_nccl = !nccl.starts_with("not");
   const std::string text = fmt::format("cuDNN {}; cuBLASLt {}; NCCL {}", cudnn, cublas, nccl);
   if (complete && with_nccl) return {Verdict::ok, "libraries", text, ""};
   const bool gpu = cuda::device_count() > 0;
   return {gpu && !complete ? Verdict::problem : Verdict::note, "libraries", text,
-          complete ? "without NCCL, GPUs of several machines exchange through the host: pip install nvidia-nccl-cu13, its folder into LD_LIBRARY_PATH"
-                   : "for training on GPUs: pip install nvidia-cudnn-cu13 nvidia-cublas, their folders into LD_LIBRARY_PATH"};
+          complete ? "without NCCL, GPUs of several machines exchange through the host: pip "
+                     "install nvidia-nccl-cu13, its folder into LD_LIBRARY_PATH"
+                   : "for training on GPUs: pip install nvidia-cudnn-cu13 nvidia-cublas, their "
+                     "folders into LD_LIBRARY_PATH"};
 }
 
 Finding peers(int count) {
@@ -86,23 +107,30 @@ Finding peers(int count) {
   for (int a = 0; a < count; ++a)
     for (int b = 0; b < count; ++b) {
       if (a == b) continue;
-      if (cuda::can_access_peer(Device::cuda(a), Device::cuda(b))) ++pairs;
-      else without += fmt::format("{}{}-{}", without.empty() ? "" : ", ", a, b);
+      if (cuda::can_access_peer(Device::cuda(a), Device::cuda(b)))
+        ++pairs;
+      else
+        without += fmt::format("{}{}-{}", without.empty() ? "" : ", ", a, b);
     }
-  if (without.empty()) return {Verdict::ok, "peers", fmt::format("direct copies between all {} GPUs", count), ""};
-  return {Verdict::note, "peers", fmt::format("{} ordered pairs copy directly, not: {}", pairs, without),
+  if (without.empty())
+    return {Verdict::ok, "peers", fmt::format("direct copies between all {} GPUs", count), ""};
+  return {Verdict::note, "peers",
+          fmt::format("{} ordered pairs copy directly, not: {}", pairs, without),
           "those copies go through the host; a virtual machine or an IOMMU may forbid them"};
 }
 
 Finding shared_memory() {
   std::error_code error;
   const fs::space_info space = fs::space("/dev/shm", error);
-  if (error) return {Verdict::note, "/dev/shm", "not there", "NCCL needs it between processes of one machine"};
+  if (error)
+    return {Verdict::note, "/dev/shm", "not there",
+            "NCCL needs it between processes of one machine"};
   const double mib = static_cast<double>(space.capacity) / 1048576.0;
   const std::string text = fmt::format("{:.0f} MiB", mib);
   if (mib >= 512) return {Verdict::ok, "/dev/shm", text, ""};
   return {Verdict::note, "/dev/shm", text,
-          "NCCL over the network takes 33 MiB for each neighbour; start the container with --shm-size=1g or --ipc=host"};
+          "NCCL over the network takes 33 MiB for each neighbour; start the container with "
+          "--shm-size=1g or --ipc=host"};
 }
 
 }  // namespace
@@ -121,7 +149,8 @@ std::vector<Finding> gpu_findings() {
   CudaOptions quick;
   quick.autotune = false;
   configure_cuda(quick);
-  for (int i = 0; i < count; ++i) found.push_back(first_step(fmt::format("step {}", i), Device::cuda(i)));
+  for (int i = 0; i < count; ++i)
+    found.push_back(first_step(fmt::format("step {}", i), Device::cuda(i)));
   if (count > 1) found.push_back(peers(count));
   found.push_back(shared_memory());
   return found;

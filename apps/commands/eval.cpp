@@ -17,28 +17,41 @@ int eval(const EvalCommand& command) {
   validate(config, 1);
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, compute_type(config.train.dtype));
-  const auto set = data::open(config.data.val, data::Part::val, data::parse_label_base(config.data.label_base));
+  const auto set =
+      data::open(config.data.val, data::Part::val, data::parse_label_base(config.data.label_base));
   for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
-  check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ", command.model, " knows ", model.classes.size(),
-                   " classes (", model.classes.front(), " … ", model.classes.back(), "), the data has ", set->classes().size(), " (",
-                   set->classes().front(), " … ", set->classes().back(), "); use the data it was trained for: data.val=DIR");
+  check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ",
+                   command.model, " knows ", model.classes.size(), " classes (",
+                   model.classes.front(), " … ", model.classes.back(), "), the data has ",
+                   set->classes().size(), " (", set->classes().front(), " … ",
+                   set->classes().back(), "); use the data it was trained for: data.val=DIR");
   std::vector<std::string> damaged;
   const auto begin = std::chrono::steady_clock::now();
   const Counts counts = evaluate(*model.net, set, model.pictures,
-                                 {.batch = config.eval.batch, .threads = data_threads_for(config, 1), .strict = config.data.strict_images}, &damaged);
-  check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: not one of ", damaged.size(),
+                                 {.batch = config.eval.batch,
+                                  .threads = data_threads_for(config, 1),
+                                  .strict = config.data.strict_images},
+                                 &damaged);
+  check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: not one of ",
+                   damaged.size(),
                    " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (command.json) {
     JsonObject out;
-    out.add("model", model.name).add("images", static_cast<i64>(counts.images)).add("top1", counts.top1 / counts.images);
-    out.add("top5", counts.top5 / counts.images).add("loss", counts.loss / counts.images).add("images_per_s", counts.images / seconds);
+    out.add("model", model.name)
+        .add("images", static_cast<i64>(counts.images))
+        .add("top1", counts.top1 / counts.images);
+    out.add("top5", counts.top5 / counts.images)
+        .add("loss", counts.loss / counts.images)
+        .add("images_per_s", counts.images / seconds);
     out.add("damaged_images", damaged.size());
     fmt::print("{}\n", out.str());
     return 0;
   }
-  fmt::print("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} images ({:.0f} images/s)\n", model.name, 100 * counts.top1 / counts.images,
-             100 * counts.top5 / counts.images, counts.loss / counts.images, static_cast<i64>(counts.images), counts.images / seconds);
+  fmt::print("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} images ({:.0f} images/s)\n",
+             model.name, 100 * counts.top1 / counts.images, 100 * counts.top5 / counts.images,
+             counts.loss / counts.images, static_cast<i64>(counts.images), counts.images / seconds);
   for (const std::string& line : damaged) fmt::print("damaged: {}\n", line);
   return 0;
 }

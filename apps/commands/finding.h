@@ -14,7 +14,9 @@ struct Finding {
   std::string subject, text, fix;
 };
 
-std::vector<Finding> gpu_findings();     // doctor_gpu.cpp: the driver, the GPUs, the vendor's libraries, shared memory
-Finding first_step(const std::string& subject, Device);      // one small model forward and backward: this build works there at all
+// doctor_gpu.cpp: the driver, the GPUs, the vendor's libraries, shared memory
+std::vector<Finding> gpu_findings();
+// one small model forward and backward: this build works there at all
+Finding first_step(const std::string& subject, Device);
 
 }  // namespace gossamer::apps

@@ -20,15 +20,17 @@ constexpr int kMostWorkers = 4096;
 struct Gossip {
   dist::Graph graph;
   dist::GraphConstants k;
-  double busiest = 0;                              // exchanges per gradient of the worker that does most
-  std::optional<double> plain, accelerated;        // exponents of E|x - mean|^2
+  // exchanges per gradient of the worker that does most
+  double busiest = 0;
+  std::optional<double> plain, accelerated;  // exponents of E|x - mean|^2
 };
 
 Gossip gossip_on(dist::Graph g) {
   Gossip out{std::move(g), {}, 0, {}, {}};
   out.k = dist::constants(out.graph);
   std::vector<double> load(static_cast<std::size_t>(out.graph.n));
-  for (const dist::Edge& e : out.graph.edges) load[static_cast<std::size_t>(e.a)] += e.rate, load[static_cast<std::size_t>(e.b)] += e.rate;
+  for (const dist::Edge& e : out.graph.edges)
+    load[static_cast<std::size_t>(e.a)] += e.rate, load[static_cast<std::size_t>(e.b)] += e.rate;
   out.busiest = *std::ranges::max_element(load);
   out.plain = dist::decay_exponent(out.graph, 0, 0.5, 0.5);
   out.accelerated = dist::decay_exponent(out.graph, out.k.eta, out.k.alpha, out.k.alpha_tilde);
@@ -36,16 +38,24 @@ Gossip gossip_on(dist::Graph g) {
 }
 
 std::string json_or_null(const std::optional<double>& v) { return v ? json_text(*v) : "null"; }
-std::string text_or_unknown(const std::optional<double>& v) { return v ? fmt::format("{:<10.6g}", *v) : "unknown   "; }
+std::string text_or_unknown(const std::optional<double>& v) {
+  return v ? fmt::format("{:<10.6g}", *v) : "unknown   ";
+}
 
-void print_json(const GraphCommand& command, const std::optional<Gossip>& g, const dist::Rounds& rounds, const std::optional<dist::Mixing>& mixing) {
+void print_json(const GraphCommand& command, const std::optional<Gossip>& g,
+                const dist::Rounds& rounds, const std::optional<dist::Mixing>& mixing) {
   JsonObject out;
   out.add("graph", command.name).add("workers", command.workers);
   if (g) {
     out.add("rate", command.rate).add("edges", g->graph.edges.size());
-    out.add("chi1", g->k.chi1).add("chi2", g->k.chi2).add("eta", g->k.eta).add("alpha", g->k.alpha).add("alpha_tilde", g->k.alpha_tilde);
+    out.add("chi1", g->k.chi1)
+        .add("chi2", g->k.chi2)
+        .add("eta", g->k.eta)
+        .add("alpha", g->k.alpha)
+        .add("alpha_tilde", g->k.alpha_tilde);
     out.add("busiest", g->busiest).add("chi1_one_at_a_time", g->k.chi1 * g->busiest / command.rate);
-    out.raw("decay_plain", json_or_null(g->plain)).raw("decay_a2cid2", json_or_null(g->accelerated));
+    out.raw("decay_plain", json_or_null(g->plain))
+        .raw("decay_a2cid2", json_or_null(g->accelerated));
   }
   out.add("period", rounds.period()).add("directed", rounds.directed());
   out.raw("rho", json_or_null(mixing ? std::optional(mixing->rho) : std::nullopt));
@@ -55,45 +65,62 @@ void print_json(const GraphCommand& command, const std::optional<Gossip>& g, con
 }
 
 void print_gossip(const Gossip& g, double rate) {
-  fmt::print("{} of {} workers, {} edges, {} exchanges per worker and gradient\n", g.graph.name, g.graph.n, g.graph.edges.size(), rate);
+  fmt::print("{} of {} workers, {} edges, {} exchanges per worker and gradient\n", g.graph.name,
+             g.graph.n, g.graph.edges.size(), rate);
   fmt::print("  chi1    {:<10.6g} plain gossip needs time ~ chi1\n", g.k.chi1);
-  fmt::print("  chi2    {:<10.6g} A2CiD2 needs time ~ sqrt(chi1 chi2) = {:.6g}\n", g.k.chi2, 0.5 / g.k.eta);
+  fmt::print("  chi2    {:<10.6g} A2CiD2 needs time ~ sqrt(chi1 chi2) = {:.6g}\n", g.k.chi2,
+             0.5 / g.k.eta);
   fmt::print("  eta     {:<10.6g} mixing rate of x and its twin\n", g.k.eta);
-  fmt::print("  alpha~  {:<10.6g} step of the twin at an exchange (of x: {})\n", g.k.alpha_tilde, g.k.alpha);
+  fmt::print("  alpha~  {:<10.6g} step of the twin at an exchange (of x: {})\n", g.k.alpha_tilde,
+             g.k.alpha);
   if (g.plain || g.accelerated) {
-    fmt::print("  decay   {} of |x - mean|^2 per gradient by plain gossip, exact\n", text_or_unknown(g.plain));
+    fmt::print("  decay   {} of |x - mean|^2 per gradient by plain gossip, exact\n",
+               text_or_unknown(g.plain));
     fmt::print("          {} by A2CiD2, exact\n", text_or_unknown(g.accelerated));
   } else {
     fmt::print("  decay   unknown    its exact exponent takes too long to compute at this size\n");
   }
   if (g.busiest > 1.001 * rate)
-    fmt::print("  busiest {:<10.6g} exchanges per gradient of one worker; if it can do only {}, the whole graph slows down: chi1 {:.6g}\n", g.busiest,
-               rate, g.k.chi1 * g.busiest / rate);
+    fmt::print(
+        "  busiest {:<10.6g} exchanges per gradient of one worker; if it can do only {}, the whole "
+        "graph slows down: chi1 {:.6g}\n",
+        g.busiest, rate, g.k.chi1 * g.busiest / rate);
 }
 
-void print_rounds(const dist::Rounds& rounds, const std::optional<dist::Mixing>& mixing, bool graph) {
-  if (graph) fmt::print("synchronous rounds on it{}\n", rounds.period() > 1 ? fmt::format(", that repeat after {}", rounds.period()) : "");
+void print_rounds(const dist::Rounds& rounds, const std::optional<dist::Mixing>& mixing,
+                  bool graph) {
+  if (graph)
+    fmt::print("synchronous rounds on it{}\n",
+               rounds.period() > 1 ? fmt::format(", that repeat after {}", rounds.period()) : "");
   else
-    fmt::print("{} of {} workers: {}synchronous rounds that repeat after {}\n", rounds.name(), rounds.workers(), rounds.directed() ? "directed " : "",
-               rounds.period());
-  if (!mixing) fmt::print("  rho     unknown    it settles too slowly to be measured\n");
-  else if (mixing->rho == 0) fmt::print("  rho     0          the exact mean after {} round{}\n", mixing->rounds, mixing->rounds == 1 ? "" : "s");
-  else if (mixing->rounds == 0) fmt::print("  rho     1          they never agree\n");
+    fmt::print("{} of {} workers: {}synchronous rounds that repeat after {}\n", rounds.name(),
+               rounds.workers(), rounds.directed() ? "directed " : "", rounds.period());
+  if (!mixing)
+    fmt::print("  rho     unknown    it settles too slowly to be measured\n");
+  else if (mixing->rho == 0)
+    fmt::print("  rho     0          the exact mean after {} round{}\n", mixing->rounds,
+               mixing->rounds == 1 ? "" : "s");
+  else if (mixing->rounds == 0)
+    fmt::print("  rho     1          they never agree\n");
   else
-    fmt::print("  rho     {:<10.8g} |x - mean| shrinks by it each round (gap {:.6g}): to a millionth in {} rounds\n", mixing->rho, mixing->gap,
-               mixing->rounds);
+    fmt::print(
+        "  rho     {:<10.8g} |x - mean| shrinks by it each round (gap {:.6g}): to a millionth in "
+        "{} rounds\n",
+        mixing->rho, mixing->gap, mixing->rounds);
 }
 
 }  // namespace
 
 int graph(const GraphCommand& command) {
-  check<ConfigError>(command.workers >= 2, "graph ", command.name, " ", command.workers, ": a graph needs at least 2 workers");
-  check<ConfigError>(command.workers <= kMostWorkers, "graph ", command.name, " ", command.workers, ": at most ", kMostWorkers,
-                     " workers");
+  check<ConfigError>(command.workers >= 2, "graph ", command.name, " ", command.workers,
+                     ": a graph needs at least 2 workers");
+  check<ConfigError>(command.workers <= kMostWorkers, "graph ", command.name, " ", command.workers,
+                     ": at most ", kMostWorkers, " workers");
   check<ConfigError>(command.rate > 0, "graph: --rate ", command.rate, " must be above 0");
   const auto rounds = dist::make_rounds(command.name, command.workers);
   std::optional<Gossip> gossip;
-  if (dist::known_graph(command.name)) gossip = gossip_on(dist::make_graph(command.name, command.workers, command.rate));
+  if (dist::known_graph(command.name))
+    gossip = gossip_on(dist::make_graph(command.name, command.workers, command.rate));
   const auto mixing = dist::mixing(*rounds);
   if (command.json) {
     print_json(command, gossip, *rounds, mixing);

@@ -11,21 +11,34 @@
 namespace gossamer::apps {
 
 int make_shapes(const MakeShapesCommand& command) {
-  check<ConfigError>(command.train >= 1 && command.val >= 1, "data make-shapes: --train and --val must be at least 1");
-  check<ConfigError>(command.size >= 16 && command.size <= 1024, "data make-shapes: --size ", command.size, " must be 16 to 1024");
-  check<ConfigError>(command.threads >= 1 && command.threads <= 256, "data make-shapes: --threads ", command.threads, " must be 1 to 256");
+  check<ConfigError>(command.train >= 1 && command.val >= 1,
+                     "data make-shapes: --train and --val must be at least 1");
+  check<ConfigError>(command.size >= 16 && command.size <= 1024, "data make-shapes: --size ",
+                     command.size, " must be 16 to 1024");
+  check<ConfigError>(command.threads >= 1 && command.threads <= 256, "data make-shapes: --threads ",
+                     command.threads, " must be 1 to 256");
   const auto begin = std::chrono::steady_clock::now();
-  data::make_shapes(command.folder,
-                    {.train = command.train, .val = command.val, .size = command.size, .seed = command.seed, .threads = command.threads});
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  data::make_shapes(command.folder, {.train = command.train,
+                                     .val = command.val,
+                                     .size = command.size,
+                                     .seed = command.seed,
+                                     .threads = command.threads});
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (command.json) {
     JsonObject out;
-    out.add("train", command.folder + "/train").add("val", command.folder + "/val").add("train_images", command.train);
-    out.add("val_images", command.val).add("size", command.size).add("classes", data::shape_classes()).add("seconds", seconds);
+    out.add("train", command.folder + "/train")
+        .add("val", command.folder + "/val")
+        .add("train_images", command.train);
+    out.add("val_images", command.val)
+        .add("size", command.size)
+        .add("classes", data::shape_classes())
+        .add("seconds", seconds);
     fmt::print("{}\n", out.str());
   } else {
-    fmt::print("shapes10: {} + {} JPEG files of {}x{} in {} classes: {}/train, {}/val ({:.1f} s)\n", command.train, command.val, command.size,
-               command.size, data::shape_classes().size(), command.folder, command.folder, seconds);
+    fmt::print("shapes10: {} + {} JPEG files of {}x{} in {} classes: {}/train, {}/val ({:.1f} s)\n",
+               command.train, command.val, command.size, command.size, data::shape_classes().size(),
+               command.folder, command.folder, seconds);
   }
   return 0;
 }

@@ -15,7 +15,7 @@
 namespace gossamer::apps {
 namespace {
 
-constexpr int kRows = 12;                // of a table over time
+constexpr int kRows = 12;  // of a table over time
 constexpr int kBar = 40;
 
 void read_slow(const std::string& text, dist::Machines& machines, int workers) {
@@ -24,42 +24,71 @@ void read_slow(const std::string& text, dist::Machines& machines, int workers) {
   const char *begin = text.data(), *end = begin + text.size();
   const auto [colon, error] = std::from_chars(begin, end, worker);
   const bool split = error == std::errc() && end - colon > 2 && colon[0] == ':' && colon[1] == 'x';
-  const auto [last, error2] = split ? std::from_chars(colon + 2, end, factor) : std::from_chars_result{begin, std::errc::invalid_argument};
-  check<ConfigError>(error2 == std::errc() && last == end && worker >= 0 && worker < workers && factor > 0, "simulate: --slow ", text,
-                     "; wanted is WORKER:xFACTOR such as 3:x10, with a worker from 0 to ", workers - 1);
-  if (machines.slow.size() <= static_cast<std::size_t>(worker)) machines.slow.resize(static_cast<std::size_t>(worker) + 1, 1.0);
+  const auto [last, error2] = split ? std::from_chars(colon + 2, end, factor)
+                                    : std::from_chars_result{begin, std::errc::invalid_argument};
+  check<ConfigError>(
+      error2 == std::errc() && last == end && worker >= 0 && worker < workers && factor > 0,
+      "simulate: --slow ", text,
+      "; wanted is WORKER:xFACTOR such as 3:x10, with a worker from 0 to ", workers - 1);
+  if (machines.slow.size() <= static_cast<std::size_t>(worker))
+    machines.slow.resize(static_cast<std::size_t>(worker) + 1, 1.0);
   machines.slow[static_cast<std::size_t>(worker)] = factor;
 }
 
 // An option that nobody looks at is a misunderstanding: better said than passed over.
 void check_given(const SimulateCommand& c) {
   const std::string& method = c.options.method;
-  const bool trains = c.mode == "quadratic" || c.mode == "logreg", timeline = c.mode == "timeline", exchanges = c.mode == "exchanges";
-  const bool synchronous = dist::is_synchronous(method), ideal = c.options.pairing == "poisson" || c.options.pairing == "matching";
-  const bool controlled = !exchanges && method == "consensus-control", plateau = c.options.control.target != "online";
-  const struct { std::vector<std::string> options; bool used; const char* belong_to; } rules[] = {
+  const bool trains = c.mode == "quadratic" || c.mode == "logreg", timeline = c.mode == "timeline",
+             exchanges = c.mode == "exchanges";
+  const bool synchronous = dist::is_synchronous(method),
+             ideal = c.options.pairing == "poisson" || c.options.pairing == "matching";
+  const bool controlled = !exchanges && method == "consensus-control",
+             plateau = c.options.control.target != "online";
+  const struct {
+    std::vector<std::string> options;
+    bool used;
+    const char* belong_to;
+  } rules[] = {
       {{"--graphs", "--sizes"}, exchanges, "mode exchanges; others take --graph and --workers"},
-      {{"--graph", "--workers", "--method", "--time", "--seed"}, !exchanges, "the other modes; exchanges compares methods by --graphs and --sizes"},
+      {{"--graph", "--workers", "--method", "--time", "--seed"},
+       !exchanges,
+       "the other modes; exchanges compares methods by --graphs and --sizes"},
       {{"--from", "--dims"}, !exchanges && !timeline, "consensus, quadratic and logreg"},
       {{"--seeds"}, !timeline, "the other modes; a time line is of one run, with --seed"},
       {{"--learning-rate", "--momentum", "--heterogeneity"}, trains, "quadratic and logreg"},
       {{"--noise", "--curvature", "--condition"}, c.mode == "quadratic", "quadratic"},
       {{"--samples", "--batch"}, c.mode == "logreg", "logreg"},
-      {{"--pairing", "--rate", "--rate-is-limit"}, !exchanges && !synchronous, "methods whose workers meet in pairs: a2cid2, adpsgd, published"},
-      {{"--eta-scale"}, !exchanges && !timeline && !synchronous && method != "adpsgd", "consensus, quadratic and logreg of a2cid2 and published"},
-      {{"--realised-rate"}, !exchanges && !synchronous && ideal, "a2cid2, adpsgd and published with pairing poisson"},
-      {{"--rounds"}, !exchanges && (synchronous || c.options.pairing == "matching"), "synchronous methods and to pairing matching"},
+      {{"--pairing", "--rate", "--rate-is-limit"},
+       !exchanges && !synchronous,
+       "methods whose workers meet in pairs: a2cid2, adpsgd, published"},
+      {{"--eta-scale"},
+       !exchanges && !timeline && !synchronous && method != "adpsgd",
+       "consensus, quadratic and logreg of a2cid2 and published"},
+      {{"--realised-rate"},
+       !exchanges && !synchronous && ideal,
+       "a2cid2, adpsgd and published with pairing poisson"},
+      {{"--rounds"},
+       !exchanges && (synchronous || c.options.pairing == "matching"),
+       "synchronous methods and to pairing matching"},
       {{"--period"}, !exchanges && dist::mixing_method(c.options) == "local-sgd", "local-sgd"},
-      {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link"}, timeline || (!exchanges && !synchronous && !ideal),
+      {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link"},
+       timeline || (!exchanges && !synchronous && !ideal),
        "mode timeline and to pairings with latencies: handshake, schedule, rounds"},
       {{"--buckets"}, timeline && method == "allreduce", "timeline with method allreduce"},
-      {{"--control-method", "--control-target", "--control-most"}, controlled, "method consensus-control"},
-      {{"--control-phases", "--control-fractions", "--control-measure"}, controlled && plateau, "method consensus-control with target plateau"},
-      {{"--control-factor"}, controlled && !plateau, "method consensus-control with target online"}};
+      {{"--control-method", "--control-target", "--control-most"},
+       controlled,
+       "method consensus-control"},
+      {{"--control-phases", "--control-fractions", "--control-measure"},
+       controlled && plateau,
+       "method consensus-control with target plateau"},
+      {{"--control-factor"},
+       controlled && !plateau,
+       "method consensus-control with target online"}};
   for (const auto& rule : rules)
     for (const std::string& option : rule.options)
-      check<ConfigError>(rule.used || std::ranges::find(c.given, option) == c.given.end(), "simulate ", c.mode, ": ", option,
-                         " would have no effect; it belongs to ", rule.belong_to);
+      check<ConfigError>(rule.used || std::ranges::find(c.given, option) == c.given.end(),
+                         "simulate ", c.mode, ": ", option, " would have no effect; it belongs to ",
+                         rule.belong_to);
 }
 
 JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int seeds) {
@@ -67,12 +96,17 @@ JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int 
   JsonObject out;
   out.add("mode", c.mode).add("graph", o.graph).add("workers", o.workers).add("method", o.method);
   if (plan.rounds) out.add("rounds", plan.rounds->name());
-  if (!dist::is_synchronous(o.method)) out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
+  if (!dist::is_synchronous(o.method))
+    out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
   if (o.method == "consensus-control") {
     const dist::ConsensusControlOptions& k = o.control;
     out.add("control_method", k.method).add("control_target", k.target);
-    if (k.target == "online") out.add("control_factor", k.factor);
-    else out.add("control_phases", k.phases).add("control_fractions", k.fractions).add("control_measure", k.measure);
+    if (k.target == "online")
+      out.add("control_factor", k.factor);
+    else
+      out.add("control_phases", k.phases)
+          .add("control_fractions", k.fractions)
+          .add("control_measure", k.measure);
     out.add("control_most", k.most);
   }
   return out.add("dims", o.dims).add("seed", o.seed).add("seeds", seeds), out;
@@ -81,14 +115,18 @@ JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int 
 std::string title(const dist::SimulationPlan& plan, int seeds) {
   const dist::SimulationOptions& o = plan.options;
   const std::string rounds = plan.rounds ? "rounds " + plan.rounds->name() : "";
-  const std::string method = o.method == "consensus-control" ? o.method + " of " + o.control.method : o.method;
-  const std::string pairing = fmt::format("pairing {} at rate {}{}", o.pairing, o.rate, rounds.empty() ? "" : ", " + rounds);
+  const std::string method =
+      o.method == "consensus-control" ? o.method + " of " + o.control.method : o.method;
+  const std::string pairing = fmt::format("pairing {} at rate {}{}", o.pairing, o.rate,
+                                          rounds.empty() ? "" : ", " + rounds);
   const std::string& how = dist::is_synchronous(o.method) ? rounds : pairing;
-  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, method, how, seeds, seeds == 1 ? "" : "s");
+  return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, method,
+                     how, seeds, seeds == 1 ? "" : "s");
 }
 
 // A value over time, with a bar on a logarithmic scale.
-void print_over_time(const std::vector<double>& time, const std::vector<double>& value, const char* name) {
+void print_over_time(const std::vector<double>& time, const std::vector<double>& value,
+                     const char* name) {
   double low = INFINITY, high = 0;
   for (const double v : value)
     if (v > 0) low = std::min(low, v), high = std::max(high, v);
@@ -96,8 +134,10 @@ void print_over_time(const std::vector<double>& time, const std::vector<double>&
   const std::size_t rows = std::min<std::size_t>(kRows, value.size());
   for (std::size_t r = 0; r < rows; ++r) {
     const std::size_t k = rows > 1 ? r * (value.size() - 1) / (rows - 1) : 0;
-    const double part = value[k] > 0 && high > low ? std::log(value[k] / low) / std::log(high / low) : 0;
-    fmt::print("  {:>10.6g}  {:<10.3g} {:#<{}}\n", time[k], value[k], "", static_cast<int>(std::lround(part * kBar)));
+    const double part =
+        value[k] > 0 && high > low ? std::log(value[k] / low) / std::log(high / low) : 0;
+    fmt::print("  {:>10.6g}  {:<10.3g} {:#<{}}\n", time[k], value[k], "",
+               static_cast<int>(std::lround(part * kBar)));
   }
 }
 
@@ -105,11 +145,17 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   const auto r = dist::simulate_consensus(plan, c.time > 0 ? c.time : 300, c.seeds, c.from);
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
-    out.add("decay_rate", r.decay_rate).add("fit_from", r.fit_from).add("fit_to", r.fit_to).add("exchanges", r.exchanges);
+    out.add("decay_rate", r.decay_rate)
+        .add("fit_from", r.fit_from)
+        .add("fit_to", r.fit_to)
+        .add("exchanges", r.exchanges);
     out.add("decay_rate_exact", r.exact.value_or(NAN));
     if (!dist::is_synchronous(plan.options.method)) {
       const dist::GraphConstants& k = plan.constants;
-      out.add("chi1", k.chi1).add("chi2", k.chi2).add("eta", k.eta).add("alpha_tilde", k.alpha_tilde);
+      out.add("chi1", k.chi1)
+          .add("chi2", k.chi2)
+          .add("eta", k.eta)
+          .add("alpha_tilde", k.alpha_tilde);
     }
     out.add("time", r.time).add("distance", r.distance);
     fmt::print("{}\n", out.str());
@@ -118,8 +164,10 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.distance, "(x - mean)^2");
   if (std::isfinite(r.decay_rate))
-    fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n", r.decay_rate, r.fit_from, r.fit_to);
-  else fmt::print("  too little time between agreement and rounding errors for a fit\n");
+    fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n",
+               r.decay_rate, r.fit_from, r.fit_to);
+  else
+    fmt::print("  too little time between agreement and rounding errors for a fit\n");
   if (r.exact) fmt::print("  in the long run, exactly: {:.4g}\n", *r.exact);
   return 0;
 }
@@ -129,24 +177,38 @@ void print_control(const dist::TrainingResult& r) {
   print_over_time(r.time, r.control->xi, "Xi, the root of mean |x_i - mean|^2");
   const auto each = [&](i64 count) { return static_cast<double>(count) / r.seeds; };
   if (t.steps > 0)
-    fmt::print("  {:.6g} steps had a target, {:.4g} at the end: Xi was {:.3f} of it in the mean, from {:.3f} to {:.3f}, "
-               "within 20 % in {:.1f} % of the steps\n",
-               each(t.steps), r.control->target.back(), t.ratio(), t.least, t.most, 100 * static_cast<double>(t.near) / static_cast<double>(t.steps));
-  fmt::print("  control took {:.6g} rounds of gossip, {:.6g} exact averages and {:.6g} measurements of 8 KB: {:.4g} of {:.4g} exchanges\n",
-             each(t.gossip), each(t.exact_averages), each(t.measurements), r.control->exchanges, r.exchanges);
+    fmt::print(
+        "  {:.6g} steps had a target, {:.4g} at the end: Xi was {:.3f} of it in the mean, from "
+        "{:.3f} to {:.3f}, "
+        "within 20 % in {:.1f} % of the steps\n",
+        each(t.steps), r.control->target.back(), t.ratio(), t.least, t.most,
+        100 * static_cast<double>(t.near) / static_cast<double>(t.steps));
+  fmt::print(
+      "  control took {:.6g} rounds of gossip, {:.6g} exact averages and {:.6g} measurements of 8 "
+      "KB: {:.4g} of {:.4g} exchanges\n",
+      each(t.gossip), each(t.exact_averages), each(t.measurements), r.control->exchanges,
+      r.exchanges);
 }
 
-int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const dist::Problem& problem) {
-  const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500, c.seeds > 0 ? c.seeds : 4, c.from);
+int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
+             const dist::Problem& problem) {
+  const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500,
+                                         c.seeds > 0 ? c.seeds : 4, c.from);
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
     out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum);
     out.add("heterogeneity", c.quadratic.heterogeneity);
-    out.add("final_loss", r.loss.back()).add("stationary_loss", r.stationary_loss).add("stationary_distance", r.stationary_distance);
-    out.add("stationary_from", r.stationary_from).add("gradients", r.gradients).add("exchanges", r.exchanges);
+    out.add("final_loss", r.loss.back())
+        .add("stationary_loss", r.stationary_loss)
+        .add("stationary_distance", r.stationary_distance);
+    out.add("stationary_from", r.stationary_from)
+        .add("gradients", r.gradients)
+        .add("exchanges", r.exchanges);
     if (r.control) {
       add_control(out, r.control->tally, r.seeds);
-      out.add("control_exchanges", r.control->exchanges).add("xi", r.control->xi).add("target", r.control->target);
+      out.add("control_exchanges", r.control->exchanges)
+          .add("xi", r.control->xi)
+          .add("target", r.control->target);
     }
     out.add("time", r.time).add("loss", r.loss).add("distance", r.distance);
     fmt::print("{}\n", out.str());
@@ -154,23 +216,32 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan, const d
   }
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
-  fmt::print("  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} exchanges\n", r.stationary_from,
-             r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
+  fmt::print(
+      "  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} "
+      "exchanges\n",
+      r.stationary_from, r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
   if (r.control) print_control(r);
   return 0;
 }
 
 int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
-  const auto r = dist::simulate_timeline(plan, (c.time > 0 ? c.time : 500) * plan.options.machines.compute_s);
+  const auto r =
+      dist::simulate_timeline(plan, (c.time > 0 ? c.time : 500) * plan.options.machines.compute_s);
   if (c.json) {
     std::vector<double> steps, computing, waiting, exposed, exchanges;
     for (const auto& w : r.workers) {
-      steps.push_back(w.steps_per_s), computing.push_back(w.computing), waiting.push_back(w.waiting), exposed.push_back(w.exposed);
+      steps.push_back(w.steps_per_s), computing.push_back(w.computing),
+          waiting.push_back(w.waiting), exposed.push_back(w.exposed);
       exchanges.push_back(w.exchanges_per_step);
     }
     JsonObject out = head(c, plan, 1);
-    out.add("seconds", r.seconds).add("steps_per_s", r.steps_per_s).add("perfect_steps_per_s", r.perfect_steps_per_s);
-    out.add("efficiency", r.efficiency).add("worker_steps_per_s", steps).add("computing", computing).add("waiting", waiting);
+    out.add("seconds", r.seconds)
+        .add("steps_per_s", r.steps_per_s)
+        .add("perfect_steps_per_s", r.perfect_steps_per_s);
+    out.add("efficiency", r.efficiency)
+        .add("worker_steps_per_s", steps)
+        .add("computing", computing)
+        .add("waiting", waiting);
     out.add("exposed", exposed).add("exchanges_per_step", exchanges);
     fmt::print("{}\n", out.str());
     return 0;
@@ -182,41 +253,56 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
       break;
     }
     const auto& w = r.workers[i];
-    fmt::print("  {:>6}  {:>8.3f}  {:>8.1f}%  {:>7.1f}%  {:>7.1f}%\n", i, w.steps_per_s, 100 * w.computing, 100 * w.waiting,
-               100 * w.exposed);
+    fmt::print("  {:>6}  {:>8.3f}  {:>8.1f}%  {:>7.1f}%  {:>7.1f}%\n", i, w.steps_per_s,
+               100 * w.computing, 100 * w.waiting, 100 * w.exposed);
   }
-  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if nobody ever waited: efficiency {:.3f}\n", r.steps_per_s, r.perfect_steps_per_s,
-             r.efficiency);
+  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if nobody ever waited: efficiency {:.3f}\n",
+             r.steps_per_s, r.perfect_steps_per_s, r.efficiency);
   return 0;
 }
 
 int exchanges(const SimulateCommand& c) {
   std::string rows, powers;
   if (!c.json)
-    fmt::print("exchanges until |x - mean| is 1e-6 of what it was\n  graph     workers  synchronous  accelerated       A2CiD2   time of A2CiD2\n");
+    fmt::print(
+        "exchanges until |x - mean| is 1e-6 of what it was\n  graph     workers  synchronous  "
+        "accelerated       A2CiD2   time of A2CiD2\n");
   for (const std::string& graph : c.graphs) {
     std::vector<double> n, synchronous, accelerated, a2cid2;
     for (const int size : c.sizes) {
-      const auto r = dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / size));
-      n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated), a2cid2.push_back(r.a2cid2);
+      const auto r =
+          dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / size));
+      n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated),
+          a2cid2.push_back(r.a2cid2);
       JsonObject row;
       row.add("graph", graph).add("workers", size);
-      row.add("synchronous", r.synchronous).add("accelerated", r.accelerated).add("a2cid2", r.a2cid2);
-      row.add("rounds", r.rounds).add("accelerated_rounds", r.accelerated_rounds).add("time", r.time).add("time_limited", r.time_limited);
+      row.add("synchronous", r.synchronous)
+          .add("accelerated", r.accelerated)
+          .add("a2cid2", r.a2cid2);
+      row.add("rounds", r.rounds)
+          .add("accelerated_rounds", r.accelerated_rounds)
+          .add("time", r.time)
+          .add("time_limited", r.time_limited);
       rows += (rows.empty() ? "" : ", ") + row.str();
       if (c.json) continue;
-      fmt::print("  {:<9} {:>7}  {:>11.4g}  {:>11.4g}  {:>11.4g}   {:.4g}{}\n", graph, size, r.synchronous, r.accelerated, r.a2cid2, r.time,
-                 r.time_limited > 1.01 * r.time ? fmt::format(" ({:.4g} if no worker does more than one a unit of time)", r.time_limited) : "");
+      fmt::print("  {:<9} {:>7}  {:>11.4g}  {:>11.4g}  {:>11.4g}   {:.4g}{}\n", graph, size,
+                 r.synchronous, r.accelerated, r.a2cid2, r.time,
+                 r.time_limited > 1.01 * r.time
+                     ? fmt::format(" ({:.4g} if no worker does more than one a unit of time)",
+                                   r.time_limited)
+                     : "");
       std::fflush(stdout);
     }
     if (c.sizes.size() < 2) continue;
-    const double s = dist::fitted_power(n, synchronous), a = dist::fitted_power(n, accelerated), x = dist::fitted_power(n, a2cid2);
+    const double s = dist::fitted_power(n, synchronous), a = dist::fitted_power(n, accelerated),
+                 x = dist::fitted_power(n, a2cid2);
     JsonObject row;
     row.add("graph", graph).add("synchronous", s).add("accelerated", a).add("a2cid2", x);
     powers += (powers.empty() ? "" : ", ") + row.str();
     if (!c.json) fmt::print("  {:<9}  ~ n^    {:>11.2f}  {:>11.2f}  {:>11.2f}\n", graph, s, a, x);
   }
-  if (c.json) fmt::print("{{\"mode\": \"exchanges\", \"rows\": [{}], \"powers\": [{}]}}\n", rows, powers);
+  if (c.json)
+    fmt::print("{{\"mode\": \"exchanges\", \"rows\": [{}], \"powers\": [{}]}}\n", rows, powers);
   return 0;
 }
 
@@ -224,16 +310,20 @@ int exchanges(const SimulateCommand& c) {
 
 int simulate(const SimulateCommand& given) {
   SimulateCommand c = given;
-  const std::vector<std::string> modes = {"consensus", "quadratic", "logreg", "timeline", "exchanges"};
+  const std::vector<std::string> modes = {"consensus", "quadratic", "logreg", "timeline",
+                                          "exchanges"};
   check<ConfigError>(std::ranges::find(modes, c.mode) != modes.end(), "simulate ", c.mode,
                      ": known modes are consensus, quadratic, logreg, timeline, exchanges");
-  // In a time line everything takes time: its workers agree as those of a training run do, unless another way is asked for.
-  if (c.mode == "timeline" && std::ranges::find(c.given, "--pairing") == c.given.end()) c.options.pairing = "handshake";
+  // In a time line everything takes time: its workers agree as those of a training run do, unless
+  // another way is asked for.
+  if (c.mode == "timeline" && std::ranges::find(c.given, "--pairing") == c.given.end())
+    c.options.pairing = "handshake";
   check_given(c);
   if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
   for (const std::string& each : c.slow) read_slow(each, c.options.machines, c.options.workers);
-  check<ConfigError>(c.seeds >= 0 && c.time >= 0, "simulate: --seeds ", c.seeds, ", --time ", c.time, "; they can't be negative");
+  check<ConfigError>(c.seeds >= 0 && c.time >= 0, "simulate: --seeds ", c.seeds, ", --time ",
+                     c.time, "; they can't be negative");
   if (c.mode == "exchanges") return exchanges(c);
   c.options.learning_rate = c.learning_rate.value_or(c.mode == "logreg" ? .5 : .05);
   const dist::SimulationPlan plan = dist::plan_simulation(c.options);
@@ -242,7 +332,8 @@ int simulate(const SimulateCommand& given) {
   c.quadratic.dims = c.logreg.dims = c.options.dims;
   c.quadratic.seed = c.logreg.seed = c.options.seed;
   c.logreg.heterogeneity = c.quadratic.heterogeneity;
-  if (c.mode == "quadratic") return training(c, plan, *dist::make_quadratic(c.options.workers, c.quadratic));
+  if (c.mode == "quadratic")
+    return training(c, plan, *dist::make_quadratic(c.options.workers, c.quadratic));
   return training(c, plan, *dist::make_logistic(c.options.workers, c.logreg));
 }
 

@@ -25,15 +25,19 @@ Door open_door(const std::string& address) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_PASSIVE;
-  check<DistError>(getaddrinfo(address.c_str(), "0", &hints, &list) == 0, "\"", address, "\" is no address of this machine");
+  check<DistError>(getaddrinfo(address.c_str(), "0", &hints, &list) == 0, "\"", address,
+                   "\" is no address of this machine");
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, &freeaddrinfo);
   Door door{Descriptor(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0)), 0};
   sockaddr_storage own{};
   socklen_t length = sizeof own;
-  const bool ok = door.listener.get() >= 0 && bind(door.listener.get(), list->ai_addr, list->ai_addrlen) == 0 &&
-                  listen(door.listener.get(), SOMAXCONN) == 0 && getsockname(door.listener.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  const bool ok = door.listener.get() >= 0 &&
+                  bind(door.listener.get(), list->ai_addr, list->ai_addrlen) == 0 &&
+                  listen(door.listener.get(), SOMAXCONN) == 0 &&
+                  getsockname(door.listener.get(), reinterpret_cast<sockaddr*>(&own), &length) == 0;
   check<DistError>(ok, "cannot listen on ", address, ": ", std::strerror(errno));
-  door.port = ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&own)->sin6_port : reinterpret_cast<sockaddr_in*>(&own)->sin_port);
+  door.port = ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&own)->sin6_port
+                                              : reinterpret_cast<sockaddr_in*>(&own)->sin_port);
   return door;
 }
 
@@ -57,9 +61,12 @@ class CrewHere final : public Crew {
 
   void start(const WorkerStart& what) override {
     if (!doors_to_give_.contains(what.rank)) open_one(what.rank);
-    const Descriptor listener = std::move(doors_to_give_.extract(what.rank).mapped());       // ours closes when the worker has its own
+    // ours closes when the worker has its own
+    const Descriptor listener = std::move(doors_to_give_.extract(what.rank).mapped());
     Pipe status = make_pipe(), out, err;
-    Child child{.arguments = {"self"}, .environment = what.environment, .keep = {listener.get(), status.write.get()}};
+    Child child{.arguments = {"self"},
+                .environment = what.environment,
+                .keep = {listener.get(), status.write.get()}};
     child.arguments.insert(child.arguments.end(), what.arguments.begin(), what.arguments.end());
     child.environment["GOSSAMER_LISTENER"] = std::to_string(listener.get());
     child.environment["GOSSAMER_STATUS"] = std::to_string(status.write.get());
@@ -89,11 +96,13 @@ class CrewHere final : public Crew {
     for (auto it = workers_.begin(); it != workers_.end();) {
       Worker& w = it->second;
       int status = 0;
-      const bool ended = waitpid(w.pid, &status, WNOHANG) == w.pid;      // before its last words are read
+      const bool ended =
+          waitpid(w.pid, &status, WNOHANG) == w.pid;  // before its last words are read
       for (const std::string& line : w.status.take())
         if (line == "ready") events.push_back({CrewEvent::Kind::ready, it->first, 0, ""});
       for (auto& [stream, reader] : w.streams)
-        for (std::string& line : reader.take()) events.push_back({CrewEvent::Kind::output, it->first, stream, std::move(line)});
+        for (std::string& line : reader.take())
+          events.push_back({CrewEvent::Kind::output, it->first, stream, std::move(line)});
       if (ended) events.push_back({CrewEvent::Kind::ended, it->first, status, ""});
       it = ended ? workers_.erase(it) : std::next(it);
     }
@@ -117,7 +126,8 @@ class CrewHere final : public Crew {
     Door door = open_door(interface_);
     // A door on all networks is known by the host's name.
     const std::string name = interface_ == "0.0.0.0" ? host_.name : interface_;
-    doors_[rank] = (name.find(':') == std::string::npos ? name : "[" + name + "]") + ":" + std::to_string(door.port);
+    doors_[rank] = (name.find(':') == std::string::npos ? name : "[" + name + "]") + ":" +
+                   std::to_string(door.port);
     doors_to_give_[rank] = std::move(door.listener);
   }
 
@@ -130,6 +140,8 @@ class CrewHere final : public Crew {
 
 }  // namespace
 
-std::unique_ptr<Crew> crew_here(Host host, bool capture) { return std::make_unique<CrewHere>(std::move(host), capture); }
+std::unique_ptr<Crew> crew_here(Host host, bool capture) {
+  return std::make_unique<CrewHere>(std::move(host), capture);
+}
 
 }  // namespace gossamer::apps

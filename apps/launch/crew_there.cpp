@@ -2,13 +2,12 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include <sys/wait.h>
-
-#include <nlohmann/json.hpp>
 
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/crew.h"
@@ -22,8 +21,10 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSignOfLife(5), kLeaveTime(1);
 
-// Never a question at the terminal; a host that does not answer is given up, at the start and later.
-constexpr const char* kSsh = "ssh -T -oBatchMode=yes -oConnectTimeout=10 -oServerAliveInterval=15 -oServerAliveCountMax=4";
+// Never a question at the terminal; a host that does not answer is given up, at the start and
+// later.
+constexpr const char* kSsh =
+    "ssh -T -oBatchMode=yes -oConnectTimeout=10 -oServerAliveInterval=15 -oServerAliveCountMax=4";
 
 std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
@@ -34,7 +35,10 @@ std::vector<std::string> words(const std::string& text) {
 
 // For the shell at the other end.
 std::string quoted(const std::string& text) {
-  if (text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") == std::string::npos) return text;
+  if (text.find_first_not_of(
+          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") ==
+      std::string::npos)
+    return text;
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -44,11 +48,17 @@ class CrewThere final : public Crew {
  public:
   CrewThere(Host host, const std::string& ssh) : Crew(std::move(host)) {
     Pipe in = make_pipe(), out = make_pipe(), err = make_pipe();
-    Child child{.arguments = words(ssh.empty() ? kSsh : ssh), .environment = {}, .in = in.read.get(), .out = out.write.get(), .err = err.write.get(),
+    Child child{.arguments = words(ssh.empty() ? kSsh : ssh),
+                .environment = {},
+                .in = in.read.get(),
+                .out = out.write.get(),
+                .err = err.write.get(),
                 .keep = {}};
     check<ConfigError>(!child.arguments.empty(), "--ssh wants a command");
     command_ = child.arguments[0];
-    child.arguments.insert(child.arguments.end(), {host_.name, quoted(std::filesystem::read_symlink("/proc/self/exe").string()), "agent"});
+    child.arguments.insert(
+        child.arguments.end(),
+        {host_.name, quoted(std::filesystem::read_symlink("/proc/self/exe").string()), "agent"});
     pid_ = spawn(child);
     commands_.emplace(std::move(in.write));
     events_.emplace(std::move(out.read));
@@ -71,12 +81,20 @@ class CrewThere final : public Crew {
   void leave() override { commands_->close(); }
 
   void open(const std::vector<int>& ranks, bool only_here, const std::string& peer) override {
-    send({{"do", "open"}, {"folder", std::filesystem::current_path().string()}, {"host", host_.name}, {"address", host_.address}, {"ranks", ranks},
-          {"only_here", only_here}, {"peer", peer}});
+    send({{"do", "open"},
+          {"folder", std::filesystem::current_path().string()},
+          {"host", host_.name},
+          {"address", host_.address},
+          {"ranks", ranks},
+          {"only_here", only_here},
+          {"peer", peer}});
   }
   void start(const WorkerStart& what) override {
     running_.insert(what.rank);
-    send({{"do", "start"}, {"rank", what.rank}, {"arguments", what.arguments}, {"environment", what.environment}});
+    send({{"do", "start"},
+          {"rank", what.rank},
+          {"arguments", what.arguments},
+          {"environment", what.environment}});
   }
   void signal(int number) override { send({{"do", "signal"}, {"number", number}}); }
 
@@ -86,11 +104,14 @@ class CrewThere final : public Crew {
     if (Clock::now() - last_sent_ > kSignOfLife) send({{"do", "nothing"}});
     int status = 0;
     const bool ended = pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_;
-    for (const std::string& line : errors_->take()) events.push_back({CrewEvent::Kind::output, -1, 2, line});
+    for (const std::string& line : errors_->take())
+      events.push_back({CrewEvent::Kind::output, -1, 2, line});
     for (const std::string& line : events_->take()) {
       const Json e = Json::parse(line, nullptr, false);
       if (e.is_object() && e.contains("event")) try_to_hear(e, events);
-      else if (!line.empty()) events.push_back({CrewEvent::Kind::output, -1, 2, line});        // a greeting of the other machine
+      // a greeting of the other machine
+      else if (!line.empty())
+        events.push_back({CrewEvent::Kind::output, -1, 2, line});
     }
     if (ended) {
       pid_ = 0;
@@ -128,7 +149,8 @@ class CrewThere final : public Crew {
     const int rank = e.value("rank", -1);
     if (what == "hello") {
       if (const std::string theirs = e.value("version", ""); theirs != version())
-        why_ = "it has gossamer " + theirs + ", this is " + version() + "; install the same on all hosts";
+        why_ = "it has gossamer " + theirs + ", this is " + version() +
+               "; install the same on all hosts";
     } else if (what == "opened") {
       for (const Json& d : e.at("doors")) doors_[d.at("rank")] = d.at("door");
       interface_ = e.at("interface");
@@ -159,6 +181,8 @@ class CrewThere final : public Crew {
 
 }  // namespace
 
-std::unique_ptr<Crew> crew_there(Host host, const std::string& ssh) { return std::make_unique<CrewThere>(std::move(host), ssh); }
+std::unique_ptr<Crew> crew_there(Host host, const std::string& ssh) {
+  return std::make_unique<CrewThere>(std::move(host), ssh);
+}
 
 }  // namespace gossamer::apps

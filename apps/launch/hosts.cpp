@@ -19,15 +19,21 @@ constexpr int kMostSlots = 512;
 int slots_from(const std::string& where, const std::string& text) {
   int slots = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
-  check<ConfigError>(error == std::errc() && end == text.data() + text.size() && slots >= 1 && slots <= kMostSlots, where, ": \"", text,
-                     "\" is not a number of workers from 1 to ", kMostSlots);
+  check<ConfigError>(
+      error == std::errc() && end == text.data() + text.size() && slots >= 1 && slots <= kMostSlots,
+      where, ": \"", text, "\" is not a number of workers from 1 to ", kMostSlots);
   return slots;
 }
 
-// Names go to ssh's command line: nothing that it would take for an option, nothing that a shell would.
+// Names go to ssh's command line: nothing that it would take for an option, nothing that a shell
+// would.
 void check_name(const std::string& where, const std::string& name) {
-  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string("._-@:[]%").find(c) != std::string::npos; };
-  check<ConfigError>(!name.empty() && name[0] != '-' && std::ranges::all_of(name, plain), where, ": \"", name, "\" is no name of a host");
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string("._-@:[]%").find(c) != std::string::npos;
+  };
+  check<ConfigError>(!name.empty() && name[0] != '-' && std::ranges::all_of(name, plain), where,
+                     ": \"", name, "\" is no name of a host");
 }
 
 bool is_here(const std::string& name) {
@@ -43,8 +49,9 @@ void add(std::vector<Host>& hosts, const std::string& where, Host host) {
   host.here = is_here(host.name);
   for (Host& known : hosts) {
     if (known.name != host.name) continue;
-    check<ConfigError>(host.address.empty() || known.address.empty() || host.address == known.address, where, ": ", host.name,
-                       " has two addresses, ", known.address, " and ", host.address);
+    check<ConfigError>(
+        host.address.empty() || known.address.empty() || host.address == known.address, where, ": ",
+        host.name, " has two addresses, ", known.address, " and ", host.address);
     known.slots += host.slots;
     if (known.address.empty()) known.address = host.address;
     return;
@@ -63,9 +70,12 @@ std::vector<Host> read_file(const std::string& path) {
     Host host;
     if (!(words >> host.name)) continue;
     for (std::string word; words >> word;) {
-      if (word.starts_with("slots=")) host.slots = slots_from(where, word.substr(6));
-      else if (word.starts_with("address=") && word.size() > 8) host.address = word.substr(8);
-      else fail<ConfigError>(where, ": \"", word, "\" is neither slots=N nor address=A");
+      if (word.starts_with("slots="))
+        host.slots = slots_from(where, word.substr(6));
+      else if (word.starts_with("address=") && word.size() > 8)
+        host.address = word.substr(8);
+      else
+        fail<ConfigError>(where, ": \"", word, "\" is neither slots=N nor address=A");
     }
     add(hosts, where, std::move(host));
   }
@@ -77,17 +87,20 @@ std::vector<Host> read_file(const std::string& path) {
 
 std::vector<Host> read_hosts(const std::string& text) {
   if (std::filesystem::is_regular_file(text)) return read_file(text);
-  check<ConfigError>(text.find('/') == std::string::npos, "--hosts ", text, ": there is no such file");
+  check<ConfigError>(text.find('/') == std::string::npos, "--hosts ", text,
+                     ": there is no such file");
   std::vector<Host> hosts;
   std::istringstream items(text);
   for (std::string item; std::getline(items, item, ',');) {
     Host host;
     const auto colon = item.rfind(':');
     // "a:2"; an address of IPv6 has several colons and takes its number behind brackets.
-    const bool counted = colon != std::string::npos && (item.find(':') == colon || (colon > 0 && item[colon - 1] == ']'));
+    const bool counted = colon != std::string::npos &&
+                         (item.find(':') == colon || (colon > 0 && item[colon - 1] == ']'));
     host.name = counted ? item.substr(0, colon) : item;
     if (counted) host.slots = slots_from("--hosts " + text, item.substr(colon + 1));
-    if (host.name.size() > 2 && host.name.front() == '[' && host.name.back() == ']') host.name = host.name.substr(1, host.name.size() - 2);
+    if (host.name.size() > 2 && host.name.front() == '[' && host.name.back() == ']')
+      host.name = host.name.substr(1, host.name.size() - 2);
     add(hosts, "--hosts " + text, std::move(host));
   }
   check<ConfigError>(!hosts.empty(), "--hosts wants a file, or a list such as a:2,b:2");
@@ -96,10 +109,11 @@ std::vector<Host> read_hosts(const std::string& text) {
 
 std::vector<int> place_workers(const std::vector<Host>& hosts, int workers) {
   std::vector<int> places;
-  for (std::size_t h = 0; h < hosts.size(); ++h) places.insert(places.end(), static_cast<std::size_t>(hosts[h].slots), static_cast<int>(h));
+  for (std::size_t h = 0; h < hosts.size(); ++h)
+    places.insert(places.end(), static_cast<std::size_t>(hosts[h].slots), static_cast<int>(h));
   const auto slots = static_cast<int>(places.size());
-  check<ConfigError>(workers <= slots, "--workers ", workers, " on ", hosts.size(), " host(s) with ", slots,
-                     " slot(s) in all; give more with host:N or slots=N");
+  check<ConfigError>(workers <= slots, "--workers ", workers, " on ", hosts.size(),
+                     " host(s) with ", slots, " slot(s) in all; give more with host:N or slots=N");
   if (workers > 0) places.resize(static_cast<std::size_t>(workers));
   return places;
 }

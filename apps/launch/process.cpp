@@ -20,7 +20,7 @@ extern char** environ;
 namespace gossamer::apps {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 20;            // more is passed on in pieces
+constexpr std::size_t kLongestLine = 1 << 20;  // more is passed on in pieces
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -65,7 +65,8 @@ void Descriptor::reset() {
 
 Pipe make_pipe() {
   int fds[2];
-  check<DistError>(pipe2(fds, O_CLOEXEC) == 0, "cannot open a pipe to a worker: ", std::strerror(errno));
+  check<DistError>(pipe2(fds, O_CLOEXEC) == 0,
+                   "cannot open a pipe to a worker: ", std::strerror(errno));
   return {Descriptor(fds[0]), Descriptor(fds[1])};
 }
 
@@ -99,7 +100,7 @@ pid_t spawn(const Child& child) {
 
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);                     // it died before the line above
+  if (getppid() != parent) _exit(1);  // it died before the line above
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   if (in >= 0) dup2(in, 0);
@@ -108,7 +109,9 @@ pid_t spawn(const Child& child) {
   for (const int fd : child.keep) fcntl(fd, F_SETFD, 0);
   execvpe(self ? "/proc/self/exe" : argv[0], argv.data(), envp.data());
   const char* why = std::strerror(errno);
-  for (const char* text : {"gossamer: cannot start ", self ? "this program again" : static_cast<const char*>(argv[0]), ": ", why, "\n"})
+  for (const char* text :
+       {"gossamer: cannot start ", self ? "this program again" : static_cast<const char*>(argv[0]),
+        ": ", why, "\n"})
     if (write(2, text, std::strlen(text)) < 0) break;
   _exit(127);
 }
@@ -164,7 +167,8 @@ void wait_for(const std::vector<int>& readable, const std::vector<int>& writable
 
 std::string status_text(int status) {
   if (WIFSIGNALED(status)) return "died (signal " + std::to_string(WTERMSIG(status)) + ")";
-  return WEXITSTATUS(status) == 0 ? "finished" : "stopped with exit code " + std::to_string(WEXITSTATUS(status));
+  return WEXITSTATUS(status) == 0 ? "finished"
+                                  : "stopped with exit code " + std::to_string(WEXITSTATUS(status));
 }
 
 }  // namespace gossamer::apps

@@ -1,4 +1,5 @@
-// Child processes that do not outlive this one, pipes that are read line by line, signals as events. For the launcher.
+// Child processes that do not outlive this one, pipes that are read line by line, signals as
+// events. For the launcher.
 #pragma once
 
 #include <csignal>
@@ -30,15 +31,17 @@ class Descriptor {
 struct Pipe {
   Descriptor read, write;
 };
-Pipe make_pipe();                                        // closed in children, but for what they are given
+// closed in children, but for what they are given
+Pipe make_pipe();
 
-// SIGINT, SIGTERM, SIGHUP and SIGCHLD do not interrupt this process while this lives; next() tells of them. One at a time.
+// SIGINT, SIGTERM, SIGHUP and SIGCHLD do not interrupt this process while this lives; next() tells
+// of them. One at a time.
 class SignalInbox {
  public:
   SignalInbox();
   ~SignalInbox();
   int descriptor() const { return fd_.get(); }
-  std::optional<int> next();                             // nothing: no signal came
+  std::optional<int> next();  // nothing: no signal came
 
  private:
   sigset_t before_{};
@@ -46,21 +49,24 @@ class SignalInbox {
 };
 
 struct Child {
-  std::vector<std::string> arguments;                    // the first is the program
-  std::map<std::string, std::string> environment;        // added to our own
-  int in = -1, out = -1, err = -1;                       // its standard streams; in = -1: empty input, out, err = -1: ours
-  std::vector<int> keep;                                 // descriptors that stay open in it
+  std::vector<std::string> arguments;              // the first is the program
+  std::map<std::string, std::string> environment;  // added to our own
+  // its standard streams; in = -1: empty input, out, err = -1: ours
+  int in = -1, out = -1, err = -1;
+  std::vector<int> keep;  // descriptors that stay open in it
 };
-// Starts it in a process group of its own (a terminal's Ctrl-C reaches it through the launcher only); it is killed when the calling
-// thread ends. "self" as program: this very program. DistError when it can't be started.
+// Starts it in a process group of its own (a terminal's Ctrl-C reaches it through the launcher
+// only); it is killed when the calling thread ends. "self" as program: this very program. DistError
+// when it can't be started.
 pid_t spawn(const Child&);
 
 // The lines of a descriptor without waiting for more.
 class LineReader {
  public:
   explicit LineReader(Descriptor fd);
-  int descriptor() const { return fd_.get(); }           // -1 at the end
-  std::vector<std::string> take();                       // complete lines; at the end the last incomplete one
+  int descriptor() const { return fd_.get(); }  // -1 at the end
+  // complete lines; at the end the last incomplete one
+  std::vector<std::string> take();
 
  private:
   Descriptor fd_;
@@ -71,7 +77,7 @@ class LineReader {
 class LineWriter {
  public:
   explicit LineWriter(Descriptor fd);
-  int descriptor() const { return fd_.get(); }           // -1: the reader is gone
+  int descriptor() const { return fd_.get(); }  // -1: the reader is gone
   bool pending() const { return fd_.get() >= 0 && !rest_.empty(); }
   void write(const std::string& line);
   void flush();

@@ -2,6 +2,7 @@
 #include "gossamer/apps/launch/stop.h"
 
 #include <csignal>
+
 #include <unistd.h>
 
 namespace gossamer::apps {
@@ -21,14 +22,15 @@ void install_stop_handlers() {
   at_once = 1;
   struct sigaction action {};
   action.sa_handler = on_stop;
-  action.sa_flags = SA_RESTART;          // waits have deadlines of their own
+  action.sa_flags = SA_RESTART;  // waits have deadlines of their own
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
 
 void stop_after_step() { at_once = 0; }
 
-// Not PR_SET_PDEATHSIG: it follows the thread that started us, which may end long before its process.
+// Not PR_SET_PDEATHSIG: it follows the thread that started us, which may end long before its
+// process.
 void stop_when_orphaned() { parent = getppid(); }
 
 int stop_signal() {

@@ -1,4 +1,5 @@
-// The launcher behind --workers and --hosts: decides what is started, stopped, started again and reported. Processes are crew.h's matter.
+// The launcher behind --workers and --hosts: decides what is started, stopped, started again and
+// reported. Processes are crew.h's matter.
 #include "gossamer/apps/launch/supervisor.h"
 
 #include <algorithm>
@@ -10,11 +11,10 @@
 #include <memory>
 #include <optional>
 
+#include <fmt/format.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <fmt/format.h>
 
 #include "gossamer/apps/launch/crew.h"
 #include "gossamer/core/error.h"
@@ -25,12 +25,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Kind = CrewEvent::Kind;
-double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
-Clock::time_point in_seconds(double s) { return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s)); }
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+Clock::time_point in_seconds(double s) {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+}
 
 std::string random_token() {
   unsigned char bytes[16];
-  check<DistError>(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "the system gives no random numbers: ", std::strerror(errno));
+  check<DistError>(getrandom(bytes, sizeof bytes, 0) == sizeof bytes,
+                   "the system gives no random numbers: ", std::strerror(errno));
   std::string token;
   for (const unsigned char b : bytes) token += fmt::format("{:02x}", b);
   return token;
@@ -42,29 +48,36 @@ std::map<std::string, std::string> settings_to_pass_on() {
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string entry = *e, name = entry.substr(0, entry.find('='));
     for (const char* prefix : {"GOSSAMER_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_"})
-      if (name.starts_with(prefix) && name.size() < entry.size()) passed[name] = entry.substr(name.size() + 1);
+      if (name.starts_with(prefix) && name.size() < entry.size())
+        passed[name] = entry.substr(name.size() + 1);
   }
   return passed;
 }
 
 class Supervisor {
  public:
-  explicit Supervisor(const Launch& launch) : launch_(launch), hosts_(launch.hosts), token_(random_token()) {
-    if (hosts_.empty()) hosts_ = {Host{.name = "localhost", .slots = launch.workers, .address = "", .here = true}};
-    for (const int h : place_workers(hosts_, launch.workers)) workers_.push_back({.host = static_cast<std::size_t>(h)});
-    hosts_.resize(workers_.back().host + 1);             // those that get none are left alone
+  explicit Supervisor(const Launch& launch)
+      : launch_(launch), hosts_(launch.hosts), token_(random_token()) {
+    if (hosts_.empty())
+      hosts_ = {Host{.name = "localhost", .slots = launch.workers, .address = "", .here = true}};
+    for (const int h : place_workers(hosts_, launch.workers))
+      workers_.push_back({.host = static_cast<std::size_t>(h)});
+    hosts_.resize(workers_.back().host + 1);  // those that get none are left alone
   }
 
   ~Supervisor() {
-    for (const auto& crew : crews_) crew->leave();       // all at the same time, before the first is waited for
+    // all at the same time, before the first is waited for
+    for (const auto& crew : crews_) crew->leave();
   }
 
   int run() {
     open_crews();
     while (!stopped_by_ && !opened_all() && !over_) step();
     if (!stopped_by_ && !over_) {
-      for (std::size_t rank = 0; rank < workers_.size(); ++rank) start(static_cast<int>(rank), false);
-      while (!over_ && running() > 0) step();              // nobody is started again when all have ended
+      for (std::size_t rank = 0; rank < workers_.size(); ++rank)
+        start(static_cast<int>(rank), false);
+      // nobody is started again when all have ended
+      while (!over_ && running() > 0) step();
     }
     tell_events();
     if (stopped_by_) return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
@@ -77,7 +90,7 @@ class Supervisor {
     std::size_t host = 0;
     bool running = false, ready = false, finished = false;
     int restarts = 0;
-    std::optional<Clock::time_point> again{};            // when it is started again
+    std::optional<Clock::time_point> again{};  // when it is started again
   };
 
   // ---- hosts
@@ -101,7 +114,9 @@ class Supervisor {
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
       Host host = hosts_[h];
       if (host.address.empty() && interface && !alone()) host.address = interface;
-      crews_.push_back(host.here ? crew_here(host, false) : crew_there(host, launch_.ssh.empty() && ssh ? ssh : launch_.ssh));
+      crews_.push_back(host.here
+                           ? crew_here(host, false)
+                           : crew_there(host, launch_.ssh.empty() && ssh ? ssh : launch_.ssh));
       opened_.push_back(false);
       lost_.push_back(false);
       std::vector<int> ranks;
@@ -119,7 +134,8 @@ class Supervisor {
       if (!opened_[h]) missing += (missing.empty() ? "" : ", ") + hosts_[h].name;
     if (missing.empty()) return true;
     if (Clock::now() > late_)
-      fail<DistError>("no answer from ", missing, " within ", launch_.connect_timeout_s, " s (dist.connect_timeout_s); does `ssh ",
+      fail<DistError>("no answer from ", missing, " within ", launch_.connect_timeout_s,
+                      " s (dist.connect_timeout_s); does `ssh ",
                       missing.substr(0, missing.find(',')), "` work without a password?");
     if (Clock::now() > notice_) {
       say("waiting for " + missing);
@@ -148,12 +164,15 @@ class Supervisor {
     e["GOSSAMER_RENDEZVOUS"] = door(0);
     e["GOSSAMER_INTERFACE"] = "";
     if (!alone()) {
-      if (!crew.interface().empty() && crew.interface() != "0.0.0.0") e["GOSSAMER_INTERFACE"] = crew.interface();
+      if (!crew.interface().empty() && crew.interface() != "0.0.0.0")
+        e["GOSSAMER_INTERFACE"] = crew.interface();
       std::string names;
-      for (const Worker& other : workers_) names += (names.empty() ? "" : ",") + hosts_[other.host].name;
+      for (const Worker& other : workers_)
+        names += (names.empty() ? "" : ",") + hosts_[other.host].name;
       e["GOSSAMER_HOSTS"] = names;
     }
-    if (local_size > 1 && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT")) e["OMP_WAIT_POLICY"] = "passive";
+    if (local_size > 1 && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
+      e["OMP_WAIT_POLICY"] = "passive";
     e["GOSSAMER_REJOIN"] = e["GOSSAMER_SEEDS"] = "";
     if (again) {
       std::string seeds;
@@ -161,14 +180,17 @@ class Supervisor {
         if (workers_[r].running) seeds += (seeds.empty() ? "" : ",") + door(static_cast<int>(r));
       e["GOSSAMER_REJOIN"] = "1";
       e["GOSSAMER_SEEDS"] = seeds;
-      e["GOSSAMER_RENDEZVOUS"] = seeds.substr(0, seeds.find(','));       // worker 0 may be the one that died
+      // worker 0 may be the one that died
+      e["GOSSAMER_RENDEZVOUS"] = seeds.substr(0, seeds.find(','));
     }
     w.running = true;
     w.ready = false;
     crew.start({rank, launch_.arguments, e});
   }
 
-  const std::string& door(int rank) const { return crews_[workers_[static_cast<std::size_t>(rank)].host]->doors().at(rank); }
+  const std::string& door(int rank) const {
+    return crews_[workers_[static_cast<std::size_t>(rank)].host]->doors().at(rank);
+  }
   long running() const { return std::ranges::count(workers_, true, &Worker::running); }
   void signal_all(int number) {
     for (std::size_t h = 0; h < crews_.size(); ++h)
@@ -197,7 +219,8 @@ class Supervisor {
       kill_all();
     }
     if (finished_ > 0 && running() > 0 && !stopping() &&
-        std::ranges::none_of(workers_, [](const Worker& w) { return w.running && (w.ready || w.restarts == 0); })) {
+        std::ranges::none_of(
+            workers_, [](const Worker& w) { return w.running && (w.ready || w.restarts == 0); })) {
       note("the others have finished: who was started again comes too late");
       stop_all(5);
     }
@@ -207,15 +230,19 @@ class Supervisor {
       w.again.reset();
       if (stopping() || lost_[w.host] || running() == 0) continue;
       ++w.restarts;
-      const auto asked = std::ranges::count(launch_.restart_at, static_cast<int>(r), &std::pair<int, double>::first);
-      note(fmt::format("worker {} is started again ({} of {})", r, w.restarts, launch_.restart + asked));
+      const auto asked = std::ranges::count(launch_.restart_at, static_cast<int>(r),
+                                            &std::pair<int, double>::first);
+      note(fmt::format("worker {} is started again ({} of {})", r, w.restarts,
+                       launch_.restart + asked));
       start(static_cast<int>(r), true);
     }
   }
 
   void asked_to_stop(int number) {
-    if (stopped_by_) kill_all();
-    else if (running() > 0) say(fmt::format("stopping {} workers (once more: at once)", running()));
+    if (stopped_by_)
+      kill_all();
+    else if (running() > 0)
+      say(fmt::format("stopping {} workers (once more: at once)", running()));
     if (!stopped_by_) signal_all(number == SIGHUP ? SIGTERM : number);
     stopped_by_ = number;
   }
@@ -233,22 +260,30 @@ class Supervisor {
 
   void happened(std::size_t h, const CrewEvent& e) {
     switch (e.kind) {
-      case Kind::opened: opened_[h] = true; break;
-      case Kind::started: break;
+      case Kind::opened:
+        opened_[h] = true;
+        break;
+      case Kind::started:
+        break;
       case Kind::ready: {
         Worker& w = workers_.at(static_cast<std::size_t>(e.rank));
         w.ready = true;
-        if (!ready_since_ && std::ranges::all_of(workers_, &Worker::ready)) ready_since_ = Clock::now();
+        if (!ready_since_ && std::ranges::all_of(workers_, &Worker::ready))
+          ready_since_ = Clock::now();
         if (w.restarts > 0) note(fmt::format("worker {} takes part again", e.rank));
         break;
       }
-      case Kind::output: pass_on(h, e); break;
+      case Kind::output:
+        pass_on(h, e);
+        break;
       case Kind::lost:
         lost_[h] = true;
         check<DistError>(opened_[h], "cannot start workers on ", hosts_[h].name, ": ", e.text);
         if (!stopping()) note(fmt::format("host {} is lost: {}", hosts_[h].name, e.text));
         break;
-      case Kind::ended: ended(e.rank, e.value); break;
+      case Kind::ended:
+        ended(e.rank, e.value);
+        break;
     }
   }
 
@@ -257,24 +292,28 @@ class Supervisor {
     w.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (WIFEXITED(status) && code == 0) ++finished_, w.finished = true;
-    // 5: it lost the others, who may well finish. Above 128: someone stopped this one alone, a death as planned.
+    // 5: it lost the others, who may well finish. Above 128: someone stopped this one alone, a
+    // death as planned.
     const bool serious = code != 0 && code != 5 && code < 128;
     if (serious && error_ == 0) error_ = code;
     if (stopping()) return;
     if (w.finished) return;
     const bool too_early = !w.ready && w.restarts == 0;
-    note(fmt::format("worker {} {}; {} still running", dist::worker_name(names(), rank), status_text(status), running()));
+    note(fmt::format("worker {} {}; {} still running", dist::worker_name(names(), rank),
+                     status_text(status), running()));
     if (too_early && workers_.size() > 1) {
       if (error_ == 0) error_ = code ? code : 5;
       if (running() > 0) say("it never met the others: all are stopped");
       return stop_all(5);
     }
-    if (WIFEXITED(status) && code == 3) return stop_all(60);             // data that may not be used stops the run, not one worker
+    // data that may not be used stops the run, not one worker
+    if (WIFEXITED(status) && code == 3) return stop_all(60);
     const bool came_to_grief = WIFSIGNALED(status) || code == 5;
     if (!came_to_grief || finished_ > 0 || running() == 0) return;
     const auto asked = std::ranges::find(restart_at_, rank, &std::pair<int, double>::first);
     if (asked != restart_at_.end() && ready_since_) {
-      const auto when = *ready_since_ + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(asked->second));
+      const auto when = *ready_since_ + std::chrono::duration_cast<Clock::duration>(
+                                            std::chrono::duration<double>(asked->second));
       w.again = std::max(when, in_seconds(launch_.restart_after_s));
       restart_at_.erase(asked);
     } else if (w.restarts < launch_.restart) {
@@ -299,9 +338,12 @@ class Supervisor {
   }
   void pass_on(std::size_t h, const CrewEvent& e) const {
     std::FILE* const out = e.value == 1 ? stdout : stderr;
-    if (e.value == 1 && launch_.json) fmt::print(out, "{}\n", e.text);
-    else if (e.rank < 0) fmt::print(out, "[{}] {}\n", hosts_[h].name, e.text);
-    else fmt::print(out, "[{}:{}] {}\n", hosts_[h].name, e.rank, e.text);
+    if (e.value == 1 && launch_.json)
+      fmt::print(out, "{}\n", e.text);
+    else if (e.rank < 0)
+      fmt::print(out, "[{}] {}\n", hosts_[h].name, e.text);
+    else
+      fmt::print(out, "[{}:{}] {}\n", hosts_[h].name, e.rank, e.text);
     std::fflush(out);
   }
   void tell_events() const {
@@ -317,7 +359,8 @@ class Supervisor {
   const Clock::time_point begin_ = Clock::now();
   std::vector<Worker> workers_;
   SignalInbox signals_;
-  std::vector<std::unique_ptr<Crew>> crews_;             // destroyed first: no process outlives them
+  // destroyed first: no process outlives them
+  std::vector<std::unique_ptr<Crew>> crews_;
   std::vector<bool> opened_, lost_;
   Clock::time_point late_, notice_;
   std::optional<Clock::time_point> kill_at_;

@@ -27,7 +27,7 @@ int run_wrapped(const std::vector<std::string>& arguments) {
   bool told_to_stop = false;
   for (;;) {
     wait_for({signals.descriptor()}, {}, 1);
-    if (!told_to_stop && getppid() != launcher) {        // killed: nobody else would stop us
+    if (!told_to_stop && getppid() != launcher) {  // killed: nobody else would stop us
       told_to_stop = true;
       kill(pid, SIGTERM);
     }
@@ -41,7 +41,8 @@ int run_wrapped(const std::vector<std::string>& arguments) {
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     if (told_to_stop) return 128 + WTERMSIG(status);
     // Exit 0: mpirun and hydra would kill the other workers for anything else.
-    std::fprintf(stderr, "gossamer: the worker died (signal %d); its siblings go on\n", WTERMSIG(status));
+    std::fprintf(stderr, "gossamer: the worker died (signal %d); its siblings go on\n",
+                 WTERMSIG(status));
     return 0;
   }
 }
@@ -52,7 +53,8 @@ void report_ready() {
   const int fd = std::atoi(text);
   unsetenv("GOSSAMER_STATUS");
   if (fd <= 2) return;
-  if (write(fd, "ready\n", 6) < 0) std::fprintf(stderr, "gossamer: the launcher does not hear: %s\n", std::strerror(errno));
+  if (write(fd, "ready\n", 6) < 0)
+    std::fprintf(stderr, "gossamer: the launcher does not hear: %s\n", std::strerror(errno));
   close(fd);
 }
 
@@ -61,12 +63,13 @@ void sleep_while_waiting(int workers_here) {
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(in), {}};
   std::vector<char*> argv;
-  for (std::size_t i = 0; i < all.size(); i += std::strlen(all.c_str() + i) + 1) argv.push_back(const_cast<char*>(all.c_str() + i));
+  for (std::size_t i = 0; i < all.size(); i += std::strlen(all.c_str() + i) + 1)
+    argv.push_back(const_cast<char*>(all.c_str() + i));
   if (argv.empty()) return;
   argv.push_back(nullptr);
-  setenv("OMP_WAIT_POLICY", "passive", 1);               // it is there the next time: no circle
+  setenv("OMP_WAIT_POLICY", "passive", 1);  // it is there the next time: no circle
   std::fflush(nullptr);
-  execv("/proc/self/exe", argv.data());                  // returns only when it failed: then slowly
+  execv("/proc/self/exe", argv.data());  // returns only when it failed: then slowly
 }
 
 }  // namespace gossamer::apps

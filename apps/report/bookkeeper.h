@@ -1,5 +1,5 @@
-// What is told about the steps of a worker (log.jsonl, TensorBoard, progress line, trace), and what happens at some number of samples:
-// checkpoints, evaluations, measurements.
+// What is told about the steps of a worker (log.jsonl, TensorBoard, progress line, trace), and what
+// happens at some number of samples: checkpoints, evaluations, measurements.
 #pragma once
 
 #include <chrono>
@@ -12,18 +12,21 @@ namespace gossamer::apps {
 class Bookkeeper {
  public:
   explicit Bookkeeper(Worker&);
-  LossSum* losses = nullptr;                         // of the loop; looked at when that costs nothing, or a line is due
+  // of the loop; looked at when that costs nothing, or a line is due
+  LossSum* losses = nullptr;
   void before_step();
-  void before_update(double learning_rate);          // Error if the losses are no numbers
+  void before_update(double learning_rate);  // Error if the losses are no numbers
   void after_step(double learning_rate);
   void last(double learning_rate);
-  void save(const std::string& label);               // a checkpoint
-  void list_damaged();                               // images that were met since the last time, into bad_images.txt
+  void save(const std::string& label);  // a checkpoint
+  // images that were met since the last time, into bad_images.txt
+  void list_damaged();
 
  private:
   using Clock = std::chrono::steady_clock;
   void look(double learning_rate);
-  double next(double every_epochs) const;            // the first multiple after the start, in samples
+  // the first multiple after the start, in samples
+  double next(double every_epochs) const;
   void log_step(double seen, double learning_rate);
   void log_skipped(JsonObject& row);
   void to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
@@ -34,13 +37,15 @@ class Bookkeeper {
   Worker& w_;
   double epoch_, eval_, save_, measure_;
   double loss_sum_ = 0, smooth_loss_ = 0;
-  std::size_t listed_ = 0;                           // damaged images
-  i64 steps_ = 0, since_log_ = 0, unseen_ = 0;       // unseen: steps whose loss nobody has looked at
-  i64 skipped_ = 0, skipped_in_a_row_ = 0;           // steps left out because gradients overflowed
+  std::size_t listed_ = 0;  // damaged images
+  // unseen: steps whose loss nobody has looked at
+  i64 steps_ = 0, since_log_ = 0, unseen_ = 0;
+  i64 skipped_ = 0, skipped_in_a_row_ = 0;  // steps left out because gradients overflowed
   dist::MethodStats logged_;
   Clock::time_point logged_at_ = Clock::now();
   double logged_samples_;
-  bool measures_ = true;                             // false once a worker was lost: the others would wait for it
+  // false once a worker was lost: the others would wait for it
+  bool measures_ = true;
 };
 
 }  // namespace gossamer::apps

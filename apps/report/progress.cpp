@@ -6,18 +6,19 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <sys/ioctl.h>
-#include <unistd.h>
 #include <vector>
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 namespace gossamer::apps {
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   const long s = std::lround(seconds);
-  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60) : fmt::format("{}:{:02}", s / 60, s % 60);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
 namespace {
@@ -40,16 +41,22 @@ Progress::Progress(std::FILE* out, bool silent) : out_(out), silent_(silent) {
 std::string Progress::text(const ProgressState& s, double now) const {
   const double done = std::clamp(s.samples / s.total, 0.0, 1.0);
   const double left = rate_ > 0 ? std::max(0.0, s.total - s.samples) / rate_ : NAN;
-  struct Part { int rank; std::string text; };             // rank: the highest go first
-  std::vector<Part> parts{{0, fmt::format("{:5.1f}%", 100 * done)},
-                          {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
-                          {1, fmt::format("loss {:.3f}", s.loss)},
-                          {7, fmt::format("lr {:.3g}", s.learning_rate)},
-                          {4, fmt::format("{:.0f} images/s", rate_)},
-                          {6, fmt::format("data wait {:.0f}%", 100 * wait_share_)}};
-  if (s.workers > 1) parts.push_back({8, fmt::format("exchanges/step {:.2f}", s.exchanges_per_step)});
+  struct Part {
+    int rank;
+    std::string text;
+  };  // rank: the highest go first
+  std::vector<Part> parts{
+      {0, fmt::format("{:5.1f}%", 100 * done)},
+      {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
+      {1, fmt::format("loss {:.3f}", s.loss)},
+      {7, fmt::format("lr {:.3g}", s.learning_rate)},
+      {4, fmt::format("{:.0f} images/s", rate_)},
+      {6, fmt::format("data wait {:.0f}%", 100 * wait_share_)}};
+  if (s.workers > 1)
+    parts.push_back({8, fmt::format("exchanges/step {:.2f}", s.exchanges_per_step)});
   if (s.workers > 1) parts.push_back({5, fmt::format("consensus {:.2g}", s.consensus)});
-  if (s.alive < s.workers) parts.push_back({2, fmt::format("{} of {} workers", s.alive, s.workers)});
+  if (s.alive < s.workers)
+    parts.push_back({2, fmt::format("{} of {} workers", s.alive, s.workers)});
   parts.push_back({3, fmt::format("{} gone, {} left", duration_text(now), duration_text(left))});
 
   constexpr std::size_t kBar = 20;
@@ -61,12 +68,14 @@ std::string Progress::text(const ProgressState& s, double now) const {
     return sum - 2;
   };
   if (width() >= columns) bar = false;
-  while (width() >= columns && parts.size() > 1) parts.erase(std::ranges::max_element(parts, {}, &Part::rank));
+  while (width() >= columns && parts.size() > 1)
+    parts.erase(std::ranges::max_element(parts, {}, &Part::rank));
   std::string out;
   for (const Part& p : parts) out += (out.empty() ? "" : "  ") + p.text;
   if (!bar) return out;
   std::string blocks;
-  for (std::size_t i = 0; i < kBar; ++i) blocks += static_cast<double>(i) < std::floor(done * kBar) ? "█" : "░";
+  for (std::size_t i = 0; i < kBar; ++i)
+    blocks += static_cast<double>(i) < std::floor(done * kBar) ? "█" : "░";
   return (colour_ ? "\033[36m" + blocks + "\033[0m" : blocks) + " " + out;
 }
 
@@ -76,9 +85,12 @@ void Progress::update(const ProgressState& s, bool last) {
   const double now = std::chrono::duration<double>(Clock::now() - start_).count();
   if (mark_samples_ < 0) mark_samples_ = s.samples, mark_s_ = now, mark_wait_ = s.data_wait_s;
   if (!last && now - last_s_ < every_s_ && last_s_ >= 0) return;
-  if (last_s_ < 0 && !last) { last_s_ = now; return; }        // the first step says nothing about speed
+  if (last_s_ < 0 && !last) {
+    last_s_ = now;
+    return;
+  }  // the first step says nothing about speed
   const double span = now - mark_s_;
-  if (span > (last ? 0.5 : 0)) {        // the very last piece may be too short to say anything
+  if (span > (last ? 0.5 : 0)) {  // the very last piece may be too short to say anything
     // Half-life of a few updates: steady on a terminal, and the whole interval on plain lines.
     const double weight = terminal_ && rate_ > 0 ? 0.2 : 1;
     rate_ += weight * ((s.samples - mark_samples_) / span - rate_);
@@ -86,8 +98,10 @@ void Progress::update(const ProgressState& s, bool last) {
   }
   mark_s_ = now, mark_samples_ = s.samples, mark_wait_ = s.data_wait_s, last_s_ = now;
   const std::string line = text(s, now);
-  if (terminal_) fmt::print(out_, "\r\033[K{}{}", line, last ? "\n" : "");
-  else fmt::print(out_, "{}\n", line);
+  if (terminal_)
+    fmt::print(out_, "\r\033[K{}{}", line, last ? "\n" : "");
+  else
+    fmt::print(out_, "{}\n", line);
   line_open_ = terminal_ && !last;
   std::fflush(out_);
 }

@@ -1,4 +1,5 @@
-// The progress display of rank 0: one line that is rewritten on a terminal, a plain line now and then elsewhere.
+// The progress display of rank 0: one line that is rewritten on a terminal, a plain line now and
+// then elsewhere.
 #pragma once
 
 #include <chrono>
@@ -9,19 +10,19 @@
 namespace gossamer::apps {
 
 struct ProgressState {
-  double samples = 0, total = 1, epoch_size = 1;     // of all workers
-  double loss = 0;                                   // smoothed, this worker's
+  double samples = 0, total = 1, epoch_size = 1;  // of all workers
+  double loss = 0;                                // smoothed, this worker's
   double learning_rate = 0;
-  double data_wait_s = 0;                            // of this worker since the start
+  double data_wait_s = 0;  // of this worker since the start
   double exchanges_per_step = 0, consensus = 0;
   int alive = 1, workers = 1;
 };
 
 class Progress {
  public:
-  Progress(std::FILE* out, bool silent);             // silent: all but rank 0
+  Progress(std::FILE* out, bool silent);  // silent: all but rank 0
   void update(const ProgressState&, bool last = false);
-  void note(const std::string& line);                // a line of its own; any thread
+  void note(const std::string& line);  // a line of its own; any thread
   bool silent() const { return silent_; }
 
  private:
@@ -36,6 +37,6 @@ class Progress {
   bool line_open_ = false;
 };
 
-std::string duration_text(double seconds);           // "1:06", "2:03:59"
+std::string duration_text(double seconds);  // "1:06", "2:03:59"
 
 }  // namespace gossamer::apps

@@ -3,18 +3,19 @@
 
 #include <algorithm>
 
-#include <unistd.h>
-
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace gossamer::apps {
 namespace {
 
-constexpr std::size_t kName = 64, kRow = 3 + kName;      // process, two numbers of threads, letters of the host's name
+// process, two numbers of threads, letters of the host's name
+constexpr std::size_t kName = 64, kRow = 3 + kName;
 
 }  // namespace
 
-std::vector<std::string> rank_table(dist::Group& group, const dist::LaunchInfo& place, int compute_threads, int data_threads) {
+std::vector<std::string> rank_table(dist::Group& group, const dist::LaunchInfo& place,
+                                    int compute_threads, int data_threads) {
   std::vector<double> rows(kRow * static_cast<std::size_t>(place.size), 0.0);
   char host[kName + 1] = {};
   if (gethostname(host, kName) != 0) host[0] = 0;
@@ -29,17 +30,20 @@ std::vector<std::string> rank_table(dist::Group& group, const dist::LaunchInfo& 
       const double letter = rows[kRow * static_cast<std::size_t>(rank) + 3 + i];
       if (letter > 0) name += static_cast<char>(static_cast<unsigned char>(letter));
     }
-    // The launcher's name for a host says more where several share one (containers, network namespaces).
+    // The launcher's name for a host says more where several share one (containers, network
+    // namespaces).
     const auto r = static_cast<std::size_t>(rank);
-    return r < place.hosts.size() && !place.hosts[r].empty() && place.hosts[r] != name ? place.hosts[r] + " (" + name + ")" : name;
+    return r < place.hosts.size() && !place.hosts[r].empty() && place.hosts[r] != name
+               ? place.hosts[r] + " (" + name + ")"
+               : name;
   };
   std::size_t widest = 0;
   for (int r = 0; r < place.size; ++r) widest = std::max(widest, name_of(r).size());
   std::vector<std::string> lines;
   for (int r = 0; r < place.size; ++r) {
     const double* row = rows.data() + kRow * static_cast<std::size_t>(r);
-    lines.push_back(
-        fmt::format("worker {:<3} {:<{}}  pid {:<8.0f} {:.0f}+{:.0f} threads  {}", r, name_of(r), widest, row[0], row[1], row[2], place.source));
+    lines.push_back(fmt::format("worker {:<3} {:<{}}  pid {:<8.0f} {:.0f}+{:.0f} threads  {}", r,
+                                name_of(r), widest, row[0], row[1], row[2], place.source));
   }
   return lines;
 }

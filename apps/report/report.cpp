@@ -1,13 +1,14 @@
-// report.html: curves, pictures and tables of one run on one page without scripts or network. Everything printed is escaped.
+// report.html: curves, pictures and tables of one run on one page without scripts or network.
+// Everything printed is escaped.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <vector>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "gossamer/apps/report/report_pictures.h"
 #include "gossamer/apps/report/run_folder.h"
@@ -27,9 +28,15 @@ std::string read_text(const fs::path& path) {
   return text.str();
 }
 
-double number(const Json& e, const char* key) { return e.contains(key) && e[key].is_number() ? e[key].get<double>() : NAN; }
-int whole(const Json& e, const char* key, int otherwise) { return e.contains(key) && e[key].is_number_integer() ? e[key].get<int>() : otherwise; }
-std::string text(const Json& e, const char* key) { return e.contains(key) && e[key].is_string() ? e[key].get<std::string>() : ""; }
+double number(const Json& e, const char* key) {
+  return e.contains(key) && e[key].is_number() ? e[key].get<double>() : NAN;
+}
+int whole(const Json& e, const char* key, int otherwise) {
+  return e.contains(key) && e[key].is_number_integer() ? e[key].get<int>() : otherwise;
+}
+std::string text(const Json& e, const char* key) {
+  return e.contains(key) && e[key].is_string() ? e[key].get<std::string>() : "";
+}
 
 std::string value_text(const Json& v) {
   if (v.is_number_float()) return fmt::format("{:.6g}", v.get<double>());
@@ -40,7 +47,7 @@ std::string value_text(const Json& v) {
 struct Log {
   std::map<int, Curve> loss, consensus, top1;
   Curve exact{.name = "exact", .points = {}, .dots = true};
-  std::map<int, std::vector<double>> activity;     // when each worker wrote a line
+  std::map<int, std::vector<double>> activity;  // when each worker wrote a line
   std::vector<Mark> marks;
 };
 
@@ -50,12 +57,13 @@ Log read_log(const fs::path& path) {
   std::istringstream in(read_text(path));
   for (std::string line; std::getline(in, line);) {
     const Json e = Json::parse(line, nullptr, false);
-    if (!e.is_object()) continue;                          // a line cut short by a crash
+    if (!e.is_object()) continue;  // a line cut short by a crash
     const std::string event = text(e, "event");
     const int rank = whole(e, "rank", 0), peer = whole(e, "peer", rank);
     const double time = number(e, "time"), epoch = number(e, "epoch");
     if (!std::isfinite(time)) continue;
-    if (!std::isfinite(start)) start = time;               // lines are in the order in which they were written, nearly
+    // lines are in the order in which they were written, nearly
+    if (!std::isfinite(start)) start = time;
     out.activity[rank].push_back(std::max(0.0, time - start));
     if (event == "step") {
       out.loss[rank].points.emplace_back(epoch, number(e, "loss"));
@@ -65,8 +73,11 @@ Log read_log(const fs::path& path) {
     } else if (event == "eval" && std::isfinite(epoch)) {
       out.top1[rank].points.emplace_back(epoch, 100 * number(e, "top1"));
     } else if (event == "fault" || event == "joined" || event == "refused" || event == "inject") {
-      out.marks.push_back({std::max(0.0, time - start), peer < 0 || event == "inject" ? rank : peer, event,
-                           fmt::format("worker {}: {}", rank, (peer != rank && peer >= 0 ? fmt::format("worker {} ", peer) : "") + text(e, "what"))});
+      out.marks.push_back(
+          {std::max(0.0, time - start), peer < 0 || event == "inject" ? rank : peer, event,
+           fmt::format("worker {}: {}", rank,
+                       (peer != rank && peer >= 0 ? fmt::format("worker {} ", peer) : "") +
+                           text(e, "what"))});
     }
   }
   return out;
@@ -92,7 +103,8 @@ std::string table_of(const Json& rows) {
       out += "</tr>";
     }
     out += "<tr>";
-    for (const auto& [key, value] : row.items()) out += "<td>" + html_escape(value_text(value)) + "</td>";
+    for (const auto& [key, value] : row.items())
+      out += "<td>" + html_escape(value_text(value)) + "</td>";
     out += "</tr>";
   }
   return out.empty() ? "" : "<table>" + out + "</table>";
@@ -102,33 +114,49 @@ std::string edges_section(const Json& summary) {
   const auto found = summary.find("edges");
   if (found == summary.end() || !found->is_array() || found->empty()) return "";
   std::vector<DrawnEdge> drawn;
-  std::string rows = "<tr><th>workers</th><th>rate</th><th>wanted</th><th>exchanges</th><th>failed</th><th>staleness</th><th>at most</th>"
-                     "<th>distance</th><th>ms</th></tr>";
+  std::string rows =
+      "<tr><th>workers</th><th>rate</th><th>wanted</th><th>exchanges</th><th>failed</"
+      "th><th>staleness</th><th>at most</th>"
+      "<th>distance</th><th>ms</th></tr>";
   for (const Json& e : *found) {
     if (!e.is_object()) continue;
     const DrawnEdge edge{whole(e, "a", 0), whole(e, "b", 0), number(e, "rate"), number(e, "wanted"),
-                         fmt::format("{} – {}: {:.3f} of {:.3f} wanted", whole(e, "a", 0), whole(e, "b", 0), number(e, "rate"), number(e, "wanted"))};
+                         fmt::format("{} – {}: {:.3f} of {:.3f} wanted", whole(e, "a", 0),
+                                     whole(e, "b", 0), number(e, "rate"), number(e, "wanted"))};
     if (!std::isfinite(edge.rate)) continue;
     drawn.push_back(edge);
     const int a = whole(e, "exchanges_a", 0), b = whole(e, "exchanges_b", 0);
-    rows += fmt::format("<tr><td>{} – {}</td><td>{:.3f}</td><td>{:.3f}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</td><td>{:.3g}</td>"
-                        "<td>{:.2f}</td></tr>",
-                        edge.a, edge.b, edge.rate, edge.wanted, a == b ? std::to_string(a) : fmt::format("{} / {}", a, b), whole(e, "failed", 0),
-                        number(e, "staleness_mean"), whole(e, "staleness_max", 0), number(e, "distance_mean"), 1000 * number(e, "seconds_mean"));
+    rows += fmt::format(
+        "<tr><td>{} – "
+        "{}</td><td>{:.3f}</td><td>{:.3f}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</"
+        "td><td>{:.3g}</td>"
+        "<td>{:.2f}</td></tr>",
+        edge.a, edge.b, edge.rate, edge.wanted,
+        a == b ? std::to_string(a) : fmt::format("{} / {}", a, b), whole(e, "failed", 0),
+        number(e, "staleness_mean"), whole(e, "staleness_max", 0), number(e, "distance_mean"),
+        1000 * number(e, "seconds_mean"));
   }
   std::string out = "<h2>Edges</h2>" + graph_picture(whole(summary, "workers", 0), drawn);
-  if (const double c1 = number(summary, "chi1_hat"), c2 = number(summary, "chi2_hat"); std::isfinite(c1) && std::isfinite(c2))
-    out += fmt::format("<p>As realised: &chi;&#770;<sub>1</sub> = {:.4g}, &chi;&#770;<sub>2</sub> = {:.4g}; the graph at the rate that was "
-                       "asked for: {:.4g}, {:.4g}. Staleness: gradients of the worker between snapshot and jump, {:.2f} on average.</p>",
-                       c1, c2, number(summary, "chi1"), number(summary, "chi2"), number(summary, "staleness_mean"));
+  if (const double c1 = number(summary, "chi1_hat"), c2 = number(summary, "chi2_hat");
+      std::isfinite(c1) && std::isfinite(c2))
+    out += fmt::format(
+        "<p>As realised: &chi;&#770;<sub>1</sub> = {:.4g}, &chi;&#770;<sub>2</sub> = {:.4g}; the "
+        "graph at the rate that was "
+        "asked for: {:.4g}, {:.4g}. Staleness: gradients of the worker between snapshot and jump, "
+        "{:.2f} on average.</p>",
+        c1, c2, number(summary, "chi1"), number(summary, "chi2"),
+        number(summary, "staleness_mean"));
   return out + "<table>" + rows + "</table>";
 }
 
 std::string faults_section(const Log& log) {
   if (log.marks.empty()) return "";
   std::string rows;
-  for (const Mark& m : log.marks) rows += fmt::format("<tr><td>{:.1f} s</td><td>{}</td><td>{}</td></tr>", m.time, m.kind, html_escape(m.text));
-  return "<h2>Faults and returns</h2>" + timeline(log.activity, log.marks) + "<table>" + rows + "</table>";
+  for (const Mark& m : log.marks)
+    rows += fmt::format("<tr><td>{:.1f} s</td><td>{}</td><td>{}</td></tr>", m.time, m.kind,
+                        html_escape(m.text));
+  return "<h2>Faults and returns</h2>" + timeline(log.activity, log.marks) + "<table>" + rows +
+         "</table>";
 }
 
 }  // namespace
@@ -139,32 +167,45 @@ void write_report(const fs::path& folder) {
   std::string rows, edges, workers, headline = "run";
   if (summary.is_object()) {
     for (const auto& [key, value] : summary.items())
-      if (!value.is_array()) rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>", html_escape(key), html_escape(value_text(value)));
-    headline = fmt::format("top-1 {:.2f} %: {} by {} on {} worker(s)", 100 * number(summary, "top1"), text(summary, "model"), text(summary, "method"),
-                           whole(summary, "workers", 1));
+      if (!value.is_array())
+        rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>", html_escape(key),
+                            html_escape(value_text(value)));
+    headline =
+        fmt::format("top-1 {:.2f} %: {} by {} on {} worker(s)", 100 * number(summary, "top1"),
+                    text(summary, "model"), text(summary, "method"), whole(summary, "workers", 1));
     edges = edges_section(summary);
     workers = table_of(summary.value("each_worker", Json::array()));
   }
   const std::string name = folder.filename().string();
-  std::string page = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">"
-                     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">";
+  std::string page =
+      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width\">"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\">";
   page += fmt::format("<title>{} - Gossamer</title>", html_escape(name));
-  page += "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 1em;color:#222;background:#fff}"
-          "svg{width:100%;margin:1em 0}.g{stroke:#ddd}.a{font-size:11px;fill:#666}.r{text-anchor:end}.m{text-anchor:middle}"
-          ".t{font-size:14px;fill:#222}table{border-collapse:collapse;font-size:13px;display:block;overflow-x:auto}"
-          "td,th{border-bottom:1px solid #ddd;padding:2px 10px 2px 0;text-align:left}"
-          "pre{background:#f4f4f4;padding:1em;overflow-x:auto;font-size:12px}"
-          "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.t{fill:#ddd}.n{fill:#ddd}.g{stroke:#333}.a{fill:#999}"
-          "pre{background:#222}td,th{border-color:#333}}</style>";
+  page +=
+      "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 "
+      "1em;color:#222;background:#fff}"
+      "svg{width:100%;margin:1em "
+      "0}.g{stroke:#ddd}.a{font-size:11px;fill:#666}.r{text-anchor:end}.m{text-anchor:middle}"
+      ".t{font-size:14px;fill:#222}table{border-collapse:collapse;font-size:13px;display:block;"
+      "overflow-x:auto}"
+      "td,th{border-bottom:1px solid #ddd;padding:2px 10px 2px 0;text-align:left}"
+      "pre{background:#f4f4f4;padding:1em;overflow-x:auto;font-size:12px}"
+      "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.t{fill:#ddd}.n{fill:#"
+      "ddd}.g{stroke:#333}.a{fill:#999}"
+      "pre{background:#222}td,th{border-color:#333}}</style>";
   page += fmt::format("<h1>{}</h1><p>{}</p>", html_escape(name), html_escape(headline));
   std::vector<Curve> consensus = curves(log.consensus);
   if (!log.exact.points.empty()) consensus.push_back(log.exact);
   page += chart("training loss", "epochs (all workers)", curves(log.loss), false);
   page += chart("consensus distance (log)", "epochs (all workers)", std::move(consensus), true);
-  page += chart("top-1 % of the workers' own models", "epochs (all workers)", curves(log.top1), false);
+  page +=
+      chart("top-1 % of the workers' own models", "epochs (all workers)", curves(log.top1), false);
   page += faults_section(log) + edges + "<h2>Summary</h2><table>" + rows + "</table>";
   if (!workers.empty()) page += "<h2>Workers</h2>" + workers;
-  page += "<h2>Configuration</h2><pre>" + html_escape(read_text(folder / "config.toml")) + "</pre></html>\n";
+  page += "<h2>Configuration</h2><pre>" + html_escape(read_text(folder / "config.toml")) +
+          "</pre></html>\n";
   write_file(folder / "report.html", page);
 }
 

@@ -4,10 +4,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fcntl.h>
 #include <fstream>
 #include <map>
 #include <sstream>
+
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
@@ -39,24 +40,29 @@ std::string RunFolder::prepare(const std::string& config_toml, bool resuming) co
     while (fs::exists(path_.string() + "." + std::to_string(n), error)) ++n;
     moved = path_.string() + "." + std::to_string(n);
     fs::rename(path_, moved, error);
-    check<IoError>(!error, "cannot move the results of an older run from ", path_.string(), " to ", moved, ": ", error.message(), remedy);
+    check<IoError>(!error, "cannot move the results of an older run from ", path_.string(), " to ",
+                   moved, ": ", error.message(), remedy);
   }
   fs::create_directories(path_, error);
-  check<IoError>(!error, "cannot make the run's folder ", path_.string(), ": ", error.message(), remedy);
+  check<IoError>(!error, "cannot make the run's folder ", path_.string(), ": ", error.message(),
+                 remedy);
   const fs::path probe = path_ / ".probe";
   std::ofstream out(probe);
   out << "x";
   out.close();
-  check<IoError>(out.good(), "cannot write into the run's folder ", path_.string(), ": ", std::strerror(errno), remedy);
+  check<IoError>(out.good(), "cannot write into the run's folder ", path_.string(), ": ",
+                 std::strerror(errno), remedy);
   fs::remove(probe, error);
-  if (resuming) fs::remove(path_ / "summary.json", error);       // it tells of an end that is no longer the end
+  if (resuming)
+    fs::remove(path_ / "summary.json", error);  // it tells of an end that is no longer the end
   write_file(path_ / "config.toml", config_toml);
   return moved;
 }
 
 void RunFolder::log(const std::string& event, JsonObject fields) const {
   if (!writes()) return;
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   JsonObject line;
   line.add("event", event).add("time", now).add("rank", rank_);
   std::string text = line.str();
@@ -74,8 +80,9 @@ void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {
 
 std::size_t RunFolder::settle_bad_images() const {
   std::ifstream in(path_ / "bad_images.txt");
-  std::map<std::string, std::string> lines;                // by image: what is said of it may depend on the crop
-  for (std::string line; std::getline(in, line);) lines.emplace(line.substr(0, line.find(": ")), line);
+  std::map<std::string, std::string> lines;  // by image: what is said of it may depend on the crop
+  for (std::string line; std::getline(in, line);)
+    lines.emplace(line.substr(0, line.find(": ")), line);
   std::string text;
   for (const auto& [image, line] : lines) text += line + "\n";
   if (!text.empty()) write_file(path_ / "bad_images.txt", text);

@@ -1,10 +1,12 @@
-// See tensorboard.h. Formats: tensorflow/core/lib/io/record_writer.h, core/util/event.proto, core/framework/summary.proto.
+// See tensorboard.h. Formats: tensorflow/core/lib/io/record_writer.h, core/util/event.proto,
+// core/framework/summary.proto.
 #include "gossamer/apps/report/tensorboard.h"
 
 #include <bit>
 #include <cmath>
 #include <fstream>
 #include <span>
+
 #include <unistd.h>
 
 #include "gossamer/data/hash.h"
@@ -14,7 +16,8 @@ namespace {
 
 constexpr std::chrono::seconds kFlushEvery(1);
 
-template <class T> std::string little_endian(T value) {
+template <class T>
+std::string little_endian(T value) {
   std::string out;
   for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i));
   return out;
@@ -27,15 +30,23 @@ std::string varint(std::uint64_t value) {
   return out + static_cast<char>(value);
 }
 std::string field(int number, double value) {
-  return varint(static_cast<std::uint64_t>(number << 3 | 1)) + little_endian(std::bit_cast<std::uint64_t>(value));
+  return varint(static_cast<std::uint64_t>(number << 3 | 1)) +
+         little_endian(std::bit_cast<std::uint64_t>(value));
 }
 std::string field(int number, float value) {
-  return varint(static_cast<std::uint64_t>(number << 3 | 5)) + little_endian(std::bit_cast<std::uint32_t>(value));
+  return varint(static_cast<std::uint64_t>(number << 3 | 5)) +
+         little_endian(std::bit_cast<std::uint32_t>(value));
 }
-std::string field(int number, std::uint64_t value) { return varint(static_cast<std::uint64_t>(number << 3)) + varint(value); }
-std::string field(int number, const std::string& bytes) { return varint(static_cast<std::uint64_t>(number << 3 | 2)) + varint(bytes.size()) + bytes; }
+std::string field(int number, std::uint64_t value) {
+  return varint(static_cast<std::uint64_t>(number << 3)) + varint(value);
+}
+std::string field(int number, const std::string& bytes) {
+  return varint(static_cast<std::uint64_t>(number << 3 | 2)) + varint(bytes.size()) + bytes;
+}
 
-double unix_time() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string host_name() {
   char name[256] = "";
@@ -43,26 +54,34 @@ std::string host_name() {
   return name[0] ? name : "localhost";
 }
 
-std::uint32_t masked_crc(std::string_view bytes) { return data::masked(data::crc32c(std::as_bytes(std::span(bytes)))); }
+std::uint32_t masked_crc(std::string_view bytes) {
+  return data::masked(data::crc32c(std::as_bytes(std::span(bytes))));
+}
 
 }  // namespace
 
 std::string tf_record(std::string_view bytes) {
   const std::string length = little_endian(static_cast<std::uint64_t>(bytes.size()));
-  return length + little_endian(masked_crc(length)) + std::string(bytes) + little_endian(masked_crc(bytes));
+  return length + little_endian(masked_crc(length)) + std::string(bytes) +
+         little_endian(masked_crc(bytes));
 }
 
 void EventWriter::scalars(i64 step, const std::vector<std::pair<std::string, double>>& values) {
   if (folder_.empty()) return;
   const double now = unix_time();
   if (path_.empty()) {
-    path_ = folder_ / ("events.out.tfevents." + std::to_string(static_cast<i64>(now)) + "." + host_name() + "." + std::to_string(getpid()) + ".0");
-    unwritten_ += tf_record(field(1, now) + field(3, std::string("brain.Event:2")));        // the first record tells the version
+    path_ = folder_ / ("events.out.tfevents." + std::to_string(static_cast<i64>(now)) + "." +
+                       host_name() + "." + std::to_string(getpid()) + ".0");
+    // the first record tells the version
+    unwritten_ += tf_record(field(1, now) + field(3, std::string("brain.Event:2")));
   }
   std::string summary;
   for (const auto& [tag, value] : values)
-    if (std::isfinite(value)) summary += field(1, field(1, tag) + field(2, static_cast<float>(value)));
-  if (!summary.empty()) unwritten_ += tf_record(field(1, now) + field(2, static_cast<std::uint64_t>(step)) + field(5, summary));
+    if (std::isfinite(value))
+      summary += field(1, field(1, tag) + field(2, static_cast<float>(value)));
+  if (!summary.empty())
+    unwritten_ +=
+        tf_record(field(1, now) + field(2, static_cast<std::uint64_t>(step)) + field(5, summary));
   if (std::chrono::steady_clock::now() - flushed_ >= kFlushEvery) flush();
 }
 

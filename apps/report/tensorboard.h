@@ -1,4 +1,5 @@
-// TensorBoard event files: TFRecords of Event protocol buffers, written by hand since only scalars are needed.
+// TensorBoard event files: TFRecords of Event protocol buffers, written by hand since only scalars
+// are needed.
 #pragma once
 
 #include <chrono>
@@ -16,8 +17,8 @@ namespace gossamer::apps {
 // A TFRecord: u64 length, masked CRC of the length, bytes, masked CRC of the bytes; little-endian.
 std::string tf_record(std::string_view bytes);
 
-// One file events.out.tfevents.TIME.HOST.PID.0 in `folder`, made with the first scalar. Written through at most once a second, and at
-// the end. A full disk loses scalars, not the run.
+// One file events.out.tfevents.TIME.HOST.PID.0 in `folder`, made with the first scalar. Written
+// through at most once a second, and at the end. A full disk loses scalars, not the run.
 class EventWriter {
  public:
   explicit EventWriter(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -28,7 +29,8 @@ class EventWriter {
   // Values at `step`; those that are not finite are left out. One thread.
   void scalars(i64 step, const std::vector<std::pair<std::string, double>>& values);
   void flush();
-  const std::filesystem::path& path() const { return path_; }          // empty before the first scalar
+  // empty before the first scalar
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   std::filesystem::path folder_, path_;

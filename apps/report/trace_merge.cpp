@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
@@ -26,11 +26,14 @@ struct Part {
   TraceClock clock;
 };
 
-// From the monotonic clock of a machine to the one time line of the file: what is added, changing slowly since clocks drift.
+// From the monotonic clock of a machine to the one time line of the file: what is added, changing
+// slowly since clocks drift.
 struct Machine {
   double mono_begin = 0, mono_end = 0, shift_begin = 0, shift_end = 0, error_us = INFINITY;
   double operator()(double mono) const {
-    const double along = mono_end > mono_begin ? std::clamp((mono - mono_begin) / (mono_end - mono_begin), 0.0, 1.0) : 0;
+    const double along = mono_end > mono_begin
+                             ? std::clamp((mono - mono_begin) / (mono_end - mono_begin), 0.0, 1.0)
+                             : 0;
     return mono + shift_begin + along * (shift_end - shift_begin);
   }
 };
@@ -50,14 +53,17 @@ std::optional<dist::ClockEstimate> estimate(const Json& clock, const char* key) 
 Part open_part(const fs::path& path, int rank) {
   Part part{path, {}};
   part.clock.rank = rank;
-  part.clock.machine = "worker " + std::to_string(rank);            // without a header: a machine of its own
+  // without a header: a machine of its own
+  part.clock.machine = "worker " + std::to_string(rank);
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
   const Json header = Json::parse(line + "]}", nullptr, false);
-  if (!header.is_object() || !header.contains("otherData") || !header["otherData"].is_object()) return part;
+  if (!header.is_object() || !header.contains("otherData") || !header["otherData"].is_object())
+    return part;
   const Json& clock = header["otherData"];
-  if (clock.contains("machine") && clock["machine"].is_string()) part.clock.machine = clock["machine"];
+  if (clock.contains("machine") && clock["machine"].is_string())
+    part.clock.machine = clock["machine"];
   part.clock.epoch_us = number(clock, "epoch_us");
   part.clock.begin_us = number(clock, "begin_us");
   part.clock.end_us = number(clock, "end_us");
@@ -66,14 +72,16 @@ Part open_part(const fs::path& path, int rank) {
   return part;
 }
 
-template <class F> void each_event(const Part& part, F&& f) {
+template <class F>
+void each_event(const Part& part, F&& f) {
   std::ifstream in(part.path);
   std::string line;
   std::getline(in, line);
   for (i64 at = 0; std::getline(in, line); ++at) {
     if (line.ends_with(",")) line.pop_back();
     Json event = Json::parse(line, nullptr, false);
-    if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string()) continue;      // the end, or a line cut short
+    // the end, or a line cut short
+    if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string()) continue;
     f(at, event, event["ph"].get<std::string>());
   }
 }
@@ -86,12 +94,13 @@ std::map<std::string, Machine> align(const std::vector<Part>& parts) {
     for (const Part& p : parts) {
       if (p.clock.machine != name) continue;
       const bool reference = p.clock.rank == 0 || machines.size() == 1;
-      const auto begin = reference ? dist::ClockEstimate{} : p.clock.begin.value_or(dist::ClockEstimate{0, INFINITY});
+      const auto begin = reference ? dist::ClockEstimate{}
+                                   : p.clock.begin.value_or(dist::ClockEstimate{0, INFINITY});
       const auto end = reference ? dist::ClockEstimate{} : p.clock.end.value_or(begin);
       const double error = std::max(begin.error_us, end.error_us);
       if (machine.mono_end != 0 && !(error < machine.error_us)) continue;
-      machine = {p.clock.begin_us - p.clock.epoch_us, p.clock.end_us - p.clock.epoch_us, p.clock.epoch_us + begin.offset_us,
-                 p.clock.epoch_us + end.offset_us, error};
+      machine = {p.clock.begin_us - p.clock.epoch_us, p.clock.end_us - p.clock.epoch_us,
+                 p.clock.epoch_us + begin.offset_us, p.clock.epoch_us + end.offset_us, error};
     }
   }
   return machines;
@@ -115,9 +124,14 @@ std::string machine_id() {
 
 std::string to_json(const TraceClock& c) {
   JsonObject out;
-  out.add("rank", c.rank).add("machine", c.machine).add("epoch_us", c.epoch_us).add("begin_us", c.begin_us).add("end_us", c.end_us);
+  out.add("rank", c.rank)
+      .add("machine", c.machine)
+      .add("epoch_us", c.epoch_us)
+      .add("begin_us", c.begin_us)
+      .add("end_us", c.end_us);
   const auto add = [&](const char* key, const std::optional<dist::ClockEstimate>& e) {
-    if (e) out.raw(key, JsonObject().add("offset_us", e->offset_us).add("error_us", e->error_us).str());
+    if (e)
+      out.raw(key, JsonObject().add("offset_us", e->offset_us).add("error_us", e->error_us).str());
   };
   add("begin", c.begin);
   add("end", c.end);
@@ -130,32 +144,40 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
     int rank = -1, end = 0;
-    if (std::sscanf(name.c_str(), "trace-%d.json%n", &rank, &end) == 1 && end == static_cast<int>(name.size()) && rank >= 0)
+    if (std::sscanf(name.c_str(), "trace-%d.json%n", &rank, &end) == 1 &&
+        end == static_cast<int>(name.size()) && rank >= 0)
       parts.push_back(open_part(entry.path(), rank));
   }
   check<IoError>(!error, "cannot read the folder ", folder.string(), ": ", error.message());
-  check<IoError>(!parts.empty(), folder.string(), " holds no trace-RANK.json; train with run.trace=true writes them");
+  check<IoError>(!parts.empty(), folder.string(),
+                 " holds no trace-RANK.json; train with run.trace=true writes them");
   std::ranges::sort(parts, {}, [](const Part& p) { return p.clock.rank; });
 
   const std::map<std::string, Machine> machines = align(parts);
-  const auto aligned = [&](const Part& p, double ts) { return machines.at(p.clock.machine)(ts - p.clock.epoch_us); };
+  const auto aligned = [&](const Part& p, double ts) {
+    return machines.at(p.clock.machine)(ts - p.clock.epoch_us);
+  };
   MergedTrace out;
   for (const Part& p : parts) {
     out.ranks.push_back(p.clock.rank);
     out.error_us = std::max(out.error_us, machines.at(p.clock.machine).error_us);
   }
 
-  // Arrows: each beginning takes the next end with its id. A worker that came back may have used an id twice.
+  // Arrows: each beginning takes the next end with its id. A worker that came back may have used an
+  // id twice.
   std::map<i64, std::vector<FlowEnd>> flows;
   for (std::size_t i = 0; i < parts.size(); ++i)
     each_event(parts[i], [&](i64 line, const Json& e, const std::string& phase) {
       if (phase != "s" && phase != "f") return;
-      const double id = number(e, "id", -1);               // of a damaged file: anything
-      flows[std::abs(id) < 0x1p53 ? static_cast<i64>(id) : -1].push_back({aligned(parts[i], number(e, "ts")), phase == "s", i, line});
+      const double id = number(e, "id", -1);  // of a damaged file: anything
+      flows[std::abs(id) < 0x1p53 ? static_cast<i64>(id) : -1].push_back(
+          {aligned(parts[i], number(e, "ts")), phase == "s", i, line});
     });
   std::map<std::pair<std::size_t, i64>, i64> arrow_of;
   for (auto& [id, ends] : flows) {
-    std::ranges::sort(ends, [](const FlowEnd& a, const FlowEnd& b) { return a.at < b.at || (a.at == b.at && a.begin && !b.begin); });
+    std::ranges::sort(ends, [](const FlowEnd& a, const FlowEnd& b) {
+      return a.at < b.at || (a.at == b.at && a.begin && !b.begin);
+    });
     const bool one_each = ends.size() == 2 && ends[0].begin != ends[1].begin;
     if (one_each && !ends[0].begin) {
       std::swap(ends[0], ends[1]);
@@ -163,7 +185,8 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
     }
     for (std::size_t i = 0; i + 1 < ends.size(); ++i) {
       if (!ends[i].begin || ends[i + 1].begin) continue;
-      arrow_of[{ends[i].part, ends[i].line}] = arrow_of[{ends[i + 1].part, ends[i + 1].line}] = ++out.arrows;
+      arrow_of[{ends[i].part, ends[i].line}] = arrow_of[{ends[i + 1].part, ends[i + 1].line}] =
+          ++out.arrows;
     }
   }
 
@@ -173,10 +196,16 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
   std::string clocks;
   for (const Part& p : parts) {
     const Machine& m = machines.at(p.clock.machine);
-    clocks += (clocks.empty() ? "" : ", ") + JsonObject().add("rank", p.clock.rank).add("machine", p.clock.machine)
-                                                 .add("offset_us", m.shift_begin - p.clock.epoch_us).add("error_us", m.error_us).str();
+    clocks += (clocks.empty() ? "" : ", ") + JsonObject()
+                                                 .add("rank", p.clock.rank)
+                                                 .add("machine", p.clock.machine)
+                                                 .add("offset_us", m.shift_begin - p.clock.epoch_us)
+                                                 .add("error_us", m.error_us)
+                                                 .str();
   }
-  header.raw("workers", "[" + clocks + "]").add("arrows", out.arrows).add("arrows_backwards", out.backwards);
+  header.raw("workers", "[" + clocks + "]")
+      .add("arrows", out.arrows)
+      .add("arrows_backwards", out.backwards);
   file << "{\"displayTimeUnit\":\"ms\",\"otherData\":" << header.str() << ",\"traceEvents\":[\n";
   for (std::size_t i = 0; i < parts.size(); ++i) {
     each_event(parts[i], [&](i64 line, Json& e, const std::string& phase) {
@@ -209,8 +238,14 @@ int trace_merge(const TraceMergeCommand& command) {
   const MergedTrace m = merge_traces(command.folder, command.keep);
   const std::string path = (fs::path(command.folder) / "trace.json").string();
   if (command.json) {
-    fmt::print("{}\n", JsonObject().add("trace", path).add("ranks", m.ranks).add("events", m.events).add("arrows", m.arrows)
-                           .add("arrows_backwards", m.backwards).add("error_us", m.error_us).str());
+    fmt::print("{}\n", JsonObject()
+                           .add("trace", path)
+                           .add("ranks", m.ranks)
+                           .add("events", m.events)
+                           .add("arrows", m.arrows)
+                           .add("arrows_backwards", m.backwards)
+                           .add("error_us", m.error_us)
+                           .str());
   } else {
     fmt::print("{}: {} events of {} workers, {} arrows", path, m.events, m.ranks.size(), m.arrows);
     if (m.backwards > 0) fmt::print(" ({} point backwards)", m.backwards);

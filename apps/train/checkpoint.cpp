@@ -16,17 +16,22 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-// Every tensor of the state under the name it has in the file; windows, so that reading is copying into them.
+// Every tensor of the state under the name it has in the file; windows, so that reading is copying
+// into them.
 std::vector<NamedTensor> windows(TrainState s) {
   std::vector<NamedTensor> all = s.params.windows(s.params.values());
-  const auto append = [&](std::vector<NamedTensor> more) { all.insert(all.end(), more.begin(), more.end()); };
+  const auto append = [&](std::vector<NamedTensor> more) {
+    all.insert(all.end(), more.begin(), more.end());
+  };
   append(s.params.buffer_windows());
   for (const NamedTensor& buffer : s.net.buffers())
-    if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);           // counters
+    if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);  // counters
   const auto append_state = [&](const std::string& prefix, const std::vector<NamedTensor>& state) {
     for (const NamedTensor& t : state)
-      if (t.tensor.shape() == s.params.values().shape()) append(s.params.windows(t.tensor, prefix + t.name + "."));
-      else all.push_back({prefix + t.name, t.tensor});
+      if (t.tensor.shape() == s.params.values().shape())
+        append(s.params.windows(t.tensor, prefix + t.name + "."));
+      else
+        all.push_back({prefix + t.name, t.tensor});
   };
   append_state("optim.", s.optimizer.state());
   append_state("", s.method.state());
@@ -35,17 +40,24 @@ std::vector<NamedTensor> windows(TrainState s) {
 
 std::string file_name(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
 
-double number(const std::map<std::string, std::string>& meta, const std::string& key, const fs::path& path) {
+double number(const std::map<std::string, std::string>& meta, const std::string& key,
+              const fs::path& path) {
   try {
     return std::stod(meta.at(key));
   } catch (const std::exception&) {
-    fail<IoError>(path.string(), ": no number \"", key, "\" in the header; this is not a checkpoint of gossamer train");
+    fail<IoError>(path.string(), ": no number \"", key,
+                  "\" in the header; this is not a checkpoint of gossamer train");
   }
 }
 
-// What lies in a folder. Files of runs with different numbers of workers may be mixed there: the run that got furthest counts.
+// What lies in a folder. Files of runs with different numbers of workers may be mixed there: the
+// run that got furthest counts.
 ResumePoint look_at(const fs::path& folder) {
-  struct File { fs::path path; double world, rank, samples; bool allreduce; };
+  struct File {
+    fs::path path;
+    double world, rank, samples;
+    bool allreduce;
+  };
   std::vector<File> all;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -53,10 +65,13 @@ ResumePoint look_at(const fs::path& folder) {
     if (!name.starts_with("rank-") || !name.ends_with(".safetensors")) continue;
     const auto meta = nn::read_metadata(entry.path());
     const auto method = meta.find("method");
-    const File file{entry.path(), number(meta, "world", entry.path()), number(meta, "rank", entry.path()), number(meta, "samples", entry.path()),
+    const File file{entry.path(), number(meta, "world", entry.path()),
+                    number(meta, "rank", entry.path()), number(meta, "samples", entry.path()),
                     method != meta.end() && method->second == "allreduce"};
-    check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 && file.rank < file.world && file.samples >= 0, entry.path().string(),
-                   ": rank ", file.rank, " of ", file.world, " at ", file.samples, " samples in the header makes no sense");
+    check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 &&
+                       file.rank < file.world && file.samples >= 0,
+                   entry.path().string(), ": rank ", file.rank, " of ", file.world, " at ",
+                   file.samples, " samples in the header makes no sense");
     if (name == file_name(static_cast<int>(file.rank))) all.push_back(file);
   }
   ResumePoint found;
@@ -76,15 +91,17 @@ ResumePoint look_at(const fs::path& folder) {
   return found;
 }
 
-// Values and buffers become the mean of the files; a variance becomes that of all workers' activations together, as at a run's end:
-// the mean of v + m^2 minus the square of the mean of m.
+// Values and buffers become the mean of the files; a variance becomes that of all workers'
+// activations together, as at a run's end: the mean of v + m^2 minus the square of the mean of m.
 void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
-  Tensor values = params.values().to(Device::cpu()), buffers = params.buffers().to(Device::cpu());      // themselves, unless they are on a GPU
+  // themselves, unless they are on a GPU
+  Tensor values = params.values().to(Device::cpu()), buffers = params.buffers().to(Device::cpu());
   values.zero();
   buffers.zero();
   std::vector<NamedTensor> targets = params.windows(values);
   for (const FlatParams::Entry& e : params.buffer_entries())
-    targets.push_back({e.name, buffers.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
+    targets.push_back(
+        {e.name, buffers.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
   const auto mean_of = [](const std::string& name) {
     return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string();
   };
@@ -93,7 +110,8 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
     const SafeTensors file = read_safetensors(path);
     const auto find = [&](const std::string& name, const Tensor& like) -> const Tensor& {
       const Tensor* source = file.find(name);
-      check<IoError>(source && source->shape() == like.shape() && source->dtype() == like.dtype(), path.string(), ": \"", name,
+      check<IoError>(source && source->shape() == like.shape() && source->dtype() == like.dtype(),
+                     path.string(), ": \"", name,
                      "\" is missing or has another shape; another model.name or model.classes?");
       return *source;
     };
@@ -121,12 +139,13 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
 
 }  // namespace
 
-void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world, TrainState state, const Position& at,
-                     const ImageOrder& order, i64 keep) {
+void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world,
+                     TrainState state, const Position& at, const ImageOrder& order, i64 keep) {
   std::vector<NamedTensor> copies;
   state.method.quiesce([&] {
     for (const NamedTensor& t : windows(state))
-      copies.push_back({t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
+      copies.push_back(
+          {t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
   });
   const fs::path folder = run_folder / "checkpoints" / label;
   std::error_code error;
@@ -135,11 +154,20 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   char samples[40];
   std::snprintf(samples, sizeof samples, "%.17g", at.samples);
   std::map<std::string, std::string> header = to_metadata(order);
-  header.insert({{"kind", "checkpoint"}, {"layout", "OHWI"}, {"rank", std::to_string(rank)}, {"world", std::to_string(world)},
-                 {"samples", samples}, {"epoch", std::to_string(at.epoch)}, {"step", std::to_string(at.step)}, {"method", state.method.name()}});
+  header.insert({{"kind", "checkpoint"},
+                 {"layout", "OHWI"},
+                 {"rank", std::to_string(rank)},
+                 {"world", std::to_string(world)},
+                 {"samples", samples},
+                 {"epoch", std::to_string(at.epoch)},
+                 {"step", std::to_string(at.step)},
+                 {"method", state.method.name()}});
   write_safetensors(folder / file_name(rank), copies, header);
   // Older ones go, this rank's file at a time: no worker needs to know how far the others are.
-  struct Mine { fs::path path; double samples; };
+  struct Mine {
+    fs::path path;
+    double samples;
+  };
   std::vector<Mine> mine;
   for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
     if (const fs::path file = entry.path() / file_name(rank); fs::exists(file))
@@ -147,33 +175,38 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   std::ranges::sort(mine, [](const Mine& a, const Mine& b) { return a.samples > b.samples; });
   for (std::size_t i = static_cast<std::size_t>(keep); i < mine.size(); ++i) {
     fs::remove(mine[i].path / file_name(rank), error);
-    fs::remove(mine[i].path, error);             // only succeeds when empty
+    fs::remove(mine[i].path, error);  // only succeeds when empty
   }
 }
 
 ResumePoint find_checkpoint(const fs::path& path) {
-  const fs::path given = path.has_filename() ? path : path.parent_path();      // "runs/x/" is "runs/x"
+  // "runs/x/" is "runs/x"
+  const fs::path given = path.has_filename() ? path : path.parent_path();
   check<IoError>(fs::is_directory(given), "--resume ", given.string(), ": there is no such folder");
   ResumePoint best = look_at(given);
   if (!best.files.empty()) {
     best.run_folder = given.parent_path().parent_path();
-    if (best.run_folder.empty()) best.run_folder = fs::weakly_canonical(given).parent_path().parent_path();
+    if (best.run_folder.empty())
+      best.run_folder = fs::weakly_canonical(given).parent_path().parent_path();
     return best;
   }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
     ResumePoint found = look_at(entry.path());
     if (found.files.empty()) continue;
-    const bool better = found.whole() == best.whole() ? found.samples > best.samples : found.whole();
+    const bool better =
+        found.whole() == best.whole() ? found.samples > best.samples : found.whole();
     if (best.files.empty() || better) best = std::move(found);
   }
   check<IoError>(!best.files.empty(), "--resume ", given.string(),
-                 ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS and when a run is interrupted");
+                 ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS "
+                 "and when a run is interrupted");
   best.run_folder = given;
   return best;
 }
 
-Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state, const ImageOrder& now) {
+Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state,
+                             const ImageOrder& now) {
   Position at{.samples = point.samples};
   std::optional<ImageOrder> then;
   if (point.own_state(world)) {
@@ -182,21 +215,25 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
     at.epoch = static_cast<i64>(number(meta, "epoch", mine));
     at.step = static_cast<i64>(number(meta, "step", mine));
     then = parse_order(meta);
-    // With all-reduce all models are one and stay one: an interruption may have caught the workers a step apart.
+    // With all-reduce all models are one and stay one: an interruption may have caught the workers
+    // a step apart.
     const fs::path& path = std::string(state.method.name()) == "allreduce" ? point.files[0] : mine;
     const SafeTensors file = read_safetensors(path);
     for (NamedTensor& target : windows(state)) {
       const Tensor* source = file.find(target.name);
-      check<IoError>(source != nullptr, path.string(), ": has no \"", target.name, "\"; was it written with another model or method?");
-      check<IoError>(source->shape() == target.tensor.shape(), path.string(), ": \"", target.name, "\" is ", source->shape(), ", the model wants ",
-                     target.tensor.shape(), "; another model.name or model.classes?");
+      check<IoError>(source != nullptr, path.string(), ": has no \"", target.name,
+                     "\"; was it written with another model or method?");
+      check<IoError>(source->shape() == target.tensor.shape(), path.string(), ": \"", target.name,
+                     "\" is ", source->shape(), ", the model wants ", target.tensor.shape(),
+                     "; another model.name or model.classes?");
       target.tensor.copy_from(*source);
     }
   } else {
     load_mean(point, state.params, at);
     const Tensor& values = state.params.values();
     for (NamedTensor& t : state.method.state())
-      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);      // a twin starts where its model is
+      // a twin starts where its model is
+      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
   }
   state.params.refresh();
   return go_on(at, then, now);

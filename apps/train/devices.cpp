@@ -16,7 +16,8 @@ std::optional<int> index_of(const std::string& name) {
   if (name == "auto" || name == "cpu" || name == "cuda") return {};
   int index = 0;
   const char* const end = name.data() + name.size();
-  const bool numbered = name.starts_with("cuda:") && name.size() > 5 && std::from_chars(name.data() + 5, end, index).ptr == end && index >= 0;
+  const bool numbered = name.starts_with("cuda:") && name.size() > 5 &&
+                        std::from_chars(name.data() + 5, end, index).ptr == end && index >= 0;
   check<ConfigError>(numbered, "device \"", name, "\" is unknown; use auto, cpu, cuda or cuda:N");
   return index;
 }
@@ -30,15 +31,18 @@ Device device_of(const std::string& name, int local_rank) {
   const int gpus = cuda::device_count();
   if (name == "cpu" || (name == "auto" && gpus == 0)) return Device::cpu();
   check<DeviceError>(gpus > 0, "device ", name, ": ", cuda::why_none());
-  check<DeviceError>(!given || *given < gpus, "device ", name, ": this machine has ", gpus, " GPU", gpus == 1 ? "" : "s", ", numbered from 0");
+  check<DeviceError>(!given || *given < gpus, "device ", name, ": this machine has ", gpus, " GPU",
+                     gpus == 1 ? "" : "s", ", numbered from 0");
   return Device::cuda(given.value_or(local_rank % gpus));
 }
 
 std::string plan_file(const std::string& setting) {
   if (setting == "none") return "";
   if (setting != "auto") return setting;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/') return std::string(cache) + "/gossamer/plans.json";
-  if (const char* home = std::getenv("HOME"); home && *home == '/') return std::string(home) + "/.cache/gossamer/plans.json";
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/')
+    return std::string(cache) + "/gossamer/plans.json";
+  if (const char* home = std::getenv("HOME"); home && *home == '/')
+    return std::string(home) + "/.cache/gossamer/plans.json";
   return "";
 }
 

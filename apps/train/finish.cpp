@@ -1,13 +1,14 @@
-// The end of a run: one averaged model, its batch-norm statistics, its accuracy, the files of runs/NAME.
+// The end of a run: one averaged model, its batch-norm statistics, its accuracy, the files of
+// runs/NAME.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <sys/resource.h>
-#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "gossamer/apps/report/tally.h"
 #include "gossamer/apps/report/trace_merge.h"
@@ -36,7 +37,7 @@ class Finish {
     const double seen = w_.method->samples_seen();
     w_.method->finish();
     w_.settled = true;
-    alive_ = w_.method->members();       // from here on workers leave because they are done
+    alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
     settle_batch_norm();
     evaluate_share();
@@ -44,25 +45,33 @@ class Finish {
     w_.write_trace();
     gather();
     if (!leader()) return 0;
-    if (const i64 theirs = already_written(); theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
+    if (const i64 theirs = already_written();
+        theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
       Progress(w_.command.json ? stderr : stdout, false)
-          .note(fmt::format("worker {} lost the others, and they ended before: their results, of {} worker(s), stay", w_.group->rank(), theirs));
-    else write_results(seen);
+          .note(fmt::format("worker {} lost the others, and they ended before: their results, of "
+                            "{} worker(s), stay",
+                            w_.group->rank(), theirs));
+    else
+      write_results(seen);
     return 0;
   }
 
  private:
-  // Whoever lost the others (frozen while they ended, or cut off) thinks that it leads. Of how many workers the results are that they left in
-  // this run; 0: there are none.
+  // Whoever lost the others (frozen while they ended, or cut off) thinks that it leads. Of how many
+  // workers the results are that they left in this run; 0: there are none.
   i64 already_written() const {
     if (!w_.folder.writes()) return 0;
-    const nlohmann::json summary = nlohmann::json::parse(std::ifstream(w_.folder.file("summary.json")), nullptr, false);
+    const nlohmann::json summary =
+        nlohmann::json::parse(std::ifstream(w_.folder.file("summary.json")), nullptr, false);
     return summary.is_object() ? summary.value("workers_at_end", i64{0}) : 0;
   }
-  bool leader() const { return alive_.front() == w_.group->rank(); }      // rank 0, or the lowest one that lives
+  // rank 0, or the lowest one that lives
+  bool leader() const { return alive_.front() == w_.group->rank(); }
 
-  // Runs one collective step. When a worker dies in it, this and all later ones are done without the others.
-  template <class F> bool together(const char* what, F&& step) {
+  // Runs one collective step. When a worker dies in it, this and all later ones are done without
+  // the others.
+  template <class F>
+  bool together(const char* what, F&& step) {
     if (w_.place.size == 1) return true;
     if (alone_) return false;
     try {
@@ -71,21 +80,24 @@ class Finish {
     } catch (const DistError& e) {
       alone_ = true;
       alive_ = w_.group->alive();
-      w_.folder.log("fault", JsonObject().add("what", std::string(what) + ": " + e.what()).add("peer", -1));
+      w_.folder.log("fault",
+                    JsonObject().add("what", std::string(what) + ": " + e.what()).add("peer", -1));
       return false;
     }
   }
 
-  // The workers' running statistics belong to their own weights, not to the mean: estimate them afresh on training batches.
+  // The workers' running statistics belong to their own weights, not to the mean: estimate them
+  // afresh on training batches.
   void settle_batch_norm() {
-    const i64 batches = w_.command.dry_run ? std::min<i64>(2, w_.config.train.bn_batches) : w_.config.train.bn_batches;
+    const i64 batches = w_.command.dry_run ? std::min<i64>(2, w_.config.train.bn_batches)
+                                           : w_.config.train.bn_batches;
     const bool any = w_.params->buffers().numel() > 0;
     if (w_.place.size == 1 || !any) {
       batch_norm_ = any ? "own running statistics" : "none";
       return;
     }
     if (batches == 0) {
-      batch_norm_ = "running statistics of the workers, merged";      // finish() has done it
+      batch_norm_ = "running statistics of the workers, merged";  // finish() has done it
       return;
     }
     {
@@ -101,28 +113,36 @@ class Finish {
       }
       nn::end_batch_norm_estimate(*w_.net);
     }
-    const bool merged = together("merging batch norm", [&] { dist::merge_batch_norm(*w_.params, w_.group->collectives()); });
-    batch_norm_ = fmt::format("re-estimated with the averaged weights over {} training batches of {} worker{}", batches,
-                              merged ? "each" : "one", merged ? "" : " alone");
+    const bool merged = together(
+        "merging batch norm", [&] { dist::merge_batch_norm(*w_.params, w_.group->collectives()); });
+    batch_norm_ = fmt::format(
+        "re-estimated with the averaged weights over {} training batches of {} worker{}", batches,
+        merged ? "each" : "one", merged ? "" : " alone");
   }
 
   // Every image of the validation set exactly once over the workers.
   void evaluate_share() {
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
-    EvalOptions options{.batch = w_.config.eval.batch, .threads = data_threads_for(w_.config, w_.place.local_size),
-                        .part = static_cast<int>(place - alive_.begin()), .parts = static_cast<int>(alive_.size()),
-                        .max_batches = w_.command.dry_run ? 1 : 0, .strict = w_.config.data.strict_images};
+    EvalOptions options{.batch = w_.config.eval.batch,
+                        .threads = data_threads_for(w_.config, w_.place.local_size),
+                        .part = static_cast<int>(place - alive_.begin()),
+                        .parts = static_cast<int>(alive_.size()),
+                        .max_batches = w_.command.dry_run ? 1 : 0,
+                        .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
     counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     double sums[] = {counts_.images, counts_.top1, counts_.top5, counts_.loss};
-    if (together("summing the evaluation", [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
+    if (together("summing the evaluation",
+                 [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
       counts_ = {sums[0], sums[1], sums[2], sums[3]};
-    } else if (options.parts > 1 && leader()) {        // shares of others are lost: do all of it here
+    } else if (options.parts > 1 && leader()) {
+      // shares of others are lost: do all of it here
       options.part = 0, options.parts = 1;
       counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
-    check<DataError>(counts_.images > 0 || !leader(), data::code::damaged_images, "data.val: not one image could be decoded; see bad_images.txt");
+    check<DataError>(counts_.images > 0 || !leader(), data::code::damaged_images,
+                     "data.val: not one image could be decoded; see bad_images.txt");
   }
 
   void record_tally() {
@@ -147,7 +167,8 @@ class Finish {
   }
 
   void gather() {
-    if (w_.place.size > 1) together("gathering the workers' numbers", [&] { tally_.gather(w_.group->collectives()); });
+    if (w_.place.size > 1)
+      together("gathering the workers' numbers", [&] { tally_.gather(w_.group->collectives()); });
   }
 
   void write_results(double seen) {
@@ -155,38 +176,74 @@ class Finish {
     // Each knows its own gradients exactly, the others' only by hearsay.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
       seen = w_.start_samples + tally_.sum(Tally::gradients) * static_cast<double>(c.train.batch);
-    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images()) : tally_.sum(Tally::damaged);
-    const double trained = std::max(0.0, seen - w_.start_samples), rate = trained / std::max(1e-9, w_.wall_s);
+    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images())
+                                              : tally_.sum(Tally::damaged);
+    const double trained = std::max(0.0, seen - w_.start_samples),
+                 rate = trained / std::max(1e-9, w_.wall_s);
     JsonObject s;
-    s.add("top1", counts_.top1 / counts_.images).add("top5", counts_.top5 / counts_.images).add("loss", counts_.loss / counts_.images);
-    s.add("val_images", counts_.images).add("model", c.model.name).add("parameters", w_.params->parameter_count()).add("dtype", c.train.dtype);
-    s.add("method", c.train.method).add("graph", c.train.graph).add("rate", c.train.rate).add("seed", c.train.seed).add("workers", w_.place.size);
-    s.add("workers_at_end", alive_.size()).add("launcher", w_.place.source).add("batch", c.train.batch);
-    s.add("samples", seen).add("epochs", seen / static_cast<double>(w_.train_set->size())).add("images_per_s", rate).add("wall_s", w_.wall_s);
-    s.add("exchanges_per_gradient", tally_.sum(Tally::gradients) > 0 ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients) : 0.0);
-    s.add("consensus_distance", consensus_).add("consensus_distance_estimate", before_.consensus_distance);
+    s.add("top1", counts_.top1 / counts_.images)
+        .add("top5", counts_.top5 / counts_.images)
+        .add("loss", counts_.loss / counts_.images);
+    s.add("val_images", counts_.images)
+        .add("model", c.model.name)
+        .add("parameters", w_.params->parameter_count())
+        .add("dtype", c.train.dtype);
+    s.add("method", c.train.method)
+        .add("graph", c.train.graph)
+        .add("rate", c.train.rate)
+        .add("seed", c.train.seed)
+        .add("workers", w_.place.size);
+    s.add("workers_at_end", alive_.size())
+        .add("launcher", w_.place.source)
+        .add("batch", c.train.batch);
+    s.add("samples", seen)
+        .add("epochs", seen / static_cast<double>(w_.train_set->size()))
+        .add("images_per_s", rate)
+        .add("wall_s", w_.wall_s);
+    s.add("exchanges_per_gradient",
+          tally_.sum(Tally::gradients) > 0
+              ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients)
+              : 0.0);
+    s.add("consensus_distance", consensus_)
+        .add("consensus_distance_estimate", before_.consensus_distance);
     s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges));
     s.add("exchanges_failed", tally_.sum(Tally::failed));
-    s.add("data_wait_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::data_wait_s) / tally_.sum(Tally::wall_s) : 0.0);
-    s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0 ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s) : 0.0);
-    if (w_.params->overflow().defined()) s.add("loss_scale", w_.params->loss_scale()).add("skipped_steps", tally_.sum(Tally::skipped_steps));
-    s.add("damaged_images", damaged).add("batch_norm", batch_norm_).add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
+    s.add("data_wait_fraction", tally_.sum(Tally::wall_s) > 0
+                                    ? tally_.sum(Tally::data_wait_s) / tally_.sum(Tally::wall_s)
+                                    : 0.0);
+    s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0
+                                  ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s)
+                                  : 0.0);
+    if (w_.params->overflow().defined())
+      s.add("loss_scale", w_.params->loss_scale())
+          .add("skipped_steps", tally_.sum(Tally::skipped_steps));
+    s.add("damaged_images", damaged)
+        .add("batch_norm", batch_norm_)
+        .add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, tally_.rates(), w_.graph);
     s.raw("each_worker", tally_.each_worker());
     JsonObject versions;
-    versions.add("gossamer", version()).add("git", git_hash()).add("compiler", compiler()).add("onednn", onednn_version());
+    versions.add("gossamer", version())
+        .add("git", git_hash())
+        .add("compiler", compiler())
+        .add("onednn", onednn_version());
     s.raw("versions", versions.str());
 
     if (w_.folder.writes()) {
       const std::filesystem::path model = w_.folder.file("model.safetensors");
       save_model(model);
       if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
-      w_.folder.log("eval", JsonObject().add("of", "averaged model").add("samples", seen).add("images", counts_.images)
-                                .add("top1", counts_.top1 / counts_.images).add("top5", counts_.top5 / counts_.images)
+      w_.folder.log("eval", JsonObject()
+                                .add("of", "averaged model")
+                                .add("samples", seen)
+                                .add("images", counts_.images)
+                                .add("top1", counts_.top1 / counts_.images)
+                                .add("top5", counts_.top5 / counts_.images)
                                 .add("loss", counts_.loss / counts_.images));
-      w_.board.scalars(static_cast<i64>(seen / static_cast<double>(c.train.batch)),
-                       {{"top1", counts_.top1 / counts_.images}, {"val_loss", counts_.loss / counts_.images}});
+      w_.board.scalars(
+          static_cast<i64>(seen / static_cast<double>(c.train.batch)),
+          {{"top1", counts_.top1 / counts_.images}, {"val_loss", counts_.loss / counts_.images}});
       w_.board.flush();
       w_.folder.log("summary", s);
       write_file(w_.folder.file("summary.json"), s.str() + "\n");
@@ -198,7 +255,9 @@ class Finish {
 
   // The master values, in f32, whatever type the layers computed in.
   void save_model(const std::filesystem::path& path) {
-    const auto copy = models::make(w_.config.model.name, {.classes = w_.config.classes_or(static_cast<i64>(w_.train_set->classes().size()))});
+    const auto copy = models::make(
+        w_.config.model.name,
+        {.classes = w_.config.classes_or(static_cast<i64>(w_.train_set->classes().size()))});
     std::map<std::string, Tensor> source;
     for (const NamedTensor& t : w_.params->windows(w_.params->values())) source[t.name] = t.tensor;
     for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
@@ -209,23 +268,35 @@ class Finish {
   void tell(double seen, double rate, double damaged) {
     // Rank 0 may be gone: then the one that writes also speaks.
     Progress say(w_.command.json ? stderr : stdout, false);
-    const double gradients = tally_.sum(Tally::gradients), per_gradient = gradients > 0 ? tally_.sum(Tally::exchanges) / gradients : 0.0;
-    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus distance {:.3g}",
-                         seen - w_.start_samples, duration_text(w_.wall_s), rate, per_gradient, consensus_));
-    say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}", 100 * counts_.top1 / counts_.images,
-                         100 * counts_.top5 / counts_.images, counts_.images,
-                         w_.place.size == 1 ? std::string("one model") : fmt::format("average of {} models", alive_.size())));
+    const double gradients = tally_.sum(Tally::gradients),
+                 per_gradient = gradients > 0 ? tally_.sum(Tally::exchanges) / gradients : 0.0;
+    say.note(fmt::format(
+        "done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus "
+        "distance {:.3g}",
+        seen - w_.start_samples, duration_text(w_.wall_s), rate, per_gradient, consensus_));
+    say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
+                         100 * counts_.top1 / counts_.images, 100 * counts_.top5 / counts_.images,
+                         counts_.images,
+                         w_.place.size == 1 ? std::string("one model")
+                                            : fmt::format("average of {} models", alive_.size())));
     if (damaged > 0) {
-      const std::string list = w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
-      say.note(fmt::format("         {:.0f} images were damaged (replaced in training, left out in validation){}", damaged, list));
+      const std::string list =
+          w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
+      say.note(fmt::format(
+          "         {:.0f} images were damaged (replaced in training, left out in validation){}",
+          damaged, list));
     }
     if (w_.folder.writes()) {
-      say.note(fmt::format("files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(),
-                           w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
+      say.note(fmt::format(
+          "files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(),
+          w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
     } else {
       const double whole = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
-      say.note(fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images would take about {}; nothing was written",
-                           tally_.at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole, duration_text(whole / rate)));
+      say.note(
+          fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images "
+                      "would take about {}; nothing was written",
+                      tally_.at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole,
+                      duration_text(whole / rate)));
     }
   }
 
@@ -233,7 +304,7 @@ class Finish {
   Tally tally_;
   std::vector<int> alive_;
   dist::MethodStats before_;
-  double waited_for_data_ = 0;         // of the training loop, as wall_s
+  double waited_for_data_ = 0;  // of the training loop, as wall_s
   Counts counts_;
   std::vector<std::string> damaged_;
   std::string batch_norm_;

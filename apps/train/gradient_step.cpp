@@ -11,7 +11,8 @@ namespace {
 // What launching a recording would leave out. Empty: nothing.
 std::string left_out(nn::Module& net) {
   for (nn::Module* module : net.modules())
-    if (dynamic_cast<nn::Dropout*>(module)) return "Dropout draws from a counter on the host, so a recording would repeat one mask";
+    if (dynamic_cast<nn::Dropout*>(module))
+      return "Dropout draws from a counter on the host, so a recording would repeat one mask";
   return "";
 }
 
@@ -28,13 +29,14 @@ class ReadyRecording final : public Recording {
  private:
   FlatParams& params_;
   std::unique_ptr<Recording> inner_;
-  const std::vector<std::size_t> order_;             // of the buckets
+  const std::vector<std::size_t> order_;  // of the buckets
 };
 
 StepGraph::Options completed(StepGraph::Options options, nn::Module& net, FlatParams& params) {
   for (const NamedTensor& buffer : net.buffers())
     if (buffer.tensor.dtype() == DType::i64) options.counters.push_back(buffer.tensor);
-  options.record = [&params, record = std::move(options.record)](const Work& work) -> std::unique_ptr<Recording> {
+  options.record = [&params, record = std::move(options.record)](
+                       const Work& work) -> std::unique_ptr<Recording> {
     return std::make_unique<ReadyRecording>(params, record, work);
   };
   return options;
@@ -43,7 +45,9 @@ StepGraph::Options completed(StepGraph::Options options, nn::Module& net, FlatPa
 }  // namespace
 
 GradientStep::GradientStep(Parts parts, StepGraph::Options graph, bool fixed)
-    : parts_(std::move(parts)), inputs_(parts_.params.values().device(), fixed), losses_(parts_.params.values().device(), fixed),
+    : parts_(std::move(parts)),
+      inputs_(parts_.params.values().device(), fixed),
+      losses_(parts_.params.values().device(), fixed),
       graph_(completed(std::move(graph), parts_.net, parts_.params)) {
   if (const std::string why = left_out(parts_.net); !why.empty()) graph_.refuse(why);
 }

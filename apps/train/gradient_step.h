@@ -1,5 +1,6 @@
-// One gradient of a training run: a batch to the device, forward, backward. On a GPU it becomes a recorded graph, in which events mark where
-// the gradients of a bucket end; whoever sums them hears of all buckets right after a launch, and waits for the events on the device.
+// One gradient of a training run: a batch to the device, forward, backward. On a GPU it becomes a
+// recorded graph, in which events mark where the gradients of a bucket end; whoever sums them hears
+// of all buckets right after a launch, and waits for the events on the device.
 #pragma once
 
 #include "gossamer/apps/train/evaluate.h"
@@ -17,15 +18,19 @@ class GradientStep {
     FlatParams& params;
     const Pictures& prepare;
     TrainingLoss loss_of;
-    std::function<void()> before_backward;             // Method::prepare, before anything of the step is given to the device
+    // Method::prepare, before anything of the step is given to the device
+    std::function<void()> before_backward;
   };
-  // fixed: buffers and losses as on a GPU, for tests on a CPU. What can't be recorded is refused as graph.mode says.
+  // fixed: buffers and losses as on a GPU, for tests on a CPU. What can't be recorded is refused as
+  // graph.mode says.
   GradientStep(Parts, StepGraph::Options graph, bool fixed = false);
-  // The batch of the next compute(); on a GPU its copy runs beside the step before, if it is brought before that one's update.
+  // The batch of the next compute(); on a GPU its copy runs beside the step before, if it is
+  // brought before that one's update.
   void bring(const data::Batch&, const Position&);
-  void compute();                                      // FlatParams::grads() holds the gradient, losses() its loss
+  // FlatParams::grads() holds the gradient, losses() its loss
+  void compute();
   void compute(const data::Batch& batch, const Position& at) { bring(batch, at), compute(); }
-  void step_ends() { inputs_.step_ends(); }            // the update is enqueued too
+  void step_ends() { inputs_.step_ends(); }  // the update is enqueued too
   LossSum& losses() { return losses_; }
   bool recorded() const { return graph_.recorded(); }
 

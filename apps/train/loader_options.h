@@ -8,8 +8,10 @@
 
 namespace gossamer::apps {
 
-bool shares_epochs(const Config&);                    // the workers deal one order; else each draws its own
-// For the worker at this place, computing on this device. ConfigError: an augmentation that makes no sense, or not with data.resize_on.
+// the workers deal one order; else each draws its own
+bool shares_epochs(const Config&);
+// For the worker at this place, computing on this device. ConfigError: an augmentation that makes
+// no sense, or not with data.resize_on.
 data::LoaderOptions loader_options(const Config&, const Pictures&, const dist::LaunchInfo&, Device);
 
 }  // namespace gossamer::apps

@@ -11,7 +11,8 @@ namespace {
 class CudaRecording final : public Recording {
  public:
   CudaRecording(Device device, const Work& work) : device_(device) {
-    release_cached(device);                          // what steps as they stand have used: the recording has memory of its own
+    // what steps as they stand have used: the recording has memory of its own
+    release_cached(device);
     graph_ = cuda::Graph::capture(device, work);
   }
   void launch() override { graph_.launch(cuda::current_stream(device_)); }
@@ -24,12 +25,15 @@ class CudaRecording final : public Recording {
 }  // namespace
 
 Recorder cuda_recorder(Device device) {
-  return [device](const Work& work) -> std::unique_ptr<Recording> { return std::make_unique<CudaRecording>(device, work); };
+  return [device](const Work& work) -> std::unique_ptr<Recording> {
+    return std::make_unique<CudaRecording>(device, work);
+  };
 }
 
 StepGraph::Mode StepGraph::mode_of(const std::string& name) {
   if (name == "auto") return Mode::automatic;
-  check<ConfigError>(name == "on" || name == "off", "train.cuda_graph = \"", name, "\"; it must be one of auto, on, off");
+  check<ConfigError>(name == "on" || name == "off", "train.cuda_graph = \"", name,
+                     "\"; it must be one of auto, on, off");
   return name == "on" ? Mode::on : Mode::off;
 }
 
@@ -38,12 +42,14 @@ void StepGraph::run(const Key& key, const Work& work) {
   if (recording_ && key == good_for_) return launch();
   if (seen_ != key) seen_ = key, times_ = 0;
   if (++times_ > kEager) record(key, work);
-  if (recording_ && key == good_for_) launch();
-  else work();
+  if (recording_ && key == good_for_)
+    launch();
+  else
+    work();
 }
 
 void StepGraph::record(const Key& key, const Work& work) {
-  recording_.reset();                                // its memory, before the next one's
+  recording_.reset();  // its memory, before the next one's
   std::vector<i64> before;
   for (const Tensor& c : options_.counters) before.push_back(*c.as<i64>());
   std::string why;
@@ -69,7 +75,8 @@ void StepGraph::launch() {
 
 void StepGraph::refuse(const std::string& why) {
   if (options_.mode == Mode::off) return;
-  check<ConfigError>(options_.mode != Mode::on, "train.cuda_graph=on: a step can't be recorded: ", why, "; use auto or off");
+  check<ConfigError>(options_.mode != Mode::on,
+                     "train.cuda_graph=on: a step can't be recorded: ", why, "; use auto or off");
   options_.mode = Mode::off;
   recording_.reset();
   if (options_.log) options_.log("steps are not recorded as a graph: " + why);

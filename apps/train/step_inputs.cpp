@@ -16,7 +16,9 @@ i64 table_bytes(i64 count) { return count * static_cast<i64>(sizeof(fused::Pictu
 StepInputs::Views window(const StepInputs::Views& room, const data::Batch& batch) {
   const i64 count = batch.count();
   const data::Batch& b = room.batch;
-  return {{rows_of(b.images, count), b.labels.slice(0, count), b.bytes, rows_of(b.pictures, table_bytes(count)), b.room, batch.size}, room.numbers};
+  return {{rows_of(b.images, count), b.labels.slice(0, count), b.bytes,
+           rows_of(b.pictures, table_bytes(count)), b.room, batch.size},
+          room.numbers};
 }
 
 void copy(const Tensor& from, Tensor to) {
@@ -32,7 +34,9 @@ void copy(const StepInputs::Views& from, const StepInputs::Views& to, i64 bytes)
   copy(from.batch.pictures, to.batch.pictures);
   copy(from.numbers, to.numbers);
 }
-void copy(const StepInputs::Views& from, const StepInputs::Views& to) { copy(from, to, bytes_of(from.batch)); }
+void copy(const StepInputs::Views& from, const StepInputs::Views& to) {
+  copy(from, to, bytes_of(from.batch));
+}
 
 Tensor pinned(i64 n) {
   auto block = cuda::allocate_pinned(static_cast<std::size_t>(n) * sizeof(float));
@@ -41,19 +45,22 @@ Tensor pinned(i64 n) {
 
 }  // namespace
 
-StepInputs::StepInputs(Device device, bool fixed) : device_(device), fixed_(fixed || !device.is_cpu()) {
+StepInputs::StepInputs(Device device, bool fixed)
+    : device_(device), fixed_(fixed || !device.is_cpu()) {
   if (!device.is_cpu()) copies_.emplace(device);
 }
 
 StepInputs::~StepInputs() {
   try {
     for (Landing& landing : landings_) await(landing);
-  } catch (const Error&) {                             // the device is lost, and its memory with it
+  } catch (const Error&) {  // the device is lost, and its memory with it
   }
 }
 
 void StepInputs::await(Landing& landing) {
-  if (landing.end) check<DeviceError>(landing.end->wait(std::chrono::minutes(10)), "a training step on ", device_, " takes more than ten minutes");
+  if (landing.end)
+    check<DeviceError>(landing.end->wait(std::chrono::minutes(10)), "a training step on ", device_,
+                       " takes more than ten minutes");
   landing.end.reset();
 }
 
@@ -61,9 +68,13 @@ void StepInputs::refit(Views& views, const Views& brought) const {
   data::Batch& have = views.batch;
   const data::Batch& batch = brought.batch;
   const i64 count = batch.count(), numbers = brought.numbers.numel();
-  const bool boxes = batch.bytes.defined(), fits = boxes ? have.room >= batch.room : have.images.defined() && have.side() == batch.side();
+  const bool boxes = batch.bytes.defined(),
+             fits = boxes ? have.room >= batch.room
+                          : have.images.defined() && have.side() == batch.side();
   if (fits && have.count() >= count && views.numbers.numel() == numbers) return;
-  const auto empty = [&](const Shape& shape, DType type) { return Tensor::empty(shape, type, device_); };
+  const auto empty = [&](const Shape& shape, DType type) {
+    return Tensor::empty(shape, type, device_);
+  };
   have = {.images = boxes ? Tensor() : empty(batch.images.shape(), DType::u8),
           .labels = empty({count}, DType::i32),
           .bytes = boxes ? empty({batch.room}, DType::u8) : Tensor(),
@@ -73,7 +84,8 @@ void StepInputs::refit(Views& views, const Views& brought) const {
 }
 
 void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers) {
-  check(brought_ <= step_ + 1, "two batches were brought before the step of an earlier one has ended");
+  check(brought_ <= step_ + 1,
+        "two batches were brought before the step of an earlier one has ended");
   Landing& landing = landing_of(brought_++);
   const auto count = static_cast<i64>(numbers.size());
   await(landing);
@@ -82,7 +94,8 @@ void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers)
     landing.host.numbers = Tensor::from(numbers, {count});
     return;
   }
-  if (!landing.host.numbers.defined() || landing.host.numbers.numel() != count) landing.host.numbers = pinned(count);
+  if (!landing.host.numbers.defined() || landing.host.numbers.numel() != count)
+    landing.host.numbers = pinned(count);
   std::ranges::copy(numbers, landing.host.numbers.as<float>());
   const cuda::UseStream use(*copies_);
   refit(landing.device, landing.host);
@@ -94,9 +107,10 @@ void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers)
 
 StepInputs::Views StepInputs::take() {
   Landing& landing = landing_of(step_);
-  check(landing.host.batch.labels.defined(), "a batch is taken that was not brought, or was taken before (step_ends() was left out)");
+  check(landing.host.batch.labels.defined(),
+        "a batch is taken that was not brought, or was taken before (step_ends() was left out)");
   Views brought = landing.host;
-  landing.host.batch = {};                             // the loader may have it back
+  landing.host.batch = {};  // the loader may have it back
   if (!fixed_) return brought;
   refit(room_, brought);
   Views out = window(room_, brought.batch);

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <unistd.h>
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
@@ -20,32 +20,43 @@ namespace gossamer::apps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
 
 // A recorded graph is for GPUs; elsewhere auto means off.
 StepGraph::Options graph_options(Worker& w) {
-  return {.mode = w.device.is_cpu() ? StepGraph::Mode::off : StepGraph::mode_of(w.config.train.cuda_graph),
+  return {.mode = w.device.is_cpu() ? StepGraph::Mode::off
+                                    : StepGraph::mode_of(w.config.train.cuda_graph),
           .record = cuda_recorder(w.device),
           .counters = {},
           .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }};
 }
 
-// The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in the background.
+// The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in
+// the background.
 void train_loop(Worker& w, Bookkeeper& book) {
-  GradientStep gradient({.net = *w.net, .params = *w.params, .prepare = w.prepare, .loss_of = TrainingLoss(w.config, w.place.rank),
-                         .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
-                        graph_options(w));
+  GradientStep gradient(
+      {.net = *w.net,
+       .params = *w.params,
+       .prepare = w.prepare,
+       .loss_of = TrainingLoss(w.config, w.place.rank),
+       .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
+      graph_options(w));
   book.losses = &gradient.losses();
   double learning_rate = 0;
   i64 step = 0;
-  Position next = w.at;                                  // of the batch that was brought, or else of the one to bring
+  // of the batch that was brought, or else of the one to bring
+  Position next = w.at;
   // False: an epoch is over. coming: images that will have been seen when the batch is computed.
   const auto bring = [&](double coming) {
     const trace::Scope scope("data");
     w.loader->set_size(w.picture_size(coming));
     const data::Batch batch = w.loader->next();
-    if (batch.labels.defined()) gradient.bring(batch, next);
-    else next = {next.samples, next.epoch + 1, 0};
+    if (batch.labels.defined())
+      gradient.bring(batch, next);
+    else
+      next = {next.samples, next.epoch + 1, 0};
     return batch.labels.defined();
   };
   const auto of_a_step = static_cast<double>(w.config.train.batch * w.place.size);
@@ -58,7 +69,8 @@ void train_loop(Worker& w, Bookkeeper& book) {
     w.at = next;
     gradient.compute();
     ++next.step;
-    // The update may wait for the device or for others; the next batch need not wait for the update.
+    // The update may wait for the device or for others; the next batch need not wait for the
+    // update.
     brought = w.method->samples_seen() + of_a_step < w.total_samples && bring(of_a_step);
     book.before_update(learning_rate);
     learning_rate = w.schedule(w.method->samples_seen());
@@ -76,9 +88,11 @@ void train_loop(Worker& w, Bookkeeper& book) {
   book.losses = nullptr;
 }
 
-int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place, const std::optional<ResumePoint>& resume) {
+int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
+               const std::optional<ResumePoint>& resume) {
   install_stop_handlers();
-  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun") stop_when_orphaned();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
+    stop_when_orphaned();
   Worker w(config, command, place, resume);
   stop_after_step();
   report_ready();
@@ -94,9 +108,10 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   try {
     train_loop(w, book);
   } catch (const DistError&) {
-    if (!stop_signal()) throw;                           // a neighbour that stopped first looks like a fault
+    // a neighbour that stopped first looks like a fault
+    if (!stop_signal()) throw;
   } catch (const DataError&) {
-    book.list_damaged();                                 // these ended the run
+    book.list_damaged();  // these ended the run
     throw;
   }
   w.wall_s = seconds_since(begin);
@@ -106,8 +121,10 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {
-      w.progress.note(fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers {} --resume {}", w.at.samples,
-                                  place.size, w.folder.path().string()));
+      w.progress.note(
+          fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers "
+                      "{} --resume {}",
+                      w.at.samples, place.size, w.folder.path().string()));
     }
     return 128 + number;
   }
@@ -118,41 +135,52 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
 
 int train(const TrainCommand& command) {
   if (command.workers)
-    check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ", *command.workers,
-                       ": give a number of workers from 1 to 1024");
+    check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ",
+                       *command.workers, ": give a number of workers from 1 to 1024");
   const dist::LaunchInfo place = dist::launch_info();
   sleep_while_waiting(place.local_size);
-  const std::vector<Host> hosts = command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
-  int to_start = command.workers.value_or(hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()));
-  check<ConfigError>((to_start == 1 && hosts.empty()) || place.size == 1, hosts.empty() ? "--workers " : "--hosts with ", to_start,
-                     " workers inside a job of ", place.size, " processes started by ", place.source, "; leave it away there");
+  const std::vector<Host> hosts =
+      command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
+  int to_start = command.workers.value_or(
+      hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()));
+  check<ConfigError>((to_start == 1 && hosts.empty()) || place.size == 1,
+                     hosts.empty() ? "--workers " : "--hosts with ", to_start,
+                     " workers inside a job of ", place.size, " processes started by ",
+                     place.source, "; leave it away there");
   std::optional<ResumePoint> resume;
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
-    if (!command.workers && hosts.empty() && !command.worker && place.size == 1) to_start = std::min(resume->world, 1024);
+    if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
+      to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
-    if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved)) arguments.insert(arguments.begin(), saved);
+    if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
+      arguments.insert(arguments.begin(), saved);
   }
   if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
   if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
   if (command.strict_images) config.data.strict_images = true;
-  if (resume && !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
+  if (resume &&
+      !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
     config.run.name = resume->run_folder.filename().string();
-    config.run.dir = resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
+    config.run.dir =
+        resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
-  // The first process checks what can be checked and prepares the folder; workers that it starts find everything ready.
+  // The first process checks what can be checked and prepares the folder; workers that it starts
+  // find everything ready.
   if (!command.worker && place.rank == 0) {
     open_data(config, workers);
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
-      const std::string moved = RunFolder(config.run_folder()).prepare(to_toml(config), resume.has_value());
-      if (!moved.empty()) fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
+      const std::string moved =
+          RunFolder(config.run_folder()).prepare(to_toml(config), resume.has_value());
+      if (!moved.empty())
+        fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
     }
   }
   if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);

@@ -21,7 +21,9 @@ Tensor neighbours(const Tensor& labels) {
 }  // namespace
 
 TrainingLoss::TrainingLoss(const Config& c, int rank)
-    : mix_{c.train.mixup, c.train.cutmix}, smoothing_(static_cast<float>(c.optim.label_smoothing)), seed_(static_cast<std::uint64_t>(c.train.seed)),
+    : mix_{c.train.mixup, c.train.cutmix},
+      smoothing_(static_cast<float>(c.optim.label_smoothing)),
+      seed_(static_cast<std::uint64_t>(c.train.seed)),
       rank_(static_cast<std::uint64_t>(rank)) {}
 
 TrainingLoss::Numbers TrainingLoss::draw(int height, int width, const Position& at) const {
@@ -36,12 +38,14 @@ TrainingLoss::Numbers TrainingLoss::draw(int height, int width, const Position& 
   return out;
 }
 
-Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels, const Tensor& mix) const {
+Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
+                                const Tensor& mix) const {
   const CrossEntropyOptions options{.label_smoothing = smoothing_};
   if (!mix_.on()) return cross_entropy(net(images), labels, options);
   const Tensor logits = net(mix_batch(images, mix.slice(0, 6)));
   // Cross entropy is linear in its target, so two of them are exactly the one with mixed labels.
-  return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)), mul(cross_entropy(logits, neighbours(labels), options), mix.slice(7, 8)));
+  return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)),
+             mul(cross_entropy(logits, neighbours(labels), options), mix.slice(7, 8)));
 }
 
 }  // namespace gossamer::apps

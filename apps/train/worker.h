@@ -1,4 +1,5 @@
-// One worker of a run: everything it owns, set up in worker.cpp, trained in train.cpp, settled in finish.cpp.
+// One worker of a run: everything it owns, set up in worker.cpp, trained in train.cpp, settled in
+// finish.cpp.
 #pragma once
 
 #include <atomic>
@@ -28,44 +29,49 @@ namespace gossamer::apps {
 struct Worker {
   Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
-  void fault(const std::string& what, int peer);                             // from any thread: log and tell
-  int picture_size(double coming = 0) const;   // side of training images: data.sizes at this point of the run, `coming` images later
-  void inject();                               // sets up injector and group as dist.inject says
-  void log_exchange(const dist::ExchangeRecord&) const;                      // from any thread
+  // from any thread: log and tell
+  void fault(const std::string& what, int peer);
+  // side of training images: data.sizes at this point of the run, `coming` images later
+  int picture_size(double coming = 0) const;
+  void inject();  // sets up injector and group as dist.inject says
+  void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
   void start_trace();
-  void write_trace();                          // trace-RANK.json, if one was asked for
+  void write_trace();  // trace-RANK.json, if one was asked for
 
   const Config config;
   const TrainCommand command;
   const dist::LaunchInfo place;
-  const Device device;                         // where this worker computes
+  const Device device;  // where this worker computes
   RunFolder folder;
-  EventWriter board;                           // TensorBoard: worker 0 while training, who leads at the end
+  // TensorBoard: worker 0 while training, who leads at the end
+  EventWriter board;
   Progress progress;
   std::shared_ptr<const data::Dataset> train_set, val_set;
-  std::shared_ptr<data::Cache> cache;            // of both, with data.cache_gb; else none
+  std::shared_ptr<data::Cache> cache;  // of both, with data.cache_gb; else none
   Pictures prepare;
-  std::unique_ptr<dist::Injector> injector;    // dist.inject: faults on purpose; none otherwise
-  std::unique_ptr<dist::Group> undisturbed;    // then the group below the faults
+  std::unique_ptr<dist::Injector> injector;  // dist.inject: faults on purpose; none otherwise
+  std::unique_ptr<dist::Group> undisturbed;  // then the group below the faults
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<Optimizer> optimizer;
   dist::Graph graph;
-  std::unique_ptr<dist::Method> method;        // after what its thread uses, so that it stops first
+  std::unique_ptr<dist::Method> method;  // after what its thread uses, so that it stops first
   std::unique_ptr<data::Loader> loader;
   nn::Schedule schedule;
-  double total_samples = 0, start_samples = 0; // of all workers
-  Position at;                                 // next batch
-  ImageOrder order;                            // of its images
-  double wall_s = 0;                           // of the training loop
-  std::atomic<bool> settled{false};            // the run is averaged: who leaves now is not a fault
-  std::atomic<bool> lost{false};               // some worker was lost on the way
+  double total_samples = 0, start_samples = 0;  // of all workers
+  Position at;                                  // next batch
+  ImageOrder order;                             // of its images
+  double wall_s = 0;                            // of the training loop
+  std::atomic<bool> settled{false};  // the run is averaged: who leaves now is not a fault
+  std::atomic<bool> lost{false};     // some worker was lost on the way
   double trace_began_us = 0;
 };
 
 // Opens data, checks classes: what can be checked before any worker is started.
-struct DataSets { std::shared_ptr<const data::Dataset> train, val; };
+struct DataSets {
+  std::shared_ptr<const data::Dataset> train, val;
+};
 DataSets open_data(const Config&, int workers);
 
 // After the loop: average, batch norm, evaluation, files. Returns the exit code.

@@ -1,6 +1,7 @@
-// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster (Winograd for 3x3 convolutions, batch
-// norm fused with addition and ReLU). It checks nothing that the ops have checked before. The choice depends on shape and type
-// only, never on a measurement, so that a resumed run repeats the same bits.
+// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster
+// (Winograd for 3x3 convolutions, batch norm fused with addition and ReLU). It checks nothing that
+// the ops have checked before. The choice depends on shape and type only, never on a measurement,
+// so that a resumed run repeats the same bits.
 #ifdef GOSSAMER_HAS_ONEDNN
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu/cpu_batch_norm.h"
@@ -10,11 +11,14 @@
 namespace gossamer {
 namespace {
 
-// f16, which is a type of GPUs, and bf16 on a CPU without avx512_bf16: computed in f32 and rounded once at the end.
-bool needs_f32(DType type) { return type == DType::f16 || (type == DType::bf16 && !cpu::onednn_has_bf16()); }
+// f16, which is a type of GPUs, and bf16 on a CPU without avx512_bf16: computed in f32 and rounded
+// once at the end.
+bool needs_f32(DType type) {
+  return type == DType::f16 || (type == DType::bf16 && !cpu::onednn_has_bf16());
+}
 
-// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the transforms outweigh the products
-// (of the gradient of the weights not even those).
+// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the
+// transforms outweigh the products (of the gradient of the weights not even those).
 bool use_winograd(const ConvGeometry& g, DType type) {
   return cpu::winograd_fits(g) && (type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16);
 }
@@ -23,11 +27,14 @@ class OneDnn final : public Backend {
  public:
   const char* name() const override { return "onednn"; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) override {
+  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+            Tensor& c) override {
     if (c.numel() == 0) return;
     if (a.numel() == 0) return backend("reference").gemm(ta, tb, alpha, a, b, beta, c);
     if (!needs_f32(a.dtype())) return cpu::onednn_gemm(ta, tb, alpha, a, b, beta, c);
-    Tensor wide = c.dtype() == DType::f32 ? c : beta != 0 ? c.to(DType::f32) : Tensor::empty(c.shape());
+    Tensor wide = c.dtype() == DType::f32 ? c
+                  : beta != 0             ? c.to(DType::f32)
+                                          : Tensor::empty(c.shape());
     cpu::onednn_gemm(ta, tb, alpha, a.to(DType::f32), b.to(DType::f32), beta, wide);
     if (c.dtype() != DType::f32) c.copy_from(wide);
   }
@@ -57,16 +64,19 @@ class OneDnn final : public Backend {
     cpu::onednn_conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
   }
 
-  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu, Tensor& y,
-                        Tensor& mean, Tensor& inv_std) override {
+  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale,
+                        const Tensor& shift, float eps, bool relu, Tensor& y, Tensor& mean,
+                        Tensor& inv_std) override {
     cpu::batch_norm_train(x, add, scale, shift, eps, relu, y, mean, inv_std);
   }
-  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu, const Tensor& mean,
-                        const Tensor& inv_std, Tensor& y) override {
+  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale,
+                        const Tensor& shift, bool relu, const Tensor& mean, const Tensor& inv_std,
+                        Tensor& y) override {
     cpu::batch_norm_apply(x, add, scale, shift, relu, mean, inv_std, y);
   }
-  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean,
-                       const Tensor& inv_std, bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
+  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale,
+                       const Tensor& mean, const Tensor& inv_std, bool relu, Tensor& dx,
+                       Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
     cpu::batch_norm_back(dy, x, y, scale, mean, inv_std, relu, dx, d_scale, d_shift, d_add);
   }
 };

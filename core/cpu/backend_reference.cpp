@@ -1,5 +1,6 @@
-// The reference backend: plain loops that say what each call means. The oracle of the tests, and the fallback of builds without
-// oneDNN. Sums are in double, so that its rounding never counts; never clever.
+// The reference backend: plain loops that say what each call means. The oracle of the tests, and
+// the fallback of builds without oneDNN. Sums are in double, so that its rounding never counts;
+// never clever.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -25,7 +26,8 @@ class Reference final : public Backend {
  public:
   const char* name() const override { return "reference"; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) override {
+  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+            Tensor& c) override {
     const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
     with_floating(a.dtype(), c.dtype(), "gemm", [&]<class T, class C>() {
       const T *pa = a.as<T>(), *pb = b.as<T>();
@@ -37,12 +39,14 @@ class Reference final : public Backend {
           for (i64 p = 0; p < k; ++p) {
             const double left = static_cast<double>(load(pa, ta ? p * m + i : i * k + p));
             for (i64 j = 0; j < n; ++j)
-              row[static_cast<std::size_t>(j)] += left * static_cast<double>(load(pb, tb ? j * k + p : p * n + j));
+              row[static_cast<std::size_t>(j)] +=
+                  left * static_cast<double>(load(pb, tb ? j * k + p : p * n + j));
           }
           for (i64 j = 0; j < n; ++j) {
             double v = static_cast<double>(alpha) * row[static_cast<std::size_t>(j)];
             if (beta != 0)
-              v += static_cast<double>(beta) * static_cast<double>(load(pc, i * n + j));  // beta 0: c may hold anything
+              // beta 0: c may hold anything
+              v += static_cast<double>(beta) * static_cast<double>(load(pc, i * n + j));
             store(pc, i * n + j, static_cast<float>(v));
           }
         }
@@ -62,11 +66,13 @@ class Reference final : public Backend {
               double sum = 0;
               for (i64 r = 0; r < g.r; ++r)
                 for (i64 s = 0; s < g.s; ++s) {
-                  const i64 n = row / g.ho, h = source(row % g.ho, r, g, g.h), v = source(j, s, g, g.w);
+                  const i64 n = row / g.ho, h = source(row % g.ho, r, g, g.h),
+                            v = source(j, s, g, g.w);
                   if (h < 0 || v < 0) continue;
                   const T* from = px + ((n * g.h + h) * g.w + v) * g.c + k / kg * cg;
                   const T* tap = pw + ((k * g.r + r) * g.s + s) * cg;
-                  for (i64 c = 0; c < cg; ++c) sum += static_cast<double>(load(from, c)) * static_cast<double>(load(tap, c));
+                  for (i64 c = 0; c < cg; ++c)
+                    sum += static_cast<double>(load(from, c)) * static_cast<double>(load(tap, c));
                 }
               store(py, (row * g.wo + j) * g.k + k, static_cast<float>(sum));
             }
@@ -86,17 +92,20 @@ class Reference final : public Backend {
             std::fill(sum.begin(), sum.end(), 0.0);
             for (i64 r = 0; r < g.r; ++r)
               for (i64 s = 0; s < g.s; ++s) {
-                const i64 n = row / g.h, i = target(row % g.h, r, g, g.ho), j = target(v, s, g, g.wo);
+                const i64 n = row / g.h, i = target(row % g.h, r, g, g.ho),
+                          j = target(v, s, g, g.wo);
                 if (i < 0 || j < 0) continue;
                 for (i64 k = 0; k < g.k; ++k) {
-                  const double up = static_cast<double>(load(pdy, ((n * g.ho + i) * g.wo + j) * g.k + k));
+                  const double up =
+                      static_cast<double>(load(pdy, ((n * g.ho + i) * g.wo + j) * g.k + k));
                   const T* tap = pw + ((k * g.r + r) * g.s + s) * cg;
                   double* to = sum.data() + k / kg * cg;
                   for (i64 c = 0; c < cg; ++c) to[c] += up * static_cast<double>(load(tap, c));
                 }
               }
             for (i64 c = 0; c < g.c; ++c)
-              store(pdx, (row * g.w + v) * g.c + c, static_cast<float>(sum[static_cast<std::size_t>(c)]));
+              store(pdx, (row * g.w + v) * g.c + c,
+                    static_cast<float>(sum[static_cast<std::size_t>(c)]));
           }
       });
     });
@@ -115,21 +124,25 @@ class Reference final : public Backend {
               std::fill(sum.begin(), sum.end(), 0.0);
               for (i64 row = 0; row < g.n * g.ho; ++row)
                 for (i64 j = 0; j < g.wo; ++j) {
-                  const i64 n = row / g.ho, h = source(row % g.ho, r, g, g.h), v = source(j, s, g, g.w);
+                  const i64 n = row / g.ho, h = source(row % g.ho, r, g, g.h),
+                            v = source(j, s, g, g.w);
                   if (h < 0 || v < 0) continue;
                   const double up = static_cast<double>(load(pdy, (row * g.wo + j) * g.k + k));
                   const T* from = px + ((n * g.h + h) * g.w + v) * g.c + k / kg * cg;
-                  for (i64 c = 0; c < cg; ++c) sum[static_cast<std::size_t>(c)] += up * static_cast<double>(load(from, c));
+                  for (i64 c = 0; c < cg; ++c)
+                    sum[static_cast<std::size_t>(c)] += up * static_cast<double>(load(from, c));
                 }
               for (i64 c = 0; c < cg; ++c)
-                pdw[((k * g.r + r) * g.s + s) * cg + c] = static_cast<float>(sum[static_cast<std::size_t>(c)]);
+                pdw[((k * g.r + r) * g.s + s) * cg + c] =
+                    static_cast<float>(sum[static_cast<std::size_t>(c)]);
             }
       });
     });
   }
 
-  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, float eps, bool relu,
-                        Tensor& y, Tensor& mean, Tensor& inv_std) override {
+  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale,
+                        const Tensor& shift, float eps, bool relu, Tensor& y, Tensor& mean,
+                        Tensor& inv_std) override {
     const i64 cols = x.shape(-1), rows = x.numel() / cols;
     float *pm = mean.as<float>(), *pi = inv_std.as<float>();
     with_floating(x.dtype(), "batch_norm", [&]<class T>() {
@@ -144,17 +157,20 @@ class Reference final : public Backend {
             squares += d * d;
           }
           pm[c] = static_cast<float>(m);
-          pi[c] = static_cast<float>(1 / std::sqrt(squares / static_cast<double>(rows) + static_cast<double>(eps)));
+          pi[c] = static_cast<float>(
+              1 / std::sqrt(squares / static_cast<double>(rows) + static_cast<double>(eps)));
         }
       });
     });
     batch_norm_apply(x, add, scale, shift, relu, mean, inv_std, y);
   }
 
-  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift, bool relu,
-                        const Tensor& mean, const Tensor& inv_std, Tensor& y) override {
+  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale,
+                        const Tensor& shift, bool relu, const Tensor& mean, const Tensor& inv_std,
+                        Tensor& y) override {
     const i64 cols = x.shape(-1), rows = x.numel() / cols;
-    const float *ps = scale.as<float>(), *pb = shift.as<float>(), *pm = mean.as<float>(), *pi = inv_std.as<float>();
+    const float *ps = scale.as<float>(), *pb = shift.as<float>(), *pm = mean.as<float>(),
+                *pi = inv_std.as<float>();
     with_floating(x.dtype(), "batch_norm", [&]<class T>() {
       const T *px = x.as<T>(), *pa = add ? add->as<T>() : nullptr;
       T* py = y.as<T>();
@@ -169,8 +185,9 @@ class Reference final : public Backend {
     });
   }
 
-  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale, const Tensor& mean,
-                       const Tensor& inv_std, bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
+  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale,
+                       const Tensor& mean, const Tensor& inv_std, bool relu, Tensor& dx,
+                       Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
     const i64 cols = x.shape(-1), rows = x.numel() / cols;
     const float *ps = scale.as<float>(), *pm = mean.as<float>(), *pi = inv_std.as<float>();
     with_floating(x.dtype(), "batch_norm_back", [&]<class T>() {
@@ -178,8 +195,11 @@ class Reference final : public Backend {
       T *pdx = dx.as<T>(), *pda = d_add ? d_add->as<T>() : nullptr;
       parallel_for(cols, 4, [&](i64 begin, i64 end) {
         for (i64 c = begin; c < end; ++c) {
-          const double m = static_cast<double>(pm[c]), inv = static_cast<double>(pi[c]), n = static_cast<double>(rows);
-          const auto up = [&](i64 i) { return py && !(load(py, i) > 0) ? 0.0 : static_cast<double>(load(pdy, i)); };
+          const double m = static_cast<double>(pm[c]), inv = static_cast<double>(pi[c]),
+                       n = static_cast<double>(rows);
+          const auto up = [&](i64 i) {
+            return py && !(load(py, i) > 0) ? 0.0 : static_cast<double>(load(pdy, i));
+          };
           const auto xhat = [&](i64 i) { return (static_cast<double>(load(px, i)) - m) * inv; };
           double sum = 0, dot = 0;
           for (i64 i = c; i < rows * cols; i += cols) {
@@ -189,7 +209,9 @@ class Reference final : public Backend {
           for (i64 i = c; i < rows * cols; i += cols) {
             const double g = up(i);
             if (pda) store(pda, i, static_cast<float>(g));
-            store(pdx, i, static_cast<float>(static_cast<double>(ps[c]) * inv * (g - sum / n - xhat(i) * dot / n)));
+            store(pdx, i,
+                  static_cast<float>(static_cast<double>(ps[c]) * inv *
+                                     (g - sum / n - xhat(i) * dot / n)));
           }
           d_shift.as<float>()[c] = static_cast<float>(sum);
           d_scale.as<float>()[c] = static_cast<float>(dot);

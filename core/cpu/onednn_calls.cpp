@@ -1,14 +1,14 @@
-// oneDNN's convolutions and gemm. Activations stay NHWC; weights go to the layout the primitive likes best (small, per call).
+// oneDNN's convolutions and gemm. Activations stay NHWC; weights go to the layout the primitive
+// likes best (small, per call).
 #ifdef GOSSAMER_HAS_ONEDNN
 #include "gossamer/core/cpu/onednn_calls.h"
 
 #include <array>
 #include <bit>
+#include <dnnl.hpp>
 #include <map>
 #include <mutex>
 #include <unordered_map>
-
-#include <dnnl.hpp>
 
 #include "gossamer/core/memory.h"
 #include "gossamer/core/parallel.h"
@@ -24,11 +24,16 @@ dnnl::engine& engine() {
   return e;
 }
 
-memory::data_type type_of(DType t) { return t == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32; }
+memory::data_type type_of(DType t) {
+  return t == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
 
-memory::desc nhwc(DType t, i64 n, i64 h, i64 w, i64 c) { return {Dims{n, c, h, w}, type_of(t), memory::format_tag::nhwc}; }
+memory::desc nhwc(DType t, i64 n, i64 h, i64 w, i64 c) {
+  return {Dims{n, c, h, w}, type_of(t), memory::format_tag::nhwc};
+}
 
-// Our [k, r, s, c/groups] in oneDNN's order of dimensions: o i h w, with g in front where there are groups.
+// Our [k, r, s, c/groups] in oneDNN's order of dimensions: o i h w, with g in front where there are
+// groups.
 Dims weight_dims(const ConvGeometry& g) {
   if (g.groups == 1) return {g.k, g.c, g.r, g.s};
   return {g.groups, g.k / g.groups, g.c / g.groups, g.r, g.s};
@@ -36,11 +41,15 @@ Dims weight_dims(const ConvGeometry& g) {
 memory::desc our_weights(const ConvGeometry& g, DType t) {
   const i64 c = g.c / g.groups;
   if (g.groups == 1) return {weight_dims(g), type_of(t), Dims{g.r * g.s * c, 1, g.s * c, c}};
-  return {weight_dims(g), type_of(t), Dims{g.k / g.groups * g.r * g.s * c, g.r * g.s * c, 1, g.s * c, c}};
+  return {weight_dims(g), type_of(t),
+          Dims{g.k / g.groups * g.r * g.s * c, g.r * g.s * c, 1, g.s * c, c}};
 }
-memory::desc any_weights(const ConvGeometry& g, DType t) { return {weight_dims(g), type_of(t), memory::format_tag::any}; }
+memory::desc any_weights(const ConvGeometry& g, DType t) {
+  return {weight_dims(g), type_of(t), memory::format_tag::any};
+}
 
-// A primitive with what it needs around it. `weights` is the layout it wants; `reorder` converts to it, or from it for dw.
+// A primitive with what it needs around it. `weights` is the layout it wants; `reorder` converts to
+// it, or from it for dw.
 struct Call {
   dnnl::primitive primitive, reorder;
   memory::desc weights;
@@ -51,8 +60,10 @@ struct Call {
 enum Op : i64 { kForward, kBackData, kBackWeights, kGemm };
 using Key = std::array<i64, 16>;
 
-// Finds or makes the call. Making takes milliseconds, so it happens under the lock: a second thread waits and finds it.
-template <class Make> const Call& cached(const Key& key, Make&& make) {
+// Finds or makes the call. Making takes milliseconds, so it happens under the lock: a second thread
+// waits and finds it.
+template <class Make>
+const Call& cached(const Key& key, Make&& make) {
   static std::mutex mutex;
   static std::map<Key, Call> table;
   const std::scoped_lock lock(mutex);
@@ -62,7 +73,22 @@ template <class Make> const Call& cached(const Key& key, Make&& make) {
 }
 
 Key key_of(Op op, const ConvGeometry& g, DType t) {
-  return {op, g.n, g.h, g.w, g.c, g.k, g.r, g.s, g.ho, g.wo, g.stride, g.padding, g.dilation, g.groups, static_cast<i64>(t), compute_threads()};
+  return {op,
+          g.n,
+          g.h,
+          g.w,
+          g.c,
+          g.k,
+          g.r,
+          g.s,
+          g.ho,
+          g.wo,
+          g.stride,
+          g.padding,
+          g.dilation,
+          g.groups,
+          static_cast<i64>(t),
+          compute_threads()};
 }
 
 dnnl::primitive_attr user_scratchpad() {
@@ -71,29 +97,37 @@ dnnl::primitive_attr user_scratchpad() {
   return attr;
 }
 
-template <class F> auto guarded(const char* what, const ConvGeometry& g, F&& f) {
+template <class F>
+auto guarded(const char* what, const ConvGeometry& g, F&& f) {
   try {
     return f();
   } catch (const dnnl::error& e) {
-    fail<DeviceError>("oneDNN: ", what, " of x [", g.n, ", ", g.h, ", ", g.w, ", ", g.c, "], w [", g.k, ", ", g.r, ", ", g.s, ", ",
-                      g.c / g.groups, "], stride ", g.stride, ", padding ", g.padding, ", dilation ", g.dilation, ", groups ", g.groups,
+    fail<DeviceError>("oneDNN: ", what, " of x [", g.n, ", ", g.h, ", ", g.w, ", ", g.c, "], w [",
+                      g.k, ", ", g.r, ", ", g.s, ", ", g.c / g.groups, "], stride ", g.stride,
+                      ", padding ", g.padding, ", dilation ", g.dilation, ", groups ", g.groups,
                       ": ", e.what(), "; the reference backend computes it (slowly)");
   }
 }
 
-struct Window {                              // the geometry as oneDNN takes it
+struct Window {  // the geometry as oneDNN takes it
   Dims strides, dilates, left, right;
   explicit Window(const ConvGeometry& g)
-      : strides{g.stride, g.stride}, dilates{g.dilation - 1, g.dilation - 1}, left{g.padding, g.padding} {
-    const auto end = [&](i64 in, i64 out, i64 taps) { return (out - 1) * g.stride + g.dilation * (taps - 1) + 1 - in - g.padding; };
+      : strides{g.stride, g.stride},
+        dilates{g.dilation - 1, g.dilation - 1},
+        left{g.padding, g.padding} {
+    const auto end = [&](i64 in, i64 out, i64 taps) {
+      return (out - 1) * g.stride + g.dilation * (taps - 1) + 1 - in - g.padding;
+    };
     right = {end(g.h, g.ho, g.r), end(g.w, g.wo, g.s)};
   }
 };
 
-Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const memory::desc& ours, const memory::desc& scratchpad, bool back) {
+Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const memory::desc& ours,
+            const memory::desc& scratchpad, bool back) {
   Call call{primitive, {}, wanted, wanted == ours, scratchpad, {}};
   if (!call.same_weights) {
-    const dnnl::reorder::primitive_desc pd(engine(), back ? wanted : ours, engine(), back ? ours : wanted, user_scratchpad());
+    const dnnl::reorder::primitive_desc pd(engine(), back ? wanted : ours, engine(),
+                                           back ? ours : wanted, user_scratchpad());
     call.reorder = dnnl::reorder(pd);
     call.reorder_scratchpad = pd.scratchpad_desc();
   }
@@ -102,30 +136,39 @@ Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const 
 
 dnnl::convolution_forward::primitive_desc forward_desc(const ConvGeometry& g, DType t) {
   const Window win(g);
-  const dnnl::convolution_forward::desc d(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c),
-                                          any_weights(g, t), nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
+  const dnnl::convolution_forward::desc d(
+      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
+      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), nhwc(t, g.n, g.ho, g.wo, g.k), win.strides,
+      win.dilates, win.left, win.right);
   return {d, user_scratchpad(), engine()};
 }
 
 Call make_forward(const ConvGeometry& g, DType t) {
   const auto pd = forward_desc(g, t);
-  return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t), pd.scratchpad_desc(), false);
+  return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
+                pd.scratchpad_desc(), false);
 }
 
 Call make_back_data(const ConvGeometry& g, DType t) {
   const Window win(g);
-  const dnnl::convolution_backward_data::desc d(dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t),
-                                                nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
-  const dnnl::convolution_backward_data::primitive_desc pd(d, user_scratchpad(), engine(), forward_desc(g, t));
-  return finish(dnnl::convolution_backward_data(pd), pd.weights_desc(), our_weights(g, t), pd.scratchpad_desc(), false);
+  const dnnl::convolution_backward_data::desc d(
+      dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t),
+      nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
+  const dnnl::convolution_backward_data::primitive_desc pd(d, user_scratchpad(), engine(),
+                                                           forward_desc(g, t));
+  return finish(dnnl::convolution_backward_data(pd), pd.weights_desc(), our_weights(g, t),
+                pd.scratchpad_desc(), false);
 }
 
 Call make_back_weights(const ConvGeometry& g, DType t) {
   const Window win(g);
-  const dnnl::convolution_backward_weights::desc d(dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, DType::f32),
-                                                   nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
-  const dnnl::convolution_backward_weights::primitive_desc pd(d, user_scratchpad(), engine(), forward_desc(g, t));
-  return finish(dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(), our_weights(g, DType::f32), pd.scratchpad_desc(), true);
+  const dnnl::convolution_backward_weights::desc d(
+      dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, DType::f32),
+      nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
+  const dnnl::convolution_backward_weights::primitive_desc pd(d, user_scratchpad(), engine(),
+                                                              forward_desc(g, t));
+  return finish(dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(),
+                our_weights(g, DType::f32), pd.scratchpad_desc(), true);
 }
 
 // Scratch memory from the allocator: reused warm from call to call.
@@ -133,7 +176,8 @@ struct Scratch {
   std::shared_ptr<Block> block;
   memory mem;
   explicit Scratch(const memory::desc& d)
-      : block(d.get_size() > 0 ? allocate(d.get_size()) : nullptr), mem(d, engine(), block ? block->data : nullptr) {}
+      : block(d.get_size() > 0 ? allocate(d.get_size()) : nullptr),
+        mem(d, engine(), block ? block->data : nullptr) {}
 };
 
 using Args = std::unordered_map<int, memory>;
@@ -156,7 +200,8 @@ void with_weights(const Call& call, const memory::desc& ours, const Tensor& w, A
     return;
   }
   const Scratch wanted(call.weights);
-  execute(call.reorder, call.reorder_scratchpad, {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, wanted.mem}});
+  execute(call.reorder, call.reorder_scratchpad,
+          {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, wanted.mem}});
   args.emplace(DNNL_ARG_WEIGHTS, wanted.mem);
   execute(call.primitive, call.scratchpad, std::move(args));
 }
@@ -174,7 +219,8 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor
   guarded("conv", g, [&] {
     const Call& call = cached(key_of(kForward, g, t), [&] { return make_forward(g, t); });
     with_weights(call, our_weights(g, t), w,
-                 {{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)}, {DNNL_ARG_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), y)}});
+                 {{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)},
+                  {DNNL_ARG_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), y)}});
   });
 }
 
@@ -183,7 +229,8 @@ void onednn_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Te
   guarded("conv_dx", g, [&] {
     const Call& call = cached(key_of(kBackData, g, t), [&] { return make_back_data(g, t); });
     with_weights(call, our_weights(g, t), w,
-                 {{DNNL_ARG_DIFF_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), dy)}, {DNNL_ARG_DIFF_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), dx)}});
+                 {{DNNL_ARG_DIFF_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), dy)},
+                  {DNNL_ARG_DIFF_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), dx)}});
   });
 }
 
@@ -191,7 +238,8 @@ void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Te
   const DType t = x.dtype();
   guarded("conv_dw", g, [&] {
     const Call& call = cached(key_of(kBackWeights, g, t), [&] { return make_back_weights(g, t); });
-    Args args{{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)}, {DNNL_ARG_DIFF_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), dy)}};
+    Args args{{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)},
+              {DNNL_ARG_DIFF_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), dy)}};
     const memory target = on(our_weights(g, DType::f32), dw);
     if (call.same_weights) {
       args.emplace(DNNL_ARG_DIFF_WEIGHTS, target);
@@ -201,18 +249,32 @@ void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Te
     const Scratch made(call.weights);
     args.emplace(DNNL_ARG_DIFF_WEIGHTS, made.mem);
     execute(call.primitive, call.scratchpad, std::move(args));
-    execute(call.reorder, call.reorder_scratchpad, {{DNNL_ARG_FROM, made.mem}, {DNNL_ARG_TO, target}});
+    execute(call.reorder, call.reorder_scratchpad,
+            {{DNNL_ARG_FROM, made.mem}, {DNNL_ARG_TO, target}});
   });
 }
 
-void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) {
+void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+                 Tensor& c) {
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
   const auto matrix = [](const Tensor& t, bool transposed, i64 rows, i64 columns) {
-    return memory::desc(Dims{rows, columns}, type_of(t.dtype()), transposed ? Dims{1, rows} : Dims{columns, 1});
+    return memory::desc(Dims{rows, columns}, type_of(t.dtype()),
+                        transposed ? Dims{1, rows} : Dims{columns, 1});
   };
-  const memory::desc da = matrix(a, ta, m, k), db = matrix(b, tb, k, n), dc = matrix(c, false, m, n);
+  const memory::desc da = matrix(a, ta, m, k), db = matrix(b, tb, k, n),
+                     dc = matrix(c, false, m, n);
   const auto bits = [](float f) { return static_cast<i64>(std::bit_cast<std::uint32_t>(f)); };
-  const Key key{kGemm, ta, tb, bits(alpha), bits(beta), m, n, k, static_cast<i64>(a.dtype()), static_cast<i64>(c.dtype()), compute_threads()};
+  const Key key{kGemm,
+                ta,
+                tb,
+                bits(alpha),
+                bits(beta),
+                m,
+                n,
+                k,
+                static_cast<i64>(a.dtype()),
+                static_cast<i64>(c.dtype()),
+                compute_threads()};
   try {
     const Call& call = cached(key, [&] {
       dnnl::primitive_attr attr = user_scratchpad();
@@ -225,9 +287,11 @@ void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b
       const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(da, db, dc), attr, engine());
       return Call{dnnl::matmul(pd), {}, {}, true, pd.scratchpad_desc(), {}};
     });
-    execute(call.primitive, call.scratchpad, {{DNNL_ARG_SRC, on(da, a)}, {DNNL_ARG_WEIGHTS, on(db, b)}, {DNNL_ARG_DST, on(dc, c)}});
+    execute(call.primitive, call.scratchpad,
+            {{DNNL_ARG_SRC, on(da, a)}, {DNNL_ARG_WEIGHTS, on(db, b)}, {DNNL_ARG_DST, on(dc, c)}});
   } catch (const dnnl::error& e) {
-    fail<DeviceError>("oneDNN: gemm ", m, " x ", k, " x ", n, ": ", e.what(), "; the reference backend computes it (slowly)");
+    fail<DeviceError>("oneDNN: gemm ", m, " x ", k, " x ", n, ": ", e.what(),
+                      "; the reference backend computes it (slowly)");
   }
 }
 

@@ -1,4 +1,5 @@
-// oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16 (f16: never). Primitives are made once per geometry.
+// oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16 (f16:
+// never). Primitives are made once per geometry.
 #pragma once
 
 #include "gossamer/core/backend.h"
@@ -8,7 +9,9 @@ namespace gossamer::cpu {
 void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 void onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
-void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c);
-bool onednn_has_bf16();                      // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
+void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+                 Tensor& c);
+// the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
+bool onednn_has_bf16();
 
 }  // namespace gossamer::cpu

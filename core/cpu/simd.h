@@ -1,5 +1,6 @@
-// Sixteen floats at a time, with GCC's vector extension: one AVX-512 register where there is one, several smaller ones elsewhere,
-// so kernels are written once and stay correct on any CPU. Memory may hold f32, bf16 or f16; arithmetic is f32.
+// Sixteen floats at a time, with GCC's vector extension: one AVX-512 register where there is one,
+// several smaller ones elsewhere, so kernels are written once and stay correct on any CPU. Memory
+// may hold f32, bf16 or f16; arithmetic is f32.
 #pragma once
 
 #include <cstring>
@@ -21,10 +22,12 @@ using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 [[gnu::always_inline]] inline f32x16 from_f16(const f16* p) {
   f32x16 v;
 #if defined(__AVX512F__)
-  v = reinterpret_cast<f32x16>(_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  v = reinterpret_cast<f32x16>(
+      _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 #elif defined(__F16C__)
   for (int i = 0; i < 2; ++i)
-    _mm256_storeu_ps(reinterpret_cast<float*>(&v) + 8 * i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8 * i))));
+    _mm256_storeu_ps(reinterpret_cast<float*>(&v) + 8 * i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 8 * i))));
 #else
   for (int i = 0; i < 16; ++i) v[i] = static_cast<float>(p[i]);
 #endif
@@ -32,12 +35,14 @@ using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 }
 [[gnu::always_inline]] inline u16x16 to_f16(f32x16 v) {
 #if defined(__AVX512F__)
-  return reinterpret_cast<u16x16>(_mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
+  return reinterpret_cast<u16x16>(
+      _mm512_maskz_cvtps_ph(0xffff, reinterpret_cast<__m512>(v), _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
   u16x16 half;
   for (int i = 0; i < 2; ++i)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(&half) + i,
-                     _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float*>(&v) + 8 * i), _MM_FROUND_TO_NEAREST_INT));
+                     _mm256_cvtps_ph(_mm256_loadu_ps(reinterpret_cast<const float*>(&v) + 8 * i),
+                                     _MM_FROUND_TO_NEAREST_INT));
   return half;
 #else
   u16x16 half;
@@ -46,10 +51,13 @@ using u16x16 = std::uint16_t __attribute__((vector_size(32)));
 #endif
 }
 
-// load<V>(p), store(p, v), positive(v, x), relu(v): V is f32x16, or float for the columns that do not fill a vector.
-template <class V> constexpr i64 lanes = sizeof(V) / sizeof(float);
+// load<V>(p), store(p, v), positive(v, x), relu(v): V is f32x16, or float for the columns that do
+// not fill a vector.
+template <class V>
+constexpr i64 lanes = sizeof(V) / sizeof(float);
 
-template <class V, class T> [[gnu::always_inline]] inline V load(const T* p) {
+template <class V, class T>
+[[gnu::always_inline]] inline V load(const T* p) {
   if constexpr (sizeof(V) == sizeof(float)) {
     return static_cast<float>(*p);
   } else if constexpr (sizeof(T) == sizeof(float)) {
@@ -76,25 +84,30 @@ template <class V, class T> [[gnu::always_inline]] inline V load(const T* p) {
 #endif
 }
 
-template <class V, class T> [[gnu::always_inline]] inline void store(T* p, V v) {
+template <class V, class T>
+[[gnu::always_inline]] inline void store(T* p, V v) {
   if constexpr (sizeof(V) == sizeof(float)) {
     *p = T(v);
   } else if constexpr (sizeof(T) == sizeof(float)) {
     std::memcpy(p, &v, sizeof v);
   } else {
     u16x16 half;
-    if constexpr (std::is_same_v<T, f16>) half = to_f16(v);
-    else half = to_bf16(v);
+    if constexpr (std::is_same_v<T, f16>)
+      half = to_f16(v);
+    else
+      half = to_bf16(v);
     std::memcpy(static_cast<void*>(p), &half, sizeof half);
   }
 }
 
 // x where v > 0, else 0.
-template <class V> [[gnu::always_inline]] inline V positive(V v, V x) {
+template <class V>
+[[gnu::always_inline]] inline V positive(V v, V x) {
   return v > 0.0f ? x : V{};
 }
 // max(v, 0); NaN stays NaN, so that a diverged model shows it.
-template <class V> [[gnu::always_inline]] inline V relu(V v) {
+template <class V>
+[[gnu::always_inline]] inline V relu(V v) {
   return v <= 0.0f ? V{} : v;
 }
 

@@ -1,5 +1,6 @@
-// Winograd convolution on NHWC. A block of tiles is transformed into 36 small matrices [tile, channel] that stay in cache; each is
-// multiplied by its matrix of transformed weights; the 36 products are transformed back. Threads share out the tiles.
+// Winograd convolution on NHWC. A block of tiles is transformed into 36 small matrices [tile,
+// channel] that stay in cache; each is multiplied by its matrix of transformed weights; the 36
+// products are transformed back. Threads share out the tiles.
 #include "gossamer/core/cpu/winograd.h"
 
 #include <algorithm>
@@ -17,16 +18,24 @@ using simd::f32x16;
 using simd::load;
 using simd::store;
 
-constexpr i64 kTile = 4, kPoints = 36, kRows = 16;      // kRows: block sizes are multiples of it, so the inner loops need no rest
-constexpr i64 kPad = 16;                                // keeps the 36 matrices from falling on the same cache sets
+// kRows: block sizes are multiples of it, so the inner loops need no rest
+constexpr i64 kTile = 4, kPoints = 36, kRows = 16;
+// keeps the 36 matrices from falling on the same cache sets
+constexpr i64 kPad = 16;
 
-std::shared_ptr<Block> floats(i64 count) { return allocate(static_cast<std::size_t>(count) * sizeof(float)); }
+std::shared_ptr<Block> floats(i64 count) {
+  return allocate(static_cast<std::size_t>(count) * sizeof(float));
+}
 float* data_of(const std::shared_ptr<Block>& block) { return static_cast<float*>(block->data); }
 
-struct Tiles {                                          // of an n x h x w image batch
+struct Tiles {  // of an n x h x w image batch
   i64 h, w, down, across, count;
   explicit Tiles(const ConvGeometry& g)
-      : h(g.h), w(g.w), down((g.h + kTile - 1) / kTile), across((g.w + kTile - 1) / kTile), count(g.n * down * across) {}
+      : h(g.h),
+        w(g.w),
+        down((g.h + kTile - 1) / kTile),
+        across((g.w + kTile - 1) / kTile),
+        count(g.n * down * across) {}
 };
 
 // 36 matrices of [tiles of a block, channels].
@@ -38,80 +47,99 @@ struct Points {
   float* at(i64 point, i64 tile) const { return data + point * stride + tile * channels; }
 };
 
-// The pixels of a tile that starts at (top, left) of its image; those outside of the image point at zeros.
-template <int side, class T> struct Pixels {
+// The pixels of a tile that starts at (top, left) of its image; those outside of the image point at
+// zeros.
+template <int side, class T>
+struct Pixels {
   T* at[side][side];
   Pixels(const Tiles& t, i64 tile, i64 border, i64 channels, T* image, T* outside) {
-    const i64 top = tile / t.across % t.down * kTile - border, left = tile % t.across * kTile - border;
+    const i64 top = tile / t.across % t.down * kTile - border,
+              left = tile % t.across * kTile - border;
     const i64 origin = (tile / (t.across * t.down) * t.h + top) * t.w + left;
     const bool inside = top >= 0 && left >= 0 && top + side <= t.h && left + side <= t.w;
     for (i64 i = 0; i < side; ++i) {
       const bool row_inside = top + i >= 0 && top + i < t.h;
       for (i64 j = 0; j < side; ++j) {
         const i64 offset = (origin + i * t.w + j) * channels;
-        at[i][j] = inside || (row_inside && left + j >= 0 && left + j < t.w) ? image + offset : outside;
+        at[i][j] =
+            inside || (row_inside && left + j >= 0 && left + j < t.w) ? image + offset : outside;
       }
     }
   }
 };
 
-// Tiles [first, first + count) of x, transformed by Row (InputRow with border 1, OutputGradRow with border 0).
-template <class Row, class T> void gather(const Tiles& t, i64 first, i64 count, const T* x, const T* zeros, const Points& out) {
+// Tiles [first, first + count) of x, transformed by Row (InputRow with border 1, OutputGradRow with
+// border 0).
+template <class Row, class T>
+void gather(const Tiles& t, i64 first, i64 count, const T* x, const T* zeros, const Points& out) {
   constexpr int side = Row::in, border = side == 6 ? 1 : 0;
   const i64 stride = out.stride, channels = out.channels;
   Pixels<side, const T> pixels(t, first, border, channels, x, zeros);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), border, channels, x, zeros);
+    const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), border, channels,
+                                     x, zeros);
     for (i64 c = 0; c < channels; c += 16) {
-      // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for the CPU to guess them.
+      // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for
+      // the CPU to guess them.
       for (int i = side - 4; i < side; ++i) {
         for (int j = side - 4; j < side; ++j) __builtin_prefetch(next.at[i][j] + c);
       }
       float* to = out.at(0, tile) + c;
-      winograd::transform<Row>([&](int i, int j) { return load<f32x16>(pixels.at[i][j] + c); },
-                               [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * stride, v); });
+      winograd::transform<Row>(
+          [&](int i, int j) { return load<f32x16>(pixels.at[i][j] + c); },
+          [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * stride, v); });
     }
     pixels = next;
   }
 }
 
-template <class T> void scatter(const Tiles& t, i64 first, i64 count, const Points& in, T* y, T* discard) {
+template <class T>
+void scatter(const Tiles& t, i64 first, i64 count, const Points& in, T* y, T* discard) {
   const i64 stride = in.stride, channels = in.channels;
   Pixels<4, T> pixels(t, first, 0, channels, y, discard);
   for (i64 tile = 0; tile < count; ++tile) {
     const Pixels<4, T> next(t, std::min(first + tile + 1, t.count - 1), 0, channels, y, discard);
     for (i64 c = 0; c < channels; c += 16) {
-      for (int i = 0; i < 4 && sizeof(T) == 2; ++i) {        // half a line is written: the CPU must read it first
+      // half a line is written: the CPU must read it first
+      for (int i = 0; i < 4 && sizeof(T) == 2; ++i) {
         for (int j = 0; j < 4; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
       }
       const float* from = in.at(0, tile) + c;
-      winograd::transform<winograd::OutputRow>([&](int i, int j) { return load<f32x16>(from + (6 * i + j) * stride); },
-                                               [&](int i, int j, f32x16 v) { store(pixels.at[i][j] + c, v); });
+      winograd::transform<winograd::OutputRow>(
+          [&](int i, int j) { return load<f32x16>(from + (6 * i + j) * stride); },
+          [&](int i, int j, f32x16 v) { store(pixels.at[i][j] + c, v); });
     }
     pixels = next;
   }
 }
 
-// Transformed weights: 36 matrices [in, out], each cut into panels of 32 (the last perhaps 16) columns that lie in a row.
+// Transformed weights: 36 matrices [in, out], each cut into panels of 32 (the last perhaps 16)
+// columns that lie in a row.
 struct Weights {
   std::shared_ptr<Block> block;
   float* data;
   i64 in, out, stride;
   Weights(i64 inputs, i64 outputs)
-      : block(floats(kPoints * (inputs * outputs + kPad))), data(data_of(block)), in(inputs), out(outputs), stride(in * out + kPad) {}
+      : block(floats(kPoints * (inputs * outputs + kPad))),
+        data(data_of(block)),
+        in(inputs),
+        out(outputs),
+        stride(in * out + kPad) {}
   float* panel(i64 point, i64 column) const { return data + point * stride + column * in; }
   i64 width(i64 column) const { return std::min<i64>(32, out - column); }
 };
 
 // w(r, s, in) points at the weights of all outputs.
-template <class At> void transform_weights(const Weights& u, At&& w) {
+template <class At>
+void transform_weights(const Weights& u, At&& w) {
   parallel_for(u.in, 4, [&](i64 begin, i64 end) {
     for (i64 c = begin; c < end; ++c) {
       for (i64 k = 0; k < u.out; k += 16) {
         const i64 column = k / 32 * 32;
         float* to = u.panel(0, column) + c * u.width(column) + k - column;
-        winograd::transform<winograd::WeightRow>([&](int r, int s) { return load<f32x16>(w(r, s, c) + k); },
-                                                 [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * u.stride, v); });
+        winograd::transform<winograd::WeightRow>(
+            [&](int r, int s) { return load<f32x16>(w(r, s, c) + k); },
+            [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * u.stride, v); });
       }
     }
   });
@@ -123,30 +151,39 @@ void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out) 
     for (i64 column = 0; column < u.out; column += 32) {
       const float* b = u.panel(p, column);
       if (u.width(column) == 32) {
-        for (i64 t = 0; t < tiles; t += 8) multiply_block<8, 2, false>(u.in, in.at(p, t), u.in, 1, b, 32, out.at(p, t) + column, u.out);
+        for (i64 t = 0; t < tiles; t += 8)
+          multiply_block<8, 2, false>(u.in, in.at(p, t), u.in, 1, b, 32, out.at(p, t) + column,
+                                      u.out);
       } else {
-        for (i64 t = 0; t < tiles; t += 16) multiply_block<16, 1, false>(u.in, in.at(p, t), u.in, 1, b, 16, out.at(p, t) + column, u.out);
+        for (i64 t = 0; t < tiles; t += 16)
+          multiply_block<16, 1, false>(u.in, in.at(p, t), u.in, 1, b, 16, out.at(p, t) + column,
+                                       u.out);
       }
     }
   }
 }
 
 // sum[p] (+)= dy[p]^T x[p] over the tiles of a block: [out, in]
-template <bool accumulate> void multiply_transposed(const Points& dy, const Points& x, i64 tiles, const Points& sum) {
+template <bool accumulate>
+void multiply_transposed(const Points& dy, const Points& x, i64 tiles, const Points& sum) {
   const i64 in = x.channels, out = dy.channels;
   for (i64 p = 0; p < kPoints; ++p) {
     i64 c = 0;
     for (; c + 32 <= in; c += 32) {
-      for (i64 k = 0; k < out; k += 8) multiply_block<8, 2, accumulate>(tiles, dy.at(p, 0) + k, 1, out, x.at(p, 0) + c, in, sum.at(p, k) + c, in);
+      for (i64 k = 0; k < out; k += 8)
+        multiply_block<8, 2, accumulate>(tiles, dy.at(p, 0) + k, 1, out, x.at(p, 0) + c, in,
+                                         sum.at(p, k) + c, in);
     }
     if (c < in) {
-      for (i64 k = 0; k < out; k += 16) multiply_block<16, 1, accumulate>(tiles, dy.at(p, 0) + k, 1, out, x.at(p, 0) + c, in, sum.at(p, k) + c, in);
+      for (i64 k = 0; k < out; k += 16)
+        multiply_block<16, 1, accumulate>(tiles, dy.at(p, 0) + k, 1, out, x.at(p, 0) + c, in,
+                                          sum.at(p, k) + c, in);
     }
   }
 }
 
-// Tiles a thread works on at a time: what fits the second-level cache beside the weights, but enough of them to pay for
-// reading those.
+// Tiles a thread works on at a time: what fits the second-level cache beside the weights, but
+// enough of them to pay for reading those.
 i64 block_tiles(i64 tiles, i64 in, i64 out) {
   const i64 fitting = (i64{320} << 10) / (kPoints * static_cast<i64>(sizeof(float)) * (in + out));
   const i64 least = in * out > 128 * 64 ? 64 : 16;
@@ -154,18 +191,24 @@ i64 block_tiles(i64 tiles, i64 in, i64 out) {
   return (wanted + kRows - 1) / kRows * kRows;
 }
 
-i64 pieces_of(i64 tiles) { return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / kRows)); }
+i64 pieces_of(i64 tiles) {
+  return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / kRows));
+}
 
 // y = x * w with w already transformed; also the gradient of x.
-template <class T> void convolve(const ConvGeometry& g, const T* x, const Weights& u, T* y) {
+template <class T>
+void convolve(const ConvGeometry& g, const T* x, const Weights& u, T* y) {
   const Tiles t(g);
-  const i64 pieces = pieces_of(t.count), step = block_tiles((t.count + pieces - 1) / pieces, u.in, u.out);
+  const i64 pieces = pieces_of(t.count),
+            step = block_tiles((t.count + pieces - 1) / pieces, u.in, u.out);
   const std::vector<T> zeros(static_cast<std::size_t>(u.in));
   parallel_for(pieces, 1, [&](i64 begin, i64 end) {
     std::vector<T> discard(static_cast<std::size_t>(u.out));
     const auto work = floats(Points::size(step, u.in) + Points::size(step, u.out));
-    const Points in(data_of(work), step, u.in), out(data_of(work) + Points::size(step, u.in), step, u.out);
-    std::fill_n(in.data, Points::size(step, u.in), 0.0f);       // the rows that round a block up must be numbers
+    const Points in(data_of(work), step, u.in),
+        out(data_of(work) + Points::size(step, u.in), step, u.out);
+    // the rows that round a block up must be numbers
+    std::fill_n(in.data, Points::size(step, u.in), 0.0f);
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
       const i64 count = std::min(step, stop - first);
@@ -176,9 +219,10 @@ template <class T> void convolve(const ConvGeometry& g, const T* x, const Weight
   });
 }
 
-// [rows, columns] -> [columns, rows] by way of a small square: each line of memory is read once and written once, however badly
-// the strides fall on the cache's sets.
-template <class T> void transpose(i64 rows, i64 columns, const T* from, T* to) {
+// [rows, columns] -> [columns, rows] by way of a small square: each line of memory is read once and
+// written once, however badly the strides fall on the cache's sets.
+template <class T>
+void transpose(i64 rows, i64 columns, const T* from, T* to) {
   constexpr i64 side = 32;
   parallel_for((columns + side - 1) / side, 4, [&](i64 begin, i64 end) {
     T square[side][side];
@@ -194,15 +238,18 @@ template <class T> void transpose(i64 rows, i64 columns, const T* from, T* to) {
   });
 }
 
-template <class T> void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) {
+template <class T>
+void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) {
   const Tiles t(g);
-  const i64 pieces = pieces_of(t.count), step = block_tiles((t.count + pieces - 1) / pieces, g.c, g.k);
+  const i64 pieces = pieces_of(t.count),
+            step = block_tiles((t.count + pieces - 1) / pieces, g.c, g.k);
   const std::vector<T> zeros(static_cast<std::size_t>(std::max(g.c, g.k)));
   const i64 one_sum = Points::size(g.k, g.c);
   const auto sums = floats(one_sum * pieces);
   parallel_for(pieces, 1, [&](i64 begin, i64 end) {
     const auto work = floats(Points::size(step, g.c) + Points::size(step, g.k));
-    const Points in(data_of(work), step, g.c), out(data_of(work) + Points::size(step, g.c), step, g.k);
+    const Points in(data_of(work), step, g.c),
+        out(data_of(work) + Points::size(step, g.c), step, g.k);
     for (i64 piece = begin; piece < end; ++piece) {
       const Points sum(data_of(sums) + piece * one_sum, g.k, g.c);
       const i64 start = t.count * piece / pieces, stop = t.count * (piece + 1) / pieces;
@@ -210,8 +257,10 @@ template <class T> void weight_gradient(const ConvGeometry& g, const T* x, const
         const i64 count = std::min(step, stop - first);
         gather<winograd::InputRow>(t, first, count, x, zeros.data(), in);
         gather<winograd::OutputGradRow>(t, first, count, dy, zeros.data(), out);
-        if (first == start) multiply_transposed<false>(out, in, count, sum);
-        else multiply_transposed<true>(out, in, count, sum);
+        if (first == start)
+          multiply_transposed<false>(out, in, count, sum);
+        else
+          multiply_transposed<true>(out, in, count, sum);
       }
     }
   });
@@ -222,7 +271,8 @@ template <class T> void weight_gradient(const ConvGeometry& g, const T* x, const
             [&](int i, int j) {
               f32x16 all = load<f32x16>(Points(data_of(sums), g.k, g.c).at(6 * i + j, k) + c);
               for (i64 piece = 1; piece < pieces; ++piece)
-                all += load<f32x16>(Points(data_of(sums) + piece * one_sum, g.k, g.c).at(6 * i + j, k) + c);
+                all += load<f32x16>(
+                    Points(data_of(sums) + piece * one_sum, g.k, g.c).at(6 * i + j, k) + c);
               return all;
             },
             [&](int r, int s, f32x16 v) { store(dw + ((k * 3 + r) * 3 + s) * g.c + c, v); });
@@ -235,15 +285,16 @@ template <class T> void weight_gradient(const ConvGeometry& g, const T* x, const
 
 bool winograd_fits([[maybe_unused]] const ConvGeometry& g) {
 #if defined(__AVX512F__)
-  return g.r == 3 && g.s == 3 && g.stride == 1 && g.padding == 1 && g.dilation == 1 && g.groups == 1 && g.c % 16 == 0 && g.k % 16 == 0;
+  return g.r == 3 && g.s == 3 && g.stride == 1 && g.padding == 1 && g.dilation == 1 &&
+         g.groups == 1 && g.c % 16 == 0 && g.k % 16 == 0;
 #else
-  return false;                              // the 16 x 16 blocks would not fit the registers
+  return false;  // the 16 x 16 blocks would not fit the registers
 #endif
 }
 
 void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   with_floating(x.dtype(), "conv", [&]<class T>() {
-    const auto turned = allocate(w.bytes());             // [r, s, c, k]
+    const auto turned = allocate(w.bytes());  // [r, s, c, k]
     T* p = static_cast<T*>(turned->data);
     transpose(g.k, 9 * g.c, w.as<T>(), p);
     const Weights u(g.c, g.k);
@@ -252,18 +303,21 @@ void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tens
   });
 }
 
-// The same convolution of dy, with the weights turned by 180 degrees and inputs and outputs exchanged.
+// The same convolution of dy, with the weights turned by 180 degrees and inputs and outputs
+// exchanged.
 void winograd_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
   with_floating(dy.dtype(), "conv_dx", [&]<class T>() {
     const T* p = w.as<T>();
     const Weights u(g.k, g.c);
-    transform_weights(u, [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
+    transform_weights(u,
+                      [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
     convolve(g, dy.as<T>(), u, dx.as<T>());
   });
 }
 
 void winograd_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
-  with_floating(x.dtype(), "conv_dw", [&]<class T>() { weight_gradient(g, x.as<T>(), dy.as<T>(), dw.as<float>()); });
+  with_floating(x.dtype(), "conv_dw",
+                [&]<class T>() { weight_gradient(g, x.as<T>(), dy.as<T>(), dw.as<float>()); });
 }
 
 }  // namespace gossamer::cpu

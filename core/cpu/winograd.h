@@ -1,13 +1,14 @@
-// Winograd convolution F(4x4, 3x3) on NHWC (Lavin and Gray, "Fast algorithms for convolutional neural networks", 2015): 36
-// multiplications instead of 144 for a tile of 4 x 4 results. Arithmetic is f32 for tensors of any floating type; errors stay near 1e-6 of
-// the largest value.
+// Winograd convolution F(4x4, 3x3) on NHWC (Lavin and Gray, "Fast algorithms for convolutional
+// neural networks", 2015): 36 multiplications instead of 144 for a tile of 4 x 4 results.
+// Arithmetic is f32 for tensors of any floating type; errors stay near 1e-6 of the largest value.
 #pragma once
 
 #include "gossamer/core/backend.h"
 
 namespace gossamer::cpu {
 
-// 3x3, stride 1, padding 1, dilation 1, one group, channels in multiples of 16, and a CPU for which it pays.
+// 3x3, stride 1, padding 1, dilation 1, one group, channels in multiples of 16, and a CPU for which
+// it pays.
 bool winograd_fits(const ConvGeometry&);
 
 void winograd_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);

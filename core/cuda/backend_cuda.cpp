@@ -1,4 +1,5 @@
-// The GPU's backend: cuDNN's convolutions, cuBLASLt's products. It checks nothing that the ops have checked before.
+// The GPU's backend: cuDNN's convolutions, cuBLASLt's products. It checks nothing that the ops have
+// checked before.
 #include "gossamer/core/cuda/backend_cuda.h"
 
 #include <map>
@@ -17,21 +18,29 @@ using cudnn::ConvOp;
 class Cuda final : public Backend {
  public:
   Cuda(Device device, const CudaOptions& options)
-      : device_(device), options_(options), conv_(device, {options.autotune, options.plan_file}), gemm_(device) {}
+      : device_(device),
+        options_(options),
+        conv_(device, {options.autotune, options.plan_file}),
+        gemm_(device) {}
   const char* name() const override { return "cuda"; }
   cudnn::ConvEngine& engine() { return conv_; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c) override {
+  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+            Tensor& c) override {
     if (c.numel() == 0) return;
     if (a.numel() == 0) {
-      if (beta == 0) c.zero();
-      else check<ShapeError>(beta == 1, "gemm: an empty sum with beta = ", beta, " is not supported on a GPU");
+      if (beta == 0)
+        c.zero();
+      else
+        check<ShapeError>(beta == 1, "gemm: an empty sum with beta = ", beta,
+                          " is not supported on a GPU");
       return;
     }
     gemm_.run(ta, tb, alpha, a, b, beta, c, nullptr, options_.tf32);
   }
 
-  // In the product's epilogue where the vendor can: a bias of the result's type, and true matrices (as PyTorch asks of them, too).
+  // In the product's epilogue where the vendor can: a bias of the result's type, and true matrices
+  // (as PyTorch asks of them, too).
   void linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) override {
     const bool matrices = x.shape(0) > 1 && x.shape(1) > 1 && w.shape(0) > 1;
     if (!matrices || bias.dtype() != y.dtype()) return Backend::linear(x, w, bias, y);
@@ -40,8 +49,10 @@ class Cuda final : public Backend {
 
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
     if (y.numel() == 0) return;
-    if (is_stem(g)) stem_conv(*this, g, x, w, y);
-    else run(ConvOp::forward, g, x, w, y);
+    if (is_stem(g))
+      stem_conv(*this, g, x, w, y);
+    else
+      run(ConvOp::forward, g, x, w, y);
   }
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
     if (dx.numel() == 0) return;
@@ -49,7 +60,9 @@ class Cuda final : public Backend {
     run(ConvOp::backward_data, g, dx, w, dy);
   }
   bool conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
-    return dx.numel() == 0 || dy.numel() == 0 || conv_.try_run(problem(ConvOp::backward_data, g, dy, true), dx.data(), w.data(), dy.data());
+    return dx.numel() == 0 || dy.numel() == 0 ||
+           conv_.try_run(problem(ConvOp::backward_data, g, dy, true), dx.data(), w.data(),
+                         dy.data());
   }
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
     if (dy.numel() == 0) return dw.zero();
@@ -65,8 +78,10 @@ class Cuda final : public Backend {
   void run(ConvOp op, const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y) {
     conv_.run(problem(op, g, x, false), x.data(), w.data(), y.data());
   }
-  cudnn::ConvProblem problem(ConvOp op, const ConvGeometry& g, const Tensor& typed, bool accumulate) const {
-    return cudnn::problem_of(op, typed.dtype(), g, accumulate, options_.tf32 && typed.dtype() == DType::f32);
+  cudnn::ConvProblem problem(ConvOp op, const ConvGeometry& g, const Tensor& typed,
+                             bool accumulate) const {
+    return cudnn::problem_of(op, typed.dtype(), g, accumulate,
+                             options_.tf32 && typed.dtype() == DType::f32);
   }
 
   Device device_;
@@ -80,13 +95,14 @@ CudaOptions& options() {
   static CudaOptions set;
   return set;
 }
-std::map<int, Cuda*>& backends() {       // never destroyed: the vendor's libraries may be gone when statics are
+// never destroyed: the vendor's libraries may be gone when statics are
+std::map<int, Cuda*>& backends() {
   static auto* const all = new std::map<int, Cuda*>;
   return *all;
 }
 
 Cuda& backend_of(Device device) {
-  (void)cuda::properties(device);        // says what is wrong with the device, if anything
+  (void)cuda::properties(device);  // says what is wrong with the device, if anything
   const std::scoped_lock lock(mutex);
   Cuda*& made = backends()[device.index];
   if (!made) made = new Cuda(device, options());
@@ -97,15 +113,21 @@ Cuda& backend_of(Device device) {
 
 void configure_cuda(const CudaOptions& wanted) {
   const std::scoped_lock lock(mutex);
-  check<DeviceError>(backends().empty(), "configure_cuda: a GPU is in use already; set its options before the first op on it");
+  check<DeviceError>(
+      backends().empty(),
+      "configure_cuda: a GPU is in use already; set its options before the first op on it");
   options() = wanted;
 }
 Backend& cuda_backend(Device device) { return backend_of(device); }
 cudnn::ConvEngine& conv_engine(Device device) { return backend_of(device).engine(); }
 #else
 void configure_cuda(const CudaOptions&) {}
-Backend& cuda_backend(Device device) { fail<DeviceError>("backend: ", device, ": ", cuda::why_none()); }
-cudnn::ConvEngine& conv_engine(Device device) { fail<DeviceError>("conv_engine: ", device, ": ", cuda::why_none()); }
+Backend& cuda_backend(Device device) {
+  fail<DeviceError>("backend: ", device, ": ", cuda::why_none());
+}
+cudnn::ConvEngine& conv_engine(Device device) {
+  fail<DeviceError>("conv_engine: ", device, ": ", cuda::why_none());
+}
 #endif
 
 }  // namespace gossamer

@@ -1,5 +1,5 @@
-// The GPU's backend: what of it can be set, and its convolution engine for callers that want more than Backend offers.
-// No vendor type appears here.
+// The GPU's backend: what of it can be set, and its convolution engine for callers that want more
+// than Backend offers. No vendor type appears here.
 #pragma once
 
 #include <string>
@@ -10,14 +10,17 @@
 namespace gossamer {
 
 struct CudaOptions {
-  bool tf32 = false;                     // f32 products may be rounded to 10 bits: several times faster, about 3 digits
-  bool autotune = true;                  // measure the plans of each convolution when it is first met
-  std::string plan_file;                 // where measured plans are kept between runs; "": nowhere
+  // f32 products may be rounded to 10 bits: several times faster, about 3 digits
+  bool tf32 = false;
+  // measure the plans of each convolution when it is first met
+  bool autotune = true;
+  std::string plan_file;  // where measured plans are kept between runs; "": nowhere
 };
 // For the whole process, before a GPU's backend is first used; DeviceError afterwards.
 void configure_cuda(const CudaOptions&);
 
-// The engine behind backend(device): gradients added in place, paddings that differ before and after. DeviceError without a GPU.
+// The engine behind backend(device): gradients added in place, paddings that differ before and
+// after. DeviceError without a GPU.
 cudnn::ConvEngine& conv_engine(Device);
 
 }  // namespace gossamer

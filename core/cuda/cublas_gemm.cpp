@@ -1,14 +1,15 @@
-// cuBLASLt computes column by column, our matrices lie row by row: c = a b is asked for as c' = b' a'. One plan a shape is kept.
+// cuBLASLt computes column by column, our matrices lie row by row: c = a b is asked for as c' = b'
+// a'. One plan a shape is kept.
 #include "gossamer/core/cuda/cublas_gemm.h"
 
 #include "gossamer/core/cuda.h"
 
 #ifdef GOSSAMER_HAS_CUDA
-#include <cublasLt.h>
-
 #include <map>
 #include <mutex>
 #include <tuple>
+
+#include <cublasLt.h>
 
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/dynamic_library.h"
@@ -19,7 +20,7 @@ namespace gossamer::cublas {
 #ifdef GOSSAMER_HAS_CUDA
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{32} << 20;      // what NVIDIA recommends for Hopper
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
 
 struct Api {
   decltype(&::cublasLtGetVersion) version = nullptr;
@@ -41,7 +42,8 @@ struct Api {
 Api load() {
   DynamicLibrary library{"libcublasLt.so.13", "libcublasLt.so.12"};
   check<DeviceError>(library.found(), "cuBLASLt: libcublasLt.so.13 is not found (", library.why(),
-                     "); install the CUDA toolkit's libraries (pip install nvidia-cublas) and put their folder into LD_LIBRARY_PATH");
+                     "); install the CUDA toolkit's libraries (pip install nvidia-cublas) and put "
+                     "their folder into LD_LIBRARY_PATH");
   Api api;
   library.need(api.version, "cublasLtGetVersion");
   library.need(api.status_string, "cublasLtGetStatusString");
@@ -57,7 +59,8 @@ Api load() {
   library.need(api.preference_set, "cublasLtMatmulPreferenceSetAttribute");
   library.need(api.heuristic, "cublasLtMatmulAlgoGetHeuristic");
   library.need(api.matmul, "cublasLtMatmul");
-  check<DeviceError>(library.missing().empty(), "cuBLASLt: ", library.path(), " has no ", library.missing(), "; that of CUDA 12 or newer is needed");
+  check<DeviceError>(library.missing().empty(), "cuBLASLt: ", library.path(), " has no ",
+                     library.missing(), "; that of CUDA 12 or newer is needed");
   return api;
 }
 const Api& api() {
@@ -66,15 +69,21 @@ const Api& api() {
 }
 
 void ok(cublasStatus_t status, const char* call) {
-  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt ", api().version(), ": ", call, ": ", api().status_string(status));
+  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS, "cuBLASLt ", api().version(), ": ", call,
+                     ": ", api().status_string(status));
 }
 
 cudaDataType_t vendor_type(DType type) {
   switch (type) {
-    case DType::f32: return CUDA_R_32F;
-    case DType::bf16: return CUDA_R_16BF;
-    case DType::f16: return CUDA_R_16F;
-    default: fail<DeviceError>("gemm: no products of type ", name_of(type), " on a GPU; use f32, bf16 or f16");
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      fail<DeviceError>("gemm: no products of type ", name_of(type),
+                        " on a GPU; use f32, bf16 or f16");
   }
 }
 
@@ -91,8 +100,10 @@ struct Plan {
     for (const cublasLtMatrixLayout_t layout : {a, b, c})
       if (layout) api().layout_destroy(layout);
   }
-  template <class T> void set(cublasLtMatmulDescAttributes_t name, const T& value) {
-    ok(api().operation_set(operation, name, &value, sizeof value), "cublasLtMatmulDescSetAttribute");
+  template <class T>
+  void set(cublasLtMatmulDescAttributes_t name, const T& value) {
+    ok(api().operation_set(operation, name, &value, sizeof value),
+       "cublasLtMatmulDescSetAttribute");
   }
 };
 
@@ -108,7 +119,8 @@ struct Gemm::Impl {
   cublasLtHandle_t handle = nullptr;
   std::mutex mutex;
   std::map<Key, std::unique_ptr<Plan>> plans;
-  std::map<cudaStream_t, std::shared_ptr<Block>> workspaces;     // work of one stream is in order: one each
+  // work of one stream is in order: one each
+  std::map<cudaStream_t, std::shared_ptr<Block>> workspaces;
   ~Impl() {
     plans.clear();
     if (handle) api().destroy(handle);
@@ -117,7 +129,8 @@ struct Gemm::Impl {
   std::shared_ptr<Block> workspace_of(cudaStream_t stream);
 };
 
-// A graph that is captured must bring its own, since it is launched on any stream: allocate() gives it memory of the graph.
+// A graph that is captured must bring its own, since it is launched on any stream: allocate() gives
+// it memory of the graph.
 std::shared_ptr<Block> Gemm::Impl::workspace_of(cudaStream_t stream) {
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cuda::check_call(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing", device);
@@ -132,16 +145,21 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   if (kept) return *kept;
   const auto& [m, n, k, ta, tb, type, result, with_bias, tf32, on_16_bytes] = key;
   auto plan = std::make_unique<Plan>();
-  ok(api().operation_create(&plan->operation, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-  plan->set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);      // the vendor's first operand is our second
+  ok(api().operation_create(&plan->operation,
+                            tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+     "cublasLtMatmulDescCreate");
+  // the vendor's first operand is our second
+  plan->set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (with_bias) {
     plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     // The choice below looks at the address, for how it is aligned, and reads nothing there.
-    plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(on_16_bytes ? std::size_t{16} : size_of(result)));
+    plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+              reinterpret_cast<const void*>(on_16_bytes ? std::size_t{16} : size_of(result)));
   }
   const auto layout = [](cublasLtMatrixLayout_t& made, DType t, i64 fast, i64 slow) {
-    ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast), static_cast<std::uint64_t>(slow), fast),
+    ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast),
+                           static_cast<std::uint64_t>(slow), fast),
        "cublasLtMatrixLayoutCreate");
   };
   layout(plan->a, type, tb ? k : n, tb ? n : k);
@@ -150,17 +168,22 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   cublasLtMatmulPreference_t preference = nullptr;
   ok(api().preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   const std::uint64_t bytes = kWorkspace;
-  const std::uint32_t alignment = on_16_bytes ? 16 : static_cast<std::uint32_t>(size_of(type));      // the vendor's own guess is 256
+  // the vendor's own guess is 256
+  const std::uint32_t alignment = on_16_bytes ? 16 : static_cast<std::uint32_t>(size_of(type));
   api().preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
-  for (const auto name : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+  for (const auto name :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     api().preference_set(preference, name, &alignment, sizeof alignment);
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status = api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c, plan->c, preference, 1, &found, &count);
+  const cublasStatus_t status = api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c,
+                                                plan->c, preference, 1, &found, &count);
   api().preference_destroy(preference);
-  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS && count > 0, "cuBLASLt ", api().version(), ": no way to multiply [", m, ", ", k, "] x [", k,
-                     ", ", n, "] of ", name_of(type), " into ", name_of(result), " on ", device, ": ", api().status_string(status));
+  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS && count > 0, "cuBLASLt ", api().version(),
+                     ": no way to multiply [", m, ", ", k, "] x [", k, ", ", n, "] of ",
+                     name_of(type), " into ", name_of(result), " on ", device, ": ",
+                     api().status_string(status));
   plan->algorithm = found.algo;
   kept = std::move(plan);
   return *kept;
@@ -173,17 +196,22 @@ Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) {
 }
 Gemm::~Gemm() = default;
 
-void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c, const Tensor* bias, bool tf32) {
+void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+               Tensor& c, const Tensor* bias, bool tf32) {
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
-  check<ShapeError>(!bias || (bias->dtype() == c.dtype() && bias->numel() == n), "gemm: bias must be [", n, "] of the result's type ", c.dtype());
+  check<ShapeError>(!bias || (bias->dtype() == c.dtype() && bias->numel() == n),
+                    "gemm: bias must be [", n, "] of the result's type ", c.dtype());
   const auto stream = static_cast<cudaStream_t>(cuda::launch_stream(impl_->device));
-  const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data()) && (!bias || aligned(bias->data()));
+  const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data()) &&
+                           (!bias || aligned(bias->data()));
   const std::scoped_lock lock(impl_->mutex);
   const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
-  Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr, tf32 && a.dtype() == DType::f32, on_16_bytes});
+  Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr,
+                               tf32 && a.dtype() == DType::f32, on_16_bytes});
   if (bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias->data()));
-  ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta, c.data(), plan.c, c.data(), plan.c,
-                  &plan.algorithm, workspace->data, workspace->bytes, stream),
+  ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta,
+                  c.data(), plan.c, c.data(), plan.c, &plan.algorithm, workspace->data,
+                  workspace->bytes, stream),
      "cublasLtMatmul");
 }
 
@@ -194,8 +222,11 @@ std::string library_version() {
 struct Gemm::Impl {};
 Gemm::Gemm(Device device) { fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none()); }
 Gemm::~Gemm() = default;
-void Gemm::run(bool, bool, float, const Tensor&, const Tensor&, float, Tensor&, const Tensor*, bool) {}
-std::string library_version() { return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON"; }
+void Gemm::run(bool, bool, float, const Tensor&, const Tensor&, float, Tensor&, const Tensor*,
+               bool) {}
+std::string library_version() {
+  return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
+}
 #endif
 
 }  // namespace gossamer::cublas

@@ -9,12 +9,15 @@ namespace gossamer::cuda {
 
 [[noreturn]] void fail_call(cudaError_t status, const char* call, Device device);
 inline void check_call(cudaError_t status, const char* call, Device device) {
-  if (status != cudaSuccess) [[unlikely]] fail_call(status, call, device);
+  if (status != cudaSuccess) [[unlikely]]
+    fail_call(status, call, device);
 }
 
-void select(Device);                           // makes it the calling thread's; DeviceError if there is no such device
-// A thread that has none yet takes the one that this process selected first. Before calls that any device would do for: they make a context on
-// the thread's device, which would be device 0, and with eight workers a machine eight contexts there.
+// makes it the calling thread's; DeviceError if there is no such device
+void select(Device);
+// A thread that has none yet takes the one that this process selected first. Before calls that any
+// device would do for: they make a context on the thread's device, which would be device 0, and
+// with eight workers a machine eight contexts there.
 void select_any();
 void count_wait();
 

@@ -12,21 +12,31 @@ namespace {
 
 std::string what_to_do(cudaError_t status) {
   switch (status) {
-    case cudaErrorMemoryAllocation: return "use a smaller batch, or free the GPU from other programs (nvidia-smi lists them)";
-    case cudaErrorNoDevice: return "no GPU is visible: is one installed, and does CUDA_VISIBLE_DEVICES or the container hide it?";
+    case cudaErrorMemoryAllocation:
+      return "use a smaller batch, or free the GPU from other programs (nvidia-smi lists them)";
+    case cudaErrorNoDevice:
+      return "no GPU is visible: is one installed, and does CUDA_VISIBLE_DEVICES or the container "
+             "hide it?";
     case cudaErrorInsufficientDriver:
-      return "the NVIDIA driver is missing or too old for CUDA " + std::to_string(CUDART_VERSION / 1000) + "." +
+      return "the NVIDIA driver is missing or too old for CUDA " +
+             std::to_string(CUDART_VERSION / 1000) + "." +
              std::to_string(CUDART_VERSION % 1000 / 10) + ": install a newer one";
-    case cudaErrorStubLibrary: return "libcuda.so.1 is the toolkit's stub: take the stubs folder out of LD_LIBRARY_PATH";
+    case cudaErrorStubLibrary:
+      return "libcuda.so.1 is the toolkit's stub: take the stubs folder out of LD_LIBRARY_PATH";
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:
-      return "this build has no kernels for this GPU: configure with -DGOSSAMER_CUDA_ARCH= its compute capability, e.g. 90";
+      return "this build has no kernels for this GPU: configure with -DGOSSAMER_CUDA_ARCH= its "
+             "compute capability, e.g. 90";
     case cudaErrorIllegalAddress:
     case cudaErrorMisalignedAddress:
-    case cudaErrorLaunchFailure: return "a kernel failed, perhaps an earlier one; run the program under compute-sanitizer to see which";
+    case cudaErrorLaunchFailure:
+      return "a kernel failed, perhaps an earlier one; run the program under compute-sanitizer to "
+             "see which";
     case cudaErrorSystemDriverMismatch:
-    case cudaErrorCompatNotSupportedOnDevice: return "driver and libcuda.so.1 do not belong together: restart after the driver's update";
-    default: return "`gossamer doctor` shows what this machine has";
+    case cudaErrorCompatNotSupportedOnDevice:
+      return "driver and libcuda.so.1 do not belong together: restart after the driver's update";
+    default:
+      return "`gossamer doctor` shows what this machine has";
   }
 }
 
@@ -42,8 +52,8 @@ Properties read_properties(int index) {
   check_call(cudaGetDeviceProperties(&p, index), "cudaGetDeviceProperties", device);
   Properties out;
   char pci[32] = "";
-  std::snprintf(pci, sizeof pci, "%04x:%02x:%02x.0", static_cast<unsigned>(p.pciDomainID), static_cast<unsigned>(p.pciBusID),
-                static_cast<unsigned>(p.pciDeviceID));
+  std::snprintf(pci, sizeof pci, "%04x:%02x:%02x.0", static_cast<unsigned>(p.pciDomainID),
+                static_cast<unsigned>(p.pciBusID), static_cast<unsigned>(p.pciDeviceID));
   out.name = p.name;
   out.pci_bus_id = pci;
   for (const char byte : p.uuid.bytes) {
@@ -58,21 +68,22 @@ Properties read_properties(int index) {
   out.l2 = static_cast<std::size_t>(p.l2CacheSize);
   int clock_khz = 0;
   if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, index) == cudaSuccess)
-    out.bandwidth = 2.0 * clock_khz * 1e3 * p.memoryBusWidth / 8;      // two transfers a clock
+    out.bandwidth = 2.0 * clock_khz * 1e3 * p.memoryBusWidth / 8;  // two transfers a clock
   check_call(cudaDriverGetVersion(&out.driver), "cudaDriverGetVersion", device);
   check_call(cudaRuntimeGetVersion(&out.runtime), "cudaRuntimeGetVersion", device);
   return out;
 }
 
 const Table& table() {
-  static const Table* const it = [] {          // never destroyed: blocks of static tensors may outlive main()
+  // never destroyed: blocks of static tensors may outlive main()
+  static const Table* const it = [] {
     auto* const made = new Table;
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
     if (status != cudaSuccess || count == 0) {
       const cudaError_t shown = status == cudaSuccess ? cudaErrorNoDevice : status;
       made->why_none = std::string(cudaGetErrorString(shown)) + "; " + what_to_do(shown);
-      cudaGetLastError();                      // not an error of whoever calls next
+      cudaGetLastError();  // not an error of whoever calls next
       return made;
     }
     try {
@@ -100,16 +111,20 @@ const Properties& properties(Device device) {
   const auto& devices = table().devices;
   check<DeviceError>(!device.is_cpu(), "properties: ", device, " is not a GPU");
   check<DeviceError>(!devices.empty(), device, ": there is no GPU: ", table().why_none);
-  check<DeviceError>(device.index >= 0 && device.index < device_count(), device, ": this machine has ", device_count(),
+  check<DeviceError>(device.index >= 0 && device.index < device_count(), device,
+                     ": this machine has ", device_count(),
                      " GPU(s), cuda:0 to cuda:", device_count() - 1);
   return devices[static_cast<std::size_t>(device.index)];
 }
 
 void fail_call(cudaError_t status, const char* call, Device device) {
-  cudaGetLastError();                          // an error that can be cleared is: the caller has it now
+  // an error that can be cleared is: the caller has it now
+  cudaGetLastError();
   std::string name;
-  if (!device.is_cpu() && device.index < device_count()) name = " (" + properties(device).name + ")";
-  fail<DeviceError>(call, " on ", device, name, ": ", cudaGetErrorString(status), " (", cudaGetErrorName(status), "); ", what_to_do(status));
+  if (!device.is_cpu() && device.index < device_count())
+    name = " (" + properties(device).name + ")";
+  fail<DeviceError>(call, " on ", device, name, ": ", cudaGetErrorString(status), " (",
+                    cudaGetErrorName(status), "); ", what_to_do(status));
 }
 
 void select(Device device) {

@@ -12,7 +12,7 @@ struct Graph::Impl {
   std::size_t nodes = 0;
   cudaGraphExec_t executable = nullptr;
   ~Impl() {
-    if (executable) cudaGraphExecDestroy(executable);      // running launches keep what they need
+    if (executable) cudaGraphExecDestroy(executable);  // running launches keep what they need
   }
 };
 
@@ -29,7 +29,8 @@ Graph Graph::capture(Device device, FunctionRef<void()> work) {
     const UseStream on(stream);
     const UsePool from(graph.impl_->pool);
     // Relaxed: the pool may ask the driver for memory, and other threads go on with what they do.
-    check_call(cudaStreamBeginCapture(raw, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture", device);
+    check_call(cudaStreamBeginCapture(raw, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture",
+               device);
     try {
       work();
     } catch (...) {
@@ -51,7 +52,8 @@ Graph Graph::capture(Device device, FunctionRef<void()> work) {
 void Graph::launch(const Stream& stream) const {
   check<DeviceError>(defined(), "graph: launched before it was captured");
   const UseDevice use(impl_->device);
-  check_call(cudaGraphLaunch(impl_->executable, static_cast<cudaStream_t>(stream.handle())), "cudaGraphLaunch", impl_->device);
+  check_call(cudaGraphLaunch(impl_->executable, static_cast<cudaStream_t>(stream.handle())),
+             "cudaGraphLaunch", impl_->device);
 }
 
 std::size_t Graph::nodes() const { return impl_ ? impl_->nodes : 0; }

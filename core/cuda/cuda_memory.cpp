@@ -16,18 +16,22 @@ namespace {
 class Marks : public PoolSystem {
  public:
   void* mark(void* stream) override {
-    Device device = Device::cuda();            // of the stream: an event works on its own device only
-    check_call(cudaStreamGetDevice(static_cast<cudaStream_t>(stream), &device.index), "cudaStreamGetDevice", device);
+    // of the stream: an event works on its own device only
+    Device device = Device::cuda();
+    check_call(cudaStreamGetDevice(static_cast<cudaStream_t>(stream), &device.index),
+               "cudaStreamGetDevice", device);
     const UseDevice use(device);
     cudaEvent_t event = nullptr;
-    check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", device);
-    check_call(cudaEventRecord(event, static_cast<cudaStream_t>(stream)), "cudaEventRecord", device);
+    check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags",
+               device);
+    check_call(cudaEventRecord(event, static_cast<cudaStream_t>(stream)), "cudaEventRecord",
+               device);
     return event;
   }
   bool passed(void* mark) override {
     select_any();
     const cudaError_t status = cudaEventQuery(static_cast<cudaEvent_t>(mark));
-    if (status != cudaSuccess) cudaGetLastError();       // or the next launch would find it
+    if (status != cudaSuccess) cudaGetLastError();  // or the next launch would find it
     return status != cudaErrorNotReady;
   }
   void drop(void* mark) override { cudaEventDestroy(static_cast<cudaEvent_t>(mark)); }
@@ -38,7 +42,7 @@ class DeviceSystem final : public Marks {
   explicit DeviceSystem(Device device) : device_(device) {}
   void* allocate(std::size_t bytes) override {
     const UseDevice use(device_);
-    count_wait();                              // the call may stop the device
+    count_wait();  // the call may stop the device
     void* data = nullptr;
     const cudaError_t status = cudaMalloc(&data, bytes);
     if (status == cudaErrorMemoryAllocation) {
@@ -73,11 +77,12 @@ class PinnedSystem final : public Marks {
 
 // The pools live as long as the process: blocks of static tensors may outlive main().
 struct DeviceMemory {
-  explicit DeviceMemory(Device device) : system(device), pool(std::make_shared<CachingPool>(system)) {}
+  explicit DeviceMemory(Device device)
+      : system(device), pool(std::make_shared<CachingPool>(system)) {}
   DeviceSystem system;
   std::shared_ptr<CachingPool> pool;
   std::mutex mutex;
-  std::vector<std::weak_ptr<CachingPool>> more;          // of graphs
+  std::vector<std::weak_ptr<CachingPool>> more;  // of graphs
 };
 DeviceMemory& memory_of(Device device) {
   (void)properties(device);
@@ -90,7 +95,8 @@ DeviceMemory& memory_of(Device device) {
 }
 const std::shared_ptr<CachingPool>& pinned_pool() {
   static auto* const system = new PinnedSystem;
-  static auto* const pool = new std::shared_ptr<CachingPool>(std::make_shared<CachingPool>(*system));
+  static auto* const pool =
+      new std::shared_ptr<CachingPool>(std::make_shared<CachingPool>(*system));
   return *pool;
 }
 
@@ -100,22 +106,30 @@ std::string size_text(std::size_t bytes) {
   std::ostringstream text;
   text.precision(bytes < (std::size_t{1} << 30) ? 0 : 2);
   text << std::fixed;
-  if (bytes < (std::size_t{1} << 30)) text << static_cast<double>(bytes) / 1048576.0 << " MiB";
-  else text << static_cast<double>(bytes) / 1073741824.0 << " GiB";
+  if (bytes < (std::size_t{1} << 30))
+    text << static_cast<double>(bytes) / 1048576.0 << " MiB";
+  else
+    text << static_cast<double>(bytes) / 1073741824.0 << " GiB";
   return text.str();
 }
 
 [[noreturn]] void out_of_memory(std::size_t bytes, Device device, const CachingPool& pool) {
   const MemoryStats stats = pool.stats();
   const FreeMemory now = free_memory(device);
-  const std::size_t ours = stats.in_use + stats.cached, taken = now.total - now.free, others = taken > ours ? taken - ours : 0;
-  fail<DeviceError>("out of memory on ", device, " (", properties(device).name, "): wanted ", size_text(bytes), "; of ", size_text(now.total), ", ",
-                    size_text(stats.in_use), " are in use by tensors (at most ", size_text(stats.peak), " so far), ", size_text(stats.cached),
-                    " cached in pieces up to ", size_text(pool.largest_free()), ", ", size_text(others), " used by the driver and other programs, ",
-                    size_text(now.free), " free. Use a smaller batch (train.batch) or bf16 (train.dtype), or free the GPU of other programs");
+  const std::size_t ours = stats.in_use + stats.cached, taken = now.total - now.free,
+                    others = taken > ours ? taken - ours : 0;
+  fail<DeviceError>("out of memory on ", device, " (", properties(device).name, "): wanted ",
+                    size_text(bytes), "; of ", size_text(now.total), ", ", size_text(stats.in_use),
+                    " are in use by tensors (at most ", size_text(stats.peak), " so far), ",
+                    size_text(stats.cached), " cached in pieces up to ",
+                    size_text(pool.largest_free()), ", ", size_text(others),
+                    " used by the driver and other programs, ", size_text(now.free),
+                    " free. Use a smaller batch (train.batch) or bf16 (train.dtype), or free the "
+                    "GPU of other programs");
 }
 
-std::shared_ptr<Block> block_of(const std::shared_ptr<CachingPool>& pool, void* data, Device device) {
+std::shared_ptr<Block> block_of(const std::shared_ptr<CachingPool>& pool, void* data,
+                                Device device) {
   auto block = std::make_shared<Block>();
   block->data = data;
   block->bytes = pool->size_of(data);
@@ -135,13 +149,14 @@ std::shared_ptr<CachingPool> make_pool(Device device) {
   return pool;
 }
 
-UsePool::UsePool(std::shared_ptr<CachingPool> pool) : before_(std::exchange(graph_pool, std::move(pool))) {}
+UsePool::UsePool(std::shared_ptr<CachingPool> pool)
+    : before_(std::exchange(graph_pool, std::move(pool))) {}
 UsePool::~UsePool() { graph_pool = std::move(before_); }
 
 std::shared_ptr<Block> allocate_device(std::size_t bytes, Device device) {
   const std::shared_ptr<CachingPool>& pool = graph_pool ? graph_pool : memory_of(device).pool;
   void* data = pool->take(bytes, current_stream(device).handle());
-  if (!data && graph_pool) {                   // what work as it stands has left behind
+  if (!data && graph_pool) {  // what work as it stands has left behind
     memory_of(device).pool->release();
     data = pool->take(bytes, current_stream(device).handle());
   }
@@ -167,8 +182,9 @@ void record_use(const Block& block, const Stream& stream) {
 std::shared_ptr<Block> allocate_pinned(std::size_t bytes) {
   if (device_count() == 0) return allocate(bytes);
   void* const data = pinned_pool()->take(bytes, nullptr);
-  check<DeviceError>(data != nullptr, "cudaHostAlloc: no page-locked memory: wanted ", size_text(bytes), ", ",
-                     size_text(pinned_pool()->stats().in_use), " in use; fewer batches ahead (data.ahead), or a higher limit (ulimit -l)");
+  check<DeviceError>(data != nullptr, "cudaHostAlloc: no page-locked memory: wanted ",
+                     size_text(bytes), ", ", size_text(pinned_pool()->stats().in_use),
+                     " in use; fewer batches ahead (data.ahead), or a higher limit (ulimit -l)");
   return block_of(pinned_pool(), data, Device::cpu());
 }
 
@@ -198,7 +214,8 @@ std::shared_ptr<Block> open_shared(const SharedHandle& bytes, std::size_t size, 
   cudaIpcMemHandle_t handle;
   std::memcpy(&handle, bytes.data(), sizeof handle);
   auto block = std::make_shared<Block>();
-  check_call(cudaIpcOpenMemHandle(&block->data, handle, cudaIpcMemLazyEnablePeerAccess), "cudaIpcOpenMemHandle", device);
+  check_call(cudaIpcOpenMemHandle(&block->data, handle, cudaIpcMemLazyEnablePeerAccess),
+             "cudaIpcOpenMemHandle", device);
   block->bytes = size;
   block->device = device;
   block->release = [data = block->data] { cudaIpcCloseMemHandle(data); };
@@ -221,13 +238,16 @@ void copy(void* to, const void* from, std::size_t bytes, const Stream& stream) {
   const Device device = stream.device();
   const UseDevice use(device);
   if (is_ordinary(to, device) || is_ordinary(from, device)) count_wait();
-  check_call(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.handle())), "cudaMemcpyAsync", device);
+  check_call(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+                             static_cast<cudaStream_t>(stream.handle())),
+             "cudaMemcpyAsync", device);
 }
 
 void fill(void* to, unsigned char value, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
   const UseDevice use(stream.device());
-  check_call(cudaMemsetAsync(to, value, bytes, static_cast<cudaStream_t>(stream.handle())), "cudaMemsetAsync", stream.device());
+  check_call(cudaMemsetAsync(to, value, bytes, static_cast<cudaStream_t>(stream.handle())),
+             "cudaMemsetAsync", stream.device());
 }
 
 void read(void* to, const void* from, std::size_t bytes, const Stream& stream) {

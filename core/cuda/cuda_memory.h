@@ -1,4 +1,5 @@
-// Pools of one device as the rest of the CUDA files need them. Internal; the public face is memory.h and cuda.h.
+// Pools of one device as the rest of the CUDA files need them. Internal; the public face is
+// memory.h and cuda.h.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,8 @@
 
 namespace gossamer::cuda {
 
-std::shared_ptr<CachingPool> make_pool(Device);          // a further pool of the device's memory, for a graph
+// a further pool of the device's memory, for a graph
+std::shared_ptr<CachingPool> make_pool(Device);
 // From here to the end of the scope allocate() of this thread takes device memory from `pool`.
 class UsePool {
  public:

@@ -1,7 +1,6 @@
 // The GPU in a build without CUDA: none is there, and whatever needs one says how to get it.
 #ifndef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda.h"
-
 #include "gossamer/core/error.h"
 
 namespace gossamer::cuda {
@@ -18,7 +17,8 @@ struct Graph::Impl {};
 bool built() { return false; }
 int device_count() { return 0; }
 std::string why_none() {
-  return "this build has no CUDA; install the CUDA toolkit with cuDNN and configure with -DGOSSAMER_CUDA=ON, or use device=cpu";
+  return "this build has no CUDA; install the CUDA toolkit with cuDNN and configure with "
+         "-DGOSSAMER_CUDA=ON, or use device=cpu";
 }
 const Properties& properties(Device) { none("properties of a GPU"); }
 FreeMemory free_memory(Device) { none("memory of a GPU"); }
@@ -52,7 +52,9 @@ void record_use(const Block&, const Stream&) { none("memory of a GPU"); }
 std::shared_ptr<Block> allocate_pinned(std::size_t bytes) { return allocate(bytes); }
 std::shared_ptr<Block> allocate_shared(std::size_t, Device) { none("memory of a GPU"); }
 SharedHandle share(const Block&) { none("memory of a GPU"); }
-std::shared_ptr<Block> open_shared(const SharedHandle&, std::size_t, Device) { none("memory of a GPU"); }
+std::shared_ptr<Block> open_shared(const SharedHandle&, std::size_t, Device) {
+  none("memory of a GPU");
+}
 void copy(void*, const void*, std::size_t, const Stream&) { none("copy"); }
 void fill(void*, unsigned char, std::size_t, const Stream&) { none("fill"); }
 void read(void*, const void*, std::size_t, const Stream&) { none("read"); }

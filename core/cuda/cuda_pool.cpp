@@ -1,4 +1,5 @@
-// Best fit with splitting and joining. Small requests share segments of 2 MiB, larger ones segments of 32 MiB, the largest have their own.
+// Best fit with splitting and joining. Small requests share segments of 2 MiB, larger ones segments
+// of 32 MiB, the largest have their own.
 #include "gossamer/core/cuda/cuda_pool.h"
 
 #include <algorithm>
@@ -7,12 +8,15 @@ namespace gossamer::cuda {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kGrain = 512;                      // every piece starts and ends on one: vector loads, cuDNN, NCCL are content
+// every piece starts and ends on one: vector loads, cuDNN, NCCL are content
+constexpr std::size_t kGrain = 512;
 constexpr std::size_t kSmall = kMiB, kSmallSegment = 2 * kMiB;
 constexpr std::size_t kLarge = 16 * kMiB, kLargeSegment = 32 * kMiB;
 
 std::size_t up(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
-std::size_t rounded(std::size_t bytes) { return up(bytes ? bytes : 1, bytes < kSmall ? kGrain : 64 * kGrain); }
+std::size_t rounded(std::size_t bytes) {
+  return up(bytes ? bytes : 1, bytes < kSmall ? kGrain : 64 * kGrain);
+}
 std::size_t segment_for(std::size_t bytes) {
   return bytes < kSmall ? kSmallSegment : bytes < kLarge ? kLargeSegment : up(bytes, 2 * kMiB);
 }
@@ -23,7 +27,7 @@ CachingPool::~CachingPool() {
   for (Piece* piece : waiting_)
     for (void* mark : piece->marks) system_.drop(mark);
   for (auto& [data, piece] : pieces_)
-    if (!piece->before) system_.free(piece->data);       // the first of its segment
+    if (!piece->before) system_.free(piece->data);  // the first of its segment
 }
 
 void* CachingPool::take(std::size_t bytes, void* stream) {
@@ -44,14 +48,17 @@ void* CachingPool::take(std::size_t bytes, void* stream) {
   return piece->data;
 }
 
-// The smallest that fits. A large segment is not cut for something small: it would be missing as a whole at the next step.
+// The smallest that fits. A large segment is not cut for something small: it would be missing as a
+// whole at the next step.
 CachingPool::Piece* CachingPool::find_free(std::size_t bytes, void* stream) {
   FreeList& list = free_[stream];
   Piece key{nullptr, bytes, nullptr, true, nullptr, nullptr, {}};
   const auto it = list.lower_bound(&key);
   if (it == list.end()) return nullptr;
   Piece* const piece = *it;
-  const std::size_t most = bytes < kSmall ? kSmallSegment : bytes < kLarge ? kLargeSegment : 2 * bytes;
+  const std::size_t most = bytes < kSmall   ? kSmallSegment
+                           : bytes < kLarge ? kLargeSegment
+                                            : 2 * bytes;
   if (piece->bytes > most) return nullptr;
   list.erase(it);
   stats_.cached -= piece->bytes;
@@ -70,7 +77,8 @@ CachingPool::Piece* CachingPool::new_segment(std::size_t bytes, void* stream) {
 void CachingPool::split(Piece* piece, std::size_t bytes) {
   const std::size_t rest = piece->bytes - bytes;
   if (rest < (bytes < kSmall ? kGrain : kMiB)) return;
-  auto tail = std::make_unique<Piece>(Piece{piece->data + bytes, rest, piece->stream, true, piece, piece->after, {}});
+  auto tail = std::make_unique<Piece>(
+      Piece{piece->data + bytes, rest, piece->stream, true, piece, piece->after, {}});
   if (piece->after) piece->after->before = tail.get();
   piece->after = tail.get();
   piece->bytes = bytes;
@@ -84,18 +92,21 @@ void CachingPool::give(void* data) {
   Piece* const piece = pieces_.at(data).get();
   stats_.in_use -= piece->bytes;
   stats_.cached += piece->bytes;
-  if (ready(*piece)) make_free(piece);
-  else waiting_.push_back(piece);
+  if (ready(*piece))
+    make_free(piece);
+  else
+    waiting_.push_back(piece);
 }
 
 bool CachingPool::used_on(void* data, void* stream) {
   const std::scoped_lock lock(mutex_);
-  const auto it = pieces_.upper_bound(data);             // data may lie inside a piece
+  const auto it = pieces_.upper_bound(data);  // data may lie inside a piece
   if (it == pieces_.begin()) return false;
   Piece& piece = *std::prev(it)->second;
   if (static_cast<char*>(data) >= piece.data + piece.bytes || piece.free) return false;
   if (piece.stream == stream && stream) return true;
-  std::erase_if(piece.marks, [&](void* mark) {           // keeps the list of a long-lived piece short
+  // keeps the list of a long-lived piece short
+  std::erase_if(piece.marks, [&](void* mark) {
     const bool passed = system_.passed(mark);
     if (passed) system_.drop(mark);
     return passed;
@@ -153,7 +164,7 @@ void CachingPool::release_locked() {
   for (auto& [stream, list] : free_)
     for (auto it = list.begin(); it != list.end();) {
       Piece* const piece = *it;
-      if (piece->before || piece->after) {               // part of a segment that is still in use
+      if (piece->before || piece->after) {  // part of a segment that is still in use
         ++it;
         continue;
       }

@@ -1,5 +1,6 @@
-// The caching allocator of device and pinned memory: pieces of large segments, reused in stream order. It calls no vendor: what it
-// needs from one is an interface, so that all of it is tested without a GPU.
+// The caching allocator of device and pinned memory: pieces of large segments, reused in stream
+// order. It calls no vendor: what it needs from one is an interface, so that all of it is tested
+// without a GPU.
 #pragma once
 
 #include <cstddef>
@@ -17,28 +18,34 @@ namespace gossamer::cuda {
 class PoolSystem {
  public:
   virtual ~PoolSystem() = default;
-  virtual void* allocate(std::size_t bytes) = 0;         // null: there is no more
+  virtual void* allocate(std::size_t bytes) = 0;  // null: there is no more
   virtual void free(void* segment) = 0;
-  virtual void* mark(void* stream) = 0;                  // of the work enqueued on the stream so far
-  virtual bool passed(void* mark) = 0;                   // that work is done
+  // of the work enqueued on the stream so far
+  virtual void* mark(void* stream) = 0;
+  virtual bool passed(void* mark) = 0;  // that work is done
   virtual void drop(void* mark) = 0;
 };
 
-// A piece belongs to the stream it was taken for. Given back, it is at once free for that stream again (work there is in order), after
-// the marks of used_on() for nothing else. Free neighbours of one segment and stream grow together. Thread-safe.
+// A piece belongs to the stream it was taken for. Given back, it is at once free for that stream
+// again (work there is in order), after the marks of used_on() for nothing else. Free neighbours of
+// one segment and stream grow together. Thread-safe.
 class CachingPool {
  public:
-  enum class Cache { returned, kept };                   // kept: segments stay until the end, since recorded work knows their addresses
-  explicit CachingPool(PoolSystem& system, Cache cache = Cache::returned) : system_(system), cache_(cache) {}
-  ~CachingPool();                                        // frees every segment: no piece may be out
+  // kept: segments stay until the end, since recorded work knows their addresses
+  enum class Cache { returned, kept };
+  explicit CachingPool(PoolSystem& system, Cache cache = Cache::returned)
+      : system_(system), cache_(cache) {}
+  ~CachingPool();  // frees every segment: no piece may be out
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
 
-  void* take(std::size_t bytes, void* stream);           // null: no memory, not even after the cache was given back
+  // null: no memory, not even after the cache was given back
+  void* take(std::size_t bytes, void* stream);
   void give(void* data);
-  bool used_on(void* data, void* stream);                // false: not a piece of this pool
-  std::size_t size_of(void* data) const;                 // bytes of a piece that is out, as rounded
-  void release();                                        // whole free segments go back to the system
+  bool used_on(void* data, void* stream);  // false: not a piece of this pool
+  std::size_t size_of(void* data) const;   // bytes of a piece that is out, as rounded
+  // whole free segments go back to the system
+  void release();
   MemoryStats stats() const;
   std::size_t largest_free() const;
   void reset_peak();
@@ -49,11 +56,13 @@ class CachingPool {
     std::size_t bytes;
     void* stream;
     bool free;
-    Piece *before, *after;                               // neighbours in the segment
+    Piece *before, *after;  // neighbours in the segment
     std::vector<void*> marks;
   };
   struct Smaller {
-    bool operator()(const Piece* a, const Piece* b) const { return a->bytes != b->bytes ? a->bytes < b->bytes : a->data < b->data; }
+    bool operator()(const Piece* a, const Piece* b) const {
+      return a->bytes != b->bytes ? a->bytes < b->bytes : a->data < b->data;
+    }
   };
   using FreeList = std::set<Piece*, Smaller>;
 
@@ -63,15 +72,17 @@ class CachingPool {
   void make_free(Piece* piece);
   Piece* join(Piece* left, Piece* right);
   bool ready(Piece& piece);
-  void collect();                                        // pieces whose marks have passed become free
+  // pieces whose marks have passed become free
+  void collect();
   void release_locked();
 
   PoolSystem& system_;
   const Cache cache_;
   mutable std::mutex mutex_;
-  std::map<void*, FreeList> free_;                       // by stream
-  std::map<void*, std::unique_ptr<Piece>> pieces_;       // by address
-  std::vector<Piece*> waiting_;                          // given back, but another stream may still read them
+  std::map<void*, FreeList> free_;                  // by stream
+  std::map<void*, std::unique_ptr<Piece>> pieces_;  // by address
+  // given back, but another stream may still read them
+  std::vector<Piece*> waiting_;
   MemoryStats stats_;
 };
 

@@ -1,5 +1,5 @@
-// Streams and events. Both are recycled, never destroyed: what is still queued on a stream keeps its order for the next user, and
-// memory that was freed in its order stays right.
+// Streams and events. Both are recycled, never destroyed: what is still queued on a stream keeps
+// its order for the next user, and memory that was freed in its order stays right.
 #ifdef GOSSAMER_HAS_CUDA
 #include <atomic>
 #include <deque>
@@ -15,7 +15,8 @@ namespace gossamer::cuda {
 namespace {
 
 // Handles that nobody uses at the moment, by device and kind.
-template <class Handle> class Spares {
+template <class Handle>
+class Spares {
  public:
   Handle take(int device, int kind) {
     const std::scoped_lock lock(mutex_);
@@ -55,7 +56,8 @@ const Stream& main_stream(Device device) {
   return stream;
 }
 
-// "Not ready" is an answer, but it stays behind as the thread's last error, where the next launch would find it.
+// "Not ready" is an answer, but it stays behind as the thread's last error, where the next launch
+// would find it.
 bool answer(cudaError_t status, const char* call, Device device) {
   if (status == cudaErrorNotReady) {
     cudaGetLastError();
@@ -80,8 +82,10 @@ Stream::Stream(Device device, Priority priority) {
   cudaStream_t handle = spare_streams().take(device.index, kind);
   if (!handle) {
     int least = 0, greatest = 0;
-    check_call(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange", device);
-    check_call(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking, priority == Priority::high ? greatest : least),
+    check_call(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+               "cudaDeviceGetStreamPriorityRange", device);
+    check_call(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking,
+                                            priority == Priority::high ? greatest : least),
                "cudaStreamCreateWithPriority", device);
   }
   impl_ = std::make_shared<Impl>(device, kind, handle);
@@ -93,7 +97,8 @@ void* Stream::handle() const { return impl_->handle; }
 void Stream::wait(const Event& event) const {
   if (!event.recorded()) return;
   select_any();
-  check_call(cudaStreamWaitEvent(impl_->handle, static_cast<cudaEvent_t>(event.handle()), 0), "cudaStreamWaitEvent", impl_->device);
+  check_call(cudaStreamWaitEvent(impl_->handle, static_cast<cudaEvent_t>(event.handle()), 0),
+             "cudaStreamWaitEvent", impl_->device);
 }
 
 bool Stream::idle() const {
@@ -111,7 +116,8 @@ bool Stream::recording() const {
 void Stream::synchronize(std::chrono::milliseconds limit) const {
   const Event event(impl_->device);
   event.record(*this);
-  check<DeviceError>(event.wait(limit), "synchronize on ", impl_->device, ": the work queued there was not done after ", limit.count(),
+  check<DeviceError>(event.wait(limit), "synchronize on ", impl_->device,
+                     ": the work queued there was not done after ", limit.count(),
                      " ms; a kernel that never ends, or a peer that never answers");
 }
 
@@ -119,8 +125,10 @@ struct Event::Impl {
   Device device;
   int kind;
   cudaEvent_t handle;
-  std::atomic<bool> recorded = false;          // by this owner: a spare one still holds the mark of its last
-  std::atomic<bool> captured = false;          // in a graph, which may mark it still; or whose capture failed: then it answers with errors
+  // by this owner: a spare one still holds the mark of its last
+  std::atomic<bool> recorded = false;
+  // in a graph, which may mark it still; or whose capture failed: then it answers with errors
+  std::atomic<bool> captured = false;
   Impl(Device d, int k, cudaEvent_t h) : device(d), kind(k), handle(h) {}
   ~Impl() {
     if (!captured) spare_events().give(device.index, kind, handle);
@@ -132,7 +140,8 @@ Event::Event(Device device, Timing timing) {
   const int kind = static_cast<int>(timing);
   cudaEvent_t handle = spare_events().take(device.index, kind);
   if (!handle)
-    check_call(cudaEventCreateWithFlags(&handle, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
+    check_call(cudaEventCreateWithFlags(
+                   &handle, timing == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
                "cudaEventCreateWithFlags", device);
   impl_ = std::make_shared<Impl>(device, kind, handle);
 }
@@ -143,16 +152,20 @@ void Event::record(const Stream& stream) const {
   select_any();
   impl_->recorded = true;
   if (stream.recording()) impl_->captured = true;
-  check_call(cudaEventRecord(impl_->handle, static_cast<cudaStream_t>(stream.handle())), "cudaEventRecord", impl_->device);
+  check_call(cudaEventRecord(impl_->handle, static_cast<cudaStream_t>(stream.handle())),
+             "cudaEventRecord", impl_->device);
 }
 
-// A captured event without the flag would be a fork inside of the graph; with it, and no capture, the call fails.
+// A captured event without the flag would be a fork inside of the graph; with it, and no capture,
+// the call fails.
 void Event::record_external(const Stream& stream) const {
   const bool recording = stream.recording();
   const unsigned flags = recording ? cudaEventRecordExternal : cudaEventRecordDefault;
   impl_->recorded = true;
   if (recording) impl_->captured = true;
-  check_call(cudaEventRecordWithFlags(impl_->handle, static_cast<cudaStream_t>(stream.handle()), flags), "cudaEventRecordWithFlags", impl_->device);
+  check_call(
+      cudaEventRecordWithFlags(impl_->handle, static_cast<cudaStream_t>(stream.handle()), flags),
+      "cudaEventRecordWithFlags", impl_->device);
 }
 
 bool Event::recorded() const { return impl_->recorded; }
@@ -170,22 +183,26 @@ bool Event::wait(std::chrono::milliseconds limit) const {
   while (!done()) {
     const auto now = Clock::now();
     if (now - begin >= limit) return false;
-    if (now < spin_until) std::this_thread::yield();                    // short waits: no sleep is short enough
-    else std::this_thread::sleep_for(std::chrono::microseconds(50));
+    // short waits: no sleep is short enough
+    if (now < spin_until)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   return true;
 }
 
 double Event::milliseconds(const Event& from, const Event& to) {
   float time = 0;
-  check_call(cudaEventElapsedTime(&time, from.impl_->handle, to.impl_->handle), "cudaEventElapsedTime", from.impl_->device);
+  check_call(cudaEventElapsedTime(&time, from.impl_->handle, to.impl_->handle),
+             "cudaEventElapsedTime", from.impl_->device);
   return static_cast<double>(time);
 }
 
 const Stream& current_stream(Device device) {
   for (const Stream& stream : used)
     if (stream.device() == device) return stream;
-  thread_local std::deque<Stream> mains;       // a copy of the table, without its lock
+  thread_local std::deque<Stream> mains;  // a copy of the table, without its lock
   for (const Stream& stream : mains)
     if (stream.device() == device) return stream;
   return mains.emplace_back(main_stream(device));

@@ -1,14 +1,14 @@
-// cuDNN's raw backend interface: the library, loaded when first needed, and a descriptor that frees itself.
-// Internal to core/cuda/cudnn_*.cpp: the only header that shows cuDNN's types.
+// cuDNN's raw backend interface: the library, loaded when first needed, and a descriptor that frees
+// itself. Internal to core/cuda/cudnn_*.cpp: the only header that shows cuDNN's types.
 #pragma once
-
-#include <cudnn.h>
 
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <cudnn.h>
 
 namespace gossamer::cudnn {
 
@@ -27,14 +27,15 @@ struct Api {
   decltype(&::cudnnBackendFinalize) finalize = nullptr;
   decltype(&::cudnnBackendExecute) execute = nullptr;
 };
-const Api& api();                              // DeviceError that says what to install when there is no cuDNN 9.11 or newer
+// DeviceError that says what to install when there is no cuDNN 9.11 or newer
+const Api& api();
 
 // DeviceError with `what` and cuDNN's own words unless the status is success.
 void ok(cudnnStatus_t status, const std::string& what);
 
 class Descriptor {
  public:
-  Descriptor() = default;                      // none
+  Descriptor() = default;  // none
   explicit Descriptor(cudnnBackendDescriptorType_t type);
   ~Descriptor() { reset(); }
   Descriptor(Descriptor&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
@@ -48,7 +49,8 @@ class Descriptor {
   cudnnBackendDescriptor_t raw() const { return raw_; }
   explicit operator bool() const { return raw_ != nullptr; }
 
-  void set(cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, std::int64_t count, const void* values);
+  void set(cudnnBackendAttributeName_t, cudnnBackendAttributeType_t, std::int64_t count,
+           const void* values);
   void set(cudnnBackendAttributeName_t, std::int64_t);
   void set(cudnnBackendAttributeName_t, std::initializer_list<std::int64_t>);
   void set(cudnnBackendAttributeName_t, float);
@@ -56,12 +58,13 @@ class Descriptor {
   void set(cudnnBackendAttributeName_t, const Descriptor&);
   void set_text(cudnnBackendAttributeName_t, const std::string& json);
   void finalize(const std::string& what);
-  bool try_finalize();                         // false: not supported here
+  bool try_finalize();  // false: not supported here
 
   std::int64_t get_int(cudnnBackendAttributeName_t) const;
   std::string get_text(cudnnBackendAttributeName_t) const;
   // Up to `limit` descriptors of the given type; those that cuDNN fills.
-  std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t, cudnnBackendDescriptorType_t, std::int64_t limit) const;
+  std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t, cudnnBackendDescriptorType_t,
+                                          std::int64_t limit) const;
 
  private:
   void reset();

@@ -1,4 +1,5 @@
-// Autotuning: random operands, several sets of them so that no run finds its data in the L2 cache, events around every run, median of three.
+// Autotuning: random operands, several sets of them so that no run finds its data in the L2 cache,
+// events around every run, median of three.
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cudnn_autotune.h"
 
@@ -18,41 +19,50 @@ struct Operands {
   Tensor x, w, y;
 };
 
-// Values in (-1, 1): a pattern made on the CPU, repeated. Zeros would draw less power and run faster than real data.
+// Values in (-1, 1): a pattern made on the CPU, repeated. Zeros would draw less power and run
+// faster than real data.
 Tensor random_tensor(Shape shape, DType type, Device device, std::uint64_t seed) {
-  constexpr i64 kPattern = (1 << 18) - 3;              // odd: rows of channels do not repeat at once
+  // odd: rows of channels do not repeat at once
+  constexpr i64 kPattern = (1 << 18) - 3;
   const i64 size = shape.numel(), pattern = std::min(size, kPattern);
   Tensor host = Tensor::empty({pattern});
   const Philox random(seed);
-  for (i64 i = 0; i < pattern; ++i) host.as<float>()[i] = 2 * to_unit(random(static_cast<std::uint64_t>(i), 0).v[0]) - 1;
+  for (i64 i = 0; i < pattern; ++i)
+    host.as<float>()[i] = 2 * to_unit(random(static_cast<std::uint64_t>(i), 0).v[0]) - 1;
   const Tensor here = host.to(type).to(device);
   Tensor out = Tensor::empty(shape, type, device);
   const std::size_t width = size_of(type);
   for (i64 at = 0; at < size; at += pattern)
-    cuda::copy(static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(at) * width, here.data(),
-               static_cast<std::size_t>(std::min(pattern, size - at)) * width, cuda::current_stream(device));
+    cuda::copy(static_cast<std::byte*>(out.data()) + static_cast<std::size_t>(at) * width,
+               here.data(), static_cast<std::size_t>(std::min(pattern, size - at)) * width,
+               cuda::current_stream(device));
   return out;
 }
 
 Operands make_operands(const ConvProblem& p, Device device) {
-  return {random_tensor({p.n, p.h, p.w, p.c}, p.type, device, 1), random_tensor({p.k, p.r, p.s, p.c / p.groups}, p.type, device, 2),
+  return {random_tensor({p.n, p.h, p.w, p.c}, p.type, device, 1),
+          random_tensor({p.k, p.r, p.s, p.c / p.groups}, p.type, device, 2),
           random_tensor({p.n, p.ho(), p.wo(), p.k}, p.type, device, 3)};
 }
 
-constexpr double kHopeless = 2;      // times the quickest so far: not measured again
+constexpr double kHopeless = 2;  // times the quickest so far: not measured again
 
-// Rounding of the type over a sum in f32, relative to a typical element. In f32 a chain of n additions is off by some 2e-7 sqrt(n) at one of
-// 48 elements: 4e-4 for the three million terms of a stem's filter. Products rounded to 10 bits are off by 8e-4 whatever n is.
+// Rounding of the type over a sum in f32, relative to a typical element. In f32 a chain of n
+// additions is off by some 2e-7 sqrt(n) at one of 48 elements: 4e-4 for the three million terms of
+// a stem's filter. Products rounded to 10 bits are off by 8e-4 whatever n is.
 double tolerance(const ConvProblem& p) {
-  if (p.type == DType::f32 && !p.tf32) return std::max(1e-4, 2e-7 * std::sqrt(static_cast<double>(ConvTerm<float>::terms(p))));
+  if (p.type == DType::f32 && !p.tf32)
+    return std::max(1e-4, 2e-7 * std::sqrt(static_cast<double>(ConvTerm<float>::terms(p))));
   return p.type == DType::bf16 ? 3e-2 : 5e-3;
 }
 
 }  // namespace
 
-void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const Stream& stream, void* x, void* w, void* y) {
+void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const Stream& stream,
+             void* x, void* w, void* y) {
   ok(api().set_stream(handle, static_cast<cudaStream_t>(stream.handle())), "cudnnSetStream");
-  const std::shared_ptr<Block> workspace = plan.workspace() ? allocate(plan.workspace(), device) : nullptr;
+  const std::shared_ptr<Block> workspace =
+      plan.workspace() ? allocate(plan.workspace(), device) : nullptr;
   void* const pointers[] = {x, w, y};
   const std::int64_t ids[] = {kX, kW, kY};
   void* const scratch = workspace ? workspace->data : nullptr;
@@ -61,24 +71,30 @@ void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const St
   pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
   pack.finalize("variant pack");
-  ok(api().execute(handle, plan.impl().plan.raw(), pack.raw()), "cudnnBackendExecute of " + plan.describe());
+  ok(api().execute(handle, plan.impl().plan.raw(), pack.raw()),
+     "cudnnBackendExecute of " + plan.describe());
 }
 
-double median_of_3(double a, double b, double c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
+double median_of_3(double a, double b, double c) {
+  return std::max(std::min(a, b), std::min(std::max(a, b), c));
+}
 
 std::vector<std::size_t> by_time(const std::vector<double>& times) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < times.size(); ++i)
     if (times[i] > 0) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
   return order;
 }
 
-Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans, const ConvProblem& problem, Device device) {
+Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
+                 const ConvProblem& problem, Device device) {
   const Stream stream = cuda::current_stream(device);
   std::vector<Operands> sets{make_operands(problem, device)};
   const std::size_t once = sets[0].x.bytes() + sets[0].w.bytes() + sets[0].y.bytes();
-  for (std::size_t cold = 2 * cuda::properties(device).l2, total = once; total < cold && sets.size() < 16; total += once)
+  for (std::size_t cold = 2 * cuda::properties(device).l2, total = once;
+       total < cold && sets.size() < 16; total += once)
     sets.push_back({sets[0].x.clone(), sets[0].w.clone(), sets[0].y.clone()});
   std::size_t turn = 0;
   const auto run = [&](const ConvPlan& plan) {
@@ -88,30 +104,35 @@ Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans, const
   std::vector<double> times(plans.size());
   const Event marks[] = {Event(device, Event::Timing::on), Event(device, Event::Timing::on)};
   double quickest = INFINITY;
-  std::string why;                                     // of the first that was refused
+  std::string why;  // of the first that was refused
   for (std::size_t i = 0; i < plans.size(); ++i) {
     try {
       double t[3];
       for (int repeat = 0; repeat < 3; ++repeat) {
-        run(plans[i]);                                 // loads the kernel; and while it runs the host enqueues the one that is measured
+        // loads the kernel; and while it runs the host enqueues the one that is measured
+        run(plans[i]);
         marks[0].record(stream);
         run(plans[i]);
         marks[1].record(stream);
-        if (!marks[1].wait(std::chrono::seconds(60))) fail<DeviceError>("a convolution that takes longer than a minute");
+        if (!marks[1].wait(std::chrono::seconds(60)))
+          fail<DeviceError>("a convolution that takes longer than a minute");
         t[repeat] = 1e3 * Event::milliseconds(marks[0], marks[1]);
         if (repeat == 0 && t[0] > kHopeless * quickest) t[1] = t[2] = t[0], repeat = 2;
       }
       times[i] = median_of_3(t[0], t[1], t[2]);
       quickest = std::min(quickest, times[i]);
     } catch (const DeviceError& e) {
-      times[i] = 0;                                    // refused when it came to running: not a candidate
+      // refused when it came to running: not a candidate
+      times[i] = 0;
       if (why.empty()) why = e.what();
     }
   }
   Measured best;
   for (const std::size_t i : by_time(times)) {
     Operands& o = sets[0];
-    Tensor& result = problem.op == ConvOp::forward ? o.y : problem.op == ConvOp::backward_data ? o.x : o.w;
+    Tensor& result = problem.op == ConvOp::forward         ? o.y
+                     : problem.op == ConvOp::backward_data ? o.x
+                                                           : o.w;
     result.zero();
     execute(handle, plans[i], device, stream, o.x.data(), o.w.data(), o.y.data());
     if (conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem)) {
@@ -121,8 +142,10 @@ Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans, const
     }
     ++best.rejected;
   }
-  check<DeviceError>(best.rejected > 0, "cuDNN: no plan for ", problem.key(), " runs on ", device, ", of ", plans.size(), "; the first: ", why);
-  fail<DeviceError>("cuDNN: none of ", plans.size(), " plans computes ", problem.key(), " right on ", device, " (", best.rejected,
+  check<DeviceError>(best.rejected > 0, "cuDNN: no plan for ", problem.key(), " runs on ", device,
+                     ", of ", plans.size(), "; the first: ", why);
+  fail<DeviceError>("cuDNN: none of ", plans.size(), " plans computes ", problem.key(),
+                    " right on ", device, " (", best.rejected,
                     " ran and were wrong); update cuDNN");
 }
 

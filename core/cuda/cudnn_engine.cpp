@@ -13,12 +13,14 @@
 namespace gossamer::cudnn {
 
 std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
-  return "cudnn" + library_version() + " " + gpu.name + " x" + std::to_string(gpu.multiprocessors) + " " + problem.key();
+  return "cudnn" + library_version() + " " + gpu.name + " x" + std::to_string(gpu.multiprocessors) +
+         " " + problem.key();
 }
 
 #ifdef GOSSAMER_HAS_CUDA
 namespace {
-// As a rule all that cuDNN proposes, 27 to 40. It puts likely ones first (core_cuda_plan_test), so that a hopeless one ends after one timed run.
+// As a rule all that cuDNN proposes, 27 to 40. It puts likely ones first (core_cuda_plan_test), so
+// that a hopeless one ends after one timed run.
 constexpr std::size_t kCandidates = 40;
 }  // namespace
 
@@ -29,7 +31,7 @@ struct ConvEngine::Impl {
   cudnnHandle_t handle = nullptr;
   std::unique_ptr<Planner> planner;
   struct Entry {
-    ConvPlan plan;                       // undefined: cuDNN has none
+    ConvPlan plan;  // undefined: cuDNN has none
     Choice choice;
   };
   mutable std::mutex mutex;
@@ -42,7 +44,8 @@ struct ConvEngine::Impl {
   }
 };
 
-ConvEngine::ConvEngine(Device device, EngineOptions options) : impl_(std::make_unique<Impl>(device, std::move(options))) {
+ConvEngine::ConvEngine(Device device, EngineOptions options)
+    : impl_(std::make_unique<Impl>(device, std::move(options))) {
   const cuda::UseDevice use(device);
   ok(api().create(&impl_->handle), "cudnnCreate");
   impl_->planner = std::make_unique<Planner>(Planner::for_handle(impl_->handle));
@@ -55,12 +58,15 @@ ConvEngine::~ConvEngine() {
 ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
   const std::string key = plan_key(problem, cuda::properties(device));
   if (const std::string json = file.find(key); !json.empty())
-    if (const ConvPlan plan = planner->from_json(json); plan.defined() && plan.workspace() <= kWorkspaceCap)
+    if (const ConvPlan plan = planner->from_json(json);
+        plan.defined() && plan.workspace() <= kWorkspaceCap)
       return {plan, {problem, plan.describe(), "file", 0, 0}};
   const std::vector<ConvPlan> plans = planner->plans(problem, kCandidates);
   if (plans.empty()) return {};
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  cuda::check_call(cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing), "cudaStreamIsCapturing", device);
+  cuda::check_call(
+      cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing),
+      "cudaStreamIsCapturing", device);
   if (!options.autotune || capturing != cudaStreamCaptureStatusNone) return guess(problem, plans);
   const Measured best = measure(handle, plans, problem, device);
   file.store(key, best.plan.json());
@@ -69,7 +75,8 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
 
 void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {
   if (try_run(problem, x, w, y)) return;
-  fail<DeviceError>("cuDNN ", library_version(), ": no plan for ", problem.key(), " on ", impl_->device, "; 16 bits want channels in multiples of 8");
+  fail<DeviceError>("cuDNN ", library_version(), ": no plan for ", problem.key(), " on ",
+                    impl_->device, "; 16 bits want channels in multiples of 8");
 }
 
 bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) {
@@ -79,7 +86,8 @@ bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) 
   auto it = impl_->entries.find(key);
   if (it == impl_->entries.end()) it = impl_->entries.emplace(key, impl_->choose(problem)).first;
   if (!it->second.plan.defined()) return false;
-  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device), x, w, y);
+  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device), x, w,
+          y);
   return true;
 }
 
@@ -93,7 +101,9 @@ std::vector<ConvEngine::Choice> ConvEngine::choices() const {
 
 #else
 struct ConvEngine::Impl {};
-ConvEngine::ConvEngine(Device device, EngineOptions) { fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none()); }
+ConvEngine::ConvEngine(Device device, EngineOptions) {
+  fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none());
+}
 ConvEngine::~ConvEngine() = default;
 void ConvEngine::run(const ConvProblem&, void*, void*, void*) {}
 bool ConvEngine::try_run(const ConvProblem&, void*, void*, void*) { return false; }

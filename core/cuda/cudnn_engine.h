@@ -1,4 +1,5 @@
-// Running convolutions by cuDNN on one GPU: a plan for each problem, chosen once, by cuDNN's guess or by measurement.
+// Running convolutions by cuDNN on one GPU: a plan for each problem, chosen once, by cuDNN's guess
+// or by measurement.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,9 @@
 namespace gossamer::cudnn {
 
 struct EngineOptions {
-  bool autotune = true;                  // measure the plans of a problem when it is first met; false: cuDNN's first guess
-  std::string plan_file;                 // where measured plans are kept between runs; "": nowhere
+  // measure the plans of a problem when it is first met; false: cuDNN's first guess
+  bool autotune = true;
+  std::string plan_file;  // where measured plans are kept between runs; "": nowhere
 };
 
 class ConvEngine {
@@ -22,9 +24,10 @@ class ConvEngine {
   ConvEngine(const ConvEngine&) = delete;
   ConvEngine& operator=(const ConvEngine&) = delete;
 
-  // Computes y (forward), x (backward_data) or w (backward_filter) from the other two, on the current stream. Pointers start on 16
-  // bytes. A problem met for the first time is measured, which waits for the device; never while a graph is captured: then the first
-  // guess is taken. Thread-safe. DeviceError names the problem.
+  // Computes y (forward), x (backward_data) or w (backward_filter) from the other two, on the
+  // current stream. Pointers start on 16 bytes. A problem met for the first time is measured, which
+  // waits for the device; never while a graph is captured: then the first guess is taken.
+  // Thread-safe. DeviceError names the problem.
   void run(const ConvProblem&, void* x, void* w, void* y);
   // The same; false, and nothing done, where cuDNN has no plan for the problem.
   bool try_run(const ConvProblem&, void* x, void* w, void* y);
@@ -32,9 +35,9 @@ class ConvEngine {
   // What was chosen so far: problem, plan, microseconds (0: not measured), where from.
   struct Choice {
     ConvProblem problem;
-    std::string plan, from;              // from: "heuristic", "measured", "file"
+    std::string plan, from;  // from: "heuristic", "measured", "file"
     double microseconds = 0;
-    int rejected = 0;                    // faster plans whose result was wrong
+    int rejected = 0;  // faster plans whose result was wrong
   };
   std::vector<Choice> choices() const;
 

@@ -1,4 +1,5 @@
-// A convolution as a cuDNN operation graph, and what a plan keeps of it. Internal to core/cuda/cudnn_*.cpp.
+// A convolution as a cuDNN operation graph, and what a plan keeps of it. Internal to
+// core/cuda/cudnn_*.cpp.
 #pragma once
 
 #include "gossamer/core/cuda/cudnn_api.h"
@@ -22,7 +23,8 @@ struct ConvPlan::Impl {
   Descriptor config, plan;
   int engine = -1;
   std::size_t workspace = 0;
-  bool tensor_cores = false, clusters = false, compiles = false, down_converts = false, reduced_sums = false;
+  bool tensor_cores = false, clusters = false, compiles = false, down_converts = false,
+       reduced_sums = false;
   std::string knobs;
 };
 

@@ -15,47 +15,62 @@ namespace gossamer::cudnn {
 std::string ConvProblem::key() const {
   const char* const names[] = {"fprop", "dgrad", "wgrad"};
   std::ostringstream text;
-  text << names[static_cast<int>(op)] << ' ' << name_of(type) << " n" << n << ' ' << h << 'x' << w << 'x' << c << " k" << k << ' ' << r
-       << 'x' << s << " s" << stride << " p" << pad_before << ',' << pad_after << " d" << dilation << " g" << groups
-       << (accumulate ? " +=" : "") << (tf32 ? " tf32" : "");
+  text << names[static_cast<int>(op)] << ' ' << name_of(type) << " n" << n << ' ' << h << 'x' << w
+       << 'x' << c << " k" << k << ' ' << r << 'x' << s << " s" << stride << " p" << pad_before
+       << ',' << pad_after << " d" << dilation << " g" << groups << (accumulate ? " +=" : "")
+       << (tf32 ? " tf32" : "");
   return text.str();
 }
 
 ConvProblem problem_of(ConvOp op, DType type, const ConvGeometry& g, bool accumulate, bool tf32) {
-  ConvProblem p{op, type, g.n, g.h, g.w, g.c, g.k, g.r, g.s, g.stride, g.padding, g.padding, g.dilation, g.groups, accumulate, tf32};
-  p.pad_after += (g.ho - p.ho()) * g.stride;           // as much as the last output needs; both directions alike
+  ConvProblem p{op,  type,     g.n,       g.h,       g.w,        g.c,      g.k,        g.r,
+                g.s, g.stride, g.padding, g.padding, g.dilation, g.groups, accumulate, tf32};
+  // as much as the last output needs; both directions alike
+  p.pad_after += (g.ho - p.ho()) * g.stride;
   return p;
 }
 
 const char* h200_properties() {
-  return R"({"deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0, "totalGlobalMem": 150754820096, "maxGridSize": [2147483647, 65535, 65535],
- "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152,
- "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32,
- "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0, "supportCoopLaunch": 1,
- "smClockRateKHz": 1980000, "memClockRateKHz": 3201000, "l2CacheSize": 62914560, "deviceName": "NVIDIA H200"})";
+  return R"({"deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+ "totalGlobalMem": 150754820096, "maxGridSize": [2147483647, 65535, 65535],
+ "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "multiProcessorCount": 132,
+ "warpSize": 32, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
+ "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32,
+ "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0, "isTccDriver": 0,
+ "supportCoopLaunch": 1, "smClockRateKHz": 1980000, "memClockRateKHz": 3201000,
+ "l2CacheSize": 62914560, "deviceName": "NVIDIA H200"})";
 }
 
 #ifdef GOSSAMER_HAS_CUDA
 namespace {
 
-// With fewer plans than this cuDNN's fallbacks are asked for, too: its first list ends after some 40 configurations, and in f32 all of them
-// may round products.
+// With fewer plans than this cuDNN's fallbacks are asked for, too: its first list ends after some
+// 40 configurations, and in f32 all of them may round products.
 constexpr std::size_t kFew = 4;
 
 // Names of the knobs that tell kernels apart; others are shown by number.
 std::string knob_name(std::int64_t type) {
   switch (type) {
-    case CUDNN_KNOB_TYPE_TILE_SIZE: return "TILE_SIZE";
-    case CUDNN_KNOB_TYPE_TILE_CGA_M: return "TILE_CGA_M";
-    case CUDNN_KNOB_TYPE_TILE_CGA_N: return "TILE_CGA_N";
-    case CUDNN_KNOB_TYPE_STAGES: return "STAGES";
-    case CUDNN_KNOB_TYPE_KERNEL_CFG: return "KERNEL_CFG";
-    case CUDNN_KNOB_TYPE_SPLIT_K_SLC: return "SPLIT_K_SLC";
-    default: return "knob" + std::to_string(type);
+    case CUDNN_KNOB_TYPE_TILE_SIZE:
+      return "TILE_SIZE";
+    case CUDNN_KNOB_TYPE_TILE_CGA_M:
+      return "TILE_CGA_M";
+    case CUDNN_KNOB_TYPE_TILE_CGA_N:
+      return "TILE_CGA_N";
+    case CUDNN_KNOB_TYPE_STAGES:
+      return "STAGES";
+    case CUDNN_KNOB_TYPE_KERNEL_CFG:
+      return "KERNEL_CFG";
+    case CUDNN_KNOB_TYPE_SPLIT_K_SLC:
+      return "SPLIT_K_SLC";
+    default:
+      return "knob" + std::to_string(type);
   }
 }
 
-template <class T> std::vector<T> notes_of(const Descriptor& engine, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) {
+template <class T>
+std::vector<T> notes_of(const Descriptor& engine, cudnnBackendAttributeName_t name,
+                        cudnnBackendAttributeType_t type) {
   T notes[32];
   std::int64_t count = 0;
   ok(api().get_attribute(engine.raw(), name, type, 32, &count, notes), "notes of an engine");
@@ -63,49 +78,66 @@ template <class T> std::vector<T> notes_of(const Descriptor& engine, cudnnBacken
 }
 
 void read_engine(ConvPlan::Impl& plan) {
-  const std::vector<Descriptor> engines = plan.config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  const std::vector<Descriptor> engines =
+      plan.config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
   check<DeviceError>(!engines.empty(), "cuDNN: a configuration without an engine");
   plan.engine = static_cast<int>(engines[0].get_int(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
-  for (const auto note : notes_of<cudnnBackendNumericalNote_t>(engines[0], CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE)) {
+  for (const auto note : notes_of<cudnnBackendNumericalNote_t>(
+           engines[0], CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE)) {
     plan.tensor_cores |= note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     plan.down_converts |= note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
     plan.reduced_sums |= note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
   }
-  for (const auto note : notes_of<cudnnBackendBehaviorNote_t>(engines[0], CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE))
+  for (const auto note : notes_of<cudnnBackendBehaviorNote_t>(
+           engines[0], CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE))
     plan.compiles |= note == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
   for (const Descriptor& choice :
-       plan.config.get_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
+       plan.config.get_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                   CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
     cudnnBackendKnobType_t type = CUDNN_KNOB_TYPE_COUNTS;
     std::int64_t count = 0;
-    ok(api().get_attribute(choice.raw(), CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &count, &type), "type of a knob");
+    ok(api().get_attribute(choice.raw(), CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1,
+                           &count, &type),
+       "type of a knob");
     plan.clusters |= type == CUDNN_KNOB_TYPE_TILE_CGA_M || type == CUDNN_KNOB_TYPE_TILE_CGA_N;
-    plan.knobs += ' ' + knob_name(type) + '=' + std::to_string(choice.get_int(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+    plan.knobs += ' ' + knob_name(type) + '=' +
+                  std::to_string(choice.get_int(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
   }
 }
 
-void set_target(Descriptor& d, const Planner::Target& target, cudnnBackendAttributeName_t properties) {
+void set_target(Descriptor& d, const Planner::Target& target,
+                cudnnBackendAttributeName_t properties) {
   if (!target.handle) d.set(properties, target.properties);
 }
 void set_plan_target(Descriptor& plan, const Planner::Target& target) {
-  if (target.handle) plan.set(static_cast<cudnnBackendAttributeName_t>(400), CUDNN_TYPE_HANDLE, 1, &target.handle);   // …_PLAN_HANDLE
-  else plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target.properties);
+  // …_PLAN_HANDLE
+  if (target.handle)
+    plan.set(static_cast<cudnnBackendAttributeName_t>(400), CUDNN_TYPE_HANDLE, 1, &target.handle);
+  else
+    plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, target.properties);
 }
 
 // The configurations that cuDNN proposes, best guess first.
-std::vector<Descriptor> configurations(const Descriptor& graph, const Planner::Target& target, cudnnBackendHeurMode_t mode, const std::string& key) {
+std::vector<Descriptor> configurations(const Descriptor& graph, const Planner::Target& target,
+                                       cudnnBackendHeurMode_t mode, const std::string& key) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
   set_target(heuristics, target, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
-  if (mode == CUDNN_HEUR_MODE_A) heuristics.finalize("heuristics for " + key);
-  else if (!heuristics.try_finalize()) return {};
+  if (mode == CUDNN_HEUR_MODE_A)
+    heuristics.finalize("heuristics for " + key);
+  else if (!heuristics.try_finalize())
+    return {};
   std::int64_t count = 0;
-  ok(api().get_attribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+  ok(api().get_attribute(heuristics.raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
      "number of heuristic results");
-  return heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
+  return heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                    CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, count);
 }
 
-// bf16 and f16 take any engine that sums in f32; f32 only those that keep its digits, unless TF32 is wanted.
+// bf16 and f16 take any engine that sums in f32; f32 only those that keep its digits, unless TF32
+// is wanted.
 bool precise(const ConvPlan::Impl& plan, const ConvProblem& p) {
   if (plan.reduced_sums) return false;
   return p.type != DType::f32 || p.tf32 || !(plan.tensor_cores || plan.down_converts);
@@ -118,12 +150,14 @@ std::size_t ConvPlan::workspace() const { return impl_->workspace; }
 bool ConvPlan::tensor_cores() const { return impl_->tensor_cores; }
 bool ConvPlan::clusters() const { return impl_->clusters; }
 bool ConvPlan::compiles() const { return impl_->compiles; }
-std::string ConvPlan::json() const { return impl_->plan.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION); }
+std::string ConvPlan::json() const {
+  return impl_->plan.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+}
 std::string ConvPlan::describe() const {
   std::ostringstream text;
   text.precision(1);
-  text << std::fixed << "eng" << impl_->engine << (impl_->compiles ? " (compiled now)" : "") << impl_->knobs << ", "
-       << static_cast<double>(impl_->workspace) / 1e6 << " MB";
+  text << std::fixed << "eng" << impl_->engine << (impl_->compiles ? " (compiled now)" : "")
+       << impl_->knobs << ", " << static_cast<double>(impl_->workspace) / 1e6 << " MB";
   return text.str();
 }
 
@@ -141,7 +175,8 @@ Planner Planner::for_handle(void* handle) {
   return Planner(std::move(target));
 }
 
-std::vector<ConvPlan> Planner::plans(const ConvProblem& problem, std::size_t limit, std::size_t cap) const {
+std::vector<ConvPlan> Planner::plans(const ConvProblem& problem, std::size_t limit,
+                                     std::size_t cap) const {
   const auto graph = std::make_shared<const std::vector<Descriptor>>(conv_graph(problem, *target_));
   std::vector<ConvPlan> found;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
@@ -158,7 +193,8 @@ std::vector<ConvPlan> Planner::plans(const ConvProblem& problem, std::size_t lim
       set_plan_target(impl->plan, *target_);
       impl->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, impl->config);
       if (!impl->plan.try_finalize()) continue;
-      impl->workspace = static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+      impl->workspace =
+          static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
       if (impl->workspace <= cap) found.emplace_back(std::move(impl));
     }
   }
@@ -170,13 +206,17 @@ ConvPlan Planner::from_json(const std::string& json) const {
   impl->target = target_;
   impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   set_plan_target(impl->plan, *target_);
-  if (api().set_attribute(impl->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                          static_cast<std::int64_t>(json.size()), json.c_str()) != CUDNN_STATUS_SUCCESS ||
+  if (api().set_attribute(impl->plan.raw(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                          CUDNN_TYPE_CHAR, static_cast<std::int64_t>(json.size()),
+                          json.c_str()) != CUDNN_STATUS_SUCCESS ||
       !impl->plan.try_finalize())
     return {};
-  impl->workspace = static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  const std::string name = "\"engineId\":";             // to show it; the rest of the text is cuDNN's own business
-  if (const std::size_t at = json.find(name); at != std::string::npos) impl->engine = std::atoi(json.c_str() + at + name.size());
+  impl->workspace =
+      static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  // to show it; the rest of the text is cuDNN's own business
+  const std::string name = "\"engineId\":";
+  if (const std::size_t at = json.find(name); at != std::string::npos)
+    impl->engine = std::atoi(json.c_str() + at + name.size());
   return ConvPlan(std::move(impl));
 }
 
@@ -201,7 +241,9 @@ Planner Planner::for_properties(const std::string&) { none(); }
 Planner Planner::for_handle(void*) { none(); }
 std::vector<ConvPlan> Planner::plans(const ConvProblem&, std::size_t, std::size_t) const { none(); }
 ConvPlan Planner::from_json(const std::string&) const { none(); }
-std::string library_version() { return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON"; }
+std::string library_version() {
+  return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
+}
 #endif
 
 }  // namespace gossamer::cudnn

@@ -1,6 +1,7 @@
-// Convolutions by cuDNN: what is asked (ConvProblem), how it can be computed (ConvPlan), and the search for plans.
-// No vendor type appears here, and planning needs no GPU: with the properties of a device as text, a build machine can ask what cuDNN
-// would do on it. Running a plan is in cudnn_engine.h.
+// Convolutions by cuDNN: what is asked (ConvProblem), how it can be computed (ConvPlan), and the
+// search for plans. No vendor type appears here, and planning needs no GPU: with the properties of
+// a device as text, a build machine can ask what cuDNN would do on it. Running a plan is in
+// cudnn_engine.h.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +16,26 @@ namespace gossamer::cudnn {
 
 enum class ConvOp { forward, backward_data, backward_filter };
 
-// y [n,ho,wo,k] = x [n,h,w,c] * w [k,r,s,c/groups]; all NHWC, all of one type, sums in f32. Padding may differ before and after.
+// y [n,ho,wo,k] = x [n,h,w,c] * w [k,r,s,c/groups]; all NHWC, all of one type, sums in f32. Padding
+// may differ before and after.
 struct ConvProblem {
   ConvOp op = ConvOp::forward;
   DType type = DType::bf16;
   i64 n = 0, h = 0, w = 0, c = 0, k = 0, r = 0, s = 0;
   i64 stride = 1, pad_before = 0, pad_after = 0, dilation = 1, groups = 1;
-  bool accumulate = false;                     // add to what the result holds
-  bool tf32 = false;                           // f32 only: products may be rounded to 10 bits
+  bool accumulate = false;  // add to what the result holds
+  bool tf32 = false;        // f32 only: products may be rounded to 10 bits
   i64 ho() const { return (h + pad_before + pad_after - dilation * (r - 1) - 1) / stride + 1; }
   i64 wo() const { return (w + pad_before + pad_after - dilation * (s - 1) - 1) / stride + 1; }
   bool operator==(const ConvProblem&) const = default;
-  std::string key() const;                     // "fprop bf16 n256 56x56x64 k64 3x3 s1 p1,1 d1 g1": one line, one problem
+  // "fprop bf16 n256 56x56x64 k64 3x3 s1 p1,1 d1 g1": one line, one problem
+  std::string key() const;
 };
-ConvProblem problem_of(ConvOp, DType, const ConvGeometry&, bool accumulate = false, bool tf32 = false);
+ConvProblem problem_of(ConvOp, DType, const ConvGeometry&, bool accumulate = false,
+                       bool tf32 = false);
 
-inline constexpr std::size_t kWorkspaceCap = std::size_t{256} << 20;      // useful plans need 0 to 17 MB; the rest is a trap
+// useful plans need 0 to 17 MB; the rest is a trap
+inline constexpr std::size_t kWorkspaceCap = std::size_t{256} << 20;
 
 // One way to compute a problem. Copies are handles.
 class ConvPlan {
@@ -39,13 +44,16 @@ class ConvPlan {
   ConvPlan() = default;
   explicit ConvPlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   bool defined() const { return impl_ != nullptr; }
-  int engine() const;                          // cuDNN's number of the kernel family
-  std::size_t workspace() const;               // bytes
+  int engine() const;             // cuDNN's number of the kernel family
+  std::size_t workspace() const;  // bytes
   bool tensor_cores() const;
-  bool clusters() const;                       // has cluster-size knobs: kernels written for Hopper or newer
-  bool compiles() const;                       // a kernel generated while the program runs, not one that ships with cuDNN
-  std::string describe() const;                // "eng67 TILE_CGA_M=2 …, 0.0 MB"
-  std::string json() const;                    // to be made again by Planner::from_json on the same GPU model and cuDNN
+  // has cluster-size knobs: kernels written for Hopper or newer
+  bool clusters() const;
+  // a kernel generated while the program runs, not one that ships with cuDNN
+  bool compiles() const;
+  std::string describe() const;  // "eng67 TILE_CGA_M=2 …, 0.0 MB"
+  // to be made again by Planner::from_json on the same GPU model and cuDNN
+  std::string json() const;
   const Impl& impl() const { return *impl_; }
 
  private:
@@ -60,10 +68,13 @@ class Planner {
   // For the device of a cuDNN handle (cudnnHandle_t), which must outlive the planner and its plans.
   static Planner for_handle(void* handle);
 
-  // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best guess first, at most `limit`; those that
-  // need more than `cap` bytes of workspace or that cuDNN refuses on closer look are left out. Empty: cuDNN cannot do it.
-  std::vector<ConvPlan> plans(const ConvProblem&, std::size_t limit = 64, std::size_t cap = kWorkspaceCap) const;
-  ConvPlan from_json(const std::string& json) const;                     // undefined if cuDNN refuses it
+  // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best
+  // guess first, at most `limit`; those that need more than `cap` bytes of workspace or that cuDNN
+  // refuses on closer look are left out. Empty: cuDNN cannot do it.
+  std::vector<ConvPlan> plans(const ConvProblem&, std::size_t limit = 64,
+                              std::size_t cap = kWorkspaceCap) const;
+  // undefined if cuDNN refuses it
+  ConvPlan from_json(const std::string& json) const;
   struct Target;
 
  private:
@@ -71,8 +82,9 @@ class Planner {
   std::shared_ptr<const Target> target_;
 };
 
-std::string library_version();                 // "9.19.0", or "not found: …"
-// The properties of an H200 (SXM, 141 GB) as cuDNN's JSON, for planning without one. The values are from public data sheets.
+std::string library_version();  // "9.19.0", or "not found: …"
+// The properties of an H200 (SXM, 141 GB) as cuDNN's JSON, for planning without one. The values are
+// from public data sheets.
 const char* h200_properties();
 
 }  // namespace gossamer::cudnn

@@ -1,5 +1,6 @@
-// for_each_block: kernels whose threads work together in blocks. On a GPU a launch; on a CPU loops over the same blocks and threads, so
-// that index arithmetic, tails and the order of phases are tested without a GPU. Loops without shared memory are for_each in kernel.h.
+// for_each_block: kernels whose threads work together in blocks. On a GPU a launch; on a CPU loops
+// over the same blocks and threads, so that index arithmetic, tails and the order of phases are
+// tested without a GPU. Loops without shared memory are for_each in kernel.h.
 #pragma once
 
 #include <atomic>
@@ -15,22 +16,29 @@ namespace gossamer {
 // A kernel is a struct, copied to the device, with
 //   static constexpr int threads, phases;
 //   struct Shared { … };      of a block: holds nothing sensible at the start
-//   struct State { … };       of a thread: starts as State{}, kept from phase to phase (registers on a GPU)
-//   template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const;
-//   GOSSAMER_HD int rounds(i64 block) const;        optional: how often the block goes through all phases (else once)
-// Between two phases all threads of a block wait for each other. Within a phase no thread may read what another writes there.
+//   struct State { … };       of a thread: starts as State{}, kept from phase to phase (registers
+//   on a GPU) template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&)
+//   const; GOSSAMER_HD int rounds(i64 block) const;        optional: how often the block goes
+//   through all phases (else once)
+// Between two phases all threads of a block wait for each other. Within a phase no thread may read
+// what another writes there.
 struct Nothing {};
 
 namespace detail {
 
-template <class K> GOSSAMER_HD inline int rounds_of(const K& k, i64 block) {
-  if constexpr (requires { k.rounds(block); }) return k.rounds(block);
-  else return 1;
+template <class K>
+GOSSAMER_HD inline int rounds_of(const K& k, i64 block) {
+  if constexpr (requires { k.rounds(block); })
+    return k.rounds(block);
+  else
+    return 1;
 }
 
 template <class K, int phase = 0>
-void run_block_on_cpu(const K& k, i64 block, typename K::Shared& shared, std::vector<typename K::State>& states) {
-  // Odd blocks run their threads backwards: a result that depends on the order within a phase differs between the two kinds.
+void run_block_on_cpu(const K& k, i64 block, typename K::Shared& shared,
+                      std::vector<typename K::State>& states) {
+  // Odd blocks run their threads backwards: a result that depends on the order within a phase
+  // differs between the two kinds.
   for (int i = 0; i < K::threads; ++i) {
     const int thread = block % 2 ? K::threads - 1 - i : i;
     k.template run<phase>(block, thread, shared, states[static_cast<std::size_t>(thread)]);
@@ -40,14 +48,16 @@ void run_block_on_cpu(const K& k, i64 block, typename K::Shared& shared, std::ve
 
 #ifdef __CUDACC__
 template <class K, int phase = 0>
-__device__ inline void run_phases(const K& k, i64 block, int thread, typename K::Shared& shared, typename K::State& state) {
+__device__ inline void run_phases(const K& k, i64 block, int thread, typename K::Shared& shared,
+                                  typename K::State& state) {
   k.template run<phase>(block, thread, shared, state);
   if constexpr (phase + 1 < K::phases) {
     __syncthreads();
     run_phases<K, phase + 1>(k, block, thread, shared, state);
   }
 }
-template <class K> __global__ void __launch_bounds__(K::threads) block_kernel(const __grid_constant__ K k) {
+template <class K>
+__global__ void __launch_bounds__(K::threads) block_kernel(const __grid_constant__ K k) {
   __shared__ typename K::Shared shared;
   typename K::State state{};
   const i64 block = blockIdx.x;
@@ -61,29 +71,38 @@ template <class K> __global__ void __launch_bounds__(K::threads) block_kernel(co
 
 }  // namespace detail
 
-inline std::atomic<i64> block_launches{0};     // calls of for_each_block in this process that had work: lets tests count passes
+// calls of for_each_block in this process that had work: lets tests count passes
+inline std::atomic<i64> block_launches{0};
 
-// Runs blocks 0 … blocks - 1 of k, in any order. On a GPU: enqueued on the current stream, nothing is waited for.
-template <class K> void for_each_block(Device device, i64 blocks, const K& k) {
-  static_assert(std::is_trivially_copyable_v<K> && std::is_trivial_v<typename K::Shared> && sizeof(typename K::Shared) <= 48 * 1024);
+// Runs blocks 0 … blocks - 1 of k, in any order. On a GPU: enqueued on the current stream, nothing
+// is waited for.
+template <class K>
+void for_each_block(Device device, i64 blocks, const K& k) {
+  static_assert(std::is_trivially_copyable_v<K> && std::is_trivial_v<typename K::Shared> &&
+                sizeof(typename K::Shared) <= 48 * 1024);
   if (blocks <= 0) return;
   block_launches.fetch_add(1, std::memory_order_relaxed);
-  check<ShapeError>(blocks <= 0x7fffffff, "kernel: ", blocks, " blocks; a launch has at most 2147483647, so the tensor is too large for one call");
+  check<ShapeError>(
+      blocks <= 0x7fffffff, "kernel: ", blocks,
+      " blocks; a launch has at most 2147483647, so the tensor is too large for one call");
   if (device.is_cpu()) {
     parallel_for(blocks, 1, [&](i64 begin, i64 end) {
       const auto shared = std::make_unique<typename K::Shared>();
       std::vector<typename K::State> states(K::threads);
       for (i64 block = begin; block < end; ++block) {
-        std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);      // as NaN: a read before the first write shows
+        // as NaN: a read before the first write shows
+        std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);
         states.assign(K::threads, typename K::State{});
         const int rounds = detail::rounds_of(k, block);
-        for (int round = 0; round < rounds; ++round) detail::run_block_on_cpu(k, block, *shared, states);
+        for (int round = 0; round < rounds; ++round)
+          detail::run_block_on_cpu(k, block, *shared, states);
       }
     });
     return;
   }
 #ifdef __CUDACC__
-  detail::block_kernel<K><<<static_cast<unsigned>(blocks), K::threads, 0, static_cast<cudaStream_t>(cuda::launch_stream(device))>>>(k);
+  detail::block_kernel<K><<<static_cast<unsigned>(blocks), K::threads, 0,
+                            static_cast<cudaStream_t>(cuda::launch_stream(device))>>>(k);
   detail::check_launch(device);
 #else
   fail<DeviceError>("no kernels for ", device, ": ", cuda::why_none());

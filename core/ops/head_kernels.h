@@ -1,4 +1,5 @@
-// Softmax cross-entropy for GPUs: a block a row, one reading for loss, rank and normaliser, one more for the gradient.
+// Softmax cross-entropy for GPUs: a block a row, one reading for loss, rank and normaliser, one
+// more for the gradient.
 #pragma once
 
 #include <cmath>
@@ -9,20 +10,25 @@
 
 namespace gossamer::kernels {
 
-// Largest value seen and sum of exp(z - top), kept together while reading ("online"); an empty one is {-inf, 0}.
+// Largest value seen and sum of exp(z - top), kept together while reading ("online"); an empty one
+// is {-inf, 0}.
 struct TopSum {
   float top, sum;
   GOSSAMER_HD void add(float z) {
-    if (z == top) sum += 1;
-    else if (z < top) sum += expf(z - top);
-    else {                                // larger, or a NaN, which stays and shows
+    if (z == top)
+      sum += 1;
+    else if (z < top)
+      sum += expf(z - top);
+    else {  // larger, or a NaN, which stays and shows
       sum = sum * expf(top - z) + 1;
       top = z;
     }
   }
   GOSSAMER_HD void join(const TopSum& o) {
-    if (o.top == top) sum += o.sum;
-    else if (o.top < top) sum += o.sum * expf(o.top - top);
+    if (o.top == top)
+      sum += o.sum;
+    else if (o.top < top)
+      sum += o.sum * expf(o.top - top);
     else {
       sum = sum * expf(top - o.top) + o.sum;
       top = o.top;
@@ -30,11 +36,12 @@ struct TopSum {
   }
 };
 
-template <class T, class D> struct SoftmaxLoss {
+template <class T, class D>
+struct SoftmaxLoss {
   static constexpr int threads = 256, phases = 4, few = 16;
   struct Shared {
     TopSum part[threads], joined[few], row;
-    float all[threads], all_joined[few];   // sum of z, for label smoothing
+    float all[threads], all_joined[few];  // sum of z, for label smoothing
     int ahead[threads], ahead_joined[few];
   };
   using State = Nothing;
@@ -43,10 +50,11 @@ template <class T, class D> struct SoftmaxLoss {
   i64 cols;
   float smoothing, grad_scale;
   float* losses;
-  int* ranks;                             // how many logits are not smaller than the label's
-  D* dz;                                  // null: not wanted
+  int* ranks;  // how many logits are not smaller than the label's
+  D* dz;       // null: not wanted
 
-  template <int phase> GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
     const T* z = logits + row * cols;
     const i64 label = labels[row];
     const bool valid = label >= 0 && label < cols;
@@ -88,16 +96,19 @@ template <class T, class D> struct SoftmaxLoss {
         ahead += shared.ahead_joined[k];
       }
       const float log_sum = logf(part.sum), classes = static_cast<float>(cols);
-      // log p = z - top - log_sum, subtracted one after the other: in one number a large top would swallow the digits of log_sum.
+      // log p = z - top - log_sum, subtracted one after the other: in one number a large top would
+      // swallow the digits of log_sum.
       float loss = (1 - smoothing) * (log_sum - (own - part.top));
       if (smoothing > 0) loss += smoothing * (log_sum - (all / classes - part.top));
       losses[row] = loss;
       ranks[row] = own == own ? ahead : 0x7fffffff;
       shared.row = {part.top, valid ? log_sum : __builtin_nanf("")};
     } else if (dz) {
-      const float top = shared.row.top, log_sum = shared.row.sum, spread = smoothing / static_cast<float>(cols);
+      const float top = shared.row.top, log_sum = shared.row.sum,
+                  spread = smoothing / static_cast<float>(cols);
       for (i64 c = t; c < cols; c += threads) {
-        const float p = expf(load(z, c) - top - log_sum), q = spread + (c == label ? 1 - smoothing : 0.0f);
+        const float p = expf(load(z, c) - top - log_sum),
+                    q = spread + (c == label ? 1 - smoothing : 0.0f);
         store(dz + row * cols, c, grad_scale * (p - q));
       }
     }
@@ -116,7 +127,8 @@ struct CountRows {
   i64 rows;
   fused::Counters* counters;
 
-  template <int phase> GOSSAMER_HD void run(i64, int t, Shared& shared, State&) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64, int t, Shared& shared, State&) const {
     if constexpr (phase == 0) {
       double loss = 0, top1 = 0, top5 = 0, seen = 0;
       for (i64 r = t; r < rows; r += threads) {
@@ -132,7 +144,10 @@ struct CountRows {
     } else if (t < counts) {
       double sum = 0;
       for (int k = 0; k < threads; ++k) sum += shared.of[t][k];
-      double& counter = t == 0 ? counters->loss : t == 1 ? counters->top1 : t == 2 ? counters->top5 : counters->rows;
+      double& counter = t == 0   ? counters->loss
+                        : t == 1 ? counters->top1
+                        : t == 2 ? counters->top5
+                                 : counters->rows;
       counter += sum;
     }
   }

@@ -1,5 +1,6 @@
-// From decoded bytes to what the first convolution reads: crop, antialiased resize (Pillow's triangle filter), flip, normalisation, type
-// and layout in one pass. A block makes 16 x 16 outputs: it resizes the lines it needs across into shared memory, 64 at a time, then down.
+// From decoded bytes to what the first convolution reads: crop, antialiased resize (Pillow's
+// triangle filter), flip, normalisation, type and layout in one pass. A block makes 16 x 16
+// outputs: it resizes the lines it needs across into shared memory, 64 at a time, then down.
 #pragma once
 
 #include "gossamer/core/fused.h"
@@ -8,16 +9,20 @@
 
 namespace gossamer::kernels {
 
-// The inputs of output `at` when `in` pixels become `out`: first … first + count - 1, with weights 1 - |distance|/width, not yet divided
-// by their sum. The same taps as data/codec/resize.h; the centre in double, since it may be thousands of pixels away.
+// The inputs of output `at` when `in` pixels become `out`: first … first + count - 1, with weights
+// 1 - |distance|/width, not yet divided by their sum. The same taps as data/codec/resize.h; the
+// centre in double, since it may be thousands of pixels away.
 struct Taps {
   int first, count;
-  float start, inverse;                   // weight of tap t: 1 - |start + t| inverse, at least 0
+  float start, inverse;  // weight of tap t: 1 - |start + t| inverse, at least 0
   GOSSAMER_HD static Taps of(int in, int out, int at) {
-    const double scale = static_cast<double>(in) / out, wide = scale > 1 ? scale : 1, centre = (at + 0.5) * scale;
-    const int low = static_cast<int>(centre - wide + 0.5), high = static_cast<int>(centre + wide + 0.5);
+    const double scale = static_cast<double>(in) / out, wide = scale > 1 ? scale : 1,
+                 centre = (at + 0.5) * scale;
+    const int low = static_cast<int>(centre - wide + 0.5),
+              high = static_cast<int>(centre + wide + 0.5);
     const int first = low < 0 ? 0 : low;
-    return {first, (high < in ? high : in) - first, static_cast<float>(first - centre + 0.5), static_cast<float>(1 / wide)};
+    return {first, (high < in ? high : in) - first, static_cast<float>(first - centre + 0.5),
+            static_cast<float>(1 / wide)};
   }
   GOSSAMER_HD float weight(int t) const {
     const float w = 1 - fabsf(start + static_cast<float>(t)) * inverse;
@@ -25,7 +30,8 @@ struct Taps {
   }
 };
 
-template <class T, bool pairs> struct InputTile {
+template <class T, bool pairs>
+struct InputTile {
   static constexpr int side = 16, lines = 64, threads = side * side, phases = 3;
   struct Shared {
     float line[lines][side][3];
@@ -37,13 +43,14 @@ template <class T, bool pairs> struct InputTile {
   };
   const std::uint8_t* bytes;
   const fused::Picture* pictures;
-  T* out;                                 // [n, h, w, 3], or [n, h/2, w/2, 16] as stem_input makes them
-  int h, w, down, across;                 // outputs; tiles of an image
-  float factor[3], offset[3];             // normalised = value factor + offset, value in [0, 255]
+  // [n, h, w, 3], or [n, h/2, w/2, 16] as stem_input makes them
+  T* out;
+  int h, w, down, across;      // outputs; tiles of an image
+  float factor[3], offset[3];  // normalised = value factor + offset, value in [0, 255]
 
   struct Tile {
     i64 n;
-    int y, x;                             // its first output
+    int y, x;  // its first output
   };
   GOSSAMER_HD Tile tile(i64 block) const {
     const i64 n = block / (down * across);
@@ -53,10 +60,13 @@ template <class T, bool pairs> struct InputTile {
   GOSSAMER_HD static Taps across_taps(const fused::Picture& p, int column, int width) {
     return Taps::of(p.width, p.to_width, p.x + (p.flip ? width - 1 - column : column));
   }
-  GOSSAMER_HD Taps down_taps(const fused::Picture& p, int row) const { return Taps::of(p.height, p.to_height, p.y + row); }
+  GOSSAMER_HD Taps down_taps(const fused::Picture& p, int row) const {
+    return Taps::of(p.height, p.to_height, p.y + row);
+  }
   // Input lines [begin, end) that the tile's outputs need.
   GOSSAMER_HD void lines_of(const fused::Picture& p, const Tile& t, int& begin, int& end) const {
-    const Taps top = down_taps(p, t.y), bottom = down_taps(p, (t.y + side < h ? t.y + side : h) - 1);
+    const Taps top = down_taps(p, t.y),
+               bottom = down_taps(p, (t.y + side < h ? t.y + side : h) - 1);
     begin = top.first;
     end = bottom.first + bottom.count;
   }
@@ -68,18 +78,20 @@ template <class T, bool pairs> struct InputTile {
     return n < 1 ? 1 : n;
   }
 
-  template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
     const Tile t = tile(block);
     const fused::Picture p = pictures[t.n];
     int begin, end;
     lines_of(p, t, begin, end);
     const int from = begin + state.round * lines, to = from + lines < end ? from + lines : end;
     const int row = thread / side, column = thread % side;
-    if constexpr (phase == 0) {           // thread: a column of every 16th line
+    if constexpr (phase == 0) {  // thread: a column of every 16th line
       if (t.x + column >= w) return;
       const Taps taps = across_taps(p, t.x + column, w);
       for (int line = from + row; line < to; line += side) {
-        const std::uint8_t* pixel = bytes + p.offset + static_cast<i64>(line) * p.pitch + 3 * taps.first;
+        const std::uint8_t* pixel =
+            bytes + p.offset + static_cast<i64>(line) * p.pitch + 3 * taps.first;
         float sum[3] = {0, 0, 0}, total = 0;
         for (int k = 0; k < taps.count; ++k) {
           const float weight = taps.weight(k);
@@ -88,7 +100,7 @@ template <class T, bool pairs> struct InputTile {
         }
         for (int c = 0; c < 3; ++c) shared.line[line - from][column][c] = sum[c] / total;
       }
-    } else if constexpr (phase == 1) {    // thread: an output
+    } else if constexpr (phase == 1) {  // thread: an output
       const bool inside = t.y + row < h && t.x + column < w;
       if (inside) {
         const Taps taps = down_taps(p, t.y + row);
@@ -100,7 +112,9 @@ template <class T, bool pairs> struct InputTile {
         }
       }
       if (to >= end)
-        for (int c = 0; c < 3; ++c) shared.out[row][column][c] = inside ? state.sum[c] / state.total * factor[c] + offset[c] : 0.0f;
+        for (int c = 0; c < 3; ++c)
+          shared.out[row][column][c] =
+              inside ? state.sum[c] / state.total * factor[c] + offset[c] : 0.0f;
     } else {
       ++state.round;
       if (to >= end) write(t, thread, shared);
@@ -108,21 +122,23 @@ template <class T, bool pairs> struct InputTile {
   }
 
   GOSSAMER_HD void write(const Tile& t, int thread, const Shared& shared) const {
-    if constexpr (pairs) {                // thread: half the channels of 2 x 2 pixels
+    if constexpr (pairs) {  // thread: half the channels of 2 x 2 pixels
       const int half = thread % 2, x = thread / 2 % (side / 2), y = thread / side;
       if (y >= side / 2 || t.y + 2 * y >= h || t.x + 2 * x >= w) return;
       Eight e{};
       GOSSAMER_UNROLL
       for (int j = 0; j < 8; ++j) {
         const int channel = 8 * half + j;
-        if (channel < 12) e.v[j] = shared.out[2 * y + channel / 6][2 * x + channel / 3 % 2][channel % 3];
+        if (channel < 12)
+          e.v[j] = shared.out[2 * y + channel / 6][2 * x + channel / 3 % 2][channel % 3];
       }
       const i64 pair = (t.n * (h / 2) + t.y / 2 + y) * (w / 2) + t.x / 2 + x;
       store_eight<true>(out + 16 * pair + 8 * half, 8, e);
     } else {
       for (int i = thread; i < side * side * 3; i += threads) {
         const int c = i % 3, x = i / 3 % side, y = i / (3 * side);
-        if (t.y + y < h && t.x + x < w) store(out, ((t.n * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
+        if (t.y + y < h && t.x + x < w)
+          store(out, ((t.n * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
       }
     }
   }

@@ -1,5 +1,6 @@
-// for_each and row reductions: the only place that knows how a formula becomes a loop or a CUDA launch.
-// Formulas are functor structs, not lambdas: nvcc hides host-device lambdas from the host optimiser (15x slower, measured).
+// for_each and row reductions: the only place that knows how a formula becomes a loop or a CUDA
+// launch. Formulas are functor structs, not lambdas: nvcc hides host-device lambdas from the host
+// optimiser (15x slower, measured).
 #pragma once
 
 #include <type_traits>
@@ -15,7 +16,8 @@
 #include <cuda_runtime.h>
 #endif
 
-// Before a loop whose iterations do not depend on each other: pointers of one formula never overlap unless they are equal.
+// Before a loop whose iterations do not depend on each other: pointers of one formula never overlap
+// unless they are equal.
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDA_ARCH__)
 #define GOSSAMER_IVDEP _Pragma("GCC ivdep")
 #else
@@ -26,8 +28,10 @@ namespace gossamer {
 
 #ifdef __CUDACC__
 namespace detail {
-template <class F> __global__ void for_each_kernel(i64 n, F f) {
-  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < n; i += static_cast<i64>(gridDim.x) * blockDim.x)
+template <class F>
+__global__ void for_each_kernel(i64 n, F f) {
+  for (i64 i = blockIdx.x * static_cast<i64>(blockDim.x) + threadIdx.x; i < n;
+       i += static_cast<i64>(gridDim.x) * blockDim.x)
     f(i);
 }
 }  // namespace detail
@@ -36,19 +40,21 @@ inline void* current_stream(Device device) { return cuda::launch_stream(device);
 namespace detail {
 inline void check_launch(Device device) {
   const cudaError_t status = cudaGetLastError();
-  check<DeviceError>(status == cudaSuccess, "kernel launch on ", device, ": ", cudaGetErrorString(status),
+  check<DeviceError>(status == cudaSuccess, "kernel launch on ", device, ": ",
+                     cudaGetErrorString(status),
                      "; `gossamer doctor` shows for which GPUs this program was built");
 }
 }  // namespace detail
 #endif
 
-// Runs f(i) for all i in [0, n), in any order; the iterations must not depend on each other (the loop is vectorised).
-// grain: least elements worth a thread of its own.
-template <class F> void for_each(Device device, i64 n, F f, i64 grain = 1 << 15) {
+// Runs f(i) for all i in [0, n), in any order; the iterations must not depend on each other (the
+// loop is vectorised). grain: least elements worth a thread of its own.
+template <class F>
+void for_each(Device device, i64 n, F f, i64 grain = 1 << 15) {
   if (n <= 0) return;
   if (device.is_cpu()) {
     parallel_for(n, grain, [&](i64 begin, i64 end) {
-      F local = f;                        // a copy the optimiser can keep in registers
+      F local = f;  // a copy the optimiser can keep in registers
       GOSSAMER_IVDEP
       for (i64 i = begin; i < end; ++i) local(i);
     });
@@ -65,10 +71,12 @@ template <class F> void for_each(Device device, i64 n, F f, i64 grain = 1 << 15)
 #endif
 }
 
-// For each row r < rows calls f(r, begin, end) so that every column is covered once: one call for the whole row on the CPU, where
-// the formula's own loop over columns vectorises and no index is divided; one call an element on a GPU.
+// For each row r < rows calls f(r, begin, end) so that every column is covered once: one call for
+// the whole row on the CPU, where the formula's own loop over columns vectorises and no index is
+// divided; one call an element on a GPU.
 namespace detail {
-template <class F> struct SplitRow {
+template <class F>
+struct SplitRow {
   F f;
   i64 cols;
   GOSSAMER_HD void operator()(i64 i) const {
@@ -77,7 +85,8 @@ template <class F> struct SplitRow {
   }
 };
 }  // namespace detail
-template <class F> void for_each_row(Device device, i64 rows, i64 cols, F f, i64 grain = 1 << 15) {
+template <class F>
+void for_each_row(Device device, i64 rows, i64 cols, F f, i64 grain = 1 << 15) {
   if (rows <= 0 || cols <= 0) return;
   if (!device.is_cpu()) return for_each(device, rows * cols, detail::SplitRow<F>{f, cols});
   parallel_for(rows, grain / cols + 1, [&](i64 begin, i64 end) {
@@ -86,12 +95,15 @@ template <class F> void for_each_row(Device device, i64 rows, i64 cols, F f, i64
   });
 }
 
-// --- sums: cut into pieces whose size depends on the problem only, so results do not depend on the number of threads ---------
+// --- sums: cut into pieces whose size depends on the problem only, so results do not depend on the
+// number of threads ---------
 namespace detail {
-inline constexpr i64 kPiece = 4096;      // elements of one piece
+inline constexpr i64 kPiece = 4096;  // elements of one piece
 
-// Sum of f over [begin, end), in double, in eight lanes (a single chain of additions would not vectorise).
-template <class F> GOSSAMER_HD inline double sum_span(const F& f, i64 begin, i64 end) {
+// Sum of f over [begin, end), in double, in eight lanes (a single chain of additions would not
+// vectorise).
+template <class F>
+GOSSAMER_HD inline double sum_span(const F& f, i64 begin, i64 end) {
   double lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   i64 i = begin;
   for (; i + 8 <= end; i += 8)
@@ -99,17 +111,21 @@ template <class F> GOSSAMER_HD inline double sum_span(const F& f, i64 begin, i64
   for (; i < end; ++i) lane[0] += static_cast<double>(f(i));
   return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
-template <class F> struct SumPiece {
+template <class F>
+struct SumPiece {
   F f;
   i64 n;
   double* out;
-  GOSSAMER_HD void operator()(i64 p) const { out[p] = sum_span(f, p * kPiece, (p + 1) * kPiece < n ? (p + 1) * kPiece : n); }
+  GOSSAMER_HD void operator()(i64 p) const {
+    out[p] = sum_span(f, p * kPiece, (p + 1) * kPiece < n ? (p + 1) * kPiece : n);
+  }
 };
-template <class Out> struct JoinPieces { // the sum replaces the first piece
+template <class Out>
+struct JoinPieces {  // the sum replaces the first piece
   double* pieces;
   i64 n;
   double factor;
-  Out* out;                              // may be null
+  Out* out;  // may be null
   GOSSAMER_HD void operator()(i64) const {
     double sum = 0;
     for (i64 p = 0; p < n; ++p) sum += pieces[p];
@@ -129,17 +145,20 @@ __device__ inline double sum_of_block(double value) {
   }
   return threadIdx.x == 0 ? shared[0] : 0;
 }
-template <class F> __global__ void sum_piece_kernel(i64 n, i64 pieces, F f, double* out) {
+template <class F>
+__global__ void sum_piece_kernel(i64 n, i64 pieces, F f, double* out) {
   for (i64 p = blockIdx.x; p < pieces; p += gridDim.x) {
     const i64 end = (p + 1) * kPiece < n ? (p + 1) * kPiece : n;
     double sum = 0;
-    for (i64 i = p * kPiece + threadIdx.x; i < end; i += kSumThreads) sum += static_cast<double>(f(i));
+    for (i64 i = p * kPiece + threadIdx.x; i < end; i += kSumThreads)
+      sum += static_cast<double>(f(i));
     sum = sum_of_block(sum);
     if (threadIdx.x == 0) out[p] = sum;
     __syncthreads();
   }
 }
-template <class Out> __global__ void join_pieces_kernel(double* pieces, i64 n, double factor, Out* out) {
+template <class Out>
+__global__ void join_pieces_kernel(double* pieces, i64 n, double factor, Out* out) {
   double sum = 0;
   for (i64 p = threadIdx.x; p < n; p += kSumThreads) sum += pieces[p];
   sum = sum_of_block(sum);
@@ -147,17 +166,22 @@ template <class Out> __global__ void join_pieces_kernel(double* pieces, i64 n, d
   pieces[0] = factor * sum;
   if (out) *out = static_cast<Out>(pieces[0]);
 }
-template <class F, class Out> void sum_pieces_on_gpu(Device device, i64 n, i64 pieces, const F& f, double factor, Out* out, double* partial) {
+template <class F, class Out>
+void sum_pieces_on_gpu(Device device, i64 n, i64 pieces, const F& f, double factor, Out* out,
+                       double* partial) {
   const auto stream = static_cast<cudaStream_t>(current_stream(device));
-  sum_piece_kernel<<<static_cast<unsigned>(pieces < 4096 ? pieces : 4096), kSumThreads, 0, stream>>>(n, pieces, f, partial);
+  sum_piece_kernel<<<static_cast<unsigned>(pieces < 4096 ? pieces : 4096), kSumThreads, 0,
+                     stream>>>(n, pieces, f, partial);
   check_launch(device);
   join_pieces_kernel<<<1, kSumThreads, 0, stream>>>(partial, pieces, factor, out);
   check_launch(device);
 }
 #endif
-template <class F, class Out> std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, double factor, Out* out) {
+template <class F, class Out>
+std::shared_ptr<Block> sum_pieces(Device device, i64 n, F f, double factor, Out* out) {
   const i64 pieces = n <= 0 ? 1 : (n + kPiece - 1) / kPiece;
-  std::shared_ptr<Block> block = allocate(sizeof(double) * static_cast<std::size_t>(pieces), device);
+  std::shared_ptr<Block> block =
+      allocate(sizeof(double) * static_cast<std::size_t>(pieces), device);
   double* partial = static_cast<double*>(block->data);
 #ifdef __CUDACC__
   if (!device.is_cpu()) {
@@ -172,8 +196,10 @@ template <class F, class Out> std::shared_ptr<Block> sum_pieces(Device device, i
 }  // namespace detail
 
 // Sum of f(i), i in [0, n), accumulated in double. The host waits for a GPU.
-template <class F> double sum_all(Device device, i64 n, F f) {
-  const std::shared_ptr<Block> block = detail::sum_pieces(device, n, f, 1, static_cast<float*>(nullptr));
+template <class F>
+double sum_all(Device device, i64 n, F f) {
+  const std::shared_ptr<Block> block =
+      detail::sum_pieces(device, n, f, 1, static_cast<float*>(nullptr));
   if (device.is_cpu()) return *static_cast<const double*>(block->data);
   double sum = 0;
   cuda::read(&sum, block->data, sizeof sum, cuda::current_stream(device));
@@ -187,7 +213,8 @@ void sum_to(Device device, i64 n, F f, double factor, Out* out) {
 
 namespace detail {
 // Adds rows of one piece in f32.
-template <class F> struct ColumnPiece {
+template <class F>
+struct ColumnPiece {
   F f;
   i64 rows, cols, length;
   float* out;
@@ -213,38 +240,61 @@ struct JoinColumns {
 };
 }  // namespace detail
 // out[c] = sum of f(r, c) over r in [0, rows): pieces of rows in f32, then the pieces in double.
-template <class F> void sum_columns(Device device, i64 rows, i64 cols, F f, float* out) {
+template <class F>
+void sum_columns(Device device, i64 rows, i64 cols, F f, float* out) {
   if (cols <= 0) return;
   i64 length = detail::kPiece / cols + 1;
   if (length < 64) length = 64;
   if (rows / length > 1024) length = (rows + 1023) / 1024;
   const i64 pieces = rows <= 0 ? 0 : (rows + length - 1) / length;
-  const std::shared_ptr<Block> block = allocate(sizeof(float) * static_cast<std::size_t>(pieces * cols), device);
+  const std::shared_ptr<Block> block =
+      allocate(sizeof(float) * static_cast<std::size_t>(pieces * cols), device);
   float* partial = static_cast<float*>(block->data);
-  for_each_row(device, pieces, cols, detail::ColumnPiece<F>{f, rows, cols, length, partial}, (1 << 15) / length + 1);
+  for_each_row(device, pieces, cols, detail::ColumnPiece<F>{f, rows, cols, length, partial},
+               (1 << 15) / length + 1);
   for_each(device, cols, detail::JoinColumns{partial, pieces, cols, out});
 }
 
 // Loads and stores of any floating type as float.
-template <class T> GOSSAMER_HD inline float load(const T* p, i64 i) { return static_cast<float>(p[i]); }
-template <class T> GOSSAMER_HD inline void store(T* p, i64 i, float v) { p[i] = T(v); }
+template <class T>
+GOSSAMER_HD inline float load(const T* p, i64 i) {
+  return static_cast<float>(p[i]);
+}
+template <class T>
+GOSSAMER_HD inline void store(T* p, i64 i, float v) {
+  p[i] = T(v);
+}
 
 // Calls f.template operator()<T>() with T = float, bf16 or f16.
-template <class F> void with_floating(DType type, const char* op, F&& f) {
+template <class F>
+void with_floating(DType type, const char* op, F&& f) {
   switch (type) {
-    case DType::f32: f.template operator()<float>(); return;
-    case DType::bf16: f.template operator()<bf16>(); return;
-    case DType::f16: f.template operator()<f16>(); return;
-    default: fail<ShapeError>(op, ": type ", name_of(type), " is not supported here; use f32, bf16 or f16");
+    case DType::f32:
+      f.template operator()<float>();
+      return;
+    case DType::bf16:
+      f.template operator()<bf16>();
+      return;
+    case DType::f16:
+      f.template operator()<f16>();
+      return;
+    default:
+      fail<ShapeError>(op, ": type ", name_of(type),
+                       " is not supported here; use f32, bf16 or f16");
   }
 }
-// The same for two types: f.template operator()<A, B>(). bf16 and f16 never meet in one op: nobody needs that, and each pair is a kernel.
-template <class A, class B> inline constexpr bool types_meet = sizeof(A) != 2 || sizeof(B) != 2 || std::is_same_v<A, B>;
-template <class F> void with_floating(DType a, DType b, const char* op, F&& f) {
+// The same for two types: f.template operator()<A, B>(). bf16 and f16 never meet in one op: nobody
+// needs that, and each pair is a kernel.
+template <class A, class B>
+inline constexpr bool types_meet = sizeof(A) != 2 || sizeof(B) != 2 || std::is_same_v<A, B>;
+template <class F>
+void with_floating(DType a, DType b, const char* op, F&& f) {
   with_floating(a, op, [&]<class A>() {
     with_floating(b, op, [&]<class B>() {
-      if constexpr (types_meet<A, B>) f.template operator()<A, B>();
-      else fail<ShapeError>(op, ": ", name_of(a), " and ", name_of(b), " in one op; cast one of them");
+      if constexpr (types_meet<A, B>)
+        f.template operator()<A, B>();
+      else
+        fail<ShapeError>(op, ": ", name_of(a), " and ", name_of(b), " in one op; cast one of them");
     });
   });
 }

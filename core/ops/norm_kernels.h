@@ -1,6 +1,7 @@
-// Batch norm for GPUs as three passes without atomics: partial sums, their sum and the factors that follow, the elementwise rest.
-// Forward:  y = relu(x s + b (+ add | + x2 s2 + b2)),  s = gamma inv_std,  b = beta - mean s.
-// Backward: dx = A g + B x + C with g = dy where y > 0. From dx = gamma inv_std (g - sum g/rows - xhat sum(g xhat)/rows):
+// Batch norm for GPUs as three passes without atomics: partial sums, their sum and the factors that
+// follow, the elementwise rest. Forward:  y = relu(x s + b (+ add | + x2 s2 + b2)),  s = gamma
+// inv_std,  b = beta - mean s. Backward: dx = A g + B x + C with g = dy where y > 0. From dx =
+// gamma inv_std (g - sum g/rows - xhat sum(g xhat)/rows):
 //   A = gamma inv_std,  B = -A inv_std sum(g xhat)/rows,  C = -A sum g/rows - B mean.
 #pragma once
 
@@ -9,21 +10,26 @@
 
 namespace gossamer::kernels {
 
-// --- pass 1: sums over rows, `sums` of them a channel, per block: partial[(part sums + k) cols + c] -----------------------------------
-template <int sums> struct SumState {
+// --- pass 1: sums over rows, `sums` of them a channel, per block: partial[(part sums + k) cols +
+// c] -----------------------------------
+template <int sums>
+struct SumState {
   float total[sums][8];
 };
-template <int sums> struct SumShared {
-  float of[sums * 8][Tiles::threads];     // thread last: neighbours write neighbouring words
+template <int sums>
+struct SumShared {
+  float of[sums * 8][Tiles::threads];  // thread last: neighbours write neighbouring words
 };
 
-template <int sums> GOSSAMER_HD inline void put_sums(int thread, const SumState<sums>& state, SumShared<sums>& shared) {
+template <int sums>
+GOSSAMER_HD inline void put_sums(int thread, const SumState<sums>& state, SumShared<sums>& shared) {
   GOSSAMER_UNROLL
   for (int k = 0; k < sums; ++k)
     for (int j = 0; j < 8; ++j) shared.of[k * 8 + j][thread] = state.total[k][j];
 }
 template <int sums>
-GOSSAMER_HD inline void join_sums(const Tiles& tiles, i64 block, int thread, const SumShared<sums>& shared, float* partial) {
+GOSSAMER_HD inline void join_sums(const Tiles& tiles, i64 block, int thread,
+                                  const SumShared<sums>& shared, float* partial) {
   const i64 part = block / tiles.strips;
   const int strip = static_cast<int>(block - part * tiles.strips);
   for (int i = thread; i < sums * 8 * tiles.across; i += Tiles::threads) {
@@ -36,9 +42,11 @@ GOSSAMER_HD inline void join_sums(const Tiles& tiles, i64 block, int thread, con
   }
 }
 
-// Sums of x - k and of (x - k)^2 with k the channel's first value: near the mean as such things go, so that nothing cancels when the
-// mean is far from zero, and the same for all blocks, so that their sums simply add.
-template <class T, bool whole> struct NormSums {
+// Sums of x - k and of (x - k)^2 with k the channel's first value: near the mean as such things go,
+// so that nothing cancels when the mean is far from zero, and the same for all blocks, so that
+// their sums simply add.
+template <class T, bool whole>
+struct NormSums {
   static constexpr int threads = Tiles::threads, phases = 2, sums = 2;
   using Shared = SumShared<sums>;
   using State = SumState<sums>;
@@ -46,19 +54,21 @@ template <class T, bool whole> struct NormSums {
   const T* x;
   float* partial;
 
-  template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
     if constexpr (phase == 0) {
       const Tiles::Place p = tiles.place(block, thread);
       const Eight shift = load_eight<whole>(x + p.col, p.count);
-      tiles.for_rows<whole ? 4 : 1>(p, [&](i64 r) { return load_eight<whole>(x + r * tiles.cols + p.col, p.count); },
-                        [&](i64, const Eight& e) {
-                          GOSSAMER_UNROLL
-                          for (int j = 0; j < 8; ++j) {
-                            const float d = e.v[j] - shift.v[j];
-                            state.total[0][j] += d;
-                            state.total[1][j] += d * d;
-                          }
-                        });
+      tiles.for_rows<whole ? 4 : 1>(
+          p, [&](i64 r) { return load_eight<whole>(x + r * tiles.cols + p.col, p.count); },
+          [&](i64, const Eight& e) {
+            GOSSAMER_UNROLL
+            for (int j = 0; j < 8; ++j) {
+              const float d = e.v[j] - shift.v[j];
+              state.total[0][j] += d;
+              state.total[1][j] += d * d;
+            }
+          });
       put_sums(thread, state, shared);
     } else {
       join_sums(tiles, block, thread, shared, partial);
@@ -66,8 +76,10 @@ template <class T, bool whole> struct NormSums {
   }
 };
 
-// --- pass 2: adds the partial sums of a channel and hands them to finish(channel, totals) --------------------------------------------
-template <int sums, class Finish> struct JoinParts {
+// --- pass 2: adds the partial sums of a channel and hands them to finish(channel, totals)
+// --------------------------------------------
+template <int sums, class Finish>
+struct JoinParts {
   static constexpr int threads = 256, phases = 2, columns = 8, lines = threads / columns;
   struct Shared {
     float of[sums][lines][columns];
@@ -78,7 +90,8 @@ template <int sums, class Finish> struct JoinParts {
   Finish finish;
 
   i64 blocks() const { return (cols + columns - 1) / columns; }
-  template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State&) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State&) const {
     const int line = thread / columns, column = thread - line * columns;
     const i64 c = block * columns + column;
     if constexpr (phase == 0) {
@@ -96,24 +109,29 @@ template <int sums, class Finish> struct JoinParts {
   }
 };
 
-template <class T> struct FinishStatistics {
-  const T* x;                             // row 0: what was subtracted
+template <class T>
+struct FinishStatistics {
+  const T* x;  // row 0: what was subtracted
   const float *gamma, *beta;
   double rows;
   float eps, momentum;
-  float *mean, *inv_std, *scale, *shift, *running_mean, *running_var;      // the running ones may be null
+  // the running ones may be null
+  float *mean, *inv_std, *scale, *shift, *running_mean, *running_var;
 
   GOSSAMER_HD void operator()(i64 c, const double* total) const {
     using std::sqrt;
-    const double offset = total[0] / rows, biased = total[1] / rows - offset * offset, var = biased > 0 || biased != biased ? biased : 0;
-    const double m = static_cast<double>(static_cast<float>(x[c])) + offset, inv = 1 / sqrt(var + static_cast<double>(eps));
+    const double offset = total[0] / rows, biased = total[1] / rows - offset * offset,
+                 var = biased > 0 || biased != biased ? biased : 0;
+    const double m = static_cast<double>(static_cast<float>(x[c])) + offset,
+                 inv = 1 / sqrt(var + static_cast<double>(eps));
     const float s = static_cast<float>(static_cast<double>(gamma[c]) * inv);
     mean[c] = static_cast<float>(m);
     inv_std[c] = static_cast<float>(inv);
     scale[c] = s;
     shift[c] = static_cast<float>(static_cast<double>(beta[c]) - m * static_cast<double>(s));
     if (running_mean) running_mean[c] += momentum * (mean[c] - running_mean[c]);
-    if (running_var) running_var[c] += momentum * (static_cast<float>(var * rows / (rows - 1)) - running_var[c]);
+    if (running_var)
+      running_var[c] += momentum * (static_cast<float>(var * rows / (rows - 1)) - running_var[c]);
   }
 };
 
@@ -132,7 +150,8 @@ struct NormBackFactors {
   const float *gamma, *mean, *inv_std;
   float *a, *b, *c, *d_gamma, *d_beta;
   GOSSAMER_HD void set(i64 i, double rows, double sum_g, double sum_gx) const {
-    const double inv = static_cast<double>(inv_std[i]), up = static_cast<double>(gamma[i]) * inv, with = sum_gx * inv;
+    const double inv = static_cast<double>(inv_std[i]), up = static_cast<double>(gamma[i]) * inv,
+                 with = sum_gx * inv;
     const double slope = -up * inv * with / rows;
     a[i] = static_cast<float>(up);
     b[i] = static_cast<float>(slope);
@@ -141,7 +160,8 @@ struct NormBackFactors {
     d_beta[i] = static_cast<float>(sum_g);
   }
 };
-template <bool joint> struct FinishBack {
+template <bool joint>
+struct FinishBack {
   NormBackFactors first, second;
   double rows;
   GOSSAMER_HD void operator()(i64 c, const double* total) const {
@@ -150,10 +170,13 @@ template <bool joint> struct FinishBack {
   }
 };
 
-// --- pass 3, forward -------------------------------------------------------------------------------------------------------------------
-enum class Join { none, add, norm };      // what is added before the ReLU: nothing, a tensor, a second normalised tensor
+// --- pass 3, forward
+// -------------------------------------------------------------------------------------------------
+// what is added before the ReLU: nothing, a tensor, a second normalised tensor
+enum class Join { none, add, norm };
 
-template <class T, bool whole, Join join> struct NormApply {
+template <class T, bool whole, Join join>
+struct NormApply {
   static constexpr int threads = Tiles::threads, phases = 1;
   using Shared = Nothing;
   using State = Nothing;
@@ -161,25 +184,33 @@ template <class T, bool whole, Join join> struct NormApply {
   const T *x, *other;
   const float *scale, *shift, *scale2, *shift2;
   T* y;
-  std::uint8_t* mask;                     // [rows, ceil(cols/8)], bit j of a byte: y > 0 in its column j; may be null
+  // [rows, ceil(cols/8)], bit j of a byte: y > 0 in its column j; may be null
+  std::uint8_t* mask;
   bool relu;
 
   struct Loaded {
     Eight x, other;
   };
-  template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
     if (p.count == 0) return;
-    const Eight s = load_eight<whole>(scale + p.col, p.count), b = load_eight<whole>(shift + p.col, p.count);
+    const Eight s = load_eight<whole>(scale + p.col, p.count),
+                b = load_eight<whole>(shift + p.col, p.count);
     Eight s2{}, b2{};
-    if constexpr (join == Join::norm) s2 = load_eight<whole>(scale2 + p.col, p.count), b2 = load_eight<whole>(shift2 + p.col, p.count);
+    if constexpr (join == Join::norm)
+      s2 = load_eight<whole>(scale2 + p.col, p.count),
+      b2 = load_eight<whole>(shift2 + p.col, p.count);
     const i64 groups = (tiles.cols + 7) / 8;
-    tiles.for_rows<!whole ? 1 : join == Join::none ? 4 : 2>(
+    tiles.for_rows<!whole               ? 1
+                   : join == Join::none ? 4
+                                        : 2>(
         p,
         [&](i64 r) {
           Loaded l{};
           l.x = load_eight<whole>(x + r * tiles.cols + p.col, p.count);
-          if constexpr (join != Join::none) l.other = load_eight<whole, Reuse::never>(other + r * tiles.cols + p.col, p.count);
+          if constexpr (join != Join::none)
+            l.other = load_eight<whole, Reuse::never>(other + r * tiles.cols + p.col, p.count);
           return l;
         },
         [&](i64 r, const Loaded& l) {
@@ -191,7 +222,7 @@ template <class T, bool whole, Join join> struct NormApply {
             if constexpr (join == Join::add) v += l.other.v[j];
             if constexpr (join == Join::norm) v += l.other.v[j] * s2.v[j] + b2.v[j];
             if (v > 0) bits |= 1u << j;
-            z.v[j] = relu && v <= 0 ? 0.0f : v;      // in this form a NaN stays NaN
+            z.v[j] = relu && v <= 0 ? 0.0f : v;  // in this form a NaN stays NaN
           }
           store_eight<whole>(y + r * tiles.cols + p.col, p.count, z);
           if (mask) mask[r * groups + p.col / 8] = static_cast<std::uint8_t>(bits);

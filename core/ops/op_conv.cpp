@@ -11,26 +11,39 @@ ConvGeometry geometry_of(const Tensor& x, const Tensor& w, const ConvOptions& o)
   detail::check_floating("conv2d", "input", x);
   detail::check_floating("conv2d", "weight", w);
   detail::check_device("conv2d", x, w);
-  check<ShapeError>(x.rank() == 4 && w.rank() == 4, "conv2d: input ", x.shape(), ", weight ", w.shape(),
-                    "; wanted input [N, H, W, C] and weight [K, R, S, C/groups]");
-  check<ShapeError>(o.stride >= 1 && o.padding >= 0 && o.dilation >= 1 && o.groups >= 1, "conv2d: stride ", o.stride,
-                    ", padding ", o.padding, ", dilation ", o.dilation, ", groups ", o.groups,
+  check<ShapeError>(x.rank() == 4 && w.rank() == 4, "conv2d: input ", x.shape(), ", weight ",
+                    w.shape(), "; wanted input [N, H, W, C] and weight [K, R, S, C/groups]");
+  check<ShapeError>(o.stride >= 1 && o.padding >= 0 && o.dilation >= 1 && o.groups >= 1,
+                    "conv2d: stride ", o.stride, ", padding ", o.padding, ", dilation ", o.dilation,
+                    ", groups ", o.groups,
                     "; wanted stride, dilation, groups >= 1 and padding >= 0");
-  const ConvGeometry g{x.shape(0), x.shape(1), x.shape(2), x.shape(3), w.shape(0), w.shape(1), w.shape(2),
-                       (x.shape(1) + 2 * o.padding - i64{o.dilation} * (w.shape(1) - 1) - 1) / o.stride + 1,
-                       (x.shape(2) + 2 * o.padding - i64{o.dilation} * (w.shape(2) - 1) - 1) / o.stride + 1,
-                       o.stride, o.padding, o.dilation, o.groups};
-  check<ShapeError>(g.c == w.shape(3) * o.groups && g.c > 0, "conv2d: input ", x.shape(), " has ", g.c, " channels but weight ",
-                    w.shape(), " wants ", w.shape(3) * o.groups, " (", w.shape(3), " x ", o.groups,
+  const ConvGeometry g{
+      x.shape(0),
+      x.shape(1),
+      x.shape(2),
+      x.shape(3),
+      w.shape(0),
+      w.shape(1),
+      w.shape(2),
+      (x.shape(1) + 2 * o.padding - i64{o.dilation} * (w.shape(1) - 1) - 1) / o.stride + 1,
+      (x.shape(2) + 2 * o.padding - i64{o.dilation} * (w.shape(2) - 1) - 1) / o.stride + 1,
+      o.stride,
+      o.padding,
+      o.dilation,
+      o.groups};
+  check<ShapeError>(g.c == w.shape(3) * o.groups && g.c > 0, "conv2d: input ", x.shape(), " has ",
+                    g.c, " channels but weight ", w.shape(), " wants ", w.shape(3) * o.groups, " (",
+                    w.shape(3), " x ", o.groups,
                     " groups); images are NHWC, weights [K, R, S, C/groups]");
-  check<ShapeError>(g.k % o.groups == 0 && g.k > 0, "conv2d: input ", x.shape(), ", weight ", w.shape(), ": ", g.k,
-                    " filters do not divide into ", o.groups, " groups");
-  check<ShapeError>(g.r > 0 && g.s > 0 && x.shape(1) + 2 * o.padding >= i64{o.dilation} * (g.r - 1) + 1 &&
-                        x.shape(2) + 2 * o.padding >= i64{o.dilation} * (g.s - 1) + 1,
-                    "conv2d: input ", x.shape(), " with padding ", o.padding, " is smaller than weight ", w.shape(),
-                    " with dilation ", o.dilation, "; use a larger image or more padding");
-  check<ShapeError>(x.dtype() == w.dtype(), "conv2d: input ", x.shape(), " is ", x.dtype(), " but weight ", w.shape(), " is ",
-                    w.dtype(), "; cast one of them");
+  check<ShapeError>(g.k % o.groups == 0 && g.k > 0, "conv2d: input ", x.shape(), ", weight ",
+                    w.shape(), ": ", g.k, " filters do not divide into ", o.groups, " groups");
+  check<ShapeError>(
+      g.r > 0 && g.s > 0 && x.shape(1) + 2 * o.padding >= i64{o.dilation} * (g.r - 1) + 1 &&
+          x.shape(2) + 2 * o.padding >= i64{o.dilation} * (g.s - 1) + 1,
+      "conv2d: input ", x.shape(), " with padding ", o.padding, " is smaller than weight ",
+      w.shape(), " with dilation ", o.dilation, "; use a larger image or more padding");
+  check<ShapeError>(x.dtype() == w.dtype(), "conv2d: input ", x.shape(), " is ", x.dtype(),
+                    " but weight ", w.shape(), " is ", w.dtype(), "; cast one of them");
   return g;
 }
 
@@ -43,24 +56,25 @@ Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
   if (!wants_grad({x, w})) return y;
   const bool want_x = detail::wants(x), want_w = detail::wants(w);
   const DType w_type = detail::grad_type(w);
-  record("conv2d", y, {x, w}, {want_w ? x : Tensor(), want_x ? w : Tensor()},
-         [=](const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
-           Grads grads(2);
-           Backend& engine = backend(dy.device());
-           if (want_x) {
-             grads[0] = places[0].holds_sum ? places[0].at : Tensor();
-             if (!grads[0].defined() || !engine.conv_dx_add(g, dy, saved[1], grads[0])) {
-               grads[0] = Tensor::empty({g.n, g.h, g.w, g.c}, dy.dtype(), dy.device());
-               engine.conv_dx(g, dy, saved[1], grads[0]);
-             }
-           }
-           if (want_w) {
-             grads[1] = detail::overwritable(places[1], {g.k, g.r, g.s, g.c / g.groups}, dy.device());
-             engine.conv_dw(g, saved[0], dy, grads[1]);
-             grads[1] = detail::as_type(grads[1], w_type);
-           }
-           return grads;
-         });
+  record(
+      "conv2d", y, {x, w}, {want_w ? x : Tensor(), want_x ? w : Tensor()},
+      [=](const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
+        Grads grads(2);
+        Backend& engine = backend(dy.device());
+        if (want_x) {
+          grads[0] = places[0].holds_sum ? places[0].at : Tensor();
+          if (!grads[0].defined() || !engine.conv_dx_add(g, dy, saved[1], grads[0])) {
+            grads[0] = Tensor::empty({g.n, g.h, g.w, g.c}, dy.dtype(), dy.device());
+            engine.conv_dx(g, dy, saved[1], grads[0]);
+          }
+        }
+        if (want_w) {
+          grads[1] = detail::overwritable(places[1], {g.k, g.r, g.s, g.c / g.groups}, dy.device());
+          engine.conv_dw(g, saved[0], dy, grads[1]);
+          grads[1] = detail::as_type(grads[1], w_type);
+        }
+        return grads;
+      });
   return y;
 }
 
@@ -70,21 +84,25 @@ Tensor conv2d_of_pairs(const Tensor& pairs, const Tensor& w) {
   detail::check_device("conv2d_of_pairs", pairs, w);
   const bool in_pairs = pairs.rank() == 4 && pairs.shape(3) == fused::kStemChannels;
   const bool stem = w.rank() == 4 && w.shape(1) == 7 && w.shape(2) == 7 && w.shape(3) == 3;
-  check<ShapeError>(in_pairs && stem && pairs.dtype() == w.dtype(),
-                    "conv2d_of_pairs: input ", pairs.shape(), " ", pairs.dtype(), ", weight ", w.shape(), " ", w.dtype(), "; wanted [N, H/2, W/2, ",
-                    fused::kStemChannels, "] and [K, 7, 7, 3] of one type");
-  check<ShapeError>(!detail::wants(pairs), "conv2d_of_pairs: the input wants a gradient, and pictures get none; detach() it");
+  check<ShapeError>(in_pairs && stem && pairs.dtype() == w.dtype(), "conv2d_of_pairs: input ",
+                    pairs.shape(), " ", pairs.dtype(), ", weight ", w.shape(), " ", w.dtype(),
+                    "; wanted [N, H/2, W/2, ", fused::kStemChannels,
+                    "] and [K, 7, 7, 3] of one type");
+  check<ShapeError>(
+      !detail::wants(pairs),
+      "conv2d_of_pairs: the input wants a gradient, and pictures get none; detach() it");
   const i64 h = pairs.shape(1), w2 = pairs.shape(2);
   const ConvGeometry g{pairs.shape(0), 2 * h, 2 * w2, 3, w.shape(0), 7, 7, h, w2, 2, 3, 1, 1};
   Tensor y = Tensor::empty({g.n, h, w2, g.k}, pairs.dtype(), pairs.device());
   stem_conv(backend(pairs.device()), g, pairs, w, y);
   if (!wants_grad({w})) return y;
   const DType w_type = detail::grad_type(w);
-  record("conv2d_of_pairs", y, {w}, {pairs}, [=](const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
-    Tensor dw = detail::overwritable(places[0], {g.k, 7, 7, 3}, dy.device());
-    stem_conv_dw(backend(dy.device()), g, saved[0], dy, dw);
-    return Grads{detail::as_type(dw, w_type)};
-  });
+  record("conv2d_of_pairs", y, {w}, {pairs},
+         [=](const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
+           Tensor dw = detail::overwritable(places[0], {g.k, 7, 7, 3}, dy.device());
+           stem_conv_dw(backend(dy.device()), g, saved[0], dy, dw);
+           return Grads{detail::as_type(dw, w_type)};
+         });
   return y;
 }
 

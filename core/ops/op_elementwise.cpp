@@ -1,4 +1,5 @@
-// Elementwise ops: each one is a struct with its formula and its gradient; the rest of the file turns such structs into ops.
+// Elementwise ops: each one is a struct with its formula and its gradient; the rest of the file
+// turns such structs into ops.
 #include <cmath>
 
 #include "gossamer/core/ops/op_helpers.h"
@@ -7,10 +8,12 @@
 namespace gossamer {
 namespace {
 
-// --- one operand: f(x), and d(x or y) = dy/dx. from_output: the gradient is read off the result, so the input is not kept. ---
+// --- one operand: f(x), and d(x or y) = dy/dx. from_output: the gradient is read off the result,
+// so the input is not kept. ---
 struct Relu {
   static constexpr bool from_output = true;
-  GOSSAMER_HD static float f(float x) { return 0.0f > x ? 0.0f : x; }     // in this order a NaN stays NaN
+  // in this order a NaN stays NaN
+  GOSSAMER_HD static float f(float x) { return 0.0f > x ? 0.0f : x; }
   GOSSAMER_HD static float d(float y) { return y > 0.0f ? 1.0f : 0.0f; }
 };
 struct Sigmoid {
@@ -36,7 +39,9 @@ struct Sqrt {
 struct Gelu {
   static constexpr bool from_output = false;
   GOSSAMER_HD static float f(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
-  GOSSAMER_HD static float d(float x) { return 0.5f * (1.0f + erff(x * 0.70710678f)) + x * 0.39894228f * expf(-0.5f * x * x); }
+  GOSSAMER_HD static float d(float x) {
+    return 0.5f * (1.0f + erff(x * 0.70710678f)) + x * 0.39894228f * expf(-0.5f * x * x);
+  }
 };
 struct Log {
   static constexpr bool from_output = false;
@@ -54,33 +59,41 @@ struct Abs {
   GOSSAMER_HD static float d(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : 0.0f; }
 };
 
-template <class Op, class T> struct Unary {
+template <class Op, class T>
+struct Unary {
   const T* x;
   T* y;
   GOSSAMER_HD void operator()(i64 i) const { store(y, i, Op::f(load(x, i))); }
 };
-template <class Op, class T> struct UnaryBack {
+template <class Op, class T>
+struct UnaryBack {
   const T *g, *at;
   T* dx;
   GOSSAMER_HD void operator()(i64 i) const { store(dx, i, load(g, i) * Op::d(load(at, i))); }
 };
 
-template <class Op> Tensor unary(const char* op, const Tensor& x) {
+template <class Op>
+Tensor unary(const char* op, const Tensor& x) {
   detail::check_floating(op, "input", x);
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  with_floating(x.dtype(), op, [&]<class T>() { for_each(x.device(), x.numel(), Unary<Op, T>{x.as<T>(), y.as<T>()}); });
-  record(op, y, {x}, {Op::from_output ? y : x}, [op](const Tensor& g, const std::vector<Tensor>& saved) {
-    Tensor dx = Tensor::empty(g.shape(), g.dtype(), g.device());
-    with_floating(g.dtype(), op, [&]<class T>() {
-      for_each(g.device(), g.numel(), UnaryBack<Op, T>{g.as<T>(), saved[0].as<T>(), dx.as<T>()});
-    });
-    return Grads{dx};
+  with_floating(x.dtype(), op, [&]<class T>() {
+    for_each(x.device(), x.numel(), Unary<Op, T>{x.as<T>(), y.as<T>()});
   });
+  record(op, y, {x}, {Op::from_output ? y : x},
+         [op](const Tensor& g, const std::vector<Tensor>& saved) {
+           Tensor dx = Tensor::empty(g.shape(), g.dtype(), g.device());
+           with_floating(g.dtype(), op, [&]<class T>() {
+             for_each(g.device(), g.numel(),
+                      UnaryBack<Op, T>{g.as<T>(), saved[0].as<T>(), dx.as<T>()});
+           });
+           return Grads{dx};
+         });
   return y;
 }
 
 // y = a x + b with constants: serves add, mul and neg; the gradient is a g.
-template <class T> struct Affine {
+template <class T>
+struct Affine {
   const T* x;
   T* y;
   float a, b;
@@ -88,21 +101,26 @@ template <class T> struct Affine {
 };
 Tensor affine_of(const char* op, const Tensor& x, float a, float b) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  with_floating(x.dtype(), op, [&]<class T>() { for_each(x.device(), x.numel(), Affine<T>{x.as<T>(), y.as<T>(), a, b}); });
+  with_floating(x.dtype(), op, [&]<class T>() {
+    for_each(x.device(), x.numel(), Affine<T>{x.as<T>(), y.as<T>(), a, b});
+  });
   return y;
 }
 Tensor affine(const char* op, const Tensor& x, float a, float b) {
   detail::check_floating(op, "input", x);
   Tensor y = affine_of(op, x, a, b);
-  record(op, y, {x}, {},
-         [op, a](const Tensor& g, const std::vector<Tensor>&) { return Grads{a == 1 ? g : affine_of(op, g, a, 0)}; });
+  record(op, y, {x}, {}, [op, a](const Tensor& g, const std::vector<Tensor>&) {
+    return Grads{a == 1 ? g : affine_of(op, g, a, 0)};
+  });
   return y;
 }
 
-// --- two operands: f(a, b), and the gradients da(g, b), db(g, a, b). reads_a: db looks at a; reads_b: da or db looks at b. ---
+// --- two operands: f(a, b), and the gradients da(g, b), db(g, a, b). reads_a: db looks at a;
+// reads_b: da or db looks at b. ---
 struct Add {
   static constexpr bool reads_a = false, reads_b = false;
-  GOSSAMER_HD static float f(float a, float b) { return a + b; }          // both gradients are g itself
+  // both gradients are g itself
+  GOSSAMER_HD static float f(float a, float b) { return a + b; }
 };
 struct Sub {
   static constexpr bool reads_a = false, reads_b = false;
@@ -124,8 +142,10 @@ struct Div {
 };
 
 enum class Part { value, da, db };
-// One row of a binary op. step is 1, or 0 when b is one element; a and b may be null where the formula does not read them.
-template <class Op, Part part, bool one, class Y, class G, class A, class B> struct Binary {
+// One row of a binary op. step is 1, or 0 when b is one element; a and b may be null where the
+// formula does not read them.
+template <class Op, Part part, bool one, class Y, class G, class A, class B>
+struct Binary {
   const G* g;
   const A* a;
   const B* b;
@@ -140,22 +160,27 @@ template <class Op, Part part, bool one, class Y, class G, class A, class B> str
     if constexpr (part == Part::value) {
       store(y, i, Op::f(load(a, i), load(b, one ? 0 : j)));
     } else {
-      const float va = part == Part::db && Op::reads_a ? load(a, i) : 0.0f, vb = Op::reads_b ? load(b, one ? 0 : j) : 0.0f;
+      const float va = part == Part::db && Op::reads_a ? load(a, i) : 0.0f,
+                  vb = Op::reads_b ? load(b, one ? 0 : j) : 0.0f;
       store(y, i, part == Part::da ? Op::da(load(g, i), vb) : Op::db(load(g, i), va, vb));
     }
   }
 };
 
-// Runs one part over the broadcast. a (or b) may be undefined where it is not read; its type then does not matter.
+// Runs one part over the broadcast. a (or b) may be undefined where it is not read; its type then
+// does not matter.
 template <class Op, Part part>
-void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a, const Tensor& b, Tensor& y) {
-  const DType type_g = g.defined() ? g.dtype() : y.dtype(), type_a = type_g, type_b = b.defined() ? b.dtype() : DType::f32;
+void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a,
+                const Tensor& b, Tensor& y) {
+  const DType type_g = g.defined() ? g.dtype() : y.dtype(), type_a = type_g,
+              type_b = b.defined() ? b.dtype() : DType::f32;
   with_floating(y.dtype(), type_b, op, [&]<class Y, class B>() {
     const auto with_a = [&]<class A>() {
       if constexpr (types_meet<A, Y> && types_meet<A, B>) {
         const auto run = [&]<bool one>() {
-          const Binary<Op, part, one, Y, A, A, B> f{g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
-                                                    b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
+          const Binary<Op, part, one, Y, A, A, B> f{
+              g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
+              b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
           if (shape.kind == detail::Spread::trailing)
             for_each_row(y.device(), shape.rows, shape.cols, f);
           else
@@ -166,17 +191,21 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
         else
           run.template operator()<false>();
       } else {
-        fail<ShapeError>(op, ": ", type_a, ", ", type_b, " and ", y.dtype(), " in one op; cast some of them");
+        fail<ShapeError>(op, ": ", type_a, ", ", type_b, " and ", y.dtype(),
+                         " in one op; cast some of them");
       }
     };
     // The value has the type of a, da that of g: only db mixes types.
-    if constexpr (part == Part::db) with_floating(type_a, op, with_a);
-    else with_a.template operator()<Y>();
+    if constexpr (part == Part::db)
+      with_floating(type_a, op, with_a);
+    else
+      with_a.template operator()<Y>();
   });
 }
 
 // The result has the shape and the type of a.
-template <class Op> Tensor binary(const char* op, const Tensor& a, const Tensor& b) {
+template <class Op>
+Tensor binary(const char* op, const Tensor& a, const Tensor& b) {
   detail::check_floating(op, "a", a);
   detail::check_floating(op, "b", b);
   detail::check_device(op, a, b);
@@ -199,8 +228,10 @@ template <class Op> Tensor binary(const char* op, const Tensor& a, const Tensor&
            }
            if (want_b) {
              Tensor each = g;
-             if constexpr (!std::is_same_v<Op, Add>) {  // terms that will be summed stay f32 until then
-               each = Tensor::empty(g.shape(), shape.kind == detail::Spread::same ? type_b : DType::f32, g.device());
+             // terms that will be summed stay f32 until then
+             if constexpr (!std::is_same_v<Op, Add>) {
+               each = Tensor::empty(
+                   g.shape(), shape.kind == detail::Spread::same ? type_b : DType::f32, g.device());
                run_binary<Op, Part::db>(op, shape, g, saved[0], saved[1], each);
              }
              grads[1] = detail::sum_broadcast(each, shape, shape_b, type_b);
@@ -210,8 +241,10 @@ template <class Op> Tensor binary(const char* op, const Tensor& a, const Tensor&
   return y;
 }
 
-// --- dropout: element 4j + k of the call is kept by word k of Philox(seed)(j, stream), so nothing has to be stored. ---
-template <class T, bool whole> struct Drop {       // whole: all four elements of a group exist
+// --- dropout: element 4j + k of the call is kept by word k of Philox(seed)(j, stream), so nothing
+// has to be stored. ---
+template <class T, bool whole>
+struct Drop {  // whole: all four elements of a group exist
   const T* x;
   T* y;
   float p, factor;
@@ -221,7 +254,7 @@ template <class T, bool whole> struct Drop {       // whole: all four elements o
   GOSSAMER_HD void operator()(i64 group) const {
     const i64 j = first + group;
     const Philox::Four four = random(static_cast<std::uint64_t>(j), stream);
-    if constexpr (whole) {                        // without a loop, so that groups vectorise
+    if constexpr (whole) {  // without a loop, so that groups vectorise
       keep(4 * j, four.v[0]);
       keep(4 * j + 1, four.v[1]);
       keep(4 * j + 2, four.v[2]);
@@ -231,7 +264,8 @@ template <class T, bool whole> struct Drop {       // whole: all four elements o
     }
   }
   GOSSAMER_HD void keep(i64 i, std::uint32_t word) const {
-    const float v = factor * load(x, i);          // always read: a conditional load would not vectorise
+    // always read: a conditional load would not vectorise
+    const float v = factor * load(x, i);
     store(y, i, to_unit(word) >= p ? v : 0.0f);
   }
 };
@@ -240,17 +274,21 @@ Tensor drop(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream) 
   with_floating(x.dtype(), "dropout", [&]<class T>() {
     const i64 n = x.numel(), groups = n / 4;
     const float factor = 1 / (1 - p);
-    for_each(x.device(), groups, Drop<T, true>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, 0, n}, 1 << 12);
-    if (n % 4) for_each(x.device(), 1, Drop<T, false>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, groups, n});
+    for_each(x.device(), groups,
+             Drop<T, true>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, 0, n}, 1 << 12);
+    if (n % 4)
+      for_each(x.device(), 1,
+               Drop<T, false>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, groups, n});
   });
   return y;
 }
 
-template <class T> struct Normalize {
+template <class T>
+struct Normalize {
   const std::uint8_t* x;
   T* y;
   float factor[3], offset[3];
-  GOSSAMER_HD void operator()(i64 i) const {      // i: a pixel
+  GOSSAMER_HD void operator()(i64 i) const {  // i: a pixel
     store(y, 3 * i, static_cast<float>(x[3 * i]) * factor[0] + offset[0]);
     store(y, 3 * i + 1, static_cast<float>(x[3 * i + 1]) * factor[1] + offset[1]);
     store(y, 3 * i + 2, static_cast<float>(x[3 * i + 2]) * factor[2] + offset[2]);
@@ -278,11 +316,13 @@ Tensor abs(const Tensor& x) { return unary<Abs>("abs", x); }
 
 Tensor cast(const Tensor& x, DType type) {
   detail::check_floating("cast", "input", x);
-  check<ShapeError>(is_floating(type), "cast: from ", x.dtype(), " to ", type, " for input ", x.shape(), "; wanted f32, bf16 or f16");
+  check<ShapeError>(is_floating(type), "cast: from ", x.dtype(), " to ", type, " for input ",
+                    x.shape(), "; wanted f32, bf16 or f16");
   if (x.dtype() == type) return x;
   Tensor y = x.to(type);
   const DType before = x.dtype();
-  record("cast", y, {x}, {}, [before](const Tensor& g, const std::vector<Tensor>&) { return Grads{g.to(before)}; });
+  record("cast", y, {x}, {},
+         [before](const Tensor& g, const std::vector<Tensor>&) { return Grads{g.to(before)}; });
   return y;
 }
 
@@ -291,16 +331,20 @@ Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t strea
   check<ShapeError>(p >= 0 && p < 1, "dropout: probability ", p, " is not in [0, 1)");
   if (p == 0) return x;
   Tensor y = drop(x, p, seed, stream);
-  record("dropout", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) { return Grads{drop(g, p, seed, stream)}; });
+  record("dropout", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
+    return Grads{drop(g, p, seed, stream)};
+  });
   return y;
 }
 
-Tensor normalize(const Tensor& images, const std::array<float, 3>& mean, const std::array<float, 3>& std, DType type) {
-  check<ShapeError>(images.defined() && images.dtype() == DType::u8 && images.rank() == 4 && images.shape(3) == 3,
-                    "normalize: wanted images u8 [N, H, W, 3], given ",
-                    images.defined() ? images.shape().str() + " " + name_of(images.dtype()) : "nothing");
-  check<ShapeError>(std[0] > 0 && std[1] > 0 && std[2] > 0, "normalize: std ", std[0], ", ", std[1], ", ", std[2],
-                    " must be positive");
+Tensor normalize(const Tensor& images, const std::array<float, 3>& mean,
+                 const std::array<float, 3>& std, DType type) {
+  check<ShapeError>(
+      images.defined() && images.dtype() == DType::u8 && images.rank() == 4 && images.shape(3) == 3,
+      "normalize: wanted images u8 [N, H, W, 3], given ",
+      images.defined() ? images.shape().str() + " " + name_of(images.dtype()) : "nothing");
+  check<ShapeError>(std[0] > 0 && std[1] > 0 && std[2] > 0, "normalize: std ", std[0], ", ", std[1],
+                    ", ", std[2], " must be positive");
   Tensor y = Tensor::empty(images.shape(), type, images.device());
   with_floating(type, "normalize", [&]<class T>() {
     Normalize<T> f{images.as<std::uint8_t>(), y.as<T>(), {}, {}};

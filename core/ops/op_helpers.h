@@ -1,4 +1,5 @@
-// Shared by the op files: type and device checks, the three kinds of broadcast, and summing a gradient back over one.
+// Shared by the op files: type and device checks, the three kinds of broadcast, and summing a
+// gradient back over one.
 #pragma once
 
 #include "gossamer/core/autograd.h"
@@ -7,18 +8,22 @@
 
 namespace gossamer::detail {
 
-// Every op starts with this: clear words for an undefined tensor, a wrong type or tensors on two devices.
+// Every op starts with this: clear words for an undefined tensor, a wrong type or tensors on two
+// devices.
 inline void check_floating(const char* op, const char* what, const Tensor& x) {
-  check<ShapeError>(x.defined(), op, ": ", what, " is undefined; was it moved away or never given a value?");
+  check<ShapeError>(x.defined(), op, ": ", what,
+                    " is undefined; was it moved away or never given a value?");
   check<ShapeError>(is_floating(x.dtype()), op, ": ", what, " ", x.shape(), " is ", x.dtype(),
-                    "; wanted f32, bf16 or f16: say normalize(images, …) for pictures, x.to(DType::f32) for others");
+                    "; wanted f32, bf16 or f16: say normalize(images, …) for pictures, "
+                    "x.to(DType::f32) for others");
 }
 inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
-  check<DeviceError>(a.device() == b.device(), op, ": ", a.shape(), " is on ", a.device(), ", ", b.shape(), " on ", b.device(),
-                     "; move one with to()");
+  check<DeviceError>(a.device() == b.device(), op, ": ", a.shape(), " is on ", a.device(), ", ",
+                     b.shape(), " on ", b.device(), "; move one with to()");
 }
 
-// The type in which an input wants its gradient: its own, except that 16-bit copies of flat parameters gather in f32.
+// The type in which an input wants its gradient: its own, except that 16-bit copies of flat
+// parameters gather in f32.
 inline DType grad_type(const Tensor& x) {
   return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32;
 }
@@ -33,7 +38,7 @@ inline Tensor as_type(const Tensor& x, DType type) { return x.dtype() == type ? 
 enum class Spread { same, one, trailing };
 struct Broadcast {
   Spread kind = Spread::same;
-  i64 rows = 1, cols = 0;        // the first operand as [rows, cols]; b has cols elements, or one
+  i64 rows = 1, cols = 0;  // the first operand as [rows, cols]; b has cols elements, or one
 };
 inline Broadcast broadcast_of(const char* op, const Shape& a, const Shape& b) {
   if (a == b) return {Spread::same, 1, a.numel()};
@@ -47,21 +52,25 @@ inline Broadcast broadcast_of(const char* op, const Shape& a, const Shape& b) {
 }
 
 // x as floats, by flat index and by (row, column).
-template <class T> struct Read {
+template <class T>
+struct Read {
   const T* x;
   i64 cols = 0;
   GOSSAMER_HD float operator()(i64 i) const { return load(x, i); }
   GOSSAMER_HD float operator()(i64 r, i64 c) const { return load(x, r * cols + c); }
 };
 
-// Sums g (the shape of the first operand) over what a broadcast repeated; the result has `shape` and `type`.
+// Sums g (the shape of the first operand) over what a broadcast repeated; the result has `shape`
+// and `type`.
 inline Tensor sum_broadcast(const Tensor& g, const Broadcast& b, const Shape& shape, DType type) {
   if (b.kind == Spread::same) return as_type(g.shape() == shape ? g : g.reshape(shape), type);
   Tensor out = Tensor::empty(shape, DType::f32, g.device());
   with_floating(g.dtype(), "broadcast", [&]<class T>() {
     const Read<T> read{g.as<T>(), b.cols};
-    if (b.kind == Spread::one) sum_to(g.device(), g.numel(), read, 1, out.as<float>());
-    else sum_columns(g.device(), b.rows, b.cols, read, out.as<float>());
+    if (b.kind == Spread::one)
+      sum_to(g.device(), g.numel(), read, 1, out.as<float>());
+    else
+      sum_columns(g.device(), b.rows, b.cols, read, out.as<float>());
   });
   return as_type(out, type);
 }

@@ -5,17 +5,20 @@
 namespace gossamer {
 namespace {
 
-void check_matrices(const char* op, const char* wanted, const Tensor& a, const Tensor& b, int b_inner) {
+void check_matrices(const char* op, const char* wanted, const Tensor& a, const Tensor& b,
+                    int b_inner) {
   detail::check_floating(op, "first operand", a);
   detail::check_floating(op, "second operand", b);
   detail::check_device(op, a, b);
-  check<ShapeError>(a.rank() == 2 && b.rank() == 2 && a.shape(1) == b.shape(b_inner), op, ": ", a.shape(), " and ", b.shape(),
-                    " do not fit; wanted ", wanted, a.rank() == 2 ? "" : " (reshape({N, -1}) makes rows)");
-  check<ShapeError>(a.dtype() == b.dtype(), op, ": ", a.shape(), " is ", a.dtype(), " but ", b.shape(), " is ", b.dtype(),
-                    "; cast one of them");
+  check<ShapeError>(a.rank() == 2 && b.rank() == 2 && a.shape(1) == b.shape(b_inner), op, ": ",
+                    a.shape(), " and ", b.shape(), " do not fit; wanted ", wanted,
+                    a.rank() == 2 ? "" : " (reshape({N, -1}) makes rows)");
+  check<ShapeError>(a.dtype() == b.dtype(), op, ": ", a.shape(), " is ", a.dtype(), " but ",
+                    b.shape(), " is ", b.dtype(), "; cast one of them");
 }
 
-template <class Y, class B> struct AddBias {      // y = z + bias
+template <class Y, class B>
+struct AddBias {  // y = z + bias
   const float* z;
   const B* bias;
   Y* y;
@@ -68,15 +71,18 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
   if (bias.defined()) {
     detail::check_floating("linear", "bias", bias);
     detail::check_device("linear", x, bias);
-    check<ShapeError>(bias.shape() == Shape{d}, "linear: bias is ", bias.shape(), ", weight ", w.shape(), " wants a bias of [", d,
-                      "]");
+    check<ShapeError>(bias.shape() == Shape{d}, "linear: bias is ", bias.shape(), ", weight ",
+                      w.shape(), " wants a bias of [", d, "]");
   }
   Tensor y = Tensor::empty({n, d}, x.dtype(), x.device());
-  if (bias.defined()) backend(x.device()).linear(x, w, bias, y);
-  else backend(x.device()).gemm(false, true, 1, x, w, 0, y);
+  if (bias.defined())
+    backend(x.device()).linear(x, w, bias, y);
+  else
+    backend(x.device()).gemm(false, true, 1, x, w, 0, y);
   if (!wants_grad({x, w, bias})) return y;
   const bool want_x = detail::wants(x), want_w = detail::wants(w), want_bias = detail::wants(bias);
-  const DType x_type = detail::grad_type(x), w_type = detail::grad_type(w), bias_type = detail::grad_type(bias);
+  const DType x_type = detail::grad_type(x), w_type = detail::grad_type(w),
+              bias_type = detail::grad_type(bias);
   const Shape sx = x.shape(), sw = w.shape();
   record("linear", y, {x, w, bias}, {want_w ? x : Tensor(), want_x ? w : Tensor()},
          [=](const Tensor& g, const std::vector<Tensor>& saved) {
@@ -90,7 +96,8 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
              grads[1] = Tensor::empty(sw, w_type, g.device());
              engine.gemm(true, false, 1, g, saved[0], 0, grads[1]);
            }
-           if (want_bias) grads[2] = detail::sum_broadcast(g, {detail::Spread::trailing, n, d}, {d}, bias_type);
+           if (want_bias)
+             grads[2] = detail::sum_broadcast(g, {detail::Spread::trailing, n, d}, {d}, bias_type);
            return grads;
          });
   return y;

@@ -1,5 +1,6 @@
-// Pooling over windows of [N, H, W, C], global average, and the parameter-free ResNet shortcut. All rows of channels. A GPU has passes of
-// its own for pooling (fused.h, by_passes): there a thread has eight channels, not one, and divides in 32 bits.
+// Pooling over windows of [N, H, W, C], global average, and the parameter-free ResNet shortcut. All
+// rows of channels. A GPU has passes of its own for pooling (fused.h, by_passes): there a thread
+// has eight channels, not one, and divides in 32 bits.
 #include "gossamer/core/backend.h"
 #include "gossamer/core/fused.h"
 #include "gossamer/core/ops/op_helpers.h"
@@ -10,13 +11,23 @@ namespace {
 PoolGeometry geometry_of(const char* op, const Tensor& x, const PoolOptions& o) {
   detail::check_floating(op, "input", x);
   check<ShapeError>(x.rank() == 4, op, ": input is ", x.shape(), "; wanted [N, H, W, C]");
-  check<ShapeError>(o.kernel >= 1 && o.kernel <= 15 && o.stride >= 1 && o.padding >= 0 && 2 * o.padding <= o.kernel, op,
-                    ": kernel ", o.kernel, ", stride ", o.stride, ", padding ", o.padding,
+  check<ShapeError>(o.kernel >= 1 && o.kernel <= 15 && o.stride >= 1 && o.padding >= 0 &&
+                        2 * o.padding <= o.kernel,
+                    op, ": kernel ", o.kernel, ", stride ", o.stride, ", padding ", o.padding,
                     "; wanted kernel in [1, 15], stride >= 1, padding in [0, kernel/2]");
-  check<ShapeError>(x.shape(1) + 2 * o.padding >= o.kernel && x.shape(2) + 2 * o.padding >= o.kernel, op, ": input ", x.shape(),
-                    " with padding ", o.padding, " is smaller than the window [", o.kernel, ", ", o.kernel, "]");
-  return {x.shape(0), x.shape(1), x.shape(2), x.shape(3), (x.shape(1) + 2 * o.padding - o.kernel) / o.stride + 1,
-          (x.shape(2) + 2 * o.padding - o.kernel) / o.stride + 1, o.kernel, o.stride, o.padding};
+  check<ShapeError>(
+      x.shape(1) + 2 * o.padding >= o.kernel && x.shape(2) + 2 * o.padding >= o.kernel, op,
+      ": input ", x.shape(), " with padding ", o.padding, " is smaller than the window [", o.kernel,
+      ", ", o.kernel, "]");
+  return {x.shape(0),
+          x.shape(1),
+          x.shape(2),
+          x.shape(3),
+          (x.shape(1) + 2 * o.padding - o.kernel) / o.stride + 1,
+          (x.shape(2) + 2 * o.padding - o.kernel) / o.stride + 1,
+          o.kernel,
+          o.stride,
+          o.padding};
 }
 
 struct Range {
@@ -29,16 +40,19 @@ GOSSAMER_HD inline Range taps_of(i64 o, i64 extent, const PoolGeometry& p) {
 }
 // Outputs whose window covers input i.
 GOSSAMER_HD inline Range windows_of(i64 i, i64 outputs, const PoolGeometry& p) {
-  const i64 last = (i + p.padding) / p.stride, reach = i + p.padding - p.kernel;      // o * stride > reach
+  // o * stride > reach
+  const i64 last = (i + p.padding) / p.stride, reach = i + p.padding - p.kernel;
   return {reach < 0 ? 0 : reach / p.stride + 1, last < outputs ? last + 1 : outputs};
 }
 
-constexpr i64 kBlock = 64;      // channels whose running results stay in registers or L1
+constexpr i64 kBlock = 64;  // channels whose running results stay in registers or L1
 
-template <class T> struct MaxForward {             // row: an output pixel
+template <class T>
+struct MaxForward {  // row: an output pixel
   const T* x;
   T* y;
-  std::uint8_t* taken;                             // tap of the first maximum, for backward; may be null
+  // tap of the first maximum, for backward; may be null
+  std::uint8_t* taken;
   PoolGeometry p;
   GOSSAMER_HD void operator()(i64 row, i64 begin, i64 end) const {
     const i64 n = row / (p.ho * p.wo), o = row / p.wo % p.ho, q = row % p.wo;
@@ -53,24 +67,31 @@ template <class T> struct MaxForward {             // row: an output pixel
       }
       for (i64 r = rows.begin; r < rows.end; ++r)
         for (i64 s = cols.begin; s < cols.end; ++s) {
-          const T* from = x + ((n * p.h + o * p.stride - p.padding + r) * p.w + q * p.stride - p.padding + s) * p.c + at;
+          const T* from =
+              x +
+              ((n * p.h + o * p.stride - p.padding + r) * p.w + q * p.stride - p.padding + s) *
+                  p.c +
+              at;
           const int here = static_cast<int>(r * p.kernel + s);
           for (i64 c = 0; c < width; ++c) {
             const float v = load(from, c);
-            const bool better = v > best[c] || v != v;      // a NaN wins and stays
+            const bool better = v > best[c] || v != v;  // a NaN wins and stays
             best[c] = better ? v : best[c];
             tap[c] = better ? here : tap[c];
           }
         }
       for (i64 c = 0; c < width; ++c) store(y, row * p.c + at + c, best[c]);
       if (taken)
-        for (i64 c = 0; c < width; ++c) taken[row * p.c + at + c] = static_cast<std::uint8_t>(tap[c]);
+        for (i64 c = 0; c < width; ++c)
+          taken[row * p.c + at + c] = static_cast<std::uint8_t>(tap[c]);
     }
   }
 };
 
-// Backward of both poolings gathers: each input pixel asks the windows that cover it, so no two threads write one element.
-template <class T, bool maximum> struct PoolBack {      // row: an input pixel
+// Backward of both poolings gathers: each input pixel asks the windows that cover it, so no two
+// threads write one element.
+template <class T, bool maximum>
+struct PoolBack {  // row: an input pixel
   const T* g;
   const std::uint8_t* taken;
   T* dx;
@@ -86,11 +107,14 @@ template <class T, bool maximum> struct PoolBack {      // row: an input pixel
       for (i64 o = rows.begin; o < rows.end; ++o)
         for (i64 q = cols.begin; q < cols.end; ++q) {
           const i64 from = ((n * p.ho + o) * p.wo + q) * p.c + at;
-          const int tap = static_cast<int>((h + p.padding - o * p.stride) * p.kernel + w + p.padding - q * p.stride);
+          const int tap = static_cast<int>((h + p.padding - o * p.stride) * p.kernel + w +
+                                           p.padding - q * p.stride);
           for (i64 c = 0; c < width; ++c) {
             const float up = load(g, from + c);
-            if constexpr (maximum) sum[c] += taken[from + c] == tap ? up : 0.0f;
-            else sum[c] += up;
+            if constexpr (maximum)
+              sum[c] += taken[from + c] == tap ? up : 0.0f;
+            else
+              sum[c] += up;
           }
         }
       for (i64 c = 0; c < width; ++c) store(dx, row * p.c + at + c, factor * sum[c]);
@@ -98,7 +122,8 @@ template <class T, bool maximum> struct PoolBack {      // row: an input pixel
   }
 };
 
-template <class T> struct AverageForward {         // row: an output pixel
+template <class T>
+struct AverageForward {  // row: an output pixel
   const T* x;
   T* y;
   PoolGeometry p;
@@ -112,7 +137,11 @@ template <class T> struct AverageForward {         // row: an output pixel
       for (i64 c = 0; c < width; ++c) sum[c] = 0;
       for (i64 r = rows.begin; r < rows.end; ++r)
         for (i64 s = cols.begin; s < cols.end; ++s) {
-          const T* from = x + ((n * p.h + o * p.stride - p.padding + r) * p.w + q * p.stride - p.padding + s) * p.c + at;
+          const T* from =
+              x +
+              ((n * p.h + o * p.stride - p.padding + r) * p.w + q * p.stride - p.padding + s) *
+                  p.c +
+              at;
           for (i64 c = 0; c < width; ++c) sum[c] += load(from, c);
         }
       for (i64 c = 0; c < width; ++c) store(y, row * p.c + at + c, factor * sum[c]);
@@ -120,7 +149,8 @@ template <class T> struct AverageForward {         // row: an output pixel
   }
 };
 
-template <class T> struct GlobalForward {          // row: an image
+template <class T>
+struct GlobalForward {  // row: an image
   const T* x;
   T* y;
   i64 pixels, cols;
@@ -136,7 +166,8 @@ template <class T> struct GlobalForward {          // row: an image
     }
   }
 };
-template <class T> struct GlobalBack {             // row: an input pixel
+template <class T>
+struct GlobalBack {  // row: an input pixel
   const T* g;
   T* dx;
   i64 pixels, cols;
@@ -153,17 +184,20 @@ struct Shortcut {
   i64 h, w, c, ho, wo, k, before;
   int stride;
 };
-template <class T> struct ShortcutForward {        // row: an output pixel
+template <class T>
+struct ShortcutForward {  // row: an output pixel
   const T* x;
   T* y;
   Shortcut g;
   GOSSAMER_HD void operator()(i64 row, i64 begin, i64 end) const {
     const i64 n = row / (g.ho * g.wo), i = row / g.wo % g.ho, j = row % g.wo;
     const i64 from = ((n * g.h + i * g.stride) * g.w + j * g.stride) * g.c - g.before;
-    for (i64 c = begin; c < end; ++c) y[row * g.k + c] = c >= g.before && c < g.before + g.c ? x[from + c] : T(0.0f);
+    for (i64 c = begin; c < end; ++c)
+      y[row * g.k + c] = c >= g.before && c < g.before + g.c ? x[from + c] : T(0.0f);
   }
 };
-template <class T> struct ShortcutBack {           // row: an input pixel
+template <class T>
+struct ShortcutBack {  // row: an input pixel
   const T* dy;
   T* dx;
   Shortcut g;
@@ -182,18 +216,25 @@ Tensor max_pool2d(const Tensor& x, PoolOptions options) {
   const Device device = x.device();
   Tensor y = Tensor::empty({p.n, p.ho, p.wo, p.c}, x.dtype(), device);
   const Tensor taken = wants_grad({x}) ? Tensor::empty(y.shape(), DType::u8, device) : Tensor();
-  if (by_passes(device)) fused::max_pool(p, x, y, taken);
-  else with_floating(x.dtype(), "max_pool2d", [&]<class T>() {
-    for_each_row(device, p.n * p.ho * p.wo, p.c,
-                 MaxForward<T>{x.as<T>(), y.as<T>(), taken.defined() ? taken.as<std::uint8_t>() : nullptr, p}, 1 << 12);
-  });
-  record("max_pool2d", y, {x}, {taken}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
-    Tensor dx = Tensor::empty({p.n, p.h, p.w, p.c}, g.dtype(), device);
-    if (by_passes(device)) fused::max_pool_back(p, g, saved[0], dx);
-    else with_floating(g.dtype(), "max_pool2d", [&]<class T>() {
-      for_each_row(device, p.n * p.h * p.w, p.c, PoolBack<T, true>{g.as<T>(), saved[0].as<std::uint8_t>(), dx.as<T>(), p, 1},
+  if (by_passes(device))
+    fused::max_pool(p, x, y, taken);
+  else
+    with_floating(x.dtype(), "max_pool2d", [&]<class T>() {
+      for_each_row(device, p.n * p.ho * p.wo, p.c,
+                   MaxForward<T>{x.as<T>(), y.as<T>(),
+                                 taken.defined() ? taken.as<std::uint8_t>() : nullptr, p},
                    1 << 12);
     });
+  record("max_pool2d", y, {x}, {taken}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
+    Tensor dx = Tensor::empty({p.n, p.h, p.w, p.c}, g.dtype(), device);
+    if (by_passes(device))
+      fused::max_pool_back(p, g, saved[0], dx);
+    else
+      with_floating(g.dtype(), "max_pool2d", [&]<class T>() {
+        for_each_row(device, p.n * p.h * p.w, p.c,
+                     PoolBack<T, true>{g.as<T>(), saved[0].as<std::uint8_t>(), dx.as<T>(), p, 1},
+                     1 << 12);
+      });
     return Grads{dx};
   });
   return y;
@@ -204,16 +245,22 @@ Tensor avg_pool2d(const Tensor& x, PoolOptions options) {
   const Device device = x.device();
   const float factor = 1.0f / static_cast<float>(p.kernel * p.kernel);
   Tensor y = Tensor::empty({p.n, p.ho, p.wo, p.c}, x.dtype(), device);
-  if (by_passes(device)) fused::avg_pool(p, x, y);
-  else with_floating(x.dtype(), "avg_pool2d", [&]<class T>() {
-    for_each_row(device, p.n * p.ho * p.wo, p.c, AverageForward<T>{x.as<T>(), y.as<T>(), p, factor}, 1 << 12);
-  });
+  if (by_passes(device))
+    fused::avg_pool(p, x, y);
+  else
+    with_floating(x.dtype(), "avg_pool2d", [&]<class T>() {
+      for_each_row(device, p.n * p.ho * p.wo, p.c,
+                   AverageForward<T>{x.as<T>(), y.as<T>(), p, factor}, 1 << 12);
+    });
   record("avg_pool2d", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     Tensor dx = Tensor::empty({p.n, p.h, p.w, p.c}, g.dtype(), device);
-    if (by_passes(device)) fused::avg_pool_back(p, g, dx);
-    else with_floating(g.dtype(), "avg_pool2d", [&]<class T>() {
-      for_each_row(device, p.n * p.h * p.w, p.c, PoolBack<T, false>{g.as<T>(), nullptr, dx.as<T>(), p, factor}, 1 << 12);
-    });
+    if (by_passes(device))
+      fused::avg_pool_back(p, g, dx);
+    else
+      with_floating(g.dtype(), "avg_pool2d", [&]<class T>() {
+        for_each_row(device, p.n * p.h * p.w, p.c,
+                     PoolBack<T, false>{g.as<T>(), nullptr, dx.as<T>(), p, factor}, 1 << 12);
+      });
     return Grads{dx};
   });
   return y;
@@ -221,20 +268,25 @@ Tensor avg_pool2d(const Tensor& x, PoolOptions options) {
 
 Tensor global_avg_pool(const Tensor& x) {
   detail::check_floating("global_avg_pool", "input", x);
-  check<ShapeError>(x.rank() == 4 && x.shape(1) > 0 && x.shape(2) > 0, "global_avg_pool: input is ", x.shape(),
-                    "; wanted [N, H, W, C]");
+  check<ShapeError>(x.rank() == 4 && x.shape(1) > 0 && x.shape(2) > 0, "global_avg_pool: input is ",
+                    x.shape(), "; wanted [N, H, W, C]");
   const i64 n = x.shape(0), pixels = x.shape(1) * x.shape(2), cols = x.shape(3);
   Tensor y = Tensor::empty({n, cols}, x.dtype(), x.device());
-  if (by_passes(x.device())) fused::global_average(x, y);
-  else with_floating(x.dtype(), "global_avg_pool", [&]<class T>() {
-    for_each_row(x.device(), n, cols, GlobalForward<T>{x.as<T>(), y.as<T>(), pixels, cols}, (1 << 14) / pixels + 1);
-  });
+  if (by_passes(x.device()))
+    fused::global_average(x, y);
+  else
+    with_floating(x.dtype(), "global_avg_pool", [&]<class T>() {
+      for_each_row(x.device(), n, cols, GlobalForward<T>{x.as<T>(), y.as<T>(), pixels, cols},
+                   (1 << 14) / pixels + 1);
+    });
   const Shape shape = x.shape();
   record("global_avg_pool", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
-    if (by_passes(g.device())) return Grads{g};      // written out by the tape, unless what made x can do without
+    // written out by the tape, unless what made x can do without
+    if (by_passes(g.device())) return Grads{g};
     Tensor dx = Tensor::empty(shape, g.dtype(), g.device());
     with_floating(g.dtype(), "global_avg_pool", [&]<class T>() {
-      for_each_row(g.device(), n * pixels, cols, GlobalBack<T>{g.as<T>(), dx.as<T>(), pixels, cols});
+      for_each_row(g.device(), n * pixels, cols,
+                   GlobalBack<T>{g.as<T>(), dx.as<T>(), pixels, cols});
     });
     return Grads{dx};
   });
@@ -243,8 +295,9 @@ Tensor global_avg_pool(const Tensor& x) {
 
 Tensor subsample_pad(const Tensor& x, int stride, i64 channels) {
   detail::check_floating("subsample_pad", "input", x);
-  check<ShapeError>(x.rank() == 4 && stride >= 1 && channels >= x.shape(3), "subsample_pad: input ", x.shape(), " with stride ",
-                    stride, " to ", channels, " channels; wanted [N, H, W, C], stride >= 1 and at least C channels");
+  check<ShapeError>(x.rank() == 4 && stride >= 1 && channels >= x.shape(3), "subsample_pad: input ",
+                    x.shape(), " with stride ", stride, " to ", channels,
+                    " channels; wanted [N, H, W, C], stride >= 1 and at least C channels");
   const i64 n = x.shape(0);
   const Shortcut s{x.shape(1),
                    x.shape(2),

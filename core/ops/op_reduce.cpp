@@ -9,14 +9,16 @@
 namespace gossamer {
 namespace {
 
-template <class T> struct FillFrom {              // dx = factor g for every element; g is one f32
+template <class T>
+struct FillFrom {  // dx = factor g for every element; g is one f32
   const float* g;
   T* dx;
   float factor;
   GOSSAMER_HD void operator()(i64 i) const { store(dx, i, factor * *g); }
 };
 
-template <class T> struct CopyRow {               // dx[r, c] = g[c]
+template <class T>
+struct CopyRow {  // dx[r, c] = g[c]
   const float* g;
   T* dx;
   i64 cols;
@@ -27,18 +29,20 @@ template <class T> struct CopyRow {               // dx[r, c] = g[c]
 };
 
 // Largest element and log sum exp(z - largest) of one row.
-template <class T> GOSSAMER_HD inline void row_statistics(const T* z, i64 cols, float& top, float& log_sum) {
+template <class T>
+GOSSAMER_HD inline void row_statistics(const T* z, i64 cols, float& top, float& log_sum) {
   top = load(z, 0);
   for (i64 c = 1; c < cols; ++c) {
     const float v = load(z, c);
-    if (v > top || v != v) top = v;               // a NaN stays and shows
+    if (v > top || v != v) top = v;  // a NaN stays and shows
   }
   float sum = 0;
   for (i64 c = 0; c < cols; ++c) sum += expf(load(z, c) - top);
   log_sum = logf(sum);
 }
 
-template <class T> struct SoftmaxRow {
+template <class T>
+struct SoftmaxRow {
   const T* x;
   T* y;
   i64 cols;
@@ -56,7 +60,8 @@ template <class T> struct SoftmaxRow {
 };
 
 // softmax: dx = y (g - sum g y); log_softmax: dx = g - exp(y) sum g.
-template <class T> struct SoftmaxBackRow {
+template <class T>
+struct SoftmaxBackRow {
   const T *g, *y;
   T* dx;
   i64 cols;
@@ -66,13 +71,15 @@ template <class T> struct SoftmaxBackRow {
     float sum = 0;
     for (i64 c = 0; c < cols; ++c) sum += logs ? load(up, c) : load(up, c) * load(out, c);
     for (i64 c = 0; c < cols; ++c)
-      store(dx, r * cols + c, logs ? load(up, c) - expf(load(out, c)) * sum : load(out, c) * (load(up, c) - sum));
+      store(dx, r * cols + c,
+            logs ? load(up, c) - expf(load(out, c)) * sum : load(out, c) * (load(up, c) - sum));
   }
 };
 
-// loss[r] = -sum_k q_k log p_k;  log p_k = z_k - top - log_sum; top and log_sum are kept for backward, apart:
-// in one number a large top would swallow the digits of log_sum.
-template <class T> struct CrossEntropyRow {
+// loss[r] = -sum_k q_k log p_k;  log p_k = z_k - top - log_sum; top and log_sum are kept for
+// backward, apart: in one number a large top would swallow the digits of log_sum.
+template <class T>
+struct CrossEntropyRow {
   const T* logits;
   const std::int32_t* labels;
   float *loss, *norm;
@@ -94,7 +101,8 @@ template <class T> struct CrossEntropyRow {
   }
 };
 
-template <class T> struct CrossEntropyBackRow {   // dz = (p - q) g / rows
+template <class T>
+struct CrossEntropyBackRow {  // dz = (p - q) g / rows
   const T* logits;
   const std::int32_t* labels;
   const float *norm, *g;
@@ -111,7 +119,8 @@ template <class T> struct CrossEntropyBackRow {   // dz = (p - q) g / rows
   }
 };
 
-template <class T> struct ScaleByOne {             // dx = x g; g is one f32
+template <class T>
+struct ScaleByOne {  // dx = x g; g is one f32
   const T* x;
   const float* g;
   T* dx;
@@ -123,21 +132,26 @@ Tensor cross_entropy_by_passes(const Tensor& logits, const Tensor& labels, Cross
   const i64 rows = logits.shape(0);
   const Device device = logits.device();
   Tensor losses = Tensor::empty({rows}, DType::f32, device);
-  Tensor dz = wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
-  fused::softmax_loss(logits, labels, o.label_smoothing, 1.0f / static_cast<float>(rows), losses, dz, o.counters);
+  Tensor dz =
+      wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
+  fused::softmax_loss(logits, labels, o.label_smoothing, 1.0f / static_cast<float>(rows), losses,
+                      dz, o.counters);
   Tensor y = Tensor::empty({}, DType::f32, device);
-  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
+  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows),
+         y.as<float>());
   if (!dz.defined()) return y;
   record("cross_entropy", y, {logits}, {dz}, [](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dx = Tensor::empty(saved[0].shape(), saved[0].dtype(), saved[0].device());
-    with_floating(dx.dtype(), "cross_entropy",
-                  [&]<class T>() { for_each(dx.device(), dx.numel(), ScaleByOne<T>{saved[0].as<T>(), g.as<float>(), dx.as<T>()}); });
+    with_floating(dx.dtype(), "cross_entropy", [&]<class T>() {
+      for_each(dx.device(), dx.numel(), ScaleByOne<T>{saved[0].as<T>(), g.as<float>(), dx.as<T>()});
+    });
     return Grads{dx};
   });
   return y;
 }
 
-template <class T> struct InTopK {
+template <class T>
+struct InTopK {
   const T* logits;
   const std::int32_t* labels;
   i64 cols;
@@ -147,7 +161,8 @@ template <class T> struct InTopK {
     const float own = load(z, labels[r]);
     if (own != own) return 0;
     int ahead = 0;
-    for (i64 c = 0; c < cols; ++c) ahead += c != labels[r] && !(load(z, c) < own) ? 1 : 0;   // ties and NaN are ahead
+    // ties and NaN are ahead
+    for (i64 c = 0; c < cols; ++c) ahead += c != labels[r] && !(load(z, c) < own) ? 1 : 0;
     return ahead < k ? 1.0f : 0.0f;
   }
 };
@@ -157,14 +172,16 @@ i64 row_grain(i64 cols) { return (1 << 12) / cols + 1; }
 Tensor sum_scaled(const char* op, const Tensor& x, double factor) {
   detail::check_floating(op, "input", x);
   Tensor y = Tensor::empty({}, DType::f32, x.device());
-  with_floating(x.dtype(), op,
-                [&]<class T>() { sum_to(x.device(), x.numel(), detail::Read<T>{x.as<T>()}, factor, y.as<float>()); });
+  with_floating(x.dtype(), op, [&]<class T>() {
+    sum_to(x.device(), x.numel(), detail::Read<T>{x.as<T>()}, factor, y.as<float>());
+  });
   const Shape shape = x.shape();
   const DType type = x.dtype();
   record(op, y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     Tensor dx = Tensor::empty(shape, type, g.device());
     with_floating(type, op, [&]<class T>() {
-      for_each(g.device(), dx.numel(), FillFrom<T>{g.as<float>(), dx.as<T>(), static_cast<float>(factor)});
+      for_each(g.device(), dx.numel(),
+               FillFrom<T>{g.as<float>(), dx.as<T>(), static_cast<float>(factor)});
     });
     return Grads{dx};
   });
@@ -173,7 +190,8 @@ Tensor sum_scaled(const char* op, const Tensor& x, double factor) {
 
 Tensor softmax_of(const char* op, const Tensor& x, bool logs) {
   detail::check_floating(op, "input", x);
-  check<ShapeError>(x.rank() >= 1 && x.shape(-1) > 0, op, ": input is ", x.shape(), "; wanted [..., K] with K >= 1");
+  check<ShapeError>(x.rank() >= 1 && x.shape(-1) > 0, op, ": input is ", x.shape(),
+                    "; wanted [..., K] with K >= 1");
   const i64 cols = x.shape(-1), rows = x.numel() / cols;
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   with_floating(x.dtype(), op, [&]<class T>() {
@@ -182,7 +200,9 @@ Tensor softmax_of(const char* op, const Tensor& x, bool logs) {
   record(op, y, {x}, {y}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
     Tensor dx = Tensor::empty(g.shape(), g.dtype(), g.device());
     with_floating(g.dtype(), op, [&]<class T>() {
-      for_each(g.device(), rows, SoftmaxBackRow<T>{g.as<T>(), saved[0].as<T>(), dx.as<T>(), cols, logs}, row_grain(cols));
+      for_each(g.device(), rows,
+               SoftmaxBackRow<T>{g.as<T>(), saved[0].as<T>(), dx.as<T>(), cols, logs},
+               row_grain(cols));
     });
     return Grads{dx};
   });
@@ -192,22 +212,26 @@ Tensor softmax_of(const char* op, const Tensor& x, bool logs) {
 // Labels are read on the CPU only: a look on the GPU would stall it every step.
 void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
   detail::check_floating(op, "logits", logits);
-  check<ShapeError>(labels.defined() && labels.dtype() == DType::i32, op, ": labels must be i32 [N], given ",
-                    labels.defined() ? name_of(labels.dtype()) : "nothing", " for logits ", logits.shape());
-  check<ShapeError>(logits.rank() == 2 && labels.rank() == 1 && logits.shape(0) == labels.shape(0) && logits.shape(1) > 0, op,
-                    ": logits ", logits.shape(), " and labels ", labels.shape(),
+  check<ShapeError>(
+      labels.defined() && labels.dtype() == DType::i32, op, ": labels must be i32 [N], given ",
+      labels.defined() ? name_of(labels.dtype()) : "nothing", " for logits ", logits.shape());
+  check<ShapeError>(logits.rank() == 2 && labels.rank() == 1 &&
+                        logits.shape(0) == labels.shape(0) && logits.shape(1) > 0,
+                    op, ": logits ", logits.shape(), " and labels ", labels.shape(),
                     " do not fit; wanted logits [N, K] and labels [N]");
   detail::check_device(op, logits, labels);
   if (!labels.device().is_cpu()) return;
   const std::int32_t* label = labels.as<std::int32_t>();
   for (i64 r = 0; r < labels.numel(); ++r)
-    check<ShapeError>(label[r] >= 0 && label[r] < logits.shape(1), op, ": label ", label[r], " of row ", r, " is outside [0, ",
-                      logits.shape(1), ") of logits ", logits.shape(),
+    check<ShapeError>(label[r] >= 0 && label[r] < logits.shape(1), op, ": label ", label[r],
+                      " of row ", r, " is outside [0, ", logits.shape(1), ") of logits ",
+                      logits.shape(),
                       "; does the model have as many outputs as the data set has classes?");
 }
 
 // What softmax_loss counts in its pass.
-void count_rows(const Tensor& logits, const Tensor& labels, const Tensor& losses, Tensor& counters) {
+void count_rows(const Tensor& logits, const Tensor& labels, const Tensor& losses,
+                Tensor& counters) {
   detail::check_device("cross_entropy", logits, counters);
   fused::Counters c = fused::read_counters(counters);
   for (const float loss : losses.span<float>()) c.loss += static_cast<double>(loss);
@@ -253,30 +277,36 @@ Tensor log_softmax(const Tensor& x) { return softmax_of("log_softmax", x, true);
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options) {
   check_labels("cross_entropy", logits, labels);
   const float smoothing = options.label_smoothing;
-  check<ShapeError>(smoothing >= 0 && smoothing < 1, "cross_entropy: label_smoothing ", smoothing, " is not in [0, 1)");
+  check<ShapeError>(smoothing >= 0 && smoothing < 1, "cross_entropy: label_smoothing ", smoothing,
+                    " is not in [0, 1)");
   const i64 rows = logits.shape(0), cols = logits.shape(1);
   check<ShapeError>(rows > 0, "cross_entropy: logits ", logits.shape(), " have no rows");
   const Device device = logits.device();
   if (by_passes(device)) return cross_entropy_by_passes(logits, labels, options);
-  Tensor losses = Tensor::empty({rows}, DType::f32, device), norm = Tensor::empty({rows, 2}, DType::f32, device);
+  Tensor losses = Tensor::empty({rows}, DType::f32, device),
+         norm = Tensor::empty({rows, 2}, DType::f32, device);
   with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
     for_each(device, rows,
-             CrossEntropyRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(), norm.as<float>(), cols, smoothing},
+             CrossEntropyRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(),
+                                norm.as<float>(), cols, smoothing},
              row_grain(cols));
   });
   Tensor y = Tensor::empty({}, DType::f32, device);
-  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows), y.as<float>());
+  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows),
+         y.as<float>());
   if (options.counters.defined()) count_rows(logits, labels, losses, options.counters);
-  record("cross_entropy", y, {logits}, {logits, labels, norm}, [=](const Tensor& g, const std::vector<Tensor>& saved) {
-    Tensor dz = Tensor::empty({rows, cols}, saved[0].dtype(), device);
-    with_floating(dz.dtype(), "cross_entropy", [&]<class T>() {
-      for_each(device, rows,
-               CrossEntropyBackRow<T>{saved[0].as<T>(), saved[1].as<std::int32_t>(), saved[2].as<float>(), g.as<float>(),
-                                      dz.as<T>(), cols, smoothing, 1.0f / static_cast<float>(rows)},
-               row_grain(cols));
-    });
-    return Grads{dz};
-  });
+  record("cross_entropy", y, {logits}, {logits, labels, norm},
+         [=](const Tensor& g, const std::vector<Tensor>& saved) {
+           Tensor dz = Tensor::empty({rows, cols}, saved[0].dtype(), device);
+           with_floating(dz.dtype(), "cross_entropy", [&]<class T>() {
+             for_each(device, rows,
+                      CrossEntropyBackRow<T>{saved[0].as<T>(), saved[1].as<std::int32_t>(),
+                                             saved[2].as<float>(), g.as<float>(), dz.as<T>(), cols,
+                                             smoothing, 1.0f / static_cast<float>(rows)},
+                      row_grain(cols));
+           });
+           return Grads{dz};
+         });
   return y;
 }
 
@@ -285,7 +315,8 @@ i64 count_top_k(const Tensor& logits, const Tensor& labels, int k) {
   check<ShapeError>(k >= 1, "count_top_k: k is ", k, "; wanted 1 or more");
   double count = 0;
   with_floating(logits.dtype(), "count_top_k", [&]<class T>() {
-    count = sum_all(logits.device(), logits.shape(0), InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k});
+    count = sum_all(logits.device(), logits.shape(0),
+                    InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k});
   });
   return static_cast<i64>(count);
 }

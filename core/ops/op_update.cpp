@@ -1,20 +1,22 @@
-// One-pass updates over flat spans, outside the tape: mixing, jumps, norms. Those of optimizers are in op_optimizer.cpp.
-#include "gossamer/core/update.h"
-
+// One-pass updates over flat spans, outside the tape: mixing, jumps, norms. Those of optimizers are
+// in op_optimizer.cpp.
 #include <algorithm>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/ops/update_kernels.h"
+#include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {
 
 void check_same(const char* op, const Tensor& x, const Tensor& y) {
   check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
-  check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(), op, ": ", x.dtype(), " ",
-                    x.shape(), " and ", y.dtype(), " ", y.shape(), "; wanted two f32 spans of one length");
-  check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ", y.device());
+  check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(),
+                    op, ": ", x.dtype(), " ", x.shape(), " and ", y.dtype(), " ", y.shape(),
+                    "; wanted two f32 spans of one length");
+  check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ",
+                     y.device());
 }
 
 struct MixElement {
@@ -33,7 +35,8 @@ struct MixSnapshot {
     snapshot[i] = a;
   }
 };
-template <bool has_twin> struct JumpElement {
+template <bool has_twin>
+struct JumpElement {
   float *x, *y;
   const float *own, *received;
   float jx, jy;
@@ -58,18 +61,18 @@ struct SquareGap {
     return d * d;
   }
 };
-struct NotFinite {                       // exponent all ones
+struct NotFinite {  // exponent all ones
   const float* x;
   GOSSAMER_HD double operator()(i64 i) const {
     return (__builtin_bit_cast(std::uint32_t, x[i]) & 0x7f800000u) == 0x7f800000u ? 1.0 : 0.0;
   }
 };
 struct CountOverflow {
-  float* overflow;                       // of this step; steps left out
+  float* overflow;  // of this step; steps left out
   GOSSAMER_HD void operator()(i64) const { overflow[1] += overflow[0] > 0 ? 1.0f : 0.0f; }
 };
 struct CountStep {
-  const float* overflow;                 // may be null
+  const float* overflow;  // may be null
   i64* steps;
   GOSSAMER_HD void operator()(i64) const { *steps += overflow && *overflow > 0 ? 0 : 1; }
 };
@@ -80,19 +83,21 @@ GOSSAMER_HD std::uint64_t scramble(std::uint64_t x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
-constexpr i64 kSketchWord = 64, kSketchRows = 256;       // rows of kSketchWidth elements that one piece adds up
+// rows of kSketchWidth elements that one piece adds up
+constexpr i64 kSketchWord = 64, kSketchRows = 256;
 struct SketchPiece {
   const float* x;
   i64 n;
   std::uint64_t stream;
-  double* out;                           // [pieces, kSketchWidth]
+  double* out;  // [pieces, kSketchWidth]
   GOSSAMER_HD void operator()(i64 p, i64 begin, i64 end) const {
     double* sums = out + p * kSketchWidth;
     for (i64 c = begin; c < end; ++c) sums[c] = 0;
     for (i64 r = p * kSketchRows; r < (p + 1) * kSketchRows; ++r) {
       const i64 row = r * kSketchWidth, last = n - row < end ? n - row : end;
       for (i64 c = begin; c < last;) {
-        const i64 word = c / kSketchWord * kSketchWord, stop = word + kSketchWord < last ? word + kSketchWord : last;
+        const i64 word = c / kSketchWord * kSketchWord,
+                  stop = word + kSketchWord < last ? word + kSketchWord : last;
         const std::uint64_t signs = scramble(stream ^ static_cast<std::uint64_t>(row + word));
         for (; c < stop; ++c) {
           const auto value = static_cast<double>(x[row + c]);
@@ -102,7 +107,7 @@ struct SketchPiece {
     }
   }
 };
-struct JoinSketch {                      // the first piece becomes the sum
+struct JoinSketch {  // the first piece becomes the sum
   double* pieces;
   i64 n;
   GOSSAMER_HD void operator()(i64 c) const {
@@ -114,7 +119,8 @@ struct ScaleElement {
   float factor;
   GOSSAMER_HD void operator()(i64 i) const { x[i] *= factor; }
 };
-template <class Y, class X> struct AddScaled {
+template <class Y, class X>
+struct AddScaled {
   Y* y;
   const X* x;
   float a;
@@ -135,7 +141,8 @@ void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot) 
     return;
   }
   check_same("mix_and_snapshot", x, *y);
-  for_each(x.device(), x.numel(), MixSnapshot{x.as<float>(), y->as<float>(), snapshot.as<float>(), c, s});
+  for_each(x.device(), x.numel(),
+           MixSnapshot{x.as<float>(), y->as<float>(), snapshot.as<float>(), c, s});
 }
 
 void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Tensor& received) {
@@ -144,9 +151,12 @@ void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Ten
   if (y.defined()) {
     check_same("jump", x, y);
     for_each(x.device(), x.numel(),
-             JumpElement<true>{x.as<float>(), y.as<float>(), own.as<float>(), received.as<float>(), jx, jy});
+             JumpElement<true>{x.as<float>(), y.as<float>(), own.as<float>(), received.as<float>(),
+                               jx, jy});
   } else {
-    for_each(x.device(), x.numel(), JumpElement<false>{x.as<float>(), nullptr, own.as<float>(), received.as<float>(), jx, jy});
+    for_each(
+        x.device(), x.numel(),
+        JumpElement<false>{x.as<float>(), nullptr, own.as<float>(), received.as<float>(), jx, jy});
   }
 }
 
@@ -155,48 +165,68 @@ void weighted_sum(Tensor& x, float own, float share, const Tensor& received) {
   for_each(x.device(), x.numel(), WeightedSum{x.as<float>(), received.as<float>(), own, share});
 }
 
-double squared_norm(const Tensor& x) { return sum_all(x.device(), x.numel(), kernels::SquareAt{x.as<float>()}); }
+double squared_norm(const Tensor& x) {
+  return sum_all(x.device(), x.numel(), kernels::SquareAt{x.as<float>()});
+}
 double squared_distance(const Tensor& a, const Tensor& b) {
   check_same("squared_distance", a, b);
   return sum_all(a.device(), a.numel(), SquareGap{a.as<float>(), b.as<float>()});
 }
 void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out) {
   check_same("squared_distance_to", a, b);
-  check<ShapeError>(out.dtype() == DType::f32 && out.numel() == 1 && out.device() == a.device(), "squared_distance_to: the result goes to ",
-                    out.dtype(), " ", out.shape(), " on ", out.device(), "; wanted one f32 on ", a.device());
+  check<ShapeError>(out.dtype() == DType::f32 && out.numel() == 1 && out.device() == a.device(),
+                    "squared_distance_to: the result goes to ", out.dtype(), " ", out.shape(),
+                    " on ", out.device(), "; wanted one f32 on ", a.device());
   sum_to(a.device(), a.numel(), SquareGap{a.as<float>(), b.as<float>()}, 1, out.as<float>());
 }
 void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums) {
-  check<ShapeError>(x.dtype() == DType::f32 && sums.size() == static_cast<std::size_t>(kSketchWidth), "count_sketch: ", x.dtype(), " ", x.shape(),
-                    " into ", sums.size(), " sums; wanted f32 and ", kSketchWidth);
-  const i64 piece = kSketchRows * kSketchWidth, pieces = std::max<i64>(1, (x.numel() + piece - 1) / piece);
-  const auto block = allocate(static_cast<std::size_t>(pieces * kSketchWidth) * sizeof(double), x.device());
+  check<ShapeError>(
+      x.dtype() == DType::f32 && sums.size() == static_cast<std::size_t>(kSketchWidth),
+      "count_sketch: ", x.dtype(), " ", x.shape(), " into ", sums.size(), " sums; wanted f32 and ",
+      kSketchWidth);
+  const i64 piece = kSketchRows * kSketchWidth,
+            pieces = std::max<i64>(1, (x.numel() + piece - 1) / piece);
+  const auto block =
+      allocate(static_cast<std::size_t>(pieces * kSketchWidth) * sizeof(double), x.device());
   auto* out = static_cast<double*>(block->data);
-  for_each_row(x.device(), pieces, kSketchWidth, SketchPiece{x.as<float>(), x.numel(), scramble(stream), out}, piece);
+  for_each_row(x.device(), pieces, kSketchWidth,
+               SketchPiece{x.as<float>(), x.numel(), scramble(stream), out}, piece);
   for_each(x.device(), kSketchWidth, JoinSketch{out, pieces});
-  if (x.device().is_cpu()) std::copy_n(out, sums.size(), sums.begin());
-  else cuda::read(sums.data(), out, sums.size_bytes(), cuda::current_stream(x.device()));
+  if (x.device().is_cpu())
+    std::copy_n(out, sums.size(), sums.begin());
+  else
+    cuda::read(sums.data(), out, sums.size_bytes(), cuda::current_stream(x.device()));
 }
-bool all_finite(const Tensor& x) { return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0; }
+bool all_finite(const Tensor& x) {
+  return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0;
+}
 void find_overflow(FlatParams& params) {
   if (!params.overflow().defined()) return;
   params.settle_grads();
   const Tensor& grads = params.grads();
-  sum_to(grads.device(), grads.numel(), NotFinite{grads.as<float>()}, 1, params.overflow().as<float>());
+  sum_to(grads.device(), grads.numel(), NotFinite{grads.as<float>()}, 1,
+         params.overflow().as<float>());
   for_each(grads.device(), 1, CountOverflow{params.overflow().as<float>()});
 }
 void count_step(const FlatParams& params, Tensor& steps) {
   const Device device = params.values().device();
-  check<ShapeError>(steps.defined() && steps.dtype() == DType::i64 && steps.numel() == 1, "count_step: wanted i64 of one element");
-  check<DeviceError>(steps.device() == device, "count_step: the counter is on ", steps.device(), ", the parameters on ", device);
-  for_each(device, 1, CountStep{params.overflow().defined() ? params.overflow().as<float>() : nullptr, steps.as<i64>()});
+  check<ShapeError>(steps.defined() && steps.dtype() == DType::i64 && steps.numel() == 1,
+                    "count_step: wanted i64 of one element");
+  check<DeviceError>(steps.device() == device, "count_step: the counter is on ", steps.device(),
+                     ", the parameters on ", device);
+  for_each(device, 1,
+           CountStep{params.overflow().defined() ? params.overflow().as<float>() : nullptr,
+                     steps.as<i64>()});
 }
 double squared_gradient(FlatParams& params) {
   params.settle_grads();
-  const double scale = static_cast<double>(params.loss_scale()), norm = squared_norm(params.grads()) / (scale * scale);
+  const double scale = static_cast<double>(params.loss_scale()),
+               norm = squared_norm(params.grads()) / (scale * scale);
   return params.overflow().defined() && !std::isfinite(norm) ? 0 : norm;
 }
-void scale(Tensor& x, float factor) { for_each(x.device(), x.numel(), ScaleElement{x.as<float>(), factor}); }
+void scale(Tensor& x, float factor) {
+  for_each(x.device(), x.numel(), ScaleElement{x.as<float>(), factor});
+}
 
 void axpy(Tensor& y, float a, const Tensor& x) {
   check_same("axpy", y, x);

@@ -1,5 +1,5 @@
-// Pooling for GPUs: a thread has eight channels of a pixel, and no division by anything but 32-bit numbers. Same formulas, taps and ties as
-// op_pool.cpp, which CPUs use.
+// Pooling for GPUs: a thread has eight channels of a pixel, and no division by anything but 32-bit
+// numbers. Same formulas, taps and ties as op_pool.cpp, which CPUs use.
 #pragma once
 
 #include "gossamer/core/backend.h"
@@ -13,40 +13,48 @@ struct Pool {
   unsigned h, w, ho, wo, kernel, stride, padding;
   static Pool of(const PoolGeometry& p) {
     const auto narrow = [](i64 v) { return static_cast<unsigned>(v); };
-    return {narrow(p.h), narrow(p.w), narrow(p.ho), narrow(p.wo), narrow(p.kernel), narrow(p.stride), narrow(p.padding)};
+    return {narrow(p.h),      narrow(p.w),      narrow(p.ho),     narrow(p.wo),
+            narrow(p.kernel), narrow(p.stride), narrow(p.padding)};
   }
 };
 
-template <class T, bool whole, bool maximum> struct PoolForward {
+template <class T, bool whole, bool maximum>
+struct PoolForward {
   static constexpr int threads = Tiles::threads, phases = 1;
   using Shared = Nothing;
   using State = Nothing;
-  Tiles tiles;                            // rows: output pixels
+  Tiles tiles;  // rows: output pixels
   Pool pool;
   const T* x;
   T* y;
-  std::uint8_t* taken;                    // tap of the maximum, r kernel + s; may be null
-  float factor;                           // of averages
+  std::uint8_t* taken;  // tap of the maximum, r kernel + s; may be null
+  float factor;         // of averages
 
-  template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
-    tiles.for_rows<1>(p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p); });
+    tiles.for_rows<1>(
+        p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p); });
   }
   GOSSAMER_HD void one_pixel(i64 row, const Tiles::Place& p) const {
-    const unsigned pixel = static_cast<unsigned>(row), line = pixel / pool.wo, q = pixel - line * pool.wo, n = line / pool.ho, o = line - n * pool.ho;
+    const unsigned pixel = static_cast<unsigned>(row), line = pixel / pool.wo,
+                   q = pixel - line * pool.wo, n = line / pool.ho, o = line - n * pool.ho;
     Eight best{};
     std::uint8_t tap[8] = {};
     bool first = true;
     for (unsigned r = 0; r < pool.kernel; ++r)
       for (unsigned s = 0; s < pool.kernel; ++s) {
-        const unsigned u = o * pool.stride + r - pool.padding, v = q * pool.stride + s - pool.padding;      // beyond the edge: a large number
+        // beyond the edge: a large number
+        const unsigned u = o * pool.stride + r - pool.padding,
+                       v = q * pool.stride + s - pool.padding;
         if (u >= pool.h || v >= pool.w) continue;
-        const Eight e = load_eight<whole>(x + ((static_cast<i64>(n) * pool.h + u) * pool.w + v) * tiles.cols + p.col, p.count);
+        const Eight e = load_eight<whole>(
+            x + ((static_cast<i64>(n) * pool.h + u) * pool.w + v) * tiles.cols + p.col, p.count);
         GOSSAMER_UNROLL
         for (int j = 0; j < 8; ++j) {
           if constexpr (maximum) {
             const float value = e.v[j];
-            if (first || value > best.v[j] || value != value) {      // a NaN wins and stays
+            if (first || value > best.v[j] || value != value) {  // a NaN wins and stays
               best.v[j] = value;
               tap[j] = static_cast<std::uint8_t>(r * pool.kernel + s);
             }
@@ -67,33 +75,39 @@ template <class T, bool whole, bool maximum> struct PoolForward {
 };
 
 // Each input pixel asks the windows that cover it, so no two threads add to one number.
-template <class T, bool whole, bool maximum> struct PoolBackward {
+template <class T, bool whole, bool maximum>
+struct PoolBackward {
   static constexpr int threads = Tiles::threads, phases = 1;
   using Shared = Nothing;
   using State = Nothing;
-  Tiles tiles;                            // rows: input pixels
+  Tiles tiles;  // rows: input pixels
   Pool pool;
   const T* dy;
   const std::uint8_t* taken;
   T* dx;
   float factor;
 
-  template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
-    tiles.for_rows<1>(p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p); });
+    tiles.for_rows<1>(
+        p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p); });
   }
   // First window that covers input i.
   GOSSAMER_HD unsigned first_window(unsigned i) const {
     return i + pool.padding < pool.kernel ? 0 : (i + pool.padding - pool.kernel) / pool.stride + 1;
   }
   GOSSAMER_HD void one_pixel(i64 row, const Tiles::Place& p) const {
-    const unsigned pixel = static_cast<unsigned>(row), line = pixel / pool.w, v = pixel - line * pool.w, n = line / pool.h, u = line - n * pool.h;
-    const unsigned last_o = (u + pool.padding) / pool.stride, last_q = (v + pool.padding) / pool.stride;
+    const unsigned pixel = static_cast<unsigned>(row), line = pixel / pool.w,
+                   v = pixel - line * pool.w, n = line / pool.h, u = line - n * pool.h;
+    const unsigned last_o = (u + pool.padding) / pool.stride,
+                   last_q = (v + pool.padding) / pool.stride;
     Eight sum{};
     for (unsigned o = first_window(u); o <= last_o && o < pool.ho; ++o)
       for (unsigned q = first_window(v); q <= last_q && q < pool.wo; ++q) {
         const i64 from = ((static_cast<i64>(n) * pool.ho + o) * pool.wo + q) * tiles.cols + p.col;
-        const unsigned tap = (u + pool.padding - o * pool.stride) * pool.kernel + v + pool.padding - q * pool.stride;
+        const unsigned tap =
+            (u + pool.padding - o * pool.stride) * pool.kernel + v + pool.padding - q * pool.stride;
         const Eight up = load_eight<whole>(dy + from, p.count);
         std::uint8_t arg[8] = {};
         if constexpr (maximum) load_bytes<whole>(taken + from, p.count, arg);

@@ -6,7 +6,8 @@
 
 namespace gossamer::kernels {
 
-// An optimizer's state is read, used eight times and written. step: what to subtract from x, given x and its gradient.
+// An optimizer's state is read, used eight times and written. step: what to subtract from x, given
+// x and its gradient.
 struct SgdEight {
   float* m;
   bool nesterov;
@@ -15,32 +16,39 @@ struct SgdEight {
   };
   GOSSAMER_HD State load(i64 at) const { return {load_eight<true>(m + at, 8)}; }
   GOSSAMER_HD void store(i64 at, const State& s) const { store_eight<true>(m + at, 8, s.m); }
-  GOSSAMER_HD float step(const fused::StepNumbers& n, float decay, float rate, float x, float g, State& s, int j) const {
+  GOSSAMER_HD float step(const fused::StepNumbers& n, float decay, float rate, float x, float g,
+                         State& s, int j) const {
     return n.learning_rate * rate * sgd_direction(n.momentum, decay, nesterov, x, g, s.m.v[j]);
   }
 };
-template <bool accumulates> struct AdamEight {
+template <bool accumulates>
+struct AdamEight {
   float *first, *second, *sum;
   bool decoupled;
   struct State {
     Eight first, second, sum;
   };
   GOSSAMER_HD State load(i64 at) const {
-    return {load_eight<true>(first + at, 8), load_eight<true>(second + at, 8), accumulates ? load_eight<true>(sum + at, 8) : Eight{}};
+    return {load_eight<true>(first + at, 8), load_eight<true>(second + at, 8),
+            accumulates ? load_eight<true>(sum + at, 8) : Eight{}};
   }
   GOSSAMER_HD void store(i64 at, const State& s) const {
     store_eight<true>(first + at, 8, s.first);
     store_eight<true>(second + at, 8, s.second);
     if constexpr (accumulates) store_eight<true>(sum + at, 8, s.sum);
   }
-  GOSSAMER_HD float step(const fused::StepNumbers& n, float decay, float rate, float x, float g, State& s, int j) const {
-    const float coupled = decoupled ? 0 : decay, straight = decoupled ? n.learning_rate * rate * decay : 0;
-    const float direction = adam_direction<accumulates>(n.adam, g + coupled * x, s.first.v[j], s.second.v[j], s.sum.v[j]);
+  GOSSAMER_HD float step(const fused::StepNumbers& n, float decay, float rate, float x, float g,
+                         State& s, int j) const {
+    const float coupled = decoupled ? 0 : decay,
+                straight = decoupled ? n.learning_rate * rate * decay : 0;
+    const float direction = adam_direction<accumulates>(n.adam, g + coupled * x, s.first.v[j],
+                                                        s.second.v[j], s.sum.v[j]);
     return rate * direction + straight * x;
   }
 };
 
-template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight {
+template <class Rule, bool has_twin, class Grad, class Wire>
+struct UpdateEight {
   Rule rule;
   const fused::StepNumbers* numbers;
   const float* settings;
@@ -48,13 +56,14 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
   float *x, *twin;
   const Grad* g;
   const Wire *own, *received;
-  void* half;                             // compute copy of elements below `halves`; may be null
-  bool half_is_f16;                       // else bf16. Not a parameter of the template: that would be all these kernels twice
-  float* full;                            // of those from there on; may be null
+  void* half;  // compute copy of elements below `halves`; may be null
+  // else bf16. Not a parameter of the template: that would be all these kernels twice
+  bool half_is_f16;
+  float* full;  // of those from there on; may be null
   i64 halves;
-  i64 begin;                              // the range's first element
-  const float* overflow;                  // not 0: the step is left out; may be null
-  float unscale;                          // 1/loss scale
+  i64 begin;              // the range's first element
+  const float* overflow;  // not 0: the step is left out; may be null
+  float unscale;          // 1/loss scale
 
   GOSSAMER_HD void operator()(i64 i) const {
     const i64 at = begin + 8 * i;
@@ -86,8 +95,10 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
     if constexpr (has_twin) store_eight<true>(twin + at, 8, other);
     rule.store(at, state);
     if (at < halves) {
-      if (half && half_is_f16) store_eight<true>(static_cast<f16*>(half) + at, 8, value);
-      else if (half) store_eight<true>(static_cast<bf16*>(half) + at, 8, value);
+      if (half && half_is_f16)
+        store_eight<true>(static_cast<f16*>(half) + at, 8, value);
+      else if (half)
+        store_eight<true>(static_cast<bf16*>(half) + at, 8, value);
     } else if (full) {
       store_eight<true>(full + at, 8, value);
     }
@@ -96,13 +107,15 @@ template <class Rule, bool has_twin, class Grad, class Wire> struct UpdateEight 
 
 struct SquareAt {
   const float* x;
-  GOSSAMER_HD double operator()(i64 i) const { return static_cast<double>(x[i]) * static_cast<double>(x[i]); }
+  GOSSAMER_HD double operator()(i64 i) const {
+    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
 };
 
 struct WriteNumbers {
   fused::StepNumbers value;
   GradientScale scale;
-  const i64* steps;                       // of Adam; null: not Adam
+  const i64* steps;  // of Adam; null: not Adam
   double beta1, beta2, epsilon;
   i64 period;
   fused::StepNumbers* to;
@@ -111,13 +124,16 @@ struct WriteNumbers {
     n.squared_norm = to->squared_norm;
     n.grad_scale = clip_factor(scale, n.squared_norm);
     // No step at all: the first was left out, and its factors are not used.
-    if (steps) n.adam = AdamFactors<float>::at(*steps > 0 ? *steps : 1, period, static_cast<double>(n.learning_rate), beta1, beta2, epsilon);
+    if (steps)
+      n.adam = AdamFactors<float>::at(*steps > 0 ? *steps : 1, period,
+                                      static_cast<double>(n.learning_rate), beta1, beta2, epsilon);
     *to = n;
   }
 };
 
-template <class Wire> struct SnapshotEight {
-  const float *x, *twin;                  // twin may be null
+template <class Wire>
+struct SnapshotEight {
+  const float *x, *twin;  // twin may be null
   float c, s;
   Wire* out;
   GOSSAMER_HD void operator()(i64 i) const {
@@ -132,17 +148,20 @@ template <class Wire> struct SnapshotEight {
   }
 };
 
-template <class Wire> struct DifferenceEight {
+template <class Wire>
+struct DifferenceEight {
   float *x, *twin;
   const Wire *own, *received;
   float jump_x, jump_twin;
   GOSSAMER_HD void operator()(i64 i) const {
     const i64 at = 8 * i;
-    const Eight mine = load_eight<true, Reuse::never>(own + at, 8), theirs = load_eight<true, Reuse::never>(received + at, 8);
+    const Eight mine = load_eight<true, Reuse::never>(own + at, 8),
+                theirs = load_eight<true, Reuse::never>(received + at, 8);
     Eight a = load_eight<true>(x + at, 8), b{};
     if (twin) b = load_eight<true>(twin + at, 8);
     GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j) jump_element(jump_x, jump_twin, mine.v[j] - theirs.v[j], a.v[j], b.v[j]);
+    for (int j = 0; j < 8; ++j)
+      jump_element(jump_x, jump_twin, mine.v[j] - theirs.v[j], a.v[j], b.v[j]);
     store_eight<true>(x + at, 8, a);
     if (twin) store_eight<true>(twin + at, 8, b);
   }

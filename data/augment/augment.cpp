@@ -16,7 +16,8 @@ namespace {
 void flip(std::uint8_t* pixels, int size) {
   for (int y = 0; y < size; ++y) {
     std::uint8_t* row = pixels + static_cast<std::size_t>(y) * size * 3;
-    for (int left = 0, right = size - 1; left < right; ++left, --right) std::swap_ranges(row + 3 * left, row + 3 * left + 3, row + 3 * right);
+    for (int left = 0, right = size - 1; left < right; ++left, --right)
+      std::swap_ranges(row + 3 * left, row + 3 * left + 3, row + 3 * right);
   }
 }
 
@@ -27,14 +28,16 @@ void shift(const std::uint8_t* src, int size, int dx, int dy, std::uint8_t* dst)
   const int from = std::max(0, -dx), count = size - std::abs(dx);
   if (count <= 0) return;
   for (int y = std::max(0, -dy); y < std::min(size, size - dy); ++y)
-    std::memcpy(dst + (y + dy) * row + static_cast<std::size_t>(from + dx) * 3, src + y * row + static_cast<std::size_t>(from) * 3,
+    std::memcpy(dst + (y + dy) * row + static_cast<std::size_t>(from + dx) * 3,
+                src + y * row + static_cast<std::size_t>(from) * 3,
                 static_cast<std::size_t>(count) * 3);
 }
 
 }  // namespace
 
 Box random_resized_crop(ImageSize size, Rng& rng, float min_area) {
-  const double area = static_cast<double>(size.width) * size.height, low = std::log(3.0 / 4), high = std::log(4.0 / 3);
+  const double area = static_cast<double>(size.width) * size.height, low = std::log(3.0 / 4),
+               high = std::log(4.0 / 3);
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double target = area * (min_area + (1.0 - min_area) * rng.uniform53());
     const double aspect = std::exp(low + (high - low) * rng.uniform53());
@@ -47,8 +50,10 @@ Box random_resized_crop(ImageSize size, Rng& rng, float min_area) {
   }
   const double ratio = static_cast<double>(size.width) / size.height;
   int width = size.width, height = size.height;
-  if (ratio < 3.0 / 4) height = static_cast<int>(std::nearbyint(width / (3.0 / 4)));
-  else if (ratio > 4.0 / 3) width = static_cast<int>(std::nearbyint(height * (4.0 / 3)));
+  if (ratio < 3.0 / 4)
+    height = static_cast<int>(std::nearbyint(width / (3.0 / 4)));
+  else if (ratio > 4.0 / 3)
+    width = static_cast<int>(std::nearbyint(height * (4.0 / 3)));
   width = std::clamp(width, 1, size.width);
   height = std::clamp(height, 1, size.height);
   return {(size.width - width) / 2, (size.height - height) / 2, width, height};
@@ -62,25 +67,29 @@ Crop centred(ImageSize size, int resize, int side, Shrink filter) {
 }
 
 // Shifts what is resized already: black comes in at the edge.
-void pad_crop_flip(const Source& source, const Recipe& recipe, Rng& rng, Scratch& scratch, std::uint8_t* dst) {
+void pad_crop_flip(const Source& source, const Recipe& recipe, Rng& rng, Scratch& scratch,
+                   std::uint8_t* dst) {
   const int size = recipe.size;
   scratch.square.resize(recipe.bytes());
   const auto pick = [&](ImageSize whole) { return centred(whole, size, size, recipe.filter); };
   decode_resized(source, pick, scratch.image, scratch.rows, [&] { return scratch.square.data(); });
   const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
-  const int dy = recipe.pad - static_cast<int>(rng.below(reach)), dx = recipe.pad - static_cast<int>(rng.below(reach));
+  const int dy = recipe.pad - static_cast<int>(rng.below(reach)),
+            dx = recipe.pad - static_cast<int>(rng.below(reach));
   shift(scratch.square.data(), size, dx, dy, dst);
   if (rng.word() & 1u) flip(dst, size);
 }
 
-Source source_of(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe) {
+Source source_of(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
+                 const Recipe& recipe) {
   return {bytes, name, {raw.width, raw.height}, recipe.jpegs.get()};
 }
 
 }  // namespace
 
 CentreCrop centre_crop(ImageSize size, int resize, int crop) {
-  check<ConfigError>(crop >= 1 && resize >= crop, "centre crop: ", crop, " pixels from a shorter side of ", resize,
+  check<ConfigError>(crop >= 1 && resize >= crop, "centre crop: ", crop,
+                     " pixels from a shorter side of ", resize,
                      "; the shorter side must not be smaller than the crop");
   const i64 w = size.width, h = size.height;
   CentreCrop at{};
@@ -92,38 +101,58 @@ CentreCrop centre_crop(ImageSize size, int resize, int crop) {
 }
 
 Crop crop_of(const Recipe& recipe, ImageSize whole, Rng& rng) {
-  if (recipe.augment == Augment::none) return centred(whole, recipe.resize, recipe.size, recipe.filter);
+  if (recipe.augment == Augment::none)
+    return centred(whole, recipe.resize, recipe.size, recipe.filter);
   const Box box = random_resized_crop(whole, rng, recipe.min_area);
   const bool mirrored = rng.word() & 1u;
   return {box, recipe.size, recipe.size, 0, 0, recipe.size, mirrored, recipe.filter};
 }
 
-void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng, Scratch& scratch,
-             Place place) {
+void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
+             const Recipe& recipe, Rng& rng, Scratch& scratch, Place place) {
   const Source source = source_of(bytes, raw, name, recipe);
   const auto decode = [&](Place to) {
-    decode_resized(source, [&](ImageSize whole) { return crop_of(recipe, whole, rng); }, scratch.image, scratch.rows, to);
+    decode_resized(
+        source, [&](ImageSize whole) { return crop_of(recipe, whole, rng); }, scratch.image,
+        scratch.rows, to);
   };
   if (recipe.augment != Augment::pad_crop_flip && recipe.steps.empty()) return decode(place);
   // Steps and shifts are made aside: who has asked for the place should not take long.
   scratch.made.resize(recipe.bytes());
   std::uint8_t* const made = scratch.made.data();
-  if (recipe.augment == Augment::pad_crop_flip) pad_crop_flip(source, recipe, rng, scratch, made);
-  else decode([&] { return made; });
-  for (const PixelStep& step : recipe.steps) apply(step, {made, recipe.size, recipe.size}, rng, scratch.square);
+  if (recipe.augment == Augment::pad_crop_flip)
+    pad_crop_flip(source, recipe, rng, scratch, made);
+  else
+    decode([&] { return made; });
+  for (const PixelStep& step : recipe.steps)
+    apply(step, {made, recipe.size, recipe.size}, rng, scratch.square);
   if (std::uint8_t* const dst = place()) std::memcpy(dst, made, recipe.bytes());
 }
 
-fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe& recipe, Rng& rng,
+fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw,
+                           const std::string& name, const Recipe& recipe, Rng& rng,
                            Scratch& scratch, std::size_t most, std::vector<std::uint8_t>& out) {
   Crop crop;
   const auto pick = [&](ImageSize whole) { return crop = crop_of(recipe, whole, rng); };
-  if (!decode_needed(source_of(bytes, raw, name, recipe), pick, most, scratch.image, scratch.rows, out))
-    return {.offset = 0, .pitch = 3 * crop.side, .width = crop.side, .height = crop.side, .to_width = crop.side, .to_height = crop.side};
+  if (!decode_needed(source_of(bytes, raw, name, recipe), pick, most, scratch.image, scratch.rows,
+                     out))
+    return {.offset = 0,
+            .pitch = 3 * crop.side,
+            .width = crop.side,
+            .height = crop.side,
+            .to_width = crop.side,
+            .to_height = crop.side};
   const Box box = crop.needed();
   const std::int64_t above = box.y - crop.from.y, left = box.x - crop.from.x;
-  return {.offset = -(above * 3 * box.width + 3 * left), .pitch = 3 * box.width, .width = crop.from.width, .height = crop.from.height,
-          .to_width = crop.width, .to_height = crop.height, .x = crop.x, .y = crop.y, .flip = crop.mirrored};
+  return {.offset = -(above * 3 * box.width + 3 * left),
+          .pitch = 3 * box.width,
+          .width = crop.from.width,
+          .height = crop.from.height,
+          .to_width = crop.width,
+          .to_height = crop.height,
+          .x = crop.x,
+          .y = crop.y,
+          .flip = crop.mirrored};
 }
 
 Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) {
@@ -132,10 +161,11 @@ Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) 
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
   Scratch scratch;
-  centre_crop({1, 1}, resize, crop);                    // the sizes are checked before the file
+  centre_crop({1, 1}, resize, crop);  // the sizes are checked before the file
   Tensor out = Tensor::empty({1, crop, crop, 3}, DType::u8);
   const auto pick = [&](ImageSize whole) { return centred(whole, resize, crop, filter); };
-  decode_resized({bytes, path}, pick, scratch.image, scratch.rows, [&] { return out.as<std::uint8_t>(); });
+  decode_resized({bytes, path}, pick, scratch.image, scratch.rows,
+                 [&] { return out.as<std::uint8_t>(); });
   return out;
 }
 

@@ -16,36 +16,49 @@
 
 namespace gossamer::data {
 
-struct Scratch {                                   // one per thread, reused for every image
+struct Scratch {  // one per thread, reused for every image
   std::vector<std::byte> file;
   Image image;
-  std::vector<std::uint8_t> rows, square, made;    // within the resize; a copy that a step reads; an image before it goes to its place
+  // within the resize; a copy that a step reads; an image before it goes to its place
+  std::vector<std::uint8_t> rows, square, made;
 };
 
-// What is done to each image: its crop (and flip), then the steps in their order. All draw from one generator, the image's own.
+// What is done to each image: its crop (and flip), then the steps in their order. All draw from one
+// generator, the image's own.
 struct Recipe {
   Augment augment = Augment::none;
   int size = 32, resize = 32, pad = 4;
   float min_area = 0.08f;
   Shrink filter = Shrink::bilinear;
   std::vector<PixelStep> steps{};
-  std::shared_ptr<JpegDevice> jpegs{};             // decodes what it can; null: the CPU does
-  std::size_t bytes() const { return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3; }      // of one image
+  std::shared_ptr<JpegDevice> jpegs{};  // decodes what it can; null: the CPU does
+  // of one image
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3;
+  }
 };
 
-// To u8 [size, size, 3]. raw.height > 0: bytes are pixels of that size, else an encoded image. DataError: damaged; then `place` was not asked.
-void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe&, Rng&, Scratch&, Place);
+// To u8 [size, size, 3]. raw.height > 0: bytes are pixels of that size, else an encoded image.
+// DataError: damaged; then `place` was not asked.
+void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
+             const Recipe&, Rng&, Scratch&, Place);
 
-// For who resizes elsewhere (fused::input_pass): which part of a picture of this size the recipe takes, and what becomes of it; prepare() takes
-// the same from the same generator. Not for pad_crop_flip, nor for recipes with steps, which need the resized pixels.
+// For who resizes elsewhere (fused::input_pass): which part of a picture of this size the recipe
+// takes, and what becomes of it; prepare() takes the same from the same generator. Not for
+// pad_crop_flip, nor for recipes with steps, which need the resized pixels.
 Crop crop_of(const Recipe&, ImageSize whole, Rng&);
-// `out` becomes the pixels that the crop needs, as they are; where those are more than `most` bytes, the crop, made here. The Picture says
-// what is left to do, its offset counted from out's first byte.
-fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name, const Recipe&, Rng&, Scratch&,
-                           std::size_t most, std::vector<std::uint8_t>& out);
+// `out` becomes the pixels that the crop needs, as they are; where those are more than `most`
+// bytes, the crop, made here. The Picture says what is left to do, its offset counted from out's
+// first byte.
+fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw,
+                           const std::string& name, const Recipe&, Rng&, Scratch&, std::size_t most,
+                           std::vector<std::uint8_t>& out);
 
-// Shorter side to `resize`, then the centre: where the crop lies in the resized picture (torchvision's rounding).
-struct CentreCrop { int width, height, x, y; };    // of the resized picture; corner of the crop
+// Shorter side to `resize`, then the centre: where the crop lies in the resized picture
+// (torchvision's rounding).
+struct CentreCrop {
+  int width, height, x, y;
+};  // of the resized picture; corner of the crop
 CentreCrop centre_crop(ImageSize, int resize, int crop);
 
 }  // namespace gossamer::data

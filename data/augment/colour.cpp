@@ -1,5 +1,5 @@
-// Colour operations with Pillow's arithmetic: ImageEnhance and ImageOps, the blend in f32 and cut off, HSV with its mixed types.
-// Compiled without fused multiply-adds: they would round otherwise.
+// Colour operations with Pillow's arithmetic: ImageEnhance and ImageOps, the blend in f32 and cut
+// off, HSV with its mixed types. Compiled without fused multiply-adds: they would round otherwise.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 using Table = std::array<std::uint8_t, 256>;
 using Histogram = std::array<int, 256>;
 
-constexpr int kChunk = 256;                        // pixels whose gray values are kept at hand
+constexpr int kChunk = 256;  // pixels whose gray values are kept at hand
 
 // Image.blend: from + factor (to - from).
 inline std::uint8_t blend(int from, int to, float factor) {
@@ -26,14 +26,17 @@ void blend_with(Pixels p, int from, float factor) {
 }
 
 // ITU-R 601-2, as Pillow converts to "L".
-inline std::uint8_t gray(const std::uint8_t* p) { return static_cast<std::uint8_t>((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16); }
+inline std::uint8_t gray(const std::uint8_t* p) {
+  return static_cast<std::uint8_t>((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16);
+}
 
 void grays(const std::uint8_t* p, int count, std::uint8_t* out) {
   for (int i = 0; i < count; ++i) out[i] = gray(p + 3 * i);
 }
 
 std::array<Histogram, 3> histograms(Pixels p) {
-  // Neighbouring pixels are alike, and adding to one counter twice in a row waits for memory: every second pixel has counters of its own.
+  // Neighbouring pixels are alike, and adding to one counter twice in a row waits for memory: every
+  // second pixel has counters of its own.
   std::array<Histogram, 3> even{}, odd{};
   const std::size_t n = p.bytes();
   std::size_t i = 0;
@@ -56,8 +59,11 @@ Table stretch(const Histogram& h) {
   while (low < 255 && h[static_cast<std::size_t>(low)] == 0) ++low;
   while (high > 0 && h[static_cast<std::size_t>(high)] == 0) --high;
   Table t;
-  const double scale = high > low ? 255.0 / (high - low) : 1, offset = high > low ? -low * scale : 0;
-  for (int v = 0; v < 256; ++v) t[static_cast<std::size_t>(v)] = static_cast<std::uint8_t>(std::clamp(static_cast<int>(v * scale + offset), 0, 255));
+  const double scale = high > low ? 255.0 / (high - low) : 1,
+               offset = high > low ? -low * scale : 0;
+  for (int v = 0; v < 256; ++v)
+    t[static_cast<std::size_t>(v)] =
+        static_cast<std::uint8_t>(std::clamp(static_cast<int>(v * scale + offset), 0, 255));
   return t;
 }
 
@@ -79,24 +85,31 @@ Table flatten(const Histogram& h) {
   return t;
 }
 
-// Some pixels in planes, so that the loops below work on many at once. Pillow's HSV: f32 and f64 mixed as in its source, so that not
-// one of the 16.7 million colours differs.
+// Some pixels in planes, so that the loops below work on many at once. Pillow's HSV: f32 and f64
+// mixed as in its source, so that not one of the 16.7 million colours differs.
 struct Planes {
   static constexpr int kCount = 64;
   int r[kCount], g[kCount], b[kCount], h[kCount], s[kCount], v[kCount];
 
   void to_hsv() {
     for (int i = 0; i < kCount; ++i) {
-      const int x = r[i], y = g[i], z = b[i], top = std::max(x, std::max(y, z)), low = std::min(x, std::min(y, z));
-      const float range = static_cast<float>(std::max(top - low, 1)), part = range / static_cast<float>(std::max(top, 1));
-      const float rc = static_cast<float>(top - r[i]) / range, gc = static_cast<float>(top - g[i]) / range,
+      const int x = r[i], y = g[i], z = b[i], top = std::max(x, std::max(y, z)),
+                low = std::min(x, std::min(y, z));
+      const float range = static_cast<float>(std::max(top - low, 1)),
+                  part = range / static_cast<float>(std::max(top, 1));
+      const float rc = static_cast<float>(top - r[i]) / range,
+                  gc = static_cast<float>(top - g[i]) / range,
                   bc = static_cast<float>(top - b[i]) / range;
-      const auto from_green = static_cast<float>(2.0 + static_cast<double>(rc) - static_cast<double>(bc));
-      const auto from_blue = static_cast<float>(4.0 + static_cast<double>(gc) - static_cast<double>(rc));
-      const float from_red = bc - gc, from_others = g[i] == top ? from_green : from_blue, sixths = r[i] == top ? from_red : from_others;
+      const auto from_green =
+          static_cast<float>(2.0 + static_cast<double>(rc) - static_cast<double>(bc));
+      const auto from_blue =
+          static_cast<float>(4.0 + static_cast<double>(gc) - static_cast<double>(rc));
+      const float from_red = bc - gc, from_others = g[i] == top ? from_green : from_blue,
+                  sixths = r[i] == top ? from_red : from_others;
       const double turned = static_cast<double>(sixths) / 6.0 + 1.0;
       const auto turn = static_cast<float>(turned - (turned >= 1.0 ? 1.0 : 0.0));
-      const int hue_of = static_cast<int>(static_cast<double>(turn) * 255.0), strength = static_cast<int>(static_cast<double>(part) * 255.0);
+      const int hue_of = static_cast<int>(static_cast<double>(turn) * 255.0),
+                strength = static_cast<int>(static_cast<double>(part) * 255.0);
       h[i] = top > low ? hue_of : 0;
       s[i] = top > low ? strength : 0;
       v[i] = top;
@@ -107,10 +120,14 @@ struct Planes {
     for (int i = 0; i < kCount; ++i) {
       const double at = static_cast<double>(h[i]) * 6.0 / 255.0, top = v[i];
       const int sixth = static_cast<int>(at);
-      const auto rest = static_cast<float>(at - sixth), part = static_cast<float>(static_cast<double>(s[i]) / 255.0);
+      const auto rest = static_cast<float>(at - sixth),
+                 part = static_cast<float>(static_cast<double>(s[i]) / 255.0);
       const int p = static_cast<int>(top * (1.0 - static_cast<double>(part)) + 0.5),
                 q = static_cast<int>(top * (1.0 - static_cast<double>(part * rest)) + 0.5);
-      const int t = static_cast<int>(top * (1.0 - static_cast<double>(part) * (1.0 - static_cast<double>(rest))) + 0.5), k = sixth == 6 ? 0 : sixth;
+      const int t = static_cast<int>(
+                    top * (1.0 - static_cast<double>(part) * (1.0 - static_cast<double>(rest))) +
+                    0.5),
+                k = sixth == 6 ? 0 : sixth;
       r[i] = k == 0 || k == 5 ? v[i] : k == 1 ? q : k == 4 ? t : p;
       g[i] = k == 1 || k == 2 ? v[i] : k == 0 ? t : k == 3 ? q : p;
       b[i] = k == 3 || k == 4 ? v[i] : k == 2 ? t : k == 5 ? q : p;
@@ -147,10 +164,12 @@ void contrast(Pixels p, double factor) {
     for (int i = 0; i < count; ++i) part += g[i];
     sum += part;
   }
-  blend_with(p, static_cast<int>(static_cast<double>(sum) / static_cast<double>(pixels) + 0.5), static_cast<float>(factor));
+  blend_with(p, static_cast<int>(static_cast<double>(sum) / static_cast<double>(pixels) + 0.5),
+             static_cast<float>(factor));
 }
 
-// Blends with the picture smoothed by (1 1 1, 1 5 1, 1 1 1)/13, whose outermost pixels stay as they are.
+// Blends with the picture smoothed by (1 1 1, 1 5 1, 1 1 1)/13, whose outermost pixels stay as they
+// are.
 void sharpness(Pixels p, double factor, std::vector<std::uint8_t>& scratch) {
   if (p.height < 3 || p.width < 3) return;
   const auto f = static_cast<float>(factor);
@@ -161,8 +180,9 @@ void sharpness(Pixels p, double factor, std::vector<std::uint8_t>& scratch) {
     const std::uint8_t *above = here - row, *below = here + row;
     std::uint8_t* out = p.data + static_cast<std::size_t>(y) * row;
     for (std::size_t i = 3; i + 3 < row; ++i) {
-      const auto sum = static_cast<std::uint16_t>(above[i - 3] + above[i] + above[i + 3] + here[i - 3] + 5 * here[i] +
-                                                  here[i + 3] + below[i - 3] + below[i] + below[i + 3]);
+      const auto sum = static_cast<std::uint16_t>(above[i - 3] + above[i] + above[i + 3] +
+                                                  here[i - 3] + 5 * here[i] + here[i + 3] +
+                                                  below[i - 3] + below[i] + below[i + 3]);
       out[i] = blend(static_cast<std::uint16_t>(2 * sum + 13) / 26, here[i], f);
     }
   }
@@ -175,7 +195,8 @@ void hue(Pixels p, double shift) {
   for (std::size_t at = 0; at < pixels; at += Planes::kCount) {
     const int count = static_cast<int>(std::min<std::size_t>(Planes::kCount, pixels - at));
     std::uint8_t* rgb = p.data + 3 * at;
-    for (int i = 0; i < count; ++i) c.r[i] = rgb[3 * i], c.g[i] = rgb[3 * i + 1], c.b[i] = rgb[3 * i + 2];
+    for (int i = 0; i < count; ++i)
+      c.r[i] = rgb[3 * i], c.g[i] = rgb[3 * i + 1], c.b[i] = rgb[3 * i + 2];
     c.to_hsv();
     for (int& h : c.h) h = (h + by) & 255;
     c.to_rgb();
@@ -188,7 +209,8 @@ void hue(Pixels p, double shift) {
 }
 
 void invert(Pixels p) {
-  for (std::size_t i = 0, n = p.bytes(); i < n; ++i) p.data[i] = static_cast<std::uint8_t>(255 - p.data[i]);
+  for (std::size_t i = 0, n = p.bytes(); i < n; ++i)
+    p.data[i] = static_cast<std::uint8_t>(255 - p.data[i]);
 }
 
 void posterize(Pixels p, int bits) {
@@ -197,8 +219,10 @@ void posterize(Pixels p, int bits) {
 }
 
 void solarize(Pixels p, double threshold) {
-  const int from = static_cast<int>(std::ceil(std::clamp(threshold, 0.0, 256.0)));       // v < threshold, for whole v
-  for (std::size_t i = 0, n = p.bytes(); i < n; ++i) p.data[i] = static_cast<std::uint8_t>(p.data[i] < from ? p.data[i] : 255 - p.data[i]);
+  // v < threshold, for whole v
+  const int from = static_cast<int>(std::ceil(std::clamp(threshold, 0.0, 256.0)));
+  for (std::size_t i = 0, n = p.bytes(); i < n; ++i)
+    p.data[i] = static_cast<std::uint8_t>(p.data[i] < from ? p.data[i] : 255 - p.data[i]);
 }
 
 void autocontrast(Pixels p) {

@@ -1,4 +1,5 @@
-// Mixup and CutMix: how a batch is blended with itself, drawn on the CPU; the blending is core's mix_batch, on the device that trains.
+// Mixup and CutMix: how a batch is blended with itself, drawn on the CPU; the blending is core's
+// mix_batch, on the device that trains.
 #pragma once
 
 #include <array>
@@ -7,21 +8,25 @@
 
 namespace gossamer::data {
 
-double draw_beta(Rng&, double a, double b);            // a, b > 0; from two gamma variables (Marsaglia and Tsang 2000), in logarithms
+// a, b > 0; from two gamma variables (Marsaglia and Tsang 2000), in logarithms
+double draw_beta(Rng&, double a, double b);
 
-// The two alphas of Beta(alpha, alpha); 0: off. With both on, each batch takes one of them with equal chances (torchvision's recipe).
+// The two alphas of Beta(alpha, alpha); 0: off. With both on, each batch takes one of them with
+// equal chances (torchvision's recipe).
 struct MixOptions {
   double mixup = 0, cutmix = 0;
   bool on() const { return mixup > 0 || cutmix > 0; }
 };
 
-// Each image is blended with the one before it in the batch. `own` is the weight of its own label; the rest is its neighbour's.
+// Each image is blended with the one before it in the batch. `own` is the weight of its own label;
+// the rest is its neighbour's.
 struct MixPlan {
   double own = 1;
-  std::array<float, 6> plan{1, 1, 0, 0, 0, 0};         // mix_batch's
+  std::array<float, 6> plan{1, 1, 0, 0, 0, 0};  // mix_batch's
 };
-// Mixup (Zhang et al. 2018): the same share of every pixel. CutMix (Yun et al. 2019): a rectangle around a random place, cut at the
-// edges; `own` is what is left of the picture. ConfigError on a negative alpha.
+// Mixup (Zhang et al. 2018): the same share of every pixel. CutMix (Yun et al. 2019): a rectangle
+// around a random place, cut at the edges; `own` is what is left of the picture. ConfigError on a
+// negative alpha.
 MixPlan draw_mix(const MixOptions&, int height, int width, Rng&);
 
 }  // namespace gossamer::data

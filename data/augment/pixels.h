@@ -1,5 +1,6 @@
-// What augmentation does to a picture's pixels: colour operations (colour.cpp) and affine warps (warp.cpp), as torchvision's PIL
-// backend applies them, bit for bit Pillow 9.4 (tests/data_augment_golden_test.cpp). In place; no randomness here: see policy.h.
+// What augmentation does to a picture's pixels: colour operations (colour.cpp) and affine warps
+// (warp.cpp), as torchvision's PIL backend applies them, bit for bit Pillow 9.4
+// (tests/data_augment_golden_test.cpp). In place; no randomness here: see policy.h.
 #pragma once
 
 #include <cstdint>
@@ -7,27 +8,31 @@
 
 namespace gossamer::data {
 
-struct Pixels {                                    // u8 [height, width, 3], RGB, without gaps
+struct Pixels {  // u8 [height, width, 3], RGB, without gaps
   std::uint8_t* data = nullptr;
   int height = 0, width = 0;
-  std::size_t bytes() const { return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3; }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3;
+  }
 };
 
-// --- colour. A factor of 1 changes nothing; 0 is black, gray, flat or smoothed; above 1 goes the other way, clipped.
+// --- colour. A factor of 1 changes nothing; 0 is black, gray, flat or smoothed; above 1 goes the
+// other way, clipped.
 void brightness(Pixels, double factor);
-void saturation(Pixels, double factor);            // Pillow's ImageEnhance.Color
+void saturation(Pixels, double factor);  // Pillow's ImageEnhance.Color
 void contrast(Pixels, double factor);
 void sharpness(Pixels, double factor, std::vector<std::uint8_t>& scratch);
-void hue(Pixels, double shift);                    // of a full turn, -0.5 to 0.5
+void hue(Pixels, double shift);  // of a full turn, -0.5 to 0.5
 void invert(Pixels);
-void posterize(Pixels, int bits);                  // keeps the upper 0 to 8 bits
-void solarize(Pixels, double threshold);           // inverts what is not below it
+void posterize(Pixels, int bits);         // keeps the upper 0 to 8 bits
+void solarize(Pixels, double threshold);  // inverts what is not below it
 void autocontrast(Pixels);
 void equalize(Pixels);
 
 // --- warps about the picture's centre (shears: about its corner); what comes in is black.
 enum class Filter { nearest, bilinear };
-void rotate(Pixels, double degrees, Filter, std::vector<std::uint8_t>& scratch);         // counter-clockwise
+// counter-clockwise
+void rotate(Pixels, double degrees, Filter, std::vector<std::uint8_t>& scratch);
 void shear_x(Pixels, double slope, Filter, std::vector<std::uint8_t>& scratch);
 void shear_y(Pixels, double slope, Filter, std::vector<std::uint8_t>& scratch);
 void translate(Pixels, int right, int down);

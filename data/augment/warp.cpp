@@ -1,4 +1,5 @@
-// Affine warps with Pillow's arithmetic: nearest in 16.16 fixed point, bilinear in f64. Compiled without fused multiply-adds.
+// Affine warps with Pillow's arithmetic: nearest in 16.16 fixed point, bilinear in f64. Compiled
+// without fused multiply-adds.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,7 +13,9 @@ namespace gossamer::data {
 namespace {
 
 // Where the output pixel (x, y) comes from: (a x + b y + c, d x + e y + f), pixel centres at .5.
-struct Affine { double a, b, c, d, e, f; };
+struct Affine {
+  double a, b, c, d, e, f;
+};
 
 int fixed(double v) { return static_cast<int>(std::floor(v * 65536.0 + 0.5)); }
 
@@ -45,11 +48,14 @@ void warp_bilinear(const std::uint8_t* src, const Affine& m, Pixels p) {
       sy -= 0.5;
       const int left = static_cast<int>(std::floor(sx)), top = static_cast<int>(std::floor(sy));
       const double dx = sx - left, dy = sy - top;
-      const std::size_t x0 = static_cast<std::size_t>(std::max(left, 0)) * 3, x1 = static_cast<std::size_t>(std::min(left + 1, p.width - 1)) * 3;
+      const std::size_t x0 = static_cast<std::size_t>(std::max(left, 0)) * 3,
+                        x1 = static_cast<std::size_t>(std::min(left + 1, p.width - 1)) * 3;
       const std::uint8_t* upper = src + static_cast<std::size_t>(std::max(top, 0)) * p.width * 3;
-      const std::uint8_t* lower = src + static_cast<std::size_t>(std::min(top + 1, p.height - 1)) * p.width * 3;
+      const std::uint8_t* lower =
+          src + static_cast<std::size_t>(std::min(top + 1, p.height - 1)) * p.width * 3;
       for (std::size_t c = 0; c < 3; ++c) {
-        const double above = upper[x0 + c] + (upper[x1 + c] - upper[x0 + c]) * dx, below = lower[x0 + c] + (lower[x1 + c] - lower[x0 + c]) * dx;
+        const double above = upper[x0 + c] + (upper[x1 + c] - upper[x0 + c]) * dx,
+                     below = lower[x0 + c] + (lower[x1 + c] - lower[x0 + c]) * dx;
         out[c] = static_cast<std::uint8_t>(above + (below - above) * dy);
       }
     }
@@ -59,8 +65,10 @@ void warp_bilinear(const std::uint8_t* src, const Affine& m, Pixels p) {
 void warp(Pixels p, const Affine& m, Filter filter, std::vector<std::uint8_t>& scratch) {
   scratch.assign(p.data, p.data + p.bytes());
   std::memset(p.data, 0, p.bytes());
-  if (filter == Filter::nearest) warp_nearest(scratch.data(), m, p);
-  else warp_bilinear(scratch.data(), m, p);
+  if (filter == Filter::nearest)
+    warp_nearest(scratch.data(), m, p);
+  else
+    warp_bilinear(scratch.data(), m, p);
 }
 
 // Python's round(x, 15).
@@ -85,7 +93,8 @@ void quarter_turn(Pixels p, bool left, std::vector<std::uint8_t>& scratch) {
 
 constexpr double kRadians = std::numbers::pi / 180.0, kDegrees = 180.0 / std::numbers::pi;
 
-// torchvision turns the slope into degrees and back, and so does this: the last bits decide about single pixels.
+// torchvision turns the slope into degrees and back, and so does this: the last bits decide about
+// single pixels.
 double through_degrees(double slope) { return std::tan(std::atan(slope) * kDegrees * kRadians); }
 
 }  // namespace
@@ -101,9 +110,11 @@ void rotate(Pixels p, double degrees, Filter filter, std::vector<std::uint8_t>& 
     }
     return;
   }
-  if ((turn == 90 || turn == 270) && p.width == p.height) return quarter_turn(p, turn == 90, scratch);
+  if ((turn == 90 || turn == 270) && p.width == p.height)
+    return quarter_turn(p, turn == 90, scratch);
   const double angle = -(turn * kRadians), cx = p.width / 2.0, cy = p.height / 2.0;
-  Affine m{round15(std::cos(angle)), round15(std::sin(angle)), 0, round15(-std::sin(angle)), round15(std::cos(angle)), 0};
+  Affine m{round15(std::cos(angle)),  round15(std::sin(angle)), 0,
+           round15(-std::sin(angle)), round15(std::cos(angle)), 0};
   m.c = m.a * -cx + m.b * -cy + 0.0 + cx;
   m.f = m.d * -cx + m.e * -cy + 0.0 + cy;
   warp(p, m, filter, scratch);
@@ -117,7 +128,8 @@ void shear_y(Pixels p, double slope, Filter filter, std::vector<std::uint8_t>& s
   if (slope == 0) return;
   // R(0) with a shear of the rows: the off-diagonal term is sin(sy)/cos(sy), not tan(sy).
   const double angle = std::atan(slope) * kDegrees * kRadians;
-  warp(p, {1, 0, 0, -(std::sin(-angle) / std::cos(angle)), std::cos(-angle) / std::cos(angle), 0}, filter, scratch);
+  warp(p, {1, 0, 0, -(std::sin(-angle) / std::cos(angle)), std::cos(-angle) / std::cos(angle), 0},
+       filter, scratch);
 }
 
 void translate(Pixels p, int right, int down) {
@@ -126,7 +138,8 @@ void translate(Pixels p, int right, int down) {
   down = std::clamp(down, -p.height, p.height);
   const std::size_t kept = row - static_cast<std::size_t>(std::abs(right)) * 3, gap = row - kept;
   for (int i = 0; i < p.height; ++i) {
-    const int y = down > 0 ? p.height - 1 - i : i, from = y - down;              // from the far end, so that no row is read after it was written
+    // from the far end, so that no row is read after it was written
+    const int y = down > 0 ? p.height - 1 - i : i, from = y - down;
     std::uint8_t* to = p.data + static_cast<std::size_t>(y) * row;
     if (from < 0 || from >= p.height) {
       std::memset(to, 0, row);

@@ -1,5 +1,6 @@
-// Formats that are rare in data sets (BMP, GIF), by stb_image. Its other readers are left out: those without a magic number would
-// take random bytes for a picture, and its PNM reader returns uninitialised memory for a file that ends early.
+// Formats that are rare in data sets (BMP, GIF), by stb_image. Its other readers are left out:
+// those without a magic number would take random bytes for a picture, and its PNM reader returns
+// uninitialised memory for a file that ends early.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -29,7 +30,8 @@ namespace gossamer::data {
 namespace {
 
 bool starts(std::span<const std::byte> bytes, std::size_t at, std::string_view magic) {
-  return bytes.size() >= at + magic.size() && std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
+  return bytes.size() >= at + magic.size() &&
+         std::memcmp(bytes.data() + at, magic.data(), magic.size()) == 0;
 }
 
 const char* foreign_format(std::span<const std::byte> b) {
@@ -40,57 +42,74 @@ const char* foreign_format(std::span<const std::byte> b) {
   return nullptr;
 }
 
-std::uint64_t word(std::span<const std::byte> bytes, std::size_t at, std::size_t count) {   // little-endian; 0 beyond the end
+// little-endian; 0 beyond the end
+std::uint64_t word(std::span<const std::byte> bytes, std::size_t at, std::size_t count) {
   std::uint64_t value = 0;
-  for (std::size_t i = count; i-- > 0;) value = value << 8 | (at + i < bytes.size() ? std::to_integer<std::uint64_t>(bytes[at + i]) : 0);
+  for (std::size_t i = count; i-- > 0;)
+    value =
+        value << 8 | (at + i < bytes.size() ? std::to_integer<std::uint64_t>(bytes[at + i]) : 0);
   return value;
 }
 
-// What stb_image doesn't check itself: nullptr if all is well. It reads zeros beyond the end of a file, so that what is missing would
-// show as black, and leaves palette entries that a BMP doesn't hold uninitialised.
+// What stb_image doesn't check itself: nullptr if all is well. It reads zeros beyond the end of a
+// file, so that what is missing would show as black, and leaves palette entries that a BMP doesn't
+// hold uninitialised.
 const char* defect(std::span<const std::byte> bytes, ImageSize size) {
   if (starts(bytes, 0, "BM")) {
-    const std::uint64_t offset = word(bytes, 10, 4), header = word(bytes, 14, 4), bits = word(bytes, 28, 2), compression = word(bytes, 30, 4);
-    const bool palette = bits == 1 || bits == 4 || bits == 8, plain = bits == 16 || bits == 24 || bits == 32;
+    const std::uint64_t offset = word(bytes, 10, 4), header = word(bytes, 14, 4),
+                        bits = word(bytes, 28, 2), compression = word(bytes, 30, 4);
+    const bool palette = bits == 1 || bits == 4 || bits == 8,
+               plain = bits == 16 || bits == 24 || bits == 32;
     if (header < 40 || (compression != 0 && compression != 3) || !(palette || plain) ||
         (palette && offset != 14 + header + (std::uint64_t{4} << bits)))
       return "a kind of BMP that isn't read; convert it to PNG";
     const std::uint64_t row = (static_cast<std::uint64_t>(size.width) * bits + 31) / 32 * 4;
-    return offset + row * static_cast<std::uint64_t>(size.height) > bytes.size() ? "it ends early" : nullptr;
+    return offset + row * static_cast<std::uint64_t>(size.height) > bytes.size() ? "it ends early"
+                                                                                 : nullptr;
   }
   std::size_t end = bytes.size();
-  while (end > 0 && bytes[end - 1] == std::byte{0}) --end;              // padding
-  return end == 0 || bytes[end - 1] != std::byte{0x3B} ? "it ends early" : nullptr;   // GIF's trailer
+  while (end > 0 && bytes[end - 1] == std::byte{0}) --end;  // padding
+  // GIF's trailer
+  return end == 0 || bytes[end - 1] != std::byte{0x3B} ? "it ends early" : nullptr;
 }
 
-int length(std::span<const std::byte> bytes) { return static_cast<int>(std::min<std::size_t>(bytes.size(), 1u << 30)); }
-const stbi_uc* start(std::span<const std::byte> bytes) { return reinterpret_cast<const stbi_uc*>(bytes.data()); }
+int length(std::span<const std::byte> bytes) {
+  return static_cast<int>(std::min<std::size_t>(bytes.size(), 1u << 30));
+}
+const stbi_uc* start(std::span<const std::byte> bytes) {
+  return reinterpret_cast<const stbi_uc*>(bytes.data());
+}
 
 }  // namespace
 
 ImageSize probe_other(std::span<const std::byte> bytes, const std::string& name) {
   check<DataError>(!bytes.empty(), name, ": the file is empty");
   if (const char* format = foreign_format(bytes))
-    fail<DataError>(name, ": this is ", format, "; convert it to JPEG or PNG (JPEG, PNG, BMP and GIF are read)");
+    fail<DataError>(name, ": this is ", format,
+                    "; convert it to JPEG or PNG (JPEG, PNG, BMP and GIF are read)");
   ImageSize size;
   int channels = 0;
-  check<DataError>(stbi_info_from_memory(start(bytes), length(bytes), &size.width, &size.height, &channels) == 1, name,
-                   ": not a picture that is understood (JPEG, PNG, BMP and GIF are)");
+  check<DataError>(
+      stbi_info_from_memory(start(bytes), length(bytes), &size.width, &size.height, &channels) == 1,
+      name, ": not a picture that is understood (JPEG, PNG, BMP and GIF are)");
   check_size(size, name);
   return size;
 }
 
-ImageSize decode_other(std::span<const std::byte> bytes, const std::string& name, PickBox pick, Image& out) {
+ImageSize decode_other(std::span<const std::byte> bytes, const std::string& name, PickBox pick,
+                       Image& out) {
   const ImageSize size = probe_other(bytes, name);
   const Box box = pick(size);
   check_box(box, size, name);
-  check_memory(size, 14, name, "BMP or GIF");        // a GIF: RGBA twice, RGB, marks
+  check_memory(size, 14, name, "BMP or GIF");  // a GIF: RGBA twice, RGB, marks
   if (const char* what = defect(bytes, size)) fail<DataError>(name, ": damaged picture: ", what);
   int width = 0, height = 0, channels = 0;
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(start(bytes), length(bytes), &width, &height, &channels, 3), stbi_image_free);
-  check<DataError>(pixels && width == size.width && height == size.height, name, ": damaged picture: ",
-                   pixels ? "the header contradicts itself" : stbi_failure_reason());
+      stbi_load_from_memory(start(bytes), length(bytes), &width, &height, &channels, 3),
+      stbi_image_free);
+  check<DataError>(
+      pixels && width == size.width && height == size.height, name,
+      ": damaged picture: ", pixels ? "the header contradicts itself" : stbi_failure_reason());
   copy_box(pixels.get(), size, box, out);
   return size;
 }

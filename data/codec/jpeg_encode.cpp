@@ -8,12 +8,13 @@
 namespace gossamer::data {
 
 std::vector<std::byte> encode_jpeg(const Image& image, JpegOptions options) {
-  check<ShapeError>(image.width > 0 && image.height > 0 && image.width <= kMaxSide && image.height <= kMaxSide, "encode_jpeg: ",
-                    image.width, " x ", image.height, " pixels; sides go from 1 to ", kMaxSide);
+  check<ShapeError>(
+      image.width > 0 && image.height > 0 && image.width <= kMaxSide && image.height <= kMaxSide,
+      "encode_jpeg: ", image.width, " x ", image.height, " pixels; sides go from 1 to ", kMaxSide);
   jpeg_compress_struct c{};
   JpegErrors errors{};
   unsigned char* memory = nullptr;
-  unsigned long bytes = 0;                   // NOLINT(google-runtime-int): the library's type
+  unsigned long bytes = 0;  // NOLINT(google-runtime-int): the library's type
   errors.attach();
   c.err = &errors.base;
   const bool ok = guarded(errors, [&] {
@@ -33,14 +34,17 @@ std::vector<std::byte> encode_jpeg(const Image& image, JpegOptions options) {
     if (options.progressive) jpeg_simple_progression(&c);
     jpeg_start_compress(&c, TRUE);
     while (c.next_scanline < c.image_height) {
-      JSAMPROW row = const_cast<JSAMPROW>(image.pixels.data() + static_cast<std::size_t>(c.next_scanline) * image.width * 3);
+      JSAMPROW row = const_cast<JSAMPROW>(
+          image.pixels.data() + static_cast<std::size_t>(c.next_scanline) * image.width * 3);
       jpeg_write_scanlines(&c, &row, 1);
     }
     jpeg_finish_compress(&c);
   });
   jpeg_destroy_compress(&c);
   std::vector<std::byte> result;
-  if (ok) result.assign(reinterpret_cast<std::byte*>(memory), reinterpret_cast<std::byte*>(memory) + bytes);
+  if (ok)
+    result.assign(reinterpret_cast<std::byte*>(memory),
+                  reinterpret_cast<std::byte*>(memory) + bytes);
   std::free(memory);
   check<DataError>(ok, "encode_jpeg: ", errors.text);
   return result;

@@ -1,5 +1,6 @@
-// Huffman decoding of baseline JPEG (ITU T.81, F.2.2). The time goes into one chain: bits -> table -> length -> bits. Everything else is
-// kept out of it: no stuffed bytes, no test for the end of the data inside an MCU, values by arithmetic without a branch.
+// Huffman decoding of baseline JPEG (ITU T.81, F.2.2). The time goes into one chain: bits -> table
+// -> length -> bits. Everything else is kept out of it: no stuffed bytes, no test for the end of
+// the data inside an MCU, values by arithmetic without a branch.
 #include "gossamer/data/codec/jpeg_huffman.h"
 
 #include <algorithm>
@@ -11,21 +12,27 @@
 namespace gossamer::data {
 namespace {
 
-// Zigzag. What leads beyond the block goes to 63: a damaged run as in libjpeg, and the zero that the end of a block writes, where
-// nothing has been yet.
+// Zigzag. What leads beyond the block goes to 63: a damaged run as in libjpeg, and the zero that
+// the end of a block writes, where nothing has been yet.
 constexpr std::array<std::uint8_t, 192> kOrder = [] {
   std::array<std::uint8_t, 192> order{};
   int x = 0, y = 0;
   for (std::size_t k = 0; k < 64; ++k) {
     order[k] = static_cast<std::uint8_t>(8 * y + x);
     if ((x + y) % 2 == 0) {
-      if (x == 7) ++y;
-      else if (y == 0) ++x;
-      else ++x, --y;
+      if (x == 7)
+        ++y;
+      else if (y == 0)
+        ++x;
+      else
+        ++x, --y;
     } else {
-      if (y == 7) ++x;
-      else if (x == 0) ++y;
-      else --x, ++y;
+      if (y == 7)
+        ++x;
+      else if (x == 0)
+        ++y;
+      else
+        --x, ++y;
     }
   }
   for (std::size_t k = 64; k < order.size(); ++k) order[k] = 63;
@@ -44,16 +51,20 @@ int value_of(std::uint64_t bits, HuffmanEntry e) {
   return 2 * value <= most ? value - most : value;
 }
 
-// Copies and cleans while there is room to do it by whole vectors: to the next marker, or nearly to an end.
-void copy_to_marker([[maybe_unused]] const unsigned char*& raw, [[maybe_unused]] const unsigned char* raw_end,
-                    [[maybe_unused]] unsigned char*& to, [[maybe_unused]] const unsigned char* stop) {
+// Copies and cleans while there is room to do it by whole vectors: to the next marker, or nearly to
+// an end.
+void copy_to_marker([[maybe_unused]] const unsigned char*& raw,
+                    [[maybe_unused]] const unsigned char* raw_end,
+                    [[maybe_unused]] unsigned char*& to,
+                    [[maybe_unused]] const unsigned char* stop) {
 #ifdef __AVX2__
   constexpr std::ptrdiff_t bytes = sizeof(__m256i);
   const __m256i all_ones = _mm256_set1_epi8(-1);
   while (stop - to >= bytes && raw_end - raw > bytes) {
     const __m256i vector = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(raw));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), vector);
-    const auto ff = static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(vector, all_ones)));
+    const auto ff =
+        static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(vector, all_ones)));
     const int plain = ff ? std::countr_zero(ff) : bytes;
     raw += plain;
     to += plain;
@@ -65,8 +76,9 @@ void copy_to_marker([[maybe_unused]] const unsigned char*& raw, [[maybe_unused]]
 #endif
 }
 
-// What the second of two symbols does must be known to the end of its code: bits beyond the table's are taken for zeros, and may be anything.
-// What follows the first one doesn't depend on its value: pairs are made for its first value and copied for the others.
+// What the second of two symbols does must be known to the end of its code: bits beyond the table's
+// are taken for zeros, and may be anything. What follows the first one doesn't depend on its value:
+// pairs are made for its first value and copied for the others.
 void make_pairs(std::span<HuffmanPair> entries) {
   const int look = std::countr_zero(entries.size());
   for (std::size_t i = 0; i < entries.size();) {
@@ -80,7 +92,8 @@ void make_pairs(std::span<HuffmanPair> entries) {
       const HuffmanEntry second = entries[rest << first.total].first;
       if (second.total == 0 || second.total - std::popcount(second.mask) > left) continue;
       of_value[rest].both = {static_cast<std::uint8_t>(first.total + second.total),
-                             static_cast<std::uint8_t>(first.advance + second.advance), second.mask};
+                             static_cast<std::uint8_t>(first.advance + second.advance),
+                             second.mask};
     }
     for (std::size_t at = of_value.size(); at < of_code.size(); at += of_value.size())
       std::ranges::copy(of_value, of_code.subspan(at).begin());
@@ -89,15 +102,19 @@ void make_pairs(std::span<HuffmanPair> entries) {
 
 }  // namespace
 
-template <Coefficients kind> HuffmanEntry HuffmanTable<kind>::entry_of(std::uint8_t symbol, int length) {
+template <Coefficients kind>
+HuffmanEntry HuffmanTable<kind>::entry_of(std::uint8_t symbol, int length) {
   const int size = kDc ? symbol : symbol & 15, zeros = kDc ? 0 : symbol >> 4;
   const bool ends = !kDc && size == 0 && zeros != 15;
-  return {static_cast<std::uint8_t>(length + size), static_cast<std::uint8_t>(ends ? 64 : zeros + 1), static_cast<std::uint16_t>((1 << size) - 1)};
+  return {static_cast<std::uint8_t>(length + size),
+          static_cast<std::uint8_t>(ends ? 64 : zeros + 1),
+          static_cast<std::uint16_t>((1 << size) - 1)};
 }
 
-template <Coefficients kind> bool HuffmanTable<kind>::assign(const std::uint8_t* counts, const std::uint8_t* symbols) {
+template <Coefficients kind>
+bool HuffmanTable<kind>::assign(const std::uint8_t* counts, const std::uint8_t* symbols) {
   entries.fill({});
-  std::uint32_t code = 0;                            // of the current length
+  std::uint32_t code = 0;  // of the current length
   int index = 0;
   for (int length = 1; length <= 16; ++length) {
     offset_[static_cast<std::size_t>(length)] = index - static_cast<int>(code);
@@ -109,8 +126,10 @@ template <Coefficients kind> bool HuffmanTable<kind>::assign(const std::uint8_t*
       if (length > kLook) continue;
       const HuffmanEntry e = entry_of(symbol, length);
       Entry entry{};
-      if constexpr (kDc) entry = e;
-      else entry = {e, e};
+      if constexpr (kDc)
+        entry = e;
+      else
+        entry = {e, e};
       std::fill_n(entries.begin() + (code << (kLook - length)), 1 << (kLook - length), entry);
     }
     end_[static_cast<std::size_t>(length)] = code << (16 - length);
@@ -120,12 +139,14 @@ template <Coefficients kind> bool HuffmanTable<kind>::assign(const std::uint8_t*
   return index > 0;
 }
 
-template <Coefficients kind> HuffmanEntry HuffmanTable<kind>::find(std::uint32_t sixteen_bits) const {
+template <Coefficients kind>
+HuffmanEntry HuffmanTable<kind>::find(std::uint32_t sixteen_bits) const {
   for (int length = kLook + 1; length <= 16; ++length)
     if (sixteen_bits < end_[static_cast<std::size_t>(length)])
-      return entry_of(symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] +
-                                                        static_cast<int>(sixteen_bits >> (16 - length)))],
-                      length);
+      return entry_of(
+          symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] +
+                                            static_cast<int>(sixteen_bits >> (16 - length)))],
+          length);
   return {0, 64, 0};
 }
 
@@ -144,7 +165,7 @@ bool CodedBytes::start(std::span<const unsigned char> raw, std::size_t parts) {
   while (true) {
     clean(clean_.data() + clean_.size() - kReserve);
     const auto cleaned = static_cast<std::size_t>(clean_end_ - clean_.data());
-    if (!done_) {                                      // there is no room for more
+    if (!done_) {  // there is no room for more
       if (cleaned > kMostInParts) return false;
       clean_.resize(2 * clean_.size());
       clean_end_ = clean_.data() + cleaned;
@@ -166,14 +187,15 @@ void CodedBytes::clean(const unsigned char* stop) {
   marker_ = 0;
   copy_to_marker(raw_, raw_end_, clean_end_, stop);
   while (clean_end_ < stop && raw_ < raw_end_) {
-    const std::size_t room = std::min<std::size_t>(static_cast<std::size_t>(stop - clean_end_), static_cast<std::size_t>(raw_end_ - raw_));
+    const std::size_t room = std::min<std::size_t>(static_cast<std::size_t>(stop - clean_end_),
+                                                   static_cast<std::size_t>(raw_end_ - raw_));
     const auto* ff = static_cast<const unsigned char*>(std::memchr(raw_, 0xFF, room));
     const std::size_t plain = ff ? static_cast<std::size_t>(ff - raw_) : room;
     std::memcpy(clean_end_, raw_, plain);
     clean_end_ += plain;
     raw_ += plain;
     if (!ff) continue;
-    while (raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;   // FF may be repeated before a marker
+    while (raw_ < raw_end_ && *raw_ == 0xFF) ++raw_;  // FF may be repeated before a marker
     if (raw_ == raw_end_) break;
     if (*raw_++ == 0) {
       *clean_end_++ = 0xFF;
@@ -215,11 +237,13 @@ void HuffmanDecoder::go_to(std::size_t part) {
   at_end_ = false;
 }
 
-template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::int16_t (*const* blocks)[64]) {
+template <bool store>
+bool HuffmanDecoder::run(std::span<const Block> mcu, std::int16_t (*const* blocks)[64]) {
   const unsigned char* at = coded_.need(at_);
   std::uint64_t bits = bits_;
   int count = count_;
-  bool good = true, beyond = false;                 // beyond: a code that wasn't found may go on behind the end
+  // beyond: a code that wasn't found may go on behind the end
+  bool good = true, beyond = false;
   // At least 56 bits: two codes with their values (at most 16 + 11 each), or two pairs (10 + 10).
   const auto refill = [&] {
     bits |= load_big_endian(at) >> count;
@@ -243,9 +267,11 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
     return e.total != 0 ? e : longer(table);
   };
   HuffmanPair twice;
-  const auto next_ac = [&](const HuffmanTable<Coefficients::ac>& table) -> const HuffmanPair& {      // by reference: fields are loaded as needed
+  // by reference: fields are loaded as needed
+  const auto next_ac = [&](const HuffmanTable<Coefficients::ac>& table) -> const HuffmanPair& {
     const HuffmanPair& p = table.entries[bits >> (64 - table.kLook)];
-    if (p.first.total != 0) [[likely]] return p;
+    if (p.first.total != 0) [[likely]]
+      return p;
     twice.first = twice.both = longer(table);
     return twice;
   };
@@ -258,9 +284,9 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
     std::int16_t* const out = store ? *blocks[i] : nullptr;
     if constexpr (store) out[0] = static_cast<std::int16_t>(last);
     const auto& table = ac[mcu[i].ac];
-    std::size_t k = 0;                                // the last coefficient that is known
-    // False: the block is complete, perhaps with the first of two symbols; then the second was none of it, and is written first so that
-    // what it wrote is gone.
+    std::size_t k = 0;  // the last coefficient that is known
+    // False: the block is complete, perhaps with the first of two symbols; then the second was none
+    // of it, and is written first so that what it wrote is gone.
     const auto two = [&] {
       const HuffmanPair& p = next_ac(table);
       const std::size_t k1 = k + p.first.advance;
@@ -276,7 +302,7 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
       drop(p.both.total);
       return true;
     };
-    while (two()) {                                   // the first one lives on the refill above
+    while (two()) {  // the first one lives on the refill above
       refill();
       if (!two()) break;
     }
@@ -288,7 +314,9 @@ template <bool store> bool HuffmanDecoder::run(std::span<const Block> mcu, std::
   return good && !at_end_;
 }
 
-bool HuffmanDecoder::decode(std::span<const Block> mcu, std::int16_t (*const* blocks)[64]) { return run<true>(mcu, blocks); }
+bool HuffmanDecoder::decode(std::span<const Block> mcu, std::int16_t (*const* blocks)[64]) {
+  return run<true>(mcu, blocks);
+}
 bool HuffmanDecoder::skip(std::span<const Block> mcu) { return run<false>(mcu, nullptr); }
 
 }  // namespace gossamer::data

@@ -1,12 +1,12 @@
-// libjpeg as jpeg.cpp and jpeg_encode.cpp use it: its errors arrive by longjmp, so everything that calls the library runs inside
-// guarded(), without C++ objects of its own on the stack.
+// libjpeg as jpeg.cpp and jpeg_encode.cpp use it: its errors arrive by longjmp, so everything that
+// calls the library runs inside guarded(), without C++ objects of its own on the stack.
 #pragma once
 
 #include <csetjmp>
 #include <cstdio>
 
-#include <jpeglib.h>   // wants cstdio first
 #include <jerror.h>
+#include <jpeglib.h>  // wants cstdio first
 
 namespace gossamer::data {
 
@@ -29,22 +29,26 @@ struct JpegErrors {
     std::longjmp(errors->jump, 1);
   }
 
-  // Warnings mean lost data and make the picture a defect, but for those that real, whole files cause.
+  // Warnings mean lost data and make the picture a defect, but for those that real, whole files
+  // cause.
   static void warn(j_common_ptr c, int level) {
     if (level >= 0) return;
     switch (c->err->msg_code) {
-      case JWRN_EXTRANEOUS_DATA:     // bytes between two markers; a few ImageNet files have them
+      case JWRN_EXTRANEOUS_DATA:  // bytes between two markers; a few ImageNet files have them
       case JWRN_ADOBE_XFORM:
       case JWRN_JFIF_MAJOR:
-      case JWRN_BOGUS_ICC: return;
-      default: leave(c);
+      case JWRN_BOGUS_ICC:
+        return;
+      default:
+        leave(c);
     }
   }
 };
 
-// False if the library gave up; the reason is in errors.text. noinline: what f changes lives in the caller's frame, which
-// longjmp leaves alone.
-template <class F> [[gnu::noinline]] bool guarded(JpegErrors& errors, F&& f) {
+// False if the library gave up; the reason is in errors.text. noinline: what f changes lives in the
+// caller's frame, which longjmp leaves alone.
+template <class F>
+[[gnu::noinline]] bool guarded(JpegErrors& errors, F&& f) {
   if (setjmp(errors.jump)) return false;
   f();
   return true;

@@ -1,9 +1,8 @@
-// See jpeg_device.h and nvjpeg_decoder.h. Each image is a batch of one: the hardware decoder takes batches only, and what keeps it busy is that
-// several threads decode at once.
-#include "gossamer/data/codec/jpeg_device.h"
-
+// See jpeg_device.h and nvjpeg_decoder.h. Each image is a batch of one: the hardware decoder takes
+// batches only, and what keeps it busy is that several threads decode at once.
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/codec/jpeg_device.h"
 
 #ifdef GOSSAMER_HAS_NVJPEG
 #include <algorithm>
@@ -21,7 +20,8 @@ constexpr const char* kInstead = "; or decode on the CPU: data.decoder=cpu";
 
 // True: the file is not for it. Anything else that is no success is the device's failure.
 bool is_the_file(nvjpegStatus_t status) {
-  return status == NVJPEG_STATUS_BAD_JPEG || status == NVJPEG_STATUS_JPEG_NOT_SUPPORTED || status == NVJPEG_STATUS_INCOMPLETE_BITSTREAM ||
+  return status == NVJPEG_STATUS_BAD_JPEG || status == NVJPEG_STATUS_JPEG_NOT_SUPPORTED ||
+         status == NVJPEG_STATUS_INCOMPLETE_BITSTREAM ||
          status == NVJPEG_STATUS_IMPLEMENTATION_NOT_SUPPORTED;
 }
 
@@ -31,7 +31,8 @@ bool succeeded(nvjpegStatus_t status, const char* call) {
   fail<DeviceError>("nvJPEG: ", call, " failed with status ", static_cast<int>(status), kInstead);
 }
 
-// A file that was cut off ends without an end marker; decoders of GPUs fill what is missing with gray.
+// A file that was cut off ends without an end marker; decoders of GPUs fill what is missing with
+// gray.
 bool has_end(std::span<const std::byte> bytes) {
   const std::size_t look = std::min<std::size_t>(bytes.size(), 4096);
   for (std::size_t at = bytes.size(); at >= 2 && at > bytes.size() - look; --at)
@@ -39,9 +40,11 @@ bool has_end(std::span<const std::byte> bytes) {
   return false;
 }
 
-void grow(std::shared_ptr<Block>& block, std::size_t& has, std::size_t wanted, const auto& allocate_bytes) {
+void grow(std::shared_ptr<Block>& block, std::size_t& has, std::size_t wanted,
+          const auto& allocate_bytes) {
   if (has >= wanted) return;
-  block.reset();                                           // first, so that both are not held at once
+  // first, so that both are not held at once
+  block.reset();
   has = 0;
   block = allocate_bytes(wanted);
   has = wanted;
@@ -52,7 +55,9 @@ void grow(std::shared_ptr<Block>& block, std::size_t& has, std::size_t wanted, c
 NvjpegCalls load_nvjpeg() {
   DynamicLibrary library{"libnvjpeg.so.13", "libnvjpeg.so.12"};
   check<DeviceError>(library.found(), "nvJPEG: libnvjpeg.so.13 is not found (", library.why(),
-                     "); install it (it comes with the CUDA toolkit; pip install nvidia-nvjpeg) and put its folder into LD_LIBRARY_PATH", kInstead);
+                     "); install it (it comes with the CUDA toolkit; pip install nvidia-nvjpeg) "
+                     "and put its folder into LD_LIBRARY_PATH",
+                     kInstead);
   NvjpegCalls calls;
   library.need(calls.property, "nvjpegGetProperty");
   library.need(calls.create, "nvjpegCreateEx");
@@ -62,19 +67,22 @@ NvjpegCalls load_nvjpeg() {
   library.need(calls.info, "nvjpegGetImageInfo");
   library.need(calls.begin_batch, "nvjpegDecodeBatchedInitialize");
   library.need(calls.decode_batch, "nvjpegDecodeBatched");
-  check<DeviceError>(library.missing().empty(), "nvJPEG: ", library.path(), " has no ", library.missing(), "; install a newer one", kInstead);
+  check<DeviceError>(library.missing().empty(), "nvJPEG: ", library.path(), " has no ",
+                     library.missing(), "; install a newer one", kInstead);
   return calls;
 }
 
 NvjpegDecoder::NvjpegDecoder(NvjpegCalls calls, Device device) : calls_(calls), device_(device) {
   std::optional<cuda::UseDevice> use;
   if (!device.is_cpu()) use.emplace(device);
-  const nvjpegStatus_t status = calls_.create(NVJPEG_BACKEND_HARDWARE, nullptr, nullptr, NVJPEG_FLAGS_DEFAULT, &handle_);
-  check<DeviceError>(status != NVJPEG_STATUS_ARCH_MISMATCH, "nvJPEG: ", device,
-                     " has no hardware decoder for JPEG (A30, A100, H100, H200 have one); ",
-                     "its other ways leave the Huffman decoding, which is most of the work, to the CPU", kInstead);
-  check<DeviceError>(status == NVJPEG_STATUS_SUCCESS, "nvJPEG: nvjpegCreateEx on ", device, " failed with status ",
-                     static_cast<int>(status), kInstead);
+  const nvjpegStatus_t status =
+      calls_.create(NVJPEG_BACKEND_HARDWARE, nullptr, nullptr, NVJPEG_FLAGS_DEFAULT, &handle_);
+  check<DeviceError>(
+      status != NVJPEG_STATUS_ARCH_MISMATCH, "nvJPEG: ", device,
+      " has no hardware decoder for JPEG (A30, A100, H100, H200 have one); ",
+      "its other ways leave the Huffman decoding, which is most of the work, to the CPU", kInstead);
+  check<DeviceError>(status == NVJPEG_STATUS_SUCCESS, "nvJPEG: nvjpegCreateEx on ", device,
+                     " failed with status ", static_cast<int>(status), kInstead);
 }
 
 NvjpegDecoder::~NvjpegDecoder() {
@@ -121,27 +129,35 @@ bool NvjpegDecoder::decode_rows(std::span<const std::byte> bytes, PickBox pick, 
   return decode(*lane, bytes, pick, sink);
 }
 
-bool NvjpegDecoder::decode(Lane& lane, std::span<const std::byte> bytes, PickBox pick, RowSink sink) const {
+bool NvjpegDecoder::decode(Lane& lane, std::span<const std::byte> bytes, PickBox pick,
+                           RowSink sink) const {
   if (!has_end(bytes)) return false;
   const auto* const data = reinterpret_cast<const unsigned char*>(bytes.data());
   int components = 0, widths[NVJPEG_MAX_COMPONENT] = {}, heights[NVJPEG_MAX_COMPONENT] = {};
   nvjpegChromaSubsampling_t chroma = NVJPEG_CSS_UNKNOWN;
-  if (!succeeded(calls_.info(handle_, data, bytes.size(), &components, &chroma, widths, heights), "nvjpegGetImageInfo")) return false;
-  const bool known = chroma == NVJPEG_CSS_444 || chroma == NVJPEG_CSS_422 || chroma == NVJPEG_CSS_420 || chroma == NVJPEG_CSS_440;
+  if (!succeeded(calls_.info(handle_, data, bytes.size(), &components, &chroma, widths, heights),
+                 "nvjpegGetImageInfo"))
+    return false;
+  const bool known = chroma == NVJPEG_CSS_444 || chroma == NVJPEG_CSS_422 ||
+                     chroma == NVJPEG_CSS_420 || chroma == NVJPEG_CSS_440;
   const ImageSize size{widths[0], heights[0]};
-  if (components != 3 || !known || size.width < 1 || size.height < 1 || size.width > kMaxSide || size.height > kMaxSide ||
-      i64{size.width} * size.height * 3 > kMaxMemory)
+  if (components != 3 || !known || size.width < 1 || size.height < 1 || size.width > kMaxSide ||
+      size.height > kMaxSide || i64{size.width} * size.height * 3 > kMaxMemory)
     return false;
   const Box box = pick(size);
   check_box(box, size, "nvJPEG");
 
-  const std::size_t row = static_cast<std::size_t>(size.width) * 3, rows_bytes = row * static_cast<std::size_t>(box.height);
-  grow(lane.there, lane.there_bytes, row * static_cast<std::size_t>(size.height), [&](std::size_t n) {
-    if (device_.is_cpu()) return allocate(n);
-    const cuda::UseStream on(lane.stream);                 // the block belongs to the stream that is current
-    return allocate(n, device_);
-  });
-  grow(lane.here, lane.here_bytes, rows_bytes, [](std::size_t n) { return cuda::allocate_pinned(n); });
+  const std::size_t row = static_cast<std::size_t>(size.width) * 3,
+                    rows_bytes = row * static_cast<std::size_t>(box.height);
+  grow(lane.there, lane.there_bytes, row * static_cast<std::size_t>(size.height),
+       [&](std::size_t n) {
+         if (device_.is_cpu()) return allocate(n);
+         // the block belongs to the stream that is current
+         const cuda::UseStream on(lane.stream);
+         return allocate(n, device_);
+       });
+  grow(lane.here, lane.here_bytes, rows_bytes,
+       [](std::size_t n) { return cuda::allocate_pinned(n); });
   auto* const there = static_cast<unsigned char*>(lane.there->data);
   auto* const here = static_cast<std::uint8_t*>(lane.here->data);
 
@@ -150,8 +166,10 @@ bool NvjpegDecoder::decode(Lane& lane, std::span<const std::byte> bytes, PickBox
   out.pitch[0] = row;
   const std::size_t length = bytes.size();
   const auto stream = device_.is_cpu() ? nullptr : static_cast<cudaStream_t>(lane.stream.handle());
-  if (!succeeded(calls_.begin_batch(handle_, lane.state, 1, 1, NVJPEG_OUTPUT_RGBI), "nvjpegDecodeBatchedInitialize") ||
-      !succeeded(calls_.decode_batch(handle_, lane.state, &data, &length, &out, stream), "nvjpegDecodeBatched"))
+  if (!succeeded(calls_.begin_batch(handle_, lane.state, 1, 1, NVJPEG_OUTPUT_RGBI),
+                 "nvjpegDecodeBatchedInitialize") ||
+      !succeeded(calls_.decode_batch(handle_, lane.state, &data, &length, &out, stream),
+                 "nvjpegDecodeBatched"))
     return false;
   const unsigned char* const first = there + row * static_cast<std::size_t>(box.y);
   if (device_.is_cpu()) {
@@ -176,7 +194,8 @@ std::shared_ptr<JpegDevice> open_nvjpeg(Device device) {
 namespace gossamer::data {
 
 std::shared_ptr<JpegDevice> open_nvjpeg(Device) {
-  fail<DeviceError>("nvJPEG: this build has no ", cuda::built() ? "nvJPEG (nvjpeg.h of the CUDA toolkit was not found)" : "CUDA",
+  fail<DeviceError>("nvJPEG: this build has no ",
+                    cuda::built() ? "nvJPEG (nvjpeg.h of the CUDA toolkit was not found)" : "CUDA",
                     "; build it with that, or decode on the CPU: data.decoder=cpu");
 }
 

@@ -1,12 +1,13 @@
-// The decoder behind open_nvjpeg(). Internal: it shows the vendor's types, and only a build with nvjpeg.h has it.
+// The decoder behind open_nvjpeg(). Internal: it shows the vendor's types, and only a build with
+// nvjpeg.h has it.
 #pragma once
-
-#include <nvjpeg.h>
 
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include <nvjpeg.h>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/data/codec/jpeg_device.h"
@@ -23,7 +24,7 @@ struct NvjpegCalls {
   decltype(&::nvjpegDecodeBatchedInitialize) begin_batch = nullptr;
   decltype(&::nvjpegDecodeBatched) decode_batch = nullptr;
 };
-NvjpegCalls load_nvjpeg();                                 // DeviceError: not found, or too old
+NvjpegCalls load_nvjpeg();  // DeviceError: not found, or too old
 
 class NvjpegDecoder final : public JpegDevice {
  public:
@@ -34,11 +35,13 @@ class NvjpegDecoder final : public JpegDevice {
   std::string name() const override;
 
  private:
-  // What one image needs. Lanes are taken and given back, so there are as many as threads decode at once.
+  // What one image needs. Lanes are taken and given back, so there are as many as threads decode at
+  // once.
   struct Lane {
     nvjpegJpegState_t state = nullptr;
     cuda::Stream stream;
-    std::shared_ptr<Block> there, here;                    // the whole picture; its wanted rows in host memory
+    // the whole picture; its wanted rows in host memory
+    std::shared_ptr<Block> there, here;
     std::size_t there_bytes = 0, here_bytes = 0;
   };
   std::unique_ptr<Lane> take();

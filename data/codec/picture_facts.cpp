@@ -1,4 +1,5 @@
-// Walking through the markers of a JPEG (ITU T.81, annex B) up to its scan, and the first chunk of a PNG.
+// Walking through the markers of a JPEG (ITU T.81, annex B) up to its scan, and the first chunk of
+// a PNG.
 #include "gossamer/data/codec/picture_facts.h"
 
 #include <algorithm>
@@ -11,15 +12,21 @@ namespace {
 using Span = std::span<const std::byte>;
 
 unsigned byte_at(Span bytes, std::size_t at) { return std::to_integer<unsigned>(bytes[at]); }
-unsigned big16(Span bytes, std::size_t at) { return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1); }
+unsigned big16(Span bytes, std::size_t at) {
+  return byte_at(bytes, at) << 8 | byte_at(bytes, at + 1);
+}
 
 // The orientation tag (0x0112) of the first directory of an EXIF segment; 1 if there is none.
 int exif_orientation(Span segment) {
   if (segment.size() < 14 || std::memcmp(segment.data(), "Exif\0\0", 6) != 0) return 1;
   const Span tiff = segment.subspan(6);
   const bool little = byte_at(tiff, 0) == 'I';
-  const auto u16 = [&](std::size_t at) { return little ? byte_at(tiff, at) | byte_at(tiff, at + 1) << 8 : big16(tiff, at); };
-  const auto u32 = [&](std::size_t at) { return little ? u16(at) | u16(at + 2) << 16 : u16(at) << 16 | u16(at + 2); };
+  const auto u16 = [&](std::size_t at) {
+    return little ? byte_at(tiff, at) | byte_at(tiff, at + 1) << 8 : big16(tiff, at);
+  };
+  const auto u32 = [&](std::size_t at) {
+    return little ? u16(at) | u16(at + 2) << 16 : u16(at) << 16 | u16(at + 2);
+  };
   const std::size_t directory = u32(4);
   if (directory > tiff.size() || tiff.size() - directory < 2) return 1;
   const std::size_t entries = u16(directory);
@@ -36,7 +43,8 @@ int exif_orientation(Span segment) {
 void read_jpeg(Span bytes, PictureFacts& facts) {
   std::size_t at = 2;
   while (at + 4 <= bytes.size()) {
-    if (byte_at(bytes, at) != 0xFF) {                      // not a marker: libjpeg looks for the next one too
+    // not a marker: libjpeg looks for the next one too
+    if (byte_at(bytes, at) != 0xFF) {
       ++at;
       continue;
     }
@@ -54,7 +62,8 @@ void read_jpeg(Span bytes, PictureFacts& facts) {
     if (length < 2 || at + 2 + length > bytes.size()) return;
     const Span segment = bytes.subspan(at + 4, length - 2);
     if (marker == 0xE1 && facts.orientation == 1) facts.orientation = exif_orientation(segment);
-    const bool frame = marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
+    const bool frame =
+        marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
     if (frame && segment.size() >= 6) {
       facts.bits = static_cast<int>(byte_at(segment, 0));
       facts.height = static_cast<int>(big16(segment, 1));
@@ -78,11 +87,16 @@ void read_png(Span bytes, PictureFacts& facts) {
 
 const char* name_of(Format format) {
   switch (format) {
-    case Format::jpeg: return "JPEG";
-    case Format::png: return "PNG";
-    case Format::gif: return "GIF";
-    case Format::bmp: return "BMP";
-    default: return "another format";
+    case Format::jpeg:
+      return "JPEG";
+    case Format::png:
+      return "PNG";
+    case Format::gif:
+      return "GIF";
+    case Format::bmp:
+      return "BMP";
+    default:
+      return "another format";
   }
 }
 
@@ -90,7 +104,9 @@ const char* name_of(Format format) {
 
 PictureFacts picture_facts(Span bytes) {
   PictureFacts facts;
-  const auto starts = [&](const char* magic, std::size_t length) { return bytes.size() >= length && std::memcmp(bytes.data(), magic, length) == 0; };
+  const auto starts = [&](const char* magic, std::size_t length) {
+    return bytes.size() >= length && std::memcmp(bytes.data(), magic, length) == 0;
+  };
   if (starts("\xFF\xD8", 2)) {
     facts.format = Format::jpeg;
     read_jpeg(bytes, facts);
@@ -108,12 +124,17 @@ PictureFacts picture_facts(Span bytes) {
 std::vector<std::string> oddities(const PictureFacts& f, const std::string& name) {
   std::vector<std::string> found;
   std::string ending = name.substr(name.rfind('.') + 1);
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const Format said = ending == "png" ? Format::png : ending == "gif" ? Format::gif : ending == "bmp" ? Format::bmp :
-                      ending == "jpg" || ending == "jpeg" || ending == "jpe" ? Format::jpeg : f.format;
+  std::ranges::transform(ending, ending.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const Format said = ending == "png"                                          ? Format::png
+                      : ending == "gif"                                        ? Format::gif
+                      : ending == "bmp"                                        ? Format::bmp
+                      : ending == "jpg" || ending == "jpeg" || ending == "jpe" ? Format::jpeg
+                                                                               : f.format;
   if (said != f.format) found.push_back(std::string(name_of(f.format)) + " named " + name_of(said));
   if (f.format == Format::jpeg && f.components == 4) found.emplace_back("CMYK");
-  if (f.components == 1 || (f.format == Format::png && f.components == 2)) found.emplace_back("gray");
+  if (f.components == 1 || (f.format == Format::png && f.components == 2))
+    found.emplace_back("gray");
   if (f.bits > 8) found.push_back(std::to_string(f.bits) + "-bit");
   if (f.progressive) found.emplace_back("progressive");
   if (f.orientation != 1) found.emplace_back("EXIF-rotated");

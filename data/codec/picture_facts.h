@@ -1,4 +1,5 @@
-// What a picture's file says of itself, without decoding it: format, colours, and the oddities that surprise readers.
+// What a picture's file says of itself, without decoding it: format, colours, and the oddities that
+// surprise readers.
 #pragma once
 
 #include <cstddef>
@@ -11,19 +12,20 @@ namespace gossamer::data {
 enum class Format { other, jpeg, png, gif, bmp };
 
 struct PictureFacts {
-  Format format = Format::other;      // by the first bytes
-  int width = 0, height = 0;          // JPEG and PNG; 0: not found
-  int components = 0;                 // JPEG: 1 gray, 3 colour, 4 CMYK or YCCK. PNG: channels
-  int bits = 8;                       // of a sample
+  Format format = Format::other;  // by the first bytes
+  int width = 0, height = 0;      // JPEG and PNG; 0: not found
+  int components = 0;             // JPEG: 1 gray, 3 colour, 4 CMYK or YCCK. PNG: channels
+  int bits = 8;                   // of a sample
   bool progressive = false;
-  int orientation = 1;                // EXIF; 1: as stored. It is never applied (torchvision's transforms don't either), only told
+  // EXIF; 1: as stored. It is never applied (torchvision's transforms don't either), only told
+  int orientation = 1;
 };
 
 // Reads markers and lengths as far as they make sense; never throws.
 PictureFacts picture_facts(std::span<const std::byte>);
 
-// What is unusual about it, each in one word or two: "CMYK", "gray", "PNG named JPEG", "16-bit", "EXIF-rotated", "progressive", "huge" (above 25
-// megapixels), "tiny" (a side below 32 pixels).
+// What is unusual about it, each in one word or two: "CMYK", "gray", "PNG named JPEG", "16-bit",
+// "EXIF-rotated", "progressive", "huge" (above 25 megapixels), "tiny" (a side below 32 pixels).
 std::vector<std::string> oddities(const PictureFacts&, const std::string& name);
 
 }  // namespace gossamer::data

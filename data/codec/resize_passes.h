@@ -1,5 +1,5 @@
-// The two passes of the resize: plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and VNNI: Ice Lake, Zen 4 and later) where the
-// compiler may use them. All give the same bytes.
+// The two passes of the resize: plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and VNNI:
+// Ice Lake, Zen 4 and later) where the compiler may use them. All give the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,12 @@
 
 namespace gossamer::data {
 
-constexpr std::size_t kRowSlack = 64;                      // bytes behind each row that a pass may overwrite or read
+// bytes behind each row that a pass may overwrite or read
+constexpr std::size_t kRowSlack = 64;
 
-// Horizontal: start() with an axis that lives on, then any rows, column src_x first; dst row y at dst + y * dst_stride, where
-// dst_stride >= 3 * outputs + kRowSlack. Vertical: one output row for each output of the axis, `row` bytes; src row 0 is row src_y.
+// Horizontal: start() with an axis that lives on, then any rows, column src_x first; dst row y at
+// dst + y * dst_stride, where dst_stride >= 3 * outputs + kRowSlack. Vertical: one output row for
+// each output of the axis, `row` bytes; src row 0 is row src_y.
 class PlainPasses {
  public:
   void start(const Axis& axis, int src_x) { axis_ = &axis, src_x_ = src_x; }
@@ -28,16 +30,21 @@ class PlainPasses {
   int src_x_ = 0;
 };
 
-// Calls run<4>(rows, y) with the pointers of four rows, run<1> with one. `reach` bytes of a row may be read: a row behind which there is less
-// (the last ones) goes through `copy`.
-template <class Run> void for_row_blocks(const Rows& src, std::size_t reach, std::vector<std::uint8_t>& copy, Run run) {
+// Calls run<4>(rows, y) with the pointers of four rows, run<1> with one. `reach` bytes of a row may
+// be read: a row behind which there is less (the last ones) goes through `copy`.
+template <class Run>
+void for_row_blocks(const Rows& src, std::size_t reach, std::vector<std::uint8_t>& copy, Run run) {
   constexpr int block = 4;
-  int safe = src.count;                                    // rows behind which there is room for the last load
-  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) < static_cast<std::size_t>(safe - 1) * src.stride + reach) --safe;
+  // rows behind which there is room for the last load
+  int safe = src.count;
+  while (safe > 0 && static_cast<std::size_t>(src.end - src.first) <
+                         static_cast<std::size_t>(safe - 1) * src.stride + reach)
+    --safe;
   int y = 0;
   for (; y + block <= safe; y += block) {
     const std::uint8_t* rows[block];
-    for (int r = 0; r < block; ++r) rows[r] = src.first + static_cast<std::size_t>(y + r) * src.stride;
+    for (int r = 0; r < block; ++r)
+      rows[r] = src.first + static_cast<std::size_t>(y + r) * src.stride;
     run.template operator()<block>(rows, y);
   }
   for (; y < src.count; ++y) {
@@ -60,12 +67,19 @@ class Avx2Passes {
   static void vertical(const Rows& src, int src_y, const Axis&, std::size_t row, std::uint8_t* dst);
 
  private:
-  template <int rows> void rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst, std::size_t dst_stride) const;
-  struct alignas(32) Line { std::int16_t weight[16]; };
+  template <int rows>
+  void rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst,
+                    std::size_t dst_stride) const;
+  struct alignas(32) Line {
+    std::int16_t weight[16];
+  };
 
-  std::size_t chunks_ = 0, reach_ = 0;                     // steps of two taps; bytes of a row that are read
-  std::vector<std::size_t> offset_;                        // of each output: where its pixels begin, bytes
-  std::vector<Line> lines_;                                // of two outputs: low and high weights, chunk after chunk
+  // steps of two taps; bytes of a row that are read
+  std::size_t chunks_ = 0, reach_ = 0;
+  // of each output: where its pixels begin, bytes
+  std::vector<std::size_t> offset_;
+  // of two outputs: low and high weights, chunk after chunk
+  std::vector<Line> lines_;
   std::vector<std::uint8_t> copy_;
 };
 #endif
@@ -79,13 +93,19 @@ class Avx512Passes {
   static void vertical(const Rows& src, int src_y, const Axis&, std::size_t row, std::uint8_t* dst);
 
  private:
-  template <int rows> void rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst, std::size_t dst_stride) const;
-  struct alignas(64) Line { std::int8_t bytes[64]; };
+  template <int rows>
+  void rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst,
+                    std::size_t dst_stride) const;
+  struct alignas(64) Line {
+    std::int8_t bytes[64];
+  };
 
-  int pixels_ = 5, groups_ = 0, chunks_ = 0;               // outputs of a group; steps of four taps
-  std::size_t reach_ = 0;                                  // bytes of a row that are read
-  std::vector<std::size_t> offset_;                        // of each group: where its pixels begin, bytes
-  std::vector<Line> lines_;                                // of each group: which of 64 bytes belong to which sum; three lines of weights a chunk
+  int pixels_ = 5, groups_ = 0, chunks_ = 0;  // outputs of a group; steps of four taps
+  std::size_t reach_ = 0;                     // bytes of a row that are read
+  // of each group: where its pixels begin, bytes
+  std::vector<std::size_t> offset_;
+  // of each group: which of 64 bytes belong to which sum; three lines of weights a chunk
+  std::vector<Line> lines_;
   std::vector<std::uint8_t> copy_;
 };
 #endif

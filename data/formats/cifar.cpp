@@ -1,5 +1,6 @@
-// CIFAR-10 and CIFAR-100 in their published binary form (https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte
-// (CIFAR-100: coarse, then fine) and three planes of 32x32.
+// CIFAR-10 and CIFAR-100 in their published binary form
+// (https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-100: coarse, then
+// fine) and three planes of 32x32.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -14,18 +15,23 @@ namespace {
 
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
-// Class names: from the text file that comes with the set if it lies beside, else CIFAR-10's known ones or numbers.
+// Class names: from the text file that comes with the set if it lies beside, else CIFAR-10's known
+// ones or numbers.
 std::vector<std::string> class_names(const std::string& path, bool hundred) {
   std::vector<std::string> names;
-  std::ifstream file(std::filesystem::path(path).parent_path() / (hundred ? "fine_label_names.txt" : "batches.meta.txt"));
+  std::ifstream file(std::filesystem::path(path).parent_path() /
+                     (hundred ? "fine_label_names.txt" : "batches.meta.txt"));
   for (std::string line; std::getline(file, line);) {
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }
   if (names.size() == (hundred ? 100u : 10u) && std::ranges::is_sorted(names)) return names;
-  if (!hundred) return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+  if (!hundred)
+    return {"airplane", "automobile", "bird",  "cat",  "deer",
+            "dog",      "frog",       "horse", "ship", "truck"};
   names.clear();
-  for (int i = 0; i < 100; ++i) names.push_back({static_cast<char>('0' + i / 10), static_cast<char>('0' + i % 10)});
+  for (int i = 0; i < 100; ++i)
+    names.push_back({static_cast<char>('0' + i / 10), static_cast<char>('0' + i % 10)});
   return names;
 }
 
@@ -36,17 +42,21 @@ Index index_cifar(const std::string& path, bool hundred) {
   const std::vector<std::string> classes = class_names(path, hundred);
   const std::size_t header = hundred ? 2 : 1, record = kPixels + header;
   check<DataError>(file.size() > 0 && file.size() % record == 0, path, ": ", file.size(),
-                   " bytes are not a whole number of CIFAR-", hundred ? 100 : 10, " records of ", record,
-                   " bytes. Is the file complete? (data_batch_1.bin has 30,730,000 bytes, CIFAR-100's train.bin 153,700,000.)");
+                   " bytes are not a whole number of CIFAR-", hundred ? 100 : 10, " records of ",
+                   record,
+                   " bytes. Is the file complete? (data_batch_1.bin has 30,730,000 bytes, "
+                   "CIFAR-100's train.bin 153,700,000.)");
   IndexBuilder builder(path, Wrapping::planes);
   for (const std::string& name : classes) builder.add_class(name);
   const std::string stem = std::filesystem::path(path).filename().string();
   FileReader reader(file);
   for (std::size_t at = 0; at < file.size(); at += record) {
     const int label = std::to_integer<int>(reader.at(at + header - 1, 1)[0]);
-    check<DataError>(label < static_cast<int>(classes.size()), path, ": record ", builder.size(), " has label ", label, "; CIFAR-", classes.size(),
-                     " has labels 0 … ", classes.size() - 1, ". The file is damaged or no CIFAR binary.");
-    builder.add(stem + "#" + std::to_string(builder.size()), classes[static_cast<std::size_t>(label)], at + header, kPixels);
+    check<DataError>(label < static_cast<int>(classes.size()), path, ": record ", builder.size(),
+                     " has label ", label, "; CIFAR-", classes.size(), " has labels 0 … ",
+                     classes.size() - 1, ". The file is damaged or no CIFAR binary.");
+    builder.add(stem + "#" + std::to_string(builder.size()),
+                classes[static_cast<std::size_t>(label)], at + header, kPixels);
   }
   return builder.finish();
 }

@@ -21,7 +21,8 @@ std::vector<std::string> split_lines(std::string_view text) {
     lines.emplace_back(line);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
-  while (!lines.empty() && lines.back().find_first_not_of(" \t") == std::string::npos) lines.pop_back();
+  while (!lines.empty() && lines.back().find_first_not_of(" \t") == std::string::npos)
+    lines.pop_back();
   return lines;
 }
 
@@ -31,14 +32,15 @@ std::vector<std::string> read_lines(const std::string& path) {
 }
 
 bool is_wnid(std::string_view word) {
-  return word.size() == 9 && word[0] == 'n' && word.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  return word.size() == 9 && word[0] == 'n' &&
+         word.find_first_not_of("0123456789", 1) == std::string_view::npos;
 }
 
 std::vector<std::string> class_names_beside(const std::string& path, int wanted) {
   const fs::path folder = fs::absolute(path).parent_path();
   for (const fs::path& place : {folder, folder.parent_path()})
-    for (const char* name : {"LOC_synset_mapping.txt", "synset_words.txt", "synsets.txt", "imagenet_lsvrc_2015_synsets.txt",
-                             "classes.txt", "classnames.txt"}) {
+    for (const char* name : {"LOC_synset_mapping.txt", "synset_words.txt", "synsets.txt",
+                             "imagenet_lsvrc_2015_synsets.txt", "classes.txt", "classnames.txt"}) {
       std::error_code ignored;
       if (!fs::is_regular_file(place / name, ignored)) continue;
       std::vector<std::string> names;
@@ -46,8 +48,11 @@ std::vector<std::string> class_names_beside(const std::string& path, int wanted)
         const std::string word = line.substr(0, line.find_first_of(" \t"));
         names.push_back(printable(is_wnid(word) ? word : line));
       }
-      // Words of ImageNet's classes are not unique (two are called "crane"): such a list names nothing.
-      if (static_cast<int>(names.size()) >= wanted && std::set<std::string>(names.begin(), names.end()).size() == names.size()) return names;
+      // Words of ImageNet's classes are not unique (two are called "crane"): such a list names
+      // nothing.
+      if (static_cast<int>(names.size()) >= wanted &&
+          std::set<std::string>(names.begin(), names.end()).size() == names.size())
+        return names;
     }
   return {};
 }

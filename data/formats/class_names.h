@@ -7,15 +7,17 @@
 
 namespace gossamer::data {
 
-// From LOC_synset_mapping.txt, synset_words.txt, synsets.txt, imagenet_lsvrc_2015_synsets.txt, classes.txt or classnames.txt in the folder of
-// `path` or the one above: line i names class i, by its first word if that is a WordNet id (n01440764), else as a whole. Empty: no such list with
-// at least `wanted` names, all different. DataError if such a file can't be read.
+// From LOC_synset_mapping.txt, synset_words.txt, synsets.txt, imagenet_lsvrc_2015_synsets.txt,
+// classes.txt or classnames.txt in the folder of `path` or the one above: line i names class i, by
+// its first word if that is a WordNet id (n01440764), else as a whole. Empty: no such list with at
+// least `wanted` names, all different. DataError if such a file can't be read.
 std::vector<std::string> class_names_beside(const std::string& path, int wanted);
 
-// The lines of a text, without their ends and without empty ones at the end. DataError above 64 MiB.
+// The lines of a text, without their ends and without empty ones at the end. DataError above 64
+// MiB.
 std::vector<std::string> read_lines(const std::string& path);
 std::vector<std::string> split_lines(std::string_view text);
 
-bool is_wnid(std::string_view word);                   // n and eight digits
+bool is_wnid(std::string_view word);  // n and eight digits
 
 }  // namespace gossamer::data

@@ -1,14 +1,15 @@
-// The files of ImageNet's development kit. MATLAB 5 (MAT-File Format, R2022b, chapter 1): a header of 128 bytes, then elements: type, size, data
-// padded to 8; small ones (up to 4 bytes) in 8 bytes altogether. Only what meta.mat needs is understood.
+// The files of ImageNet's development kit. MATLAB 5 (MAT-File Format, R2022b, chapter 1): a header
+// of 128 bytes, then elements: type, size, data padded to 8; small ones (up to 4 bytes) in 8 bytes
+// altogether. Only what meta.mat needs is understood.
 #include "gossamer/data/formats/devkit.h"
-
-#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+
+#include <zlib.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
@@ -22,7 +23,10 @@ constexpr std::size_t kMaxMat = std::size_t{64} << 20;
 constexpr std::uint32_t kCompressed = 15, kMatrix = 14;
 constexpr unsigned kCell = 1, kStruct = 2, kChar = 4;
 
-struct Element { std::uint32_t type = 0; Span data; };
+struct Element {
+  std::uint32_t type = 0;
+  Span data;
+};
 
 class Elements {
  public:
@@ -33,13 +37,15 @@ class Elements {
   Element next() {
     check<DataError>(left_.size() >= 8, file_, ": damaged MATLAB file: cut off");
     const std::uint32_t word = load(0), size = load(4);
-    if (word >> 16) {                                      // a small element: size and type share the first word
+    // a small element: size and type share the first word
+    if (word >> 16) {
       check<DataError>(word >> 16 <= 4, file_, ": damaged MATLAB file");
       const Element element{word & 0xFFFF, left_.subspan(4, word >> 16)};
       left_ = left_.subspan(8);
       return element;
     }
-    check<DataError>(size <= left_.size() - 8, file_, ": damaged MATLAB file: an element of ", size, " bytes, ", left_.size() - 8, " are left");
+    check<DataError>(size <= left_.size() - 8, file_, ": damaged MATLAB file: an element of ", size,
+                     " bytes, ", left_.size() - 8, " are left");
     const Element element{word, left_.subspan(8, size)};
     const std::size_t padded = word == kCompressed ? size : (std::size_t{size} + 7) / 8 * 8;
     left_ = left_.subspan(std::min(left_.size(), 8 + padded));
@@ -67,7 +73,8 @@ std::vector<double> numbers(const Element& e, const std::string& file) {
   constexpr std::size_t width[]{0, 1, 1, 2, 2, 4, 4, 4, 0, 8, 0, 0, 8, 8};
   std::vector<double> values;
   const std::size_t w = e.type < std::size(width) ? width[e.type] : 0;
-  check<DataError>(w > 0 || e.data.empty(), file, ": MATLAB type ", e.type, " in meta.mat is not understood");
+  check<DataError>(w > 0 || e.data.empty(), file, ": MATLAB type ", e.type,
+                   " in meta.mat is not understood");
   for (std::size_t i = 0; w > 0 && i < e.data.size() / w; ++i) {
     const std::uint64_t bits = unsigned_at(e.data, w, i);
     double value = static_cast<double>(bits);
@@ -82,7 +89,12 @@ std::vector<double> numbers(const Element& e, const std::string& file) {
   return values;
 }
 
-struct Matrix { unsigned kind = 0; std::size_t count = 0; std::string name; Span rest; };
+struct Matrix {
+  unsigned kind = 0;
+  std::size_t count = 0;
+  std::string name;
+  Span rest;
+};
 
 Matrix open_matrix(const Element& e, const std::string& file) {
   check<DataError>(e.type == kMatrix, file, ": damaged MATLAB file: a matrix was expected");
@@ -90,7 +102,8 @@ Matrix open_matrix(const Element& e, const std::string& file) {
   if (e.data.empty()) return m;
   Elements inside(e.data, file);
   const Element flags = inside.next();
-  check<DataError>(flags.type == 6 && flags.data.size() == 8, file, ": damaged MATLAB file: the flags of a matrix");
+  check<DataError>(flags.type == 6 && flags.data.size() == 8, file,
+                   ": damaged MATLAB file: the flags of a matrix");
   m.kind = std::to_integer<unsigned>(flags.data[0]);
   const Element shape = inside.next(), name = inside.next();
   m.count = 1;
@@ -108,15 +121,19 @@ std::string text_of(const Element& cell, const std::string& file) {
   const Matrix m = open_matrix(cell, file);
   if (m.kind != kChar || m.rest.empty()) return {};
   const Element data = Elements(m.rest, file).next();
-  const std::size_t width = data.type == 17 || data.type == 4 || data.type == 3 ? 2 : data.type == 18 ? 4 : 1;
+  const std::size_t width = data.type == 17 || data.type == 4 || data.type == 3 ? 2
+                            : data.type == 18                                   ? 4
+                                                                                : 1;
   std::string text;
-  for (std::size_t i = 0; i < data.data.size() / width && text.size() < 64; ++i) text += static_cast<char>(unsigned_at(data.data, width, i));
+  for (std::size_t i = 0; i < data.data.size() / width && text.size() < 64; ++i)
+    text += static_cast<char>(unsigned_at(data.data, width, i));
   return text;
 }
 
 double number_of(const Element& cell, const std::string& file) {
   const Matrix m = open_matrix(cell, file);
-  if (m.kind == kCell || m.kind == kStruct || m.kind == kChar || m.rest.empty()) return std::nan("");
+  if (m.kind == kCell || m.kind == kStruct || m.kind == kChar || m.rest.empty())
+    return std::nan("");
   const std::vector<double> values = numbers(Elements(m.rest, file).next(), file);
   return values.size() == 1 ? values[0] : std::nan("");
 }
@@ -125,7 +142,8 @@ std::vector<Synset> read_synsets(const Matrix& m, const std::string& file) {
   Elements inside(m.rest, file);
   const std::vector<double> width = numbers(inside.next(), file);
   const Element names = inside.next();
-  check<DataError>(width.size() == 1 && width[0] >= 1 && width[0] <= 64, file, ": damaged MATLAB file: the names of the fields");
+  check<DataError>(width.size() == 1 && width[0] >= 1 && width[0] <= 64, file,
+                   ": damaged MATLAB file: the names of the fields");
   const auto w = static_cast<std::size_t>(width[0]);
   const std::size_t fields = names.data.size() / w;
   std::size_t id = fields, wnid = fields, children = fields;
@@ -136,7 +154,8 @@ std::vector<Synset> read_synsets(const Matrix& m, const std::string& file) {
     if (name == "WNID") wnid = f;
     if (name == "num_children") children = f;
   }
-  check<DataError>(id < fields && wnid < fields, file, ": the struct `synsets` has no fields ILSVRC2012_ID and WNID");
+  check<DataError>(id < fields && wnid < fields, file,
+                   ": the struct `synsets` has no fields ILSVRC2012_ID and WNID");
   std::vector<Synset> found;
   for (std::size_t i = 0; i < m.count; ++i) {
     Synset synset;
@@ -146,9 +165,12 @@ std::vector<Synset> read_synsets(const Matrix& m, const std::string& file) {
       if (f == wnid) synset.wnid = text_of(cell, file);
       if (f != id && f != children) continue;
       const double value = number_of(cell, file);
-      check<DataError>(value >= 0 && value <= 1e6, file, ": synset ", i, " has no proper ", f == id ? "ILSVRC2012_ID" : "num_children");
-      if (f == id) synset.id = static_cast<int>(value);
-      else leaf = value == 0;
+      check<DataError>(value >= 0 && value <= 1e6, file, ": synset ", i, " has no proper ",
+                       f == id ? "ILSVRC2012_ID" : "num_children");
+      if (f == id)
+        synset.id = static_cast<int>(value);
+      else
+        leaf = value == 0;
     }
     check<DataError>(is_wnid(synset.wnid), file, ": synset ", i, " has no WordNet id (n01440764)");
     if (leaf) found.push_back(std::move(synset));
@@ -160,8 +182,9 @@ std::vector<Synset> read_synsets(const Matrix& m, const std::string& file) {
 int whole_number(std::string_view text, const std::string& file, std::size_t line) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check<DataError>(error == std::errc{} && end == text.data() + text.size() && value >= 0, file, ": line ", line + 1, ": '",
-                   printable(std::string(text.substr(0, 40))), "' is not an id");
+  check<DataError>(error == std::errc{} && end == text.data() + text.size() && value >= 0, file,
+                   ": line ", line + 1, ": '", printable(std::string(text.substr(0, 40))),
+                   "' is not an id");
   return value;
 }
 
@@ -181,7 +204,8 @@ std::optional<std::vector<std::byte>> inflate_zlib(Span bytes, std::size_t limit
     z.avail_out = 1 << 16;
     state = inflate(&z, Z_NO_FLUSH);
     out.resize(out.size() - z.avail_out);
-    if (state == Z_BUF_ERROR || (state == Z_OK && z.avail_in == 0 && z.avail_out != 0)) break;   // cut off
+    // cut off
+    if (state == Z_BUF_ERROR || (state == Z_OK && z.avail_in == 0 && z.avail_out != 0)) break;
   }
   inflateEnd(&z);
   if (state != Z_STREAM_END || out.size() > limit) return std::nullopt;
@@ -190,22 +214,28 @@ std::optional<std::vector<std::byte>> inflate_zlib(Span bytes, std::size_t limit
 
 std::vector<std::byte> gunzip(Span bytes, std::size_t limit, const std::string& file) {
   auto out = inflate_zlib(bytes, limit, true);
-  check<DataError>(out.has_value(), file, ": damaged gzip file, or larger than ", limit >> 20, " MiB unpacked. Copy or unpack it again.");
+  check<DataError>(out.has_value(), file, ": damaged gzip file, or larger than ", limit >> 20,
+                   " MiB unpacked. Copy or unpack it again.");
   return std::move(*out);
 }
 
 std::vector<Synset> parse_meta_mat(Span bytes, const std::string& file) {
-  check<DataError>(bytes.size() > 136 && std::memcmp(bytes.data(), "MATLAB 5.0", 10) == 0, file, ": not a MATLAB 5 file");
-  check<DataError>(std::to_integer<char>(bytes[126]) == 'I' && std::to_integer<char>(bytes[127]) == 'M', file,
-                   ": a big-endian MATLAB file is not understood");
+  check<DataError>(bytes.size() > 136 && std::memcmp(bytes.data(), "MATLAB 5.0", 10) == 0, file,
+                   ": not a MATLAB 5 file");
+  check<DataError>(
+      std::to_integer<char>(bytes[126]) == 'I' && std::to_integer<char>(bytes[127]) == 'M', file,
+      ": a big-endian MATLAB file is not understood");
   Elements elements(bytes.subspan(128), file);
-  std::size_t left = kMaxMat;                              // of what all parts together may unpack to
+  // of what all parts together may unpack to
+  std::size_t left = kMaxMat;
   while (!elements.empty()) {
     Element element = elements.next();
     std::vector<std::byte> unpacked;
     if (element.type == kCompressed) {
       auto inflated = inflate_zlib(element.data, left, false);
-      check<DataError>(inflated.has_value(), file, ": damaged MATLAB file: a compressed part, or more than ", kMaxMat >> 20, " MiB unpacked");
+      check<DataError>(inflated.has_value(), file,
+                       ": damaged MATLAB file: a compressed part, or more than ", kMaxMat >> 20,
+                       " MiB unpacked");
       unpacked = std::move(*inflated);
       left -= unpacked.size();
       element = Elements(unpacked, file).next();
@@ -222,8 +252,12 @@ std::vector<Synset> parse_map_clsloc(std::string_view text, const std::string& f
   for (const std::string& line : split_lines(text)) {
     const std::size_t space = line.find(' ');
     const std::string wnid = line.substr(0, space);
-    check<DataError>(is_wnid(wnid) && space != std::string::npos, file, ": line ", found.size() + 1, ": wanted is `n02119789 1 kit_fox`");
-    found.push_back({whole_number(std::string_view(line).substr(space + 1, line.find(' ', space + 1) - space - 1), file, found.size()), wnid});
+    check<DataError>(is_wnid(wnid) && space != std::string::npos, file, ": line ", found.size() + 1,
+                     ": wanted is `n02119789 1 kit_fox`");
+    found.push_back({whole_number(std::string_view(line).substr(
+                                      space + 1, line.find(' ', space + 1) - space - 1),
+                                  file, found.size()),
+                     wnid});
   }
   return found;
 }
@@ -231,18 +265,23 @@ std::vector<Synset> parse_map_clsloc(std::string_view text, const std::string& f
 std::vector<int> parse_ids(std::string_view text, const std::string& file) {
   std::vector<int> ids;
   for (const std::string& line : split_lines(text))
-    ids.push_back(whole_number(std::string_view(line).substr(0, line.find_last_not_of(" \t") + 1), file, ids.size()));
+    ids.push_back(whole_number(std::string_view(line).substr(0, line.find_last_not_of(" \t") + 1),
+                               file, ids.size()));
   return ids;
 }
 
-std::vector<std::pair<std::string, std::string>> parse_solution(std::string_view text, const std::string& file) {
+std::vector<std::pair<std::string, std::string>> parse_solution(std::string_view text,
+                                                                const std::string& file) {
   std::vector<std::pair<std::string, std::string>> found;
   std::size_t number = 0;
   for (const std::string& line : split_lines(text)) {
     ++number;
     const std::size_t comma = line.find(',');
     if (number == 1 && line.starts_with("ImageId")) continue;
-    const std::string wnid = comma == std::string::npos ? "" : line.substr(comma + 1, line.find_first_of(" ,\t", comma + 1) - comma - 1);
+    const std::string wnid =
+        comma == std::string::npos
+            ? ""
+            : line.substr(comma + 1, line.find_first_of(" ,\t", comma + 1) - comma - 1);
     check<DataError>(is_wnid(wnid), file, ": line ", number, ": '", printable(line.substr(0, 60)),
                      "'; wanted is `ILSVRC2012_val_00048981,n03995372 85 1 499 272`");
     found.emplace_back(line.substr(0, comma), wnid);

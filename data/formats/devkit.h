@@ -1,4 +1,5 @@
-// What ImageNet's validation images show, as the people who give them away say it: the development kit's numbers, or Kaggle's table.
+// What ImageNet's validation images show, as the people who give them away say it: the development
+// kit's numbers, or Kaggle's table.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +14,27 @@
 
 namespace gossamer::data {
 
-struct Synset { int id = 0; std::string wnid; };
+struct Synset {
+  int id = 0;
+  std::string wnid;
+};
 
-// The classes (synsets without children) of the kit's meta.mat: MATLAB 5, plain or compressed, the struct array `synsets` with the fields
-// ILSVRC2012_ID, WNID, num_children. Ids are the kit's own order, not that of the wnids. DataError names the file and the defect.
+// The classes (synsets without children) of the kit's meta.mat: MATLAB 5, plain or compressed, the
+// struct array `synsets` with the fields ILSVRC2012_ID, WNID, num_children. Ids are the kit's own
+// order, not that of the wnids. DataError names the file and the defect.
 std::vector<Synset> parse_meta_mat(std::span<const std::byte>, const std::string& file);
-std::vector<Synset> parse_map_clsloc(std::string_view text, const std::string& file);                 // later kits: lines "n02119789 1 kit_fox"
-std::vector<int> parse_ids(std::string_view text, const std::string& file);                           // ground truth: line i is the id of image i
-// LOC_val_solution.csv, "ILSVRC2012_val_00048981,n03995372 85 1 499 272": name without ending, wnid.
-std::vector<std::pair<std::string, std::string>> parse_solution(std::string_view text, const std::string& file);
-std::vector<std::byte> gunzip(std::span<const std::byte>, std::size_t limit, const std::string& file);
-std::optional<std::vector<std::byte>> inflate_zlib(std::span<const std::byte>, std::size_t limit, bool gzip);   // nullopt: damaged, or larger
+// later kits: lines "n02119789 1 kit_fox"
+std::vector<Synset> parse_map_clsloc(std::string_view text, const std::string& file);
+// ground truth: line i is the id of image i
+std::vector<int> parse_ids(std::string_view text, const std::string& file);
+// LOC_val_solution.csv, "ILSVRC2012_val_00048981,n03995372 85 1 499 272": name without ending,
+// wnid.
+std::vector<std::pair<std::string, std::string>> parse_solution(std::string_view text,
+                                                                const std::string& file);
+std::vector<std::byte> gunzip(std::span<const std::byte>, std::size_t limit,
+                              const std::string& file);
+// nullopt: damaged, or larger
+std::optional<std::vector<std::byte>> inflate_zlib(std::span<const std::byte>, std::size_t limit,
+                                                   bool gzip);
 
 }  // namespace gossamer::data

@@ -22,13 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxPaths = 100'000;                 // that "{0..99999}" may stand for
+constexpr std::size_t kMaxPaths = 100'000;  // that "{0..99999}" may stand for
 
 // train-00000-of-01024, x.tfrecord, x.tfrecords
 bool is_tfrecord_name(const std::string& name) {
-  if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || name.ends_with(".tfrec")) return true;
+  if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || name.ends_with(".tfrec"))
+    return true;
   const std::size_t of = name.rfind("-of-");
-  return of != std::string::npos && of >= 5 && name.size() > of + 4 && name.find_first_not_of("0123456789", of + 4) == std::string::npos &&
+  return of != std::string::npos && of >= 5 && name.size() > of + 4 &&
+         name.find_first_not_of("0123456789", of + 4) == std::string::npos &&
          name.find_first_not_of("0123456789", of - 5) == of;
 }
 
@@ -49,8 +51,10 @@ Split split_of(const std::string& name) {
   return Split::none;
 }
 
-// Of the shards in one folder, those that are meant. What is named for evaluation is never trained on, and the other way round.
-std::vector<std::string> of_part(const std::vector<std::string>& names, Part part, const fs::path& folder, std::vector<std::string>& notes) {
+// Of the shards in one folder, those that are meant. What is named for evaluation is never trained
+// on, and the other way round.
+std::vector<std::string> of_part(const std::vector<std::string>& names, Part part,
+                                 const fs::path& folder, std::vector<std::string>& notes) {
   std::array<std::vector<std::string>, 4> by_split;
   std::vector<std::string> rest;
   for (const std::string& name : names) {
@@ -61,24 +65,30 @@ std::vector<std::string> of_part(const std::vector<std::string>& names, Part par
   const auto &train = by_split[1], &val = by_split[2], &test = by_split[3];
   const auto& evaluation = val.empty() ? test : val;
   const bool evaluate = part == Part::val;
-  check<DataError>(!evaluate || !evaluation.empty() || train.empty(), code::not_understood, folder.string(),
-                   ": nothing to evaluate with: its shards are named for training (", first_of(train),
-                   "), none val or test. Name the files meant in data.val.");
-  check<DataError>(evaluate || !rest.empty() || (part == Part::any && (val.empty() || test.empty())), code::not_understood, folder.string(),
-                   ": nothing to train with: its shards are named for evaluation (", first_of(evaluation), "). Name the files meant in data.train.");
+  check<DataError>(!evaluate || !evaluation.empty() || train.empty(), code::not_understood,
+                   folder.string(),
+                   ": nothing to evaluate with: its shards are named for training (",
+                   first_of(train), "), none val or test. Name the files meant in data.val.");
+  check<DataError>(
+      evaluate || !rest.empty() || (part == Part::any && (val.empty() || test.empty())),
+      code::not_understood, folder.string(),
+      ": nothing to train with: its shards are named for evaluation (", first_of(evaluation),
+      "). Name the files meant in data.train.");
   const auto& chosen = (evaluate || rest.empty()) && !evaluation.empty() ? evaluation : rest;
   if (chosen.size() < names.size()) {
     std::vector<std::string> others;
     std::ranges::set_difference(names, chosen, std::back_inserter(others));
-    notes.push_back(folder.string() + ": " + std::to_string(others.size()) + " shards of another part are not taken here (" + first_of(others) + ")");
+    notes.push_back(folder.string() + ": " + std::to_string(others.size()) +
+                    " shards of another part are not taken here (" + first_of(others) + ")");
   }
   return chosen;
 }
 
-// NAME-00003-of-00157: all that belong together must be there. Copying or packing may have been interrupted.
+// NAME-00003-of-00157: all that belong together must be there. Copying or packing may have been
+// interrupted.
 void check_complete(const std::vector<std::string>& shards, const fs::path& folder) {
   static const std::regex number(R"((.*-)\d{1,9}(-of-(\d{1,9})(\..*)?))");
-  std::map<std::string, std::pair<long, long>> sets;       // "NAME-…-of-00157": there, wanted
+  std::map<std::string, std::pair<long, long>> sets;  // "NAME-…-of-00157": there, wanted
   for (const std::string& name : shards) {
     std::smatch found;
     if (!std::regex_match(name, found, number)) continue;
@@ -87,9 +97,11 @@ void check_complete(const std::vector<std::string>& shards, const fs::path& fold
   }
   for (const auto& [name, set] : sets) {
     const bool packed = name.ends_with(kPackEnding);
-    check<DataError>(set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ", set.second, packed ? " packed" : "",
-                     " shards ", printable(name), ". ", packed ? "Start the same `gossamer data pack` again: it goes on where it was stopped."
-                                                               : "Copy those that are missing, or name the files meant in place of the folder.");
+    check<DataError>(
+        set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ",
+        set.second, packed ? " packed" : "", " shards ", printable(name), ". ",
+        packed ? "Start the same `gossamer data pack` again: it goes on where it was stopped."
+               : "Copy those that are missing, or name the files meant in place of the folder.");
   }
 }
 
@@ -101,28 +113,39 @@ struct Content {
 Content look_into(const fs::path& folder) {
   Content found;
   std::error_code error, ignored;
-  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (name.starts_with('.')) continue;
-    if (it->is_directory(ignored)) found.folders.insert(name);
-    else if (name.ends_with(kPackEnding)) found.packs.push_back(name);
-    else if (name == "ILSVRC2012_img_train_t3.tar") continue;             // another task's images
-    else if (name.ends_with(".tar")) found.tars.push_back(name);
-    else if (is_tfrecord_name(name)) found.records.push_back(name);
-    else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin") found.cifar.push_back(name);
-    else if (name == "test_batch.bin" || name == "test.bin") found.cifar_test.push_back(name);
+    if (it->is_directory(ignored))
+      found.folders.insert(name);
+    else if (name.ends_with(kPackEnding))
+      found.packs.push_back(name);
+    else if (name == "ILSVRC2012_img_train_t3.tar")
+      continue;  // another task's images
+    else if (name.ends_with(".tar"))
+      found.tars.push_back(name);
+    else if (is_tfrecord_name(name))
+      found.records.push_back(name);
+    else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin")
+      found.cifar.push_back(name);
+    else if (name == "test_batch.bin" || name == "test.bin")
+      found.cifar_test.push_back(name);
   }
   check<DataError>(!error, code::damaged, folder.string(), ": can't be listed: ", error.message());
-  for (auto* names : {&found.packs, &found.records, &found.tars, &found.cifar, &found.cifar_test}) std::ranges::sort(*names);
+  for (auto* names : {&found.packs, &found.records, &found.tars, &found.cifar, &found.cifar_test})
+    std::ranges::sort(*names);
   return found;
 }
 
 // Of these folders the first two with a picture in them.
-std::vector<std::string> with_pictures(const fs::path& parent, const std::set<std::string>& folders) {
+std::vector<std::string> with_pictures(const fs::path& parent,
+                                       const std::set<std::string>& folders) {
   std::vector<std::string> found;
   std::error_code error;
   for (auto name = folders.begin(); name != folders.end() && found.size() < 2; ++name)
-    for (fs::directory_iterator it(parent / *name, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    for (fs::directory_iterator it(parent / *name, error); !error && it != fs::directory_iterator();
+         it.increment(error)) {
       const std::string file = it->path().filename().string();
       if (file.starts_with('.') || !is_image_name(file)) continue;
       found.push_back(*name + "/");
@@ -137,9 +160,10 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
     for (const std::string& name : names) all.found.push_back({(folder / name).string(), false});
   };
   if (!inside.cifar.empty() || (part == Part::val && !inside.cifar_test.empty())) {
-    check<DataError>(part != Part::val || !inside.cifar_test.empty(), code::nothing, folder.string(),
-                     ": holds CIFAR's training files, but neither test_batch.bin ",
-                     "(CIFAR-10) nor test.bin (CIFAR-100) to validate with. Copy it there, or name the file meant in data.val.");
+    check<DataError>(part != Part::val || !inside.cifar_test.empty(), code::nothing,
+                     folder.string(), ": holds CIFAR's training files, but neither test_batch.bin ",
+                     "(CIFAR-10) nor test.bin (CIFAR-100) to validate with. Copy it there, or name "
+                     "the file meant in data.val.");
     return add(part == Part::val ? inside.cifar_test : inside.cifar);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
@@ -147,8 +171,8 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
   std::error_code ignored;
   const bool is_kaggle = depth < 2 && fs::is_directory(kaggle, ignored);
   check<DataError>(!is_kaggle || part != Part::any, code::not_understood, folder.string(),
-                   ": Kaggle's ImageNet, training and validation; give one of them as the path: ", (kaggle / "train").string(), " or ",
-                   (kaggle / "val").string());
+                   ": Kaggle's ImageNet, training and validation; give one of them as the path: ",
+                   (kaggle / "train").string(), " or ", (kaggle / "val").string());
   if (depth < 2 && part != Part::any) {
     if (is_kaggle) return find_in_folder(kaggle, part, all, depth + 1);
     const auto first = [&](std::initializer_list<const char*> names) -> std::string {
@@ -156,16 +180,20 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
         if (inside.folders.contains(name)) return name;
       return {};
     };
-    const std::string train = first({"train", "training"}), val = first({"val", "valid", "validation", "test"});
-    if (!train.empty() && !val.empty()) return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
+    const std::string train = first({"train", "training"}),
+                      val = first({"val", "valid", "validation", "test"});
+    if (!train.empty() && !val.empty())
+      return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
   }
-  std::vector<std::string> kinds;                          // of shards: one name each
+  std::vector<std::string> kinds;  // of shards: one name each
   for (const auto* names : {&inside.packs, &inside.records, &inside.tars})
     if (!names->empty()) kinds.push_back(names->front());
   if (kinds.empty()) return all.found.push_back({folder.string(), true});
   for (const std::string& name : with_pictures(folder, inside.folders)) kinds.push_back(name);
-  check<DataError>(kinds.size() == 1, code::not_understood, folder.string(), ": holds data sets of more than one kind beside each other (",
-                   first_of(kinds), "). Move all but one into folders of their own, or name the files meant in place of the folder.");
+  check<DataError>(kinds.size() == 1, code::not_understood, folder.string(),
+                   ": holds data sets of more than one kind beside each other (", first_of(kinds),
+                   "). Move all but one into folders of their own, or name the files meant in "
+                   "place of the folder.");
   for (const auto* names : {&inside.packs, &inside.records, &inside.tars}) {
     if (names->empty()) continue;
     const std::vector<std::string> chosen = of_part(*names, part, folder, all.notes);
@@ -178,15 +206,21 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
 void expand(const std::string& path, std::vector<std::string>& out) {
   const std::size_t open = path.find('{'), close = path.find('}', open);
   std::error_code ignored;
-  if (open == std::string::npos || close == std::string::npos || fs::exists(path, ignored)) return out.push_back(path);
-  const std::string head = path.substr(0, open), inside = path.substr(open + 1, close - open - 1), tail = path.substr(close + 1);
+  if (open == std::string::npos || close == std::string::npos || fs::exists(path, ignored))
+    return out.push_back(path);
+  const std::string head = path.substr(0, open), inside = path.substr(open + 1, close - open - 1),
+                    tail = path.substr(close + 1);
   const std::size_t dots = inside.find("..");
-  const auto digits = [](const std::string& s) { return !s.empty() && s.size() <= 9 && s.find_first_not_of("0123456789") == std::string::npos; };
-  if (dots != std::string::npos && digits(inside.substr(0, dots)) && digits(inside.substr(dots + 2))) {
+  const auto digits = [](const std::string& s) {
+    return !s.empty() && s.size() <= 9 && s.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (dots != std::string::npos && digits(inside.substr(0, dots)) &&
+      digits(inside.substr(dots + 2))) {
     const std::string from = inside.substr(0, dots);
     const long begin = std::stol(from), end = std::stol(inside.substr(dots + 2));
-    check<DataError>(begin <= end && end - begin < static_cast<long>(kMaxPaths), code::not_understood, path,
-                     ": the numbers in braces go from the smaller to the larger, ", kMaxPaths, " at most");
+    check<DataError>(
+        begin <= end && end - begin < static_cast<long>(kMaxPaths), code::not_understood, path,
+        ": the numbers in braces go from the smaller to the larger, ", kMaxPaths, " at most");
     for (long i = begin; i <= end; ++i) {
       std::string number = std::to_string(i);
       if (number.size() < from.size()) number.insert(0, from.size() - number.size(), '0');
@@ -201,29 +235,40 @@ void expand(const std::string& path, std::vector<std::string>& out) {
   } else {
     out.push_back(path);
   }
-  check<DataError>(out.size() <= kMaxPaths, code::not_understood, path, ": stands for more than ", kMaxPaths, " paths");
+  check<DataError>(out.size() <= kMaxPaths, code::not_understood, path, ": stands for more than ",
+                   kMaxPaths, " paths");
 }
 
 [[noreturn]] void missing(const std::string& path) {
   std::error_code error;
-  const fs::path parent = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+  const fs::path parent =
+      fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
   std::string there;
   int count = 0;
-  for (fs::directory_iterator it(parent, error); !error && it != fs::directory_iterator() && count < 6; it.increment(error)) {
+  for (fs::directory_iterator it(parent, error);
+       !error && it != fs::directory_iterator() && count < 6; it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
-    if (!name.starts_with('.')) there += (count++ ? ", " : "") + printable(name) + (it->is_directory(ignored) ? "/" : "");
+    if (!name.starts_with('.'))
+      there += (count++ ? ", " : "") + printable(name) + (it->is_directory(ignored) ? "/" : "");
   }
   std::string around;
-  if (!fs::exists(parent, error)) around = " (nor is there a folder " + parent.string() + ")";
-  else if (count > 0) around = ". Found beside it: " + there;
-  fail<DataError>(code::nothing, printable(path), ": no such file or folder", around, ". Check data.train and data.val; relative paths count from ",
-                  fs::current_path(error).string(), ". ImageNet's archives can be named as they are (ILSVRC2012_img_train.tar, from image-net.org).");
+  if (!fs::exists(parent, error))
+    around = " (nor is there a folder " + parent.string() + ")";
+  else if (count > 0)
+    around = ". Found beside it: " + there;
+  fail<DataError>(code::nothing, printable(path), ": no such file or folder", around,
+                  ". Check data.train and data.val; relative paths count from ",
+                  fs::current_path(error).string(),
+                  ". ImageNet's archives can be named as they are (ILSVRC2012_img_train.tar, from "
+                  "image-net.org).");
 }
 
 constexpr const char* kWanted =
-    "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's LOC_val_solution.csv beside it, "
-    "its official tars, tar shards (CLASS/NAME.jpg or WebDataset), TFRecord shards, packed shards, or CIFAR-10/100 binary files";
+    "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's "
+    "LOC_val_solution.csv beside it, "
+    "its official tars, tar shards (CLASS/NAME.jpg or WebDataset), TFRecord shards, packed shards, "
+    "or CIFAR-10/100 binary files";
 
 }  // namespace
 
@@ -237,8 +282,10 @@ Containers find_containers(const std::vector<std::string>& paths, Part part) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) missing(path);
-    if (fs::is_directory(status)) find_in_folder(path, part, all, 0);
-    else all.found.push_back({path, false});
+    if (fs::is_directory(status))
+      find_in_folder(path, part, all, 0);
+    else
+      all.found.push_back({path, false});
   }
   return all;
 }
@@ -259,10 +306,15 @@ Index read_whatever(const Found& found) {
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
   if (name.ends_with(".bin")) return index_cifar(path, name == "train.bin" || name == "test.bin");
-  if (name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") || name.ends_with(".zst")) return index_tar_file(path);
-  if (is_image_name(name)) fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", kWanted);
-  fail<DataError>(code::not_understood, path, ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (",
-                  file.size(), " bytes). Wanted: ", kWanted, ".");
+  if (name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") ||
+      name.ends_with(".zst"))
+    return index_tar_file(path);
+  if (is_image_name(name))
+    fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", kWanted);
+  fail<DataError>(
+      code::not_understood, path,
+      ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (",
+      file.size(), " bytes). Wanted: ", kWanted, ".");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// ImageNet's validation images as they are given away: one flat folder or tar, and beside it a file that says what each shows.
+// ImageNet's validation images as they are given away: one flat folder or tar, and beside it a file
+// that says what each shows.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +16,20 @@ namespace gossamer::data {
 
 class GroundTruth {
  public:
-  // Looks beside `path` (a folder or tar of images), inside it and up to four folders above, in this order: Kaggle's LOC_val_solution.csv; the
-  // development kit, unpacked (ILSVRC2012_validation_ground_truth.txt with meta.mat or map_clsloc.txt) or as ILSVRC2012_devkit_t12.tar.gz;
-  // imagenet_2012_validation_synset_labels.txt; Caffe's val.txt. nullopt: none is there. DataError: one is, but damaged or only half of it.
+  // Looks beside `path` (a folder or tar of images), inside it and up to four folders above, in
+  // this order: Kaggle's LOC_val_solution.csv; the development kit, unpacked
+  // (ILSVRC2012_validation_ground_truth.txt with meta.mat or map_clsloc.txt) or as
+  // ILSVRC2012_devkit_t12.tar.gz; imagenet_2012_validation_synset_labels.txt; Caffe's val.txt.
+  // nullopt: none is there. DataError: one is, but damaged or only half of it.
   static std::optional<GroundTruth> find(const std::string& path);
 
-  const std::string& source() const { return source_; }               // the file
+  const std::string& source() const { return source_; }  // the file
   Naming naming() const { return naming_; }
-  const std::vector<std::string>& classes() const { return classes_; }   // all it knows, sorted for Naming::words
-  std::uint64_t hash() const;                                        // of all it says; never 0
-  const std::string& class_of(const std::string& file_name) const;   // DataError: it does not know this image
+  // all it knows, sorted for Naming::words
+  const std::vector<std::string>& classes() const { return classes_; }
+  std::uint64_t hash() const;  // of all it says; never 0
+  // DataError: it does not know this image
+  const std::string& class_of(const std::string& file_name) const;
 
  private:
   int id(const std::string& class_name);
@@ -40,11 +45,12 @@ class GroundTruth {
   Naming naming_ = Naming::words;
   std::vector<std::string> classes_;
   std::unordered_map<std::string, int> ids_;
-  std::unordered_map<std::string, int> by_stem_;      // name without folder and ending -> class
-  std::vector<int> by_number_;                        // class of ILSVRC2012_val_0000000N at N - 1
+  std::unordered_map<std::string, int> by_stem_;  // name without folder and ending -> class
+  std::vector<int> by_number_;                    // class of ILSVRC2012_val_0000000N at N - 1
 };
 
-// The images of a flat folder (their names, sorted). DataError if there is no ground truth, or not for each of them.
+// The images of a flat folder (their names, sorted). DataError if there is no ground truth, or not
+// for each of them.
 Index index_flat_folder(const std::string& folder, const std::vector<std::string>& images);
 // The same of the members of a flat tar.
 Index index_flat_tar(const Members&, const std::string& path);

@@ -1,4 +1,5 @@
-// FOLDER/CLASS/NAME.jpg: the layout of ImageNet and of most teaching sets. A flat folder is ImageNet's val/.
+// FOLDER/CLASS/NAME.jpg: the layout of ImageNet and of most teaching sets. A flat folder is
+// ImageNet's val/.
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -26,11 +27,14 @@ Listing list(const fs::path& folder) {
   fs::directory_iterator it(folder, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.starts_with('.')) continue;                     // .DS_Store, .ipynb_checkpoints
-    std::error_code unreadable;                              // a dangling link counts as neither
-    if (it->is_directory(unreadable)) found.folders.push_back(name);
-    else if (is_image_name(name)) found.images.push_back(name);
-    else found.others.push_back(name);
+    if (name.starts_with('.')) continue;  // .DS_Store, .ipynb_checkpoints
+    std::error_code unreadable;           // a dangling link counts as neither
+    if (it->is_directory(unreadable))
+      found.folders.push_back(name);
+    else if (is_image_name(name))
+      found.images.push_back(name);
+    else
+      found.others.push_back(name);
   }
   check<DataError>(!error, folder.string(), ": can't be listed: ", error.message());
   std::ranges::sort(found.folders);
@@ -38,23 +42,28 @@ Listing list(const fs::path& folder) {
   return found;
 }
 
-bool leads_back(const fs::path& folder) {                    // a link to a folder that it lies in
+bool leads_back(const fs::path& folder) {  // a link to a folder that it lies in
   std::error_code ignored;
   if (!fs::is_symlink(folder, ignored)) return false;
-  for (fs::path above = folder.parent_path(); above.has_relative_path(); above = above.parent_path())
+  for (fs::path above = folder.parent_path(); above.has_relative_path();
+       above = above.parent_path())
     if (fs::equivalent(above, folder, ignored)) return true;
   return false;
 }
 
-// The folder and all below it, sorted by their paths from `parent` on: the order of torchvision's ImageFolder.
+// The folder and all below it, sorted by their paths from `parent` on: the order of torchvision's
+// ImageFolder.
 void walk(const fs::path& parent, const std::string& folder, std::map<std::string, Listing>& all) {
   const Listing& here = all[folder] = list(parent / folder);
   for (const std::string& name : here.folders)
-    if (const std::string below = folder + "/" + name; !leads_back(parent / below)) walk(parent, below, all);
+    if (const std::string below = folder + "/" + name; !leads_back(parent / below))
+      walk(parent, below, all);
 }
 
 void note(Index& index, const std::vector<std::string>& files, const char* why) {
-  if (!files.empty()) index.notes.push_back(index.path + ": " + std::to_string(files.size()) + " " + why + " (" + first_of(files) + ")");
+  if (!files.empty())
+    index.notes.push_back(index.path + ": " + std::to_string(files.size()) + " " + why + " (" +
+                          first_of(files) + ")");
 }
 
 }  // namespace
@@ -63,19 +72,23 @@ Index index_image_folder(const std::string& folder) {
   const Listing top = list(folder);
   if (top.folders.empty()) {
     if (!top.images.empty()) return index_flat_folder(folder, top.images);
-    fail<DataError>(code::nothing, folder, ": no images: the folder holds no class folders and ", top.others.size(), " other files",
-                    top.others.empty() ? "" : " (" + first_of(top.others) + ")", ". Wanted: ", folder, "/CLASS/NAME.jpg.");
+    fail<DataError>(code::nothing, folder, ": no images: the folder holds no class folders and ",
+                    top.others.size(), " other files",
+                    top.others.empty() ? "" : " (" + first_of(top.others) + ")",
+                    ". Wanted: ", folder, "/CLASS/NAME.jpg.");
   }
   std::vector<std::string> classes, empty;
   for (const std::string& name : top.folders) classes.push_back(printable(name));
   std::ranges::sort(classes);
   const auto twice = std::ranges::adjacent_find(classes);
   check<DataError>(twice == classes.end(), code::not_understood, folder,
-                   ": two class folders differ in control characters alone (", twice == classes.end() ? "" : *twice,
-                   "); rename one.");
+                   ": two class folders differ in control characters alone (",
+                   twice == classes.end() ? "" : *twice, "); rename one.");
   IndexBuilder builder(folder, Wrapping::file);
-  std::string full;                                         // a folder that holds folders or archives: perhaps that was meant
-  bool direct = false;                                      // no picture lies right in its class folder: perhaps a level too high
+  // a folder that holds folders or archives: perhaps that was meant
+  std::string full;
+  // no picture lies right in its class folder: perhaps a level too high
+  bool direct = false;
   std::vector<std::string> others;
   for (const std::string& name : top.folders) {
     std::map<std::string, Listing> all;
@@ -83,7 +96,8 @@ Index index_image_folder(const std::string& folder) {
     const i64 before = builder.size();
     bool archives = false;
     for (const auto& [place, inside] : all) {
-      for (const std::string& image : inside.images) builder.add(place + "/" + image, printable(name));
+      for (const std::string& image : inside.images)
+        builder.add(place + "/" + image, printable(name));
       for (const std::string& other : inside.others) {
         others.push_back(place + "/" + other);
         archives = archives || other.ends_with(".tar") || other.ends_with(kPackEnding);
@@ -93,14 +107,20 @@ Index index_image_folder(const std::string& folder) {
     if (full.empty() && (archives || all.size() > 1)) full = name;
     if (builder.size() == before) empty.push_back(name);
   }
-  check<DataError>(direct, code::nothing, folder, ": no images in its ", top.folders.size(), " folders (", first_of(top.folders), "). ",
-                   full.empty() ? "Wanted: " + folder + "/CLASS/NAME.jpg (or .png)."
-                                : "Those hold folders or archives: give one of them as the path, e.g. " + folder + "/" + full + ".");
-  check<DataError>(empty.empty(), code::nothing, folder, ": ", empty.size(), " of ", top.folders.size(),
-                   " class folders hold no image: ", first_of(empty), ". Fill or remove them.");
+  check<DataError>(direct, code::nothing, folder, ": no images in its ", top.folders.size(),
+                   " folders (", first_of(top.folders), "). ",
+                   full.empty()
+                       ? "Wanted: " + folder + "/CLASS/NAME.jpg (or .png)."
+                       : "Those hold folders or archives: give one of them as the path, e.g. " +
+                             folder + "/" + full + ".");
+  check<DataError>(empty.empty(), code::nothing, folder, ": ", empty.size(), " of ",
+                   top.folders.size(), " class folders hold no image: ", first_of(empty),
+                   ". Fill or remove them.");
   Index index = builder.finish();
   note(index, top.images, "pictures lie in no class folder and are left out");
-  note(index, others, "files in class folders are left out: their names do not end like those of pictures that can be read");
+  note(index, others,
+       "files in class folders are left out: their names do not end like those of pictures that "
+       "can be read");
   return index;
 }
 

@@ -14,25 +14,30 @@ IndexBuilder::IndexBuilder(std::string path, Wrapping wrapping, Naming naming) {
 }
 
 int IndexBuilder::id(const std::string& class_name) {
-  if (last_id_ >= 0 && class_name == last_class_) return last_id_;     // samples mostly come class by class
+  // samples mostly come class by class
+  if (last_id_ >= 0 && class_name == last_class_) return last_id_;
   const auto [at, fresh] = ids_.try_emplace(class_name, static_cast<int>(index_.classes.size()));
   if (fresh) index_.classes.push_back(class_name);
   last_class_ = class_name;
   return last_id_ = at->second;
 }
 
-void IndexBuilder::add(std::string_view name, const std::string& class_name, std::uint64_t offset, std::uint64_t bytes) {
+void IndexBuilder::add(std::string_view name, const std::string& class_name, std::uint64_t offset,
+                       std::uint64_t bytes) {
   index_.names.add(name);
   index_.label.push_back(id(class_name));
   if (index_.wrapping == Wrapping::file) return;
   index_.offset.push_back(offset);
-  index_.bytes.push_back(static_cast<std::uint32_t>(std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max())));
+  index_.bytes.push_back(static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max())));
 }
 
 Index IndexBuilder::finish() {
   std::vector<int> order(index_.classes.size()), rank(order.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int i) -> const std::string& { return index_.classes[static_cast<std::size_t>(i)]; });
+  std::ranges::sort(order, {}, [&](int i) -> const std::string& {
+    return index_.classes[static_cast<std::size_t>(i)];
+  });
   std::vector<std::string> sorted;
   for (const int i : order) {
     rank[static_cast<std::size_t>(i)] = static_cast<int>(sorted.size());

@@ -1,4 +1,5 @@
-// The data set behind open(): reads samples where an index says they lie, and unites the classes of several.
+// The data set behind open(): reads samples where an index says they lie, and unites the classes of
+// several.
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -15,7 +16,8 @@
 namespace gossamer::data {
 namespace {
 
-constexpr std::size_t kKeepOpen = 256;         // files; of larger sets each is opened when it is read: the usual limit of a process is 1,024
+// files; of larger sets each is opened when it is read: the usual limit of a process is 1,024
+constexpr std::size_t kKeepOpen = 256;
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
 int number_of(const std::string& name) {
@@ -24,7 +26,8 @@ int number_of(const std::string& name) {
   return value;
 }
 
-std::string padded(int number) {               // four digits at least: sets of different sizes call their classes alike
+// four digits at least: sets of different sizes call their classes alike
+std::string padded(int number) {
   std::string text = std::to_string(number);
   return text.insert(0, text.size() < 4 ? 4 - text.size() : 0, '0');
 }
@@ -35,8 +38,9 @@ LabelBase base_of(const std::vector<Index>& parts, LabelBase told) {
     if (part.naming != Naming::tensorflow) continue;
     any = true;
     const bool here = std::ranges::binary_search(part.classes, "0");
-    check<DataError>(!here || told != LabelBase::one, code::other_classes, part.path,
-                     ": a label 0 occurs, so labels do not count from 1. Use data.label_base=0 or auto.");
+    check<DataError>(
+        !here || told != LabelBase::one, code::other_classes, part.path,
+        ": a label 0 occurs, so labels do not count from 1. Use data.label_base=0 or auto.");
     zero = zero || here;
   }
   if (!any || told != LabelBase::automatic) return any ? told : LabelBase::automatic;
@@ -44,9 +48,11 @@ LabelBase base_of(const std::vector<Index>& parts, LabelBase told) {
 }
 
 // Numbers become names, for all parts together. Says what it had to guess.
-void name_numbers(std::vector<Index>& parts, LabelBase base, bool told, std::vector<std::string>& notes) {
+void name_numbers(std::vector<Index>& parts, LabelBase base, bool told,
+                  std::vector<std::string>& notes) {
   const auto words = std::ranges::find(parts, Naming::words, &Index::naming);
-  const auto numbers = std::ranges::find_if(parts, [](const Index& p) { return p.naming != Naming::words; });
+  const auto numbers =
+      std::ranges::find_if(parts, [](const Index& p) { return p.naming != Naming::words; });
   if (numbers == parts.end()) return;
   const auto class_of = [&](const Index& part, const std::string& name) {
     return number_of(name) - (part.naming == Naming::tensorflow && base == LabelBase::one ? 1 : 0);
@@ -57,11 +63,14 @@ void name_numbers(std::vector<Index>& parts, LabelBase base, bool told, std::vec
       for (const std::string& name : part.classes) most = std::max(most, class_of(part, name));
   const std::vector<std::string> names = class_names_beside(numbers->path, most + 1);
   if (base == LabelBase::one && !told && most + 1 != static_cast<int>(names.size()))
-    notes.push_back(numbers->path + ": labels are taken to count from 1, because no 0 occurs; if they count from 0, say so: data.label_base=0 " +
+    notes.push_back(numbers->path +
+                    ": labels are taken to count from 1, because no 0 occurs; if they count from "
+                    "0, say so: data.label_base=0 " +
                     "(data pack: --label-base 0)");
   check<DataError>(words == parts.end() || !names.empty(), code::other_classes, numbers->path,
                    ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
-                   " are names. Put the list of names in the order of the numbers beside it (LOC_synset_mapping.txt, "
+                   " are names. Put the list of names in the order of the numbers beside it "
+                   "(LOC_synset_mapping.txt, "
                    "synset_words.txt or classes.txt).");
   for (Index& part : parts) {
     if (part.naming == Naming::words) continue;
@@ -75,7 +84,8 @@ void name_numbers(std::vector<Index>& parts, LabelBase base, bool told, std::vec
       for (int i = 0; i <= most; ++i) all.push_back(padded(i));
     std::ranges::sort(all);
     for (std::int32_t& label : part.label)
-      label = static_cast<std::int32_t>(std::ranges::lower_bound(all, given[static_cast<std::size_t>(label)]) - all.begin());
+      label = static_cast<std::int32_t>(
+          std::ranges::lower_bound(all, given[static_cast<std::size_t>(label)]) - all.begin());
     part.classes = std::move(all);
     part.naming = Naming::words;
   }
@@ -91,19 +101,24 @@ class IndexedSet final : public Dataset {
     for (const Index& part : parts_) names.insert(part.classes.begin(), part.classes.end());
     classes_.assign(names.begin(), names.end());
     for (Index& part : parts_) {
-      check<DataError>((part.wrapping == Wrapping::planes) == (parts_[0].wrapping == Wrapping::planes),
-                       code::not_understood, "CIFAR binary files and encoded images can't be joined; give paths of one kind");
+      check<DataError>(
+          (part.wrapping == Wrapping::planes) == (parts_[0].wrapping == Wrapping::planes),
+          code::not_understood,
+          "CIFAR binary files and encoded images can't be joined; give paths of one kind");
       begin_.push_back(size_);
       size_ += part.size();
       if (part.classes != classes_) {
         std::vector<std::int32_t> map;
         for (const std::string& name : part.classes)
-          map.push_back(static_cast<std::int32_t>(std::ranges::lower_bound(classes_, name) - classes_.begin()));
+          map.push_back(static_cast<std::int32_t>(std::ranges::lower_bound(classes_, name) -
+                                                  classes_.begin()));
         for (std::int32_t& label : part.label) label = map[static_cast<std::size_t>(label)];
       }
       part.classes.clear();
-      if (parts_.size() <= kKeepOpen && part.wrapping != Wrapping::file) files_.push_back(std::make_unique<File>(part.path));
-      else files_.push_back(nullptr);
+      if (parts_.size() <= kKeepOpen && part.wrapping != Wrapping::file)
+        files_.push_back(std::make_unique<File>(part.path));
+      else
+        files_.push_back(nullptr);
     }
   }
 
@@ -116,12 +131,16 @@ class IndexedSet final : public Dataset {
     const std::size_t p = part(i);
     return printable(parts_[p].names.at(i - begin_[p]));
   }
-  Raw raw() const override { return parts_[0].wrapping == Wrapping::planes ? Raw{kSide, kSide} : Raw{}; }
+  Raw raw() const override {
+    return parts_[0].wrapping == Wrapping::planes ? Raw{kSide, kSide} : Raw{};
+  }
   const std::vector<std::string>& classes() const override { return classes_; }
   std::vector<std::string> left_out() const override {
     std::vector<std::string> all;
-    for (const Index& part : parts_)                       // of packed shards: of what they were made from, and told then
-      if (part.wrapping != Wrapping::checked) all.insert(all.end(), part.left_out.begin(), part.left_out.end());
+    // of packed shards: of what they were made from, and told then
+    for (const Index& part : parts_)
+      if (part.wrapping != Wrapping::checked)
+        all.insert(all.end(), part.left_out.begin(), part.left_out.end());
     return all;
   }
   LabelBase label_base() const override { return base_; }
@@ -143,16 +162,20 @@ class IndexedSet final : public Dataset {
   }
 
  private:
-  std::size_t part(i64 i) const { return static_cast<std::size_t>(std::ranges::upper_bound(begin_, i) - begin_.begin()) - 1; }
+  std::size_t part(i64 i) const {
+    return static_cast<std::size_t>(std::ranges::upper_bound(begin_, i) - begin_.begin()) - 1;
+  }
 
-  std::span<const std::byte> read(const File& file, const Index& index, std::size_t k, i64 i, std::vector<std::byte>& buffer) const {
+  std::span<const std::byte> read(const File& file, const Index& index, std::size_t k, i64 i,
+                                  std::vector<std::byte>& buffer) const {
     const std::uint64_t offset = index.offset[k];
     const std::size_t bytes = index.bytes[k];
     check_encoded_size(bytes, name(i));
     const auto get = [&](std::size_t at, std::span<std::byte> to) {
       try {
         file.read(at, to);
-      } catch (const DataError& error) {       // of the file; who is told wants to know the image as well
+      } catch (const DataError& error) {
+        // of the file; who is told wants to know the image as well
         fail<DataError>(name(i), ": ", error.what());
       }
     };
@@ -170,7 +193,8 @@ class IndexedSet final : public Dataset {
       std::uint64_t wanted = 0;
       std::memcpy(&wanted, buffer.data(), 8);
       const std::span<const std::byte> content = std::span<const std::byte>(buffer).subspan(8);
-      check<DataError>(xxh3(content) == wanted, name(i), ": damaged in ", file.path(), ": its checksum is wrong");
+      check<DataError>(xxh3(content) == wanted, name(i), ": damaged in ", file.path(),
+                       ": its checksum is wrong");
       return content;
     }
     if (index.wrapping == Wrapping::tfrecord) {
@@ -184,8 +208,8 @@ class IndexedSet final : public Dataset {
   }
 
   std::vector<Index> parts_;
-  std::vector<std::unique_ptr<File>> files_;     // of each part; empty: opened for each read
-  std::vector<i64> begin_;                       // first sample of each part
+  std::vector<std::unique_ptr<File>> files_;  // of each part; empty: opened for each read
+  std::vector<i64> begin_;                    // first sample of each part
   std::vector<std::string> classes_, notes_;
   LabelBase base_;
   i64 size_ = 0;
@@ -193,7 +217,8 @@ class IndexedSet final : public Dataset {
 
 }  // namespace
 
-std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts, LabelBase base, std::vector<std::string> notes) {
+std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts, LabelBase base,
+                                            std::vector<std::string> notes) {
   return std::make_shared<IndexedSet>(std::move(parts), base, std::move(notes));
 }
 

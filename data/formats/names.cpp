@@ -9,14 +9,16 @@ namespace gossamer::data {
 namespace {
 
 constexpr i64 kBlock = 16;
-constexpr std::size_t kMaxShared = 255, kMaxRest = 1 << 17;           // tar names go up to 2^16
+constexpr std::size_t kMaxShared = 255, kMaxRest = 1 << 17;  // tar names go up to 2^16
 
 }  // namespace
 
 void Names::add(std::string_view name) {
   std::size_t shared = 0;
-  if (size_ % kBlock == 0) block_.push_back(text_.size());
-  else shared = static_cast<std::size_t>(std::ranges::mismatch(name, last_).in1 - name.begin());
+  if (size_ % kBlock == 0)
+    block_.push_back(text_.size());
+  else
+    shared = static_cast<std::size_t>(std::ranges::mismatch(name, last_).in1 - name.begin());
   shared = std::min(shared, kMaxShared);
   name = name.substr(0, shared + kMaxRest);
   text_.push_back(static_cast<std::uint8_t>(shared));
@@ -67,7 +69,8 @@ Names Names::parse(std::span<const std::byte> text, i64 count, const std::string
   Names names;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
   names.text_.assign(bytes, bytes + text.size());
-  std::size_t at = 0, before = 0;                                      // before: length of the name before
+  // before: length of the name before
+  std::size_t at = 0, before = 0;
   for (; names.size_ < count; ++names.size_) {
     if (names.size_ % kBlock == 0) {
       names.block_.push_back(at);
@@ -75,17 +78,20 @@ Names Names::parse(std::span<const std::byte> text, i64 count, const std::string
     }
     std::size_t length = 0;
     bool whole = false;
-    check<DataError>(at < text.size() && bytes[at] <= before, file, ": damaged index: the name of sample ", names.size_);
+    check<DataError>(at < text.size() && bytes[at] <= before, file,
+                     ": damaged index: the name of sample ", names.size_);
     const std::size_t shared = bytes[at++];
     for (int shift = 0; shift < 21 && at < text.size() && !whole; shift += 7) {
       length |= static_cast<std::size_t>(bytes[at] & 127) << shift;
       whole = !(bytes[at++] & 128);
     }
-    check<DataError>(whole && length <= kMaxRest && length <= text.size() - at, file, ": damaged index: the name of sample ", names.size_);
+    check<DataError>(whole && length <= kMaxRest && length <= text.size() - at, file,
+                     ": damaged index: the name of sample ", names.size_);
     at += length;
     before = shared + length;
   }
-  check<DataError>(at == text.size(), file, ": damaged index: ", text.size() - at, " bytes too many in the list of names");
+  check<DataError>(at == text.size(), file, ": damaged index: ", text.size() - at,
+                   " bytes too many in the list of names");
   return names;
 }
 

@@ -23,34 +23,47 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRestart = 4;                               // MCUs: the decoder leaves out most of what a crop leaves out, for 1 % of the bytes
-// Pictures held in memory between threads and writer: this many, and no further one is begun above so many bytes.
+// MCUs: the decoder leaves out most of what a crop leaves out, for 1 % of the bytes
+constexpr int kRestart = 4;
+// Pictures held in memory between threads and writer: this many, and no further one is begun above
+// so many bytes.
 constexpr i64 kAtOnce = 64;
 constexpr std::size_t kHeld = std::size_t{16} << 20;
 
-std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::string& name, const PackOptions& o) {
+std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::string& name,
+                                const PackOptions& o) {
   if (o.copy) {
-    verify(bytes, name);                                  // DataError: damaged
+    verify(bytes, name);  // DataError: damaged
     return {bytes.begin(), bytes.end()};
   }
   int longer = 0;
   Image spare;
-  const Image image = decode_shrunk({bytes, name}, [&](ImageSize size) {
-    longer = std::max(size.width, size.height);
-    const auto shrunk = [&](int side) { return std::max(1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer))); };
-    return longer <= o.max_side ? size : ImageSize{shrunk(size.width), shrunk(size.height)};
-  }, spare);
-  std::vector<std::byte> encoded = encode_jpeg(image, {.quality = o.quality, .optimised = true, .restart = kRestart});
+  const Image image = decode_shrunk(
+      {bytes, name},
+      [&](ImageSize size) {
+        longer = std::max(size.width, size.height);
+        const auto shrunk = [&](int side) {
+          return std::max(
+              1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer)));
+        };
+        return longer <= o.max_side ? size : ImageSize{shrunk(size.width), shrunk(size.height)};
+      },
+      spare);
+  std::vector<std::byte> encoded =
+      encode_jpeg(image, {.quality = o.quality, .optimised = true, .restart = kRestart});
   // A small original that encoding anew would only make larger and worse stays as it is.
   const PictureFacts facts = picture_facts(bytes);
   const bool plain = facts.format == Format::jpeg && facts.components != 4 && !facts.progressive;
-  if (longer <= o.max_side && plain && encoded.size() >= bytes.size()) return {bytes.begin(), bytes.end()};
+  if (longer <= o.max_side && plain && encoded.size() >= bytes.size())
+    return {bytes.begin(), bytes.end()};
   return encoded;
 }
 
 // How a shard is made: options, classes, names and labels.
 std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions& o) {
-  std::string text = o.copy ? "copy" : "max side " + std::to_string(o.max_side) + ", quality " + std::to_string(o.quality) + ", restarts";
+  std::string text = o.copy ? "copy"
+                            : "max side " + std::to_string(o.max_side) + ", quality " +
+                                  std::to_string(o.quality) + ", restarts";
   for (const std::string& name : set.classes()) text += '\n' + name;
   std::uint64_t hash = xxh3(std::as_bytes(std::span(text)));
   for (i64 i = begin; i < end; ++i) {
@@ -61,14 +74,19 @@ std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions
 }
 
 // What it is made of: the bytes of each picture, 0 for one that can't be read.
-std::uint64_t source_of(const std::vector<std::uint64_t>& hashes) { return xxh3(std::as_bytes(std::span(hashes))); }
+std::uint64_t source_of(const std::vector<std::uint64_t>& hashes) {
+  return xxh3(std::as_bytes(std::span(hashes)));
+}
 
 // True: every picture of the shard has its checksum.
 bool reads_back(const Index& index, int threads) {
   if (index.size() == 0) return true;
   const auto shard = open_indices({index});
   try {
-    for_each_sample(0, shard->size(), threads, [&](i64 i, std::vector<std::byte>& buffer) { shard->bytes(i, buffer); }, [](i64) { return true; });
+    for_each_sample(
+        0, shard->size(), threads,
+        [&](i64 i, std::vector<std::byte>& buffer) { shard->bytes(i, buffer); },
+        [](i64) { return true; });
   } catch (const DataError&) {
     return false;
   }
@@ -77,8 +95,12 @@ bool reads_back(const Index& index, int threads) {
 
 class Packer {
  public:
-  Packer(const Dataset& set, const std::string& folder, const PackOptions& options, FunctionRef<bool(i64)> tick)
-      : set_(set), folder_(fs::absolute(folder).lexically_normal()), options_(options), tick_(tick) {
+  Packer(const Dataset& set, const std::string& folder, const PackOptions& options,
+         FunctionRef<bool(i64)> tick)
+      : set_(set),
+        folder_(fs::absolute(folder).lexically_normal()),
+        options_(options),
+        tick_(tick) {
     if (!folder_.has_filename()) folder_ = folder_.parent_path();
     report_.shards = (set.size() + options.shard_images - 1) / options.shard_images;
   }
@@ -89,7 +111,8 @@ class Packer {
     check<IoError>(!error, folder_.string(), ": the folder can't be made: ", error.message());
     refuse_strangers();
     for (i64 s = 0; s < report_.shards && report_.whole; ++s) {
-      const i64 begin = s * options_.shard_images, end = std::min(set_.size(), begin + options_.shard_images);
+      const i64 begin = s * options_.shard_images,
+                end = std::min(set_.size(), begin + options_.shard_images);
       const std::uint64_t stamp = stamp_of(set_, begin, end, options_);
       if (!keep(path(s), stamp, begin, end) && report_.whole) write(path(s), stamp, begin, end);
     }
@@ -102,21 +125,26 @@ class Packer {
       std::string text = std::to_string(n);
       return text.insert(0, text.size() < 5 ? 5 - text.size() : 0, '0');
     };
-    return (folder_ / (folder_.filename().string() + "-" + five(shard) + "-of-" + five(report_.shards) + kPackEnding)).string();
+    return (folder_ / (folder_.filename().string() + "-" + five(shard) + "-of-" +
+                       five(report_.shards) + kPackEnding))
+        .string();
   }
 
   void refuse_strangers() const {
     std::set<std::string> ours;
     for (i64 s = 0; s < report_.shards; ++s) ours.insert(path(s));
     std::error_code error;
-    for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator(); it.increment(error)) {
+    for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator();
+         it.increment(error)) {
       const std::string name = it->path().string();
-      check<ConfigError>(!name.ends_with(kPackEnding) || ours.contains(name), name,
-                         ": a shard of another set, or cut otherwise; remove it or pack into another folder");
+      check<ConfigError>(
+          !name.ends_with(kPackEnding) || ours.contains(name), name,
+          ": a shard of another set, or cut otherwise; remove it or pack into another folder");
     }
   }
 
-  // A shard of an earlier run that is whole. ConfigError: it is of something else. False: there is none, or a damaged one, or it was stopped.
+  // A shard of an earlier run that is whole. ConfigError: it is of something else. False: there is
+  // none, or a damaged one, or it was stopped.
   bool keep(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) return false;
@@ -128,19 +156,28 @@ class Packer {
     } catch (const DataError&) {
       return false;
     }
-    check<ConfigError>(index->stamp == stamp, path, ": was packed from other data or with other options; remove it or pack into another folder");
+    check<ConfigError>(index->stamp == stamp, path,
+                       ": was packed from other data or with other options; remove it or pack into "
+                       "another folder");
     std::vector<std::uint64_t> hashes(static_cast<std::size_t>(end - begin));
-    report_.whole = for_each_sample(begin, end, options_.threads, [&](i64 i, std::vector<std::byte>& buffer) {
-      try {
-        hashes[static_cast<std::size_t>(i - begin)] = xxh3(set_.bytes(i, buffer));
-      } catch (const DataError&) {                         // it can't be read, and perhaps could not be then
-      }
-    }, [&](i64 done) { return tick_(begin + done); });
+    report_.whole = for_each_sample(
+        begin, end, options_.threads,
+        [&](i64 i, std::vector<std::byte>& buffer) {
+          try {
+            hashes[static_cast<std::size_t>(i - begin)] = xxh3(set_.bytes(i, buffer));
+          } catch (const DataError&) {
+            // it can't be read, and perhaps could not be then
+          }
+        },
+        [&](i64 done) { return tick_(begin + done); });
     if (!report_.whole) return false;
-    check<ConfigError>(index->source == source_of(hashes), path,
-                       ": the pictures it was packed from have changed since; remove it, and it is packed anew, ",
-                       "or pack into another folder");
-    if (index->size() + static_cast<i64>(index->left_out.size()) != end - begin || !reads_back(*index, options_.threads)) return false;
+    check<ConfigError>(
+        index->source == source_of(hashes), path,
+        ": the pictures it was packed from have changed since; remove it, and it is packed anew, ",
+        "or pack into another folder");
+    if (index->size() + static_cast<i64>(index->left_out.size()) != end - begin ||
+        !reads_back(*index, options_.threads))
+      return false;
     ++report_.kept_shards;
     count(*index, path);
     return true;
@@ -155,40 +192,53 @@ class Packer {
   void write(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
     PackWriter writer(path, set_.classes(), stamp);
     std::vector<std::uint64_t> hashes(static_cast<std::size_t>(end - begin));
-    struct Ready { bool done = false; std::vector<std::byte> bytes; std::string defect; };
+    struct Ready {
+      bool done = false;
+      std::vector<std::byte> bytes;
+      std::string defect;
+    };
     for (i64 from = begin; from < end;) {
       const i64 to = std::min(end, from + kAtOnce);
       std::vector<Ready> ready(static_cast<std::size_t>(to - from));
       std::atomic<std::size_t> held = 0;
       std::atomic<i64> done = 0;
-      report_.whole = for_each_sample(from, to, options_.threads, [&](i64 i, std::vector<std::byte>& buffer) {
-        if (i > from && held > kHeld) return;              // the next round's
-        Ready& out = ready[static_cast<std::size_t>(i - from)];
-        out.done = true;
-        try {
-          const auto bytes = set_.bytes(i, buffer);
-          hashes[static_cast<std::size_t>(i - begin)] = xxh3(bytes);
-          out.bytes = prepared(bytes, set_.name(i), options_);
-        } catch (const DataError& error) {
-          if (options_.strict) fail<DataError>(code::damaged_images, error.what(), ". Without --strict it is left out.");
-          out.defect = error.what();
-        }
-        held += out.bytes.size();
-        ++done;
-      }, [&](i64) { return tick_(from + done); });
-      if (!report_.whole) return;                          // the temporary file goes with the writer
+      report_.whole = for_each_sample(
+          from, to, options_.threads,
+          [&](i64 i, std::vector<std::byte>& buffer) {
+            if (i > from && held > kHeld) return;  // the next round's
+            Ready& out = ready[static_cast<std::size_t>(i - from)];
+            out.done = true;
+            try {
+              const auto bytes = set_.bytes(i, buffer);
+              hashes[static_cast<std::size_t>(i - begin)] = xxh3(bytes);
+              out.bytes = prepared(bytes, set_.name(i), options_);
+            } catch (const DataError& error) {
+              if (options_.strict)
+                fail<DataError>(code::damaged_images, error.what(),
+                                ". Without --strict it is left out.");
+              out.defect = error.what();
+            }
+            held += out.bytes.size();
+            ++done;
+          },
+          [&](i64) { return tick_(from + done); });
+      // the temporary file goes with the writer
+      if (!report_.whole) return;
       const i64 first = from;
       for (; from < to && ready[static_cast<std::size_t>(from - first)].done; ++from) {
         const Ready& out = ready[static_cast<std::size_t>(from - first)];
-        if (out.defect.empty()) writer.add(set_.name(from), set_.label(from), out.bytes);
-        else writer.leave_out(out.defect);
+        if (out.defect.empty())
+          writer.add(set_.name(from), set_.label(from), out.bytes);
+        else
+          writer.leave_out(out.defect);
       }
     }
     writer.close(source_of(hashes));
     const File file(path);
     FileReader reader(file);
     const Index index = index_packed(reader, path);
-    check<IoError>(reads_back(index, options_.threads), path, ": does not read back as it was written. Is the disk sound?");
+    check<IoError>(reads_back(index, options_.threads), path,
+                   ": does not read back as it was written. Is the disk sound?");
     count(index, path);
   }
 
@@ -201,12 +251,19 @@ class Packer {
 
 }  // namespace
 
-PackReport pack(const Dataset& set, const std::string& folder, const PackOptions& o, FunctionRef<bool(i64)> tick) {
-  check<ConfigError>(o.max_side >= 16 && o.max_side <= kMaxSide, "data pack: --max-side ", o.max_side, "; 16 to ", kMaxSide, " pixels are possible");
-  check<ConfigError>(o.quality >= 1 && o.quality <= 100, "data pack: --quality ", o.quality, "; 1 to 100 is possible");
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "data pack: --threads ", o.threads, " must be 1 to 1024");
-  check<ConfigError>(o.shard_images >= 1 && o.shard_images <= 1'000'000, "data pack: --shard-images ", o.shard_images, " must be 1 to 1000000");
-  check<DataError>(set.raw().height == 0, "data pack: these are raw pixels (CIFAR binary), which are small and fast as they are");
+PackReport pack(const Dataset& set, const std::string& folder, const PackOptions& o,
+                FunctionRef<bool(i64)> tick) {
+  check<ConfigError>(o.max_side >= 16 && o.max_side <= kMaxSide, "data pack: --max-side ",
+                     o.max_side, "; 16 to ", kMaxSide, " pixels are possible");
+  check<ConfigError>(o.quality >= 1 && o.quality <= 100, "data pack: --quality ", o.quality,
+                     "; 1 to 100 is possible");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "data pack: --threads ", o.threads,
+                     " must be 1 to 1024");
+  check<ConfigError>(o.shard_images >= 1 && o.shard_images <= 1'000'000,
+                     "data pack: --shard-images ", o.shard_images, " must be 1 to 1000000");
+  check<DataError>(
+      set.raw().height == 0,
+      "data pack: these are raw pixels (CIFAR binary), which are small and fast as they are");
   return Packer(set, folder, o, tick).run();
 }
 

@@ -1,10 +1,6 @@
-// Reading and writing packed shards. Header of 64 bytes: magic, version, where the index is and its XXH3; records aligned to 8.
+// Reading and writing packed shards. Header of 64 bytes: magic, version, where the index is and its
+// XXH3; records aligned to 8.
 #include "gossamer/data/formats/packed.h"
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +9,11 @@
 #include <filesystem>
 #include <limits>
 #include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
@@ -28,31 +29,39 @@ constexpr std::size_t kBuffer = std::size_t{1} << 20;
 
 struct Header {
   std::array<char, 8> magic = kMagic;
-  std::uint64_t version = kVersion, index_offset = 0, index_bytes = 0, index_hash = 0, samples = 0, source = 0;
-  std::uint64_t hash = 0;                                  // of what stands before it
+  std::uint64_t version = kVersion, index_offset = 0, index_bytes = 0, index_hash = 0, samples = 0,
+                source = 0;
+  std::uint64_t hash = 0;  // of what stands before it
 };
 static_assert(sizeof(Header) == 64);
 
-std::uint64_t hash_of(const Header& header) { return xxh3(std::as_bytes(std::span(&header, 1)).first(56)); }
-
-[[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {
-  fail<IoError>(path, ": cannot ", what, ": ", std::strerror(error),
-                error == ENOSPC ? " (free some space and start again: finished shards are kept)" : "");
+std::uint64_t hash_of(const Header& header) {
+  return xxh3(std::as_bytes(std::span(&header, 1)).first(56));
 }
 
-// The temporary file, locked. Between opening and locking another process may have put it in place as a finished shard, or removed it: once more.
+[[noreturn]] void fail_errno(const std::string& path, const char* what, int error) {
+  fail<IoError>(
+      path, ": cannot ", what, ": ", std::strerror(error),
+      error == ENOSPC ? " (free some space and start again: finished shards are kept)" : "");
+}
+
+// The temporary file, locked. Between opening and locking another process may have put it in place
+// as a finished shard, or removed it: once more.
 int open_locked(const std::string& path) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) fail_errno(path, "create", errno);
     const bool taken = ::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    struct stat ours{}, named{};
-    const bool there = ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
+    struct stat ours {
+    }, named{};
+    const bool there = ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &named) == 0 &&
+                       ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
     if (!taken && there) return fd;
     ::close(fd);
     if (taken) break;
   }
-  fail<IoError>(path, ": another process is writing this shard; wait for it or pack into another folder");
+  fail<IoError>(path,
+                ": another process is writing this shard; wait for it or pack into another folder");
 }
 
 void sync_folder(const std::string& path) {
@@ -62,33 +71,45 @@ void sync_folder(const std::string& path) {
   if (fd < 0) return;
   const int error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
-  if (error != 0 && error != EINVAL) fail_errno(path, "flush its folder to disk", error);      // EINVAL: this file system cannot
+  // EINVAL: this file system cannot
+  if (error != 0 && error != EINVAL) fail_errno(path, "flush its folder to disk", error);
 }
 
 }  // namespace
 
-bool looks_like_pack(std::span<const std::byte> start) { return start.size() >= 8 && std::memcmp(start.data(), kMagic.data(), 8) == 0; }
+bool looks_like_pack(std::span<const std::byte> start) {
+  return start.size() >= 8 && std::memcmp(start.data(), kMagic.data(), 8) == 0;
+}
 
 Index index_packed(Reader& shard, const std::string& path) {
-  check<DataError>(shard.size() >= sizeof(Header), path, ": damaged packed shard: only ", shard.size(), " bytes");
+  check<DataError>(shard.size() >= sizeof(Header), path, ": damaged packed shard: only ",
+                   shard.size(), " bytes");
   Header header;
   std::memcpy(&header, shard.at(0, sizeof header).data(), sizeof header);
   check<DataError>(header.magic == kMagic, path, ": not a packed shard");
-  check<DataError>(header.version == kVersion, path, ": a packed shard of version ", header.version, "; this program reads version ", kVersion);
-  check<DataError>(header.hash == hash_of(header), path, ": damaged packed shard: the checksum of its header is wrong");
-  check<DataError>(header.index_bytes <= kMaxIndexBytes && header.index_offset <= shard.size() &&
-                       header.index_bytes <= shard.size() - header.index_offset,
-                   path, ": damaged packed shard: its index lies outside the file. Was it cut off? Pack it again.");
+  check<DataError>(header.version == kVersion, path, ": a packed shard of version ", header.version,
+                   "; this program reads version ", kVersion);
+  check<DataError>(header.hash == hash_of(header), path,
+                   ": damaged packed shard: the checksum of its header is wrong");
+  check<DataError>(
+      header.index_bytes <= kMaxIndexBytes && header.index_offset <= shard.size() &&
+          header.index_bytes <= shard.size() - header.index_offset,
+      path,
+      ": damaged packed shard: its index lies outside the file. Was it cut off? Pack it again.");
   const auto bytes = shard.at(header.index_offset, static_cast<std::size_t>(header.index_bytes));
-  check<DataError>(xxh3(bytes) == header.index_hash, path, ": damaged packed shard: the checksum of its index is wrong. Pack it again.");
+  check<DataError>(xxh3(bytes) == header.index_hash, path,
+                   ": damaged packed shard: the checksum of its index is wrong. Pack it again.");
   Index index = decode_index(bytes, path, header.index_offset);
-  check<DataError>(index.wrapping == Wrapping::checked && static_cast<std::uint64_t>(index.size()) == header.samples, path,
-                   ": damaged packed shard: its index is that of another file");
+  check<DataError>(index.wrapping == Wrapping::checked &&
+                       static_cast<std::uint64_t>(index.size()) == header.samples,
+                   path, ": damaged packed shard: its index is that of another file");
   index.source = header.source;
   return index;
 }
 
-PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes, std::uint64_t stamp) : path_(std::move(path)) {
+PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes,
+                       std::uint64_t stamp)
+    : path_(std::move(path)) {
   index_.path = path_;
   index_.wrapping = Wrapping::checked;
   index_.classes = classes;
@@ -102,7 +123,8 @@ PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes
 
 PackWriter::~PackWriter() {
   if (fd_ < 0) return;
-  ::unlink(temporary_.c_str());                            // while it is locked, here as below: later it may be another's
+  // while it is locked, here as below: later it may be another's
+  ::unlink(temporary_.c_str());
   ::close(fd_);
 }
 
@@ -136,7 +158,9 @@ void PackWriter::add(const std::string& name, int label, std::span<const std::by
   write(&zero, (kAlign - at_ % kAlign) % kAlign);
 }
 
-void PackWriter::leave_out(std::string name_and_reason) { index_.left_out.push_back(std::move(name_and_reason)); }
+void PackWriter::leave_out(std::string name_and_reason) {
+  index_.left_out.push_back(std::move(name_and_reason));
+}
 
 std::uint64_t PackWriter::close(std::uint64_t source) {
   const std::vector<std::byte> index = encode_index(index_);
@@ -150,7 +174,8 @@ std::uint64_t PackWriter::close(std::uint64_t source) {
   header.hash = hash_of(header);
   write(index.data(), index.size());
   flush();
-  if (::pwrite(fd_, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) fail_errno(temporary_, "write", errno);
+  if (::pwrite(fd_, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+    fail_errno(temporary_, "write", errno);
   if (::fsync(fd_) != 0) fail_errno(temporary_, "flush to disk", errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_errno(path_, "put in place", errno);
   if (::close(std::exchange(fd_, -1)) != 0) fail_errno(path_, "close", errno);

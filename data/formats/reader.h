@@ -1,4 +1,5 @@
-// Bytes of a container, in memory or in a file: what the parsers of tar, TFRecord and our own shards read from.
+// Bytes of a container, in memory or in a file: what the parsers of tar, TFRecord and our own
+// shards read from.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,8 @@ class Reader {
  public:
   virtual ~Reader() = default;
   virtual std::uint64_t size() const = 0;
-  // `count` bytes from `offset` on, valid until the next call. The caller has compared both with size().
+  // `count` bytes from `offset` on, valid until the next call. The caller has compared both with
+  // size().
   virtual std::span<const std::byte> at(std::uint64_t offset, std::size_t count) = 0;
 };
 
@@ -23,21 +25,25 @@ class MemoryReader final : public Reader {
  public:
   explicit MemoryReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
   std::uint64_t size() const override { return bytes_.size(); }
-  std::span<const std::byte> at(std::uint64_t offset, std::size_t count) override { return bytes_.subspan(offset, count); }
+  std::span<const std::byte> at(std::uint64_t offset, std::size_t count) override {
+    return bytes_.subspan(offset, count);
+  }
 
  private:
   std::span<const std::byte> bytes_;
 };
 
-// Reads a page where a header is wanted and skips the pictures between: walking through 138 GB of tar reads 5 GB. Not by a mapping: the
-// kernel would read ahead over the pictures, and a file that is cut meanwhile would end the process.
+// Reads a page where a header is wanted and skips the pictures between: walking through 138 GB of
+// tar reads 5 GB. Not by a mapping: the kernel would read ahead over the pictures, and a file that
+// is cut meanwhile would end the process.
 class FileReader final : public Reader {
  public:
   explicit FileReader(const File& file) : file_(file) {}
   std::uint64_t size() const override { return file_.size(); }
   std::span<const std::byte> at(std::uint64_t offset, std::size_t count) override {
     if (offset < begin_ || offset + count > begin_ + window_.size()) {
-      window_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(std::max<std::size_t>(count, 4096), file_.size() - offset)));
+      window_.resize(static_cast<std::size_t>(
+          std::min<std::uint64_t>(std::max<std::size_t>(count, 4096), file_.size() - offset)));
       begin_ = offset;
       file_.read(offset, window_);
     }

@@ -1,4 +1,5 @@
-// Reading tar archives in place: where each file of the archive lies. POSIX ustar and pax, GNU long names, base-256 sizes.
+// Reading tar archives in place: where each file of the archive lies. POSIX ustar and pax, GNU long
+// names, base-256 sizes.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@
 namespace gossamer::data {
 
 struct TarEntry {
-  std::string name;                          // as stored, "./" removed
-  std::uint64_t offset = 0, bytes = 0;       // of the content; always inside the archive
+  std::string name;                     // as stored, "./" removed
+  std::uint64_t offset = 0, bytes = 0;  // of the content; always inside the archive
 };
 
 // The regular files of an archive, in its order, in little memory.
@@ -24,8 +25,9 @@ struct Members {
   i64 size() const { return names.size(); }
 };
 
-// A .tar inside (ImageNet's official train archive) is looked into, its entries get its stem as folder. DataError names the archive and the
-// place: not a tar, damaged header, cut off, compressed.
+// A .tar inside (ImageNet's official train archive) is looked into, its entries get its stem as
+// folder. DataError names the archive and the place: not a tar, damaged header, cut off,
+// compressed.
 Members list_tar(Reader& archive, const std::string& path);
 std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path);
 

@@ -14,10 +14,12 @@
 namespace gossamer::data {
 namespace {
 
-// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one next to the file: train/cat/x.jpg -> cat.
+// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one next to the file:
+// train/cat/x.jpg -> cat.
 std::string class_of(const std::string& name) {
   std::string_view folders(name), next;
-  folders = folders.substr(0, folders.rfind('/') == std::string_view::npos ? 0 : folders.rfind('/'));
+  folders =
+      folders.substr(0, folders.rfind('/') == std::string_view::npos ? 0 : folders.rfind('/'));
   while (!folders.empty()) {
     const std::size_t slash = folders.rfind('/');
     const std::string_view folder = folders.substr(slash == std::string_view::npos ? 0 : slash + 1);
@@ -35,7 +37,8 @@ Index index_tar_file(const std::string& path) {
   FileReader reader(file);
   const Members members = list_tar(reader, path);
   const std::string stem = std::filesystem::path(path).stem().string();
-  const std::string around = is_wnid(stem) ? stem + "/" : "";              // ImageNet's train archive, unpacked one level
+  // ImageNet's train archive, unpacked one level
+  const std::string around = is_wnid(stem) ? stem + "/" : "";
   i64 images = 0, flat = 0, pictured = 0, numbered = 0, described = 0;
   members.names.each([&](i64, const std::string& name) {
     const bool image = is_image_name(name);
@@ -45,16 +48,20 @@ Index index_tar_file(const std::string& path) {
     numbered += name.ends_with(".cls");
     described += name.ends_with(".json") || name.ends_with(".txt");
   });
-  check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ", members.size(), " files, none of them a picture by its name. ",
+  check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ",
+                   members.size(), " files, none of them a picture by its name. ",
                    "Wanted: members CLASS/NAME.jpg, or KEY.jpg with KEY.cls (WebDataset).");
-  if (numbered >= images || (pictured > 0 && numbered >= pictured) || (flat > 0 && numbered + described > 0))
+  if (numbered >= images || (pictured > 0 && numbered >= pictured) ||
+      (flat > 0 && numbered + described > 0))
     return index_webdataset(reader, members, path);
   if (flat == images) return index_flat_tar(members, path);
-  check<DataError>(flat == 0, code::not_understood, path, ": ", flat, " of ", images, " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
+  check<DataError>(flat == 0, code::not_understood, path, ": ", flat, " of ", images,
+                   " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain);
   members.names.each([&](i64 i, const std::string& name) {
     const auto k = static_cast<std::size_t>(i);
-    if (is_image_name(name)) builder.add(name, class_of(around + name), members.offset[k], members.bytes[k]);
+    if (is_image_name(name))
+      builder.add(name, class_of(around + name), members.offset[k], members.bytes[k]);
   });
   return builder.finish();
 }

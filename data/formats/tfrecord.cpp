@@ -1,4 +1,5 @@
-// Reading TFRecord and the few messages of protobuf that it needs. All lengths are compared with what is left before they are used.
+// Reading TFRecord and the few messages of protobuf that it needs. All lengths are compared with
+// what is left before they are used.
 #include "gossamer/data/formats/tfrecord.h"
 
 #include <algorithm>
@@ -18,20 +19,26 @@ namespace gossamer::data {
 namespace {
 
 constexpr std::uint64_t kHeader = 12, kFooter = 4;
-constexpr int kMaxFields = 100'000;                        // of an Example with all that is in it; ImageNet's have about a hundred
-constexpr std::size_t kMaxText = 4096;                     // longest key, synset or file name that is believed
+// of an Example with all that is in it; ImageNet's have about a hundred
+constexpr int kMaxFields = 100'000;
+// longest key, synset or file name that is believed
+constexpr std::size_t kMaxText = 4096;
 
-template <class T> T load(std::span<const std::byte> bytes) {
+template <class T>
+T load(std::span<const std::byte> bytes) {
   T value;
   std::memcpy(&value, bytes.data(), sizeof value);
   return value;
 }
 
-struct Range { std::uint64_t begin = 0, end = 0; };
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+};
 
 struct Field {
-  std::uint64_t number = 0, value = 0;                     // value: of a varint
-  int type = 0;                                            // 0 varint, 2 bytes; 1 and 5 (fixed width) are skipped
+  std::uint64_t number = 0, value = 0;  // value: of a varint
+  // 0 varint, 2 bytes; 1 and 5 (fixed width) are skipped
+  int type = 0;
   Range bytes;
 };
 
@@ -48,15 +55,21 @@ class Message {
     field.number = tag >> 3;
     if (field.number == 0 || ++fields_ > kMaxFields) damaged();
     field.type = static_cast<int>(tag & 7);
-    if (field.type == 0) field.value = varint();
-    else if (field.type == 2) field.bytes = take(varint());
-    else if (field.type == 1) take(8);
-    else if (field.type == 5) take(4);
-    else damaged();
+    if (field.type == 0)
+      field.value = varint();
+    else if (field.type == 2)
+      field.bytes = take(varint());
+    else if (field.type == 1)
+      take(8);
+    else if (field.type == 5)
+      take(4);
+    else
+      damaged();
     return true;
   }
   std::uint64_t varint() {
-    const auto bytes = reader_.at(at_, static_cast<std::size_t>(std::min<std::uint64_t>(10, end_ - at_)));
+    const auto bytes =
+        reader_.at(at_, static_cast<std::size_t>(std::min<std::uint64_t>(10, end_ - at_)));
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {
       value |= (std::to_integer<std::uint64_t>(bytes[i]) & 127) << (7 * i);
@@ -74,7 +87,10 @@ class Message {
     at_ += count;
     return {at_ - count, at_};
   }
-  [[noreturn]] void damaged() const { fail<DataError>(name_, ": not a tf.train.Example with an image (or damaged). Copy the file again."); }
+  [[noreturn]] void damaged() const {
+    fail<DataError>(name_,
+                    ": not a tf.train.Example with an image (or damaged). Copy the file again.");
+  }
 
   Reader& reader_;
   std::uint64_t at_, end_;
@@ -84,15 +100,18 @@ class Message {
 
 struct Example {
   Range image;
-  int image_rank = std::numeric_limits<int>::max(), label_rank = std::numeric_limits<int>::max();   // of the key it was found under; lower is better
+  // of the key it was found under; lower is better
+  int image_rank = std::numeric_limits<int>::max(), label_rank = std::numeric_limits<int>::max();
   i64 label = -1;
   std::string synset, file;
 };
 
 constexpr std::array<std::string_view, 4> kImageKeys{"image/encoded", "image", "image_raw", "jpeg"};
-constexpr std::array<std::string_view, 4> kLabelKeys{"image/class/label", "label", "image/label", "class"};
+constexpr std::array<std::string_view, 4> kLabelKeys{"image/class/label", "label", "image/label",
+                                                     "class"};
 
-template <std::size_t N> int rank(const std::array<std::string_view, N>& keys, const std::string& key) {
+template <std::size_t N>
+int rank(const std::array<std::string_view, N>& keys, const std::string& key) {
   const auto at = std::ranges::find(keys, key);
   return at == keys.end() ? std::numeric_limits<int>::max() : static_cast<int>(at - keys.begin());
 }
@@ -128,13 +147,15 @@ class ExampleParser {
       if (field.number == 1) key = text(field.bytes);
       if (field.number == 2) feature = field.bytes;
     }
-    if (const int r = rank(kImageKeys, key); r <= found_.image_rank && r < static_cast<int>(kImageKeys.size())) {
+    if (const int r = rank(kImageKeys, key);
+        r <= found_.image_rank && r < static_cast<int>(kImageKeys.size())) {
       if (const Range value = bytes_value(feature); value.end > value.begin) {
         found_.image = value;
         found_.image_rank = r;
       }
     }
-    if (const int r = rank(kLabelKeys, key); r <= found_.label_rank && r < static_cast<int>(kLabelKeys.size())) {
+    if (const int r = rank(kLabelKeys, key);
+        r <= found_.label_rank && r < static_cast<int>(kLabelKeys.size())) {
       if (const i64 value = int_value(feature); value >= 0) {
         found_.label = value;
         found_.label_rank = r;
@@ -144,7 +165,8 @@ class ExampleParser {
     if (key == "image/filename") found_.file = printable(text(bytes_value(feature)));
   }
 
-  // A Feature holds one of three lists; each list is field 1 of its own message. The first value of the list, empty or -1 if it is another one.
+  // A Feature holds one of three lists; each list is field 1 of its own message. The first value of
+  // the list, empty or -1 if it is another one.
   Range bytes_value(Range feature) {
     const Range list = member(feature, 1);
     return member(list, 1);
@@ -154,8 +176,13 @@ class ExampleParser {
     for (Field field; list.next(field);) {
       if (field.number != 1) continue;
       if (field.type == 2 && field.bytes.end == field.bytes.begin) continue;
-      const std::uint64_t value = field.type == 0 ? field.value : field.type == 2 ? Message(reader_, field.bytes, name_, fields_).varint() : ~0ull;
-      return value > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) ? -1 : static_cast<i64>(value);
+      const std::uint64_t value = field.type == 0 ? field.value
+                                  : field.type == 2
+                                      ? Message(reader_, field.bytes, name_, fields_).varint()
+                                      : ~0ull;
+      return value > static_cast<std::uint64_t>(std::numeric_limits<i64>::max())
+                 ? -1
+                 : static_cast<i64>(value);
     }
     return -1;
   }
@@ -179,24 +206,28 @@ bool starts_compressed(std::span<const std::byte> start) {
 }
 
 void check_example(const Example& example, const std::string& name) {
-  check<DataError>(example.image.end > 0, code::not_understood, name, ": holds no image under the keys image/encoded, image, image_raw or jpeg");
+  check<DataError>(example.image.end > 0, code::not_understood, name,
+                   ": holds no image under the keys image/encoded, image, image_raw or jpeg");
   check<DataError>(!example.synset.empty() || example.label >= 0, code::not_understood, name,
                    ": holds no label; wanted are image/class/synset, image/class/label or label");
-  check<DataError>(!example.synset.empty() || example.label < kMaxClasses, name, ": label ", example.label, "; the largest possible is ",
-                   kMaxClasses - 1);
+  check<DataError>(!example.synset.empty() || example.label < kMaxClasses, name, ": label ",
+                   example.label, "; the largest possible is ", kMaxClasses - 1);
 }
 
-// Reads all of the record: for those only that matter more than an image. Not of what no image can be: that is refused where it is read.
+// Reads all of the record: for those only that matter more than an image. Not of what no image can
+// be: that is refused where it is read.
 bool is_damaged(Reader& records, std::uint64_t begin, std::uint64_t length) {
   if (length > kMaxEncoded) return false;
   const auto bytes = records.at(begin, static_cast<std::size_t>(length + kFooter));
-  return masked(crc32c(bytes.first(static_cast<std::size_t>(length)))) != load<std::uint32_t>(bytes.last(kFooter));
+  return masked(crc32c(bytes.first(static_cast<std::size_t>(length)))) !=
+         load<std::uint32_t>(bytes.last(kFooter));
 }
 
 }  // namespace
 
 bool looks_like_tfrecord(std::span<const std::byte> start) {
-  return start.size() >= kHeader && masked(crc32c(start.first(8))) == load<std::uint32_t>(start.subspan(8, 4));
+  return start.size() >= kHeader &&
+         masked(crc32c(start.first(8))) == load<std::uint32_t>(start.subspan(8, 4));
 }
 
 Index index_tfrecord(Reader& records, const std::string& path) {
@@ -204,22 +235,27 @@ Index index_tfrecord(Reader& records, const std::string& path) {
   const std::uint64_t size = records.size();
   check<DataError>(size > 0, path, ": the file is empty; TFRecord was expected");
   const auto damaged = [&](i64 record, std::uint64_t at, const std::string& what) {
-    fail<DataError>(path, ": unreadable TFRecord: record ", record, " at byte ", at, ": ", what, ". Copy the file again.");
+    fail<DataError>(path, ": unreadable TFRecord: record ", record, " at byte ", at, ": ", what,
+                    ". Copy the file again.");
   };
   std::unique_ptr<IndexBuilder> builder;
   bool words = false;
-  std::unordered_set<std::string> known;                   // classes
+  std::unordered_set<std::string> known;  // classes
   std::vector<std::string> left_out;
   i64 record = 0;
   for (std::uint64_t at = 0; at < size; ++record) {
     if (size - at < kHeader + kFooter) damaged(record, at, "cut off");
     const auto header = records.at(at, kHeader);
     const auto length = load<std::uint64_t>(header);
-    check<DataError>(at > 0 || looks_like_tfrecord(header) || !starts_compressed(header), code::not_understood, path,
-                     ": this TFRecord is compressed (GZIP or ZLIB); write it without (pictures don't shrink, and plain ones are read in place)");
+    check<DataError>(at > 0 || looks_like_tfrecord(header) || !starts_compressed(header),
+                     code::not_understood, path,
+                     ": this TFRecord is compressed (GZIP or ZLIB); write it without (pictures "
+                     "don't shrink, and plain ones are read in place)");
     if (!looks_like_tfrecord(header)) damaged(record, at, "the checksum of its length is wrong");
     if (length > size - at - kHeader - kFooter)
-      damaged(record, at, "cut off: it needs " + std::to_string(length) + " bytes, " + std::to_string(size - at - kHeader - kFooter) + " are left");
+      damaged(record, at,
+              "cut off: it needs " + std::to_string(length) + " bytes, " +
+                  std::to_string(size - at - kHeader - kFooter) + " are left");
     const std::string name = path + ": record " + std::to_string(record);
     const std::uint64_t begin = at + kHeader;
     at = begin + length + kFooter;
@@ -227,33 +263,41 @@ Index index_tfrecord(Reader& records, const std::string& path) {
       const Example example = ExampleParser(records, name).parse({begin, begin + length});
       check_example(example, name);
       if (!builder) {
-        if (is_damaged(records, begin, length)) throw DataError(name);       // its kind is that of the whole set
+        // its kind is that of the whole set
+        if (is_damaged(records, begin, length)) throw DataError(name);
         words = !example.synset.empty();
-        builder = std::make_unique<IndexBuilder>(path, Wrapping::tfrecord, words                     ? Naming::words
-                                                                           : example.label_rank == 0 ? Naming::tensorflow
-                                                                                                     : Naming::numbers);
+        builder = std::make_unique<IndexBuilder>(path, Wrapping::tfrecord,
+                                                 words                     ? Naming::words
+                                                 : example.label_rank == 0 ? Naming::tensorflow
+                                                                           : Naming::numbers);
       }
-      check<DataError>(words == !example.synset.empty(), name, ": some records have image/class/synset and others have not");
+      check<DataError>(words == !example.synset.empty(), name,
+                       ": some records have image/class/synset and others have not");
       const std::string label = words ? example.synset : std::to_string(example.label);
       if (!known.contains(label)) {
-        if (is_damaged(records, begin, length)) throw DataError(name);       // it would give the whole set a class more
+        // it would give the whole set a class more
+        if (is_damaged(records, begin, length)) throw DataError(name);
         known.insert(label);
       }
-      builder->add(example.file.empty() ? stem + "#" + std::to_string(record) : example.file, label, begin, length);
+      builder->add(example.file.empty() ? stem + "#" + std::to_string(record) : example.file, label,
+                   begin, length);
     } catch (const DataError&) {
       if (!is_damaged(records, begin, length)) throw;
       left_out.push_back(name + ": damaged record: its checksum is wrong");
     }
   }
-  check<DataError>(builder != nullptr, path, ": all ", record, " records are damaged. Copy the file again.");
+  check<DataError>(builder != nullptr, path, ": all ", record,
+                   " records are damaged. Copy the file again.");
   Index index = builder->finish();
   index.left_out = std::move(left_out);
   return index;
 }
 
-std::span<const std::byte> image_of_record(std::span<const std::byte> data_and_crc, const std::string& name) {
+std::span<const std::byte> image_of_record(std::span<const std::byte> data_and_crc,
+                                           const std::string& name) {
   const auto data = data_and_crc.first(data_and_crc.size() - kFooter);
-  check<DataError>(masked(crc32c(data)) == load<std::uint32_t>(data_and_crc.last(kFooter)), name, ": damaged record: its checksum is wrong");
+  check<DataError>(masked(crc32c(data)) == load<std::uint32_t>(data_and_crc.last(kFooter)), name,
+                   ": damaged record: its checksum is wrong");
   MemoryReader reader(data);
   const Range image = ExampleParser(reader, name).parse({0, data.size()}).image;
   check<DataError>(image.end > 0, name, ": holds no image");

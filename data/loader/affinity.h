@@ -6,9 +6,11 @@
 
 namespace gossamer::data {
 
-// "0-3,8": CPUs by number; "node:0" or "node:0,2": those of NUMA nodes. Sorted, each once. ConfigError says what is wrong.
+// "0-3,8": CPUs by number; "node:0" or "node:0,2": those of NUMA nodes. Sorted, each once.
+// ConfigError says what is wrong.
 std::vector<int> parse_cpus(const std::string& text);
-// The calling thread runs on these CPUs from now on. ConfigError if the system refuses (not there, or not for this process).
+// The calling thread runs on these CPUs from now on. ConfigError if the system refuses (not there,
+// or not for this process).
 void pin(const std::vector<int>& cpus);
 // The calling thread goes behind everything that computes.
 void give_way();

@@ -1,7 +1,9 @@
-// The loader. Work is one image; batches are filled in order by all threads, and by next() itself while it has nothing to return.
-// Threads at low priority may starve on a full machine, even with an image in hand: next() then prepares that image too, and
-// whoever is first hands it in. Both make the same bytes, so nobody can tell. A thread that can't starve hands its image in before the last pass,
-// which then writes the pixels in their place; others make it aside, since nobody takes over from the owner of a row.
+// The loader. Work is one image; batches are filled in order by all threads, and by next() itself
+// while it has nothing to return. Threads at low priority may starve on a full machine, even with
+// an image in hand: next() then prepares that image too, and whoever is first hands it in. Both
+// make the same bytes, so nobody can tell. A thread that can't starve hands its image in before the
+// last pass, which then writes the pixels in their place; others make it aside, since nobody takes
+// over from the owner of a row.
 #include "gossamer/data/loader/loader.h"
 
 #include <algorithm>
@@ -26,26 +28,38 @@
 namespace gossamer::data {
 namespace {
 
-constexpr std::chrono::milliseconds kGrace{2};   // how long next() waits for images in other hands before it makes them itself
+// how long next() waits for images in other hands before it makes them itself
+constexpr std::chrono::milliseconds kGrace{2};
 
 using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
 
-struct Hand { Scratch scratch; Prepared image; bool may_starve = false; };      // one per thread
+struct Hand {
+  Scratch scratch;
+  Prepared image;
+  bool may_starve = false;
+};  // one per thread
 
 }  // namespace
 
 struct Loader::Impl {
   Impl(const std::shared_ptr<const Dataset>& set, const LoaderOptions& o)
-      : dataset(set), options(o), steps(steps_of(*set, o)), maker(set, o), recipe(std::make_shared<const Recipe>(recipe_of(o, o.size))) {
+      : dataset(set),
+        options(o),
+        steps(steps_of(*set, o)),
+        maker(set, o),
+        recipe(std::make_shared<const Recipe>(recipe_of(o, o.size))) {
     const auto rows = static_cast<std::size_t>(o.batch);
     const std::size_t box = maker.box_bytes();
-    const Pool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t), box ? rows * sizeof(fused::Picture) : 0};
+    const Pool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t),
+                            box ? rows * sizeof(fused::Picture) : 0};
     pool = std::make_shared<Pool>(bytes, static_cast<int>(std::min<i64>(o.ahead, steps)), o.pinned);
   }
 
-  // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a million swaps at low priority,
-  // with the lock held, would stop everybody on a full machine.
+  // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a
+  // million swaps at low priority, with the lock held, would stop everybody on a full machine.
   void need_order(i64 wanted) {
     if (steps == 0) return;
     {
@@ -53,7 +67,8 @@ struct Loader::Impl {
       if (orders.contains(wanted)) return;
     }
     auto fresh = std::make_shared<const std::vector<i64>>(
-        epoch_order(dataset->size(), options.seed, wanted, options.rank, options.world, options.shard, options.shuffle));
+        epoch_order(dataset->size(), options.seed, wanted, options.rank, options.world,
+                    options.shard, options.shuffle));
     const std::scoped_lock lock(mutex);
     std::erase_if(orders, [&](const auto& known) { return known.first != wanted - 1; });
     orders.emplace(wanted, std::move(fresh));
@@ -62,7 +77,9 @@ struct Loader::Impl {
 
   // --- jobs, under `mutex` ---
 
-  bool can_add_job() const { return steps > 0 && orders.contains(next_step < steps ? next_epoch : next_epoch + 1); }
+  bool can_add_job() const {
+    return steps > 0 && orders.contains(next_step < steps ? next_epoch : next_epoch + 1);
+  }
   void add_job() {
     if (next_step >= steps) {
       ++next_epoch;
@@ -74,7 +91,8 @@ struct Loader::Impl {
     job->order = orders.at(next_epoch);
     job->recipe = recipe;
     job->room = static_cast<std::size_t>(options.batch) * maker.box_bytes();
-    job->count = static_cast<int>(std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
+    job->count = static_cast<int>(
+        std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
     job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
     job->absent.resize(static_cast<std::size_t>(job->count));
     job->lease = std::make_shared<Lease>(pool);
@@ -98,7 +116,9 @@ struct Loader::Impl {
     image.error = nullptr;
     image.absent = image.aside = false;
     bool mine = false;
-    const auto hand_in = [&] { return mine = mine || !job.handed_in[i].exchange(true, std::memory_order_acq_rel); };
+    const auto hand_in = [&] {
+      return mine = mine || !job.handed_in[i].exchange(true, std::memory_order_acq_rel);
+    };
     const auto place = [&]() -> std::uint8_t* {
       if (!hand.may_starve) return hand_in() ? job.place(i) : nullptr;
       image.aside = true;
@@ -114,18 +134,22 @@ struct Loader::Impl {
       }
     }
     if (!hand_in()) return;
-    if (image.absent && !image.error) job.absent[static_cast<std::size_t>(i)] = 1;
-    else if (!image.error && !cancelled) job.put(i, image);
+    if (image.absent && !image.error)
+      job.absent[static_cast<std::size_t>(i)] = 1;
+    else if (!image.error && !cancelled)
+      job.put(i, image);
     if (image.error || !image.damaged.empty()) job.note(i, image);
     if (job.done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.count) {
-      const std::scoped_lock lock(mutex);      // or the waiter could miss it between its check and its sleep
+      // or the waiter could miss it between its check and its sleep
+      const std::scoped_lock lock(mutex);
       filled.notify_all();
     }
   }
 
   // Does images of one batch until none is left untaken.
   void work(Job& job, Hand& hand) {
-    for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1)) do_image(job, i, hand);
+    for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1))
+      do_image(job, i, hand);
   }
 
   void run_thread(std::promise<void>& placed) {
@@ -145,7 +169,8 @@ struct Loader::Impl {
       std::shared_ptr<Job> job;
       try {
         job = open_job();
-      } catch (...) {                            // no memory for another batch: next() meets the same and throws it
+      } catch (...) {
+        // no memory for another batch: next() meets the same and throws it
       }
       if (!job) {
         const auto start = Clock::now();
@@ -175,7 +200,7 @@ struct Loader::Impl {
         for (int i = 0; i < job->count; ++i)
           if (!job->handed_in[i].load(std::memory_order_relaxed)) do_image(*job, i, caller);
         lock.lock();
-        filled.wait(lock, complete);             // the rest has owners that are at it
+        filled.wait(lock, complete);  // the rest has owners that are at it
       }
     }
     jobs.pop_front();
@@ -200,7 +225,7 @@ struct Loader::Impl {
     return kept;
   }
 
-  void cancel_jobs() {                           // under the lock
+  void cancel_jobs() {  // under the lock
     for (const auto& job : jobs) job->cancelled = true;
     jobs.clear();
   }
@@ -212,30 +237,34 @@ struct Loader::Impl {
       cancel_jobs();
       room.notify_all();
     }
-    threads.clear();                             // joins: each thread finishes at most the image it has in hand
+    // joins: each thread finishes at most the image it has in hand
+    threads.clear();
   }
 
   std::shared_ptr<const Dataset> dataset;
   LoaderOptions options;
-  i64 steps;                                     // of an epoch
+  i64 steps;  // of an epoch
   ImageMaker maker;
   std::shared_ptr<Pool> pool;
 
   mutable std::mutex mutex;
-  std::shared_ptr<const Recipe> recipe;          // of the next job
-  std::condition_variable room, filled;          // room: a thread may find work; filled: a batch is complete
-  std::deque<std::shared_ptr<Job>> jobs;         // in the order in which next() returns them
-  i64 next_epoch = 0, next_step = 0;             // of the next job to be made
-  std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;   // by epoch: the one that is read and perhaps the next
+  std::shared_ptr<const Recipe> recipe;  // of the next job
+  // room: a thread may find work; filled: a batch is complete
+  std::condition_variable room, filled;
+  std::deque<std::shared_ptr<Job>> jobs;  // in the order in which next() returns them
+  i64 next_epoch = 0, next_step = 0;      // of the next job to be made
+  // by epoch: the one that is read and perhaps the next
+  std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;
   bool closed = false;
-  i64 epoch = 0, step = 0;                       // of the batch that next() returns
+  i64 epoch = 0, step = 0;  // of the batch that next() returns
   i64 images = 0, absent_in_a_row = 0;
   double wait_s = 0, idle_s = 0;
   std::set<i64> damaged_indices;
   std::vector<std::string> damaged;
-  std::exception_ptr failed;                     // once next() threw it goes on throwing, until seek()
+  // once next() threw it goes on throwing, until seek()
+  std::exception_ptr failed;
 
-  Hand caller;                                   // of next()
+  Hand caller;  // of next()
   std::vector<std::jthread> threads;
 };
 
@@ -247,13 +276,15 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
     for (int i = 0; i < options.threads; ++i) {
       std::promise<void> placed;
       auto in_place = placed.get_future();
-      impl_->threads.emplace_back([impl = impl_.get(), placed = std::move(placed)]() mutable { impl->run_thread(placed); });
+      impl_->threads.emplace_back(
+          [impl = impl_.get(), placed = std::move(placed)]() mutable { impl->run_thread(placed); });
       in_place.get();
     }
   } catch (const std::system_error& error) {
     const std::size_t running = impl_->threads.size();
     impl_->close();
-    fail<ConfigError>("loader: thread ", running + 1, " of ", options.threads, " can't be started: ", error.what(), "; use fewer data.threads");
+    fail<ConfigError>("loader: thread ", running + 1, " of ", options.threads,
+                      " can't be started: ", error.what(), "; use fewer data.threads");
   } catch (...) {
     impl_->close();
     throw;
@@ -265,8 +296,8 @@ Loader::~Loader() { impl_->close(); }
 i64 Loader::steps() const { return impl_->steps; }
 
 void Loader::seek(i64 epoch, i64 step) {
-  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "loader: seek to epoch ", epoch, ", step ", step, "; an epoch has ",
-                     impl_->steps, " steps");
+  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "loader: seek to epoch ",
+                     epoch, ", step ", step, "; an epoch has ", impl_->steps, " steps");
   const bool at_end = step == impl_->steps;
   impl_->need_order(at_end ? epoch + 1 : epoch);
   const std::scoped_lock lock(impl_->mutex);
@@ -318,10 +349,11 @@ Batch Loader::next() {
       ends_soon = s.step + s.options.ahead >= s.steps;
     }
     s.need_order(epoch);
-    if (ends_soon) s.need_order(epoch + 1);        // the threads run into the next epoch
+    if (ends_soon) s.need_order(epoch + 1);  // the threads run into the next epoch
     const std::shared_ptr<Job> job = s.take();
     const std::scoped_lock lock(s.mutex);
-    // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the threads are.
+    // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the
+    // threads are.
     std::ranges::sort(job->damaged, {}, &Damage::index);
     for (const Damage& damage : job->damaged)
       if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
@@ -335,7 +367,8 @@ Batch Loader::next() {
     }
     ++s.step;
     s.images += kept;
-    if (kept == 0) continue;                         // an empty batch would end the epoch for the user
+    // an empty batch would end the epoch for the user
+    if (kept == 0) continue;
     return job->lend(kept);
   }
 }
@@ -343,8 +376,11 @@ Batch Loader::next() {
 LoaderStats Loader::stats() const {
   const Impl& s = *impl_;
   const std::scoped_lock lock(s.mutex);
-  const auto ready = std::ranges::count_if(s.jobs, [](const auto& job) { return job->done.load(std::memory_order_acquire) == job->count; });
-  return {s.images, static_cast<i64>(s.damaged.size()), s.wait_s, s.idle_s, static_cast<int>(ready)};
+  const auto ready = std::ranges::count_if(s.jobs, [](const auto& job) {
+    return job->done.load(std::memory_order_acquire) == job->count;
+  });
+  return {s.images, static_cast<i64>(s.damaged.size()), s.wait_s, s.idle_s,
+          static_cast<int>(ready)};
 }
 
 std::vector<std::string> Loader::damaged() const {

@@ -25,7 +25,9 @@ void ImageMaker::give_up(i64 count, const std::string& first) {
 }
 
 // A worker's part of a set may be a few images only: when those are damaged the set is not.
-i64 ImageMaker::too_many(i64 n) const { return !options_.replace_damaged && options_.world > 1 ? kTries : std::min<i64>(kTries, n); }
+i64 ImageMaker::too_many(i64 n) const {
+  return !options_.replace_damaged && options_.world > 1 ? kTries : std::min<i64>(kTries, n);
+}
 
 void ImageMaker::make(const Job& job, int i, Scratch& scratch, Prepared& out, Place place) const {
   out.damaged.clear();
@@ -34,17 +36,23 @@ void ImageMaker::make(const Job& job, int i, Scratch& scratch, Prepared& out, Pl
   for (int attempt = 0; attempt < too_many(n); ++attempt) {
     const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
     // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
-    Rng rng(mix(options_.seed, mix(static_cast<std::uint64_t>(job.epoch), static_cast<std::uint64_t>(options_.rank))),
+    Rng rng(mix(options_.seed, mix(static_cast<std::uint64_t>(job.epoch),
+                                   static_cast<std::uint64_t>(options_.rank))),
             static_cast<std::uint64_t>(position));
     try {
       out.label = set_->label(index);
       const auto bytes = set_->bytes(index, scratch.file);
-      if (box_bytes_) out.picture = prepare_box(bytes, raw_, set_->name(index), *job.recipe, rng, scratch, box_bytes_, out.pixels);
-      else prepare(bytes, raw_, set_->name(index), *job.recipe, rng, scratch, place);
+      if (box_bytes_)
+        out.picture = prepare_box(bytes, raw_, set_->name(index), *job.recipe, rng, scratch,
+                                  box_bytes_, out.pixels);
+      else
+        prepare(bytes, raw_, set_->name(index), *job.recipe, rng, scratch, place);
       return;
     } catch (const DataError& error) {
       out.damaged.push_back({index, error.what()});
-      if (options_.strict) fail<DataError>(code::damaged_images, error.what(), ". The run stops (strict); else damaged images are replaced.");
+      if (options_.strict)
+        fail<DataError>(code::damaged_images, error.what(),
+                        ". The run stops (strict); else damaged images are replaced.");
       if (!options_.replace_damaged) {
         out.absent = true;
         return;

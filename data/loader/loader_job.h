@@ -1,4 +1,5 @@
-// What a loader hands about: batch memory that is used again, batches being filled, images on their way into one.
+// What a loader hands about: batch memory that is used again, batches being filled, images on their
+// way into one.
 #pragma once
 
 #include <atomic>
@@ -18,14 +19,18 @@
 namespace gossamer::data {
 
 struct Memory {
-  std::shared_ptr<Block> images, labels, pictures;   // images: their pixels or their boxes; pictures: of boxes, else none
+  // images: their pixels or their boxes; pictures: of boxes, else none
+  std::shared_ptr<Block> images, labels, pictures;
 };
 
-// Batch memory, reused: a batch that the user dropped comes back here. Shared, because a batch may outlive its loader.
+// Batch memory, reused: a batch that the user dropped comes back here. Shared, because a batch may
+// outlive its loader.
 class Pool {
  public:
   // `ready` batches are allocated at once: what does not fit shows at the start, not after hours.
-  struct Bytes { std::size_t images, labels, pictures; };
+  struct Bytes {
+    std::size_t images, labels, pictures;
+  };
   Pool(Bytes bytes, int ready, bool pinned) : bytes_(bytes), pinned_(pinned) {
     for (int i = 0; i < ready; ++i) free_.push_back(make());
   }
@@ -41,14 +46,17 @@ class Pool {
     return make();
   }
   void give(Memory memory) {
-    if (pinned_) return;                             // its own cache lets it rest until copies from it are over
+    // its own cache lets it rest until copies from it are over
+    if (pinned_) return;
     const std::scoped_lock lock(mutex_);
     free_.push_back(std::move(memory));
   }
 
  private:
   Memory make() const {
-    const auto block = [this](std::size_t bytes) { return bytes == 0 ? nullptr : pinned_ ? cuda::allocate_pinned(bytes) : allocate(bytes); };
+    const auto block = [this](std::size_t bytes) {
+      return bytes == 0 ? nullptr : pinned_ ? cuda::allocate_pinned(bytes) : allocate(bytes);
+    };
     return {block(bytes_.images), block(bytes_.labels), block(bytes_.pictures)};
   }
 
@@ -69,49 +77,60 @@ struct Lease {
 
 struct Damage {
   i64 index;
-  std::string text;                        // "name: what is wrong"
+  std::string text;  // "name: what is wrong"
 };
 
 // One image on its way into a batch.
 struct Prepared {
-  std::vector<std::uint8_t> pixels;        // a box, or an image made aside; else it is in its place already
+  // a box, or an image made aside; else it is in its place already
+  std::vector<std::uint8_t> pixels;
   bool aside = false;
-  fused::Picture picture{};                // of a box
+  fused::Picture picture{};  // of a box
   int label = 0;
-  bool absent = false;                     // damaged, and not to be replaced
-  std::vector<Damage> damaged;             // what was met on the way to a good one
+  bool absent = false;          // damaged, and not to be replaced
+  std::vector<Damage> damaged;  // what was met on the way to a good one
   std::exception_ptr error;
 };
 
 // One batch being filled.
 struct Job {
   // For the thread that handed the row in, alone.
-  std::uint8_t* place(int i) const { return static_cast<std::uint8_t*>(lease->memory.images->data) + static_cast<std::size_t>(i) * recipe->bytes(); }
+  std::uint8_t* place(int i) const {
+    return static_cast<std::uint8_t*>(lease->memory.images->data) +
+           static_cast<std::size_t>(i) * recipe->bytes();
+  }
   void put(int i, const Prepared&);
-  void note(int i, Prepared&);             // its error, and what was damaged on the way to it; they are gone from there
-  void move(i64 from, i64 to);             // a row, to the place of an absent one
-  Batch lend(i64 rows);                    // the batch is whole: its memory, to be kept as long as its tensors live
+  // its error, and what was damaged on the way to it; they are gone from there
+  void note(int i, Prepared&);
+  void move(i64 from, i64 to);  // a row, to the place of an absent one
+  // the batch is whole: its memory, to be kept as long as its tensors live
+  Batch lend(i64 rows);
 
-  i64 epoch = 0, begin = 0;                // begin: position of its first image in the order
+  i64 epoch = 0, begin = 0;  // begin: position of its first image in the order
   int count = 0;
   std::shared_ptr<const std::vector<i64>> order;
   std::shared_ptr<const Recipe> recipe;
   std::shared_ptr<Lease> lease;
-  std::size_t room = 0;                    // for the boxes of a batch, bytes; 0: images come out resized
-  std::atomic<std::size_t> used{0};        // of it
-  std::unique_ptr<std::atomic<bool>[]> handed_in;      // rows that have an owner, which may still be writing; `done` counts them afterwards
-  std::vector<char> absent;                // rows that stay empty; each written by whoever hands it in
-  std::atomic<int> claimed{0}, done{0};    // claimed: somebody began to prepare it
+  // for the boxes of a batch, bytes; 0: images come out resized
+  std::size_t room = 0;
+  std::atomic<std::size_t> used{0};  // of it
+  // rows that have an owner, which may still be writing; `done` counts them afterwards
+  std::unique_ptr<std::atomic<bool>[]> handed_in;
+  // rows that stay empty; each written by whoever hands it in
+  std::vector<char> absent;
+  std::atomic<int> claimed{0}, done{0};  // claimed: somebody began to prepare it
   std::atomic<bool> cancelled{false};
-  std::mutex mutex;                        // guards what follows until all is done
+  std::mutex mutex;  // guards what follows until all is done
   std::vector<Damage> damaged;
   std::exception_ptr error;
-  int error_at = 0;                        // the first image that failed, whichever thread was faster
+  // the first image that failed, whichever thread was faster
+  int error_at = 0;
 };
 
-// What LoaderOptions amount to, checked (loader_options.cpp). ConfigError and DataError say what makes no sense.
-i64 steps_of(const Dataset&, const LoaderOptions&);        // batches an epoch
+// What LoaderOptions amount to, checked (loader_options.cpp). ConfigError and DataError say what
+// makes no sense.
+i64 steps_of(const Dataset&, const LoaderOptions&);  // batches an epoch
 Recipe recipe_of(const LoaderOptions&, int size);
-std::size_t box_bytes_of(const LoaderOptions&);            // room for an image's box; 0: no boxes
+std::size_t box_bytes_of(const LoaderOptions&);  // room for an image's box; 0: no boxes
 
 }  // namespace gossamer::data

@@ -5,44 +5,61 @@
 namespace gossamer::data {
 
 i64 steps_of(const Dataset& dataset, const LoaderOptions& o) {
-  check<ConfigError>(o.batch >= 1 && o.batch <= 1 << 20, "loader: batch ", o.batch, "; 1 or more images are wanted");
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "loader: ", o.threads, " threads; use 1 … 1024");
+  check<ConfigError>(o.batch >= 1 && o.batch <= 1 << 20, "loader: batch ", o.batch,
+                     "; 1 or more images are wanted");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "loader: ", o.threads,
+                     " threads; use 1 … 1024");
   check<ConfigError>(o.ahead >= 1, "loader: ", o.ahead, " batches ahead; use 1 or more");
   const i64 total = dataset.size();
   check<DataError>(total > 0, "loader: the data set holds no images");
-  check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "loader: rank ", o.rank, " of ", o.world, " workers");
+  check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "loader: rank ", o.rank,
+                     " of ", o.world, " workers");
   // The same number of steps for every rank: synchronous methods wait for each other.
   const i64 mine = o.shard ? total / o.world + (!o.drop_last && o.rank < total % o.world) : total;
   const i64 steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
-  const bool may_be_empty = o.shard && !o.drop_last;      // more workers than images: some have nothing to do
-  check<ConfigError>(steps > 0 || may_be_empty, "loader: ", mine, " images", o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
+  // more workers than images: some have nothing to do
+  const bool may_be_empty = o.shard && !o.drop_last;
+  check<ConfigError>(steps > 0 || may_be_empty, "loader: ", mine, " images",
+                     o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
                      "; use a smaller batch or drop_last = false");
   return steps;
 }
 
 Recipe recipe_of(const LoaderOptions& o, int size) {
-  check<ConfigError>(o.size >= 1 && o.size <= 4096, "loader: size ", o.size, "; images come out with a side of 1 … 4096 pixels");
-  check<ConfigError>(size >= 1 && size <= o.size, "loader: size ", size, " after the start; it must be 1 … ", o.size, ", for which there is memory");
-  check<ConfigError>(o.pad >= 0 && o.pad <= 4096, "loader: pad ", o.pad, " is not a number of pixels");
-  check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area, "; a share in (0, 1] is wanted");
+  check<ConfigError>(o.size >= 1 && o.size <= 4096, "loader: size ", o.size,
+                     "; images come out with a side of 1 … 4096 pixels");
+  check<ConfigError>(size >= 1 && size <= o.size, "loader: size ", size,
+                     " after the start; it must be 1 … ", o.size, ", for which there is memory");
+  check<ConfigError>(o.pad >= 0 && o.pad <= 4096, "loader: pad ", o.pad,
+                     " is not a number of pixels");
+  check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area,
+                     "; a share in (0, 1] is wanted");
   const int whole = o.resize ? o.resize : o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
-  check<ConfigError>(whole >= o.size && whole <= 1 << 16, "loader: resize ", whole, " is smaller than size ", o.size,
+  check<ConfigError>(whole >= o.size && whole <= 1 << 16, "loader: resize ", whole,
+                     " is smaller than size ", o.size,
                      "; the centre crop needs resize >= size (0: chosen from size)");
   for (const PixelStep& step : o.steps) check_step(step);
-  const auto scaled = [&](int full) { return static_cast<int>((i64{full} * size + o.size / 2) / o.size); };       // smaller pictures, the same view
-  return {o.augment, size, std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.filter, o.steps, o.jpegs};
+  // smaller pictures, the same view
+  const auto scaled = [&](int full) {
+    return static_cast<int>((i64{full} * size + o.size / 2) / o.size);
+  };
+  return {o.augment, size,   std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.filter,
+          o.steps,   o.jpegs};
 }
 
 std::size_t box_bytes_of(const LoaderOptions& o) {
   if (!o.boxes) return 0;
-  check<ConfigError>(o.augment != Augment::pad_crop_flip && o.steps.empty(), "loader: boxes leave the resize to a device, but ",
+  check<ConfigError>(o.augment != Augment::pad_crop_flip && o.steps.empty(),
+                     "loader: boxes leave the resize to a device, but ",
                      o.steps.empty() ? "pad_crop_flip shifts" : "augmentation steps change",
                      " pictures that are resized already; boxes = false resizes here");
   check<ConfigError>(o.filter == Shrink::bilinear,
-                     "loader: boxes leave the resize to a device, which knows bilinear only; boxes = false resizes by area here");
+                     "loader: boxes leave the resize to a device, which knows bilinear only; boxes "
+                     "= false resizes by area here");
   check<ConfigError>(o.box_room >= 1 && o.box_room <= 64, "loader: box_room ", o.box_room,
                      "; an image has room for 1 … 64 pictures of its final size");
-  return static_cast<std::size_t>(o.box_room) * static_cast<std::size_t>(o.size) * static_cast<std::size_t>(o.size) * 3;
+  return static_cast<std::size_t>(o.box_room) * static_cast<std::size_t>(o.size) *
+         static_cast<std::size_t>(o.size) * 3;
 }
 
 }  // namespace gossamer::data

@@ -6,10 +6,13 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kAhead = 1;                    // gradients that training may be ahead of an event that has not happened
-constexpr double kPatienceGradients = 3, kLeastPatience = 0.25;      // a partner is waited for: gradients; seconds
-constexpr double kImpatientGradients = 0.5;     // the same for one who was late the last time
-constexpr double kAnswerLimit = 1;              // seconds until CANCEL is said again: a message must have been lost
+// gradients that training may be ahead of an event that has not happened
+constexpr double kAhead = 1;
+// a partner is waited for: gradients; seconds
+constexpr double kPatienceGradients = 3, kLeastPatience = 0.25;
+constexpr double kImpatientGradients = 0.5;  // the same for one who was late the last time
+// seconds until CANCEL is said again: a message must have been lost
+constexpr double kAnswerLimit = 1;
 
 }  // namespace
 
@@ -26,7 +29,8 @@ void AppointmentPolicy::send(int to, MessageType type, EventKey key) {
 }
 
 double AppointmentPolicy::patience(int id) const {
-  return peer(id).late ? kImpatientGradients * now_.gradient_s : std::max(kLeastPatience, kPatienceGradients * now_.gradient_s);
+  return peer(id).late ? kImpatientGradients * now_.gradient_s
+                       : std::max(kLeastPatience, kPatienceGradients * now_.gradient_s);
 }
 
 bool AppointmentPolicy::is_off(const Appointment& a) const {
@@ -45,7 +49,9 @@ void AppointmentPolicy::decline_stale() {
   for (int id = self_ + 1; id < static_cast<int>(peers_.size()); ++id) {
     Peer& p = peer(id);
     if (!p.ready || (state_ == State::ready && head_.peer == id && *p.ready == head_.key)) continue;
-    if (!stopped_ && p.ready->list == agenda_->list() && p.ready->number >= next_.key.number && next_.peer >= 0) continue;
+    if (!stopped_ && p.ready->list == agenda_->list() && p.ready->number >= next_.key.number &&
+        next_.peer >= 0)
+      continue;
     send(id, MessageType::decline, *p.ready);
     p.ready.reset();
   }
@@ -111,7 +117,8 @@ void AppointmentPolicy::catch_up(double their_time) {
   offset_ += their_time - time();
   skip_before_ = std::max(skip_before_, their_time - agenda_->early());
   if (next_.t < skip_before_) draw();
-  // It waits for the others at its next event, rather than to reach that at its own pace: by then they would have passed again.
+  // It waits for the others at its next event, rather than to reach that at its own pace: by then
+  // they would have passed again.
   offset_ += std::clamp(next_.t - agenda_->early() - time(), 0.0, kAhead);
   if (state_ == State::ready && head_.t < skip_before_) give_up();
 }
@@ -128,7 +135,8 @@ void AppointmentPolicy::receive(int id, const Message& m) {
       decline_stale();
       break;
     case MessageType::cancel:
-      if (id < self_ || (about_head && state_ == State::exchanging)) return;      // it has our COMMIT by now
+      // it has our COMMIT by now
+      if (id < self_ || (about_head && state_ == State::exchanging)) return;
       p.ready.reset();
       p.off = key;
       send(id, MessageType::decline, key);
@@ -146,7 +154,8 @@ void AppointmentPolicy::receive(int id, const Message& m) {
       if (about_head && !leads() && state_ != State::exchanging) ++missed_, resolve();
       catch_up(m.value);
       break;
-    default: return;
+    default:
+      return;
   }
   settle();
 }
@@ -163,7 +172,8 @@ void AppointmentPolicy::adopt(const Graph& graph, const std::vector<bool>& gone)
 void AppointmentPolicy::gone(int id) {
   peer(id) = {};
   peer(id).here = false;
-  if ((state_ == State::ready || state_ == State::withdrawing) && head_.peer == id) ++missed_, resolve();
+  if ((state_ == State::ready || state_ == State::withdrawing) && head_.peer == id)
+    ++missed_, resolve();
   settle();
 }
 
@@ -194,14 +204,17 @@ void AppointmentPolicy::ended() {
 
 std::optional<Meeting> AppointmentPolicy::meeting() const {
   if (state_ != State::exchanging) return std::nullopt;
-  return Meeting{head_.peer, static_cast<std::uint64_t>(head_.key.list) << 32 | head_.key.number, std::nullopt};
+  return Meeting{head_.peer, static_cast<std::uint64_t>(head_.key.list) << 32 | head_.key.number,
+                 std::nullopt};
 }
 
 Wake AppointmentPolicy::wake() const {
-  if (state_ == State::waiting) return stopped_ ? Wake{} : Wake{INFINITY, next_.t - agenda_->early() - offset_};
+  if (state_ == State::waiting)
+    return stopped_ ? Wake{} : Wake{INFINITY, next_.t - agenda_->early() - offset_};
   if (state_ == State::withdrawing) return {due_wall_ + kAnswerLimit, INFINITY};
   if (state_ == State::exchanging && now_.wall - due_wall_ > patience(head_.peer)) return {};
-  return {due_wall_ + patience(head_.peer), std::isfinite(due_wall_) ? INFINITY : head_.t - offset_};
+  return {due_wall_ + patience(head_.peer),
+          std::isfinite(due_wall_) ? INFINITY : head_.t - offset_};
 }
 
 // A transfer that hangs must not stop training; the payload has its own deadline.

@@ -1,13 +1,16 @@
-// Keeps a worker's appointments (schedule.h) in order. The partner is known; what has to be agreed is only that both are there, or that
-// the appointment is off, on both sides alike. The lower id decides:
+// Keeps a worker's appointments (schedule.h) in order. The partner is known; what has to be agreed
+// is only that both are there, or that the appointment is off, on both sides alike. The lower id
+// decides:
 //
 //     higher -> lower   AVAIL(event)     I am at this event
-//     lower  -> higher  COMMIT(event)    so am I: go            or DECLINE(event): I have passed it, or did not wait any longer
-//     higher -> lower   CANCEL(event)    I do not want to wait any longer; answered by DECLINE, unless COMMIT is on its way already
+//     lower  -> higher  COMMIT(event)    so am I: go            or DECLINE(event): I have passed
+//     it, or did not wait any longer higher -> lower   CANCEL(event)    I do not want to wait any
+//     longer; answered by DECLINE, unless COMMIT is on its way already
 //
-// The higher id leaves an event only with the lower's answer, or when the lower is dead. Waiting has a deadline (patience): who has been
-// late once is given little time until it is there again. Messages carry the sender's time: who finds itself left behind (a straggler, a
-// process that was stopped) skips to where the others are, instead of finding every event passed for ever.
+// The higher id leaves an event only with the lower's answer, or when the lower is dead. Waiting
+// has a deadline (patience): who has been late once is given little time until it is there again.
+// Messages carry the sender's time: who finds itself left behind (a straggler, a process that was
+// stopped) skips to where the others are, instead of finding every event passed for ever.
 #pragma once
 
 #include "gossamer/dist/gossip/partner_policy.h"
@@ -25,7 +28,7 @@ class AppointmentPolicy : public PartnerPolicy {
   void joined(int peer) override;
   void stopped(int peer) override;
   void advance(const Now&) override;
-  void drop_due(double) override {}                  // the own deadlines do that, on both sides
+  void drop_due(double) override {}  // the own deadlines do that, on both sides
   void stop() override;
   void begun() override {}
   void ended() override;
@@ -33,25 +36,29 @@ class AppointmentPolicy : public PartnerPolicy {
   bool resting() const override { return state_ == State::waiting; }
   Wake wake() const override;
   Hold hold() const override;
-  std::vector<std::pair<int, Message>> take_messages() override { return std::exchange(outbox_, {}); }
+  std::vector<std::pair<int, Message>> take_messages() override {
+    return std::exchange(outbox_, {});
+  }
 
-  double time() const { return now_.t + offset_; }   // on the common list
-  i64 missed() const { return missed_; }             // appointments that were off
+  double time() const { return now_.t + offset_; }  // on the common list
+  i64 missed() const { return missed_; }            // appointments that were off
 
  private:
-  // waiting: for the time of the next event; ready: at head_, for the partner; withdrawing: for the answer to CANCEL
+  // waiting: for the time of the next event; ready: at head_, for the partner; withdrawing: for the
+  // answer to CANCEL
   enum class State : std::uint8_t { waiting, ready, withdrawing, exchanging };
   struct Peer {
-    bool here = true;                                // alive, and trains
+    bool here = true;  // alive, and trains
     bool late = false;
-    std::optional<EventKey> ready, off;              // ready: of a higher peer; off: this event and all before it
+    // ready: of a higher peer; off: this event and all before it
+    std::optional<EventKey> ready, off;
   };
 
   void send(int peer, MessageType, EventKey);
   void draw();
   void settle();
   void give_up();
-  void resolve();                                    // head_ is done with
+  void resolve();  // head_ is done with
   void catch_up(double their_time);
   void decline_stale();
   bool is_off(const Appointment&) const;
@@ -64,10 +71,11 @@ class AppointmentPolicy : public PartnerPolicy {
   std::unique_ptr<Agenda> agenda_;
   std::vector<Peer> peers_;
   State state_ = State::waiting;
-  Appointment head_, next_;                          // head_: unless waiting
+  Appointment head_, next_;  // head_: unless waiting
   Now now_;
   double offset_ = 0, skip_before_ = 0;
-  double due_wall_ = 0;                              // ready: when the time of head_ had come, infinite before; else when the state began
+  // ready: when the time of head_ had come, infinite before; else when the state began
+  double due_wall_ = 0;
   bool adopted_ = false, stopped_ = false;
   i64 missed_ = 0;
   std::vector<std::pair<int, Message>> outbox_;

@@ -1,5 +1,5 @@
-// How the two snapshots of an exchange are taken, travel, and are applied: between floats on CPUs through a Payload (here), or between the
-// buffers of GPUs (dist/gpu/carrier.h).
+// How the two snapshots of an exchange are taken, travel, and are applied: between floats on CPUs
+// through a Payload (here), or between the buffers of GPUs (dist/gpu/carrier.h).
 #pragma once
 
 #include <memory>
@@ -12,16 +12,21 @@
 namespace gossamer::dist {
 
 // What both sides know of the run's progress travels with x. progress: NaN once it is settled.
-struct Progress { double progress = 0, beyond = 0, members = 0; };
+struct Progress {
+  double progress = 0, beyond = 0, members = 0;
+};
 
 class Carrier {
  public:
   virtual ~Carrier() = default;
-  // --- under the mutex of the state. On a GPU these only enqueue: the order of the calls is the order in which the device does them.
-  virtual void snapshot(WorkerState<Tensor>&, double t) = 0;       // first half of a communication event
-  // Second half, of the last snapshot; after arrived(). On a GPU the gradient event takes the difference along, if that comes next.
+  // --- under the mutex of the state. On a GPU these only enqueue: the order of the calls is the
+  // order in which the device does them. first half of a communication event
+  virtual void snapshot(WorkerState<Tensor>&, double t) = 0;
+  // Second half, of the last snapshot; after arrived(). On a GPU the gradient event takes the
+  // difference along, if that comes next.
   virtual void apply(WorkerState<Tensor>&) = 0;
-  // step: Optimizer::step with these. No twin for AD-PSGD; late: a difference that goes with it, or null.
+  // step: Optimizer::step with these. No twin for AD-PSGD; late: a difference that goes with it, or
+  // null.
   using Step = FunctionRef<void(const Twin*, const Difference* late)>;
   virtual void gradient_event(WorkerState<Tensor>& worker, double t, Step step) {
     worker.gradient_event(t, [&](double c, double s) {
@@ -30,8 +35,8 @@ class Carrier {
       step(&twin, nullptr);
     });
   }
-  // Around what else the training thread does to (x, x~), or reads of them: it comes after all that was enqueued or applied before, and
-  // before all that is enqueued later.
+  // Around what else the training thread does to (x, x~), or reads of them: it comes after all that
+  // was enqueued or applied before, and before all that is enqueued later.
   virtual void training_begins(WorkerState<Tensor>&) {}
   virtual void training_ends() {}
   // --- outside of it
@@ -41,11 +46,11 @@ class Carrier {
   // Sends the last snapshot and returns; Event{exchanged, peer, session} follows.
   virtual void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) = 0;
   struct Arrival {
-    double squared_distance = 0;       // of the two snapshots; not finite: they must not be applied
+    double squared_distance = 0;  // of the two snapshots; not finite: they must not be applied
     Progress theirs;
   };
-  virtual Arrival arrived() = 0;       // after that event, if it was ok
-  virtual void abort(int peer) = 0;    // as Payload's
+  virtual Arrival arrived() = 0;     // after that event, if it was ok
+  virtual void abort(int peer) = 0;  // as Payload's
   virtual void settle(Seconds limit) = 0;
 };
 

@@ -14,8 +14,9 @@ inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Gradient k ends at time k exactly; in between, time follows the wall clock in mean gradient durations and stops short of the next
-// integer. So mixing per gradient doesn't depend on how evenly the machine runs, and a worker that pauses (evaluation) stands still.
+// Gradient k ends at time k exactly; in between, time follows the wall clock in mean gradient
+// durations and stops short of the next integer. So mixing per gradient doesn't depend on how
+// evenly the machine runs, and a worker that pauses (evaluation) stands still.
 class GradientClock {
  public:
   double now(double wall) const {
@@ -31,10 +32,13 @@ class GradientClock {
   }
   // The next gradient begins now: what was waited for communication is not compute time.
   void resume(double wall) { began_ = wall, started_ = true; }
-  double mean() const { return mean_; }           // seconds a gradient; 0 until one was measured
+  double mean() const { return mean_; }  // seconds a gradient; 0 until one was measured
   i64 count() const { return count_; }
-  double wall_at(double t) const {                // when `t` will be reached, if before the next gradient ends; else infinity
-    return mean_ > 0 && t < static_cast<double>(count_) + 1 ? began_ + (t - static_cast<double>(count_)) * mean_ : INFINITY;
+  // when `t` will be reached, if before the next gradient ends; else infinity
+  double wall_at(double t) const {
+    return mean_ > 0 && t < static_cast<double>(count_) + 1
+               ? began_ + (t - static_cast<double>(count_)) * mean_
+               : INFINITY;
   }
 
  private:
@@ -43,8 +47,9 @@ class GradientClock {
   bool started_ = false;
 };
 
-// eta = 0.85 eta(rate 1) * measured exchanges per own gradient. With nominal eta and fewer real exchanges than assumed, A2CiD2
-// diverges on large rings (n = 64: below 0.65 of the rate); so eta follows what is really achieved, from below.
+// eta = 0.85 eta(rate 1) * measured exchanges per own gradient. With nominal eta and fewer real
+// exchanges than assumed, A2CiD2 diverges on large rings (n = 64: below 0.65 of the rate); so eta
+// follows what is really achieved, from below.
 class RateTracker {
  public:
   void gradient() {
@@ -62,7 +67,8 @@ class RateTracker {
   static constexpr double kSafety = 0.85;
 
  private:
-  static constexpr std::size_t kWindow = 64, kFirst = 8;      // the first estimates are too small: the safe side
+  // the first estimates are too small: the safe side
+  static constexpr std::size_t kWindow = 64, kFirst = 8;
   std::deque<int> window_;
 };
 

@@ -9,22 +9,31 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr double kTakeoverPatience = 3;      // exchange_timeout_s until a restarted worker must have found a state
-}
+// exchange_timeout_s until a restarted worker must have found a state
+constexpr double kTakeoverPatience = 3;
+}  // namespace
 
-GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
-                           const MethodOptions& options)
-    : accelerated_(accelerated), params_(params), optimizer_(optimizer), group_(group), options_(options),
+GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group,
+                           const Graph& graph, const MethodOptions& options)
+    : accelerated_(accelerated),
+      params_(params),
+      optimizer_(optimizer),
+      group_(group),
+      options_(options),
       membership_(group, options.min_workers),
-      state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0) {
+      state_(params.values(), params.buffers(),
+             accelerated && group.size() > 1 && options.rate > 0) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
-  check<ConfigError>(!exchanges || !params.aliased(), name(),
-                     ": exchanges change the parameters while gradients are computed; build FlatParams "
-                     "with FlatOptions::frozen = true, so that a gradient belongs to one point");
+  check<ConfigError>(
+      !exchanges || !params.aliased(), name(),
+      ": exchanges change the parameters while gradients are computed; build FlatParams "
+      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
   state_.alive = group.size();
   state_.accounts.resize(static_cast<std::size_t>(group.size()));
   state_.stats.alive = group.size();
-  if (group.size() > 1) state_.carrier = options.carrier ? options.carrier(group, params.size()) : host_carrier(group, params.size());
+  if (group.size() > 1)
+    state_.carrier = options.carrier ? options.carrier(group, params.size())
+                                     : host_carrier(group, params.size());
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
   const RunFacts facts{.method = name(),
@@ -38,8 +47,8 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
                        .batch = static_cast<double>(options.batch),
                        .start_samples = options.start_samples};
   if (!options.replay.empty())
-    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())), facts,
-                                             kReplayPatience * options.exchange_timeout_s);
+    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())),
+                                             facts, kReplayPatience * options.exchange_timeout_s);
   if (!options.record.empty()) state_.recorder = std::make_unique<Recorder>(options.record, facts);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
@@ -47,12 +56,14 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   std::optional<Takeover> taken;
   if (options.rejoin) taken = come_back(digest, graph);
   state_.giver = std::make_unique<StateGiver>(group, digest, Seconds(options.exchange_timeout_s));
-  exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options, taken ? &taken->early : nullptr);
+  exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options,
+                                           taken ? &taken->early : nullptr);
 }
 
 // Goes on from where a neighbour is.
 Takeover GossipMethod::come_back(double digest, const Graph& graph) {
-  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(), group_.size());
+  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(),
+                   group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
                              Seconds(kTakeoverPatience * options_.exchange_timeout_s));
   if (state_.carrier) state_.carrier->training_begins(state_.worker);
@@ -63,18 +74,22 @@ Takeover GossipMethod::come_back(double digest, const Graph& graph) {
   params_.refresh();
   Count count = block.count();
   state_.progress = count.progress;
-  state_.set_alive(1, count.gradients_of_all);           // the exchanger finds out who else is there
+  // the exchanger finds out who else is there
+  state_.set_alive(1, count.gradients_of_all);
   state_.accounts = std::move(count.accounts);
   Account& own = state_.accounts[static_cast<std::size_t>(group_.rank())];
-  if (own.share >= 0) own.leap += state_.progress - own.share;        // what others have done while this worker was dead
+  // what others have done while this worker was dead
+  if (own.share >= 0) own.leap += state_.progress - own.share;
   own.share = -1;
   return taken;
 }
 
 GossipMethod::~GossipMethod() = default;
 
-// The next event of the record; what went wrong in the communication thread says more than that it failed.
-template <class F> auto GossipMethod::awaited(F next) const {
+// The next event of the record; what went wrong in the communication thread says more than that it
+// failed.
+template <class F>
+auto GossipMethod::awaited(F next) const {
   try {
     return next();
   } catch (const DistError&) {
@@ -87,7 +102,8 @@ template <class F> auto GossipMethod::awaited(F next) const {
 void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
-  const RecordedEvent* recorded = state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
+  const RecordedEvent* recorded =
+      state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
   if (recorded) learning_rate = recorded->learning_rate;
   const auto rate = static_cast<float>(learning_rate);
   {
@@ -95,17 +111,25 @@ void GossipMethod::step(double learning_rate) {
     if (state_.error) std::rethrow_exception(state_.error);
   }
   if (state_.carrier) state_.carrier->await_gradients();
-  optimizer_.begin_step({.clip = options_.clip_norm});       // it looks at all gradients, which are nobody else's
+  // it looks at all gradients, which are nobody else's
+  optimizer_.begin_step({.clip = options_.clip_norm});
   {
     const std::scoped_lock lock(state_.mutex);
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
     state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
-    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta, recorded ? state_.replay->place() : "", ": eta is ",
-                     state_.worker.gossip.eta, ", not ", recorded ? recorded->eta : 0, " as in the record; is the graph the same?");
-    const auto update = [&](const Twin* twin, const Difference* late) { optimizer_.update({}, rate, twin, late); };
-    if (state_.carrier) state_.carrier->gradient_event(state_.worker, static_cast<double>(state_.clock.count()), update);
-    else update(nullptr, nullptr);
+    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta,
+                     recorded ? state_.replay->place() : "", ": eta is ", state_.worker.gossip.eta,
+                     ", not ", recorded ? recorded->eta : 0,
+                     " as in the record; is the graph the same?");
+    const auto update = [&](const Twin* twin, const Difference* late) {
+      optimizer_.update({}, rate, twin, late);
+    };
+    if (state_.carrier)
+      state_.carrier->gradient_event(state_.worker, static_cast<double>(state_.clock.count()),
+                                     update);
+    else
+      update(nullptr, nullptr);
     state_.progress += 1;
     ++state_.stats.gradients;
     if (state_.giver && state_.giver->wanted()) {
@@ -113,7 +137,9 @@ void GossipMethod::step(double learning_rate) {
       state_.give();
       if (state_.carrier) state_.carrier->training_ends();
     }
-    state_.record({.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = state_.worker.gossip.eta});
+    state_.record({.kind = RecordedEvent::Kind::gradient,
+                   .learning_rate = learning_rate,
+                   .eta = state_.worker.gossip.eta});
   }
   if (state_.replay) state_.replay->pass();
   if (exchanger_) {
@@ -122,7 +148,8 @@ void GossipMethod::step(double learning_rate) {
   }
 }
 
-// The policy says from which time on training must not run ahead of its exchanges, and for how long it may be held up.
+// The policy says from which time on training must not run ahead of its exchanges, and for how long
+// it may be held up.
 void GossipMethod::wait_for_exchanges() {
   std::unique_lock lock(state_.mutex);
   const auto t = static_cast<double>(state_.clock.count());
@@ -144,13 +171,16 @@ double GossipMethod::samples_seen() const {
   return state_.gradients_of_all() * static_cast<double>(options_.batch);
 }
 
-// Done when n q has reached the budget and no exchange under way can lower q again. From then on q stays: every worker ends with
-// q >= budget / n by itself, so together they have done the budget, never less.
+// Done when n q has reached the budget and no exchange under way can lower q again. From then on q
+// stays: every worker ends with q >= budget / n by itself, so together they have done the budget,
+// never less.
 bool GossipMethod::done() const {
   if (options_.total_samples <= 0) return false;
   if (state_.replay) return done_as_recorded();
   const std::scoped_lock lock(state_.mutex);
-  if (!state_.in_flight && state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples) settle();
+  if (!state_.in_flight &&
+      state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples)
+    settle();
   return state_.settled;
 }
 
@@ -176,7 +206,8 @@ void GossipMethod::settle() const {
 
 void GossipMethod::finish() {
   if (finished_) return;
-  check<DistError>(!state_.replay || done_as_recorded(), state_.replay ? state_.replay->place() : "", ": the program finishes before");
+  check<DistError>(!state_.replay || done_as_recorded(),
+                   state_.replay ? state_.replay->place() : "", ": the program finishes before");
   {
     const std::scoped_lock lock(state_.mutex);
     settle();
@@ -211,7 +242,8 @@ void GossipMethod::quiesce(const std::function<void()>& f) {
       state.changed.notify_all();
     }
   } hold(state_);
-  state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });      // ends by the deadline of the exchange
+  // ends by the deadline of the exchange
+  state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });
   if (state_.carrier) state_.carrier->training_begins(state_.worker);
   f();
   if (state_.carrier) state_.carrier->training_ends();
@@ -222,15 +254,17 @@ std::vector<NamedTensor> GossipMethod::state() {
   return {{"acid.tilde", state_.worker.has_twin() ? state_.worker.twin() : params_.values()}};
 }
 
-// Between exchanges the distance is estimated from the differences that partners see. For two workers drawn at random,
-// E |x_i - x_j|^2 = 2n/(n-1) * mean |x_i - mean|^2. Neighbours are closer to each other than that: on a sparse graph it is a lower bound.
+// Between exchanges the distance is estimated from the differences that partners see. For two
+// workers drawn at random, E |x_i - x_j|^2 = 2n/(n-1) * mean |x_i - mean|^2. Neighbours are closer
+// to each other than that: on a sparse graph it is a lower bound.
 MethodStats GossipMethod::stats() const {
   const std::scoped_lock lock(state_.mutex);
   MethodStats out = state_.stats;
   out.eta = state_.worker.gossip.eta;
   out.edges = state_.edges.edges();
   if (state_.squared_distance >= 0)
-    out.consensus_distance = std::sqrt(state_.squared_distance * std::max(1, state_.alive - 1) / (2.0 * std::max(2, state_.alive)));
+    out.consensus_distance = std::sqrt(state_.squared_distance * std::max(1, state_.alive - 1) /
+                                       (2.0 * std::max(2, state_.alive)));
   return out;
 }
 

@@ -1,4 +1,5 @@
-// a2cid2 and adpsgd: every worker trains at its own pace and averages with one neighbour at a time, beside the computation.
+// a2cid2 and adpsgd: every worker trains at its own pace and averages with one neighbour at a time,
+// beside the computation.
 #pragma once
 
 #include "gossamer/dist/gossip/gossip_exchanger.h"
@@ -7,8 +8,10 @@ namespace gossamer::dist {
 
 class GossipMethod : public Method {
  public:
-  // accelerated: A2CiD2 (a twin x~ and the drift between both); otherwise the asynchronous baseline, AD-PSGD: eta = 0, no twin.
-  GossipMethod(bool accelerated, FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&);
+  // accelerated: A2CiD2 (a twin x~ and the drift between both); otherwise the asynchronous
+  // baseline, AD-PSGD: eta = 0, no twin.
+  GossipMethod(bool accelerated, FlatParams&, Optimizer&, Group&, const Graph&,
+               const MethodOptions&);
   ~GossipMethod() override;
   void step(double learning_rate) override;
   double samples_seen() const override;
@@ -24,9 +27,11 @@ class GossipMethod : public Method {
  private:
   Takeover come_back(double digest, const Graph&);
   void wait_for_exchanges();
-  void settle() const;                          // under the mutex: this worker's progress stays from now on
+  // under the mutex: this worker's progress stays from now on
+  void settle() const;
   bool done_as_recorded() const;
-  template <class F> auto awaited(F next) const;
+  template <class F>
+  auto awaited(F next) const;
 
   const bool accelerated_;
   FlatParams& params_;
@@ -35,7 +40,7 @@ class GossipMethod : public Method {
   const MethodOptions options_;
   Membership membership_;
   mutable GossipState state_;
-  std::unique_ptr<Exchanger> exchanger_;        // none if there is nobody to exchange with
+  std::unique_ptr<Exchanger> exchanger_;  // none if there is nobody to exchange with
   bool finished_ = false;
 };
 

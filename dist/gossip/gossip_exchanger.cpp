@@ -10,16 +10,23 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kLongestPause = 1;          // seconds
+constexpr double kLongestPause = 1;  // seconds
 
 }  // namespace
 
-Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph, const MethodOptions& options,
-                     const std::vector<Event>* early)
-    : state_(state), group_(group), membership_(membership), base_(graph), options_(options), link_(group.control()),
-      policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay) : make_partner_policy(options, graph, group.rank())),
+Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph,
+                     const MethodOptions& options, const std::vector<Event>* early)
+    : state_(state),
+      group_(group),
+      membership_(membership),
+      base_(graph),
+      options_(options),
+      link_(group.control()),
+      policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay)
+                           : make_partner_policy(options, graph, group.rank())),
       transfer_(state, group, options_),
-      peers_(static_cast<std::size_t>(graph.n)), came_back_(early != nullptr) {
+      peers_(static_cast<std::size_t>(graph.n)),
+      came_back_(early != nullptr) {
   if (early) come_back(*early);
   adopt_graph();
   thread_ = std::thread([this] { run(); });
@@ -33,7 +40,14 @@ Exchanger::~Exchanger() {
   }
 }
 
-void Exchanger::wake() { link_.post({.kind = Event::Kind::woken, .peer = -1, .message = {}, .ok = false, .session = 0, .why = {}}); }
+void Exchanger::wake() {
+  link_.post({.kind = Event::Kind::woken,
+              .peer = -1,
+              .message = {},
+              .ok = false,
+              .session = 0,
+              .why = {}});
+}
 
 void Exchanger::finish() {
   stopping_ = true;
@@ -45,7 +59,7 @@ void Exchanger::finish() {
 
 void Exchanger::run() {
   trace::name_thread("gossip");
-  set_compute_threads(1);                    // a pool of its own would spin on the cores that train
+  set_compute_threads(1);  // a pool of its own would spin on the cores that train
   try {
     loop();
   } catch (...) {
@@ -54,11 +68,13 @@ void Exchanger::run() {
     if (state_.replay) state_.replay->give_up();
   }
   for (int p = 0; p < base_.n; ++p)
-    if (peer(p).dead) membership_.left(p);   // who comes back from now on comes too late
-  transfer_.abort();                         // an error in mid-exchange: the payload must let go of our buffers before they are freed
+    if (peer(p).dead) membership_.left(p);  // who comes back from now on comes too late
+  // an error in mid-exchange: the payload must let go of our buffers before they are freed
+  transfer_.abort();
   transfer_.settle();
   settle_giver();
-  // The last word to everyone: whoever still waits for an answer of ours has it now. epoch 1: training ended as planned.
+  // The last word to everyone: whoever still waits for an answer of ours has it now. epoch 1:
+  // training ended as planned.
   const std::scoped_lock lock(state_.mutex);
   Message bye{.type = MessageType::bye};
   bye.epoch = abandoned_ || state_.error ? 0 : 1;
@@ -86,8 +102,10 @@ void Exchanger::loop() {
 }
 
 void Exchanger::turn() {
-  if (abandoned_) transfer_.abort();
-  else if (stopping_) say_stopped();
+  if (abandoned_)
+    transfer_.abort();
+  else if (stopping_)
+    say_stopped();
   policy_->advance(now());
   if (arrived_ && (abandoned_ || policy_->may_end())) {
     end_transfer();
@@ -122,7 +140,7 @@ Now Exchanger::now() {
 }
 
 bool Exchanger::finished() {
-  if (transfer_.under_way()) return false;             // the payload still holds our buffers
+  if (transfer_.under_way()) return false;  // the payload still holds our buffers
   if (abandoned_) return true;
   return said_stop_ && !policy_->meeting() && policy_->resting() && agreed();
 }
@@ -144,41 +162,48 @@ void Exchanger::flush() {
 
 void Exchanger::handle(const Event& e) {
   switch (e.kind) {
-    case Event::Kind::message: return handle(e.peer, e.message);
+    case Event::Kind::message:
+      return handle(e.peer, e.message);
     case Event::Kind::exchanged: {
-      if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session()) arrived_ = e.ok;
+      if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
+        arrived_ = e.ok;
       bool given = false;
       if (state_.giver) {
         const std::scoped_lock lock(state_.mutex);
         given = state_.giver->ended(e);
       }
-      if (given && peer(e.peer).waiting) returned(e.peer, *std::exchange(peer(e.peer).waiting, std::nullopt));
+      if (given && peer(e.peer).waiting)
+        returned(e.peer, *std::exchange(peer(e.peer).waiting, std::nullopt));
       return;
     }
-    case Event::Kind::dead: return bury(e.peer, "dead");
+    case Event::Kind::dead:
+      return bury(e.peer, "dead");
     case Event::Kind::joined:
       peer(e.peer).returning = peer(e.peer).dead;
       return greet(e.peer);
     case Event::Kind::woken:
-    case Event::Kind::none: return;
+    case Event::Kind::none:
+      return;
   }
 }
 
 void Exchanger::handle(int from, const Message& m) {
   switch (m.type) {
-    case MessageType::back: return returned(from, m);
+    case MessageType::back:
+      return returned(from, m);
     case MessageType::ask_state: {
       const std::scoped_lock lock(state_.mutex);
       if (state_.giver) state_.giver->asked(from, m, stopping_);
       return;
     }
     case MessageType::bye:
-      if (m.epoch == 1) return policy_->gone(from);      // for pairing only
+      if (m.epoch == 1) return policy_->gone(from);  // for pairing only
       membership_.left(from);
       return bury(from, "left");
-    default: break;
+    default:
+      break;
   }
-  if (peer(from).dead) return;                           // late words
+  if (peer(from).dead) return;  // late words
   if (m.type != MessageType::stopped) return policy_->receive(from, m);
   const bool known = peer(from).stopped.has_value();
   peer(from).stopped = m.epoch;

@@ -9,7 +9,8 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kSettleLimit = 30;          // seconds for an exchange that was given up to let go of its buffers
+// seconds for an exchange that was given up to let go of its buffers
+constexpr double kSettleLimit = 30;
 
 }  // namespace
 
@@ -22,12 +23,14 @@ void Transfer::begin(const Meeting& meeting) {
   {
     const trace::Scope scope("snapshot", peer_);
     std::unique_lock lock(state_.mutex);
-    state_.changed.wait(lock, [&] { return !state_.held; });           // a copy is being taken: short
+    // a copy is being taken: short
+    state_.changed.wait(lock, [&] { return !state_.held; });
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
     carrier_.snapshot(state_.worker, time_);
     own_progress_ = {state_.settled ? NAN : state_.progress, state_.beyond, state_.members};
     gradients_ = state_.stats.gradients;
-    state_.record({.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
+    state_.record(
+        {.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
     state_.in_flight = true;
     trace_departure(group_.rank(), peer_, session_);
   }
@@ -38,7 +41,8 @@ void Transfer::begin(const Meeting& meeting) {
   carrier_.start(peer_, session_, own_progress_, Seconds(limit_));
 }
 
-// A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time it needs.
+// A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time
+// it needs.
 double Transfer::limit(int peer) {
   const double least = std::min(options_.exchange_least_s, options_.exchange_timeout_s);
   return limits_.try_emplace(peer, least, options_.exchange_timeout_s).first->second.limit();
@@ -62,17 +66,21 @@ bool Transfer::end(bool arrived) {
     if (done.ok) {
       const Progress& theirs = arrival.theirs;
       carrier_.apply(state_.worker);
-      if (std::isfinite(own_progress_.progress) && std::isfinite(theirs.progress) && own_progress_.members == theirs.members) {
+      if (std::isfinite(own_progress_.progress) && std::isfinite(theirs.progress) &&
+          own_progress_.members == theirs.members) {
         state_.progress -= 0.5 * (own_progress_.progress - theirs.progress);
         state_.beyond -= 0.5 * (own_progress_.beyond - theirs.beyond);
       }
       state_.rate.exchange();
       ++state_.stats.exchanges;
-      state_.squared_distance = state_.squared_distance < 0 ? distance : 0.9 * state_.squared_distance + 0.1 * distance;
+      state_.squared_distance =
+          state_.squared_distance < 0 ? distance : 0.9 * state_.squared_distance + 0.1 * distance;
     } else {
       ++state_.stats.failed;
     }
-    state_.record({.kind = done.ok ? RecordedEvent::Kind::applied : RecordedEvent::Kind::failed, .peer = peer_, .session = session_});
+    state_.record({.kind = done.ok ? RecordedEvent::Kind::applied : RecordedEvent::Kind::failed,
+                   .peer = peer_,
+                   .session = session_});
     state_.edges.add(done);
     state_.stats.transfer_s += done.seconds;
     state_.in_flight = false;
@@ -80,8 +88,10 @@ bool Transfer::end(bool arrived) {
     if (done.ok) trace_arrival(group_.rank(), peer_, session_);
   }
   if (const auto found = limits_.find(peer_); found != limits_.end()) {
-    if (arrived) found->second.took(done.seconds);
-    else if (done.seconds >= 0.9 * limit_) found->second.missed();
+    if (arrived)
+      found->second.took(done.seconds);
+    else if (done.seconds >= 0.9 * limit_)
+      found->second.missed();
   }
   peer_ = -1;
   if (options_.on_exchange) options_.on_exchange(done);

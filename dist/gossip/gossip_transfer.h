@@ -1,4 +1,5 @@
-// One exchange: a snapshot of both sides, the transfer, the jump (worker_state.h). With whom and when is a PartnerPolicy's matter.
+// One exchange: a snapshot of both sides, the transfer, the jump (worker_state.h). With whom and
+// when is a PartnerPolicy's matter.
 #pragma once
 
 #include <map>
@@ -12,16 +13,19 @@ class Transfer {
  public:
   Transfer(GossipState&, Group&, const MethodOptions&);
 
-  // First half of the communication event: both snapshots belong to the moment of the agreement. Training goes on meanwhile.
+  // First half of the communication event: both snapshots belong to the moment of the agreement.
+  // Training goes on meanwhile.
   void begin(const Meeting&);
-  // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing. Returns whether the jump was made.
+  // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing.
+  // Returns whether the jump was made.
   bool end(bool arrived);
   // The peer is gone, or this worker goes: an exchange with it ends soon, with arrived = false.
   void abort();
-  void settle();                         // after abort(), before the end of this object: the payload has let go of our buffers
+  // after abort(), before the end of this object: the payload has let go of our buffers
+  void settle();
 
   bool under_way() const { return peer_ >= 0; }
-  int peer() const { return peer_; }     // -1: none
+  int peer() const { return peer_; }  // -1: none
   std::uint64_t session() const { return session_; }
 
  private:
@@ -33,10 +37,10 @@ class Transfer {
   Carrier& carrier_;
   int peer_ = -1;
   std::uint64_t session_ = 0;
-  i64 gradients_ = 0;                    // own, at the snapshot
+  i64 gradients_ = 0;  // own, at the snapshot
   Progress own_progress_{};
   double time_ = 0, began_us_ = 0, began_ = 0, limit_ = 0;
-  std::map<int, AdaptiveDeadline> limits_;       // of each edge
+  std::map<int, AdaptiveDeadline> limits_;  // of each edge
 };
 
 }  // namespace gossamer::dist

@@ -4,9 +4,12 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kLeastAnswer = 0.2, kMostAnswer = 2;      // seconds for the answer to a proposal (host-communication: 200 ms)
-constexpr double kRemind = 2;                // times the limit of an answer, without any change
-constexpr double kHoldGradients = 1;  // training waits for this many of its gradients at most: who can't keep up loses exchanges, not time
+// seconds for the answer to a proposal (host-communication: 200 ms)
+constexpr double kLeastAnswer = 0.2, kMostAnswer = 2;
+constexpr double kRemind = 2;  // times the limit of an answer, without any change
+// training waits for this many of its gradients at most: who can't keep up loses exchanges, not
+// time
+constexpr double kHoldGradients = 1;
 
 std::map<int, double> nobody_yet(int self, int workers) {
   std::map<int, double> peers;
@@ -17,10 +20,15 @@ std::map<int, double> nobody_yet(int self, int workers) {
 
 }  // namespace
 
-HandshakePolicy::HandshakePolicy(int self, int workers, double rate, const std::string& quota, std::uint64_t seed)
-    : self_(self), rate_(rate), random_(seed, 0x70616972u + static_cast<std::uint64_t>(self)),
-      pairing_(self, nobody_yet(self, workers), [this](std::span<const double> rates) { return choose(rates); }),
-      quota_(quota, seed, 0x676f7373u + static_cast<std::uint64_t>(self)), answers_(kLeastAnswer, kMostAnswer, kLeastAnswer) {
+HandshakePolicy::HandshakePolicy(int self, int workers, double rate, const std::string& quota,
+                                 std::uint64_t seed)
+    : self_(self),
+      rate_(rate),
+      random_(seed, 0x70616972u + static_cast<std::uint64_t>(self)),
+      pairing_(self, nobody_yet(self, workers),
+               [this](std::span<const double> rates) { return choose(rates); }),
+      quota_(quota, seed, 0x676f7373u + static_cast<std::uint64_t>(self)),
+      answers_(kLeastAnswer, kMostAnswer, kLeastAnswer) {
   pairing_.open();
 }
 
@@ -79,7 +87,8 @@ void HandshakePolicy::stop() {
 
 void HandshakePolicy::begun() {
   quota_.exchanged(pairing_.initiated());
-  if (quota_.next() > now_.t) pairing_.stop_wanting();        // exact quota: being asked has fulfilled the wish
+  // exact quota: being asked has fulfilled the wish
+  if (quota_.next() > now_.t) pairing_.stop_wanting();
 }
 
 void HandshakePolicy::ended() {
@@ -92,11 +101,14 @@ std::optional<Meeting> HandshakePolicy::meeting() const {
   return Meeting{pairing_.partner(), pairing_.session(), std::nullopt};
 }
 
-bool HandshakePolicy::resting() const { return pairing_.state() == Pairing::State::available || pairing_.state() == Pairing::State::idle; }
+bool HandshakePolicy::resting() const {
+  return pairing_.state() == Pairing::State::available || pairing_.state() == Pairing::State::idle;
+}
 
 Wake HandshakePolicy::wake() const {
   Wake wake;
-  if (pairing_.state() == Pairing::State::proposing) wake.wall = (proposal_ != 0 ? proposed_at_ : now_.wall) + answers_.limit();
+  if (pairing_.state() == Pairing::State::proposing)
+    wake.wall = (proposal_ != 0 ? proposed_at_ : now_.wall) + answers_.limit();
   if (!stopped_ && !pairing_.wanting()) wake.t = quota_.next();
   return wake;
 }

@@ -1,5 +1,5 @@
-// The handshake: the pairing protocol (pairing.h), driven by the worker's quota (quota.h). Fast workers never wait for a particular
-// partner, and slow ones hold nobody up.
+// The handshake: the pairing protocol (pairing.h), driven by the worker's quota (quota.h). Fast
+// workers never wait for a particular partner, and slow ones hold nobody up.
 #pragma once
 
 #include "gossamer/dist/gossip/pairing.h"
@@ -11,7 +11,8 @@ namespace gossamer::dist {
 
 class HandshakePolicy : public PartnerPolicy {
  public:
-  // rate: exchanges per worker and own gradient, on average over the workers; a worker's own share follows from the edge rates.
+  // rate: exchanges per worker and own gradient, on average over the workers; a worker's own share
+  // follows from the edge rates.
   HandshakePolicy(int self, int workers, double rate, const std::string& quota, std::uint64_t seed);
 
   void adopt(const Graph&, const std::vector<bool>& gone) override;
@@ -43,11 +44,11 @@ class HandshakePolicy : public PartnerPolicy {
   Quota quota_;
   Now now_;
   bool stopped_ = false;
-  std::uint32_t proposal_ = 0;                   // that is unanswered; 0: none
+  std::uint32_t proposal_ = 0;  // that is unanswered; 0: none
   double proposed_at_ = 0;
-  AdaptiveDeadline answers_;                     // of proposals
-  std::uint64_t changes_ = 0;                    // of the pairing, when it was last looked at
-  double changed_at_ = 0;                        // when it last changed
+  AdaptiveDeadline answers_;   // of proposals
+  std::uint64_t changes_ = 0;  // of the pairing, when it was last looked at
+  double changed_at_ = 0;      // when it last changed
 };
 
 }  // namespace gossamer::dist

@@ -5,7 +5,8 @@
 
 namespace gossamer::dist {
 
-Pairing::Pairing(int self, const std::map<int, double>& peers, Choose choose) : self_(self), choose_(std::move(choose)) {
+Pairing::Pairing(int self, const std::map<int, double>& peers, Choose choose)
+    : self_(self), choose_(std::move(choose)) {
   for (const auto& [peer, rate] : peers)
     if (peer != self) peers_[peer].rate = rate;
 }
@@ -18,7 +19,9 @@ void Pairing::send(int peer, MessageType type, std::uint32_t epoch, std::uint32_
   outbox_.emplace_back(peer, message);
 }
 
-void Pairing::announce(int peer) { send(peer, MessageType::avail, epoch_, peers_[peer].asked ? 1 : 0); }
+void Pairing::announce(int peer) {
+  send(peer, MessageType::avail, epoch_, peers_[peer].asked ? 1 : 0);
+}
 
 void Pairing::open() {
   if (state_ != State::idle) return;
@@ -58,7 +61,7 @@ bool Pairing::initiate() {
   std::vector<int> ids;
   for (auto& [id, peer] : peers_) {
     if (!peer.alive || peer.rate <= 0) continue;
-    if (id < self_ && peer.asked && !peer.refused) return true;      // its answer is on the way
+    if (id < self_ && peer.asked && !peer.refused) return true;  // its answer is on the way
     if (id > self_ ? peer.avail : !peer.asked) ids.push_back(id);
   }
   if (ids.empty()) return false;
@@ -111,11 +114,14 @@ void Pairing::exchange_done() {
 
 void Pairing::receive(int id, const Message& m) {
   const auto found = peers_.find(id);
-  if (found == peers_.end() || !found->second.alive) return;         // late words of someone declared dead
+  // late words of someone declared dead
+  if (found == peers_.end() || !found->second.alive) return;
   Peer& peer = found->second;
   switch (m.type) {
-    case MessageType::avail: return on_avail(id, m);
-    case MessageType::propose: return on_propose(id, m);
+    case MessageType::avail:
+      return on_avail(id, m);
+    case MessageType::propose:
+      return on_propose(id, m);
     case MessageType::accept:
       if (state_ == State::proposing && partner_ == id && nonce_ == m.nonce) {
         peer.avail = peer.asks = false;
@@ -123,7 +129,8 @@ void Pairing::receive(int id, const Message& m) {
         begin_exchange();
       } else {
         const bool begun =
-            state_ == State::exchanging && partner_ == id && nonce_ == m.nonce && id > self_;  // it was reminded: COMMIT is late
+            // it was reminded: COMMIT is late
+            state_ == State::exchanging && partner_ == id && nonce_ == m.nonce && id > self_;
         send(id, begun ? MessageType::commit : MessageType::cancel, m.epoch, m.nonce);
       }
       return;
@@ -132,33 +139,43 @@ void Pairing::receive(int id, const Message& m) {
       return;
     case MessageType::cancel:
       if (state_ == State::accepted && partner_ == id && nonce_ == m.nonce) {
-        announce(id);        // it gave up on an availability that still stands: without this word it would never propose again
+        // it gave up on an availability that still stands: without this word it would never propose
+        // again
+        announce(id);
         settle();
       } else {
-        changes_ += std::erase_if(deferred_, [&](const Deferred& d) { return d.peer == id && d.nonce == m.nonce; });
+        changes_ += std::erase_if(
+            deferred_, [&](const Deferred& d) { return d.peer == id && d.nonce == m.nonce; });
       }
       return;
-    case MessageType::decline: return on_decline(id, m);
-    default: return;
+    case MessageType::decline:
+      return on_decline(id, m);
+    default:
+      return;
   }
 }
 
 void Pairing::on_avail(int id, const Message& m) {
-  if (id < self_) return;                                             // only higher ids say AVAIL to us
+  // only higher ids say AVAIL to us
+  if (id < self_) return;
   Peer& peer = peers_[id];
   set(peer.asks, m.nonce == 1 || (peer.asks && peer.avail && peer.avail_epoch == m.epoch));
   set(peer.avail, true);
   set(peer.avail_epoch, m.epoch);
-  if (state_ == State::available) settle();
+  if (state_ == State::available)
+    settle();
   else if (m.nonce == 1 && !(state_ == State::proposing && partner_ == id))
     send(id, MessageType::decline, m.epoch, 0);  // busy; not forgotten
 }
 
 void Pairing::on_propose(int id, const Message& m) {
   const bool fits = m.epoch == epoch_ && id < self_;
-  if (!fits || state_ == State::idle || state_ == State::exchanging) send(id, MessageType::decline, m.epoch, m.nonce);
-  else if (state_ == State::available) accept(id, m.nonce);
-  else ++changes_, deferred_.push_back({id, m.nonce});
+  if (!fits || state_ == State::idle || state_ == State::exchanging)
+    send(id, MessageType::decline, m.epoch, m.nonce);
+  else if (state_ == State::available)
+    accept(id, m.nonce);
+  else
+    ++changes_, deferred_.push_back({id, m.nonce});
 }
 
 // nonce 0: the lower neighbour we asked is busy. Otherwise the answer to our proposal.
@@ -199,8 +216,10 @@ void Pairing::peer_dead(int id) {
   found->second = {};
   found->second.alive = false;
   std::erase_if(deferred_, [&](const Deferred& d) { return d.peer == id; });
-  const bool waiting_for_it = partner_ == id && (state_ == State::proposing || state_ == State::accepted);
-  if (waiting_for_it || state_ == State::available) settle();         // an exchange with it ends through its payload
+  const bool waiting_for_it =
+      partner_ == id && (state_ == State::proposing || state_ == State::accepted);
+  // an exchange with it ends through its payload
+  if (waiting_for_it || state_ == State::available) settle();
 }
 
 void Pairing::peer_joined(int id) {
@@ -221,13 +240,20 @@ void Pairing::set_rate(int id, double rate) {
 }
 
 std::vector<std::uint32_t> Pairing::fingerprint() const {
-  std::vector<std::uint32_t> out = {static_cast<std::uint32_t>(state_), wants_, own_want_, static_cast<std::uint32_t>(partner_ + 1),
-                                    epoch_, nonce_, next_nonce_, proposed_epoch_};
+  std::vector<std::uint32_t> out = {static_cast<std::uint32_t>(state_),
+                                    wants_,
+                                    own_want_,
+                                    static_cast<std::uint32_t>(partner_ + 1),
+                                    epoch_,
+                                    nonce_,
+                                    next_nonce_,
+                                    proposed_epoch_};
   for (const auto& [id, p] : peers_) {
     out.push_back(p.alive | p.avail << 1 | p.asks << 2 | p.asked << 3 | p.refused << 4);
     out.push_back(p.avail_epoch);
   }
-  for (const Deferred& d : deferred_) out.push_back(static_cast<std::uint32_t>(d.peer)), out.push_back(d.nonce);
+  for (const Deferred& d : deferred_)
+    out.push_back(static_cast<std::uint32_t>(d.peer)), out.push_back(d.nonce);
   return out;
 }
 

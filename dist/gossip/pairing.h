@@ -1,18 +1,24 @@
-// Who averages with whom, decided between neighbours: no coordinator, no deadlock, and a slow or dead neighbour holds nobody up.
-// A pure state machine: events in, messages out. It owns no clock, socket, thread or random generator, so a test can walk through
-// every reachable state of a small network.
+// Who averages with whom, decided between neighbours: no coordinator, no deadlock, and a slow or
+// dead neighbour holds nobody up. A pure state machine: events in, messages out. It owns no clock,
+// socket, thread or random generator, so a test can walk through every reachable state of a small
+// network.
 //
 // Rules that make it free of deadlock:
-//   - Ids are ordered and only the lower of two workers proposes. A proposer waits for a higher id; an acceptor waits only for the
+//   - Ids are ordered and only the lower of two workers proposes. A proposer waits for a higher id;
+//   an acceptor waits only for the
 //     COMMIT or CANCEL that a proposer sends at once. No cycle of waiting can close.
-//   - A worker that is free says AVAIL(epoch) to its lower neighbours. The epoch counts its availabilities: an old proposal can't
+//   - A worker that is free says AVAIL(epoch) to its lower neighbours. The epoch counts its
+//   availabilities: an old proposal can't
 //     reach a new availability.
-//   - Every PROPOSE and every asking AVAIL is answered at once, or deferred by someone who himself waits for an immediate answer.
+//   - Every PROPOSE and every asking AVAIL is answered at once, or deferred by someone who himself
+//   waits for an immediate answer.
 //
-// Free and wanting are two things. A free worker answers; a worker that wants (its Poisson clock is due) starts something: it proposes
-// to a free higher neighbour, or asks a lower one to propose (AVAIL with nonce 1). So each exchange belongs to one worker's clock,
-// and nobody waits until a neighbour is due as well. A network in which all always want is the plain protocol. It also keeps partners
-// from repeating and edges at their rates: a worker that has just ended an exchange is free, but does not want the next one at once.
+// Free and wanting are two things. A free worker answers; a worker that wants (its Poisson clock is
+// due) starts something: it proposes to a free higher neighbour, or asks a lower one to propose
+// (AVAIL with nonce 1). So each exchange belongs to one worker's clock, and nobody waits until a
+// neighbour is due as well. A network in which all always want is the plain protocol. It also keeps
+// partners from repeating and edges at their rates: a worker that has just ended an exchange is
+// free, but does not want the next one at once.
 #pragma once
 
 #include <cstdint>
@@ -30,53 +36,72 @@ namespace gossamer::dist {
 class Pairing {
  public:
   enum class State : std::uint8_t { idle, available, proposing, accepted, exchanging };
-  // Picks one of the candidates, given their edge rates. Injected: a random generator in training, every choice in turn in the checker.
+  // Picks one of the candidates, given their edge rates. Injected: a random generator in training,
+  // every choice in turn in the checker.
   using Choose = std::function<std::size_t(std::span<const double> rates)>;
 
-  // peers: all workers this one may ever hear of, with the rate of the edge to them (0: no edge now, but it is answered all the same).
+  // peers: all workers this one may ever hear of, with the rate of the edge to them (0: no edge
+  // now, but it is answered all the same).
   Pairing(int self, const std::map<int, double>& peers, Choose choose);
 
-  // --- events ---------------------------------------------------------------------------------------------------------------------
-  void open();                                     // idle -> available
-  void due();                                      // the own clock wants one exchange, now or as soon as possible
-  void stop_wanting();                             // goes on answering
-  void receive(int peer, const Message&);          // avail, propose, accept, commit, cancel, decline
-  void time_out();                                 // the proposal has been unanswered for too long
-  // Nothing has come for so long that a message may have been lost, which connections don't do: says again what others must know. Who is
-  // merely late changes nothing: an ACCEPT that comes twice is answered twice, and its COMMIT begins one exchange.
+  // --- events
+  // -----------------------------------------------------------------------------------------------
+  void open();  // idle -> available
+  // the own clock wants one exchange, now or as soon as possible
+  void due();
+  void stop_wanting();  // goes on answering
+  // avail, propose, accept, commit, cancel, decline
+  void receive(int peer, const Message&);
+  void time_out();  // the proposal has been unanswered for too long
+  // Nothing has come for so long that a message may have been lost, which connections don't do:
+  // says again what others must know. Who is merely late changes nothing: an ACCEPT that comes
+  // twice is answered twice, and its COMMIT begins one exchange.
   void remind();
   void peer_dead(int peer);
-  void peer_joined(int peer);                      // a dead peer is back, in its first state; without an edge until set_rate
-  void exchange_done();                            // exchanging -> idle, whether the payload came through or not
-  void set_rate(int peer, double rate);            // the graph has healed
+  // a dead peer is back, in its first state; without an edge until set_rate
+  void peer_joined(int peer);
+  // exchanging -> idle, whether the payload came through or not
+  void exchange_done();
+  void set_rate(int peer, double rate);  // the graph has healed
 
-  // --- results --------------------------------------------------------------------------------------------------------------------
+  // --- results
+  // -----------------------------------------------------------------------------------------------
   State state() const { return state_; }
   bool wanting() const { return wants_; }
-  int partner() const { return partner_; }         // of the proposal, acceptance or exchange under way; -1
-  std::uint32_t session() const { return nonce_; } // exchanging: the same number on both sides, given by the lower id
-  bool initiated() const { return initiated_; }    // exchanging: this worker's clock started it
+  // of the proposal, acceptance or exchange under way; -1
+  int partner() const { return partner_; }
+  // exchanging: the same number on both sides, given by the lower id
+  std::uint32_t session() const { return nonce_; }
+  bool initiated() const { return initiated_; }  // exchanging: this worker's clock started it
   std::vector<std::pair<int, Message>> take_messages() { return std::exchange(outbox_, {}); }
-  std::uint64_t changes() const { return changes_; }     // grows whenever fingerprint() changes, and only then
+  // grows whenever fingerprint() changes, and only then
+  std::uint64_t changes() const { return changes_; }
   std::vector<std::uint32_t> fingerprint() const;  // of the whole state, for the checker
 
  private:
   struct Peer {
     double rate = 0;
     bool alive = true;
-    bool avail = false, asks = false;              // higher peers: said AVAIL(avail_epoch); wants us to propose
+    // higher peers: said AVAIL(avail_epoch); wants us to propose
+    bool avail = false, asks = false;
     std::uint32_t avail_epoch = 0;
-    bool asked = false, refused = false;           // lower peers: we asked in this epoch; it was busy
+    // lower peers: we asked in this epoch; it was busy
+    bool asked = false, refused = false;
   };
-  struct Deferred { int peer; std::uint32_t nonce; };
+  struct Deferred {
+    int peer;
+    std::uint32_t nonce;
+  };
 
   void send(int peer, MessageType type, std::uint32_t epoch, std::uint32_t nonce);
   void announce(int peer);
-  template <class T> void set(T& member, T value) {
+  template <class T>
+  void set(T& member, T value) {
     changes_ += member != value;
     member = value;
   }
-  void settle();                                   // available: answer, propose or ask, whatever is next
+  // available: answer, propose or ask, whatever is next
+  void settle();
   bool initiate();
   void propose(int peer, bool own_want);
   void accept(int peer, std::uint32_t nonce);

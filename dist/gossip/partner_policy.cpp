@@ -10,11 +10,17 @@ namespace gossamer::dist {
 
 std::vector<std::string> pairing_names() { return {"handshake", "rounds", "schedule"}; }
 
-std::unique_ptr<PartnerPolicy> make_partner_policy(const MethodOptions& options, const Graph& graph, int self) {
-  if (options.pairing == "handshake") return std::make_unique<HandshakePolicy>(self, graph.n, options.rate, options.quota, options.seed);
+std::unique_ptr<PartnerPolicy> make_partner_policy(const MethodOptions& options, const Graph& graph,
+                                                   int self) {
+  if (options.pairing == "handshake")
+    return std::make_unique<HandshakePolicy>(self, graph.n, options.rate, options.quota,
+                                             options.seed);
   if (options.pairing == "schedule")
-    return std::make_unique<AppointmentPolicy>(self, graph.n, make_seeded_agenda(self, options.rate, options.seed));
-  if (options.pairing == "rounds") return std::make_unique<AppointmentPolicy>(self, graph.n, make_rounds_agenda(self, options.rate, graph));
+    return std::make_unique<AppointmentPolicy>(
+        self, graph.n, make_seeded_agenda(self, options.rate, options.seed));
+  if (options.pairing == "rounds")
+    return std::make_unique<AppointmentPolicy>(self, graph.n,
+                                               make_rounds_agenda(self, options.rate, graph));
   std::string known;
   for (const std::string& name : pairing_names()) known += (known.empty() ? "" : ", ") + name;
   fail<ConfigError>("pairing \"", options.pairing, "\" is unknown; known are: ", known);

@@ -1,9 +1,11 @@
 // How many exchanges a worker does per gradient of its own.
-//   poisson   due at random times: the number per gradient is Poisson with mean `rate`, so 0 often (e^-1 at rate 1)
-//   exact     due at even distances 1/rate: exactly `rate` per gradient; one in 1/rate gradients when it is below 1
-// An exchange has two sides, and whose clock started it is known to both. Poisson: each side starts half of its share, and the other
-// half is started by its neighbours; the sum of both is Poisson again. Exact: each side wants its whole share, and an exchange counts for
-// both of them, so who was asked often starts less.
+//   poisson   due at random times: the number per gradient is Poisson with mean `rate`, so 0 often
+//   (e^-1 at rate 1) exact     due at even distances 1/rate: exactly `rate` per gradient; one in
+//   1/rate gradients when it is below 1
+// An exchange has two sides, and whose clock started it is known to both. Poisson: each side starts
+// half of its share, and the other half is started by its neighbours; the sum of both is Poisson
+// again. Exact: each side wants its whole share, and an exchange counts for both of them, so who
+// was asked often starts less.
 #pragma once
 
 #include <cmath>
@@ -22,10 +24,13 @@ class Quota {
   // A worker may have this many exchanges waiting to be started before its training waits for them.
   static constexpr std::size_t kMostOwed = 4;
 
-  Quota(const std::string& kind, std::uint64_t seed, std::uint64_t stream) : exact_(kind == "exact"), random_(seed, stream) {
-    check<ConfigError>(exact_ || kind == "poisson", "quota \"", kind, "\" is unknown; known are: exact, poisson");
+  Quota(const std::string& kind, std::uint64_t seed, std::uint64_t stream)
+      : exact_(kind == "exact"), random_(seed, stream) {
+    check<ConfigError>(exact_ || kind == "poisson", "quota \"", kind,
+                       "\" is unknown; known are: exact, poisson");
   }
-  // share: exchanges of this worker per own gradient, whoever starts them. What is due by `t` stays due.
+  // share: exchanges of this worker per own gradient, whoever starts them. What is due by `t` stays
+  // due.
   void set_share(double share, double t) {
     const double rate = exact_ ? share : share / 2;
     if (rate == rate_) return;
@@ -35,9 +40,12 @@ class Quota {
     if (rate_ <= 0) due_.clear();
     fill();
   }
-  double next() const { return due_.empty() ? INFINITY : due_.front(); }         // when the first one not yet done is due
-  double hold_at() const { return due_.size() > kMostOwed ? due_[kMostOwed] : INFINITY; }      // from then on more than kMostOwed are due
-  i64 owed(double t) const {                                                     // up to kMostOwed + 1
+  // when the first one not yet done is due
+  double next() const { return due_.empty() ? INFINITY : due_.front(); }
+  // from then on more than kMostOwed are due
+  double hold_at() const { return due_.size() > kMostOwed ? due_[kMostOwed] : INFINITY; }
+  // up to kMostOwed + 1
+  i64 owed(double t) const {
     i64 count = 0;
     for (const double due : due_) count += due <= t;
     return count;
@@ -51,13 +59,14 @@ class Quota {
 
  private:
   void fill() {
-    while (rate_ > 0 && due_.size() <= kMostOwed) due_.push_back(last_ += exact_ ? 1 / rate_ : random_.exponential() / rate_);
+    while (rate_ > 0 && due_.size() <= kMostOwed)
+      due_.push_back(last_ += exact_ ? 1 / rate_ : random_.exponential() / rate_);
   }
 
   bool exact_;
   Rng random_;
   double rate_ = 0, last_ = 0;
-  std::deque<double> due_;           // ascending; at least kMostOwed + 1 when rate > 0
+  std::deque<double> due_;  // ascending; at least kMostOwed + 1 when rate > 0
 };
 
 inline std::vector<std::string> quota_names() { return {"exact", "poisson"}; }

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "gossamer/core/error.h"
 
@@ -20,7 +20,7 @@ using Kind = RecordedEvent::Kind;
 
 constexpr int kVersion = 1;
 constexpr std::size_t kLongestLine = 4096;
-constexpr i64 kMostEvents = 1 << 27;                     // 6 GB in memory
+constexpr i64 kMostEvents = 1 << 27;  // 6 GB in memory
 constexpr int kMostWorkers = 1 << 20;
 const char* const kNames[] = {"gradient", "snapshot", "applied", "failed", "settled", "gone"};
 
@@ -31,7 +31,8 @@ struct Line {
   Json json;
 
   [[noreturn]] void wrong(const std::string& what) const {
-    fail<IoError>(path, ":", number, ": ", what, "; this is not a record of a run, or it was damaged");
+    fail<IoError>(path, ":", number, ": ", what,
+                  "; this is not a record of a run, or it was damaged");
   }
   const Json& at(const char* key) const {
     const auto found = json.find(key);
@@ -40,7 +41,8 @@ struct Line {
   }
   double real(const char* key) const {
     const Json& v = at(key);
-    if (!v.is_number() || !std::isfinite(v.get<double>())) wrong(fmt::format("\"{}\" is not a number", key));
+    if (!v.is_number() || !std::isfinite(v.get<double>()))
+      wrong(fmt::format("\"{}\" is not a number", key));
     return v.get<double>();
   }
   std::uint64_t whole(const char* key, std::uint64_t most = UINT64_MAX) const {
@@ -64,7 +66,9 @@ struct Line {
 
 RunFacts read_facts(const Line& line) {
   const std::uint64_t version = line.whole("gossamer_events");
-  if (version != kVersion) line.wrong(fmt::format("version {} of the format; this program reads version {}", version, kVersion));
+  if (version != kVersion)
+    line.wrong(
+        fmt::format("version {} of the format; this program reads version {}", version, kVersion));
   RunFacts f;
   f.method = line.text("method");
   f.graph = line.text("graph");
@@ -93,7 +97,8 @@ struct Follower {
     if (kind == std::end(kNames)) line.wrong("unknown event \"" + name + "\"");
     e.kind = static_cast<Kind>(kind - std::begin(kNames));
     if (e.kind == Kind::gradient) {
-      if (line.whole("k") != ++gradients) line.wrong(fmt::format("gradient {} was expected", gradients));
+      if (line.whole("k") != ++gradients)
+        line.wrong(fmt::format("gradient {} was expected", gradients));
       e.learning_rate = line.real("learning_rate");
       e.eta = line.real("eta");
     } else if (e.kind == Kind::settled) {
@@ -110,7 +115,8 @@ struct Follower {
       open = true;
       begun = e;
     } else if (e.kind == Kind::applied || e.kind == Kind::failed) {
-      if (!open || begun.peer != e.peer || begun.session != e.session) line.wrong("an exchange ends that did not begin");
+      if (!open || begun.peer != e.peer || begun.session != e.session)
+        line.wrong("an exchange ends that did not begin");
       open = false;
     }
     return e;
@@ -123,21 +129,25 @@ std::string record_path(const std::string& folder, int rank) {
   return (std::filesystem::path(folder) / fmt::format("events-{}.jsonl", rank)).string();
 }
 
-Recorder::Recorder(const std::string& folder, const RunFacts& f) : path_(record_path(folder, f.rank)) {
+Recorder::Recorder(const std::string& folder, const RunFacts& f)
+    : path_(record_path(folder, f.rank)) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   file_.reset(std::fopen(path_.c_str(), "wb"));
   check<IoError>(file_ != nullptr, path_, ": can't be written: ", std::strerror(errno));
   const std::string names =
-      fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(), Json(f.graph).dump(), Json(f.pairing).dump());
-  write(fmt::format(
-      R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},"parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})",
-      kVersion, names, f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch, f.start_samples));
+      fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(),
+                  Json(f.graph).dump(), Json(f.pairing).dump());
+  write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},)"
+                    R"("parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})",
+                    kVersion, names, f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch,
+                    f.start_samples));
 }
 
 void Recorder::write(const std::string& line) {
-  check<IoError>(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() && std::fputc('\n', file_.get()) == '\n', path_,
-                 ": can't be written: ", std::strerror(errno));
+  check<IoError>(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+                     std::fputc('\n', file_.get()) == '\n',
+                 path_, ": can't be written: ", std::strerror(errno));
 }
 
 void Recorder::add(const RecordedEvent& e) {
@@ -145,23 +155,32 @@ void Recorder::add(const RecordedEvent& e) {
   ++events_;
   switch (e.kind) {
     case Kind::gradient:
-      return write(fmt::format(R"({{"event":"{}","k":{},"learning_rate":{},"eta":{}}})", name, ++gradients_, e.learning_rate, e.eta));
-    case Kind::snapshot: return write(fmt::format(R"({{"event":"{}","peer":{},"session":{},"t":{}}})", name, e.peer, e.session, e.t));
+      return write(fmt::format(R"({{"event":"{}","k":{},"learning_rate":{},"eta":{}}})", name,
+                               ++gradients_, e.learning_rate, e.eta));
+    case Kind::snapshot:
+      return write(fmt::format(R"({{"event":"{}","peer":{},"session":{},"t":{}}})", name, e.peer,
+                               e.session, e.t));
     case Kind::applied:
-    case Kind::failed: return write(fmt::format(R"({{"event":"{}","peer":{},"session":{}}})", name, e.peer, e.session));
-    case Kind::settled: return write(fmt::format(R"({{"event":"{}"}})", name));
-    case Kind::gone: return write(fmt::format(R"({{"event":"{}","peer":{}}})", name, e.peer));
+    case Kind::failed:
+      return write(
+          fmt::format(R"({{"event":"{}","peer":{},"session":{}}})", name, e.peer, e.session));
+    case Kind::settled:
+      return write(fmt::format(R"({{"event":"{}"}})", name));
+    case Kind::gone:
+      return write(fmt::format(R"({{"event":"{}","peer":{}}})", name, e.peer));
   }
 }
 
 void Recorder::end(std::uint64_t digest) {
   write(fmt::format(R"({{"event":"end","events":{},"digest":"{:016x}"}})", events_, digest));
-  check<IoError>(std::fflush(file_.get()) == 0, path_, ": can't be written: ", std::strerror(errno));
+  check<IoError>(std::fflush(file_.get()) == 0, path_,
+                 ": can't be written: ", std::strerror(errno));
 }
 
 Record read_record(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  check<IoError>(file.good(), path, ": can't be read; a record has one file events-RANK.jsonl for each worker");
+  check<IoError>(file.good(), path,
+                 ": can't be read; a record has one file events-RANK.jsonl for each worker");
   return read_record(file, path);
 }
 
@@ -175,9 +194,12 @@ Record read_record(std::istream& file, const std::string& path) {
     file.getline(text.data(), static_cast<std::streamsize>(text.size()));
     const auto length = static_cast<std::size_t>(file.gcount());
     if (length == 0 && file.eof()) break;
-    check<IoError>(!file.fail(), path, ":", number, ": longer than ", kLongestLine, " characters; this is not a record of a run");
+    check<IoError>(!file.fail(), path, ":", number, ": longer than ", kLongestLine,
+                   " characters; this is not a record of a run");
     const std::size_t used = length - (file.eof() ? 0 : 1);
-    Line line{path, number, Json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(used), nullptr, false)};
+    Line line{path, number,
+              Json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(used), nullptr,
+                          false)};
     if (!line.json.is_object()) line.wrong("not a JSON object");
     if (ended) line.wrong("something follows the end");
     if (number == 1) {
@@ -187,7 +209,8 @@ Record read_record(std::istream& file, const std::string& path) {
     const std::string name = line.text("event");
     if (name == "end") {
       if (line.whole("events") != record.events.size())
-        line.wrong(fmt::format("{} events, but {} lines", line.whole("events"), record.events.size()));
+        line.wrong(
+            fmt::format("{} events, but {} lines", line.whole("events"), record.events.size()));
       if (follower.open) line.wrong("an exchange did not end");
       record.digest = line.hex("digest");
       ended = true;
@@ -196,7 +219,8 @@ Record read_record(std::istream& file, const std::string& path) {
     if (static_cast<i64>(record.events.size()) >= kMostEvents) line.wrong("too many events");
     record.events.push_back(follower.read(line, name));
   }
-  check<IoError>(ended, path, ": has no end: the recorded run was interrupted, and can't be replayed");
+  check<IoError>(ended, path,
+                 ": has no end: the recorded run was interrupted, and can't be replayed");
   return record;
 }
 

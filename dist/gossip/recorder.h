@@ -1,8 +1,10 @@
-// The order of all events of one worker, written to a file: what an asynchronous run needs to be repeated bit for bit (replay.h).
+// The order of all events of one worker, written to a file: what an asynchronous run needs to be
+// repeated bit for bit (replay.h).
 //
-// FOLDER/events-RANK.jsonl: one JSON object a line. First the facts of the run, then its events in the order in which they changed the
-// worker's state, last the number of events and a digest of the parameters before the final average. Without that line the run did not
-// end, and can't be replayed.
+// FOLDER/events-RANK.jsonl: one JSON object a line. First the facts of the run, then its events in
+// the order in which they changed the worker's state, last the number of events and a digest of the
+// parameters before the final average. Without that line the run did not end, and can't be
+// replayed.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +22,16 @@ namespace gossamer::dist {
 struct RecordedEvent {
   enum class Kind : std::uint8_t { gradient, snapshot, applied, failed, settled, gone };
   Kind kind = Kind::gradient;
-  int peer = -1;                       // snapshot, applied, failed, gone
-  std::uint64_t session = 0;           // snapshot, applied, failed
-  double t = 0;                        // snapshot: the clock value it was mixed to
-  double learning_rate = 0, eta = 0;   // gradient: as given to step(); in force from then on
+  int peer = -1;                      // snapshot, applied, failed, gone
+  std::uint64_t session = 0;          // snapshot, applied, failed
+  double t = 0;                       // snapshot: the clock value it was mixed to
+  double learning_rate = 0, eta = 0;  // gradient: as given to step(); in force from then on
 };
 
 struct RunFacts {
   std::string method, graph, pairing;
   int rank = 0, workers = 1;
-  std::uint64_t seed = 0, parameters = 0;      // fingerprint of names and shapes
+  std::uint64_t seed = 0, parameters = 0;  // fingerprint of names and shapes
   double rate = 1, batch = 1, start_samples = 0;
 };
 
@@ -42,7 +44,9 @@ class Recorder {
 
  private:
   void write(const std::string& line);
-  struct Close { void operator()(std::FILE* f) const { std::fclose(f); } };
+  struct Close {
+    void operator()(std::FILE* f) const { std::fclose(f); }
+  };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
   i64 events_ = 0, gradients_ = 0;
@@ -56,9 +60,10 @@ struct Record {
 };
 
 std::string record_path(const std::string& folder, int rank);
-// Believes nothing that the file says: IoError with file and line for anything that no Recorder writes, also a file without its end.
+// Believes nothing that the file says: IoError with file and line for anything that no Recorder
+// writes, also a file without its end.
 Record read_record(const std::string& path);
-Record read_record(std::istream&, const std::string& path);      // path: for messages
+Record read_record(std::istream&, const std::string& path);  // path: for messages
 // 64 bits over the bits of the numbers.
 std::uint64_t digest_of(std::span<const float>);
 

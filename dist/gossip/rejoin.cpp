@@ -21,7 +21,9 @@ std::uint64_t fnv(const std::string& text) {
 
 // Not a number that an earlier life of this worker has used.
 std::uint32_t first_nonce() {
-  return static_cast<std::uint32_t>(std::chrono::system_clock::now().time_since_epoch() / std::chrono::microseconds(1)) & 0x3fffffffu;
+  return static_cast<std::uint32_t>(std::chrono::system_clock::now().time_since_epoch() /
+                                    std::chrono::microseconds(1)) &
+         0x3fffffffu;
 }
 
 // Neighbours first, then all others.
@@ -45,30 +47,35 @@ StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size, int workers) :
 void StateBlock::set_count(const Count& count) {
   std::vector<double> all = {count.progress, count.gradients_of_all};
   for (const Account& a : count.accounts) all.insert(all.end(), {a.share, a.leap});
-  check(static_cast<i64>(all.size()) == numbers(), "StateBlock: accounts of ", count.accounts.size(), " workers, there are ", workers_);
-  std::memcpy(block_.as<float>() + block_.numel() - 2 * numbers(), all.data(), all.size() * sizeof(double));
+  check(static_cast<i64>(all.size()) == numbers(), "StateBlock: accounts of ",
+        count.accounts.size(), " workers, there are ", workers_);
+  std::memcpy(block_.as<float>() + block_.numel() - 2 * numbers(), all.data(),
+              all.size() * sizeof(double));
 }
 
 Count StateBlock::count() const {
   std::vector<double> all(static_cast<std::size_t>(numbers()));
-  std::memcpy(all.data(), block_.as<float>() + block_.numel() - 2 * numbers(), all.size() * sizeof(double));
+  std::memcpy(all.data(), block_.as<float>() + block_.numel() - 2 * numbers(),
+              all.size() * sizeof(double));
   Count out{all[0], all[1], {}};
   for (std::size_t i = 2; i < all.size(); i += 2) out.accounts.push_back({all[i], all[i + 1]});
   return out;
 }
 
-double state_digest(const std::string& method, const FlatParams& params, const Graph& graph, const MethodOptions& options) {
+double state_digest(const std::string& method, const FlatParams& params, const Graph& graph,
+                    const MethodOptions& options) {
   std::ostringstream all;
   all.precision(17);
-  all << method << ';' << params.fingerprint() << ';' << options.batch << ';' << options.total_samples << ';' << options.rate << ';'
-      << graph.n;
+  all << method << ';' << params.fingerprint() << ';' << options.batch << ';'
+      << options.total_samples << ';' << options.rate << ';' << graph.n;
   for (const Edge& e : graph.edges) all << ';' << e.a << '-' << e.b << ':' << e.rate;
-  return static_cast<double>(fnv(all.str()) >> 12);      // 52 bits
+  return static_cast<double>(fnv(all.str()) >> 12);  // 52 bits
 }
 
 std::uint64_t state_session(std::uint32_t nonce) { return 1ull << 63 | nonce; }
 
-Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& graph, Seconds patience, Seconds limit) {
+Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& graph,
+                   Seconds patience, Seconds limit) {
   ControlLink& link = group.control();
   const std::vector<int> order = order_of_asking(graph, group.rank());
   const double until = wall_seconds() + limit.count();
@@ -80,7 +87,12 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
     for (const int giver : order) {
       if (!link.alive(giver)) continue;
       anyone = true;
-      link.send(giver, {.type = MessageType::ask_state, .epoch = 0, .nonce = ++nonce, .progress = 0, .gradients = 0, .value = digest});
+      link.send(giver, {.type = MessageType::ask_state,
+                        .epoch = 0,
+                        .nonce = ++nonce,
+                        .progress = 0,
+                        .gradients = 0,
+                        .value = digest});
       group.payload().exchange(giver, state_session(nonce), {}, block.floats(), patience);
       bool refused = false;
       for (bool waiting = true; waiting;) {
@@ -89,22 +101,29 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
         if (e.kind == Event::Kind::exchanged && of_giver && e.session == state_session(nonce)) {
           if (e.ok) return out.from = giver, out;
           waiting = false;
-          if (!refused) why = "worker " + std::to_string(giver) + ": " + (e.why.empty() ? "the transfer failed" : e.why);
-        } else if (e.kind == Event::Kind::message && of_giver && e.message.type == MessageType::no_state && e.message.nonce == nonce) {
+          if (!refused)
+            why = "worker " + std::to_string(giver) + ": " +
+                  (e.why.empty() ? "the transfer failed" : e.why);
+        } else if (e.kind == Event::Kind::message && of_giver &&
+                   e.message.type == MessageType::no_state && e.message.nonce == nonce) {
           const auto refusal = static_cast<Refusal>(e.message.epoch);
           refused = true;
           why = refusal == Refusal::ending ? "the run is at its end" : "all are busy";
           group.payload().abort(giver);
           if (refusal == Refusal::another_model) {
             group.payload().settle(patience);
-            fail<DistError>("worker ", group.rank(), ": worker ", giver,
-                            " trains another model, or with another method, graph or budget; start this ",
-                            "one again with the command and config of the others");
+            fail<DistError>(
+                "worker ", group.rank(), ": worker ", giver,
+                " trains another model, or with another method, graph or budget; start this ",
+                "one again with the command and config of the others");
           }
         } else if (e.kind == Event::Kind::message && e.message.type == MessageType::ask_state) {
           // Another one that was started again: it shall ask someone who has a state.
-          link.send(e.peer, {.type = MessageType::no_state, .epoch = static_cast<std::uint32_t>(Refusal::busy), .nonce = e.message.nonce});
-        } else if (e.kind != Event::Kind::none && !(e.kind == Event::Kind::message && e.message.type == MessageType::back)) {
+          link.send(e.peer, {.type = MessageType::no_state,
+                             .epoch = static_cast<std::uint32_t>(Refusal::busy),
+                             .nonce = e.message.nonce});
+        } else if (e.kind != Event::Kind::none &&
+                   !(e.kind == Event::Kind::message && e.message.type == MessageType::back)) {
           if (e.kind == Event::Kind::dead && of_giver) group.payload().abort(giver);
           out.early.push_back(e);
         }
@@ -113,11 +132,14 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
     if (!anyone) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  fail<DistError>("worker ", group.rank(), ": no worker gave it the state to go on with (", why, "); the others go on without it");
+  fail<DistError>("worker ", group.rank(), ": no worker gave it the state to go on with (", why,
+                  "); the others go on without it");
 }
 
 void StateGiver::refuse(int peer, std::uint32_t nonce, Refusal why) {
-  group_.control().send(peer, {.type = MessageType::no_state, .epoch = static_cast<std::uint32_t>(why), .nonce = nonce});
+  group_.control().send(
+      peer,
+      {.type = MessageType::no_state, .epoch = static_cast<std::uint32_t>(why), .nonce = nonce});
 }
 
 void StateGiver::asked(int peer, const Message& m, bool ending) {
@@ -131,7 +153,8 @@ void StateGiver::asked(int peer, const Message& m, bool ending) {
   since_ = wall_seconds();
 }
 
-void StateGiver::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, const Count& count) {
+void StateGiver::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers,
+                      const Count& count) {
   block_ = std::make_unique<StateBlock>(x.numel(), twin != nullptr, buffers.numel(), group_.size());
   block_->x.copy_from(x);
   if (twin) block_->twin.copy_from(*twin);
@@ -160,8 +183,11 @@ bool StateGiver::ended(const Event& e) {
 void StateGiver::gone(int peer) {
   if (peer_ != peer) return;
   wanted_ = filled_ = false;
-  if (sending_) group_.payload().abort(peer);      // the buffer is ours again when its event has come
-  else block_.reset();
+  // the buffer is ours again when its event has come
+  if (sending_)
+    group_.payload().abort(peer);
+  else
+    block_.reset();
   peer_ = -1;
 }
 

@@ -1,9 +1,11 @@
-// How a worker that was started again comes back: it takes over the state of a neighbour before its first gradient.
+// How a worker that was started again comes back: it takes over the state of a neighbour before its
+// first gradient.
 //   it -> neighbour      ask_state(nonce, digest of model and method)
-//   neighbour -> it      a one-way exchange of x, x~, batch-norm statistics and progress; or no_state(nonce, why)
-//   it -> everybody      back: from now on it is a member like any other
-// The copy is one moment of the neighbour's training: its training thread makes it between two steps. If the neighbour dies, refuses or is
-// late, the next one is asked. Momentum is not taken over: it belongs to the gradients of the one who made it.
+//   neighbour -> it      a one-way exchange of x, x~, batch-norm statistics and progress; or
+//   no_state(nonce, why) it -> everybody      back: from now on it is a member like any other
+// The copy is one moment of the neighbour's training: its training thread makes it between two
+// steps. If the neighbour dies, refuses or is late, the next one is asked. Momentum is not taken
+// over: it belongs to the gradients of the one who made it.
 #pragma once
 
 #include <memory>
@@ -18,59 +20,71 @@ namespace gossamer::dist {
 
 // What one worker knows of the progress of another that is no sign of gradients.
 struct Account {
-  double share = -1;                   // the progress that it is thought to have taken along when it died; -1: it lives
-  double leap = 0;  // it was started again with another's progress: how much more than it had when it died, all lives together
+  // the progress that it is thought to have taken along when it died; -1: it lives
+  double share = -1;
+  // it was started again with another's progress: how much more than it had when it died, all lives
+  // together
+  double leap = 0;
 };
 
 // How much all have done, as one worker counts it.
 struct Count {
-  double progress = 0;                 // its q
+  double progress = 0;  // its q
   double gradients_of_all = 0;
-  std::vector<Account> accounts;       // by rank; its own holds its leap
+  std::vector<Account> accounts;  // by rank; its own holds its leap
 };
 
 // What is taken over, as one block of floats on its way.
 class StateBlock {
  public:
-  StateBlock(i64 size, bool with_twin, i64 buffers, int workers);      // of x, whether there is an x~, of the batch-norm statistics
-  Tensor x, twin, buffers;                                // windows of the block; twin is undefined without x~
+  // of x, whether there is an x~, of the batch-norm statistics
+  StateBlock(i64 size, bool with_twin, i64 buffers, int workers);
+  // windows of the block; twin is undefined without x~
+  Tensor x, twin, buffers;
   void set_count(const Count&);
-  Count count() const;                                    // the giver's
+  Count count() const;  // the giver's
   std::span<float> floats() { return block_.span<float>(); }
 
  private:
-  i64 numbers() const { return 2 + 2 * workers_; }        // doubles behind the tensors
+  i64 numbers() const { return 2 + 2 * workers_; }  // doubles behind the tensors
   Tensor block_;
   i64 workers_;
 };
 
 // Equal on two workers that could exchange states: model, method, graph, budget. Exact in a double.
-double state_digest(const std::string& method, const FlatParams&, const Graph&, const MethodOptions&);
+double state_digest(const std::string& method, const FlatParams&, const Graph&,
+                    const MethodOptions&);
 
-enum class Refusal : std::uint32_t { busy, ending, another_model };      // `epoch` of no_state
+enum class Refusal : std::uint32_t { busy, ending, another_model };  // `epoch` of no_state
 
 struct Takeover {
-  int from = -1;                       // whose state it was
-  std::vector<Event> early;            // what else came meanwhile: to be handled first
+  int from = -1;             // whose state it was
+  std::vector<Event> early;  // what else came meanwhile: to be handled first
 };
-// Fills `block`. Reads the link itself: nobody else may yet. Asks the neighbours in `graph` first, then all others that live, each for
-// `patience` at most, again and again until `limit` is over: then DistError, as for a neighbour with another model.
-Takeover take_over(StateBlock& block, double digest, Group&, const Graph&, Seconds patience, Seconds limit);
+// Fills `block`. Reads the link itself: nobody else may yet. Asks the neighbours in `graph` first,
+// then all others that live, each for `patience` at most, again and again until `limit` is over:
+// then DistError, as for a neighbour with another model.
+Takeover take_over(StateBlock& block, double digest, Group&, const Graph&, Seconds patience,
+                   Seconds limit);
 
-// The other side: gives this worker's state to those who ask, one at a time. All calls under the mutex of that state.
+// The other side: gives this worker's state to those who ask, one at a time. All calls under the
+// mutex of that state.
 class StateGiver {
  public:
-  StateGiver(Group& group, double digest, Seconds limit) : group_(group), digest_(digest), limit_(limit) {}
+  StateGiver(Group& group, double digest, Seconds limit)
+      : group_(group), digest_(digest), limit_(limit) {}
 
   // --- communication thread
-  void asked(int peer, const Message&, bool ending);      // ending: this worker does no more steps
-  void turn();                                            // sends what fill() has copied
-  bool ended(const Event&);                               // an exchanged event: true if it was this one's
+  void asked(int peer, const Message&, bool ending);  // ending: this worker does no more steps
+  void turn();                                        // sends what fill() has copied
+  // an exchanged event: true if it was this one's
+  bool ended(const Event&);
   void gone(int peer);
-  void back(int peer);                                    // who asked takes part again
-  bool sending() const { return sending_; }               // the payload reads our buffer
+  void back(int peer);                       // who asked takes part again
+  bool sending() const { return sending_; }  // the payload reads our buffer
   bool sending_to(int peer) const { return sending_ && peer_ == peer; }
-  bool busy();                                            // until who asked is back, is gone, or takes too long
+  // until who asked is back, is gone, or takes too long
+  bool busy();
 
   // --- training thread, between two steps
   bool wanted() const { return wanted_; }
@@ -89,6 +103,7 @@ class StateGiver {
   std::unique_ptr<StateBlock> block_;
 };
 
-std::uint64_t state_session(std::uint32_t nonce);         // never that of an exchange between partners
+// never that of an exchange between partners
+std::uint64_t state_session(std::uint32_t nonce);
 
 }  // namespace gossamer::dist

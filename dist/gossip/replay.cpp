@@ -14,23 +14,30 @@ using Kind = RecordedEvent::Kind;
 
 std::string describe(const RecordedEvent& e) {
   switch (e.kind) {
-    case Kind::gradient: return "a gradient";
-    case Kind::settled: return "the end of training";
-    case Kind::snapshot: return fmt::format("exchange {} with worker {}: its begin", e.session, e.peer);
-    case Kind::applied: return fmt::format("exchange {} with worker {}: its end", e.session, e.peer);
-    case Kind::failed: return fmt::format("exchange {} with worker {}: its failure", e.session, e.peer);
-    case Kind::gone: return fmt::format("the death of worker {}", e.peer);
+    case Kind::gradient:
+      return "a gradient";
+    case Kind::settled:
+      return "the end of training";
+    case Kind::snapshot:
+      return fmt::format("exchange {} with worker {}: its begin", e.session, e.peer);
+    case Kind::applied:
+      return fmt::format("exchange {} with worker {}: its end", e.session, e.peer);
+    case Kind::failed:
+      return fmt::format("exchange {} with worker {}: its failure", e.session, e.peer);
+    case Kind::gone:
+      return fmt::format("the death of worker {}", e.peer);
   }
   return "";
 }
 
 }  // namespace
 
-Replay::Replay(Record record, const RunFacts& wanted, double limit_s) : record_(std::move(record)), limit_s_(limit_s) {
+Replay::Replay(Record record, const RunFacts& wanted, double limit_s)
+    : record_(std::move(record)), limit_s_(limit_s) {
   const RunFacts& f = record_.facts;
   const auto same = [&](const char* what, const auto& recorded, const auto& given) {
-    check<ConfigError>(recorded == given, record_.path, ": recorded with ", what, " ", recorded, ", not ", given,
-                       "; replay with the configuration of the recorded run");
+    check<ConfigError>(recorded == given, record_.path, ": recorded with ", what, " ", recorded,
+                       ", not ", given, "; replay with the configuration of the recorded run");
   };
   same("method", f.method, wanted.method);
   same("graph", f.graph, wanted.graph);
@@ -42,13 +49,14 @@ Replay::Replay(Record record, const RunFacts& wanted, double limit_s) : record_(
   same("start_samples", f.start_samples, wanted.start_samples);
   same("parameters (names and shapes)", f.parameters, wanted.parameters);
   for (const RecordedEvent& e : record_.events)
-    check<ConfigError>(e.kind != Kind::gone, record_.path, ": the recorded run lost worker ", e.peer,
-                       "; only runs without deaths can be replayed");
+    check<ConfigError>(e.kind != Kind::gone, record_.path, ": the recorded run lost worker ",
+                       e.peer, "; only runs without deaths can be replayed");
 }
 
 std::string Replay::place_locked() const {
   const std::string what = at_ < record_.events.size() ? describe(record_.events[at_]) : "the end";
-  return fmt::format("replay of {}, event {} of {} ({})", record_.path, at_ + 1, record_.events.size(), what);
+  return fmt::format("replay of {}, event {} of {} ({})", record_.path, at_ + 1,
+                     record_.events.size(), what);
 }
 
 std::string Replay::place() const {
@@ -81,22 +89,24 @@ const RecordedEvent* Replay::await_training() {
     if (at_ >= record_.events.size()) return nullptr;
     if (is_training(record_.events[at_])) return &record_.events[at_];
     const std::size_t before = at_;
-    check<DistError>(moved_.wait_for(lock, limit, [&] { return at_ != before || given_up_; }), place_locked(), " has not happened for ",
-                     limit_s_, " s");
+    check<DistError>(moved_.wait_for(lock, limit, [&] { return at_ != before || given_up_; }),
+                     place_locked(), " has not happened for ", limit_s_, " s");
   }
 }
 
 const RecordedEvent& Replay::await_gradient() {
   const RecordedEvent* e = await_training();
-  check<DistError>(e != nullptr && e->kind == Kind::gradient, place(), ": the program does one more gradient than were recorded");
+  check<DistError>(e != nullptr && e->kind == Kind::gradient, place(),
+                   ": the program does one more gradient than were recorded");
   return *e;
 }
 
 void Replay::check_end(std::uint64_t digest) const {
   check<DistError>(next() == nullptr, place(), " was recorded, but the program has finished");
-  check<DistError>(digest == record_.digest, "replay of ", record_.path,
-                   ": all events were repeated, but the parameters are not those of the recorded run; "
-                   "are data, model, number of threads and machine the same?");
+  check<DistError>(
+      digest == record_.digest, "replay of ", record_.path,
+      ": all events were repeated, but the parameters are not those of the recorded run; "
+      "are data, model, number of threads and machine the same?");
 }
 
 void ReplayPolicy::gone(int peer) {

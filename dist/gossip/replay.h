@@ -1,6 +1,7 @@
-// Repeats a recorded run (recorder.h): the training thread and the communication thread of a worker take turns as they once did. Each does
-// an event only when all recorded before it have happened, so all numbers come out the same to the last bit, whatever threads and machines
-// do. Only runs without deaths can be replayed.
+// Repeats a recorded run (recorder.h): the training thread and the communication thread of a worker
+// take turns as they once did. Each does an event only when all recorded before it have happened,
+// so all numbers come out the same to the last bit, whatever threads and machines do. Only runs
+// without deaths can be replayed.
 #pragma once
 
 #include <condition_variable>
@@ -11,26 +12,31 @@
 
 namespace gossamer::dist {
 
-// A replayed worker waits this many times longer for a partner than a live one: it comes when its own record says so.
+// A replayed worker waits this many times longer for a partner than a live one: it comes when its
+// own record says so.
 inline constexpr double kReplayPatience = 10;
 
 class Replay {
  public:
-  // ConfigError: the record is of another run (names the difference), or of one in which a worker died.
+  // ConfigError: the record is of another run (names the difference), or of one in which a worker
+  // died.
   Replay(Record, const RunFacts& wanted, double limit_s);
 
-  // Training: waits until the next event is training's own (gradient or settled), or the record has ended: null.
-  // DistError: nothing happened for limit_s, with the event and the peer that are waited for; or give_up() was called.
+  // Training: waits until the next event is training's own (gradient or settled), or the record has
+  // ended: null. DistError: nothing happened for limit_s, with the event and the peer that are
+  // waited for; or give_up() was called.
   const RecordedEvent* await_training();
-  // As above, for a gradient: anything else is a DistError, for then the program does not do what was recorded.
+  // As above, for a gradient: anything else is a DistError, for then the program does not do what
+  // was recorded.
   const RecordedEvent& await_gradient();
-  void give_up();                                     // the communication thread has failed
+  void give_up();  // the communication thread has failed
 
-  const RecordedEvent* next() const;                  // null: the record has ended
-  void pass();                                        // the next event has happened
+  const RecordedEvent* next() const;  // null: the record has ended
+  void pass();                        // the next event has happened
   // DistError unless the parameters are those of the recorded run.
   void check_end(std::uint64_t digest) const;
-  std::string place() const;                          // "replay of FILE, event 17 (snapshot with worker 3)"
+  // "replay of FILE, event 17 (snapshot with worker 3)"
+  std::string place() const;
 
  private:
   static bool is_training(const RecordedEvent& e) {
@@ -52,7 +58,7 @@ class ReplayPolicy : public PartnerPolicy {
   explicit ReplayPolicy(Replay& replay) : replay_(replay) {}
   void adopt(const Graph&, const std::vector<bool>&) override {}
   void receive(int, const Message&) override {}
-  void gone(int peer) override;                       // DistError if the record goes on
+  void gone(int peer) override;  // DistError if the record goes on
   void joined(int) override {}
   void stopped(int) override {}
   void advance(const Now&) override {}
@@ -62,7 +68,8 @@ class ReplayPolicy : public PartnerPolicy {
   void ended() override { replay_.pass(); }
   std::optional<Meeting> meeting() const override;
   bool may_end() const override;
-  bool accepts(bool arrived) const override;          // DistError: recorded as applied, but it did not arrive
+  // DistError: recorded as applied, but it did not arrive
+  bool accepts(bool arrived) const override;
   bool may_stop() const override { return replay_.next() == nullptr; }
   bool resting() const override { return true; }
   Wake wake() const override { return {}; }

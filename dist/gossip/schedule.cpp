@@ -18,7 +18,7 @@ double unit53(std::uint32_t high, std::uint32_t low) {
 
 std::uint32_t name_of(const std::vector<bool>& gone) {
   if (std::ranges::find(gone, true) == gone.end()) return 0;
-  std::uint32_t hash = 0x811c9dc5u;                 // FNV-1a
+  std::uint32_t hash = 0x811c9dc5u;  // FNV-1a
   for (const bool g : gone) hash = (hash ^ (g ? 1u : 0u)) * 0x01000193u;
   return std::max(hash, 1u);
 }
@@ -54,13 +54,19 @@ class SeededAgenda : public Agenda {
 // The appointments of the dead are dropped by whoever has them; matchings are not mended.
 class RoundsAgenda : public Agenda {
  public:
-  RoundsAgenda(int self, double rate, std::shared_ptr<const Rounds> rounds) : self_(self), rate_(rate), rounds_(std::move(rounds)) {}
-  bool adopt(const Graph&, const std::vector<bool>&) override { return !std::exchange(begun_, true); }
+  RoundsAgenda(int self, double rate, std::shared_ptr<const Rounds> rounds)
+      : self_(self), rate_(rate), rounds_(std::move(rounds)) {}
+  bool adopt(const Graph&, const std::vector<bool>&) override {
+    return !std::exchange(begun_, true);
+  }
   Appointment next() override {
     for (i64 tried = 0; tried < rounds_->period(); ++tried) {
       const i64 k = round_++;
       const Round round = rounds_->round(self_, k);
-      if (!round.in.empty()) return {{0, static_cast<std::uint32_t>(k)}, static_cast<double>(k + 1) / rate_, round.in.front().worker};
+      if (!round.in.empty())
+        return {{0, static_cast<std::uint32_t>(k)},
+                static_cast<double>(k + 1) / rate_,
+                round.in.front().worker};
     }
     return {};
   }
@@ -77,7 +83,8 @@ class RoundsAgenda : public Agenda {
 
 }  // namespace
 
-EventList::EventList(const Graph& graph, const std::vector<bool>& gone, double rate, std::uint64_t seed)
+EventList::EventList(const Graph& graph, const std::vector<bool>& gone, double rate,
+                     std::uint64_t seed)
     : edges_(graph.edges), philox_(seed), list_(name_of(gone)) {
   double total = 0;
   for (const Edge& e : edges_) cumulative_.push_back(total += e.rate);
@@ -89,7 +96,8 @@ ScheduledEvent EventList::next() {
   const Philox::Four words = philox_(number_, kStream ^ static_cast<std::uint64_t>(list_) << 32);
   t_ += -std::log(1.0 - unit53(words.v[0], words.v[1])) / per_unit_;
   const double ticket = unit53(words.v[2], words.v[3]) * cumulative_.back();
-  const auto at = std::min<std::ptrdiff_t>(std::ranges::upper_bound(cumulative_, ticket) - cumulative_.begin(), std::ssize(edges_) - 1);
+  const auto at = std::min<std::ptrdiff_t>(
+      std::ranges::upper_bound(cumulative_, ticket) - cumulative_.begin(), std::ssize(edges_) - 1);
   const Edge& e = edges_[static_cast<std::size_t>(at)];
   return {{list_, number_++}, t_, e.a, e.b};
 }
@@ -100,7 +108,9 @@ std::unique_ptr<Agenda> make_seeded_agenda(int self, double rate, std::uint64_t 
 
 std::unique_ptr<Agenda> make_rounds_agenda(int self, double rate, const Graph& graph) {
   const std::string& g = graph.name;
-  const char* name = g == "ring" ? "ring-matching" : g == "complete" || g == "hypercube" || g == "exponential" ? "one-peer-exp" : nullptr;
+  const char* name = g == "ring"                                                 ? "ring-matching"
+                     : g == "complete" || g == "hypercube" || g == "exponential" ? "one-peer-exp"
+                                                                                 : nullptr;
   check<ConfigError>(name != nullptr, "pairing \"rounds\" has no matchings for the graph \"", g,
                      "\"; it has for ring, complete, hypercube, exponential");
   check<ConfigError>(rate > 0, "pairing \"rounds\": rate ", rate, "; it must be above 0");

@@ -16,16 +16,20 @@
 namespace gossamer::dist {
 namespace {
 constexpr auto kLook = std::chrono::microseconds(20);
-constexpr double kStepLimit = 600;           // seconds
-}
+constexpr double kStepLimit = 600;  // seconds
+}  // namespace
 
 GpuCarrier::GpuCarrier(Parts parts, std::shared_ptr<void> keep)
-    : keep_(std::move(keep)), parts_(std::move(parts)), order_(parts_.port.make_event()), taken_(parts_.port.make_event()),
+    : keep_(std::move(keep)),
+      parts_(std::move(parts)),
+      order_(parts_.port.make_event()),
+      taken_(parts_.port.make_event()),
       gradients_(parts_.port.make_event()) {
   const Tensor &own = parts_.own, &theirs = parts_.theirs;
-  check<ShapeError>(own.numel() == theirs.numel() && own.dtype() == theirs.dtype(), "snapshots of an exchange: ", own.dtype(), " ", own.shape(),
-                    " and ", theirs.dtype(), " ", theirs.shape());
-  leave(Lane::compute);                      // what made (x, x~) comes before the first snapshot
+  check<ShapeError>(own.numel() == theirs.numel() && own.dtype() == theirs.dtype(),
+                    "snapshots of an exchange: ", own.dtype(), " ", own.shape(), " and ",
+                    theirs.dtype(), " ", theirs.shape());
+  leave(Lane::compute);  // what made (x, x~) comes before the first snapshot
 }
 GpuCarrier::~GpuCarrier() = default;
 
@@ -44,7 +48,8 @@ void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
   mark_ = worker.peek(t, [&](double c, double s) {
     parts_.port.run(Lane::exchange, [this, &worker, c, s] {
       Tensor snapshot = parts_.own;
-      fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(), static_cast<float>(c), static_cast<float>(s), snapshot);
+      fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(),
+                      static_cast<float>(c), static_cast<float>(s), snapshot);
     });
   });
   leave(Lane::exchange);
@@ -63,8 +68,10 @@ void GpuCarrier::gradient_event(WorkerState<Tensor>& worker, double t, Step step
   enter(Lane::compute);
   Carrier::gradient_event(worker, t, [&](const Twin* twin, const Difference*) {
     if (!with_difference) return step(twin, nullptr);
-    worker.apply(mark_, [&](double jx, double jy) {            // the worker has drifted to t already, as (x, x~) will have when they jump
-      const Difference late{parts_.own, parts_.theirs, static_cast<float>(jx), static_cast<float>(jy)};
+    // the worker has drifted to t already, as (x, x~) will have when they jump
+    worker.apply(mark_, [&](double jx, double jy) {
+      const Difference late{parts_.own, parts_.theirs, static_cast<float>(jx),
+                            static_cast<float>(jy)};
       step(twin, &late);
     });
   });
@@ -78,20 +85,23 @@ void GpuCarrier::settle_difference(WorkerState<Tensor>& worker) {
   worker.apply(mark_, [&](double jx, double jy) {
     parts_.port.run(Lane::exchange, [this, &worker, jx, jy] {
       Tensor none, &twin = worker.has_twin() ? worker.twin() : none;
-      fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy), parts_.own, parts_.theirs);
+      fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
+                              parts_.own, parts_.theirs);
     });
   });
   leave(Lane::exchange);
 }
 
-// Asleep for half of what it took last time; then awake often enough that the device does not notice.
+// Asleep for half of what it took last time; then awake often enough that the device does not
+// notice.
 void GpuCarrier::await_gradients() {
   const trace::Scope scope("wait gradients");
   parts_.port.record(gradients_, Lane::compute);
   const double began = wall_seconds();
   std::this_thread::sleep_for(Seconds(waited_ / 2));
   while (!parts_.port.done(gradients_)) {
-    check<DeviceError>(wall_seconds() - began < kStepLimit, "a training step on the GPU takes more than ", kStepLimit, " s");
+    check<DeviceError>(wall_seconds() - began < kStepLimit,
+                       "a training step on the GPU takes more than ", kStepLimit, " s");
     std::this_thread::sleep_for(kLook);
   }
   waited_ = wall_seconds() - began;
@@ -100,8 +110,15 @@ void GpuCarrier::await_gradients() {
 void GpuCarrier::start(int peer, std::uint64_t session, const Progress& own, Seconds limit) {
   session_ = session;
   if (!parts_.payload) return parts_.staging->start(peer, session, taken_, own, limit);
-  GpuEdge::Request request{.session = session, .send = parts_.own.data(), .receive = parts_.theirs.data(), .bytes = parts_.own.bytes(),
-                           .snapshot = taken_, .note = {}, .inspect = {}, .sound = {}, .until = 0};
+  GpuEdge::Request request{.session = session,
+                           .send = parts_.own.data(),
+                           .receive = parts_.theirs.data(),
+                           .bytes = parts_.own.bytes(),
+                           .snapshot = taken_,
+                           .note = {},
+                           .inspect = {},
+                           .sound = {},
+                           .until = 0};
   request.note.resize(sizeof own);
   std::memcpy(request.note.data(), &own, sizeof own);
   request.inspect = [this] { inspect(); };
@@ -124,12 +141,16 @@ void GpuCarrier::inspect() {
 }
 
 void GpuCarrier::abort(int peer) {
-  if (!parts_.payload) parts_.staging->abort(peer);
-  else parts_.payload->abort(peer);
+  if (!parts_.payload)
+    parts_.staging->abort(peer);
+  else
+    parts_.payload->abort(peer);
 }
 void GpuCarrier::settle(Seconds limit) {
-  if (!parts_.payload) parts_.staging->settle(limit);
-  else parts_.payload->settle(limit);
+  if (!parts_.payload)
+    parts_.staging->settle(limit);
+  else
+    parts_.payload->settle(limit);
 }
 
 Carrier::Arrival GpuCarrier::arrived() {
@@ -140,8 +161,8 @@ Carrier::Arrival GpuCarrier::arrived() {
   }
   Arrival out{.squared_distance = distance_, .theirs = {}};
   const std::vector<char> note = parts_.payload->note(session_);
-  check<DistError>(note.size() == sizeof out.theirs, "a note of ", note.size(), " bytes came with exchange ", session_, "; wanted ",
-                   sizeof out.theirs);
+  check<DistError>(note.size() == sizeof out.theirs, "a note of ", note.size(),
+                   " bytes came with exchange ", session_, "; wanted ", sizeof out.theirs);
   std::memcpy(static_cast<void*>(&out.theirs), note.data(), sizeof out.theirs);
   return out;
 }

@@ -1,15 +1,19 @@
-// Snapshots on a GPU. Work on (x, x~) is enqueued on two streams and done in one order: each piece waits, on the device, for the one before. So
-// the computation waits for a snapshot's 0.1 ms at most, never for a peer:
+// Snapshots on a GPU. Work on (x, x~) is enqueued on two streams and done in one order: each piece
+// waits, on the device, for the one before. So the computation waits for a snapshot's 0.1 ms at
+// most, never for a peer:
 //
-//   compute  ── fwd k ── bwd k ──[order]─ step k ─[order]── fwd k+1 ── bwd k+1 ──[order]─ step k+1 and jump ─[order]──
-//   exchange ───────[order]─ snapshot ─[order, taken]····(both READY)─ NCCL or copy ─ inspect ·(both MOVED)·[order]
-//   host                                  polls taken    launches       polls           polls, confirms     keeps the difference
-//   training thread   enqueues fwd, bwd k ─ waits for their end ─ enqueues step k, fwd and bwd k+1 ─ …
+//   compute  ── fwd k ── bwd k ──[order]─ step k ─[order]── fwd k+1 ── bwd k+1 ──[order]─ step k+1
+//   and jump ─[order]── exchange ───────[order]─ snapshot ─[order, taken]····(both READY)─ NCCL or
+//   copy ─ inspect ·(both MOVED)·[order] host                                  polls taken launches
+//   polls           polls, confirms     keeps the difference training thread   enqueues fwd, bwd k
+//   ─ waits for their end ─ enqueues step k, fwd and bwd k+1 ─ …
 //
-// The training thread does not run ahead of the device by an update: behind one that waits for a whole step to come, a snapshot would wait as
-// long, and an exchange would take two steps where its transfer needs a part of one.
-// The difference waits for the next gradient event, whose pass over memory takes it along (mix, update, jump). Layers read the copy that only
-// this pass writes, so for them nothing is late. If something else comes first (a snapshot, a checkpoint, the end), it is applied before that.
+// The training thread does not run ahead of the device by an update: behind one that waits for a
+// whole step to come, a snapshot would wait as long, and an exchange would take two steps where its
+// transfer needs a part of one. The difference waits for the next gradient event, whose pass over
+// memory takes it along (mix, update, jump). Layers read the copy that only this pass writes, so
+// for them nothing is late. If something else comes first (a snapshot, a checkpoint, the end), it
+// is applied before that.
 #pragma once
 
 #include <memory>
@@ -25,8 +29,9 @@ class GpuCarrier final : public Carrier {
   struct Parts {
     DevicePort& port;
     GpuPayload* payload = nullptr;
-    Tensor own, theirs;                        // the buffers of the two snapshots, f32 or f16 [size], of this carrier alone while it lives
-    HostStaging* staging = nullptr;            // instead of a payload
+    // the buffers of the two snapshots, f32 or f16 [size], of this carrier alone while it lives
+    Tensor own, theirs;
+    HostStaging* staging = nullptr;  // instead of a payload
   };
   // keep: what owns the parts.
   GpuCarrier(Parts, std::shared_ptr<void> keep);
@@ -50,13 +55,15 @@ class GpuCarrier final : public Carrier {
   void settle_difference(WorkerState<Tensor>&);
   void inspect();
 
-  const std::shared_ptr<void> keep_;           // destroyed last
+  const std::shared_ptr<void> keep_;  // destroyed last
   const Parts parts_;
-  const DevicePort::Event order_, taken_, gradients_;      // the last work on (x, x~); the last snapshot; the last backward
-  double waited_ = 0;                          // seconds, for the last backward
+  // the last work on (x, x~); the last snapshot; the last backward
+  const DevicePort::Event order_, taken_, gradients_;
+  double waited_ = 0;  // seconds, for the last backward
   std::uint64_t session_ = 0;
   double mark_ = 0, distance_ = 0;
-  bool kept_ = false;                          // the difference of the last snapshot is there, and not applied yet
+  // the difference of the last snapshot is there, and not applied yet
+  bool kept_ = false;
 };
 
 }  // namespace gossamer::dist

@@ -1,5 +1,5 @@
-// One way to move bytes between the GPUs of two workers: NCCL (nccl_channel.h), or copies by the copy engines (peer_copy.h). edge.h
-// decides when; a channel never asks what for.
+// One way to move bytes between the GPUs of two workers: NCCL (nccl_channel.h), or copies by the
+// copy engines (peer_copy.h). edge.h decides when; a channel never asks what for.
 #pragma once
 
 #include <memory>
@@ -15,27 +15,31 @@ using ChannelBytes = std::vector<char>;
 // Of one edge, from its opening to its end. Never waits. Calls come from one thread.
 class GpuChannel {
  public:
-  virtual ~GpuChannel() = default;           // after gone() only
+  virtual ~GpuChannel() = default;  // after gone() only
   virtual Stage opened() = 0;
   // Both sides are ready. Sends `bytes` of `send` and receives as many, on the exchange lane.
   virtual void launch(const void* send, void* receive, std::size_t bytes) = 0;
-  virtual Stage moved() = 0;                 // of the last launch, on this side: the peer may need more time
-  virtual bool outdated() const { return false; }      // another channel would be better: it is opened for the next exchange
+  // of the last launch, on this side: the peer may need more time
+  virtual Stage moved() = 0;
+  // another channel would be better: it is opened for the next exchange
+  virtual bool outdated() const { return false; }
   // No more is moved. Until gone(), the device may still write to the buffers of a launch.
   virtual void abort() = 0;
   virtual bool gone() = 0;
-  virtual std::string why() const = 0;       // after failed
+  virtual std::string why() const = 0;  // after failed
 };
 
 class GpuChannelMaker {
  public:
   virtual ~GpuChannelMaker() = default;
-  virtual const char* name() const = 0;      // "nccl", "peercopy"
-  // What the other side must know before open(): the higher rank's offer, and the lower rank's answer to it. DistError if it makes no sense.
+  virtual const char* name() const = 0;  // "nccl", "peercopy"
+  // What the other side must know before open(): the higher rank's offer, and the lower rank's
+  // answer to it. DistError if it makes no sense.
   virtual ChannelBytes offer(int peer) = 0;
   virtual ChannelBytes answer(int peer, const ChannelBytes& theirs) = 0;
   // own: what offer() or answer() returned.
-  virtual std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) = 0;
+  virtual std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own,
+                                           const ChannelBytes& theirs) = 0;
 };
 
 }  // namespace gossamer::dist

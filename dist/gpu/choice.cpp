@@ -20,10 +20,12 @@ std::vector<ChannelBytes> split(int peer, const ChannelBytes& all) {
   std::vector<ChannelBytes> out;
   for (std::size_t at = 0; at < all.size();) {
     check<DistError>(all.size() - at >= 2, "worker ", peer, " sent an offer that is cut off");
-    const std::size_t length = static_cast<unsigned char>(all[at]) + 256u * static_cast<unsigned char>(all[at + 1]);
+    const std::size_t length =
+        static_cast<unsigned char>(all[at]) + 256u * static_cast<unsigned char>(all[at + 1]);
     at += 2;
     check<DistError>(all.size() - at >= length, "worker ", peer, " sent an offer that is cut off");
-    out.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(at), all.begin() + static_cast<std::ptrdiff_t>(at + length));
+    out.emplace_back(all.begin() + static_cast<std::ptrdiff_t>(at),
+                     all.begin() + static_cast<std::ptrdiff_t>(at + length));
     at += length;
   }
   return out;
@@ -34,7 +36,8 @@ std::vector<ChannelBytes> split(int peer, const ChannelBytes& all) {
 // Measures the channel in it.
 class GpuChoice::Timed final : public GpuChannel {
  public:
-  Timed(GpuChoice& choice, int peer, std::size_t maker, bool lower, std::unique_ptr<GpuChannel> channel)
+  Timed(GpuChoice& choice, int peer, std::size_t maker, bool lower,
+        std::unique_ptr<GpuChannel> channel)
       : choice_(choice), peer_(peer), maker_(maker), lower_(lower), channel_(std::move(channel)) {}
 
   Stage opened() override {
@@ -53,7 +56,9 @@ class GpuChoice::Timed final : public GpuChannel {
     if (s == Stage::done) works_ = true;
     return s;
   }
-  bool outdated() const override { return lower_ && choice_.next(choice_.edges_.at(peer_)) != maker_; }
+  bool outdated() const override {
+    return lower_ && choice_.next(choice_.edges_.at(peer_)) != maker_;
+  }
   // A channel over which nothing ever came has failed, on whatever side.
   void abort() override {
     if (!works_) report(false);
@@ -64,7 +69,8 @@ class GpuChoice::Timed final : public GpuChannel {
 
  private:
   void report(bool ok) {
-    if (!std::exchange(reported_, true) && lower_) choice_.report(peer_, maker_, choice_.outside_.clock() - since_, ok);
+    if (!std::exchange(reported_, true) && lower_)
+      choice_.report(peer_, maker_, choice_.outside_.clock() - since_, ok);
   }
   GpuChoice& choice_;
   const int peer_;
@@ -77,7 +83,8 @@ class GpuChoice::Timed final : public GpuChannel {
 
 GpuChoice::GpuChoice(int self, std::vector<GpuChannelMaker*> makers, Outside outside)
     : self_(self), makers_(std::move(makers)), outside_(std::move(outside)) {
-  check<DistError>(!makers_.empty(), "worker ", self, ": there is no way to another GPU; set dist.transport=host");
+  check<DistError>(!makers_.empty(), "worker ", self,
+                   ": there is no way to another GPU; set dist.transport=host");
 }
 
 GpuChoice::Edge& GpuChoice::edge(int peer) {
@@ -95,10 +102,12 @@ ChannelBytes GpuChoice::offer(int peer) {
 ChannelBytes GpuChoice::answer(int peer, const ChannelBytes& theirs) {
   Edge& e = edge(peer);
   const std::vector<ChannelBytes> offers = split(peer, theirs);
-  check<DistError>(offers.size() == makers_.size(), "worker ", peer, " offers ", offers.size(), " channels, this one knows ", makers_.size(),
+  check<DistError>(offers.size() == makers_.size(), "worker ", peer, " offers ", offers.size(),
+                   " channels, this one knows ", makers_.size(),
                    "; do all workers have the same dist.transport?");
   for (std::size_t m = 0; m < makers_.size(); ++m)
-    if (outside_.possible && !outside_.possible(makers_[m]->name(), offers[m])) e.candidates[m].failed = kForgiven;
+    if (outside_.possible && !outside_.possible(makers_[m]->name(), offers[m]))
+      e.candidates[m].failed = kForgiven;
   const std::size_t use = next(e);
   ChannelBytes out{static_cast<char>(use)};
   const ChannelBytes own = makers_[use]->answer(peer, offers[use]);
@@ -106,17 +115,22 @@ ChannelBytes GpuChoice::answer(int peer, const ChannelBytes& theirs) {
   return out;
 }
 
-std::unique_ptr<GpuChannel> GpuChoice::open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) {
+std::unique_ptr<GpuChannel> GpuChoice::open(int peer, bool lower, const ChannelBytes& own,
+                                            const ChannelBytes& theirs) {
   const ChannelBytes& said = lower ? own : theirs;
-  check<DistError>(!said.empty() && static_cast<std::size_t>(static_cast<unsigned char>(said[0])) < makers_.size(), "worker ", peer,
-                   " chose a channel that does not exist");
+  check<DistError>(!said.empty() && static_cast<std::size_t>(static_cast<unsigned char>(said[0])) <
+                                        makers_.size(),
+                   "worker ", peer, " chose a channel that does not exist");
   const auto m = static_cast<std::size_t>(static_cast<unsigned char>(said[0]));
   const ChannelBytes answer(said.begin() + 1, said.end());
   const std::vector<ChannelBytes> offers = split(peer, lower ? theirs : own);
-  check<DistError>(offers.size() == makers_.size(), "worker ", peer, " offers ", offers.size(), " channels; wanted ", makers_.size());
+  check<DistError>(offers.size() == makers_.size(), "worker ", peer, " offers ", offers.size(),
+                   " channels; wanted ", makers_.size());
   edge(peer);
   try {
-    return std::make_unique<Timed>(*this, peer, m, lower, makers_[m]->open(peer, lower, lower ? answer : offers[m], lower ? offers[m] : answer));
+    return std::make_unique<Timed>(
+        *this, peer, m, lower,
+        makers_[m]->open(peer, lower, lower ? answer : offers[m], lower ? offers[m] : answer));
   } catch (const DistError&) {
     if (lower) report(peer, m, 0, false);
     throw;
@@ -139,12 +153,15 @@ void GpuChoice::report(int peer, std::size_t maker, double seconds, bool ok) {
   Edge& e = edge(peer);
   Candidate& c = e.candidates[maker];
   if (!ok) {
-    if (c.measured < kMeasured) ++c.failed;    // later it is the fault of what happens, not of the channel
+    // later it is the fault of what happens, not of the channel
+    if (c.measured < kMeasured) ++c.failed;
   } else {
     c.failed = 0;
     if (++c.measured == 2 || (c.measured > 2 && seconds < c.seconds)) c.seconds = seconds;
   }
-  const auto open = [](const Candidate& each) { return each.failed < kForgiven && each.measured < kMeasured; };
+  const auto open = [](const Candidate& each) {
+    return each.failed < kForgiven && each.measured < kMeasured;
+  };
   if (e.decided || makers_.size() == 1 || std::ranges::any_of(e.candidates, open)) return;
   e.decided = true;
   if (!outside_.log) return;
@@ -152,8 +169,10 @@ void GpuChoice::report(int peer, std::size_t maker, double seconds, bool ok) {
   text << "edge " << self_ << "-" << peer << ":";
   for (std::size_t m = 0; m < makers_.size(); ++m) {
     text << (m > 0 ? "," : "") << " " << makers_[m]->name();
-    if (e.candidates[m].failed >= kForgiven) text << " not possible";
-    else text << " " << e.candidates[m].seconds * 1e3 << " ms";
+    if (e.candidates[m].failed >= kForgiven)
+      text << " not possible";
+    else
+      text << " " << e.candidates[m].seconds * 1e3 << " ms";
   }
   text << "; " << makers_[next(e)]->name() << " is used";
   outside_.log(text.str());

@@ -1,5 +1,6 @@
-// Which channel an edge uses, by measurement: its first exchanges try one after the other, then the fastest stays. The lower rank decides, and
-// says so in its offer; so both sides agree, also after one of them was started again.
+// Which channel an edge uses, by measurement: its first exchanges try one after the other, then the
+// fastest stays. The lower rank decides, and says so in its offer; so both sides agree, also after
+// one of them was started again.
 #pragma once
 
 #include <functional>
@@ -14,23 +15,27 @@ class GpuChoice final : public GpuChannelMaker {
  public:
   struct Outside {
     std::function<double()> clock;
-    // Whether the peer, given the higher side's offer for this maker, could be reached by it at all; empty: always.
+    // Whether the peer, given the higher side's offer for this maker, could be reached by it at
+    // all; empty: always.
     std::function<bool(const std::string& maker, const ChannelBytes& theirs)> possible{};
-    std::function<void(const std::string&)> log{};       // one line when an edge has decided
+    std::function<void(const std::string&)> log{};  // one line when an edge has decided
   };
-  // makers: in order of preference; with one there is nothing to measure. They live longer than this.
+  // makers: in order of preference; with one there is nothing to measure. They live longer than
+  // this.
   GpuChoice(int self, std::vector<GpuChannelMaker*> makers, Outside);
   const char* name() const override { return "auto"; }
   ChannelBytes offer(int peer) override;
   ChannelBytes answer(int peer, const ChannelBytes& theirs) override;
-  std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) override;
+  std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own,
+                                   const ChannelBytes& theirs) override;
 
-  static constexpr int kMeasured = 3;          // transfers of each; the first, which also warms up, does not count
-  static constexpr int kForgiven = 3;          // failures before a channel counts as impossible
+  // transfers of each; the first, which also warms up, does not count
+  static constexpr int kMeasured = 3;
+  static constexpr int kForgiven = 3;  // failures before a channel counts as impossible
 
  private:
   struct Candidate {
-    double seconds = 0;                        // the quickest transfer
+    double seconds = 0;  // the quickest transfer
     int measured = 0, failed = 0;
   };
   struct Edge {
@@ -39,7 +44,7 @@ class GpuChoice final : public GpuChannelMaker {
   };
   class Timed;
   Edge& edge(int peer);
-  std::size_t next(const Edge&) const;         // what to use now
+  std::size_t next(const Edge&) const;  // what to use now
   void report(int peer, std::size_t maker, double seconds, bool ok);
 
   const int self_;

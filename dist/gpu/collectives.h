@@ -1,4 +1,5 @@
-// Collectives of tensors that may be on a GPU: over pinned memory of the host. The host waits for the GPU once in each.
+// Collectives of tensors that may be on a GPU: over pinned memory of the host. The host waits for
+// the GPU once in each.
 #pragma once
 
 #include "gossamer/core/cuda.h"
@@ -9,7 +10,8 @@ namespace gossamer::dist {
 namespace detail {
 
 // collective(span): on x itself, or on a copy of it that goes back.
-template <class F> void on_host(const Tensor& x, F collective) {
+template <class F>
+void on_host(const Tensor& x, F collective) {
   if (x.device().is_cpu()) return collective(x.span<float>());
   const auto block = cuda::allocate_pinned(x.bytes());
   Tensor host = Tensor::wrap(block->data, x.shape(), DType::f32, [block] {});

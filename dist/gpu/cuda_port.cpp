@@ -9,7 +9,7 @@ namespace gossamer::dist {
 struct CudaPort::Impl {
   Device device;
   cuda::Stream compute, exchange;
-  std::mutex mutex;                          // of the list; the events themselves are thread-safe
+  std::mutex mutex;  // of the list; the events themselves are thread-safe
   std::deque<cuda::Event> events;
   const cuda::Event& event(Event e) {
     const std::scoped_lock lock(mutex);
@@ -31,7 +31,8 @@ DevicePort::Event CudaPort::make_event() {
 }
 void CudaPort::record(Event e, Lane lane) {
   const cuda::Stream& current = cuda::current_stream(impl_->device);
-  impl_->event(e).record_external(lane == Lane::compute && current.recording() ? current : stream(lane));
+  impl_->event(e).record_external(lane == Lane::compute && current.recording() ? current
+                                                                               : stream(lane));
 }
 void CudaPort::wait(Lane lane, Event e) { stream(lane).wait(impl_->event(e)); }
 bool CudaPort::done(Event e) { return impl_->event(e).done(); }
@@ -42,8 +43,12 @@ void CudaPort::run(Lane lane, const std::function<void()>& kernels) {
   kernels();
 }
 
-void CudaPort::copy(Lane lane, void* to, const void* from, std::size_t bytes) { cuda::copy(to, from, bytes, stream(lane)); }
-const cuda::Stream& CudaPort::stream(Lane lane) const { return lane == Lane::compute ? impl_->compute : impl_->exchange; }
+void CudaPort::copy(Lane lane, void* to, const void* from, std::size_t bytes) {
+  cuda::copy(to, from, bytes, stream(lane));
+}
+const cuda::Stream& CudaPort::stream(Lane lane) const {
+  return lane == Lane::compute ? impl_->compute : impl_->exchange;
+}
 Device CudaPort::device() const { return impl_->device; }
 
 }  // namespace gossamer::dist

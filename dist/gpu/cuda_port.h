@@ -10,7 +10,8 @@ namespace gossamer::dist {
 
 class CudaPort final : public DevicePort {
  public:
-  // The compute lane is the calling thread's current stream. A thread that records a graph marks events in that.
+  // The compute lane is the calling thread's current stream. A thread that records a graph marks
+  // events in that.
   explicit CudaPort(Device);
   ~CudaPort() override;
   Event make_event() override;

@@ -8,13 +8,19 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr std::size_t kMostEarly = 8;        // letters of one session before it begins here: open, ready, abort
-}
+// letters of one session before it begins here: open, ready, abort
+constexpr std::size_t kMostEarly = 8;
+}  // namespace
 
 using Kind = GpuLetter::Kind;
 
 GpuEdge::GpuEdge(int self, int peer, DevicePort& port, GpuChannelMaker& maker, const Limits& limits)
-    : self_(self), peer_(peer), port_(port), maker_(maker), limits_(limits), inspected_(port.make_event()) {
+    : self_(self),
+      peer_(peer),
+      port_(port),
+      maker_(maker),
+      limits_(limits),
+      inspected_(port.make_event()) {
   check<DistError>(self != peer, "worker ", self, " has no GPU edge to itself");
 }
 
@@ -24,11 +30,13 @@ GpuEdge::~GpuEdge() {
     if (*channel && !(*channel)->gone()) (void)channel->release();
 }
 
-// --- events ---------------------------------------------------------------------------------------------------------------------------
+// --- events
+// -------------------------------------------------------------------------------------------------
 
 void GpuEdge::begin(Request request, double now) {
   now_ = now;
-  check<DistError>(phase_ == Phase::idle && !result_, "exchange with worker ", peer_, ": the one of session ", request_.session, " is not finished");
+  check<DistError>(phase_ == Phase::idle && !result_, "exchange with worker ", peer_,
+                   ": the one of session ", request_.session, " is not finished");
   request_ = std::move(request);
   peer_open_.reset();
   peer_ready_.reset();
@@ -38,8 +46,10 @@ void GpuEdge::begin(Request request, double now) {
     result_ = failure("an earlier exchange never let go of the GPU");
     return;
   }
-  if (channel_ && !channel_->outdated()) phase_ = Phase::arming;
-  else reopen();
+  if (channel_ && !channel_->outdated())
+    phase_ = Phase::arming;
+  else
+    reopen();
   for (const GpuLetter& letter : std::exchange(early_, {}))
     if (letter.session == request_.session) receive(letter, now);
 }
@@ -52,31 +62,40 @@ void GpuEdge::receive(const GpuLetter& letter, double now) {
     if (early_.size() < kMostEarly) early_.push_back(letter);
     return;
   }
-  if (ending_) return;                         // it has failed here, and the other side knows or has said so itself
-  const bool transferred = phase_ == Phase::moving || phase_ == Phase::inspecting || phase_ == Phase::confirming;
+  // it has failed here, and the other side knows or has said so itself
+  if (ending_) return;
+  const bool transferred =
+      phase_ == Phase::moving || phase_ == Phase::inspecting || phase_ == Phase::confirming;
   switch (letter.kind) {
-    case Kind::open: return on_open(letter);
+    case Kind::open:
+      return on_open(letter);
     case Kind::offer:
       if (phase_ == Phase::opening && !lower()) join(letter.bytes);
       return;
-    case Kind::ready: return on_ready(letter);
+    case Kind::ready:
+      return on_ready(letter);
     case Kind::moved:
-      if (!transferred) return;                // nobody can have what we did not send
+      if (!transferred) return;  // nobody can have what we did not send
       peer_moved_ = true;
       if (phase_ == Phase::confirming) confirm();
       return;
     case Kind::withdraw:
-      if (phase_ != Phase::confirming) fail("worker " + std::to_string(peer_) + " could not wait any longer", true);
-      return;                                  // confirming: our `moved` is on its way, and is the answer
-    case Kind::abort: return fail("worker " + std::to_string(peer_) + " gave the exchange up", false);
+      if (phase_ != Phase::confirming)
+        fail("worker " + std::to_string(peer_) + " could not wait any longer", true);
+      // confirming: our `moved` is on its way, and is the answer
+      return;
+    case Kind::abort:
+      return fail("worker " + std::to_string(peer_) + " gave the exchange up", false);
   }
 }
 
 void GpuEdge::give_up(double now) {
   now_ = now;
   if (phase_ == Phase::idle || ending_) return;
-  if (phase_ == Phase::confirming) request_.until = std::min(request_.until, now);
-  else fail("given up", true);
+  if (phase_ == Phase::confirming)
+    request_.until = std::min(request_.until, now);
+  else
+    fail("given up", true);
 }
 
 void GpuEdge::peer_dead(double now) {
@@ -92,26 +111,33 @@ void GpuEdge::peer_dead(double now) {
 void GpuEdge::poll(double now) {
   now_ = now;
   settle();
-  while (advance()) {}
+  while (advance()) {
+  }
 }
 
-// --- transitions ----------------------------------------------------------------------------------------------------------------------
+// --- transitions
+// -------------------------------------------------------------------------------------------------
 
 // One step, if the device or the clock allows one.
 bool GpuEdge::advance() {
   const Phase before = phase_;
   const bool late_now = now_ > request_.until;
   switch (phase_) {
-    case Phase::idle: return false;
+    case Phase::idle:
+      return false;
     case Phase::clearing:
       if (!retiring_) {
-        if (ending_) end(*std::exchange(ending_, std::nullopt));
-        else say_open();
+        if (ending_)
+          end(*std::exchange(ending_, std::nullopt));
+        else
+          say_open();
       } else if (now_ > clear_until_) {
         wedged_ = true;
         phase_ = Phase::idle;
-        result_ = failure("the GPU did not let go of an aborted exchange with worker " + std::to_string(peer_) + " within " +
-                          std::to_string(static_cast<int>(limits_.abort_s)) + " s", ending_ && ending_->doubtful);
+        result_ = failure("the GPU did not let go of an aborted exchange with worker " +
+                              std::to_string(peer_) + " within " +
+                              std::to_string(static_cast<int>(limits_.abort_s)) + " s",
+                          ending_ && ending_->doubtful);
         ending_.reset();
       } else if (late_now && !ending_) {
         fail(late(), true);
@@ -119,25 +145,36 @@ bool GpuEdge::advance() {
       return phase_ != before;
     case Phase::confirming:
       if (late_now && !std::exchange(withdrew_, true)) say(Kind::withdraw);
-      if (now_ > request_.until + limits_.grace_s) fail("worker " + std::to_string(peer_) + " says neither yes nor no", true);
+      if (now_ > request_.until + limits_.grace_s)
+        fail("worker " + std::to_string(peer_) + " says neither yes nor no", true);
       return phase_ != before;
     case Phase::opening:
-    case Phase::ready: break;
+    case Phase::ready:
+      break;
     case Phase::joining:
-      if (const Stage s = channel_->opened(); s == Stage::done) phase_ = Phase::arming;
-      else if (s == Stage::failed) fail("the channel to worker " + std::to_string(peer_) + " did not open: " + channel_->why(), true);
+      if (const Stage s = channel_->opened(); s == Stage::done)
+        phase_ = Phase::arming;
+      else if (s == Stage::failed)
+        fail("the channel to worker " + std::to_string(peer_) + " did not open: " + channel_->why(),
+             true);
       break;
     case Phase::arming:
       if (port_.done(request_.snapshot)) arm();
       break;
     case Phase::moving:
-      if (const Stage s = channel_->moved(); s == Stage::done) arrived();
-      else if (s == Stage::failed) fail("the transfer to and from worker " + std::to_string(peer_) + " failed: " + channel_->why(), true);
+      if (const Stage s = channel_->moved(); s == Stage::done)
+        arrived();
+      else if (s == Stage::failed)
+        fail("the transfer to and from worker " + std::to_string(peer_) +
+                 " failed: " + channel_->why(),
+             true);
       break;
     case Phase::inspecting:
       if (!port_.done(inspected_)) break;
-      if (request_.sound && !request_.sound()) fail("worker " + std::to_string(peer_) + "'s values, or ours, are not finite", true);
-      else say(Kind::moved), phase_ = Phase::confirming;
+      if (request_.sound && !request_.sound())
+        fail("worker " + std::to_string(peer_) + "'s values, or ours, are not finite", true);
+      else
+        say(Kind::moved), phase_ = Phase::confirming;
       if (phase_ == Phase::confirming && peer_moved_) confirm();
       return true;
   }
@@ -184,16 +221,19 @@ void GpuEdge::on_open(const GpuLetter& letter) {
       if (lower()) join(*peer_open_);
       return;
     case Phase::arming:
-    case Phase::ready: return reopen();
+    case Phase::ready:
+      return reopen();
     case Phase::idle:
     case Phase::clearing:
-    case Phase::joining: return;
-    default: return fail("worker " + std::to_string(peer_) + " opens a channel in mid-exchange", true);
+    case Phase::joining:
+      return;
+    default:
+      return fail("worker " + std::to_string(peer_) + " opens a channel in mid-exchange", true);
   }
 }
 
-// Letters come in the order in which they were sent: a `ready` for another channel is old if ours is being opened, and means that the two
-// sides hold different ones if ours is open.
+// Letters come in the order in which they were sent: a `ready` for another channel is old if ours
+// is being opened, and means that the two sides hold different ones if ours is open.
 void GpuEdge::on_ready(const GpuLetter& letter) {
   const std::string wrong = unlike(letter);
   if (!wrong.empty()) return fail(wrong, true);
@@ -218,11 +258,12 @@ void GpuEdge::arm() {
 
 std::string GpuEdge::unlike(const GpuLetter& ready) const {
   std::uint64_t size = 0;
-  if (ready.bytes.size() < sizeof size) return "worker " + std::to_string(peer_) + " sent half a letter";
+  if (ready.bytes.size() < sizeof size)
+    return "worker " + std::to_string(peer_) + " sent half a letter";
   std::memcpy(&size, ready.bytes.data(), sizeof size);
   if (size == request_.bytes) return {};
-  return "worker " + std::to_string(peer_) + " sends " + std::to_string(size) + " bytes, wanted " + std::to_string(request_.bytes) +
-         "; do all workers have the same dist.wire?";
+  return "worker " + std::to_string(peer_) + " sends " + std::to_string(size) + " bytes, wanted " +
+         std::to_string(request_.bytes) + "; do all workers have the same dist.wire?";
 }
 
 void GpuEdge::launch() {
@@ -242,8 +283,11 @@ void GpuEdge::arrived() {
 }
 
 void GpuEdge::confirm() {
-  end({.session = request_.session, .ok = true, .why = {},
-       .note = {peer_ready_->bytes.begin() + sizeof(std::uint64_t), peer_ready_->bytes.end()}, .doubtful = false});
+  end({.session = request_.session,
+       .ok = true,
+       .why = {},
+       .note = {peer_ready_->bytes.begin() + sizeof(std::uint64_t), peer_ready_->bytes.end()},
+       .doubtful = false});
 }
 
 GpuEdge::Result GpuEdge::failure(const std::string& why, bool doubtful) const {
@@ -272,7 +316,8 @@ void GpuEdge::end(Result result) {
 
 void GpuEdge::retire() {
   if (!channel_) return;
-  retiring_ = std::move(channel_);       // at most one: a new channel is opened only after the old one is gone
+  // at most one: a new channel is opened only after the old one is gone
+  retiring_ = std::move(channel_);
   retiring_->abort();
   settle();
 }
@@ -282,31 +327,43 @@ void GpuEdge::settle() {
 }
 
 void GpuEdge::say(Kind kind, std::vector<char> bytes, std::uint64_t generation) {
-  letters_.push_back({.kind = kind, .session = request_.session, .generation = generation, .bytes = std::move(bytes)});
+  letters_.push_back({.kind = kind,
+                      .session = request_.session,
+                      .generation = generation,
+                      .bytes = std::move(bytes)});
 }
 
 std::string GpuEdge::late() const {
   const std::string who = "worker " + std::to_string(peer_);
   switch (phase_) {
-    case Phase::opening: return who + " did not answer in time while the channel was opened";
-    case Phase::joining: return "the channel to " + who + " did not open in time";
-    case Phase::arming: return "our own snapshot was not taken in time";
-    case Phase::ready: return who + " was not ready in time";
-    case Phase::clearing: return "an old channel to " + who + " was not closed in time";
-    default: return "the transfer to and from " + who + " did not end in time";
+    case Phase::opening:
+      return who + " did not answer in time while the channel was opened";
+    case Phase::joining:
+      return "the channel to " + who + " did not open in time";
+    case Phase::arming:
+      return "our own snapshot was not taken in time";
+    case Phase::ready:
+      return who + " was not ready in time";
+    case Phase::clearing:
+      return "an old channel to " + who + " was not closed in time";
+    default:
+      return "the transfer to and from " + who + " did not end in time";
   }
 }
 
-// --- for who drives it -------------------------------------------------------------------------------------------------------------------
+// --- for who drives it
+// -------------------------------------------------------------------------------------------------
 
 bool GpuEdge::watches_device() const {
-  return retiring_ || phase_ == Phase::joining || phase_ == Phase::arming || phase_ == Phase::moving || phase_ == Phase::inspecting;
+  return retiring_ || phase_ == Phase::joining || phase_ == Phase::arming ||
+         phase_ == Phase::moving || phase_ == Phase::inspecting;
 }
 
 double GpuEdge::deadline() const {
   if (phase_ == Phase::idle) return 1e300;
   if (phase_ == Phase::clearing) return clear_until_;
-  return phase_ == Phase::confirming && withdrew_ ? request_.until + limits_.grace_s : request_.until;
+  return phase_ == Phase::confirming && withdrew_ ? request_.until + limits_.grace_s
+                                                  : request_.until;
 }
 
 }  // namespace gossamer::dist

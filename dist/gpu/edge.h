@@ -1,20 +1,24 @@
-// One edge between two GPUs: opens its channel, exchanges over it, survives the other side. A state machine without thread, clock or
-// socket: calls and letters in, letters and results out; what it starts on the device it asks about later. So a test can drive it through any
-// order of events (tests/dist_gpu_edge_test.cpp).
+// One edge between two GPUs: opens its channel, exchanges over it, survives the other side. A state
+// machine without thread, clock or socket: calls and letters in, letters and results out; what it
+// starts on the device it asks about later. So a test can drive it through any order of events
+// (tests/dist_gpu_edge_test.cpp).
 //
 //   idle -> [opening -> joining ->] arming -> ready -> moving -> inspecting -> confirming -> idle
 //               offer     channel    snapshot  READY     bytes      finite?       MOVED
 //                                     taken    of both   are here                 of both
 //
 // Rules:
-//   - Nothing is launched before both hosts have said `ready` for the same session and the same channel: a kernel of ours waits for the
+//   - Nothing is launched before both hosts have said `ready` for the same session and the same
+//   channel: a kernel of ours waits for the
 //     other GPU a round trip at most, never for its computation.
-//   - What arrived counts only when both hosts have said `moved`. That word is not taken back: who can't wait any longer asks (`withdraw`), and is
-//     answered by `moved`, which is on its way then, or by `abort`. So both sides apply an exchange or neither does, unless the
-//     control connection dies in that instant (Result::doubtful).
-//   - A channel on which something was launched that did not end well is aborted, and the exchange ends when the device has let go of its
-//     buffers. The next exchange opens a new one; who still holds the old one learns that from the other's `open`, or from a `ready` of
-//     another generation.
+//   - What arrived counts only when both hosts have said `moved`. That word is not taken back: who
+//   can't wait any longer asks (`withdraw`), and is
+//     answered by `moved`, which is on its way then, or by `abort`. So both sides apply an exchange
+//     or neither does, unless the control connection dies in that instant (Result::doubtful).
+//   - A channel on which something was launched that did not end well is aborted, and the exchange
+//   ends when the device has let go of its
+//     buffers. The next exchange opens a new one; who still holds the old one learns that from the
+//     other's `open`, or from a `ready` of another generation.
 #pragma once
 
 #include <optional>
@@ -28,44 +32,57 @@ namespace gossamer::dist {
 class GpuEdge {
  public:
   struct Limits {
-    double grace_s = 2;              // for the answer to `withdraw`
-    double abort_s = 30;             // for an aborted channel to let go of the buffers
+    double grace_s = 2;   // for the answer to `withdraw`
+    double abort_s = 30;  // for an aborted channel to let go of the buffers
   };
   struct Request {
-    std::uint64_t session = 0;       // agreed by both sides, not used twice between them
-    const void* send = nullptr;      // device memory; both until the result
+    std::uint64_t session = 0;   // agreed by both sides, not used twice between them
+    const void* send = nullptr;  // device memory; both until the result
     void* receive = nullptr;
     std::size_t bytes = 0;
     DevicePort::Event snapshot = 0;  // `send` is written when it is done
     std::vector<char> note;          // for the other host
-    std::function<void()> inspect;   // enqueues what is to be known of `receive` on the exchange lane; may be empty
-    std::function<bool()> sound;     // whether it may be applied; called once that work is done
-    double until = 0;                // seconds, as `now`
+    // enqueues what is to be known of `receive` on the exchange lane; may be empty
+    std::function<void()> inspect;
+    std::function<bool()> sound;  // whether it may be applied; called once that work is done
+    double until = 0;             // seconds, as `now`
   };
   struct Result {
     std::uint64_t session = 0;
     bool ok = false;
-    std::string why;                 // not ok
-    std::vector<char> note;          // ok: of the other host
-    bool doubtful = false;           // not ok, and the other side may think it was
+    std::string why;         // not ok
+    std::vector<char> note;  // ok: of the other host
+    bool doubtful = false;   // not ok, and the other side may think it was
   };
-  enum class Phase : std::uint8_t { idle, opening, joining, arming, ready, moving, inspecting, confirming, clearing };
+  enum class Phase : std::uint8_t {
+    idle,
+    opening,
+    joining,
+    arming,
+    ready,
+    moving,
+    inspecting,
+    confirming,
+    clearing
+  };
 
   GpuEdge(int self, int peer, DevicePort&, GpuChannelMaker&, const Limits&);
   ~GpuEdge();
 
   // Each may throw what the device throws: then the GPU is lost for this process.
-  void begin(Request, double now);   // DistError unless idle
+  void begin(Request, double now);  // DistError unless idle
   void receive(const GpuLetter&, double now);
-  void give_up(double now);          // this worker wants the result soon
-  void peer_dead(double now);        // the connection was lost: nothing of what was said over it holds any more
-  void poll(double now);             // looks at the device and the clock
+  void give_up(double now);  // this worker wants the result soon
+  // the connection was lost: nothing of what was said over it holds any more
+  void peer_dead(double now);
+  void poll(double now);  // looks at the device and the clock
 
   Phase phase() const { return phase_; }
-  std::uint64_t session() const { return request_.session; }      // of the exchange under way
-  bool watches_device() const;       // poll() should be called soon
-  double deadline() const;           // poll() should be called then at the latest
-  // An aborted channel did not let go within abort_s: it may write to the buffers of its exchange for ever, and the exchange lane may be stuck.
+  std::uint64_t session() const { return request_.session; }  // of the exchange under way
+  bool watches_device() const;                                // poll() should be called soon
+  double deadline() const;  // poll() should be called then at the latest
+  // An aborted channel did not let go within abort_s: it may write to the buffers of its exchange
+  // for ever, and the exchange lane may be stuck.
   bool wedged() const { return wedged_; }
   std::vector<GpuLetter> take_letters() { return std::exchange(letters_, {}); }
   std::optional<Result> take_result() { return std::exchange(result_, std::nullopt); }
@@ -99,20 +116,20 @@ class GpuEdge {
   double now_ = 0;
 
   std::unique_ptr<GpuChannel> channel_, retiring_;
-  std::uint64_t generation_ = 0;               // of channel_
+  std::uint64_t generation_ = 0;  // of channel_
   bool wedged_ = false;
 
   // Of the exchange under way.
   Phase phase_ = Phase::idle;
   Request request_;
   ChannelBytes own_offer_;
-  std::optional<ChannelBytes> peer_open_;      // the higher side waits for our offer
+  std::optional<ChannelBytes> peer_open_;  // the higher side waits for our offer
   std::optional<GpuLetter> peer_ready_;
   bool launched_ = false, peer_moved_ = false, withdrew_ = false;
-  std::optional<Result> ending_;               // clearing: what comes after it; none: opening
+  std::optional<Result> ending_;  // clearing: what comes after it; none: opening
   double clear_until_ = 0;
 
-  std::vector<GpuLetter> early_;               // of a session that has not begun here, in order
+  std::vector<GpuLetter> early_;  // of a session that has not begun here, in order
   std::vector<GpuLetter> letters_;
   std::optional<Result> result_;
 };

@@ -11,8 +11,13 @@ namespace {
 
 class NcclChannel final : public GpuChannel {
  public:
-  NcclChannel(DevicePort& device, NcclPort& nccl, const NcclPort::Id& id, int rank, const NcclPort::Options& options)
-      : device_(device), nccl_(nccl), peer_(1 - rank), done_(device.make_event()), comm_(nccl.init(id, 2, rank, options)) {}
+  NcclChannel(DevicePort& device, NcclPort& nccl, const NcclPort::Id& id, int rank,
+              const NcclPort::Options& options)
+      : device_(device),
+        nccl_(nccl),
+        peer_(1 - rank),
+        done_(device.make_event()),
+        comm_(nccl.init(id, 2, rank, options)) {}
 
   Stage opened() override { return look(); }
 
@@ -24,12 +29,13 @@ class NcclChannel final : public GpuChannel {
     nccl_.group_end();
   }
 
-  // The kernel is in the stream only when the communicator says so; an event recorded before would be reached without it.
+  // The kernel is in the stream only when the communicator says so; an event recorded before would
+  // be reached without it.
   Stage moved() override {
     if (const Stage s = look(); s != Stage::done) return s;
     if (!std::exchange(marked_, true)) device_.record(done_, DevicePort::Lane::exchange);
     if (!device_.done(done_)) return Stage::pending;
-    return look();               // a transport that failed ends its kernel as well
+    return look();  // a transport that failed ends its kernel as well
   }
 
   void abort() override { nccl_.abort(comm_); }
@@ -62,15 +68,18 @@ ChannelBytes NcclChannelMaker::answer(int, const ChannelBytes&) {
   return {id.begin(), id.end()};
 }
 
-std::unique_ptr<GpuChannel> NcclChannelMaker::open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) {
+std::unique_ptr<GpuChannel> NcclChannelMaker::open(int peer, bool lower, const ChannelBytes& own,
+                                                   const ChannelBytes& theirs) {
   const ChannelBytes& said = lower ? own : theirs;
   NcclPort::Id id;
-  check<DistError>(said.size() == id.size(), "worker ", peer, " sent an NCCL id of ", said.size(), " bytes; wanted ", id.size());
+  check<DistError>(said.size() == id.size(), "worker ", peer, " sent an NCCL id of ", said.size(),
+                   " bytes; wanted ", id.size());
   std::ranges::copy(said, id.begin());
   const auto [first, second] = std::minmax(self_, peer);
   return std::make_unique<NcclChannel>(
       device_, nccl_, id, lower ? 0 : 1,
-      NcclPort::Options{.most_ctas = most_ctas_, .name = "edge " + std::to_string(first) + "-" + std::to_string(second)});
+      NcclPort::Options{.most_ctas = most_ctas_,
+                        .name = "edge " + std::to_string(first) + "-" + std::to_string(second)});
 }
 
 }  // namespace gossamer::dist

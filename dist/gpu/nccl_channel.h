@@ -11,8 +11,9 @@ class NcclChannelMaker final : public GpuChannelMaker {
   NcclChannelMaker(int self, DevicePort&, NcclPort&, int most_ctas);
   const char* name() const override { return "nccl"; }
   ChannelBytes offer(int) override { return {}; }
-  ChannelBytes answer(int peer, const ChannelBytes&) override;       // a fresh id
-  std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) override;
+  ChannelBytes answer(int peer, const ChannelBytes&) override;  // a fresh id
+  std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own,
+                                   const ChannelBytes& theirs) override;
 
  private:
   const int self_, most_ctas_;

@@ -6,11 +6,13 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr int kOldest = 21801;               // 2.18.1: ncclConfig_t with minCTAs, maxCTAs and splitShare
-}
+// 2.18.1: ncclConfig_t with minCTAs, maxCTAs and splitShare
+constexpr int kOldest = 21801;
+}  // namespace
 
 NcclLibrary::NcclLibrary() : file({"libnccl.so.2", "libnccl.so"}) {
-  check<DistError>(file.found(), "NCCL is not on this machine: ", file.why(), ". Install libnccl2, or set dist.transport=peercopy or host");
+  check<DistError>(file.found(), "NCCL is not on this machine: ", file.why(),
+                   ". Install libnccl2, or set dist.transport=peercopy or host");
   file.need(get_version, "ncclGetVersion");
   file.need(get_unique_id, "ncclGetUniqueId");
   file.need(init, "ncclCommInitRankConfig");
@@ -25,9 +27,10 @@ NcclLibrary::NcclLibrary() : file({"libnccl.so.2", "libnccl.so"}) {
   file.need(abort, "ncclCommAbort");
   file.need(finalize, "ncclCommFinalize");
   file.need(destroy, "ncclCommDestroy");
-  check<DistError>(file.missing().empty(), "NCCL at ", file.path(), " has no ", file.missing(), "; version 2.18.1 or newer is needed");
-  check<DistError>(get_version(&version) == ncclSuccess && version >= kOldest, "NCCL at ", file.path(), " is version ", version,
-                   "; 2.18.1 or newer is needed");
+  check<DistError>(file.missing().empty(), "NCCL at ", file.path(), " has no ", file.missing(),
+                   "; version 2.18.1 or newer is needed");
+  check<DistError>(get_version(&version) == ncclSuccess && version >= kOldest, "NCCL at ",
+                   file.path(), " is version ", version, "; 2.18.1 or newer is needed");
 }
 
 }  // namespace gossamer::dist

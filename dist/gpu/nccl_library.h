@@ -1,18 +1,19 @@
-// NCCL, opened when it is first needed. Internal to the NCCL files: it shows the vendor's types, and only a build with nccl.h has it.
+// NCCL, opened when it is first needed. Internal to the NCCL files: it shows the vendor's types,
+// and only a build with nccl.h has it.
 #pragma once
 
-#include <nccl.h>
-
 #include <string>
+
+#include <nccl.h>
 
 #include "gossamer/core/dynamic_library.h"
 
 namespace gossamer::dist {
 
 struct NcclLibrary {
-  NcclLibrary();                             // DistError if it is not there, or too old
+  NcclLibrary();  // DistError if it is not there, or too old
   DynamicLibrary file;
-  int version = 0;                           // 22809 is 2.28.9
+  int version = 0;  // 22809 is 2.28.9
 
   decltype(&::ncclGetVersion) get_version = nullptr;
   decltype(&::ncclGetUniqueId) get_unique_id = nullptr;

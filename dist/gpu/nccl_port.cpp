@@ -1,5 +1,5 @@
-// Non-blocking communicators of the real NCCL. A communicator that is being aborted or finalized belongs to a thread of its own: these calls
-// wait for the device, and maybe for the peer.
+// Non-blocking communicators of the real NCCL. A communicator that is being aborted or finalized
+// belongs to a thread of its own: these calls wait for the device, and maybe for the peer.
 #include "gossamer/dist/gpu/nccl_port.h"
 
 #include "gossamer/core/error.h"
@@ -27,18 +27,20 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1));
 struct Ends {
   std::mutex mutex;
   std::map<NcclPort::Comm, bool> gone;
-  std::deque<std::string> names;             // NCCL may keep the pointer
+  std::deque<std::string> names;  // NCCL may keep the pointer
 };
 
 class RealNccl final : public NcclPort {
  public:
-  explicit RealNccl(CudaPort& device) : device_(device), nccl_(library()), ends_(std::make_shared<Ends>()) {}
+  explicit RealNccl(CudaPort& device)
+      : device_(device), nccl_(library()), ends_(std::make_shared<Ends>()) {}
   ~RealNccl() override {
     for (auto& [comm, handle] : comms_) end(comm, handle, true);
   }
 
   static const std::shared_ptr<const NcclLibrary>& library() {
-    static const auto* const it = new std::shared_ptr<const NcclLibrary>(std::make_shared<const NcclLibrary>());
+    static const auto* const it =
+        new std::shared_ptr<const NcclLibrary>(std::make_shared<const NcclLibrary>());
     return *it;
   }
 
@@ -56,14 +58,16 @@ class RealNccl final : public NcclPort {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.splitShare = 0;
-    config.cgaClusterSize = 0;               // blocks start one by one, as multiprocessors become free behind the computation
+    // blocks start one by one, as multiprocessors become free behind the computation
+    config.cgaClusterSize = 0;
     if (options.most_ctas > 0) {
       config.minCTAs = 1;
       config.maxCTAs = options.most_ctas;
     }
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 3)
     config.commName = ends_->names.emplace_back(options.name).c_str();
-    if (ranks == 2 && options.most_ctas > 0) config.nChannelsPerNetPeer = std::min(options.most_ctas, 2);
+    if (ranks == 2 && options.most_ctas > 0)
+      config.nChannelsPerNetPeer = std::min(options.most_ctas, 2);
 #endif
     ncclUniqueId unique;
     std::memcpy(&unique, id.data(), sizeof unique);
@@ -96,13 +100,16 @@ class RealNccl final : public NcclPort {
     must(ended, "ncclGroupEnd", nullptr);
   }
   void send(Comm comm, const void* from, std::size_t bytes, int to) override {
-    grouped(nccl_->send(from, bytes, ncclUint8, to, comms_.at(comm), stream()), "ncclSend", comms_.at(comm));
+    grouped(nccl_->send(from, bytes, ncclUint8, to, comms_.at(comm), stream()), "ncclSend",
+            comms_.at(comm));
   }
   void receive(Comm comm, void* to, std::size_t bytes, int from) override {
-    grouped(nccl_->receive(to, bytes, ncclUint8, from, comms_.at(comm), stream()), "ncclRecv", comms_.at(comm));
+    grouped(nccl_->receive(to, bytes, ncclUint8, from, comms_.at(comm), stream()), "ncclRecv",
+            comms_.at(comm));
   }
   void all_reduce_sum(Comm comm, const float* from, float* to, std::size_t count) override {
-    grouped(nccl_->all_reduce(from, to, count, ncclFloat32, ncclSum, comms_.at(comm), stream()), "ncclAllReduce", comms_.at(comm));
+    grouped(nccl_->all_reduce(from, to, count, ncclFloat32, ncclSum, comms_.at(comm), stream()),
+            "ncclAllReduce", comms_.at(comm));
   }
 
   void abort(Comm comm) override { leave(comm, true); }
@@ -114,14 +121,19 @@ class RealNccl final : public NcclPort {
   }
 
  private:
-  cudaStream_t stream() const { return static_cast<cudaStream_t>(device_.stream(DevicePort::Lane::exchange).handle()); }
+  cudaStream_t stream() const {
+    return static_cast<cudaStream_t>(device_.stream(DevicePort::Lane::exchange).handle());
+  }
   std::string words(ncclResult_t status, ncclComm_t comm) const {
     std::string out = nccl_->error_string(status);
-    if (const char* last = nccl_->last_error(comm); last && *last) out += std::string(" (") + last + ")";
-    if (status == ncclInvalidUsage) out += ". Two workers on one GPU need a different NCCL_HOSTID each, set before they start";
+    if (const char* last = nccl_->last_error(comm); last && *last)
+      out += std::string(" (") + last + ")";
+    if (status == ncclInvalidUsage)
+      out += ". Two workers on one GPU need a different NCCL_HOSTID each, set before they start";
     return out;
   }
-  // A call of a non-blocking communicator that goes on in the background is no error. Others: what to say of them.
+  // A call of a non-blocking communicator that goes on in the background is no error. Others: what
+  // to say of them.
   std::string refusal(ncclResult_t status, const char* call, ncclComm_t comm) const {
     if (status == ncclSuccess || status == ncclInProgress) return {};
     return call + (": " + words(status, comm));
@@ -140,7 +152,8 @@ class RealNccl final : public NcclPort {
     end(comm, found->second, at_once);
     comms_.erase(found);
   }
-  // After this nobody else calls NCCL with it. finalize: the peers do the same; destroy frees what is left then.
+  // After this nobody else calls NCCL with it. finalize: the peers do the same; destroy frees what
+  // is left then.
   void end(Comm comm, ncclComm_t handle, bool at_once) {
     {
       const std::scoped_lock lock(ends_->mutex);
@@ -152,10 +165,13 @@ class RealNccl final : public NcclPort {
         nccl->abort(handle);
       } else {
         ncclResult_t state = nccl->finalize(handle);
-        while (state == ncclInProgress && nccl->async_error(handle, &state) == ncclSuccess && state == ncclInProgress)
+        while (state == ncclInProgress && nccl->async_error(handle, &state) == ncclSuccess &&
+               state == ncclInProgress)
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        if (state == ncclSuccess) nccl->destroy(handle);
-        else nccl->abort(handle);
+        if (state == ncclSuccess)
+          nccl->destroy(handle);
+        else
+          nccl->abort(handle);
       }
       const std::scoped_lock lock(ends->mutex);
       ends->gone[comm] = true;
@@ -167,7 +183,7 @@ class RealNccl final : public NcclPort {
   const std::shared_ptr<Ends> ends_;
   std::map<Comm, ncclComm_t> comms_;
   Comm next_ = 1;
-  std::string refused_;                      // the first call of this group that was
+  std::string refused_;  // the first call of this group that was
 };
 
 }  // namespace
@@ -177,7 +193,8 @@ std::unique_ptr<NcclPort> nccl_port(CudaPort& device) { return std::make_unique<
 std::string nccl_version() {
   try {
     const int v = RealNccl::library()->version;
-    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." + std::to_string(v % 100);
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+           std::to_string(v % 100);
   } catch (const DistError& e) {
     return e.what();
   }
@@ -186,8 +203,10 @@ std::string nccl_version() {
 #else
 
 std::unique_ptr<NcclPort> nccl_port(CudaPort&) {
-  fail<DistError>("this build has no NCCL: nccl.h was not found when it was configured. Install libnccl-dev and build again, "
-                  "or set dist.transport=peercopy or host");
+  fail<DistError>(
+      "this build has no NCCL: nccl.h was not found when it was configured. Install libnccl-dev "
+      "and build again, "
+      "or set dist.transport=peercopy or host");
 }
 std::string nccl_version() { return "this build has no NCCL"; }
 

@@ -10,12 +10,13 @@
 
 namespace gossamer::dist {
 
-NcclReducer::NcclReducer(Parts parts, NcclPort& nccl, int most_ctas) : GpuReducer(std::move(parts)), nccl_(nccl), most_ctas_(most_ctas) {}
+NcclReducer::NcclReducer(Parts parts, NcclPort& nccl, int most_ctas)
+    : GpuReducer(std::move(parts)), nccl_(nccl), most_ctas_(most_ctas) {}
 
 NcclReducer::~NcclReducer() {
   try {
     close();
-  } catch (const std::exception&) {            // a destructor can't tell, and the process ends
+  } catch (const std::exception&) {  // a destructor can't tell, and the process ends
   }
 }
 
@@ -28,11 +29,15 @@ void NcclReducer::open(Collectives& all, const std::vector<int>& members) {
   const auto place = std::ranges::find(members, parts_.group.rank()) - members.begin();
   NcclPort::Id id{};
   if (place == 0) id = nccl_.unique_id();
-  std::vector<float> bytes(id.size());         // a byte in each: what travels as a number stays what it is
-  std::ranges::transform(id, bytes.begin(), [](char c) { return static_cast<float>(static_cast<unsigned char>(c)); });
+  // a byte in each: what travels as a number stays what it is
+  std::vector<float> bytes(id.size());
+  std::ranges::transform(id, bytes.begin(),
+                         [](char c) { return static_cast<float>(static_cast<unsigned char>(c)); });
   all.broadcast(bytes, members.front());
-  std::ranges::transform(bytes, id.begin(), [](float f) { return static_cast<char>(static_cast<unsigned char>(f)); });
-  comm_ = nccl_.init(id, static_cast<int>(members.size()), static_cast<int>(place), {.most_ctas = most_ctas_, .name = "all-reduce"});
+  std::ranges::transform(bytes, id.begin(),
+                         [](float f) { return static_cast<char>(static_cast<unsigned char>(f)); });
+  comm_ = nccl_.init(id, static_cast<int>(members.size()), static_cast<int>(place),
+                     {.most_ctas = most_ctas_, .name = "all-reduce"});
   enacted("opening the NCCL communicator of all workers");
 }
 
@@ -43,7 +48,8 @@ void NcclReducer::add(std::size_t bucket, const Tensor& own, Tensor sum) {
     return reached("copy of the gradients");
   }
   nccl_.group_start();
-  nccl_.all_reduce_sum(comm_, own.as<float>(), sum.as<float>(), static_cast<std::size_t>(own.numel()));
+  nccl_.all_reduce_sum(comm_, own.as<float>(), sum.as<float>(),
+                       static_cast<std::size_t>(own.numel()));
   nccl_.group_end();
   // Nothing may follow in the stream, nor in the communicator, before its kernel is there.
   enacted("launching an all-reduce");
@@ -75,7 +81,8 @@ void NcclReducer::close() {
          std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       wedged_ = wall_seconds() > limit;
   }
-  check<DistError>(!wedged_, "worker ", parts_.group.rank(), ": an aborted all-reduce never let go of the GPU; start this worker again");
+  check<DistError>(!wedged_, "worker ", parts_.group.rank(),
+                   ": an aborted all-reduce never let go of the GPU; start this worker again");
 }
 
 }  // namespace gossamer::dist

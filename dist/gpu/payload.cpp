@@ -8,12 +8,19 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr double kLook = 50e-6;              // seconds between two looks at the device, while something is expected of it
+// seconds between two looks at the device, while something is expected of it
+constexpr double kLook = 50e-6;
 constexpr double kLongestPause = 1;
-}
+}  // namespace
 
-GpuPayload::GpuPayload(int self, DevicePort& port, std::function<GpuChannelMaker&(int)> maker, Outside outside, const GpuEdge::Limits& limits)
-    : self_(self), port_(port), maker_(std::move(maker)), outside_(std::move(outside)), limits_(limits), thread_([this] { run(); }) {}
+GpuPayload::GpuPayload(int self, DevicePort& port, std::function<GpuChannelMaker&(int)> maker,
+                       Outside outside, const GpuEdge::Limits& limits)
+    : self_(self),
+      port_(port),
+      maker_(std::move(maker)),
+      outside_(std::move(outside)),
+      limits_(limits),
+      thread_([this] { run(); }) {}
 
 GpuPayload::~GpuPayload() {
   {
@@ -45,13 +52,14 @@ void GpuPayload::abort(int peer) {
 
 void GpuPayload::settle(Seconds limit) {
   std::unique_lock lock(mutex_);
-  check<DistError>(changed_.wait_for(lock, limit, [&] { return !busy_; }), "worker ", self_, ": an exchange between GPUs did not end within ",
-                   limit.count(), " s");
+  check<DistError>(changed_.wait_for(lock, limit, [&] { return !busy_; }), "worker ", self_,
+                   ": an exchange between GPUs did not end within ", limit.count(), " s");
 }
 
 std::vector<char> GpuPayload::note(std::uint64_t session) {
   const std::scoped_lock lock(mutex_);
-  check<DistError>(last_ && last_->ok && last_->session == session, "exchange ", session, " is not the last that came through");
+  check<DistError>(last_ && last_->ok && last_->session == session, "exchange ", session,
+                   " is not the last that came through");
   return last_->note;
 }
 
@@ -62,7 +70,8 @@ std::uint64_t GpuPayload::doubtful() const {
 
 void GpuPayload::letter(int peer, std::span<const char> bytes) {
   Input input{Input::Kind::letter, peer, {}};
-  if (decode(bytes, input.letter) != nullptr) return;            // of another build, or damaged on purpose: it is as if it was never said
+  // of another build, or damaged on purpose: it is as if it was never said
+  if (decode(bytes, input.letter) != nullptr) return;
   const std::scoped_lock lock(mutex_);
   inputs_.push_back(std::move(input));
   changed_.notify_all();
@@ -74,12 +83,15 @@ void GpuPayload::dead(int peer) {
   changed_.notify_all();
 }
 
-// --- the thread -----------------------------------------------------------------------------------------------------------------------
+// --- the thread
+// -------------------------------------------------------------------------------------------------
 
 GpuEdge& GpuPayload::edge(int peer) {
   const auto found = edges_.find(peer);
   if (found != edges_.end()) return found->second;
-  return edges_.emplace(std::piecewise_construct, std::forward_as_tuple(peer), std::forward_as_tuple(self_, peer, port_, maker_(peer), limits_))
+  return edges_
+      .emplace(std::piecewise_construct, std::forward_as_tuple(peer),
+               std::forward_as_tuple(self_, peer, port_, maker_(peer), limits_))
       .first->second;
 }
 
@@ -102,13 +114,17 @@ void GpuPayload::run() {
     }
     // The end: what is under way is given up, and the device has a while to let go.
     for (auto& [peer, e] : edges_) e.peer_dead(outside_.clock());
-    const auto moves = [](const auto& e) { return e.second.watches_device() && !e.second.wedged(); };
-    for (const double until = outside_.clock() + limits_.abort_s; std::ranges::any_of(edges_, moves) && outside_.clock() < until;) {
+    const auto moves = [](const auto& e) {
+      return e.second.watches_device() && !e.second.wedged();
+    };
+    for (const double until = outside_.clock() + limits_.abort_s;
+         std::ranges::any_of(edges_, moves) && outside_.clock() < until;) {
       for (auto& [peer, e] : edges_) e.poll(outside_.clock());
       std::this_thread::sleep_for(Seconds(kLook));
     }
     collect();
-  } catch (const std::exception& e) {            // the device failed: its buffers are not touched any more, and no exchange comes through
+  } catch (const std::exception& e) {
+    // the device failed: its buffers are not touched any more, and no exchange comes through
     std::optional<std::uint64_t> session;
     int peer = -1;
     {
@@ -118,7 +134,9 @@ void GpuPayload::run() {
     }
     for (auto& [p, each] : edges_)
       if (each.phase() != GpuEdge::Phase::idle) peer = p, session = each.session();
-    if (session) post(peer, {.session = *session, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
+    if (session)
+      post(peer,
+           {.session = *session, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
   }
   const std::scoped_lock lock(mutex_);
   if (lost_.empty()) lost_ = "they are closed";
@@ -126,17 +144,25 @@ void GpuPayload::run() {
   changed_.notify_all();
 }
 
-// In the order in which all of it came. An exchange is begun last: letters for it that are here already are kept by its edge.
-void GpuPayload::take(std::vector<Input> inputs, std::optional<std::pair<int, GpuEdge::Request>> wanted) {
+// In the order in which all of it came. An exchange is begun last: letters for it that are here
+// already are kept by its edge.
+void GpuPayload::take(std::vector<Input> inputs,
+                      std::optional<std::pair<int, GpuEdge::Request>> wanted) {
   const double now = outside_.clock();
   for (const Input& input : inputs) {
     GpuEdge& e = edge(input.peer);
     switch (input.kind) {
-      case Input::Kind::letter: e.receive(input.letter, now); break;
-      case Input::Kind::dead: e.peer_dead(now); break;
+      case Input::Kind::letter:
+        e.receive(input.letter, now);
+        break;
+      case Input::Kind::dead:
+        e.peer_dead(now);
+        break;
       case Input::Kind::abort:
-        if (wanted && wanted->first == input.peer) wanted->second.until = now;
-        else e.give_up(now);
+        if (wanted && wanted->first == input.peer)
+          wanted->second.until = now;
+        else
+          e.give_up(now);
         break;
     }
   }
@@ -149,7 +175,8 @@ void GpuPayload::collect() {
     if (const auto result = e.take_result()) post(peer, *result);
     if (e.wedged()) {
       const std::scoped_lock lock(mutex_);
-      lost_ = "the exchange with worker " + std::to_string(peer) + " never let go of the GPU; start this worker again";
+      lost_ = "the exchange with worker " + std::to_string(peer) +
+              " never let go of the GPU; start this worker again";
     }
   }
 }

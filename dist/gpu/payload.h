@@ -1,5 +1,6 @@
-// Exchanges between GPUs: one thread that owns all edges of a worker (edge.h), makes all of its NCCL calls, watches the device and reads
-// the others' letters. Neither training nor pairing ever waits for it.
+// Exchanges between GPUs: one thread that owns all edges of a worker (edge.h), makes all of its
+// NCCL calls, watches the device and reads the others' letters. Neither training nor pairing ever
+// waits for it.
 #pragma once
 
 #include <condition_variable>
@@ -17,26 +18,35 @@ namespace gossamer::dist {
 class GpuPayload {
  public:
   struct Outside {
-    std::function<void(int peer, std::vector<char>)> send;       // a letter; in order, dropped if the connection is lost
-    std::function<void(Event)> post;                             // Event{exchanged}
-    std::function<double()> clock;                               // seconds
+    // a letter; in order, dropped if the connection is lost
+    std::function<void(int peer, std::vector<char>)> send;
+    std::function<void(Event)> post;  // Event{exchanged}
+    std::function<double()> clock;    // seconds
   };
   // maker(peer): how bytes go to that peer; the makers live longer than this.
-  GpuPayload(int self, DevicePort&, std::function<GpuChannelMaker&(int peer)> maker, Outside, const GpuEdge::Limits& = {});
-  ~GpuPayload();                                                 // aborts what is under way
+  GpuPayload(int self, DevicePort&, std::function<GpuChannelMaker&(int peer)> maker, Outside,
+             const GpuEdge::Limits& = {});
+  ~GpuPayload();  // aborts what is under way
 
   // --- the thread that trains or pairs
-  // Starts it and returns; later posts Event{exchanged, peer, session, ok, why}. One at a time, whoever the peer is: there is one snapshot
-  // buffer. request.until is set here. DistError if one is under way, or if the device is lost (wedged, or an error of the device).
+  // Starts it and returns; later posts Event{exchanged, peer, session, ok, why}. One at a time,
+  // whoever the peer is: there is one snapshot buffer. request.until is set here. DistError if one
+  // is under way, or if the device is lost (wedged, or an error of the device).
   void exchange(int peer, GpuEdge::Request, Seconds deadline);
-  void abort(int peer);                                          // the exchange with it shall end soon
-  void settle(Seconds limit);                                    // until none is under way; DistError after `limit`
-  std::vector<char> note(std::uint64_t session);                 // of the other host: of the last exchange, which was ok
-  std::uint64_t doubtful() const;                                // exchanges that the other side may have applied and we did not
+  // the exchange with it shall end soon
+  void abort(int peer);
+  // until none is under way; DistError after `limit`
+  void settle(Seconds limit);
+  // of the other host: of the last exchange, which was ok
+  std::vector<char> note(std::uint64_t session);
+  // exchanges that the other side may have applied and we did not
+  std::uint64_t doubtful() const;
 
   // --- any thread
-  void letter(int peer, std::span<const char>);                  // what the other side's `send` was given
-  void dead(int peer);                                           // its connection was lost; letters that come later are of a new one
+  // what the other side's `send` was given
+  void letter(int peer, std::span<const char>);
+  // its connection was lost; letters that come later are of a new one
+  void dead(int peer);
 
  private:
   struct Input {
@@ -62,11 +72,11 @@ class GpuPayload {
   std::vector<Input> inputs_;
   std::optional<std::pair<int, GpuEdge::Request>> wanted_;
   bool busy_ = false, closing_ = false;
-  std::string lost_;                           // why no exchange is possible any more
+  std::string lost_;  // why no exchange is possible any more
   std::optional<GpuEdge::Result> last_;
   std::uint64_t doubtful_ = 0;
 
-  std::map<int, GpuEdge> edges_;               // of the thread
+  std::map<int, GpuEdge> edges_;  // of the thread
   std::thread thread_;
 };
 

@@ -1,5 +1,5 @@
-// Pulling the peer's snapshot. Our own may be overwritten as soon as the exchange has ended on our side: a peer that still copies then has
-// not said `moved`, and will not be answered by it.
+// Pulling the peer's snapshot. Our own may be overwritten as soon as the exchange has ended on our
+// side: a peer that still copies then has not said `moved`, and will not be answered by it.
 #include "gossamer/dist/gpu/peer_copy.h"
 
 namespace gossamer::dist {
@@ -7,7 +7,8 @@ namespace {
 
 class PeerCopyChannel final : public GpuChannel {
  public:
-  PeerCopyChannel(DevicePort& device, std::shared_ptr<const void> theirs) : device_(device), theirs_(std::move(theirs)), done_(device.make_event()) {}
+  PeerCopyChannel(DevicePort& device, std::shared_ptr<const void> theirs)
+      : device_(device), theirs_(std::move(theirs)), done_(device.make_event()) {}
 
   Stage opened() override { return Stage::done; }
   void launch(const void*, void* receive, std::size_t bytes) override {
@@ -15,7 +16,7 @@ class PeerCopyChannel final : public GpuChannel {
     device_.record(done_, DevicePort::Lane::exchange);
   }
   Stage moved() override { return device_.done(done_) ? Stage::done : Stage::pending; }
-  void abort() override {}                               // a copy ends by itself
+  void abort() override {}  // a copy ends by itself
   bool gone() override { return device_.done(done_); }
   std::string why() const override { return {}; }
 
@@ -27,7 +28,8 @@ class PeerCopyChannel final : public GpuChannel {
 
 }  // namespace
 
-std::unique_ptr<GpuChannel> PeerCopyMaker::open(int, bool, const ChannelBytes&, const ChannelBytes& theirs) {
+std::unique_ptr<GpuChannel> PeerCopyMaker::open(int, bool, const ChannelBytes&,
+                                                const ChannelBytes& theirs) {
   return std::make_unique<PeerCopyChannel>(device_, memory_.open(theirs));
 }
 

@@ -1,5 +1,6 @@
-// An edge between two processes of one machine: each maps the other's snapshot and copies it with a copy engine. No multiprocessor is
-// taken, nothing on the device waits for the peer, and if the peer dies its mapping stays valid.
+// An edge between two processes of one machine: each maps the other's snapshot and copies it with a
+// copy engine. No multiprocessor is taken, nothing on the device waits for the peer, and if the
+// peer dies its mapping stays valid.
 #pragma once
 
 #include "gossamer/dist/gpu/channel.h"
@@ -10,7 +11,7 @@ namespace gossamer::dist {
 class PeerMemory {
  public:
   virtual ~PeerMemory() = default;
-  virtual ChannelBytes share() = 0;                        // of our snapshot buffer
+  virtual ChannelBytes share() = 0;  // of our snapshot buffer
   // The peer's, mapped for as long as the pointer lives. DistError if it can't be.
   virtual std::shared_ptr<const void> open(const ChannelBytes& shared) = 0;
 };
@@ -21,7 +22,8 @@ class PeerCopyMaker final : public GpuChannelMaker {
   const char* name() const override { return "peercopy"; }
   ChannelBytes offer(int) override { return memory_.share(); }
   ChannelBytes answer(int, const ChannelBytes&) override { return memory_.share(); }
-  std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own, const ChannelBytes& theirs) override;
+  std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own,
+                                   const ChannelBytes& theirs) override;
 
  private:
   DevicePort& device_;

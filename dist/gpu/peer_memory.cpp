@@ -18,7 +18,8 @@ struct Shared {
 };
 static_assert(std::is_trivially_copyable_v<Shared>);
 
-using AddressRange = int(unsigned long long* base, std::size_t* bytes, unsigned long long inside);      // cuMemGetAddressRange
+// cuMemGetAddressRange
+using AddressRange = int(unsigned long long* base, std::size_t* bytes, unsigned long long inside);
 
 std::pair<void*, std::size_t> allocation_of(const void* inside) {
   const DynamicLibrary driver({"libcuda.so.1"});
@@ -26,8 +27,10 @@ std::pair<void*, std::size_t> allocation_of(const void* inside) {
   driver.find(range, "cuMemGetAddressRange_v2");
   unsigned long long base = 0;
   std::size_t bytes = 0;
-  const int status = range ? range(&base, &bytes, reinterpret_cast<unsigned long long>(inside)) : -1;
-  check<DeviceError>(status == 0, "cuMemGetAddressRange: error ", status, "; set dist.transport=nccl");
+  const int status =
+      range ? range(&base, &bytes, reinterpret_cast<unsigned long long>(inside)) : -1;
+  check<DeviceError>(status == 0, "cuMemGetAddressRange: error ", status,
+                     "; set dist.transport=nccl");
   return {reinterpret_cast<void*>(base), bytes};
 }
 
@@ -49,9 +52,13 @@ CudaPeerMemory::CudaPeerMemory(Tensor snapshot) : snapshot_(std::move(snapshot))
   whole.data = base;
   whole.bytes = bytes;
   whole.device = snapshot_.device();
-  whole.release = [] {};                       // not ours
-  Shared s{.machine = machine_id(), .offset = static_cast<std::uint64_t>(static_cast<const char*>(snapshot_.data()) - static_cast<const char*>(base)),
-           .bytes = snapshot_.bytes(), .allocation = bytes, .handle = cuda::share(whole)};
+  whole.release = [] {};  // not ours
+  Shared s{.machine = machine_id(),
+           .offset = static_cast<std::uint64_t>(static_cast<const char*>(snapshot_.data()) -
+                                                static_cast<const char*>(base)),
+           .bytes = snapshot_.bytes(),
+           .allocation = bytes,
+           .handle = cuda::share(whole)};
   shared_.resize(sizeof s);
   std::memcpy(shared_.data(), &s, sizeof s);
 }
@@ -67,15 +74,19 @@ ChannelBytes CudaPeerMemory::share() { return shared_; }
 
 std::shared_ptr<const void> CudaPeerMemory::open(const ChannelBytes& shared) {
   Shared s;
-  check<DistError>(shared.size() == sizeof s, "a handle of ", shared.size(), " bytes; wanted ", sizeof s);
+  check<DistError>(shared.size() == sizeof s, "a handle of ", shared.size(), " bytes; wanted ",
+                   sizeof s);
   std::memcpy(&s, shared.data(), sizeof s);
-  check<DistError>(s.machine == machine_id() && s.machine != 0, "a peer copy from another machine; set dist.transport=auto or nccl");
-  check<DistError>(s.bytes == snapshot_.bytes() && s.offset <= s.allocation && s.bytes <= s.allocation - s.offset, "a snapshot of ", s.bytes,
-                   " bytes, wanted ", snapshot_.bytes());
+  check<DistError>(s.machine == machine_id() && s.machine != 0,
+                   "a peer copy from another machine; set dist.transport=auto or nccl");
+  check<DistError>(s.bytes == snapshot_.bytes() && s.offset <= s.allocation &&
+                       s.bytes <= s.allocation - s.offset,
+                   "a snapshot of ", s.bytes, " bytes, wanted ", snapshot_.bytes());
   try {
-    const std::shared_ptr<Block> block = cuda::open_shared(s.handle, s.allocation, snapshot_.device());
+    const std::shared_ptr<Block> block =
+        cuda::open_shared(s.handle, s.allocation, snapshot_.device());
     return {block, static_cast<const char*>(block->data) + s.offset};
-  } catch (const DeviceError& e) {             // of this edge only: other edges may do
+  } catch (const DeviceError& e) {  // of this edge only: other edges may do
     fail<DistError>(e.what(), "; containers must share their IPC namespace for peer copies");
   }
 }

@@ -1,4 +1,5 @@
-// Device memory that another process of this machine copies from: CUDA's handles of whole allocations, and where in them a buffer lies.
+// Device memory that another process of this machine copies from: CUDA's handles of whole
+// allocations, and where in them a buffer lies.
 #pragma once
 
 #include "gossamer/core/tensor.h"
@@ -8,16 +9,18 @@ namespace gossamer::dist {
 
 class CudaPeerMemory final : public PeerMemory {
  public:
-  explicit CudaPeerMemory(Tensor snapshot);    // on a GPU; kept as it is while this lives
+  explicit CudaPeerMemory(Tensor snapshot);  // on a GPU; kept as it is while this lives
   ChannelBytes share() override;
   std::shared_ptr<const void> open(const ChannelBytes& shared) override;
-  static bool is_near(const ChannelBytes& shared);         // on this machine, as far as that can be told beforehand
+  // on this machine, as far as that can be told beforehand
+  static bool is_near(const ChannelBytes& shared);
 
  private:
   Tensor snapshot_;
   ChannelBytes shared_;
 };
 
-std::uint64_t machine_id();                    // the same in all processes of one machine, until it is started again; 0: not known
+// the same in all processes of one machine, until it is started again; 0: not known
+std::uint64_t machine_id();
 
 }  // namespace gossamer::dist

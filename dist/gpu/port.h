@@ -1,5 +1,6 @@
-// What exchanges and sums between GPUs need of a device and of NCCL, and no more. Implemented by CUDA and NCCL (cuda_port.cpp,
-// nccl_port.cpp), and by fakes in the tests, which make every order of events happen that a real device may produce.
+// What exchanges and sums between GPUs need of a device and of NCCL, and no more. Implemented by
+// CUDA and NCCL (cuda_port.cpp, nccl_port.cpp), and by fakes in the tests, which make every order
+// of events happen that a real device may produce.
 #pragma once
 
 #include <array>
@@ -12,52 +13,62 @@ namespace gossamer::dist {
 
 enum class Stage : std::uint8_t { pending, done, failed };
 
-// One worker's GPU. Two lanes (streams) matter here: that of the training, and one of high priority for exchanges. Nothing here waits for
-// the device. Errors of the device are DeviceErrors. Calls may come from several threads.
+// One worker's GPU. Two lanes (streams) matter here: that of the training, and one of high priority
+// for exchanges. Nothing here waits for the device. Errors of the device are DeviceErrors. Calls
+// may come from several threads.
 class DevicePort {
  public:
   enum class Lane : std::uint8_t { compute, exchange };
   using Event = std::uint32_t;
   virtual ~DevicePort() = default;
   virtual Event make_event() = 0;
-  // Marks the work that the lane has been given so far. On the compute lane while its graph is recorded: each launch does, at this place.
+  // Marks the work that the lane has been given so far. On the compute lane while its graph is
+  // recorded: each launch does, at this place.
   virtual void record(Event, Lane) = 0;
-  virtual void wait(Lane, Event) = 0;        // later work of the lane starts after the event's last mark; the host goes on
-  virtual bool done(Event) = 0;              // its last mark is reached (true if there is none)
-  virtual void run(Lane, const std::function<void()>& kernels) = 0;      // what `kernels` launches goes to the lane
+  // later work of the lane starts after the event's last mark; the host goes on
+  virtual void wait(Lane, Event) = 0;
+  virtual bool done(Event) = 0;  // its last mark is reached (true if there is none)
+  // what `kernels` launches goes to the lane
+  virtual void run(Lane, const std::function<void()>& kernels) = 0;
   virtual void copy(Lane, void* to, const void* from, std::size_t bytes) = 0;
 };
 
-// NCCL as far as it is used. Communicators are non-blocking: init() and group_end() return at once, and status() says when what they
-// began has come about. Only then may an event be recorded behind a launch: before, its kernel is not in the stream yet. All calls of one
-// worker come from one thread at a time. What NCCL refuses at once is a DistError, of group_end() for the calls of a group; what fails later
-// is in status().
+// NCCL as far as it is used. Communicators are non-blocking: init() and group_end() return at once,
+// and status() says when what they began has come about. Only then may an event be recorded behind
+// a launch: before, its kernel is not in the stream yet. All calls of one worker come from one
+// thread at a time. What NCCL refuses at once is a DistError, of group_end() for the calls of a
+// group; what fails later is in status().
 class NcclPort {
  public:
-  using Comm = std::uint64_t;                // 0: none
+  using Comm = std::uint64_t;  // 0: none
   using Id = std::array<char, 128>;
   struct Status {
     Stage stage = Stage::pending;
-    std::string why;                         // failed
+    std::string why;  // failed
   };
   struct Options {
-    int most_ctas = 0;                       // multiprocessors that one communicator may take; 0: NCCL's choice
-    std::string name;                        // for NCCL's own messages: "edge 2-3"
+    // multiprocessors that one communicator may take; 0: NCCL's choice
+    int most_ctas = 0;
+    std::string name;  // for NCCL's own messages: "edge 2-3"
   };
   virtual ~NcclPort() = default;
-  // Starts a thread of NCCL that waits for the others: only when they are known to be about to call init().
+  // Starts a thread of NCCL that waits for the others: only when they are known to be about to call
+  // init().
   virtual Id unique_id() = 0;
   virtual Comm init(const Id&, int ranks, int rank, const Options&) = 0;
-  virtual Status status(Comm) = 0;           // of init(), or of the last group; and of the transport since: a peer that is lost
+  // of init(), or of the last group; and of the transport since: a peer that is lost
+  virtual Status status(Comm) = 0;
   virtual void group_start() = 0;
   virtual void group_end() = 0;
-  // On the exchange lane; inside a group: a send and a receive, or one sum. Sums of a communicator are enqueued by all its ranks in one order,
-  // the next when status() says that the last is in the stream.
+  // On the exchange lane; inside a group: a send and a receive, or one sum. Sums of a communicator
+  // are enqueued by all its ranks in one order, the next when status() says that the last is in the
+  // stream.
   virtual void send(Comm, const void*, std::size_t bytes, int to) = 0;
   virtual void receive(Comm, void*, std::size_t bytes, int from) = 0;
   virtual void all_reduce_sum(Comm, const float* from, float* to, std::size_t count) = 0;
-  // Ends whatever runs: its kernels leave, and what they received is garbage. May take long; gone() says when all is over, and until then the
-  // device may still touch the buffers. The communicator is not to be used any more.
+  // Ends whatever runs: its kernels leave, and what they received is garbage. May take long; gone()
+  // says when all is over, and until then the device may still touch the buffers. The communicator
+  // is not to be used any more.
   virtual void abort(Comm) = 0;
   // An orderly end, agreed with all its ranks. gone() as above.
   virtual void finalize(Comm) = 0;

@@ -10,30 +10,36 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr auto kLook = std::chrono::microseconds(30);      // between two looks at the device
-constexpr double kLookAround = 2e-3;                       // seconds between two looks at the members
-}
+constexpr auto kLook = std::chrono::microseconds(30);  // between two looks at the device
+// seconds between two looks at the members
+constexpr double kLookAround = 2e-3;
+}  // namespace
 
 GpuReducer::GpuReducer(Parts parts) : parts_(std::move(parts)), done_(parts_.port.make_event()) {
   for (std::size_t b = 0; b < parts_.buckets; ++b) ready_.push_back(parts_.port.make_event());
 }
 
 void GpuReducer::mark(std::size_t bucket) { parts_.port.record(ready_.at(bucket), Lane::compute); }
-void GpuReducer::after_gradients(std::size_t bucket) { parts_.port.wait(Lane::exchange, ready_.at(bucket)); }
+void GpuReducer::after_gradients(std::size_t bucket) {
+  parts_.port.wait(Lane::exchange, ready_.at(bucket));
+}
 
 void GpuReducer::open(Collectives& all, const std::vector<int>& members) {
   all_ = &all;
   members_ = members;
   arrivals_.clear();
-  for (const int m : members_) arrivals_.push_back(m == parts_.group.rank() ? 0 : parts_.group.arrivals(m));
+  for (const int m : members_)
+    arrivals_.push_back(m == parts_.group.rank() ? 0 : parts_.group.arrivals(m));
 }
 
 std::string GpuReducer::missing() const {
   const std::vector<int> alive = parts_.group.alive();
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const int m = members_[i];
-    if (std::ranges::find(alive, m) == alive.end()) return "worker " + std::to_string(m) + " is gone";
-    if (m != parts_.group.rank() && parts_.group.arrivals(m) != arrivals_[i]) return "worker " + std::to_string(m) + " was gone";
+    if (std::ranges::find(alive, m) == alive.end())
+      return "worker " + std::to_string(m) + " is gone";
+    if (m != parts_.group.rank() && parts_.group.arrivals(m) != arrivals_[i])
+      return "worker " + std::to_string(m) + " was gone";
   }
   return {};
 }
@@ -46,8 +52,9 @@ void GpuReducer::until(FunctionRef<bool()> test, const char* what) {
       for (const std::string& why : {failed(), missing()})
         check<DistError>(why.empty(), "worker ", parts_.group.rank(), ", ", what, ": ", why);
       check<DistError>(!interrupted_, "worker ", parts_.group.rank(), ", ", what, ": given up");
-      check<DistError>(now - began < parts_.limit_s, "worker ", parts_.group.rank(), ", ", what, ": not done after ", parts_.limit_s,
-                       " s, though all of ", members_.size(), " workers are alive");
+      check<DistError>(now - began < parts_.limit_s, "worker ", parts_.group.rank(), ", ", what,
+                       ": not done after ", parts_.limit_s, " s, though all of ", members_.size(),
+                       " workers are alive");
       next = now + kLookAround;
     }
     std::this_thread::sleep_for(kLook);
@@ -61,8 +68,10 @@ void GpuReducer::reached(const char* what) {
 
 void GpuReducer::give_up() {
   parts_.port.record(done_, Lane::exchange);
-  for (const double limit = wall_seconds() + parts_.abort_s; !parts_.port.done(done_); std::this_thread::sleep_for(kLook))
-    check<DistError>(wall_seconds() < limit, "worker ", parts_.group.rank(), ": the GPU did not finish its copies in ", parts_.abort_s, " s");
+  for (const double limit = wall_seconds() + parts_.abort_s; !parts_.port.done(done_);
+       std::this_thread::sleep_for(kLook))
+    check<DistError>(wall_seconds() < limit, "worker ", parts_.group.rank(),
+                     ": the GPU did not finish its copies in ", parts_.abort_s, " s");
 }
 
 void StagedReducer::add(std::size_t bucket, const Tensor& own, Tensor sum) {

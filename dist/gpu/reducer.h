@@ -1,10 +1,12 @@
-// What all ways to sum the gradients of GPUs have in common: a bucket's sum begins on the exchange lane, behind an event on the compute lane; the
-// host watches, and only what it has seen come through is used. So the optimizer never reads what an aborted kernel left behind.
+// What all ways to sum the gradients of GPUs have in common: a bucket's sum begins on the exchange
+// lane, behind an event on the compute lane; the host watches, and only what it has seen come
+// through is used. So the optimizer never reads what an aborted kernel left behind.
 //
-//   compute   ── forward ── backward ─[ready 0]─ backward ─[ready 1]─ backward ─[ready 2]············· update ──
-//   exchange  ·························[ready 0]─ sum 0 ─────[ready 1]─ sum 1 ─────[ready 2]─ sum 2 ─[done]
-//   its thread                                 launches        launches                launches      polls done
-//   host      ── enqueues all of backward ─────────────────────────────── waits for its thread ───────┴─ enqueues ──
+//   compute   ── forward ── backward ─[ready 0]─ backward ─[ready 1]─ backward ─[ready
+//   2]············· update ── exchange  ·························[ready 0]─ sum 0 ─────[ready 1]─
+//   sum 1 ─────[ready 2]─ sum 2 ─[done] its thread                                 launches
+//   launches                launches      polls done host      ── enqueues all of backward
+//   ─────────────────────────────── waits for its thread ───────┴─ enqueues ──
 #pragma once
 
 #include <atomic>
@@ -22,20 +24,21 @@ class GpuReducer : public Reducer {
     Group& group;
     DevicePort& port;
     std::size_t buckets = 1;
-    double limit_s = 60;                       // for each wait for the others
-    double abort_s = 30;                       // for the device to let go of the buffers
-    std::shared_ptr<void> keep{};              // what owns the port; destroyed last
+    double limit_s = 60;           // for each wait for the others
+    double abort_s = 30;           // for the device to let go of the buffers
+    std::shared_ptr<void> keep{};  // what owns the port; destroyed last
   };
   explicit GpuReducer(Parts);
   void mark(std::size_t bucket) override;
   void interrupt() override { interrupted_ = true; }
   void open(Collectives& all, const std::vector<int>& members) override;
-  void give_up() override;                     // until what is in the exchange lane is done
+  void give_up() override;  // until what is in the exchange lane is done
 
  protected:
   using Lane = DevicePort::Lane;
-  void after_gradients(std::size_t bucket);    // later work of the exchange lane comes behind them
-  // Until `test` holds. DistError: the transport failed, a member is gone or has come anew, the limit, or interrupt().
+  void after_gradients(std::size_t bucket);  // later work of the exchange lane comes behind them
+  // Until `test` holds. DistError: the transport failed, a member is gone or has come anew, the
+  // limit, or interrupt().
   void until(FunctionRef<bool()> test, const char* what);
   void reached(const char* what);              // until all work of the exchange lane is done
   virtual std::string failed() { return {}; }  // why the transport has, if it has
@@ -45,22 +48,24 @@ class GpuReducer : public Reducer {
   std::vector<int> members_;
 
  private:
-  std::string missing() const;                 // who of the members is not what it was; empty: nobody
+  // who of the members is not what it was; empty: nobody
+  std::string missing() const;
 
-  std::vector<std::uint64_t> arrivals_;        // of members_, when they met
+  std::vector<std::uint64_t> arrivals_;  // of members_, when they met
   std::vector<DevicePort::Event> ready_;
   const DevicePort::Event done_;
   std::atomic<bool> interrupted_ = false;
 };
 
-// Device -> pinned memory -> collectives of the host -> device, bucket by bucket. Where there is no NCCL, or when it is asked for.
+// Device -> pinned memory -> collectives of the host -> device, bucket by bucket. Where there is no
+// NCCL, or when it is asked for.
 class StagedReducer final : public GpuReducer {
  public:
   explicit StagedReducer(Parts parts) : GpuReducer(std::move(parts)) {}
   void add(std::size_t bucket, const Tensor& own, Tensor sum) override;
 
  private:
-  std::shared_ptr<Block> staging_;             // pinned, of the largest bucket so far
+  std::shared_ptr<Block> staging_;  // pinned, of the largest bucket so far
   std::size_t bytes_ = 0;
 };
 

@@ -11,9 +11,11 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr auto kLook = std::chrono::microseconds(50);      // between two looks at the device, while something is expected of it
-constexpr double kCopyLimit = 30;                          // seconds for copies to end, when all is over
-}
+// between two looks at the device, while something is expected of it
+constexpr auto kLook = std::chrono::microseconds(50);
+// seconds for copies to end, when all is over
+constexpr double kCopyLimit = 30;
+}  // namespace
 
 StagedRounds::StagedRounds(Group& group, DevicePort& port, int slots, std::shared_ptr<void> keep)
     : keep_(std::move(keep)), group_(group), port_(port), slots_(static_cast<std::size_t>(slots)) {
@@ -31,16 +33,20 @@ StagedRounds::~StagedRounds() {
   try {
     const DevicePort::Event end = port_.make_event();
     port_.record(end, Lane::exchange);
-    for (const double limit = wall_seconds() + kCopyLimit; !port_.done(end) && wall_seconds() < limit;) std::this_thread::sleep_for(kLook);
-  } catch (const Error&) {                     // the device is lost, and its memory with it
+    for (const double limit = wall_seconds() + kCopyLimit;
+         !port_.done(end) && wall_seconds() < limit;)
+      std::this_thread::sleep_for(kLook);
+  } catch (const Error&) {  // the device is lost, and its memory with it
   }
 }
 
 void StagedRounds::check_device() const {
-  check<DistError>(lost_.empty(), "worker ", group_.rank(), ": no more exchanges of pieces on the GPU: ", lost_);
+  check<DistError>(lost_.empty(), "worker ", group_.rank(),
+                   ": no more exchanges of pieces on the GPU: ", lost_);
 }
 
-// --- the training thread --------------------------------------------------------------------------------------------------------------
+// --- the training thread
+// -------------------------------------------------------------------------------------------------
 
 void StagedRounds::offer(int slot, const Tensor& piece, i64 notes) {
   const std::scoped_lock lock(mutex_);
@@ -57,16 +63,18 @@ void StagedRounds::offer(int slot, const Tensor& piece, i64 notes) {
   changed_.notify_all();
 }
 
-void StagedRounds::exchange(int slot, int peer, std::uint64_t session, bool sends, const Tensor& receive, Seconds deadline) {
+void StagedRounds::exchange(int slot, int peer, std::uint64_t session, bool sends,
+                            const Tensor& receive, Seconds deadline) {
   const std::scoped_lock lock(mutex_);
   check_device();
   const auto [found, fresh] = legs_.try_emplace({slot, peer});
   Leg& leg = found->second;
-  check<DistError>(leg.at == Leg::At::idle || leg.at == Leg::At::travelling, "exchange with worker ", peer,
-                   ": the last one of this piece is not finished");
+  check<DistError>(leg.at == Leg::At::idle || leg.at == Leg::At::travelling,
+                   "exchange with worker ", peer, ": the last one of this piece is not finished");
   if (fresh) leg.landed = port_.make_event();
   const std::size_t wanted = receive.defined() ? receive.bytes() + sizeof(float) : 0;
-  if (wanted > 0 && (!leg.host || leg.host->bytes < wanted)) leg.host = cuda::allocate_pinned(wanted);
+  if (wanted > 0 && (!leg.host || leg.host->bytes < wanted))
+    leg.host = cuda::allocate_pinned(wanted);
   leg.at = Leg::At::waiting;
   leg.session = session;
   leg.sends = sends;
@@ -76,7 +84,8 @@ void StagedRounds::exchange(int slot, int peer, std::uint64_t session, bool send
   changed_.notify_all();
 }
 
-// What the compute lane has been given since the slot was offered uses neither `receive` nor the piece.
+// What the compute lane has been given since the slot was offered uses neither `receive` nor the
+// piece.
 bool StagedRounds::land(int slot, int peer) {
   const std::scoped_lock lock(mutex_);
   check_device();
@@ -87,9 +96,8 @@ bool StagedRounds::land(int slot, int peer) {
   port_.copy(Lane::exchange, leg.receive.data(), host, leg.receive.bytes());
   const i64 values = s.piece.numel() - s.notes;
   const Tensor distance = s.distances.slice(peer, peer + 1);
-  port_.run(Lane::exchange, [own = s.piece.slice(0, values), theirs = leg.receive.slice(0, values), distance] {
-    squared_distance_to(own, theirs, distance);
-  });
+  port_.run(Lane::exchange, [own = s.piece.slice(0, values), theirs = leg.receive.slice(0, values),
+                             distance] { squared_distance_to(own, theirs, distance); });
   port_.copy(Lane::exchange, host + leg.receive.bytes(), distance.data(), sizeof(float));
   port_.record(leg.landed, Lane::exchange);
   leg.at = Leg::At::landing;
@@ -103,7 +111,8 @@ RoundCarrier::Arrival StagedRounds::arrival(int slot, int peer) {
   const Leg& leg = legs_.at({slot, peer});
   const auto* came = static_cast<const float*>(leg.host->data);
   const i64 n = leg.receive.numel();
-  return {.squared_distance = static_cast<double>(came[n]), .notes = {came + (n - s.notes), static_cast<std::size_t>(s.notes)}};
+  return {.squared_distance = static_cast<double>(came[n]),
+          .notes = {came + (n - s.notes), static_cast<std::size_t>(s.notes)}};
 }
 
 // A copy out that nobody waits for any more.
@@ -111,8 +120,10 @@ void StagedRounds::withdraw(int slot, Seconds limit) {
   std::unique_lock lock(mutex_);
   Slot& s = slot_at(slot);
   if (s.at == Slot::At::device) s.at = Slot::At::nowhere;
-  check<DistError>(changed_.wait_for(lock, limit, [&] { return s.at != Slot::At::moving || !lost_.empty(); }), "worker ", group_.rank(),
-                   ": the copy of a piece out of the GPU did not end within ", limit.count(), " s");
+  check<DistError>(
+      changed_.wait_for(lock, limit, [&] { return s.at != Slot::At::moving || !lost_.empty(); }),
+      "worker ", group_.rank(), ": the copy of a piece out of the GPU did not end within ",
+      limit.count(), " s");
 }
 
 void StagedRounds::abort(int peer) {
@@ -126,14 +137,19 @@ void StagedRounds::abort(int peer) {
 void StagedRounds::settle(Seconds limit) {
   {
     std::unique_lock lock(mutex_);
-    const auto waits = [](const auto& l) { return l.second.at == Leg::At::waiting && l.second.given_up; };
-    check<DistError>(changed_.wait_for(lock, limit, [&] { return std::ranges::none_of(legs_, waits); }), "worker ", group_.rank(),
-                     ": an exchange of a piece did not end within ", limit.count(), " s");
+    const auto waits = [](const auto& l) {
+      return l.second.at == Leg::At::waiting && l.second.given_up;
+    };
+    check<DistError>(
+        changed_.wait_for(lock, limit, [&] { return std::ranges::none_of(legs_, waits); }),
+        "worker ", group_.rank(), ": an exchange of a piece did not end within ", limit.count(),
+        " s");
   }
   group_.payload().settle(limit);
 }
 
-// --- its own thread -------------------------------------------------------------------------------------------------------------------
+// --- its own thread
+// -------------------------------------------------------------------------------------------------
 
 void StagedRounds::run() {
   trace::name_thread("gpu rounds");
@@ -142,14 +158,17 @@ void StagedRounds::run() {
     bool soon = false;
     try {
       soon = look();
-    } catch (const std::exception& e) {        // the device failed: its copies are not trusted any more
+    } catch (const std::exception& e) {
+      // the device failed: its copies are not trusted any more
       lost_ = e.what();
       for (auto& [key, leg] : legs_)
         if (leg.at == Leg::At::waiting || leg.at == Leg::At::landing) post(key, leg, lost_);
       return changed_.notify_all();
     }
-    if (soon) changed_.wait_for(lock, kLook);
-    else changed_.wait(lock);
+    if (soon)
+      changed_.wait_for(lock, kLook);
+    else
+      changed_.wait(lock);
   }
 }
 
@@ -175,9 +194,12 @@ bool StagedRounds::look(Slot& s) {
 
 bool StagedRounds::look(LegKey key, Leg& leg) {
   if (leg.at == Leg::At::waiting) {
-    if (leg.given_up) post(key, leg, "given up");
-    else if (wall_seconds() >= leg.until) post(key, leg, "the GPU had not written the piece in time");
-    else if (!leg.sends || slot_at(key.first).at == Slot::At::host) start(key, leg);
+    if (leg.given_up)
+      post(key, leg, "given up");
+    else if (wall_seconds() >= leg.until)
+      post(key, leg, "the GPU had not written the piece in time");
+    else if (!leg.sends || slot_at(key.first).at == Slot::At::host)
+      start(key, leg);
   } else if (leg.at == Leg::At::landing && port_.done(leg.landed)) {
     post(key, leg, {});
   }
@@ -191,9 +213,10 @@ void StagedRounds::start(LegKey key, Leg& leg) {
   const Slot& s = slot_at(key.first);
   leg.at = Leg::At::travelling;
   try {
-    group_.payload().exchange(key.second, leg.session, leg.sends ? floats(s.host, s.piece) : std::span<float>(),
-                              leg.receive.defined() ? floats(leg.host, leg.receive) : std::span<float>(),
-                              Seconds(std::max(1e-3, leg.until - wall_seconds())));
+    group_.payload().exchange(
+        key.second, leg.session, leg.sends ? floats(s.host, s.piece) : std::span<float>(),
+        leg.receive.defined() ? floats(leg.host, leg.receive) : std::span<float>(),
+        Seconds(std::max(1e-3, leg.until - wall_seconds())));
   } catch (const DistError& e) {
     post(key, leg, e.what());
   }

@@ -1,4 +1,5 @@
-// Graphs of workers and how they heal. Their shapes are in graph_shapes.cpp, the constants are in graph_constants.cpp.
+// Graphs of workers and how they heal. Their shapes are in graph_shapes.cpp, the constants are in
+// graph_constants.cpp.
 #include "gossamer/dist/graph/graph.h"
 
 #include <algorithm>
@@ -44,9 +45,11 @@ bool known_graph(const std::string& name) { return shapes::known(shapes::split(n
 namespace {
 
 Graph scaled(const std::string& name, int n, std::vector<Edge> edges, double rate) {
-  check<ConfigError>(rate >= 0 && std::isfinite(rate), "graph ", name, ": rate ", rate, "; it must be 0 or more");
+  check<ConfigError>(rate >= 0 && std::isfinite(rate), "graph ", name, ": rate ", rate,
+                     "; it must be 0 or more");
   Graph g{name, n, std::move(edges)};
-  scale_rates(g, rate == 0 ? 1 : rate, n);      // 0: the shape is asked for, never to be used for exchanges; constants stay finite
+  // 0: the shape is asked for, never to be used for exchanges; constants stay finite
+  scale_rates(g, rate == 0 ? 1 : rate, n);
   return g;
 }
 
@@ -57,7 +60,8 @@ Graph make_graph(const std::string& name, int n, double rate, int per_node) {
   if (!known_graph(name)) {
     std::string known;
     for (const std::string& each : graph_names()) known += each + ", ";
-    fail<ConfigError>("graph \"", name, "\" is unknown; known are: ", known, "random-regular:D, aer:L, file:PATH");
+    fail<ConfigError>("graph \"", name, "\" is unknown; known are: ", known,
+                      "random-regular:D, aer:L, file:PATH");
   }
   check<ConfigError>(n >= 1, "graph ", name, ": ", n, " workers; at least 1 is needed");
   return scaled(name, n, shapes::make(parts, n, per_node), rate);
@@ -72,24 +76,26 @@ void validate(const Graph& g) {
   check<ConfigError>(g.n >= 1, "graph ", g.name, ": ", g.n, " workers; at least 1 is needed");
   std::vector<std::pair<int, int>> pairs;
   for (const Edge& e : g.edges) {
-    check<ConfigError>(e.a >= 0 && e.b < g.n, "graph ", g.name, ": edge ", e.a, "-", e.b, " leaves the workers 0 to ", g.n - 1);
+    check<ConfigError>(e.a >= 0 && e.b < g.n, "graph ", g.name, ": edge ", e.a, "-", e.b,
+                       " leaves the workers 0 to ", g.n - 1);
     check<ConfigError>(e.a < e.b, "graph ", g.name, ": edge ", e.a, "-", e.b,
                        "; the first worker must be the smaller, and no worker its own neighbour");
-    check<ConfigError>(e.rate > 0 && std::isfinite(e.rate), "graph ", g.name, ": edge ", e.a, "-", e.b, " has rate ", e.rate,
-                       "; it must be positive");
+    check<ConfigError>(e.rate > 0 && std::isfinite(e.rate), "graph ", g.name, ": edge ", e.a, "-",
+                       e.b, " has rate ", e.rate, "; it must be positive");
     pairs.emplace_back(e.a, e.b);
   }
   std::ranges::sort(pairs);
   const auto twice = std::ranges::adjacent_find(pairs);
   if (twice != pairs.end())
-    fail<ConfigError>("graph ", g.name, ": edge ", twice->first, "-", twice->second, " is listed twice; add the rates instead");
+    fail<ConfigError>("graph ", g.name, ": edge ", twice->first, "-", twice->second,
+                      " is listed twice; add the rates instead");
   const int lonely = shapes::unreachable(g.n, g.edges);
-  check<ConfigError>(lonely < 0, "graph ", g.name, ": no path leads from worker 0 to worker ", lonely,
-                     "; add edges until all are connected");
+  check<ConfigError>(lonely < 0, "graph ", g.name, ": no path leads from worker 0 to worker ",
+                     lonely, "; add edges until all are connected");
 }
 
 Graph heal(const Graph& g, const std::vector<bool>& dead) {
-  std::map<std::pair<int, int>, double> w;                 // rates, (a, b) with a < b
+  std::map<std::pair<int, int>, double> w;  // rates, (a, b) with a < b
   double total = 0;
   std::vector<bool> active(static_cast<std::size_t>(g.n));
   for (const Edge& e : g.edges) {
@@ -99,17 +105,22 @@ Graph heal(const Graph& g, const std::vector<bool>& dead) {
   }
   const auto before = std::ranges::count(active, true);
   for (int gone = 0; gone < g.n; ++gone) {
-    if (static_cast<std::size_t>(gone) >= dead.size() || !dead[static_cast<std::size_t>(gone)]) continue;
+    if (static_cast<std::size_t>(gone) >= dead.size() || !dead[static_cast<std::size_t>(gone)])
+      continue;
     std::vector<int> left;
     double rate = 0;
     for (auto it = w.begin(); it != w.end();) {
       const auto [a, b] = it->first;
-      if (a != gone && b != gone) { ++it; continue; }
+      if (a != gone && b != gone) {
+        ++it;
+        continue;
+      }
       left.push_back(a == gone ? b : a);
       rate += it->second;
       it = w.erase(it);
     }
-    // A cycle through those left behind (two: one edge, so a ring closes); an edge that exists already serves as well.
+    // A cycle through those left behind (two: one edge, so a ring closes); an edge that exists
+    // already serves as well.
     std::ranges::sort(left);
     const std::size_t count = left.size();
     for (std::size_t k = 0; count > 1 && k < (count == 2 ? 1 : count); ++k) {
@@ -120,7 +131,9 @@ Graph heal(const Graph& g, const std::vector<bool>& dead) {
   }
   Graph healed{g.name, g.n, {}};
   for (const auto& [edge, rate] : w) healed.edges.push_back({edge.first, edge.second, rate});
-  if (before > 0) scale_rates(healed, 2 * total / static_cast<double>(before), static_cast<int>(std::ranges::count(active, true)));
+  if (before > 0)
+    scale_rates(healed, 2 * total / static_cast<double>(before),
+                static_cast<int>(std::ranges::count(active, true)));
   return healed;
 }
 

@@ -7,37 +7,49 @@
 
 namespace gossamer::dist {
 
-struct Edge { int a = 0, b = 0; double rate = 1; };      // a < b; rate: exchanges per unit of time (a mean gradient duration)
+// a < b; rate: exchanges per unit of time (a mean gradient duration)
+struct Edge {
+  int a = 0, b = 0;
+  double rate = 1;
+};
 
 struct Graph {
   std::string name;
   int n = 1;
   std::vector<Edge> edges;
-  std::vector<int> neighbours(int worker) const;         // ascending
-  double rate(int a, int b) const;                       // 0 if there is no such edge
+  std::vector<int> neighbours(int worker) const;  // ascending
+  double rate(int a, int b) const;                // 0 if there is no such edge
 };
 
 // ring, chain, complete, star, tree (balanced binary), exponential (+-2^k), hypercube, torus,
-// random-regular[:D[:SEED]] (D neighbours each, 4 if not given; connected, the same for every worker that asks),
-// aer[:L] (alternating exponential-ring of nodes with L workers, `per_node` if not given; edges weigh as often as its rounds mix them),
-// file:PATH (see parse_graph). Rates are scaled so that the whole network does rate * n / 2 exchanges per unit of time (each worker `rate`
-// on average). ConfigError: unknown name (lists the known), n that the graph can't have (says which it can).
+// random-regular[:D[:SEED]] (D neighbours each, 4 if not given; connected, the same for every
+// worker that asks), aer[:L] (alternating exponential-ring of nodes with L workers, `per_node` if
+// not given; edges weigh as often as its rounds mix them), file:PATH (see parse_graph). Rates are
+// scaled so that the whole network does rate * n / 2 exchanges per unit of time (each worker `rate`
+// on average). ConfigError: unknown name (lists the known), n that the graph can't have (says which
+// it can).
 Graph make_graph(const std::string& name, int n, double rate = 1, int per_node = 1);
-std::vector<std::string> graph_names();                  // those that make_graph() takes as they are, without :D or :PATH
-bool known_graph(const std::string& name);               // with or without an argument behind a colon
+// those that make_graph() takes as they are, without :D or :PATH
+std::vector<std::string> graph_names();
+// with or without an argument behind a colon
+bool known_graph(const std::string& name);
 
-// A graph from the text of a file: "a b [rate]" a line, workers from 0, # begins a comment, a missing rate is 1. Rates, 1e-6 to 1e6, are
-// relative to each other: they are scaled as those of make_graph(). ConfigError names `path` and line.
+// A graph from the text of a file: "a b [rate]" a line, workers from 0, # begins a comment, a
+// missing rate is 1. Rates, 1e-6 to 1e6, are relative to each other: they are scaled as those of
+// make_graph(). ConfigError names `path` and line.
 Graph parse_graph(std::string_view text, const std::string& path, int n, double rate = 1);
 
 // ConfigError unless symmetric, connected, without loops and with positive rates.
 void validate(const Graph&);
-// What is left when `dead` workers are gone; the neighbours of a dead worker are joined so that the rest stays connected.
+// What is left when `dead` workers are gone; the neighbours of a dead worker are joined so that the
+// rest stays connected.
 Graph heal(const Graph&, const std::vector<bool>& dead);
 
-struct GraphConstants { double chi1 = 0, chi2 = 0, eta = 0, alpha = 0.5, alpha_tilde = 0.5; };
-// chi1 = 1/lambda_2, chi2 = half the largest effective resistance of an edge, eta = 1/(2 sqrt(chi1 chi2)), alpha~ = sqrt(chi1/chi2)/2,
-// of the Laplacian over the workers that have edges.
+struct GraphConstants {
+  double chi1 = 0, chi2 = 0, eta = 0, alpha = 0.5, alpha_tilde = 0.5;
+};
+// chi1 = 1/lambda_2, chi2 = half the largest effective resistance of an edge, eta = 1/(2 sqrt(chi1
+// chi2)), alpha~ = sqrt(chi1/chi2)/2, of the Laplacian over the workers that have edges.
 GraphConstants constants(const Graph&);
 
 }  // namespace gossamer::dist

@@ -1,4 +1,5 @@
-// The constants of A2CiD2 from the spectrum of a graph's Laplacian (algorithms: NeurIPS 2023, section 3; Even et al. 2021).
+// The constants of A2CiD2 from the spectrum of a graph's Laplacian (algorithms: NeurIPS 2023,
+// section 3; Even et al. 2021).
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -29,21 +30,28 @@ double smallest_positive(const std::vector<double>& eigenvalues, const Graph& g)
   double smallest = 2 * zero / 1e-9;
   int zeros = 0;
   for (const double value : eigenvalues) {
-    if (value < zero) ++zeros;
-    else smallest = std::min(smallest, value);
+    if (value < zero)
+      ++zeros;
+    else
+      smallest = std::min(smallest, value);
   }
-  check<ConfigError>(zeros == 1, "graph ", g.name, ": it falls apart into ", zeros, " pieces; add edges until all workers are connected");
+  check<ConfigError>(zeros == 1, "graph ", g.name, ": it falls apart into ", zeros,
+                     " pieces; add edges until all workers are connected");
   return smallest;
 }
 
-struct Extremes { double lambda2 = 0, resistance = 0; };   // of the Laplacian; the largest effective resistance of an edge
+// of the Laplacian; the largest effective resistance of an edge
+struct Extremes {
+  double lambda2 = 0, resistance = 0;
+};
 
 Extremes by_fourier(const Graph& g, const Translation& t) {
   const std::vector<double> values = t.laplacian_eigenvalues();
   Extremes out{smallest_positive(values, g)};
   for (const Translation::Step& step : t.steps()) {
     double r = 0;
-    for (int k = 1; k < g.n; ++k) r += 2 * t.fall(k, step.to) / values[static_cast<std::size_t>(k)] / g.n;
+    for (int k = 1; k < g.n; ++k)
+      r += 2 * t.fall(k, step.to) / values[static_cast<std::size_t>(k)] / g.n;
     out.resistance = std::max(out.resistance, r);
   }
   return out;

@@ -14,9 +14,12 @@
 namespace gossamer::dist::shapes {
 namespace {
 
-using Edges = std::vector<Edge>;                           // any order, repeated edges add up
+using Edges = std::vector<Edge>;  // any order, repeated edges add up
 
-struct Request { const Name& name; int n, per_node; };
+struct Request {
+  const Name& name;
+  int n, per_node;
+};
 
 void add(Edges& edges, int a, int b, double weight = 1) {
   if (a != b) edges.push_back({std::min(a, b), std::max(a, b), weight});
@@ -41,8 +44,8 @@ Edges complete(const Request& r) {
   return e;
 }
 
-// Every worker names its neighbours at +2^k and -2^k, up to n/2. At exactly n/2 both are the same worker, so that edge counts
-// double: this is how the published A2CiD2 code builds it.
+// Every worker names its neighbours at +2^k and -2^k, up to n/2. At exactly n/2 both are the same
+// worker, so that edge counts double: this is how the published A2CiD2 code builds it.
 Edges exponential(const Request& r) {
   Edges e;
   for (int offset = 1; offset <= r.n / 2; offset *= 2)
@@ -79,7 +82,7 @@ Edges hypercube(const Request& r) {
   return e;
 }
 
-int rows_of_torus(int n) {           // the largest divisor not above the root
+int rows_of_torus(int n) {  // the largest divisor not above the root
   int rows = 1;
   for (int r = 2; r * r <= n; ++r)
     if (n % r == 0) rows = r;
@@ -91,7 +94,9 @@ Edges torus(const Request& r) {
   if (rows == 1 && n > 3) {
     int other = n + 1;
     while (rows_of_torus(other) == 1) ++other;
-    fail<ConfigError>("graph torus: ", n, " workers can't be laid out in two or more rows and columns; ", other, " can, or use ring");
+    fail<ConfigError>("graph torus: ", n,
+                      " workers can't be laid out in two or more rows and columns; ", other,
+                      " can, or use ring");
   }
   Edges e;
   for (int row = 0; row < rows; ++row)
@@ -104,8 +109,9 @@ Edges torus(const Request& r) {
   return e;
 }
 
-// Rates as the rounds of that name mix: with q = log2 of the number of nodes, two workers of a node meet 3q times as often as two of
-// neighbouring nodes (q rounds of weight 1/L and q of 1/(2L), against one of 1/(2L)).
+// Rates as the rounds of that name mix: with q = log2 of the number of nodes, two workers of a node
+// meet 3q times as often as two of neighbouring nodes (q rounds of weight 1/L and q of 1/(2L),
+// against one of 1/(2L)).
 Edges aer(const Request& r) {
   const int inside = workers_per_node(r.name, r.n, r.per_node), nodes = r.n / inside;
   const double q = std::bit_width(static_cast<unsigned>(nodes)) - 1;
@@ -126,32 +132,40 @@ template <class T>
 T whole_number(const Name& name, std::string_view text, const char* example) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check<ConfigError>(error == std::errc() && end == text.data() + text.size(), "graph ", name.base, ":", name.argument, ": \"",
-                     std::string(text), "\" is not a whole number; write for example ", example);
+  check<ConfigError>(error == std::errc() && end == text.data() + text.size(), "graph ", name.base,
+                     ":", name.argument, ": \"", std::string(text),
+                     "\" is not a whole number; write for example ", example);
   return value;
 }
 
-// Begins with a regular circulant and exchanges the ends of random pairs of edges, which keeps every degree ("switch chain").
+// Begins with a regular circulant and exchanges the ends of random pairs of edges, which keeps
+// every degree ("switch chain").
 Edges random_regular(const Request& r) {
   const std::string& argument = r.name.argument;
   const std::size_t colon = argument.find(':');
   int degree = std::min(4, r.n - 1);
   std::uint64_t seed = 0;
-  if (!argument.empty()) degree = whole_number<int>(r.name, argument.substr(0, colon), "random-regular:4");
+  if (!argument.empty())
+    degree = whole_number<int>(r.name, argument.substr(0, colon), "random-regular:4");
   if (colon != std::string::npos)
-    seed = whole_number<std::uint64_t>(r.name, argument.substr(colon + 1), "random-regular:4:7 (degree 4, seed 7)");
+    seed = whole_number<std::uint64_t>(r.name, argument.substr(colon + 1),
+                                       "random-regular:4:7 (degree 4, seed 7)");
   const auto want = [&](bool ok, const std::string& wanted) {
-    check<ConfigError>(ok, "graph random-regular:", degree, ": ", r.n, " workers with ", degree, " neighbours each; ", wanted);
+    check<ConfigError>(ok, "graph random-regular:", degree, ": ", r.n, " workers with ", degree,
+                       " neighbours each; ", wanted);
   };
   want(degree >= 0 && (r.n == 1 || degree >= 1), "at least 1 neighbour is needed");
   want(degree < r.n, "there are only " + std::to_string(r.n - 1) + " others");
-  want(degree % 2 == 0 || r.n % 2 == 0, "one of the two numbers must be even, since every edge has two ends");
-  want(degree >= 2 || r.n <= 2, "pairs are not connected with each other; 2 neighbours are the least");
+  want(degree % 2 == 0 || r.n % 2 == 0,
+       "one of the two numbers must be even, since every edge has two ends");
+  want(degree >= 2 || r.n <= 2,
+       "pairs are not connected with each other; 2 neighbours are the least");
   if (degree == r.n - 1) return complete(r);
 
   Edges e;
   const auto key = [&](int a, int b) {
-    return static_cast<std::uint64_t>(std::min(a, b)) * static_cast<std::uint64_t>(r.n) + static_cast<std::uint64_t>(std::max(a, b));
+    return static_cast<std::uint64_t>(std::min(a, b)) * static_cast<std::uint64_t>(r.n) +
+           static_cast<std::uint64_t>(std::max(a, b));
   };
   std::unordered_set<std::uint64_t> taken;
   const auto connect = [&](int a, int b) { add(e, a, b), taken.insert(key(a, b)); };
@@ -168,13 +182,16 @@ Edges random_regular(const Request& r) {
       Edge& two = e[random.below(edges)];
       int a = one.a, b = one.b, c = two.a, d = two.b;
       if (random.below(2)) std::swap(c, d);
-      if (a == c || a == d || b == c || b == d || taken.contains(key(a, d)) || taken.contains(key(c, b))) continue;
+      if (a == c || a == d || b == c || b == d || taken.contains(key(a, d)) ||
+          taken.contains(key(c, b)))
+        continue;
       taken.erase(key(a, b)), taken.erase(key(c, d));
       taken.insert(key(a, d)), taken.insert(key(c, b));
       one = {std::min(a, d), std::max(a, d), 1};
       two = {std::min(c, b), std::max(c, b), 1};
     }
-  } while (unreachable(r.n, e) >= 0);                      // certain to end: connected ones exist, and the chain reaches them all
+    // certain to end: connected ones exist, and the chain reaches them all
+  } while (unreachable(r.n, e) >= 0);
   return e;
 }
 
@@ -182,8 +199,17 @@ Edges file(const Request& r) { return read_edges(r.name.argument, r.n); }
 
 const std::map<std::string, std::function<Edges(const Request&)>>& makers() {
   static const std::map<std::string, std::function<Edges(const Request&)>> table = {
-      {"ring", ring},           {"chain", chain}, {"complete", complete}, {"exponential", exponential}, {"star", star}, {"tree", tree},
-      {"hypercube", hypercube}, {"torus", torus}, {"aer", aer},           {"random-regular", random_regular},           {"file", file}};
+      {"ring", ring},
+      {"chain", chain},
+      {"complete", complete},
+      {"exponential", exponential},
+      {"star", star},
+      {"tree", tree},
+      {"hypercube", hypercube},
+      {"torus", torus},
+      {"aer", aer},
+      {"random-regular", random_regular},
+      {"file", file}};
   return table;
 }
 
@@ -191,7 +217,8 @@ const std::map<std::string, std::function<Edges(const Request&)>>& makers() {
 
 Name split(const std::string& name) {
   const std::size_t colon = name.find(':');
-  return colon == std::string::npos ? Name{name, ""} : Name{name.substr(0, colon), name.substr(colon + 1)};
+  return colon == std::string::npos ? Name{name, ""}
+                                    : Name{name.substr(0, colon), name.substr(colon + 1)};
 }
 
 bool known(const std::string& base) { return makers().contains(base); }
@@ -205,24 +232,32 @@ std::vector<std::string> names() {
 
 int workers_per_node(const Name& name, int n, int per_node) {
   if (!name.argument.empty()) per_node = whole_number<int>(name, name.argument, "aer:8");
-  check<ConfigError>(per_node >= 1, "graph aer: ", per_node, " workers a node; at least 1 is needed");
-  check<ConfigError>(n % per_node == 0, "graph aer: ", n, " workers can't fill nodes of ", per_node, "; take a multiple of ", per_node);
+  check<ConfigError>(per_node >= 1, "graph aer: ", per_node,
+                     " workers a node; at least 1 is needed");
+  check<ConfigError>(n % per_node == 0, "graph aer: ", n, " workers can't fill nodes of ", per_node,
+                     "; take a multiple of ", per_node);
   const int nodes = n / per_node;
-  check<ConfigError>(std::has_single_bit(static_cast<unsigned>(nodes)), "graph aer: ", n, " workers on ", nodes, " nodes of ", per_node,
+  check<ConfigError>(std::has_single_bit(static_cast<unsigned>(nodes)), "graph aer: ", n,
+                     " workers on ", nodes, " nodes of ", per_node,
                      "; the number of nodes must be a power of two (", powers_near(nodes), ")");
   return per_node;
 }
 
 std::vector<Edge> make(const Name& name, int n, int per_node) {
-  const bool takes_argument = name.base == "random-regular" || name.base == "aer" || name.base == "file";
-  check<ConfigError>(takes_argument || name.argument.empty(), "graph ", name.base, ":", name.argument, ": ", name.base,
-                     " takes nothing behind a colon");
+  const bool takes_argument =
+      name.base == "random-regular" || name.base == "aer" || name.base == "file";
+  check<ConfigError>(takes_argument || name.argument.empty(), "graph ", name.base, ":",
+                     name.argument, ": ", name.base, " takes nothing behind a colon");
   Edges e = makers().at(name.base)({name, n, per_node});
-  std::ranges::sort(e, [](const Edge& x, const Edge& y) { return std::pair{x.a, x.b} < std::pair{y.a, y.b}; });
+  std::ranges::sort(e, [](const Edge& x, const Edge& y) {
+    return std::pair{x.a, x.b} < std::pair{y.a, y.b};
+  });
   Edges merged;
   for (const Edge& edge : e) {
-    if (!merged.empty() && merged.back().a == edge.a && merged.back().b == edge.b) merged.back().rate += edge.rate;
-    else merged.push_back(edge);
+    if (!merged.empty() && merged.back().a == edge.a && merged.back().b == edge.b)
+      merged.back().rate += edge.rate;
+    else
+      merged.push_back(edge);
   }
   return merged;
 }
@@ -232,7 +267,7 @@ int unreachable(int n, const std::vector<Edge>& edges) {
   for (int i = 0; i < n; ++i) root[static_cast<std::size_t>(i)] = i;
   const auto find = [&](int i) {
     const auto up = [&](int j) -> int& { return root[static_cast<std::size_t>(j)]; };
-    for (; up(i) != i; i = up(i)) up(i) = up(up(i));       // halve the path on the way
+    for (; up(i) != i; i = up(i)) up(i) = up(up(i));  // halve the path on the way
     return i;
   };
   for (const Edge& e : edges) root[static_cast<std::size_t>(find(e.a))] = find(e.b);

@@ -1,4 +1,5 @@
-// The shapes of graphs: from a name and n to edges with relative rates. Inside of graph.cpp and rounds.cpp.
+// The shapes of graphs: from a name and n to edges with relative rates. Inside of graph.cpp and
+// rounds.cpp.
 #pragma once
 
 #include <string>
@@ -9,12 +10,16 @@
 
 namespace gossamer::dist::shapes {
 
-struct Name { std::string base, argument; };               // "random-regular:4" -> {random-regular, 4}
+// "random-regular:4" -> {random-regular, 4}
+struct Name {
+  std::string base, argument;
+};
 Name split(const std::string& name);
 bool known(const std::string& base);
-std::vector<std::string> names();                          // that need no argument
+std::vector<std::string> names();  // that need no argument
 
-// Edges once each, a < b, ascending, rates relative. ConfigError: argument or n that the shape can't have.
+// Edges once each, a < b, ascending, rates relative. ConfigError: argument or n that the shape
+// can't have.
 std::vector<Edge> make(const Name&, int n, int per_node);
 // For aer: the argument, else per_node; checked against n.
 int workers_per_node(const Name&, int n, int per_node);

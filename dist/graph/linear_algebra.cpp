@@ -1,4 +1,5 @@
-// Eigenvalues of symmetric matrices and linear systems. Inner loops run along rows, so that they vectorise.
+// Eigenvalues of symmetric matrices and linear systems. Inner loops run along rows, so that they
+// vectorise.
 #include "gossamer/dist/graph/linear_algebra.h"
 
 #include <algorithm>
@@ -14,7 +15,8 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// a becomes tridiagonal by reflections I - beta v v^T: `diagonal` and `beside` (beside[i] joins i and i+1).
+// a becomes tridiagonal by reflections I - beta v v^T: `diagonal` and `beside` (beside[i] joins i
+// and i+1).
 void tridiagonalise(Square& a, std::vector<double>& diagonal, std::vector<double>& beside) {
   const int n = a.n;
   for (int k = 0; k + 2 < n; ++k) {
@@ -28,7 +30,8 @@ void tridiagonalise(Square& a, std::vector<double>& diagonal, std::vector<double
       v[0] -= onto;
       beside[at(k)] = onto;
       std::vector<double> w(at(m));
-      for (int i = 0; i < m; ++i) w[at(i)] = beta * std::inner_product(v.begin(), v.end(), a.row(k + 1 + i) + k + 1, 0.0);
+      for (int i = 0; i < m; ++i)
+        w[at(i)] = beta * std::inner_product(v.begin(), v.end(), a.row(k + 1 + i) + k + 1, 0.0);
       const double half = beta / 2 * std::inner_product(v.begin(), v.end(), w.begin(), 0.0);
       for (int i = 0; i < m; ++i) w[at(i)] -= half * v[at(i)];
       for (int i = 0; i < m; ++i) {
@@ -49,9 +52,12 @@ void ql(std::vector<double>& d, std::vector<double>& e) {
   for (int l = 0; l < n; ++l) {
     for (int round = 0;; ++round) {
       int m = l;
-      while (m + 1 < n && std::abs(e[at(m)]) > std::numeric_limits<double>::epsilon() * (std::abs(d[at(m)]) + std::abs(d[at(m + 1)]))) ++m;
+      while (m + 1 < n && std::abs(e[at(m)]) > std::numeric_limits<double>::epsilon() *
+                                                   (std::abs(d[at(m)]) + std::abs(d[at(m + 1)])))
+        ++m;
       if (m == l) break;
-      check(round < 60, "eigenvalues: QL did not converge for a ", n, " x ", n, " matrix; are all entries finite?");
+      check(round < 60, "eigenvalues: QL did not converge for a ", n, " x ", n,
+            " matrix; are all entries finite?");
       double g = (d[at(l + 1)] - d[at(l)]) / (2 * e[at(l)]), r = std::hypot(g, 1);
       g = d[at(m)] - d[at(l)] + e[at(l)] / (g + std::copysign(r, g));
       double s = 1, c = 1, p = 0;
@@ -59,7 +65,8 @@ void ql(std::vector<double>& d, std::vector<double>& e) {
       for (; i >= l; --i) {
         const double f = s * e[at(i)], b = c * e[at(i)];
         e[at(i + 1)] = r = std::hypot(f, g);
-        if (r == 0) {                                      // split: begin again with the smaller piece
+        // split: begin again with the smaller piece
+        if (r == 0) {
           d[at(i + 1)] -= p;
           e[at(m)] = 0;
           break;
@@ -114,7 +121,9 @@ LinearSystem::LinearSystem(Square a) : lu_(std::move(a)), order_(at(lu_.n)) {
     for (int i = k + 1; i < n; ++i)
       if (std::abs(lu_(i, k)) > std::abs(lu_(pivot, k))) pivot = i;
     check(lu_(pivot, k) != 0, "linear system: the ", n, " x ", n, " matrix is singular");
-    if (pivot != k) std::swap_ranges(lu_.row(k), lu_.row(k) + n, lu_.row(pivot)), std::swap(order_[at(k)], order_[at(pivot)]);
+    if (pivot != k)
+      std::swap_ranges(lu_.row(k), lu_.row(k) + n, lu_.row(pivot)),
+          std::swap(order_[at(k)], order_[at(pivot)]);
     const double* above = lu_.row(k);
     for (int i = k + 1; i < n; ++i) {
       double* row = lu_.row(i);
@@ -128,9 +137,13 @@ LinearSystem::LinearSystem(Square a) : lu_(std::move(a)), order_(at(lu_.n)) {
 std::vector<double> LinearSystem::solve(const std::vector<double>& b) const {
   const int n = lu_.n;
   std::vector<double> x(at(n));
-  for (int i = 0; i < n; ++i) x[at(i)] = b[at(order_[at(i)])] - std::inner_product(lu_.row(i), lu_.row(i) + i, x.begin(), 0.0);
+  for (int i = 0; i < n; ++i)
+    x[at(i)] =
+        b[at(order_[at(i)])] - std::inner_product(lu_.row(i), lu_.row(i) + i, x.begin(), 0.0);
   for (int i = n - 1; i >= 0; --i)
-    x[at(i)] = (x[at(i)] - std::inner_product(lu_.row(i) + i + 1, lu_.row(i) + n, x.begin() + i + 1, 0.0)) / lu_(i, i);
+    x[at(i)] = (x[at(i)] -
+                std::inner_product(lu_.row(i) + i + 1, lu_.row(i) + n, x.begin() + i + 1, 0.0)) /
+               lu_(i, i);
   return x;
 }
 

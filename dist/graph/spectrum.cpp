@@ -1,4 +1,5 @@
-// How fast synchronous rounds mix, from the spectrum of their matrices. Randomised gossip is in decay.cpp.
+// How fast synchronous rounds mix, from the spectrum of their matrices. Randomised gossip is in
+// decay.cpp.
 #include "gossamer/dist/graph/spectrum.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr double kTarget = 1e-6, kZero = 1e-12;
 constexpr int kExactWorkers = 128, kDenseWorkers = 256;
 
-// I - W as a Laplacian: its edges are the weights. ConfigError unless W is symmetric and always the same.
+// I - W as a Laplacian: its edges are the weights. ConfigError unless W is symmetric and always the
+// same.
 Graph weights_of(const Rounds& rounds) {
   check<ConfigError>(rounds.period() == 1 && !rounds.directed(), "rounds ", rounds.name(),
                      ": eigenvalues are asked for, but the mixing matrix is not one symmetric one");
@@ -37,7 +39,8 @@ Mixing from_gap(double gap) {
 
 Mixing constant_rounds(const Rounds& rounds) {
   const Graph g = weights_of(rounds);
-  double first = 0, last = 0;                              // 1 - eigenvalue of W: the smallest above 0, and the largest
+  // 1 - eigenvalue of W: the smallest above 0, and the largest
+  double first = 0, last = 0;
   if (g.n > kDenseWorkers && !Translation::of(g)) {
     const SparseLaplacian l(g);
     first = l.smallest_positive(), last = l.largest();
@@ -45,7 +48,8 @@ Mixing constant_rounds(const Rounds& rounds) {
     const std::vector<double> falls = laplacian_eigenvalues(g);
     first = falls[1], last = falls.back();
   }
-  return from_gap(std::max(0.0, std::min(first, 2 - last)));                         // the far end counts if W has eigenvalues near -1
+  // the far end counts if W has eigenvalues near -1
+  return from_gap(std::max(0.0, std::min(first, 2 - last)));
 }
 
 void subtract_mean(std::vector<double>& x) {
@@ -82,8 +86,9 @@ void mix(const Rounds& rounds, i64 k, int columns, std::vector<double>& x) {
   }
 }
 
-// The rounds after which the mean is exact, whatever the start; 0 if it is not within a period. Tried with a random start: what was far
-// from the mean must be there after one more round (just shrinking, however fast, is something else).
+// The rounds after which the mean is exact, whatever the start; 0 if it is not within a period.
+// Tried with a random start: what was far from the mean must be there after one more round (just
+// shrinking, however fast, is something else).
 i64 rounds_to_the_mean(const Rounds& rounds) {
   std::vector<double> x = random_start(rounds.workers());
   double before = length(x);
@@ -98,13 +103,15 @@ i64 rounds_to_the_mean(const Rounds& rounds) {
   return 0;
 }
 
-// ln of the spectral radius of the product of one period: |P^m|^(1/m) for m = 2^32 (Gelfand), by squaring.
+// ln of the spectral radius of the product of one period: |P^m|^(1/m) for m = 2^32 (Gelfand), by
+// squaring.
 double log_radius(const Rounds& rounds) {
   const int n = rounds.workers();
   Square product(n);
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < n; ++j) product(i, j) = (i == j) - 1.0 / n;
-  double log_scale = 0;                                    // of `product`, which is kept at length 1
+  // of `product`, which is kept at length 1
+  double log_scale = 0;
   // Rounding brings back a little of the mean, which does not shrink: taken off each time.
   const auto normalise = [&] {
     std::vector<double> sum(at(n));
@@ -129,7 +136,8 @@ double log_radius(const Rounds& rounds) {
   return log_scale / power;
 }
 
-// ln of the shrinking per round, from a long run with a random start; the first half is left to settle. Empty if it has not.
+// ln of the shrinking per round, from a long run with a random start; the first half is left to
+// settle. Empty if it has not.
 std::optional<double> log_shrinking(const Rounds& rounds) {
   constexpr i64 kRounds = 8000;
   std::vector<double> x = random_start(rounds.workers());
@@ -173,7 +181,8 @@ std::vector<double> mixing_eigenvalues(const Rounds& rounds) {
 double noise_distance(const Rounds& rounds, bool adapt_then_combine) {
   double sum = 0;
   const std::vector<double> values = mixing_eigenvalues(rounds);
-  for (std::size_t k = 1; k < values.size(); ++k) sum += (adapt_then_combine ? values[k] * values[k] : 1) / (1 - values[k] * values[k]);
+  for (std::size_t k = 1; k < values.size(); ++k)
+    sum += (adapt_then_combine ? values[k] * values[k] : 1) / (1 - values[k] * values[k]);
   return sum / static_cast<double>(values.size());
 }
 
@@ -181,7 +190,8 @@ std::optional<Mixing> mixing(const Rounds& rounds) {
   if (rounds.workers() < 2) return Mixing{};
   if (rounds.period() == 1 && !rounds.directed()) return constant_rounds(rounds);
   if (const i64 exact = rounds_to_the_mean(rounds)) return Mixing{0, 1, exact};
-  if (rounds.workers() <= kExactWorkers) return from_gap(-std::expm1(log_radius(rounds) / static_cast<double>(rounds.period())));
+  if (rounds.workers() <= kExactWorkers)
+    return from_gap(-std::expm1(log_radius(rounds) / static_cast<double>(rounds.period())));
   const auto estimate = log_shrinking(rounds);
   return estimate ? std::optional(from_gap(-std::expm1(*estimate))) : std::nullopt;
 }

@@ -13,7 +13,8 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-Translation::Translation(int n, std::vector<int> factors) : n_(n), factors_(std::move(factors)), falls_(at(n)) {
+Translation::Translation(int n, std::vector<int> factors)
+    : n_(n), factors_(std::move(factors)), falls_(at(n)) {
   for (int j = 0; j < n; ++j) {
     const double half = std::sin(std::numbers::pi * j / n);
     falls_[at(j)] = 2 * half * half;
@@ -31,7 +32,8 @@ int Translation::difference(int a, int b) const {
 }
 
 double Translation::fall(int k, int worker) const {
-  std::int64_t phase = 0;                                  // in n-ths of a turn: every factor divides n
+  // in n-ths of a turn: every factor divides n
+  std::int64_t phase = 0;
   for (auto factor = factors_.rbegin(); factor != factors_.rend(); ++factor) {
     phase += std::int64_t{k % *factor} * (worker % *factor) * (n_ / *factor);
     k /= *factor, worker /= *factor;

@@ -1,5 +1,6 @@
-// A Group whose links lose, delay or cut what passes, as connections would: what is late, or held back by a cut that does not last, arrives
-// in order; what a connection had on its way when it was given up is lost.
+// A Group whose links lose, delay or cut what passes, as connections would: what is late, or held
+// back by a cut that does not last, arrives in order; what a connection had on its way when it was
+// given up is lost.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -11,22 +12,28 @@
 namespace gossamer::dist {
 namespace {
 
-// After a cut ends, this long until the other is announced, as a new connection takes. Its first words may come before that: they wait.
+// After a cut ends, this long until the other is announced, as a new connection takes. Its first
+// words may come before that: they wait.
 constexpr double kSettling = 0.5;
 
-// Messages that the pairing can lose. The others are sent once, on a connection that loses nothing while it lasts.
+// Messages that the pairing can lose. The others are sent once, on a connection that loses nothing
+// while it lasts.
 bool may_be_lost(MessageType type) { return type <= MessageType::decline; }
 
 // Exchanges that are asked for during a cut wait for its end, as bytes on a connection would.
 class DisturbedPayload final : public Payload {
  public:
-  DisturbedPayload(Payload& inner, ControlLink& link, const Injector& faults, int rank, std::uint64_t seed)
+  DisturbedPayload(Payload& inner, ControlLink& link, const Injector& faults, int rank,
+                   std::uint64_t seed)
       : inner_(inner), link_(link), faults_(faults), rank_(rank), seed_(seed) {}
 
-  void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, std::span<const float> send,
+                std::span<float> receive, Seconds deadline) override {
     // A function of edge and session, so that both sides lose the same exchanges.
-    const auto low = static_cast<std::uint64_t>(std::min(rank_, peer)), high = static_cast<std::uint64_t>(std::max(rank_, peer));
-    const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() < faults_.drop(peer);
+    const auto low = static_cast<std::uint64_t>(std::min(rank_, peer)),
+               high = static_cast<std::uint64_t>(std::max(rank_, peer));
+    const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() <
+                      faults_.drop(peer);
     if (lost) return link_.post(failure(peer, session, "lost (injected)"));
     if (!faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, deadline);
     const std::scoped_lock lock(mutex_);
@@ -43,7 +50,8 @@ class DisturbedPayload final : public Payload {
     std::vector<Event> ends;
     const std::scoped_lock lock(mutex_);
     std::erase_if(waiting_, [&](const Waiting& w) {
-      if (now >= w.until) return ends.push_back(failure(w.peer, w.session, "time is over (injected cut)")), true;
+      if (now >= w.until)
+        return ends.push_back(failure(w.peer, w.session, "time is over (injected cut)")), true;
       if (faults_.cut(w.peer)) return false;
       inner_.exchange(w.peer, w.session, w.send, w.receive, Seconds(w.until - now));
       return true;
@@ -75,7 +83,12 @@ class DisturbedPayload final : public Payload {
     double until;
   };
   static Event failure(int peer, std::uint64_t session, const char* why) {
-    return {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = false, .session = session, .why = why};
+    return {.kind = Event::Kind::exchanged,
+            .peer = peer,
+            .message = {},
+            .ok = false,
+            .session = session,
+            .why = why};
   }
 
   Payload& inner_;
@@ -87,13 +100,19 @@ class DisturbedPayload final : public Payload {
   std::vector<Waiting> waiting_;
 };
 
-// Both sides hold back what passes a cut: the clocks of two workers are not one, nor do they reach a step at the same time.
+// Both sides hold back what passes a cut: the clocks of two workers are not one, nor do they reach
+// a step at the same time.
 class DisturbedLink final : public ControlLink {
  public:
-  DisturbedLink(ControlLink& inner, DisturbedPayload& payload, const Injector& faults, int rank, int size, std::uint64_t seed,
-                Seconds dead_after)
-      : inner_(inner), payload_(payload), faults_(faults), dead_after_(dead_after.count()),
-        random_(seed, 0x64726f70u + static_cast<std::uint64_t>(rank)), edges_(static_cast<std::size_t>(size)), rank_(rank) {}
+  DisturbedLink(ControlLink& inner, DisturbedPayload& payload, const Injector& faults, int rank,
+                int size, std::uint64_t seed, Seconds dead_after)
+      : inner_(inner),
+        payload_(payload),
+        faults_(faults),
+        dead_after_(dead_after.count()),
+        random_(seed, 0x64726f70u + static_cast<std::uint64_t>(rank)),
+        edges_(static_cast<std::size_t>(size)),
+        rank_(rank) {}
 
   void send(int peer, const Message& m) override {
     Edge& edge = edges_.at(static_cast<std::size_t>(peer));
@@ -103,11 +122,19 @@ class DisturbedLink final : public ControlLink {
     if (!faults_.cut(peer)) send_held(peer, edge);
   }
   void post(Event e) override { inner_.post(std::move(e)); }
-  bool alive(int peer) const override { return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead; }
-  void connect(const std::vector<int>& peers, Seconds deadline) override { inner_.connect(peers, deadline); }
-  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override { return inner_.clock_offset(peer, at_us); }
+  bool alive(int peer) const override {
+    return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead;
+  }
+  void connect(const std::vector<int>& peers, Seconds deadline) override {
+    inner_.connect(peers, deadline);
+  }
+  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
+    return inner_.clock_offset(peer, at_us);
+  }
 
-  std::uint64_t returns(int peer) const { return edges_.at(static_cast<std::size_t>(peer)).returns; }
+  std::uint64_t returns(int peer) const {
+    return edges_.at(static_cast<std::size_t>(peer)).returns;
+  }
 
   Event next(Seconds timeout) override {
     const double limit = faults_.now() + timeout.count();
@@ -126,21 +153,25 @@ class DisturbedLink final : public ControlLink {
         return e;
       }
       wake = std::min({wake, faults_.next_change(now), next_verdict(now), payload_.next_end()});
-      Event e = inner_.next(Seconds(std::max(0.0, std::isfinite(wake) ? wake - now : timeout.count())));
-      if (e.kind != Event::Kind::none) take(std::move(e));
-      else if (faults_.now() >= limit && ready_.empty()) return {};
+      Event e =
+          inner_.next(Seconds(std::max(0.0, std::isfinite(wake) ? wake - now : timeout.count())));
+      if (e.kind != Event::Kind::none)
+        take(std::move(e));
+      else if (faults_.now() >= limit && ready_.empty())
+        return {};
     }
   }
 
  private:
-  using Late = std::deque<std::pair<double, Event>>;      // due at, ascending
+  using Late = std::deque<std::pair<double, Event>>;  // due at, ascending
   struct Edge {
-    std::atomic<bool> dead{false};         // cut off for so long that it counts as dead, though its process lives
+    // cut off for so long that it counts as dead, though its process lives
+    std::atomic<bool> dead{false};
     std::atomic<std::uint64_t> returns{0};
     double cut_since = -1, whole_since = -1;
     Late messages, transfers;
     std::mutex mutex;
-    std::vector<Message> unsent;           // during a cut
+    std::vector<Message> unsent;  // during a cut
   };
 
   void send_held(int peer, Edge& edge) {
@@ -149,7 +180,8 @@ class DisturbedLink final : public ControlLink {
   }
 
   void release(Late& late, double now, double& wake) {
-    for (; !late.empty() && late.front().first <= now; late.pop_front()) ready_.push_back(std::move(late.front().second));
+    for (; !late.empty() && late.front().first <= now; late.pop_front())
+      ready_.push_back(std::move(late.front().second));
     if (!late.empty()) wake = std::min(wake, late.front().first);
   }
 
@@ -158,16 +190,18 @@ class DisturbedLink final : public ControlLink {
     Edge& edge = edges_.at(static_cast<std::size_t>(e.peer));
     if (e.kind == Event::Kind::dead) edge.messages.clear();
     if (e.kind == Event::Kind::dead || e.kind == Event::Kind::joined) {
-      if (!edge.dead) ready_.push_back(std::move(e));      // else: said already, or said when the cut ends
+      // else: said already, or said when the cut ends
+      if (!edge.dead) ready_.push_back(std::move(e));
       return;
     }
     const double due = faults_.now() + faults_.delay(e.peer);
     Late& late = e.kind == Event::Kind::message ? edge.messages : edge.transfers;
     if (e.kind == Event::Kind::message) {
-      if (edge.dead && faults_.cut(e.peer)) return;        // from before its sender gave us up
+      if (edge.dead && faults_.cut(e.peer)) return;  // from before its sender gave us up
       if (may_be_lost(e.message.type) && random_.uniform53() < faults_.drop(e.peer)) return;
     }
-    late.emplace_back(late.empty() ? due : std::max(due, late.back().first), std::move(e));      // in order
+    // in order
+    late.emplace_back(late.empty() ? due : std::max(due, late.back().first), std::move(e));
   }
 
   void follow_cuts(double now) {
@@ -179,7 +213,8 @@ class DisturbedLink final : public ControlLink {
       if (faults_.cut(peer)) {
         edge.whole_since = -1;
         if (edge.cut_since < 0) edge.cut_since = now;
-        if (!edge.dead && now - edge.cut_since >= dead_after_ && inner_.alive(peer)) lose(peer, edge);
+        if (!edge.dead && now - edge.cut_since >= dead_after_ && inner_.alive(peer))
+          lose(peer, edge);
         continue;
       }
       edge.cut_since = -1;
@@ -192,7 +227,12 @@ class DisturbedLink final : public ControlLink {
       if (now - edge.whole_since < kSettling || !inner_.alive(peer)) continue;
       edge.dead = false;
       ++edge.returns;
-      ready_.push_back({.kind = Event::Kind::joined, .peer = peer, .message = {}, .ok = false, .session = 0, .why = {}});
+      ready_.push_back({.kind = Event::Kind::joined,
+                        .peer = peer,
+                        .message = {},
+                        .ok = false,
+                        .session = 0,
+                        .why = {}});
     }
   }
 
@@ -203,7 +243,12 @@ class DisturbedLink final : public ControlLink {
     edge.dead = true;
     edge.messages.clear();
     edge.unsent.clear();
-    ready_.push_back({.kind = Event::Kind::dead, .peer = peer, .message = {}, .ok = false, .session = 0, .why = "no heartbeat (injected)"});
+    ready_.push_back({.kind = Event::Kind::dead,
+                      .peer = peer,
+                      .message = {},
+                      .ok = false,
+                      .session = 0,
+                      .why = "no heartbeat (injected)"});
   }
 
   // When a cut has lasted long enough, or its end has.
@@ -229,21 +274,28 @@ class DisturbedLink final : public ControlLink {
 class DisturbedGroup final : public Group {
  public:
   DisturbedGroup(Group& inner, const Injector& faults, std::uint64_t seed, Seconds dead_after)
-      : inner_(inner), payload_(inner.payload(), inner.control(), faults, inner.rank(), seed),
+      : inner_(inner),
+        payload_(inner.payload(), inner.control(), faults, inner.rank(), seed),
         link_(inner.control(), payload_, faults, inner.rank(), inner.size(), seed, dead_after) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
-  const char* why_no_mailbox() const override { return "dist.inject disturbs links, and can disturb only what goes over the host"; }
+  const char* why_no_mailbox() const override {
+    return "dist.inject disturbs links, and can disturb only what goes over the host";
+  }
   Collectives& collectives() override { return inner_.collectives(); }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override { inner_.rebuild(alive, epoch); }
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
+    inner_.rebuild(alive, epoch);
+  }
   std::vector<int> alive() const override {
     std::vector<int> out = inner_.alive();
     std::erase_if(out, [&](int rank) { return rank != inner_.rank() && !link_.alive(rank); });
     return out;
   }
-  std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer) + link_.returns(peer); }
+  std::uint64_t arrivals(int peer) const override {
+    return inner_.arrivals(peer) + link_.returns(peer);
+  }
 
  private:
   Group& inner_;
@@ -253,7 +305,8 @@ class DisturbedGroup final : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> disturbed(Group& inner, const Injector& faults, std::uint64_t seed, Seconds dead_after) {
+std::unique_ptr<Group> disturbed(Group& inner, const Injector& faults, std::uint64_t seed,
+                                 Seconds dead_after) {
   return std::make_unique<DisturbedGroup>(inner, faults, seed, dead_after);
 }
 

@@ -54,7 +54,7 @@ struct GlooCollectives::Impl {
   mutable std::mutex mutex;              // guards context and members against died()
   std::shared_ptr<GlooContext> context;
   std::atomic<bool> stop{false};
-  bool rebuilding = false;               // guarded by mutex
+  bool rebuilding = false;  // guarded by mutex
 
   Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, Seconds s)
       : link(l), device(std::move(d)), limit(s), members{l.rank()} {}
@@ -70,23 +70,27 @@ struct GlooCollectives::Impl {
   // The most useful sentence that can be said about a failure.
   std::string explain(const std::string& what, const std::string& error) {
     if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
-    // Gloo may see a death before the control link does, whose thread may wait for a core as long as a frozen worker is waited for.
-    const bool late = error.find("Timed out") != std::string::npos || error.find("did not come") != std::string::npos;
+    // Gloo may see a death before the control link does, whose thread may wait for a core as long
+    // as a frozen worker is waited for.
+    const bool late = error.find("Timed out") != std::string::npos ||
+                      error.find("did not come") != std::string::npos;
     const auto until = SteadyClock::now() + ms(link.dead_after());
-    while (dead().empty() && !late && !stop && SteadyClock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    while (dead().empty() && !late && !stop && SteadyClock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::vector<int> gone = dead();
     if (!gone.empty()) {
-      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) + (gone.size() > 1 ? " are" : " is") + " gone (" +
-             link.why_dead(gone.front()) + "); go on with the others through Group::rebuild()";
+      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) +
+             (gone.size() > 1 ? " are" : " is") + " gone (" + link.why_dead(gone.front()) +
+             "); go on with the others through Group::rebuild()";
     }
     std::vector<int> absent;
     for (int m : members) {
       if (m != link.rank() && link.mark(m) < calls) absent.push_back(m);
     }
     return what + " among workers " + text_of(members) + " failed: " + error +
-           (absent.empty()
-                ? ""
-                : "; worker" + std::string(absent.size() > 1 ? "s " : " ") + text_of(absent) + " did not come to this operation");
+           (absent.empty() ? ""
+                           : "; worker" + std::string(absent.size() > 1 ? "s " : " ") +
+                                 text_of(absent) + " did not come to this operation");
   }
 
   void drop(const std::string& why) {
@@ -107,7 +111,8 @@ struct GlooCollectives::Impl {
   void run(const char* what, const Operation& operation) {
     link.set_mark(++calls);
     if (members.size() == 1 && broken.empty()) {
-      if (const std::string why = link.given_up(); !why.empty()) throw DistError(std::string(what) + ": " + why);
+      if (const std::string why = link.given_up(); !why.empty())
+        throw DistError(std::string(what) + ": " + why);
       return;
     }
     std::shared_ptr<gloo::Context> now;
@@ -141,13 +146,16 @@ struct GlooCollectives::Impl {
   }
 };
 
-GlooCollectives::GlooCollectives(AsioLink& link, std::shared_ptr<gloo::transport::Device> device, Seconds limit)
+GlooCollectives::GlooCollectives(AsioLink& link, std::shared_ptr<gloo::transport::Device> device,
+                                 Seconds limit)
     : impl_(std::make_unique<Impl>(link, std::move(device), limit)) {}
 GlooCollectives::~GlooCollectives() = default;
 
-// Members find each other by what they say, over and over until it fits: "this is my attempt, this I know of yours, here is my address". So
-// leftovers of an attempt that failed, of the same set in the same epoch, mislead nobody: they name an attempt that is not made any more.
-void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t key, SteadyClock::time_point until) {
+// Members find each other by what they say, over and over until it fits: "this is my attempt, this
+// I know of yours, here is my address". So leftovers of an attempt that failed, of the same set in
+// the same epoch, mislead nobody: they name an attempt that is not made any more.
+void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t key,
+                                            SteadyClock::time_point until) {
   struct Known {
     std::uint64_t attempt = 0;
     bool knows_ours = false;
@@ -170,7 +178,9 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t ke
     link.put(to, key, value);
   };
   for (const int m : others) say(m);
-  const auto all = [&] { return std::ranges::all_of(others, [&](int m) { return known[m].knows_ours; }); };
+  const auto all = [&] {
+    return std::ranges::all_of(others, [&](int m) { return known[m].knows_ours; });
+  };
   while (!all()) {
     auto heard = link.take_any(others, key, until, stop);
     if (stop || !dead().empty()) throw DistError("the members changed");
@@ -192,7 +202,8 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t ke
     k.knows_ours = of_ours == own;
     if (news || !k.knows_ours) say(from);
   }
-  // All addresses before the first connection: who is missing is known before anybody waits inside Gloo.
+  // All addresses before the first connection: who is missing is known before anybody waits inside
+  // Gloo.
   for (const int m : others) fresh.connect(place[m], known[m].address);
 }
 
@@ -200,7 +211,8 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   Impl& s = *impl_;
   std::sort(members.begin(), members.end());
   const auto self = std::find(members.begin(), members.end(), s.link.rank());
-  check<DistError>(self != members.end(), "rebuild: worker ", s.link.rank(), " is not among the members ", text_of(members));
+  check<DistError>(self != members.end(), "rebuild: worker ", s.link.rank(),
+                   " is not among the members ", text_of(members));
   if (const std::string why = s.link.given_up(); !why.empty()) throw DistError("rebuild: " + why);
   s.drop("being rebuilt");
   {
@@ -215,7 +227,8 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   const int place = static_cast<int>(self - members.begin()), n = static_cast<int>(members.size());
   NoSigpipe quiet;
   try {
-    if (!s.dead().empty()) throw DistError("a member is gone");      // it died while `stop` was being cleared
+    // it died while `stop` was being cleared
+    if (!s.dead().empty()) throw DistError("a member is gone");
     if (n > 1) {
       auto fresh = std::make_shared<GlooContext>(s.device, place, n, ms(limit));
       {
@@ -263,8 +276,8 @@ void GlooCollectives::all_reduce_sum(std::span<double> values) { impl_->all_redu
 void GlooCollectives::broadcast(std::span<float> values, int root) {
   Impl& s = *impl_;
   const auto found = std::find(s.members.begin(), s.members.end(), root);
-  check<DistError>(found != s.members.end(), "broadcast from worker ", root, ": it is not among the members ",
-                   text_of(s.members));
+  check<DistError>(found != s.members.end(), "broadcast from worker ", root,
+                   ": it is not among the members ", text_of(s.members));
   s.run("broadcast", [&](const std::shared_ptr<gloo::Context>& now) {
     if (values.empty()) return;
     gloo::BroadcastOptions options(now);

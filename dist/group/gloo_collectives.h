@@ -1,4 +1,5 @@
-// Collectives between processes: one Gloo context of all living workers, made anew when the set changes. Private to dist/.
+// Collectives between processes: one Gloo context of all living workers, made anew when the set
+// changes. Private to dist/.
 #pragma once
 
 #include <memory>
@@ -17,12 +18,14 @@ class GlooCollectives final : public Collectives {
   GlooCollectives(AsioLink&, std::shared_ptr<gloo::transport::Device>, Seconds limit);
   ~GlooCollectives() override;
 
-  // All members must call with the same set and epoch. DistError names those that did not, or died meanwhile.
+  // All members must call with the same set and epoch. DistError names those that did not, or died
+  // meanwhile.
   void rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit);
-  // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish first: their bytes are still to
-  // come.
+  // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish
+  // first: their bytes are still to come.
   void died(int rank, bool left);
-  // A worker came (back). Any thread. A rebuild that waits for others is given up: they may be building with the one that came.
+  // A worker came (back). Any thread. A rebuild that waits for others is given up: they may be
+  // building with the one that came.
   void joined();
 
   void all_reduce_sum(std::span<float>) override;

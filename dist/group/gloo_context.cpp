@@ -19,10 +19,13 @@ using gloo::transport::UnboundBuffer;
 
 class GlooContext::Transport final : public gloo::transport::Context {
  public:
-  Transport(std::shared_ptr<gloo::transport::Context> inner) : Context(inner->rank, inner->size), inner_(std::move(inner)) {}
+  Transport(std::shared_ptr<gloo::transport::Context> inner)
+      : Context(inner->rank, inner->size), inner_(std::move(inner)) {}
 
   std::unique_ptr<gloo::transport::Pair>& getPair(int r) override { return inner_->getPair(r); }
-  std::unique_ptr<gloo::transport::Pair>& createPair(int r) override { return inner_->createPair(r); }
+  std::unique_ptr<gloo::transport::Pair>& createPair(int r) override {
+    return inner_->createPair(r);
+  }
   std::unique_ptr<UnboundBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
 
   void throw_if_aborted() const {
@@ -99,11 +102,14 @@ class GlooContext::Watched final : public UnboundBuffer {
   }
   void abortWaitRecv() override { inner_->abortWaitRecv(); }
   void abortWaitSend() override { inner_->abortWaitSend(); }
-  void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override { inner_->send(to, slot, offset, bytes); }
+  void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+    inner_->send(to, slot, offset, bytes);
+  }
   void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
     inner_->recv(from, slot, offset, bytes);
   }
-  void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
+  void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset,
+            std::size_t bytes) override {
     inner_->recv(std::move(from), slot, offset, bytes);
   }
 
@@ -112,7 +118,8 @@ class GlooContext::Watched final : public UnboundBuffer {
   std::unique_ptr<UnboundBuffer> inner_;
 };
 
-std::unique_ptr<UnboundBuffer> GlooContext::Transport::createUnboundBuffer(void* data, std::size_t bytes) {
+std::unique_ptr<UnboundBuffer> GlooContext::Transport::createUnboundBuffer(void* data,
+                                                                           std::size_t bytes) {
   return std::make_unique<Watched>(*this, inner_->createUnboundBuffer(data, bytes));
 }
 
@@ -121,7 +128,8 @@ GlooContext::GlooContext(const std::shared_ptr<gloo::transport::Device>& device,
     : gloo::Context(rank, size) {
   auto inner = device->createContext(rank, size);
   inner->setTimeout(
-      std::max(connect_limit / 5, std::chrono::milliseconds(100)));  // Gloo waits five times as long for a connection
+      // Gloo waits five times as long for a connection
+      std::max(connect_limit / 5, std::chrono::milliseconds(100)));
   for (int r = 0; r < size; ++r) {
     if (r != rank) inner->createPair(r);
   }
@@ -132,8 +140,12 @@ GlooContext::GlooContext(const std::shared_ptr<gloo::transport::Device>& device,
 
 GlooContext::~GlooContext() = default;
 
-std::vector<char> GlooContext::address(int peer) { return transport_->getPair(peer)->address().bytes(); }
-void GlooContext::connect(int peer, const std::vector<char>& address) { transport_->connect(peer, address); }
+std::vector<char> GlooContext::address(int peer) {
+  return transport_->getPair(peer)->address().bytes();
+}
+void GlooContext::connect(int peer, const std::vector<char>& address) {
+  transport_->connect(peer, address);
+}
 void GlooContext::abort() { transport_->abort(); }
 
 std::shared_ptr<gloo::transport::Device> make_gloo_device(const std::string& address) {

@@ -1,8 +1,10 @@
-// One thread for each peer with which there is or was an exchange: so exchanges with several peers run at once.
+// One thread for each peer with which there is or was an exchange: so exchanges with several peers
+// run at once.
 //
-// An edge that failed is closed on both sides before it is used again: who fails tells the other over the control link
-// (AsioLink::reset_edge), in order with the messages that arrange the next exchange; so both sides open a new one together. The
-// notice names the session and the edge, so that a late one does no harm to an edge opened since.
+// An edge that failed is closed on both sides before it is used again: who fails tells the other
+// over the control link (AsioLink::reset_edge), in order with the messages that arrange the next
+// exchange; so both sides open a new one together. The notice names the session and the edge, so
+// that a late one does no harm to an edge opened since.
 #ifdef GOSSAMER_HAS_GLOO
 #include "gossamer/dist/group/gloo_payload.h"
 
@@ -30,14 +32,15 @@ std::uint64_t mix(std::uint64_t h) {
 }
 
 std::chrono::milliseconds left(SteadyClock::time_point until) {
-  return std::max(std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now()), std::chrono::milliseconds(1));
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now()),
+                  std::chrono::milliseconds(1));
 }
 
 }  // namespace
 
 struct GlooPayload::Impl {
   struct Job {
-    std::uint64_t session, arrival;        // arrival: of the peer, as link.arrivals() counts
+    std::uint64_t session, arrival;  // arrival: of the peer, as link.arrivals() counts
     std::span<const float> send;
     std::span<float> receive;
     SteadyClock::time_point until;
@@ -46,13 +49,14 @@ struct GlooPayload::Impl {
   struct Lane {
     explicit Lane(int p) : peer(p) {}
     const int peer;
-    std::shared_ptr<GlooContext> edge;     // open from exchange to exchange
-    std::uint64_t opened = 0;              // in which session: the edge's name, the same on both sides
-    bool stale = false;                    // the peer closed its end
+    std::shared_ptr<GlooContext> edge;  // open from exchange to exchange
+    // in which session: the edge's name, the same on both sides
+    std::uint64_t opened = 0;
+    bool stale = false;                     // the peer closed its end
     std::optional<std::uint64_t> given_up;  // the last session that the peer reported as failed
-    std::optional<Job> job;                // from exchange() until its event is posted
-    std::shared_ptr<GlooContext> active;   // the context that the job uses
-    std::atomic<bool> stop{false};         // the job shall end
+    std::optional<Job> job;                 // from exchange() until its event is posted
+    std::shared_ptr<GlooContext> active;    // the context that the job uses
+    std::atomic<bool> stop{false};          // the job shall end
     std::condition_variable wanted;
     std::thread thread;
   };
@@ -136,13 +140,18 @@ struct GlooPayload::Impl {
     if (!context) context = open(lane, now);
     begin(lane, now, context);
 
-    // A different length gets a different slot: Gloo would end the process if more arrived than fits. Strangers can't guess it.
+    // A different length gets a different slot: Gloo would end the process if more arrived than
+    // fits. Strangers can't guess it.
     const std::uint64_t secret = link.connection(lane.peer);
-    const auto slot = [&](std::size_t length) { return mix(now.session * 2 + 1) ^ mix(length) ^ secret; };
+    const auto slot = [&](std::size_t length) {
+      return mix(now.session * 2 + 1) ^ mix(length) ^ secret;
+    };
     const int other = lane.peer < link.rank() ? 0 : 1;
     const auto receive = context->createUnboundBuffer(now.receive.data(), now.receive.size_bytes());
-    const auto send = context->createUnboundBuffer(const_cast<float*>(now.send.data()), now.send.size_bytes());
-    if (!now.receive.empty()) receive->recv(other, slot(now.receive.size()), 0, now.receive.size_bytes());
+    const auto send =
+        context->createUnboundBuffer(const_cast<float*>(now.send.data()), now.send.size_bytes());
+    if (!now.receive.empty())
+      receive->recv(other, slot(now.receive.size()), 0, now.receive.size_bytes());
     if (!now.send.empty()) send->send(other, slot(now.send.size()), 0, now.send.size_bytes());
     if (!now.receive.empty()) receive->waitRecv(left(now.until));
     if (!now.send.empty()) send->waitSend(left(now.until));
@@ -161,8 +170,10 @@ struct GlooPayload::Impl {
     link.put(lane.peer, key, context->address(other), now.arrival);
     const auto address = link.take(lane.peer, key, now.until, lane.stop);
     if (!address) {
-      if (!link.alive(lane.peer)) fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
-      fail<DistError>(lane.stop ? "given up" : "no answer", " while opening the payload edge to worker ", lane.peer);
+      if (!link.alive(lane.peer))
+        fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
+      fail<DistError>(lane.stop ? "given up" : "no answer",
+                      " while opening the payload edge to worker ", lane.peer);
     }
     context->connect(other, *address);
     return context;
@@ -178,7 +189,8 @@ struct GlooPayload::Impl {
     lane.stale = false;
   }
 
-  // The peer's exchange of this session failed, and it closed its end of the edge. True: that ends an exchange of ours.
+  // The peer's exchange of this session failed, and it closed its end of the edge. True: that ends
+  // an exchange of ours.
   bool reset(int peer, std::uint64_t session, std::uint64_t opened) {
     std::lock_guard lock(mutex);
     Lane& lane = lane_locked(peer);
@@ -212,16 +224,22 @@ GlooPayload::~GlooPayload() {
   for (auto& [peer, lane] : impl_->lanes) lane->thread.join();
 }
 
-void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive,
-                           Seconds deadline) {
-  check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer, ": nothing to send and nothing to receive");
+void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const float> send,
+                           std::span<float> receive, Seconds deadline) {
+  check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer,
+                   ": nothing to send and nothing to receive");
   check<DistError>(peer != impl_->link.rank(), "exchange of worker ", peer, " with itself");
-  const std::uint64_t arrival = impl_->link.arrivals(peer);  // throws for a rank that does not exist
+  // throws for a rank that does not exist
+  const std::uint64_t arrival = impl_->link.arrivals(peer);
   std::lock_guard lock(impl_->mutex);
   Impl::Lane& lane = impl_->lane_locked(peer);
-  if (lane.job) fail<DistError>("exchange with worker ", peer, ": the one of session ", lane.job->session, " is not finished");
+  if (lane.job)
+    fail<DistError>("exchange with worker ", peer, ": the one of session ", lane.job->session,
+                    " is not finished");
   lane.stop = lane.given_up == session;
-  lane.job = Impl::Job{session, arrival, send, receive, SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
+  lane.job =
+      Impl::Job{session, arrival, send, receive,
+                SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
   lane.wanted.notify_all();
 }
 
@@ -251,9 +269,12 @@ void GlooPayload::forget(int peer) {
 
 void GlooPayload::settle(Seconds limit) {
   std::unique_lock lock(impl_->mutex);
-  const auto idle = [this] { return std::ranges::none_of(impl_->lanes, [](const auto& l) { return l.second->stop && l.second->job; }); };
-  check<DistError>(impl_->settled.wait_for(lock, limit, idle), "worker ", impl_->link.rank(), ": an exchange did not end within ",
-                   limit.count(), " s of being given up");
+  const auto idle = [this] {
+    return std::ranges::none_of(impl_->lanes,
+                                [](const auto& l) { return l.second->stop && l.second->job; });
+  };
+  check<DistError>(impl_->settled.wait_for(lock, limit, idle), "worker ", impl_->link.rank(),
+                   ": an exchange did not end within ", limit.count(), " s of being given up");
 }
 
 void GlooPayload::peer_failed(int peer, std::uint64_t session, std::uint64_t opened) {

@@ -1,4 +1,5 @@
-// The grammar of inject.h, by recursive descent: a comma inside a partition is not the comma between items.
+// The grammar of inject.h, by recursive descent: a comma inside a partition is not the comma
+// between items.
 #include "gossamer/dist/group/inject.h"
 
 #include <algorithm>
@@ -41,8 +42,9 @@ class Parser {
   }
   [[noreturn]] void fail_at(std::size_t where, const std::string& why) const {
     const std::string_view rest = text_.substr(where, 12);
-    gossamer::fail<ConfigError>("inject, character ", where + 1, rest.empty() ? " (the end)" : " (\"" + std::string(rest) + "\")", ": ",
-                                why);
+    gossamer::fail<ConfigError>("inject, character ", where + 1,
+                                rest.empty() ? " (the end)" : " (\"" + std::string(rest) + "\")",
+                                ": ", why);
   }
   [[noreturn]] void fail_here(const std::string& why) const { fail_at(at_, why); }
 
@@ -55,7 +57,8 @@ class Parser {
     if (!accept(word)) fail_here("\"" + word + "\" is expected before " + before);
   }
 
-  template <class T> T number(const char* what) {
+  template <class T>
+  T number(const char* what) {
     T value{};
     const char* first = text_.data() + at_;
     const auto [last, error] = std::from_chars(first, text_.data() + text_.size(), value);
@@ -66,7 +69,8 @@ class Parser {
   double real(const char* what, double least, double most) {
     const std::size_t where = at_;
     const auto value = number<double>(what);
-    if (!(value >= least && value <= most)) fail_at(where, std::string("out of range; wanted is ") + what);
+    if (!(value >= least && value <= most))
+      fail_at(where, std::string("out of range; wanted is ") + what);
     return value;
   }
   int rank() {
@@ -85,10 +89,13 @@ class Parser {
   Injection item() {
     const std::size_t where = at_;
     std::size_t length = 0;
-    while (at_ + length < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_ + length]))) ++length;
+    while (at_ + length < text_.size() &&
+           std::isalpha(static_cast<unsigned char>(text_[at_ + length])))
+      ++length;
     const std::string_view word = text_.substr(at_, length);
     const auto* name = std::ranges::find(kNames, word);
-    if (name == std::end(kNames)) fail_here("known are kill, stop, slow, restart, drop, delay and partition");
+    if (name == std::end(kNames))
+      fail_here("known are kill, stop, slow, restart, drop, delay and partition");
     at_ += length;
     Injection out;
     out.kind = static_cast<Kind>(name - std::begin(kNames));
@@ -150,7 +157,8 @@ class Parser {
       const std::size_t here = at_;
       out.at_step = number<i64>("a number of steps");
       if (out.at_step < 0) fail_at(here, "a number of steps is 0 or more");
-      if (out.kind == Kind::restart) fail_at(where, "who is dead makes no steps: give restart a time, @t=SECONDS");
+      if (out.kind == Kind::restart)
+        fail_at(where, "who is dead makes no steps: give restart a time, @t=SECONDS");
     } else if (accept("t=")) {
       out.at_s = real("a time in seconds", 0, 1e9);
       accept("s");
@@ -174,7 +182,8 @@ bool Injection::between(int x, int y) const {
   if (kind == Kind::drop || kind == Kind::delay) return std::min(x, y) == a && std::max(x, y) == b;
   if (kind != Kind::partition) return false;
   const auto side = [&](int worker) {
-    return std::ranges::find_if(sides, [&](const auto& s) { return std::ranges::find(s, worker) != s.end(); });
+    return std::ranges::find_if(
+        sides, [&](const auto& s) { return std::ranges::find(s, worker) != s.end(); });
   };
   const auto of_x = side(x), of_y = side(y);
   return of_x != sides.end() && of_y != sides.end() && of_x != of_y;
@@ -186,7 +195,8 @@ void validate(const std::vector<Injection>& all, int workers) {
   for (const Injection& i : all) {
     int most = std::max(i.rank, i.b);
     for (const auto& side : i.sides) most = std::max(most, *std::ranges::max_element(side));
-    check<ConfigError>(most < workers, "inject, \"", to_text(i), "\": there is no worker ", most, "; there are ", workers, ", from 0");
+    check<ConfigError>(most < workers, "inject, \"", to_text(i), "\": there is no worker ", most,
+                       "; there are ", workers, ", from 0");
   }
 }
 
@@ -196,13 +206,17 @@ std::string to_text(const Injection& i) {
   if (i.a >= 0) out += "edge=" + std::to_string(i.a) + "-" + std::to_string(i.b);
   for (std::size_t s = 0; s < i.sides.size(); ++s) {
     out += s ? "|" : "";
-    for (std::size_t k = 0; k < i.sides[s].size(); ++k) out += (k ? "," : "") + std::to_string(i.sides[s][k]);
+    for (std::size_t k = 0; k < i.sides[s].size(); ++k)
+      out += (k ? "," : "") + std::to_string(i.sides[s][k]);
   }
   if (i.kind == Kind::slow) out += ":x" + text_of(i.factor);
   if (i.kind == Kind::drop) out += ":p=" + text_of(i.probability);
-  if (i.kind == Kind::stop || i.kind == Kind::delay || i.kind == Kind::partition) out += ":" + text_of(i.seconds) + "s";
-  if (i.at_step >= 0) out += "@step=" + std::to_string(i.at_step);
-  else if (i.at_s > 0) out += "@t=" + text_of(i.at_s);
+  if (i.kind == Kind::stop || i.kind == Kind::delay || i.kind == Kind::partition)
+    out += ":" + text_of(i.seconds) + "s";
+  if (i.at_step >= 0)
+    out += "@step=" + std::to_string(i.at_step);
+  else if (i.at_s > 0)
+    out += "@t=" + text_of(i.at_s);
   return out;
 }
 

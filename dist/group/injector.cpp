@@ -6,6 +6,7 @@
 #include <cmath>
 #include <csignal>
 #include <ctime>
+
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,15 +22,22 @@ using Kind = Injection::Kind;
 std::vector<Injection> those_of(const std::vector<Injection>& all, bool again) {
   std::vector<Injection> mine;
   for (const Injection& i : all)
-    if (i.kind != Kind::restart && !(again && (i.kind <= Kind::stop || i.at_s > 0 || i.at_step >= 0))) mine.push_back(i);
+    if (i.kind != Kind::restart &&
+        !(again && (i.kind <= Kind::stop || i.at_s > 0 || i.at_step >= 0)))
+      mine.push_back(i);
   return mine;
 }
 
 }  // namespace
 
 Injector::Injector(const std::vector<Injection>& all, int rank, Actions actions, bool again)
-    : all_(those_of(all, again)), rank_(rank), actions_(std::move(actions)), begins_(all_.size()), origin_(INFINITY) {
-  for (std::size_t k = 0; k < all_.size(); ++k) begins_[k] = all_[k].at_step < 0 ? all_[k].at_s : INFINITY;
+    : all_(those_of(all, again)),
+      rank_(rank),
+      actions_(std::move(actions)),
+      begins_(all_.size()),
+      origin_(INFINITY) {
+  for (std::size_t k = 0; k < all_.size(); ++k)
+    begins_[k] = all_[k].at_step < 0 ? all_[k].at_s : INFINITY;
 }
 
 Injector::~Injector() {
@@ -45,8 +53,9 @@ void Injector::start() {
   check<Error>(!timer_.joinable() && origin_ == INFINITY, "Injector: started twice");
   step_began_ = wall_seconds();
   origin_ = step_began_;
-  const bool timed =
-      std::ranges::any_of(all_, [&](const Injection& i) { return i.kind <= Kind::stop && i.rank == rank_ && i.at_step < 0; });
+  const bool timed = std::ranges::any_of(all_, [&](const Injection& i) {
+    return i.kind <= Kind::stop && i.rank == rank_ && i.at_step < 0;
+  });
   if (timed) timer_ = std::thread([this] { watch(); });
 }
 
@@ -54,8 +63,10 @@ double Injector::now() const { return wall_seconds() - origin_; }
 
 void Injector::act(const Injection& i) {
   if (actions_.say) actions_.say(to_text(i));
-  if (i.kind == Kind::kill) actions_.kill();
-  else actions_.stop(i.seconds);
+  if (i.kind == Kind::kill)
+    actions_.kill();
+  else
+    actions_.stop(i.seconds);
 }
 
 void Injector::watch() {
@@ -66,7 +77,8 @@ void Injector::watch() {
   for (const Injection* i : due) {
     {
       std::unique_lock lock(mutex_);
-      while (!ending_ && now() < i->at_s) changed_.wait_for(lock, Seconds(std::min(i->at_s - now(), 3600.0)));
+      while (!ending_ && now() < i->at_s)
+        changed_.wait_for(lock, Seconds(std::min(i->at_s - now(), 3600.0)));
       if (ending_) return;
     }
     act(*i);
@@ -98,21 +110,24 @@ bool Injector::running(std::size_t k, double t) const {
 bool Injector::cut(int peer) const {
   const double t = now();
   for (std::size_t k = 0; k < all_.size(); ++k)
-    if (all_[k].kind == Kind::partition && all_[k].between(rank_, peer) && running(k, t)) return true;
+    if (all_[k].kind == Kind::partition && all_[k].between(rank_, peer) && running(k, t))
+      return true;
   return false;
 }
 
 double Injector::delay(int peer) const {
   double sum = 0;
   for (std::size_t k = 0; k < all_.size(); ++k)
-    if (all_[k].kind == Kind::delay && all_[k].between(rank_, peer) && running(k, now())) sum += all_[k].seconds;
+    if (all_[k].kind == Kind::delay && all_[k].between(rank_, peer) && running(k, now()))
+      sum += all_[k].seconds;
   return sum;
 }
 
 double Injector::drop(int peer) const {
   double kept = 1;
   for (std::size_t k = 0; k < all_.size(); ++k)
-    if (all_[k].kind == Kind::drop && all_[k].between(rank_, peer) && running(k, now())) kept *= 1 - all_[k].probability;
+    if (all_[k].kind == Kind::drop && all_[k].between(rank_, peer) && running(k, now()))
+      kept *= 1 - all_[k].probability;
   return 1 - kept;
 }
 
@@ -136,12 +151,16 @@ Injector::Actions process_actions(std::function<void(const std::string&)> say) {
     const pid_t helper = fork();
     check<Error>(helper >= 0, "inject: cannot start the process that would end a stop");
     if (helper == 0) {
-      // Only calls that are safe after a fork of a process with threads. No connection may stay open through this copy of it.
+      // Only calls that are safe after a fork of a process with threads. No connection may stay
+      // open through this copy of it.
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (int fd = 3; fd < 1024; ++fd) close(fd);
-      kill(self, SIGSTOP);      // not by itself: the end of a very short stop could come before its beginning
-      timespec left{static_cast<time_t>(seconds), static_cast<long>((seconds - std::floor(seconds)) * 1e9)};
-      while (nanosleep(&left, &left) != 0 && errno == EINTR) {}
+      // not by itself: the end of a very short stop could come before its beginning
+      kill(self, SIGSTOP);
+      timespec left{static_cast<time_t>(seconds),
+                    static_cast<long>((seconds - std::floor(seconds)) * 1e9)};
+      while (nanosleep(&left, &left) != 0 && errno == EINTR) {
+      }
       kill(self, SIGCONT);
       _exit(0);
     }

@@ -1,4 +1,5 @@
-// LocalCluster: workers as threads of one process. The same faces as between processes, so tests and lessons run the real methods.
+// LocalCluster: workers as threads of one process. The same faces as between processes, so tests
+// and lessons run the real methods.
 #include "gossamer/core/error.h"
 #include "gossamer/dist/group/local_state.h"
 
@@ -15,13 +16,16 @@ class LocalLink : public ControlLink {
   void send(int peer, const Message& message) override {
     const std::scoped_lock lock(shared_.mutex);
     if (self_.dead() || !shared_.sees(self_.rank, peer)) return;
-    if (Link& l = shared_.link(self_.rank, peer); l.cut) l.held.push_back(message);
-    else shared_.put(peer, self_.rank, message);
+    if (Link& l = shared_.link(self_.rank, peer); l.cut)
+      l.held.push_back(message);
+    else
+      shared_.put(peer, self_.rank, message);
   }
   Event next(Seconds timeout) override {
     std::unique_lock lock(shared_.mutex);
     auto& mail = self_.mail();
-    const bool some = shared_.wait(lock, shared_.worker(self_.rank).filled, after(timeout), self_.rank, [&] { return !mail.empty(); });
+    const bool some = shared_.wait(lock, shared_.worker(self_.rank).filled, after(timeout),
+                                   self_.rank, [&] { return !mail.empty(); });
     if (!some) return {};
     Event e = std::move(mail.front());
     mail.pop_front();
@@ -37,7 +41,9 @@ class LocalLink : public ControlLink {
     return peer == self_.rank ? !self_.dead() : shared_.sees(self_.rank, peer);
   }
   void connect(const std::vector<int>& peers, Seconds) override {
-    for (const int peer : peers) check<DistError>(alive(peer), "worker ", self_.rank, ": no link to worker ", peer, ": it is dead");
+    for (const int peer : peers)
+      check<DistError>(alive(peer), "worker ", self_.rank, ": no link to worker ", peer,
+                       ": it is dead");
   }
 
  private:
@@ -49,26 +55,36 @@ class LocalPayload : public Payload {
  public:
   explicit LocalPayload(Self self) : self_(self), shared_(self.shared) {}
 
-  void exchange(int peer, std::uint64_t session, std::span<const float> send, std::span<float> receive, Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, std::span<const float> send,
+                std::span<float> receive, Seconds deadline) override {
     const std::scoped_lock lock(shared_.mutex);
     const int rank = self_.rank;
-    check<DistError>(peer != rank && peer >= 0 && peer < shared_.count(), "exchange of worker ", rank, " with worker ", peer,
-                     ": there is no such partner");
-    check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer, ": nothing to send and nothing to receive");
+    check<DistError>(peer != rank && peer >= 0 && peer < shared_.count(), "exchange of worker ",
+                     rank, " with worker ", peer, ": there is no such partner");
+    check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer,
+                     ": nothing to send and nothing to receive");
     if (self_.dead() || !shared_.sees(rank, peer))
-      return self_.post({.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = false, .session = session, .why = "dead"});
+      return self_.post({.kind = Event::Kind::exchanged,
+                         .peer = peer,
+                         .message = {},
+                         .ok = false,
+                         .session = session,
+                         .why = "dead"});
     const auto pending = shared_.meetings.lower_bound({rank, peer, 0});
-    check<DistError>(pending == shared_.meetings.end() || std::get<0>(pending->first) != rank || std::get<1>(pending->first) != peer,
+    check<DistError>(pending == shared_.meetings.end() || std::get<0>(pending->first) != rank ||
+                         std::get<1>(pending->first) != peer,
                      "exchange with worker ", peer, ": the last one is not finished");
     shared_.meetings[{rank, peer, session}] = {send, receive, after(deadline)};
     shared_.meet(rank, peer, session);
-    shared_.worker(rank).filled.notify_all();        // its deadline may be the next thing to happen
+    shared_.worker(rank).filled.notify_all();  // its deadline may be the next thing to happen
   }
   void abort(int peer) override {
     const std::scoped_lock lock(shared_.mutex);
-    if (!self_.dead()) shared_.end_meetings(self_.rank, [&](int with, const Waiting&) { return with == peer; });
+    if (!self_.dead())
+      shared_.end_meetings(self_.rank, [&](int with, const Waiting&) { return with == peer; });
   }
-  void settle(Seconds) override {}                  // copies are made under the mutex that abort() took
+  // copies are made under the mutex that abort() took
+  void settle(Seconds) override {}
 
  private:
   Self self_;
@@ -77,7 +93,8 @@ class LocalPayload : public Payload {
 
 class LocalCollectives : public Collectives {
  public:
-  LocalCollectives(Self self, std::shared_ptr<Context> context) : self_(self), shared_(self.shared), context_(std::move(context)) {}
+  LocalCollectives(Self self, std::shared_ptr<Context> context)
+      : self_(self), shared_(self.shared), context_(std::move(context)) {}
 
   void all_reduce_sum(std::span<float> x) override { reduce(x); }
   void all_reduce_sum(std::span<double> x) override { reduce(x); }
@@ -95,7 +112,8 @@ class LocalCollectives : public Collectives {
 
  private:
   // Summed in the order of ranks, so every run gives the same bits.
-  template <class T> void reduce(std::span<T> x) {
+  template <class T>
+  void reduce(std::span<T> x) {
     meet("all_reduce_sum", x.data(), x.size_bytes(), [&](std::map<int, void*>& buffers) {
       for (std::size_t i = 0; i < x.size(); ++i) {
         T sum = 0;
@@ -112,16 +130,21 @@ class LocalCollectives : public Collectives {
     return true;
   }
 
-  // One of those that have arrived does the work for all, under the lock, so no buffer can go away meanwhile.
-  template <class Work> void meet(const char* what, void* buffer, std::size_t bytes, Work work) {
+  // One of those that have arrived does the work for all, under the lock, so no buffer can go away
+  // meanwhile.
+  template <class Work>
+  void meet(const char* what, void* buffer, std::size_t bytes, Work work) {
     std::unique_lock lock(shared_.mutex);
     Context& c = *context_;
     const int rank = self_.rank;
-    const auto intact = [&] { check<DistError>(c.broken.empty(), "worker ", rank, ", ", what, ": ", c.broken); };
+    const auto intact = [&] {
+      check<DistError>(c.broken.empty(), "worker ", rank, ", ", what, ": ", c.broken);
+    };
     if (self_.dead()) fail<DistError>("worker ", rank, ", ", what, ": this worker is dead");
     if (!c.arrived.empty() && (std::string(what) != c.what || bytes != c.bytes)) {
-      c.broken = "worker " + std::to_string(rank) + " calls " + what + " of " + std::to_string(bytes) + " bytes, others " + c.what +
-                 " of " + std::to_string(c.bytes);
+      c.broken = "worker " + std::to_string(rank) + " calls " + what + " of " +
+                 std::to_string(bytes) + " bytes, others " + c.what + " of " +
+                 std::to_string(c.bytes);
       shared_.changed.notify_all();
     }
     intact();
@@ -130,7 +153,8 @@ class LocalCollectives : public Collectives {
     c.arrived[rank] = buffer;
     const std::uint64_t round = c.round;
     const auto ended = [&] {
-      if (c.round == round && c.broken.empty() && c.arrived.size() == c.members.size() && all_reach_all()) {
+      if (c.round == round && c.broken.empty() && c.arrived.size() == c.members.size() &&
+          all_reach_all()) {
         work(c.arrived);
         c.arrived.clear();
         ++c.round;
@@ -142,7 +166,8 @@ class LocalCollectives : public Collectives {
       std::string missing;
       for (const int m : c.members)
         if (!c.arrived.contains(m)) missing += (missing.empty() ? "" : ", ") + std::to_string(m);
-      c.broken = "no sign of worker(s) " + missing + " for " + std::to_string(static_cast<int>(kCollectiveLimit.count())) + " s";
+      c.broken = "no sign of worker(s) " + missing + " for " +
+                 std::to_string(static_cast<int>(kCollectiveLimit.count())) + " s";
       shared_.changed.notify_all();
     }
     if (c.round == round) intact();
@@ -155,9 +180,13 @@ class LocalCollectives : public Collectives {
 
 class LocalGroup : public Group {
  public:
-  // Under the lock, as is the making of the first context. A revived worker begins outside of all collectives, as a restarted process does.
+  // Under the lock, as is the making of the first context. A revived worker begins outside of all
+  // collectives, as a restarted process does.
   LocalGroup(Self self, std::shared_ptr<Context> context)
-      : self_(self), shared_(self.shared), link_(self), payload_(self),
+      : self_(self),
+        shared_(self.shared),
+        link_(self),
+        payload_(self),
         collectives_(std::make_unique<LocalCollectives>(self, std::move(context))) {}
   int rank() const override { return self_.rank; }
   int size() const override { return shared_.count(); }
@@ -172,7 +201,8 @@ class LocalGroup : public Group {
       context = std::make_shared<Context>();
       context->members = alive;
       for (const int member : alive)
-        if (!shared_.sees(self_.rank, member)) context->broken = "worker " + std::to_string(member) + " is dead";
+        if (!shared_.sees(self_.rank, member))
+          context->broken = "worker " + std::to_string(member) + " is dead";
     }
     collectives_ = std::make_unique<LocalCollectives>(self_, context);
   }
@@ -204,10 +234,13 @@ struct LocalCluster::Impl {
     auto& all = shared.contexts[{0, {}}];
     all = std::make_shared<Context>();
     for (int i = 0; i < n; ++i) all->members.push_back(i);
-    for (int i = 0; i < n; ++i) groups[static_cast<std::size_t>(i)].push_back(std::make_unique<LocalGroup>(Self{shared, i, 0}, all));
+    for (int i = 0; i < n; ++i)
+      groups[static_cast<std::size_t>(i)].push_back(
+          std::make_unique<LocalGroup>(Self{shared, i, 0}, all));
   }
   Shared shared;
-  std::vector<std::vector<std::unique_ptr<LocalGroup>>> groups;           // by rank, one for each life
+  // by rank, one for each life
+  std::vector<std::vector<std::unique_ptr<LocalGroup>>> groups;
 };
 
 LocalCluster::LocalCluster(int n, Seconds dead_after) {
@@ -235,7 +268,8 @@ Group& LocalCluster::revive(int rank) {
   Shared& s = impl_->shared;
   const std::scoped_lock lock(s.mutex);
   Worker& w = s.worker(rank);
-  check<ConfigError>(w.dead, "LocalCluster: worker ", rank, " is to be revived, but it was not killed");
+  check<ConfigError>(w.dead, "LocalCluster: worker ", rank,
+                     " is to be revived, but it was not killed");
   w.dead = false;
   ++w.life;
   w.mail.emplace_back();
@@ -259,7 +293,8 @@ void LocalCluster::cut(int a, int b) {
   s.link(a, b).cut = s.link(b, a).cut = true;
   if (!s.link(a, b).up) return;
   s.cuts[std::minmax(a, b)] = after(s.dead_after);
-  for (Worker& w : s.workers) w.filled.notify_all();       // whoever waits, waits for this limit now
+  // whoever waits, waits for this limit now
+  for (Worker& w : s.workers) w.filled.notify_all();
   s.changed.notify_all();
 }
 

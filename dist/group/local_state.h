@@ -1,4 +1,5 @@
-// What the workers of a LocalCluster share: mail, exchanges, collectives, and who reaches whom. Private to dist/group/local.cpp.
+// What the workers of a LocalCluster share: mail, exchanges, collectives, and who reaches whom.
+// Private to dist/group/local.cpp.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,8 @@ namespace gossamer::dist::local {
 
 using Instant = std::chrono::steady_clock::time_point;
 inline Instant after(Seconds s) {
-  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::min(s, Seconds(1e6)));
+  return std::chrono::steady_clock::now() +
+         std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::min(s, Seconds(1e6)));
 }
 
 // One side's exchange, as long as the other side has not come.
@@ -27,11 +29,13 @@ struct Waiting {
   Instant deadline;
 };
 
-// Members meet here, operation after operation. Broken once, it stays broken: the group is to be rebuilt.
+// Members meet here, operation after operation. Broken once, it stays broken: the group is to be
+// rebuilt.
 struct Context {
   std::vector<int> members;
-  std::map<int, void*> arrived;      // rank -> its buffer
-  const char* what = "";             // the operation of this round and its size: all must do the same
+  std::map<int, void*> arrived;  // rank -> its buffer
+  // the operation of this round and its size: all must do the same
+  const char* what = "";
   std::size_t bytes = 0;
   std::uint64_t round = 0;
   std::string broken;
@@ -40,16 +44,18 @@ struct Context {
 // What one worker holds of another.
 struct Link {
   bool up = true;
-  std::uint64_t arrivals = 1;        // how often the other has come
-  bool cut = false;                  // nothing passes
-  std::deque<Message> held;          // to the other, while it may yet be mended: a network would send them again
+  std::uint64_t arrivals = 1;  // how often the other has come
+  bool cut = false;            // nothing passes
+  // to the other, while it may yet be mended: a network would send them again
+  std::deque<Message> held;
 };
 
-// A worker. One that was revived has a new life; what still runs of the old one is dead for ever, and has a mailbox of its own.
+// A worker. One that was revived has a new life; what still runs of the old one is dead for ever,
+// and has a mailbox of its own.
 struct Worker {
   bool dead = false;
   std::size_t life = 0;
-  std::deque<std::deque<Event>> mail{1};         // by life
+  std::deque<std::deque<Event>> mail{1};  // by life
   std::vector<Link> links;
   std::condition_variable filled;
 };
@@ -59,12 +65,15 @@ struct Shared {
     for (Worker& w : workers) w.links.resize(workers.size());
   }
   const Seconds dead_after;
-  std::mutex mutex;                              // one for all: this transport is for correctness. Held in all calls below
-  std::condition_variable changed;               // of contexts
+  // one for all: this transport is for correctness. Held in all calls below
+  std::mutex mutex;
+  std::condition_variable changed;  // of contexts
   std::deque<Worker> workers;
-  std::map<std::tuple<int, int, std::uint64_t>, Waiting> meetings;                 // (owner, peer, session)
+  // (owner, peer, session)
+  std::map<std::tuple<int, int, std::uint64_t>, Waiting> meetings;
   std::map<std::pair<std::uint32_t, std::vector<int>>, std::shared_ptr<Context>> contexts;
-  std::map<std::pair<int, int>, Instant> cuts;   // a < b; until when it may be mended without a death
+  // a < b; until when it may be mended without a death
+  std::map<std::pair<int, int>, Instant> cuts;
 
   int count() const { return static_cast<int>(workers.size()); }
   Worker& worker(int rank) { return workers.at(static_cast<std::size_t>(rank)); }
@@ -77,22 +86,44 @@ struct Shared {
     worker(rank).filled.notify_all();
   }
   void put(int rank, Event::Kind kind, int peer, std::string why = {}) {
-    put(rank, {.kind = kind, .peer = peer, .message = {}, .ok = false, .session = 0, .why = std::move(why)});
+    put(rank, {.kind = kind,
+               .peer = peer,
+               .message = {},
+               .ok = false,
+               .session = 0,
+               .why = std::move(why)});
   }
   void put(int rank, int from, const Message& message) {
-    put(rank, {.kind = Event::Kind::message, .peer = from, .message = message, .ok = false, .session = 0, .why = {}});
+    put(rank, {.kind = Event::Kind::message,
+               .peer = from,
+               .message = message,
+               .ok = false,
+               .session = 0,
+               .why = {}});
   }
   void done(int rank, int peer, std::uint64_t session, bool ok, std::string why = {}) {
-    put(rank, {.kind = Event::Kind::exchanged, .peer = peer, .message = {}, .ok = ok, .session = session, .why = std::move(why)});
+    put(rank, {.kind = Event::Kind::exchanged,
+               .peer = peer,
+               .message = {},
+               .ok = ok,
+               .session = session,
+               .why = std::move(why)});
   }
 
-  // Ends what this worker waits for in vain: with one peer, with all (-1), or what is late by now. Returns when the next will be late.
-  template <class Test> void end_meetings(int owner, Test test) {
-    for (auto it = meetings.lower_bound({owner, -1, 0}); it != meetings.end() && std::get<0>(it->first) == owner;) {
+  // Ends what this worker waits for in vain: with one peer, with all (-1), or what is late by now.
+  // Returns when the next will be late.
+  template <class Test>
+  void end_meetings(int owner, Test test) {
+    for (auto it = meetings.lower_bound({owner, -1, 0});
+         it != meetings.end() && std::get<0>(it->first) == owner;) {
       const auto [self, peer, session] = it->first;
-      if (!test(peer, it->second)) { ++it; continue; }
+      if (!test(peer, it->second)) {
+        ++it;
+        continue;
+      }
       it = meetings.erase(it);
-      done(owner, peer, session, false, "worker " + std::to_string(peer) + " did not come, or is gone");
+      done(owner, peer, session, false,
+           "worker " + std::to_string(peer) + " did not come, or is gone");
     }
   }
 
@@ -108,7 +139,8 @@ struct Shared {
     }
     meetings.erase(first);
     meetings.erase(second);
-    const std::string why = fits ? "" : "one side sends another number of values than the other receives";
+    const std::string why =
+        fits ? "" : "one side sends another number of values than the other receives";
     done(a, b, session, fits, why);
     done(b, a, session, fits, why);
   }
@@ -124,9 +156,11 @@ struct Shared {
       if (!worker(self).dead) put(self, Event::Kind::dead, peer, why);
     }
     for (auto& [key, context] : contexts)
-      if (std::ranges::count(context->members, a) + std::ranges::count(context->members, b) == 2 && context->broken.empty())
+      if (std::ranges::count(context->members, a) + std::ranges::count(context->members, b) == 2 &&
+          context->broken.empty())
         context->broken = worker(a).dead ? "worker " + std::to_string(a) + " died"
-                                         : "workers " + std::to_string(a) + " and " + std::to_string(b) + " have parted";
+                                         : "workers " + std::to_string(a) + " and " +
+                                               std::to_string(b) + " have parted";
     changed.notify_all();
   }
 
@@ -144,15 +178,19 @@ struct Shared {
     for (auto it = cuts.begin(); it != cuts.end();) {
       const auto [pair, limit] = *it++;
       if (limit <= std::chrono::steady_clock::now())
-        part(pair.first, pair.second, "no heartbeat for " + std::to_string(dead_after.count()) + " s");
-      else next = std::min(next, limit);
+        part(pair.first, pair.second,
+             "no heartbeat for " + std::to_string(dead_after.count()) + " s");
+      else
+        next = std::min(next, limit);
     }
     return next;
   }
 
-  // Waits on `what` until test() holds; false when it does not by `limit`. owner: exchanges of this worker may come to be late meanwhile.
+  // Waits on `what` until test() holds; false when it does not by `limit`. owner: exchanges of this
+  // worker may come to be late meanwhile.
   template <class Test>
-  bool wait(std::unique_lock<std::mutex>& lock, std::condition_variable& what, Instant limit, int owner, Test test) {
+  bool wait(std::unique_lock<std::mutex>& lock, std::condition_variable& what, Instant limit,
+            int owner, Test test) {
     for (;;) {
       Instant next = std::min(limit, expire_cuts());
       const Instant now = std::chrono::steady_clock::now();

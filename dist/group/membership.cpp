@@ -9,8 +9,9 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr int kGraceMs = 4000, kPollMs = 5;      // a failed collective is often noticed before the death behind it
-}
+// a failed collective is often noticed before the death behind it
+constexpr int kGraceMs = 4000, kPollMs = 5;
+}  // namespace
 
 Membership::Membership(Group& group, int min_workers)
     : group_(group), min_workers_(min_workers), admitted_(arrivals()), built_at_(admitted_) {
@@ -34,7 +35,8 @@ std::vector<std::uint64_t> Membership::arrivals() const {
 std::vector<int> Membership::alive() const {
   std::vector<int> out;
   for (const int rank : group_.alive()) {
-    const bool admitted = admit_all_ || rank == group_.rank() || admitted_[static_cast<std::size_t>(rank)] == group_.arrivals(rank);
+    const bool admitted = admit_all_ || rank == group_.rank() ||
+                          admitted_[static_cast<std::size_t>(rank)] == group_.arrivals(rank);
     if (admitted && !left_.contains(rank)) out.push_back(rank);
   }
   return out;
@@ -45,14 +47,19 @@ void Membership::run(FunctionRef<void(Collectives&)> op) {
     const std::vector<std::uint64_t> came = arrivals();
     const std::vector<int> members = alive();
     const int count = static_cast<int>(members.size());
-    check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ", group_.size(),
-                     " workers are alive, at least ", min_workers_, " are wanted; resume from the last checkpoint");
-    check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ", group_.rank(),
+    check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ",
+                     group_.size(), " workers are alive, at least ", min_workers_,
+                     " are wanted; resume from the last checkpoint");
+    check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
+                     group_.rank(),
                      ": the others have given this worker up; it can't go on with them");
     try {
-      const auto came_again = [&](int m) { return came[static_cast<std::size_t>(m)] != built_at_[static_cast<std::size_t>(m)]; };
+      const auto came_again = [&](int m) {
+        return came[static_cast<std::size_t>(m)] != built_at_[static_cast<std::size_t>(m)];
+      };
       if (broken_ || members != built_for_ || std::ranges::any_of(members, came_again)) {
-        group_.rebuild(members, 0);              // a set may come again: the transport tells one rebuild from another
+        // a set may come again: the transport tells one rebuild from another
+        group_.rebuild(members, 0);
         built_for_ = members;
         built_at_ = came;
         broken_ = false;

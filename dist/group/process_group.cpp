@@ -1,4 +1,5 @@
-// Puts control link, payload and collectives together, and carries deaths from the first to the other two.
+// Puts control link, payload and collectives together, and carries deaths from the first to the
+// other two.
 #include "gossamer/dist/group/process_group.h"
 
 #include <mutex>
@@ -17,7 +18,9 @@ namespace {
 
 struct SoloLink final : ControlLink {
   EventQueue events;
-  void send(int peer, const Message&) override { fail<DistError>("a worker alone cannot send to worker ", peer); }
+  void send(int peer, const Message&) override {
+    fail<DistError>("a worker alone cannot send to worker ", peer);
+  }
   Event next(Seconds timeout) override { return events.pop(timeout); }
   void post(Event e) override { events.push(std::move(e)); }
   bool alive(int peer) const override { return peer == 0; }
@@ -27,7 +30,8 @@ struct SoloLink final : ControlLink {
 };
 
 struct SoloPayload final : Payload {
-  void exchange(int peer, std::uint64_t, std::span<const float>, std::span<float>, Seconds) override {
+  void exchange(int peer, std::uint64_t, std::span<const float>, std::span<float>,
+                Seconds) override {
     fail<DistError>("a worker alone cannot exchange with worker ", peer);
   }
   void abort(int) override {}
@@ -62,7 +66,9 @@ struct SoloGroup final : Group {
 class LinkMailbox final : public Mailbox {
  public:
   explicit LinkMailbox(AsioLink& link) : link_(link) {}
-  void send(int peer, std::span<const char> letter) override { link_.put(peer, AsioLink::kLetter, {letter.begin(), letter.end()}); }
+  void send(int peer, std::span<const char> letter) override {
+    link_.put(peer, AsioLink::kLetter, {letter.begin(), letter.end()});
+  }
   void read(Readers readers) override {
     std::lock_guard lock(mutex_);
     readers_ = std::move(readers);
@@ -91,17 +97,22 @@ class ProcessGroup final : public Group {
         payload_(link_, device_),
         mailbox_(link_),
         collectives_(link_, device_, limit_) {
-    link_.on_events({.dead =
-                         [this](int rank, const std::string& why) {
-                           if (rank == link_.rank()) payload_.abort(rank);
-                           else payload_.forget(rank);
-                           mailbox_.dead(rank);
-                           collectives_.died(rank, why == "left");
-                         },
-                     .joined = [this](int) { collectives_.joined(); },
-                     .reset = [this](int rank, std::uint64_t session, std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
-                     .letter = [this](int rank, std::span<const char> bytes) { mailbox_.letter(rank, bytes); }});
-    if (info.rejoin) return;     // the others are at work: rebuild() when all agree
+    link_.on_events(
+        {.dead =
+             [this](int rank, const std::string& why) {
+               if (rank == link_.rank())
+                 payload_.abort(rank);
+               else
+                 payload_.forget(rank);
+               mailbox_.dead(rank);
+               collectives_.died(rank, why == "left");
+             },
+         .joined = [this](int) { collectives_.joined(); },
+         .reset = [this](int rank, std::uint64_t session,
+                         std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
+         .letter = [this](int rank,
+                          std::span<const char> bytes) { mailbox_.letter(rank, bytes); }});
+    if (info.rejoin) return;  // the others are at work: rebuild() when all agree
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
@@ -109,8 +120,8 @@ class ProcessGroup final : public Group {
       link_.on_events({});
       throw;
     }
-    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ", info.size,
-                     " workers came through the start");
+    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
+                     info.size, " workers came through the start");
   }
   ~ProcessGroup() override { link_.on_events({}); }
 
@@ -120,7 +131,9 @@ class ProcessGroup final : public Group {
   Payload& payload() override { return payload_; }
   Mailbox* mailbox() override { return &mailbox_; }
   Collectives& collectives() override { return collectives_; }
-  void rebuild(const std::vector<int>& members, std::uint32_t epoch) override { collectives_.rebuild(members, epoch, limit_); }
+  void rebuild(const std::vector<int>& members, std::uint32_t epoch) override {
+    collectives_.rebuild(members, epoch, limit_);
+  }
   std::vector<int> alive() const override { return link_.alive(); }
   std::uint64_t arrivals(int peer) const override { return link_.arrivals(peer); }
 
@@ -143,8 +156,9 @@ std::unique_ptr<Group> process_group(const LaunchInfo& info, const JoinOptions& 
   return std::make_unique<ProcessGroup>(info, options);
 #else
   (void)options;
-  fail<DistError>("this build cannot run ", info.size,
-                  " workers: Gloo was not found when it was configured. Install libgloo-dev and build again");
+  fail<DistError>(
+      "this build cannot run ", info.size,
+      " workers: Gloo was not found when it was configured. Install libgloo-dev and build again");
 #endif
 }
 

@@ -1,4 +1,5 @@
-// Reads the variables of whoever started us. Nothing else in the libraries looks at the environment.
+// Reads the variables of whoever started us. Nothing else in the libraries looks at the
+// environment.
 #include "gossamer/dist/launch/launch.h"
 
 #include <cerrno>
@@ -31,13 +32,15 @@ std::string token_from(const std::string& path) {
   check<ConfigError>(length >= 0, "GOSSAMER_TOKEN_FILE=", path, ": it is no file that can be read");
   std::ostringstream mode;
   mode << std::oct << (about.st_mode & 0777);
-  check<ConfigError>((about.st_mode & 077) == 0, "GOSSAMER_TOKEN_FILE=", path, " has mode 0", mode.str(),
-                     ": others can read or change the job's secret; chmod 600 ", path);
-  check<ConfigError>(about.st_uid == geteuid() || about.st_uid == 0, "GOSSAMER_TOKEN_FILE=", path, " belongs to another user (",
-                     about.st_uid, "), who knows the job's secret; make one of your own");
+  check<ConfigError>((about.st_mode & 077) == 0, "GOSSAMER_TOKEN_FILE=", path, " has mode 0",
+                     mode.str(), ": others can read or change the job's secret; chmod 600 ", path);
+  check<ConfigError>(about.st_uid == geteuid() || about.st_uid == 0, "GOSSAMER_TOKEN_FILE=", path,
+                     " belongs to another user (", about.st_uid,
+                     "), who knows the job's secret; make one of your own");
   std::istringstream in(std::string(text, static_cast<std::size_t>(length)));
   std::string token;
-  check<ConfigError>(static_cast<bool>(in >> token), "GOSSAMER_TOKEN_FILE=", path, " is empty; for example: openssl rand -hex 16 > ", path);
+  check<ConfigError>(static_cast<bool>(in >> token), "GOSSAMER_TOKEN_FILE=", path,
+                     " is empty; for example: openssl rand -hex 16 > ", path);
   return token;
 }
 
@@ -76,8 +79,10 @@ void read_extras(LaunchInfo& info) {
   if (const auto fd = number("GOSSAMER_LISTENER")) {
     int listens = 0;
     socklen_t length = sizeof listens;
-    check<ConfigError>(getsockopt(*fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0, "GOSSAMER_LISTENER=", *fd,
-                       " is not a listening socket of this process; it is set by gossamer's launcher only");
+    check<ConfigError>(
+        getsockopt(*fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0,
+        "GOSSAMER_LISTENER=", *fd,
+        " is not a listening socket of this process; it is set by gossamer's launcher only");
     info.listener = *fd;
   }
 }
@@ -93,7 +98,8 @@ std::optional<std::string> variable(const char* name) {
 int integer(const std::string& what, const std::string& text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) fail<ConfigError>(what, "=", text, " is not a number");
+  if (error != std::errc() || end != text.data() + text.size())
+    fail<ConfigError>(what, "=", text, " is not a number");
   return value;
 }
 
@@ -110,7 +116,8 @@ std::string first_host(const std::string& nodelist) {
       continue;
     }
     const auto end = nodelist.find(']', i);
-    check<ConfigError>(end != std::string::npos, "node list \"", nodelist, "\": a bracket is not closed");
+    check<ConfigError>(end != std::string::npos, "node list \"", nodelist,
+                       "\": a bracket is not closed");
     for (++i; i < end && nodelist[i] != '-' && nodelist[i] != ','; ++i) host += nodelist[i];
     i = end;
   }
@@ -120,19 +127,24 @@ std::string first_host(const std::string& nodelist) {
 
 LaunchInfo launch_info() {
   LaunchInfo info;
-  if (!read_gossamer(info) && !read_torchrun(info) && !read_slurm(info) && !read_openmpi(info) && !read_hydra(info)) return info;
+  if (!read_gossamer(info) && !read_torchrun(info) && !read_slurm(info) && !read_openmpi(info) &&
+      !read_hydra(info))
+    return info;
   read_extras(info);
   return info;
 }
 
 std::unique_ptr<Group> join(const LaunchInfo& info, const JoinOptions& options) {
-  check<ConfigError>(info.size >= 1 && info.size <= kMaxWorkers, "a group of ", info.size, " workers: must be 1 to ",
-                     kMaxWorkers);
-  check<ConfigError>(info.rank >= 0 && info.rank < info.size, "rank ", info.rank, " in a group of ", info.size);
-  check<ConfigError>(options.heartbeat_s > 0 && options.dead_after_s >= 2 * options.heartbeat_s, "dead_after_s (",
-                     options.dead_after_s, ") must be at least twice heartbeat_s (", options.heartbeat_s, ")");
+  check<ConfigError>(info.size >= 1 && info.size <= kMaxWorkers, "a group of ", info.size,
+                     " workers: must be 1 to ", kMaxWorkers);
+  check<ConfigError>(info.rank >= 0 && info.rank < info.size, "rank ", info.rank, " in a group of ",
+                     info.size);
+  check<ConfigError>(options.heartbeat_s > 0 && options.dead_after_s >= 2 * options.heartbeat_s,
+                     "dead_after_s (", options.dead_after_s,
+                     ") must be at least twice heartbeat_s (", options.heartbeat_s, ")");
   if (info.size == 1) return solo_group();
-  check<ConfigError>(info.port >= 1 && info.port <= 65535, "the rendezvous port is ", info.port, ": must be 1 to 65535");
+  check<ConfigError>(info.port >= 1 && info.port <= 65535, "the rendezvous port is ", info.port,
+                     ": must be 1 to 65535");
   return process_group(info, options);
 }
 

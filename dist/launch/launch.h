@@ -1,4 +1,5 @@
-// From a launcher's environment to a Group: our own --workers, torchrun, srun, mpirun (Open MPI), hydra. Alone: a group of one.
+// From a launcher's environment to a Group: our own --workers, torchrun, srun, mpirun (Open MPI),
+// hydra. Alone: a group of one.
 #pragma once
 
 #include <functional>
@@ -12,24 +13,35 @@ namespace gossamer::dist {
 
 struct LaunchInfo {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
-  std::string host = "127.0.0.1";      // where worker 0 listens
+  std::string host = "127.0.0.1";  // where worker 0 listens
   int port = 0;
-  std::string token;                   // shared secret of the job: GOSSAMER_TOKEN, a file, or derived from what the launcher gives
-  bool derived_token = false;          // the last: whoever knows the job's id can compute it
-  std::string source = "alone";        // which launcher's variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"
-  bool local = true;                   // all workers run on this machine: nobody listens on anything but the loopback
-  std::string interface;               // otherwise: a name or address of this machine ("eth0", "10.0.0.2"); empty: see bind_address()
-  int listener = -1;                   // a TCP socket that listens already and is to be this worker's door (worker 0: at host:port);
-                                       // join() takes it over and closes it in the end. -1: join() opens one
-  bool rejoin = false;                 // started again while the others went on: takes part in a job that is running
-  std::vector<std::string> seeds;      // rejoin: host:port of the doors of workers that may be asked, beside worker 0's
-  std::vector<std::string> hosts;      // by rank, where the launcher says so (else empty): for messages
+  // shared secret of the job: GOSSAMER_TOKEN, a file, or derived from what the launcher gives
+  std::string token;
+  bool derived_token = false;  // the last: whoever knows the job's id can compute it
+  // which launcher's variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"
+  std::string source = "alone";
+  // all workers run on this machine: nobody listens on anything but the loopback
+  bool local = true;
+  // otherwise: a name or address of this machine ("eth0", "10.0.0.2"); empty: see bind_address()
+  std::string interface;
+  // a TCP socket that listens already and is to be this worker's door (worker 0: at host:port);
+  // join() takes it over and closes it in the end. -1: join() opens one
+  int listener = -1;
+  // started again while the others went on: takes part in a job that is running
+  bool rejoin = false;
+  // rejoin: host:port of the doors of workers that may be asked, beside worker 0's
+  std::vector<std::string> seeds;
+  // by rank, where the launcher says so (else empty): for messages
+  std::vector<std::string> hosts;
 };
-// Reads GOSSAMER_*, RANK/WORLD_SIZE/…, SLURM_*, OMPI_COMM_WORLD_*, PMI_*, in this order. ConfigError on half-set or senseless values.
+// Reads GOSSAMER_*, RANK/WORLD_SIZE/…, SLURM_*, OMPI_COMM_WORLD_*, PMI_*, in this order.
+// ConfigError on half-set or senseless values.
 LaunchInfo launch_info();
-// The numeric address of this machine on which this worker listens, whose doors the others are told of: the loopback when `local`; the
-// address of `interface`; else the address from which packets to worker 0's host leave. "0.0.0.0" where that can't be told (worker 0,
-// whose own name means the loopback, as Debian sets it up, on a machine with several networks). ConfigError lists the interfaces.
+// The numeric address of this machine on which this worker listens, whose doors the others are told
+// of: the loopback when `local`; the address of `interface`; else the address from which packets to
+// worker 0's host leave. "0.0.0.0" where that can't be told (worker 0, whose own name means the
+// loopback, as Debian sets it up, on a machine with several networks). ConfigError lists the
+// interfaces.
 std::string bind_address(const LaunchInfo&);
 // "2", or "2 (gpu07)" where the hosts are known.
 std::string worker_name(const LaunchInfo&, int rank);
@@ -37,17 +49,22 @@ std::string worker_name(const LaunchInfo&, int rank);
 std::string first_host(const std::string& nodelist);
 
 struct JoinOptions {
-  double connect_timeout_s = 60;       // until all workers have met; after 10 s those missing are named through on_wait
+  // until all workers have met; after 10 s those missing are named through on_wait
+  double connect_timeout_s = 60;
   double heartbeat_s = 0.25, dead_after_s = 2.0;
   double collective_timeout_s = 30;
-  double alone_after_s = 60;           // cut off from all others (not: all others ended) for so long: DistError
+  // cut off from all others (not: all others ended) for so long: DistError
+  double alone_after_s = 60;
   std::function<void(const std::string&)> on_wait;
-  // A client without the token, or with garbage, was turned away: a sentence for the log, at most one a second. From the link's thread.
+  // A client without the token, or with garbage, was turned away: a sentence for the log, at most
+  // one a second. From the link's thread.
   std::function<void(const std::string&)> on_refused;
 };
-// Errors are DistErrors that name the missing or refused worker. A worker that was frozen or cut off for dead_after_s is given up, gives
-// the others up, and comes back by itself: Event{dead}, then Event{joined}, on both sides. After alone_after_s without anybody, or when
-// another process was started in its place, it learns from a DistError out of ControlLink::next() and the collectives that it is out.
+// Errors are DistErrors that name the missing or refused worker. A worker that was frozen or cut
+// off for dead_after_s is given up, gives the others up, and comes back by itself: Event{dead},
+// then Event{joined}, on both sides. After alone_after_s without anybody, or when another process
+// was started in its place, it learns from a DistError out of ControlLink::next() and the
+// collectives that it is out.
 std::unique_ptr<Group> join(const LaunchInfo&, const JoinOptions& = {});
 
 }  // namespace gossamer::dist

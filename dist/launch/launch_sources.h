@@ -10,13 +10,16 @@ namespace gossamer::dist {
 
 // In launch.cpp, the one file that looks at the environment. An empty variable counts as not set.
 std::optional<std::string> variable(const char* name);
-std::optional<int> number(const char* name);                           // ConfigError when it is none
-int integer(const std::string& what, const std::string& text);         // ConfigError naming `what`
+// ConfigError when it is none
+std::optional<int> number(const char* name);
+int integer(const std::string& what, const std::string& text);  // ConfigError naming `what`
 
-bool is_loopback(const std::string& host);                             // by its name or number; nothing is resolved
+// by its name or number; nothing is resolved
+bool is_loopback(const std::string& host);
 void read_host_port(const std::string& name, const std::string& text, std::string& host, int& port);
 
-// Each fills what its launcher says and leaves `token` derived from it; false: it did not start us. ConfigError on half-set values.
+// Each fills what its launcher says and leaves `token` derived from it; false: it did not start us.
+// ConfigError on half-set values.
 bool read_gossamer(LaunchInfo&);
 bool read_torchrun(LaunchInfo&);
 bool read_slurm(LaunchInfo&);

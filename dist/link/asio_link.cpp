@@ -24,7 +24,8 @@ AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
 }
 
 AsioLink::Impl::Peer& AsioLink::Impl::peer(int rank) const {
-  if (rank < 0 || rank >= info.size || rank == info.rank) fail<DistError>("worker ", info.rank, " of ", info.size, " has no peer ", rank);
+  if (rank < 0 || rank >= info.size || rank == info.rank)
+    fail<DistError>("worker ", info.rank, " of ", info.size, " has no peer ", rank);
   return *peers[static_cast<std::size_t>(rank)];
 }
 
@@ -37,9 +38,12 @@ wire::Frame AsioLink::Impl::frame(Kind kind, std::uint64_t key) const {
   return f;
 }
 
-AsioLink::AsioLink(const LaunchInfo& info, const JoinOptions& options) : impl_(std::make_unique<Impl>(info, options)) {
-  if (info.rejoin) impl_->rejoin();
-  else impl_->meet_all();
+AsioLink::AsioLink(const LaunchInfo& info, const JoinOptions& options)
+    : impl_(std::make_unique<Impl>(info, options)) {
+  if (info.rejoin)
+    impl_->rejoin();
+  else
+    impl_->meet_all();
 }
 
 AsioLink::~AsioLink() { impl_->leave(); }
@@ -63,12 +67,16 @@ Event AsioLink::next(Seconds timeout) {
 
 void AsioLink::post(Event e) { impl_->events.push(std::move(e)); }
 
-bool AsioLink::alive(int peer) const { return peer == impl_->info.rank ? !impl_->dropped : impl_->peer(peer).alive.load(); }
+bool AsioLink::alive(int peer) const {
+  return peer == impl_->info.rank ? !impl_->dropped : impl_->peer(peer).alive.load();
+}
 
 void AsioLink::connect(const std::vector<int>& wanted, Seconds) {
   if (impl_->dropped) throw DistError(given_up());
   for (int p : wanted)
-    if (!alive(p)) fail<DistError>("worker ", p, " cannot be a neighbour of worker ", rank(), ": it is gone (", why_dead(p), ")");
+    if (!alive(p))
+      fail<DistError>("worker ", p, " cannot be a neighbour of worker ", rank(), ": it is gone (",
+                      why_dead(p), ")");
 }
 
 int AsioLink::rank() const { return impl_->info.rank; }
@@ -76,7 +84,9 @@ int AsioLink::size() const { return impl_->info.size; }
 int AsioLink::refused() const { return impl_->door->refused(); }
 std::uint64_t AsioLink::arrivals(int peer) const { return impl_->peer(peer).arrivals; }
 std::uint64_t AsioLink::connection(int peer) const { return impl_->peer(peer).id; }
-std::optional<ClockEstimate> AsioLink::clock_offset(int peer, double at_us) const { return impl_->peer(peer).clock.at(at_us); }
+std::optional<ClockEstimate> AsioLink::clock_offset(int peer, double at_us) const {
+  return impl_->peer(peer).clock.at(at_us);
+}
 
 Seconds AsioLink::dead_after() const { return impl_->dead_after; }
 std::string AsioLink::local_address() const {
@@ -101,24 +111,29 @@ std::string AsioLink::given_up() const {
   return impl_->dropped_why;
 }
 
-void AsioLink::put(int to, std::uint64_t key, const std::vector<char>& value, std::uint64_t arrival) {
+void AsioLink::put(int to, std::uint64_t key, const std::vector<char>& value,
+                   std::uint64_t arrival) {
   Impl::Peer& p = impl_->peer(to);
   if (!p.alive) return;
-  check<DistError>(value.size() <= wire::kMaxPayload, "a value of ", value.size(), " bytes for worker ", to, ": at most ",
-                   wire::kMaxPayload);
+  check<DistError>(value.size() <= wire::kMaxPayload, "a value of ", value.size(),
+                   " bytes for worker ", to, ": at most ", wire::kMaxPayload);
   if (arrival == 0) arrival = p.arrivals;
-  asio::post(impl_->io, [impl = impl_.get(), &p, key, arrival, bytes = wire::Bytes(value.begin(), value.end())] {
+  asio::post(impl_->io, [impl = impl_.get(), &p, key, arrival,
+                         bytes = wire::Bytes(value.begin(), value.end())] {
     if (p.alive && p.arrivals == arrival) p.link->write(impl->frame(Kind::key_value, key), bytes);
   });
 }
 
-std::optional<std::vector<char>> AsioLink::take(int from, std::uint64_t key, TimePoint until, const std::atomic<bool>& stop) {
+std::optional<std::vector<char>> AsioLink::take(int from, std::uint64_t key, TimePoint until,
+                                                const std::atomic<bool>& stop) {
   auto found = take_any({from}, key, until, stop);
   if (!found) return std::nullopt;
   return std::move(found->second);
 }
 
-std::optional<std::pair<int, std::vector<char>>> AsioLink::take_any(const std::vector<int>& from, std::uint64_t key, TimePoint until,
+std::optional<std::pair<int, std::vector<char>>> AsioLink::take_any(const std::vector<int>& from,
+                                                                    std::uint64_t key,
+                                                                    TimePoint until,
                                                                     const std::atomic<bool>& stop) {
   std::unique_lock lock(impl_->mutex);
   std::optional<int> found;
@@ -130,7 +145,8 @@ std::optional<std::pair<int, std::vector<char>>> AsioLink::take_any(const std::v
     }
     return found || stop || impl_->dropped;
   };
-  if (!impl_->changed.wait_until(lock, until, ended) || !found || stop || impl_->dropped) return std::nullopt;
+  if (!impl_->changed.wait_until(lock, until, ended) || !found || stop || impl_->dropped)
+    return std::nullopt;
   auto& kept = impl_->peer(*found).kept;
   std::pair out(*found, std::move(kept.at(key)));
   kept.erase(key);
@@ -142,7 +158,8 @@ void AsioLink::interrupt() {
   impl_->changed.notify_all();
 }
 
-void AsioLink::reset_edge(int to, std::uint64_t session, std::uint64_t opened, std::uint64_t arrival) {
+void AsioLink::reset_edge(int to, std::uint64_t session, std::uint64_t opened,
+                          std::uint64_t arrival) {
   Impl::Peer& p = impl_->peer(to);
   wire::Frame f = impl_->frame(Kind::edge_reset, session);
   f.edge = opened;

@@ -26,18 +26,20 @@ struct AsioLink::Impl {
     wire::Address address;             // of its door; port 0: not known
     std::uint64_t life = 0;            // of its process; 0: not known
     Clock::time_point heard, connected;
-    bool beats = false;                // silence counts from the first heartbeat on: until then it may still be joining
-    bool lost = false;                 // dead, but maybe only for us: silent, or it gave us up
-    bool seek = false;                 // this worker was started again: it dials, whatever the ranks, until it is let in
-    bool untried = false;              // not dialed to an end since
+    // silence counts from the first heartbeat on: until then it may still be joining
+    bool beats = false;
+    bool lost = false;  // dead, but maybe only for us: silent, or it gave us up
+    // this worker was started again: it dials, whatever the ranks, until it is let in
+    bool seek = false;
+    bool untried = false;  // not dialed to an end since
     std::shared_ptr<Dial> dial;
     asio::steady_timer retry;
-    Clock::duration patience{};        // until the next dial
+    Clock::duration patience{};  // until the next dial
     // Any thread.
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
     ClockOffset clock;
-    std::string why;                   // guarded by mutex, as the next
+    std::string why;  // guarded by mutex, as the next
     std::map<std::uint64_t, std::vector<char>> kept;
   };
 
@@ -46,7 +48,7 @@ struct AsioLink::Impl {
   const Seconds heartbeat, dead_after;
   const std::uint64_t life;
   const wire::Token token;
-  asio::ip::address bind;              // of ours; unspecified: the kernel's choice
+  asio::ip::address bind;  // of ours; unspecified: the kernel's choice
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
   asio::steady_timer timer{io};
@@ -59,8 +61,9 @@ struct AsioLink::Impl {
   mutable std::mutex mutex;
   std::condition_variable changed;
   std::string dropped_why, local_address;
-  std::string seek_error;              // rejoin: why nobody has answered yet
-  int untried = 0;                     // rejoin: how many of the table have not been dialed to an end yet
+  std::string seek_error;  // rejoin: why nobody has answered yet
+  // rejoin: how many of the table have not been dialed to an end yet
+  int untried = 0;
   bool have_table = false;
 
   std::mutex hooks_mutex;
@@ -75,9 +78,10 @@ struct AsioLink::Impl {
   std::thread thread;
 
   Impl(const LaunchInfo&, const JoinOptions&);
-  Peer& peer(int rank) const;          // DistError when there is no such one
+  Peer& peer(int rank) const;  // DistError when there is no such one
   wire::Frame frame(wire::Kind, std::uint64_t key = 0) const;
-  template <class F> void for_peers(F f) const {
+  template <class F>
+  void for_peers(F f) const {
     for (int r = 0; r < info.size; ++r)
       if (r != info.rank) f(r, *peers[static_cast<std::size_t>(r)]);
   }
@@ -103,7 +107,8 @@ struct AsioLink::Impl {
   void learn(const wire::Bytes& table);
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
   std::string objection(const wire::Frame& hello) const;
-  void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id, std::uint64_t life_of_peer);
+  void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,
+             std::uint64_t life_of_peer);
   void dial_later(int rank, Clock::duration);
   void dial(int rank);
   void answered(int rank, const Answer&);

@@ -10,7 +10,8 @@ namespace gossamer::dist {
 namespace {
 
 using wire::Kind;
-constexpr std::size_t kMaxKept = 256;                 // values of one peer that nobody has taken yet
+// values of one peer that nobody has taken yet
+constexpr std::size_t kMaxKept = 256;
 constexpr std::chrono::milliseconds kLeaveTime(500);  // for the others to hear that we leave
 constexpr std::chrono::milliseconds kFirstDial(250);  // after a death
 
@@ -36,7 +37,8 @@ void AsioLink::Impl::start() {
       try {
         io.run();
         return;
-      } catch (const std::exception& e) {  // out of memory in a handler, or a hook that threw: this worker is lost, not the process
+      } catch (const std::exception& e) {
+        // out of memory in a handler, or a hook that threw: this worker is lost, not the process
         give_up(std::string("its communication thread failed: ") + e.what());
       }
     }
@@ -45,17 +47,19 @@ void AsioLink::Impl::start() {
 
 void AsioLink::Impl::listen(int rank) {
   const auto link = peer(rank).link;
-  link->read([this, rank, link](const std::string& error, const wire::Frame& f, const wire::Bytes& payload) {
+  link->read([this, rank, link](const std::string& error, const wire::Frame& f,
+                                const wire::Bytes& payload) {
     Peer& from = peer(rank);
     if (from.link != link) return;  // late news of a connection that has been replaced
     if (!error.empty()) return closed(rank, error);
-    if (!from.alive) return;        // given up, the connection is about to close
+    if (!from.alive) return;  // given up, the connection is about to close
     from.heard = Clock::now();
     if (receive(rank, from, f, payload)) listen(rank);
   });
 }
 
-bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f, const wire::Bytes& payload) {
+bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
+                             const wire::Bytes& payload) {
   switch (f.kind) {
     case Kind::beat:
       from.beats = true;
@@ -73,12 +77,14 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f, const w
     case Kind::key_value: {
       if (f.key == kLetter) {
         std::lock_guard lock(hooks_mutex);
-        if (hooks.letter) hooks.letter(rank, {reinterpret_cast<const char*>(payload.data()), payload.size()});
+        if (hooks.letter)
+          hooks.letter(rank, {reinterpret_cast<const char*>(payload.data()), payload.size()});
         return true;
       }
       {
         std::lock_guard lock(mutex);
-        if (from.kept.size() >= kMaxKept) from.kept.clear();  // leftovers of sessions that failed long ago
+        // leftovers of sessions that failed long ago
+        if (from.kept.size() >= kMaxKept) from.kept.clear();
         from.kept[f.key] = std::vector<char>(payload.begin(), payload.end());
       }
       changed.notify_all();
@@ -154,7 +160,8 @@ void AsioLink::Impl::mark_dead_gently(int rank, const std::string& why) {
   auto link = peer(rank).link;
   auto later = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(20));
   later->async_wait([link, later](const asio::error_code&) { link->close(); });
-  peer(rank).link = std::make_shared<Connection>(Connection::Socket(io));  // a closed one in its place
+  // a closed one in its place
+  peer(rank).link = std::make_shared<Connection>(Connection::Socket(io));
   mark_dead(rank, why, true);
 }
 
@@ -162,7 +169,8 @@ void AsioLink::Impl::give_up(const std::string& why) {
   {
     std::lock_guard lock(mutex);
     if (dropped) return;
-    dropped_why = why + ". Worker " + std::to_string(info.rank) + " is no longer part of the job; start it again";
+    dropped_why = why + ". Worker " + std::to_string(info.rank) +
+                  " is no longer part of the job; start it again";
     dropped = true;
   }
   changed.notify_all();
@@ -187,7 +195,8 @@ void AsioLink::Impl::schedule() {
 void AsioLink::Impl::tick() {
   const auto now = Clock::now();
   if (now - last_tick > dead_after) {
-    // We were stopped. Read first what the others had to say: a write to a connection that they closed would wipe it out.
+    // We were stopped. Read first what the others had to say: a write to a connection that they
+    // closed would wipe it out.
     note_stop(now);
     return;
   }
@@ -203,7 +212,9 @@ void AsioLink::Impl::tick() {
     beat.clock = p.clock.stamps(trace::now_us());
     const bool reads = p.link->write(beat);
     if (reads && (!p.beats || now - p.heard <= dead_after)) return;
-    const std::string why = reads ? "no heartbeat for " + seconds_text(Seconds(now - p.heard).count()) : "it does not read its messages";
+    const std::string why = reads
+                                ? "no heartbeat for " + seconds_text(Seconds(now - p.heard).count())
+                                : "it does not read its messages";
     p.link->write(frame(Kind::dropped), wire::to_bytes(why));
     p.link->finish();
     mark_dead_gently(r, why);
@@ -233,8 +244,10 @@ void AsioLink::Impl::leave() {
     });
   });
   const auto until = Clock::now() + kLeaveTime;
-  // The others close their ends when they have read it: only then is ours closed, or the goodbye could be lost.
-  while (!nobody_alive() && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  // The others close their ends when they have read it: only then is ours closed, or the goodbye
+  // could be lost.
+  while (!nobody_alive() && Clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   io.stop();
   thread.join();
   for_peers([](int, Peer& p) {

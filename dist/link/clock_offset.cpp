@@ -15,9 +15,12 @@ void ClockOffset::heard(const ClockStamps& s, double now_us) {
   if (!std::isfinite(s.sent) || s.sent <= 0) return;
   last_sent_ = s.sent;
   last_heard_ = now_us;
-  if (!std::isfinite(s.echo) || !std::isfinite(s.heard) || s.echo <= 0 || s.echo > now_us || s.heard <= 0 || s.heard > s.sent) return;
+  if (!std::isfinite(s.echo) || !std::isfinite(s.heard) || s.echo <= 0 || s.echo > now_us ||
+      s.heard <= 0 || s.heard > s.sent)
+    return;
   const double round_trip = (now_us - s.echo) - (s.sent - s.heard);
-  if (round_trip < 0) return;                              // a clock was set, or the peer makes its stamps up
+  // a clock was set, or the peer makes its stamps up
+  if (round_trip < 0) return;
   keep({now_us, 0.5 * ((s.heard - s.echo) + (s.sent - now_us)), round_trip});
 }
 

@@ -24,28 +24,33 @@ Connection::Connection(Socket socket) : socket_(std::move(socket)) {
 }
 
 void Connection::read(Done done) {
-  asio::async_read(socket_, asio::buffer(header_),
-                   [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t) {
-                     self->payload_.clear();
-                     const char* wrong = error ? nullptr : wire::decode(self->header_, self->frame_);
-                     if (error || wrong != nullptr) {
-                       self->close();
-                       done(error ? describe(error) : std::string(wrong), self->frame_, self->payload_);
-                     } else if (self->frame_.payload_bytes == 0) {
-                       done("", self->frame_, self->payload_);
-                     } else {
-                       self->read_payload(done);
-                     }
-                   });
+  asio::async_read(
+      socket_, asio::buffer(header_),
+      [self = shared_from_this(), done = std::move(done)](const asio::error_code& error,
+                                                          std::size_t) {
+        self->payload_.clear();
+        const char* wrong = error ? nullptr : wire::decode(self->header_, self->frame_);
+        if (error || wrong != nullptr) {
+          self->close();
+          done(error ? describe(error) : std::string(wrong), self->frame_, self->payload_);
+        } else if (self->frame_.payload_bytes == 0) {
+          done("", self->frame_, self->payload_);
+        } else {
+          self->read_payload(done);
+        }
+      });
 }
 
-void Connection::read_bytes(std::size_t count, std::function<void(const std::string& error, const wire::Bytes&)> done) {
+void Connection::read_bytes(
+    std::size_t count, std::function<void(const std::string& error, const wire::Bytes&)> done) {
   payload_.assign(count, 0);
   asio::async_read(socket_, asio::buffer(payload_),
-                   [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t got) {
+                   [self = shared_from_this(), done = std::move(done)](
+                       const asio::error_code& error, std::size_t got) {
                      if (error) self->close();
                      self->payload_.resize(got);
-                     const wire::Bytes bytes = std::move(self->payload_);      // `done` may begin the next read
+                     // `done` may begin the next read
+                     const wire::Bytes bytes = std::move(self->payload_);
                      done(error ? describe(error) : std::string(), bytes);
                    });
 }
@@ -53,13 +58,16 @@ void Connection::read_bytes(std::size_t count, std::function<void(const std::str
 void Connection::read_payload(Done done) {
   payload_.resize(frame_.payload_bytes);
   asio::async_read(socket_, asio::buffer(payload_),
-                   [self = shared_from_this(), done = std::move(done)](const asio::error_code& error, std::size_t) {
+                   [self = shared_from_this(), done = std::move(done)](
+                       const asio::error_code& error, std::size_t) {
                      if (error) self->close();
                      done(error ? describe(error) : std::string(), self->frame_, self->payload_);
                    });
 }
 
-bool Connection::write(const wire::Frame& frame, std::span<const std::uint8_t> payload) { return enqueue(wire::encode(frame, payload)); }
+bool Connection::write(const wire::Frame& frame, std::span<const std::uint8_t> payload) {
+  return enqueue(wire::encode(frame, payload));
+}
 void Connection::write_bytes(wire::Bytes bytes) { enqueue(std::move(bytes)); }
 
 bool Connection::enqueue(wire::Bytes bytes) {

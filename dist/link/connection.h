@@ -1,4 +1,5 @@
-// One TCP connection that carries control frames. All calls on the thread that runs the io_context. Private to dist/.
+// One TCP connection that carries control frames. All calls on the thread that runs the io_context.
+// Private to dist/.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -16,7 +17,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  public:
   using Socket = asio::ip::tcp::socket;
   // error: empty, or why there is no frame and the connection is of no more use.
-  using Done = std::function<void(const std::string& error, const wire::Frame&, const wire::Bytes& payload)>;
+  using Done =
+      std::function<void(const std::string& error, const wire::Frame&, const wire::Bytes& payload)>;
 
   explicit Connection(Socket);
   void read(Done);  // one frame

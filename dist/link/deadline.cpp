@@ -10,8 +10,10 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kNormal = 1.4826;       // MAD * this is the standard deviation of a normal distribution
-constexpr double kLeastSpread = 0.25;    // of the median: a link that was even until now may still hiccup
+// MAD * this is the standard deviation of a normal distribution
+constexpr double kNormal = 1.4826;
+// of the median: a link that was even until now may still hiccup
+constexpr double kLeastSpread = 0.25;
 
 double median(std::vector<double> v) {
   const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
@@ -23,7 +25,8 @@ double median(std::vector<double> v) {
 
 AdaptiveDeadline::AdaptiveDeadline(double lower, double upper, double first, double k)
     : lower_(lower), upper_(upper), first_(first > 0 ? first : upper), k_(k) {
-  check<ConfigError>(lower > 0 && lower <= upper && k > 0, "a deadline between ", lower, " and ", upper, " s with ", k,
+  check<ConfigError>(lower > 0 && lower <= upper && k > 0, "a deadline between ", lower, " and ",
+                     upper, " s with ", k,
                      " deviations; wanted is 0 < lower <= upper and more than 0 deviations");
 }
 

@@ -1,5 +1,6 @@
-// The listening socket of a worker, open as long as it runs: lets in who proves to know the token in time, turns away and counts all
-// others. Strangers cost little: few at a time, each for a short time, and nothing of theirs is parsed. Private to dist/.
+// The listening socket of a worker, open as long as it runs: lets in who proves to know the token
+// in time, turns away and counts all others. Strangers cost little: few at a time, each for a short
+// time, and nothing of theirs is parsed. Private to dist/.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -18,11 +19,15 @@ namespace gossamer::dist {
 class Door : public std::enable_shared_from_this<Door> {
  public:
   // id: the connection's name, known to both ends only.
-  using Arrived = std::function<void(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id)>;
+  using Arrived = std::function<void(const wire::Frame& hello, const std::shared_ptr<Connection>&,
+                                     std::uint64_t id)>;
 
-  // rank: of the worker whose door it is. on_refused: a sentence for a log, at most one a second; may be empty.
-  Door(asio::io_context&, int rank, const wire::Token&, std::function<void(const std::string&)> on_refused);
-  // DistError when the address cannot be had. listener: a socket that listens there already; it is taken over.
+  // rank: of the worker whose door it is. on_refused: a sentence for a log, at most one a second;
+  // may be empty.
+  Door(asio::io_context&, int rank, const wire::Token&,
+       std::function<void(const std::string&)> on_refused);
+  // DistError when the address cannot be had. listener: a socket that listens there already; it is
+  // taken over.
   void open(const asio::ip::tcp::endpoint&, int listener = -1);
   void receive(Arrived arrived) { arrived_ = std::move(arrived); }  // who is called from now on
   void close();
@@ -37,7 +42,8 @@ class Door : public std::enable_shared_from_this<Door> {
   };
   void accept();
   void greet(Connection::Socket);
-  void judge(const std::shared_ptr<Guest>&, const wire::Bytes& challenge, const wire::Bytes& answer);
+  void judge(const std::shared_ptr<Guest>&, const wire::Bytes& challenge,
+             const wire::Bytes& answer);
   void refuse(Guest&, const std::string& why);
   void forget(const std::shared_ptr<Guest>&);
 

@@ -21,7 +21,9 @@ class EventQueue {
 
   Event pop(Seconds timeout) {
     std::unique_lock lock(mutex_);
-    if (!filled_.wait_for(lock, std::min(timeout, Seconds(3600)), [this] { return !events_.empty(); })) return {};
+    if (!filled_.wait_for(lock, std::min(timeout, Seconds(3600)),
+                          [this] { return !events_.empty(); }))
+      return {};
     Event e = std::move(events_.front());
     events_.pop_front();
     return e;

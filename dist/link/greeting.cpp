@@ -14,10 +14,11 @@ namespace gossamer::dist::greeting {
 namespace {
 
 // Each code has a purpose of its own, so that none can be sent back in another's place.
-SipCode code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door, std::span<const std::uint8_t> a,
-             std::span<const std::uint8_t> b) {
+SipCode code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door,
+             std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
   wire::Bytes message{purpose};
-  for (int shift = 0; shift < 32; shift += 8) message.push_back(static_cast<std::uint8_t>(door >> shift));
+  for (int shift = 0; shift < 32; shift += 8)
+    message.push_back(static_cast<std::uint8_t>(door >> shift));
   message.insert(message.end(), a.begin(), a.end());
   message.insert(message.end(), b.begin(), b.end());
   return siphash(token, message);
@@ -27,7 +28,8 @@ SipCode code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door,
 
 Nonce fresh() {
   Nonce nonce;
-  check<DistError>(getentropy(nonce.data(), nonce.size()) == 0, "no random numbers from the kernel: ", std::strerror(errno));
+  check<DistError>(getentropy(nonce.data(), nonce.size()) == 0,
+                   "no random numbers from the kernel: ", std::strerror(errno));
   return nonce;
 }
 
@@ -40,7 +42,8 @@ std::uint64_t fresh_number() {
   return number;
 }
 
-wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::Frame& frame, const Nonce& own, std::uint32_t called) {
+wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::Frame& frame,
+                  const Nonce& own, std::uint32_t called) {
   wire::Bytes out = wire::encode(frame);
   out.insert(out.end(), own.begin(), own.end());
   const SipCode proof = code(token, 'd', called, challenge, out);
@@ -48,7 +51,8 @@ wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::
   return out;
 }
 
-bool proves(const wire::Token& token, const Nonce& challenge, std::span<const std::uint8_t, kHelloBytes> bytes, std::uint32_t door) {
+bool proves(const wire::Token& token, const Nonce& challenge,
+            std::span<const std::uint8_t, kHelloBytes> bytes, std::uint32_t door) {
   const auto meant_for = [&](std::uint32_t called) {
     return same(code(token, 'd', called, challenge, bytes.first(kHelloBytes - 16)), bytes.last(16));
   };
@@ -61,7 +65,8 @@ Nonce nonce_of(std::span<const std::uint8_t, kHelloBytes> bytes) {
   return nonce;
 }
 
-SipCode answer(const wire::Token& token, const Nonce& challenge, const Nonce& dialer, std::uint32_t door) {
+SipCode answer(const wire::Token& token, const Nonce& challenge, const Nonce& dialer,
+               std::uint32_t door) {
   return code(token, 'a', door, dialer, challenge);
 }
 

@@ -1,5 +1,6 @@
-// How workers meet: worker 0 listens, the others register there, get the table of addresses and dial one another (the higher rank
-// dials), until there is one connection for each pair. Private to dist/.
+// How workers meet: worker 0 listens, the others register there, get the table of addresses and
+// dial one another (the higher rank dials), until there is one connection for each pair. Private to
+// dist/.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -16,18 +17,20 @@ namespace gossamer::dist {
 // Another worker, as we know it.
 struct Contact {
   std::shared_ptr<Connection> link;
-  wire::Address address;                           // of its door
-  std::uint64_t life = 0, id = 0;                  // of its process, and of the connection
+  wire::Address address;           // of its door
+  std::uint64_t life = 0, id = 0;  // of its process, and of the connection
 };
 
-struct Meeting {
-  std::vector<Contact> contacts;                   // by rank; our own without link
-  std::shared_ptr<Door> door;                      // open; the caller says who receives from now on
-  std::string local_address;                       // numeric; reachable for all others: payload connections bind it
+struct JoinedGroup {
+  std::vector<Contact> contacts;  // by rank; our own without link
+  std::shared_ptr<Door> door;     // open; the caller says who receives from now on
+  // numeric; reachable for all others: payload connections bind it
+  std::string local_address;
 };
 
-// Runs the io_context on the calling thread until all have met. life: of this process. DistError names who is missing.
-Meeting meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, std::uint64_t life);
+// Runs the io_context on the calling thread until all have met. life: of this process. DistError
+// names who is missing.
+JoinedGroup meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, std::uint64_t life);
 
 // How this worker introduces itself.
 wire::Frame hello(const LaunchInfo&, wire::Purpose, std::uint64_t life, std::uint16_t port);

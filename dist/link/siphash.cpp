@@ -34,10 +34,12 @@ struct State {
 
 SipCode siphash(const SipKey& key, std::span<const std::uint8_t> message) {
   const std::uint64_t k0 = load(key.data()), k1 = load(key.data() + 8);
-  State s{k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull ^ 0xee, k0 ^ 0x6c7967656e657261ull, k1 ^ 0x7465646279746573ull};
+  State s{k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull ^ 0xee, k0 ^ 0x6c7967656e657261ull,
+          k1 ^ 0x7465646279746573ull};
   std::size_t at = 0;
   for (; at + 8 <= message.size(); at += 8) s.take(load(message.data() + at));
-  s.take(load(message.data() + at, message.size() - at) | static_cast<std::uint64_t>(message.size()) << 56);
+  s.take(load(message.data() + at, message.size() - at) | static_cast<std::uint64_t>(message.size())
+                                                              << 56);
   s.v2 ^= 0xee;
   s.rounds(4);
   const std::uint64_t low = s.sum();

@@ -1,4 +1,5 @@
-// Encoding and strict decoding of control frames: little-endian, fixed positions, every byte accounted for.
+// Encoding and strict decoding of control frames: little-endian, fixed positions, every byte
+// accounted for.
 #include "gossamer/dist/link/wire.h"
 
 #include <algorithm>
@@ -43,17 +44,23 @@ void put(std::uint8_t* at, double value) { put(at, std::bit_cast<std::uint64_t>(
 template <class T>
 T get(const std::uint8_t* at) {
   T value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | (static_cast<T>(at[i]) << (8 * i)));
+  for (std::size_t i = 0; i < sizeof(T); ++i)
+    value = static_cast<T>(value | (static_cast<T>(at[i]) << (8 * i)));
   return value;
 }
 double get_double(const std::uint8_t* at) { return std::bit_cast<double>(get<std::uint64_t>(at)); }
 
 bool carries_life(Kind k) { return k == Kind::hello || k == Kind::welcome; }
-bool carries_key(Kind k) { return k == Kind::key_value || k == Kind::edge_reset || k == Kind::beat; }
-bool carries_payload(Kind k) {
-  return k == Kind::reject || k == Kind::replaced || k == Kind::table || k == Kind::key_value || k == Kind::dropped;
+bool carries_key(Kind k) {
+  return k == Kind::key_value || k == Kind::edge_reset || k == Kind::beat;
 }
-bool finite(double a, double b, double c) { return std::isfinite(a) && std::isfinite(b) && std::isfinite(c); }
+bool carries_payload(Kind k) {
+  return k == Kind::reject || k == Kind::replaced || k == Kind::table || k == Kind::key_value ||
+         k == Kind::dropped;
+}
+bool finite(double a, double b, double c) {
+  return std::isfinite(a) && std::isfinite(b) && std::isfinite(c);
+}
 
 }  // namespace
 
@@ -93,8 +100,10 @@ Bytes encode(const Frame& f, std::span<const std::uint8_t> payload) {
 const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out) {
   const std::uint8_t* p = bytes.data();
   if (get<std::uint32_t>(p + at_magic) != kMagic) return "not a Gossamer frame";
-  if (p[at_version] != kVersion) return "another protocol version (are all workers of the same build?)";
-  if (p[at_kind] < static_cast<std::uint8_t>(Kind::hello) || p[at_kind] > static_cast<std::uint8_t>(Kind::leaving)) {
+  if (p[at_version] != kVersion)
+    return "another protocol version (are all workers of the same build?)";
+  if (p[at_kind] < static_cast<std::uint8_t>(Kind::hello) ||
+      p[at_kind] > static_cast<std::uint8_t>(Kind::leaving)) {
     return "a frame of unknown kind";
   }
   Frame f;
@@ -108,7 +117,8 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
     f.world = get<std::uint32_t>(p + at_world);
     f.port = get<std::uint16_t>(p + at_port);
     if (f.world > kMaxWorkers) return "a number of workers out of range";
-    if (p[at_type] > static_cast<std::uint8_t>(Purpose::rejoin)) return "a hello of unknown purpose";
+    if (p[at_type] > static_cast<std::uint8_t>(Purpose::rejoin))
+      return "a hello of unknown purpose";
     f.purpose = static_cast<Purpose>(p[at_type]);
   }
   if (carries_life(f.kind)) f.life = get<std::uint64_t>(p + at_life);
@@ -116,22 +126,26 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   if (f.kind == Kind::edge_reset) f.edge = get<std::uint64_t>(p + at_edge);
   if (f.kind == Kind::beat) {
     f.clock = {get_double(p + at_sent), get_double(p + at_echo), get_double(p + at_heard)};
-    if (!finite(f.clock.sent, f.clock.echo, f.clock.heard)) return "a heartbeat with times that are not finite";
+    if (!finite(f.clock.sent, f.clock.echo, f.clock.heard))
+      return "a heartbeat with times that are not finite";
   }
   if (f.kind == Kind::message) {
-    if (p[at_type] > static_cast<std::uint8_t>(MessageType::bye)) return "a message of unknown type";
+    if (p[at_type] > static_cast<std::uint8_t>(MessageType::bye))
+      return "a message of unknown type";
     f.message.type = static_cast<MessageType>(p[at_type]);
     f.message.epoch = get<std::uint32_t>(p + at_epoch);
     f.message.nonce = get<std::uint32_t>(p + at_nonce);
     f.message.progress = get_double(p + at_progress);
     f.message.gradients = get_double(p + at_gradients);
     f.message.value = get_double(p + at_value);
-    if (!finite(f.message.progress, f.message.gradients, f.message.value)) return "a message with numbers that are not finite";
+    if (!finite(f.message.progress, f.message.gradients, f.message.value))
+      return "a message with numbers that are not finite";
   }
   // One form for one meaning: what encode() would not write is refused.
   const Bytes again = encode(f);
   for (std::size_t i = 0; i < kFrameBytes; ++i) {
-    const bool length = i >= at_payload && i < at_payload + 4;  // encode() without payload writes 0 there
+    // encode() without payload writes 0 there
+    const bool length = i >= at_payload && i < at_payload + 4;
     if (!length && again[i] != p[i]) return "a frame with stray bytes";
   }
   out = f;
@@ -146,11 +160,15 @@ Token make_token(const std::string& text) {
     return -1;
   };
   Token token{};
-  if (text.size() == 32 && std::all_of(text.begin(), text.end(), [&](char c) { return digit(c) >= 0; })) {
-    for (std::size_t i = 0; i < 16; ++i) token[i] = static_cast<std::uint8_t>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
+  if (text.size() == 32 &&
+      std::all_of(text.begin(), text.end(), [&](char c) { return digit(c) >= 0; })) {
+    for (std::size_t i = 0; i < 16; ++i)
+      token[i] = static_cast<std::uint8_t>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
     return token;
   }
-  constexpr Token kSpreading{'G', 'o', 's', 's', 'a', 'm', 'e', 'r', ' ', 't', 'o', 'k', 'e', 'n', 's', '.'};  // spreads, does not hide
+  // spreads, does not hide
+  constexpr Token kSpreading{'G', 'o', 's', 's', 'a', 'm', 'e', 'r',
+                             ' ', 't', 'o', 'k', 'e', 'n', 's', '.'};
   return siphash(kSpreading, to_bytes(text));
 }
 
@@ -178,8 +196,10 @@ const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Addres
     const auto port = static_cast<std::uint16_t>(bytes[at] | (bytes[at + 1] << 8));
     at += 3;
     if (length > 45 || bytes.size() - at < length) return "a table with a bad address";
-    std::string host(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.begin() + static_cast<std::ptrdiff_t>(at + length));
-    if (host.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos) return "a table with a bad address";
+    std::string host(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(at + length));
+    if (host.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos)
+      return "a table with a bad address";
     table.push_back({std::move(host), port});
     at += length;
   }

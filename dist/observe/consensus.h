@@ -6,7 +6,8 @@
 
 namespace gossamer::dist {
 
-// sqrt(mean over members of |x_i - mean|^2) of the members' copies [n] f32. Collective: all members call it. `copy` is used up.
+// sqrt(mean over members of |x_i - mean|^2) of the members' copies [n] f32. Collective: all members
+// call it. `copy` is used up.
 double exact_consensus_distance(Tensor copy, Collectives&);
 
 }  // namespace gossamer::dist

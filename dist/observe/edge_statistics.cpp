@@ -10,10 +10,21 @@
 namespace gossamer::dist {
 namespace {
 
-enum Column { peer_plus_1, exchanges, failed, staleness_sum, staleness_max, distance_sum, seconds, kColumns };
+enum Column {
+  peer_plus_1,
+  exchanges,
+  failed,
+  staleness_sum,
+  staleness_max,
+  distance_sum,
+  seconds,
+  kColumns
+};
 
 std::size_t row_at(int rank, int rows, int row) {
-  return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(rows) + static_cast<std::size_t>(row)) * kColumns;
+  return (static_cast<std::size_t>(rank) * static_cast<std::size_t>(rows) +
+          static_cast<std::size_t>(row)) *
+         kColumns;
 }
 
 }  // namespace
@@ -33,13 +44,13 @@ void EdgeStatistics::add(const ExchangeRecord& r) {
 }
 
 std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int workers, int rows) {
-  check<Error>(static_cast<int>(own.size()) <= rows && rank < workers, "edge_table: ", own.size(), " edges of worker ", rank, " of ",
-               workers, " in ", rows, " rows");
+  check<Error>(static_cast<int>(own.size()) <= rows && rank < workers, "edge_table: ", own.size(),
+               " edges of worker ", rank, " of ", workers, " in ", rows, " rows");
   std::vector<double> table(row_at(workers, rows, 0));
   for (int i = 0; i < static_cast<int>(own.size()); ++i) {
     const EdgeStats& e = own[static_cast<std::size_t>(i)];
     double* row = &table[row_at(rank, rows, i)];
-    row[peer_plus_1] = e.peer + 1;                         // 0: no edge
+    row[peer_plus_1] = e.peer + 1;  // 0: no edge
     row[exchanges] = static_cast<double>(e.exchanges);
     row[failed] = static_cast<double>(e.failed);
     row[staleness_sum] = static_cast<double>(e.staleness_sum);
@@ -50,10 +61,11 @@ std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int 
   return table;
 }
 
-RealisedRates realised_rates(std::span<const double> table, int rows, std::span<const double> gradients) {
+RealisedRates realised_rates(std::span<const double> table, int rows,
+                             std::span<const double> gradients) {
   const int workers = static_cast<int>(gradients.size());
-  check<Error>(table.size() == row_at(workers, rows, 0), "realised_rates: a table of ", table.size(), " numbers for ", workers,
-               " workers with ", rows, " rows");
+  check<Error>(table.size() == row_at(workers, rows, 0), "realised_rates: a table of ",
+               table.size(), " numbers for ", workers, " workers with ", rows, " rows");
   RealisedRates out;
   double reported = 0;
   for (const double g : gradients) {
@@ -62,7 +74,8 @@ RealisedRates realised_rates(std::span<const double> table, int rows, std::span<
   }
   if (reported > 0) out.time /= reported;
 
-  std::map<std::pair<int, int>, std::pair<const double*, const double*>> both;       // the rows of a and of b
+  // the rows of a and of b
+  std::map<std::pair<int, int>, std::pair<const double*, const double*>> both;
   for (int w = 0; w < workers; ++w) {
     for (int i = 0; i < rows; ++i) {
       const double* row = &table[row_at(w, rows, i)];
@@ -94,8 +107,10 @@ RealisedRates realised_rates(std::span<const double> table, int rows, std::span<
     if (counted.first) e.exchanges_a = static_cast<i64>(counted.first[exchanges]);
     if (counted.second) e.exchanges_b = static_cast<i64>(counted.second[exchanges]);
     // An end whose numbers are lost (it died) says nothing about symmetry.
-    const bool both_reported = gradients[static_cast<std::size_t>(e.a)] > 0 && gradients[static_cast<std::size_t>(e.b)] > 0;
-    if (both_reported) out.asymmetry = std::max(out.asymmetry, std::abs(e.exchanges_a - e.exchanges_b));
+    const bool both_reported = gradients[static_cast<std::size_t>(e.a)] > 0 &&
+                               gradients[static_cast<std::size_t>(e.b)] > 0;
+    if (both_reported)
+      out.asymmetry = std::max(out.asymmetry, std::abs(e.exchanges_a - e.exchanges_b));
     e.rate = out.time > 0 ? sum / (both_reported ? 2 : seen_by) / out.time : 0;
     if (e.rate > 0) used.edges.push_back({e.a, e.b, e.rate});
     out.edges.push_back(e);
@@ -103,7 +118,7 @@ RealisedRates realised_rates(std::span<const double> table, int rows, std::span<
   if (all_exchanges > 0) out.staleness_mean = all_staleness / all_exchanges;
   try {
     if (!used.edges.empty()) out.constants = constants(used);
-  } catch (const ConfigError&) {                           // in pieces: the constants are infinite
+  } catch (const ConfigError&) {  // in pieces: the constants are infinite
   }
   return out;
 }

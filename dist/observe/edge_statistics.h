@@ -1,5 +1,6 @@
-// What happened on each edge of the graph: exchanges, how old their snapshots were, how long they took; and the rates that were
-// really achieved, with the constants that A2CiD2 would have on such a graph. Pure.
+// What happened on each edge of the graph: exchanges, how old their snapshots were, how long they
+// took; and the rates that were really achieved, with the constants that A2CiD2 would have on such
+// a graph. Pure.
 #pragma once
 
 #include <optional>
@@ -16,53 +17,62 @@ namespace gossamer::dist {
 struct ExchangeRecord {
   int peer = -1;
   std::uint64_t session = 0;
-  double time = 0;                     // of the snapshot, on the gradient clock
-  double distance = 0;                 // |x_i - x_j| of the two snapshots
-  double seconds = 0;                  // from snapshot to arrival
-  i64 staleness = 0;                   // own gradients between snapshot and jump
-  bool ok = true;                      // false: nothing was applied
+  double time = 0;      // of the snapshot, on the gradient clock
+  double distance = 0;  // |x_i - x_j| of the two snapshots
+  double seconds = 0;   // from snapshot to arrival
+  i64 staleness = 0;    // own gradients between snapshot and jump
+  bool ok = true;       // false: nothing was applied
 };
 
 // The sum of all exchanges with one peer.
 struct EdgeStats {
   int peer = -1;
   i64 exchanges = 0, failed = 0;
-  i64 staleness_sum = 0, staleness_max = 0;                // of those that were applied, as the distances
+  // of those that were applied, as the distances
+  i64 staleness_sum = 0, staleness_max = 0;
   double distance_sum = 0;
-  double seconds = 0;                                      // failed ones too
+  double seconds = 0;  // failed ones too
 };
 
 class EdgeStatistics {
  public:
   void add(const ExchangeRecord&);
-  const std::vector<EdgeStats>& edges() const { return edges_; }       // ascending peers; only those met
+  // ascending peers; only those met
+  const std::vector<EdgeStats>& edges() const { return edges_; }
 
  private:
   std::vector<EdgeStats> edges_;
 };
 
-// How the edges of a whole run were used. Every worker puts its own rows into the table, the sum over workers (all_reduce_sum) holds
-// those of all: `rows` rows a worker (the largest number of edges that one has).
+// How the edges of a whole run were used. Every worker puts its own rows into the table, the sum
+// over workers (all_reduce_sum) holds those of all: `rows` rows a worker (the largest number of
+// edges that one has).
 std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int workers, int rows);
 
 struct RealisedEdge {
-  int a = 0, b = 0;                    // a < b
-  double rate = 0;                     // exchanges per unit of time
-  i64 exchanges_a = 0, exchanges_b = 0, failed = 0;        // as counted by each end; failed: the larger count of the two
-  double staleness_mean = 0, distance_mean = 0, seconds_mean = 0;      // over both ends
+  int a = 0, b = 0;  // a < b
+  double rate = 0;   // exchanges per unit of time
+  // as counted by each end; failed: the larger count of the two
+  i64 exchanges_a = 0, exchanges_b = 0, failed = 0;
+  double staleness_mean = 0, distance_mean = 0, seconds_mean = 0;  // over both ends
   i64 staleness_max = 0;
 };
 
 struct RealisedRates {
-  std::vector<RealisedEdge> edges;     // ascending
-  double time = 0;                     // the length of the run in mean gradient durations: gradients of all / workers
-  std::optional<GraphConstants> constants;                 // of the realised rates; none if the edges used do not connect all that used any
-  i64 asymmetry = 0;                   // largest difference between the counts of both ends: 0 unless exchanges ended on one side only
+  std::vector<RealisedEdge> edges;  // ascending
+  // the length of the run in mean gradient durations: gradients of all / workers
+  double time = 0;
+  // of the realised rates; none if the edges used do not connect all that used any
+  std::optional<GraphConstants> constants;
+  // largest difference between the counts of both ends: 0 unless exchanges ended on one side only
+  i64 asymmetry = 0;
   double staleness_mean = 0;
   i64 staleness_max = 0;
 };
 
-// The unit of time is that of graph.h: the mean duration of a gradient. gradients: of each worker; 0 for workers whose numbers are lost.
-RealisedRates realised_rates(std::span<const double> table, int rows, std::span<const double> gradients);
+// The unit of time is that of graph.h: the mean duration of a gradient. gradients: of each worker;
+// 0 for workers whose numbers are lost.
+RealisedRates realised_rates(std::span<const double> table, int rows,
+                             std::span<const double> gradients);
 
 }  // namespace gossamer::dist

@@ -8,31 +8,39 @@
 namespace gossamer::dist {
 
 struct ConsensusResult {
-  std::vector<double> time, distance;    // mean over seeds, workers and coordinates of (x - mean)^2; times in mean gradient durations
-  double decay_rate = 0;                 // of the distance: minus the slope of its logarithm on [fit_from, fit_to]; NaN: nothing to fit
+  // mean over seeds, workers and coordinates of (x - mean)^2; times in mean gradient durations
+  std::vector<double> time, distance;
+  // of the distance: minus the slope of its logarithm on [fit_from, fit_to]; NaN: nothing to fit
+  double decay_rate = 0;
   double fit_from = 0, fit_to = 0;
-  std::optional<double> exact;           // of its expectation, late, where spectrum.h knows it: Poisson exchanges, not too many workers
+  // of its expectation, late, where spectrum.h knows it: Poisson exchanges, not too many workers
+  std::optional<double> exact;
   int seeds = 0;
-  double exchanges = 0;                  // of the whole network, mean over seeds
+  double exchanges = 0;  // of the whole network, mean over seeds
 };
-// time: simulated for so long (above 0). fit_from < 0: the last two thirds of the time in which rounding errors do not show.
-// seeds 0: as many as make about twenty million exchanges, from 1 to 40. Seeds are plan.options.seed, +1, …
-ConsensusResult simulate_consensus(const SimulationPlan&, double time, int seeds = 0, double fit_from = -1);
+// time: simulated for so long (above 0). fit_from < 0: the last two thirds of the time in which
+// rounding errors do not show. seeds 0: as many as make about twenty million exchanges, from 1
+// to 40. Seeds are plan.options.seed, +1, …
+ConsensusResult simulate_consensus(const SimulationPlan&, double time, int seeds = 0,
+                                   double fit_from = -1);
 
 // Minus the slope of log(y) over x, by least squares.
 double fitted_exponent(std::span<const double> x, std::span<const double> y);
 
-// Pairwise exchanges until |x - mean| is 1e-6 of what it was, from the start that is slowest for the graph (ring: a wave; star: two
-// leaves that differ; complete: any). Synchronous: every edge exchanges in each round (Metropolis weights); accelerated: the same rounds
-// with Chebyshev's recurrence, which needs the second eigenvalue; a2cid2: simulated, mean over seeds.
+// Pairwise exchanges until |x - mean| is 1e-6 of what it was, from the start that is slowest for
+// the graph (ring: a wave; star: two leaves that differ; complete: any). Synchronous: every edge
+// exchanges in each round (Metropolis weights); accelerated: the same rounds with Chebyshev's
+// recurrence, which needs the second eigenvalue; a2cid2: simulated, mean over seeds.
 struct ExchangeCount {
   std::string graph;
   int workers = 0;
   double synchronous = 0, accelerated = 0, a2cid2 = 0;
   double rounds = 0, accelerated_rounds = 0;
-  double time = 0, time_limited = 0;     // of a2cid2: n/2 exchanges a unit of time over all; no worker more than one a unit of time
+  // of a2cid2: n/2 exchanges a unit of time over all; no worker more than one a unit of time
+  double time = 0, time_limited = 0;
 };
-ExchangeCount count_exchanges(const std::string& graph, int workers, int seeds = 8);         // graph: star, ring or complete
+// graph: star, ring or complete
+ExchangeCount count_exchanges(const std::string& graph, int workers, int seeds = 8);
 // The power of n with which counts grow, by least squares over log n.
 double fitted_power(const std::vector<double>& n, const std::vector<double>& counts);
 

@@ -1,4 +1,5 @@
-// Ideal gossip: instantaneous exchanges at Poisson times, drawn from the superposition of all clocks, or in matching rounds.
+// Ideal gossip: instantaneous exchanges at Poisson times, drawn from the superposition of all
+// clocks, or in matching rounds.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +10,8 @@
 namespace gossamer::dist {
 namespace {
 
-// Draws an edge by its rate in constant time (Walker's alias method: every column holds an edge and a part of another one).
+// Draws an edge by its rate in constant time (Walker's alias method: every column holds an edge and
+// a part of another one).
 class EdgeSampler {
  public:
   explicit EdgeSampler(const std::vector<Edge>& edges) {
@@ -19,7 +21,8 @@ class EdgeSampler {
     for (const Edge& e : edges) share.push_back(e.rate / total_ * static_cast<double>(n));
     columns_.resize(n);
     std::vector<std::uint32_t> small, large;
-    for (std::size_t i = 0; i < n; ++i) (share[i] < 1 ? small : large).push_back(static_cast<std::uint32_t>(i));
+    for (std::size_t i = 0; i < n; ++i)
+      (share[i] < 1 ? small : large).push_back(static_cast<std::uint32_t>(i));
     while (!small.empty() && !large.empty()) {
       const std::uint32_t few = small.back(), many = large.back();
       small.pop_back();
@@ -37,7 +40,10 @@ class EdgeSampler {
   }
 
  private:
-  struct Column { double own = 1; std::uint32_t other = 0; };
+  struct Column {
+    double own = 1;
+    std::uint32_t other = 0;
+  };
   std::vector<Column> columns_;
   double total_ = 0;
 };
@@ -45,12 +51,19 @@ class EdgeSampler {
 class EventSimulation final : public Simulation {
  public:
   EventSimulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed)
-      : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims), plan_(plan), problem_(problem),
-        edges_(plan.graph.edges), random_(seed, 1), noise_(seed, 2), published_(plan.options.method == "published"),
+      : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims),
+        plan_(plan),
+        problem_(problem),
+        edges_(plan.graph.edges),
+        random_(seed, 1),
+        noise_(seed, 2),
+        published_(plan.options.method == "published"),
         matching_(plan.options.pairing == "matching") {
     const bool twin = plan.options.method != "adpsgd";
     Gossip gossip{0, plan.constants.alpha, 0.5};
-    if (twin) gossip = {plan.constants.eta * plan.options.eta_scale, plan.constants.alpha, plan.constants.alpha_tilde};
+    if (twin)
+      gossip = {plan.constants.eta * plan.options.eta_scale, plan.constants.alpha,
+                plan.constants.alpha_tilde};
     const auto n = static_cast<std::size_t>(workers_), d = static_cast<std::size_t>(dims_);
     workers_state_.reserve(n);
     for (int i = 0; i < workers_; ++i) {
@@ -71,7 +84,8 @@ class EventSimulation final : public Simulation {
   }
 
  protected:
-  // The drift of A2CiD2 is done in a copy: to the published order it is no matter when a worker drifted last.
+  // The drift of A2CiD2 is done in a copy: to the published order it is no matter when a worker
+  // drifted last.
   void present(int worker, std::span<double> x) override {
     State& w = state(worker);
     if (!w.has_twin()) {
@@ -90,7 +104,8 @@ class EventSimulation final : public Simulation {
 
   void event() {
     const double ticket = random_.uniform53() * event_rate();
-    if (ticket >= exchange_rate()) return gradient(std::min(static_cast<int>(ticket - exchange_rate()), workers_ - 1), next_);
+    if (ticket >= exchange_rate())
+      return gradient(std::min(static_cast<int>(ticket - exchange_rate()), workers_ - 1), next_);
     const Edge& e = plan_.graph.edges[edges_.at(ticket / exchange_rate())];
     exchange(e.a, e.b, next_);
   }
@@ -113,7 +128,8 @@ class EventSimulation final : public Simulation {
     b.apply(mark_b, from_b_, from_a_);
   }
 
-  // The published code sends x as it was last written, drifts to the present only after the transfer, and replaces x by the mean.
+  // The published code sends x as it was last written, drifts to the present only after the
+  // transfer, and replaces x by the mean.
   void exchange_as_published(State& a, State& b, double t) {
     from_a_ = a.x();
     from_b_ = b.x();
@@ -137,7 +153,9 @@ class EventSimulation final : public Simulation {
       if (w.has_twin()) mix(w.x(), w.twin(), c, s);
       problem_->gradient(i, w.x(), noise_, gradient_);
       for (std::size_t k = 0; k < d; ++k) {
-        const double step = plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false, w.x()[k], gradient_[k], m[k]);
+        const double step =
+            plan_.options.learning_rate *
+            sgd_direction(plan_.options.momentum, 0.0, false, w.x()[k], gradient_[k], m[k]);
         w.x()[k] -= step;
         if (w.has_twin()) w.twin()[k] -= step;
       }
@@ -150,14 +168,15 @@ class EventSimulation final : public Simulation {
   Rng random_, noise_;
   const bool published_, matching_;
   std::vector<State> workers_state_;
-  std::vector<double> momentum_, gradient_, from_a_, from_b_;      // [workers, dims], [dims] each
+  std::vector<double> momentum_, gradient_, from_a_, from_b_;  // [workers, dims], [dims] each
   double now_ = 0, next_ = 0;
   i64 round_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Simulation> make_event_simulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed) {
+std::unique_ptr<Simulation> make_event_simulation(const SimulationPlan& plan,
+                                                  const Problem* problem, std::uint64_t seed) {
   return std::make_unique<EventSimulation>(plan, problem, seed);
 }
 

@@ -1,4 +1,5 @@
-// Exchanges until agreement: synchronous gossip, the same with Chebyshev's acceleration, and A2CiD2 (theory: Nabli et al. 2023, table 1).
+// Exchanges until agreement: synchronous gossip, the same with Chebyshev's acceleration, and A2CiD2
+// (theory: Nabli et al. 2023, table 1).
 #include <cmath>
 #include <numbers>
 
@@ -8,27 +9,37 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kAgreed = 1e-6;         // of the first |x - mean|
+constexpr double kAgreed = 1e-6;  // of the first |x - mean|
 
 // The eigenvector of the graph that shrinks slowest.
 std::vector<double> slowest_start(const std::string& graph, int n) {
   std::vector<double> x(static_cast<std::size_t>(n));
   if (graph == "ring") {
-    for (int i = 0; i < n; ++i) x[static_cast<std::size_t>(i)] = std::cos(2 * std::numbers::pi * i / n);
+    for (int i = 0; i < n; ++i)
+      x[static_cast<std::size_t>(i)] = std::cos(2 * std::numbers::pi * i / n);
   } else {
-    x[1] = 1, x[2] = -1;                 // the hub of a star is worker 0
+    x[1] = 1, x[2] = -1;  // the hub of a star is worker 0
   }
   return x;
 }
 
-struct Weighted { std::vector<Edge> edges; double weight; double second; };      // W = I - weight * Laplacian; its second eigenvalue
+// W = I - weight * Laplacian; its second eigenvalue
+struct Weighted {
+  std::vector<Edge> edges;
+  double weight;
+  double second;
+};
 
 Weighted metropolis(const std::string& graph, int n) {
   Weighted w{make_graph(graph, n).edges, 0, 0};
-  if (graph == "ring") w.weight = 1.0 / 3, w.second = (1 + 2 * std::cos(2 * std::numbers::pi / n)) / 3;
-  else if (graph == "star") w.weight = 1.0 / n, w.second = 1 - 1.0 / n;
-  else if (graph == "complete") w.weight = 1.0 / n, w.second = 0;
-  else fail<ConfigError>("simulate exchanges: graph \"", graph, "\"; known are: star, ring, complete");
+  if (graph == "ring")
+    w.weight = 1.0 / 3, w.second = (1 + 2 * std::cos(2 * std::numbers::pi / n)) / 3;
+  else if (graph == "star")
+    w.weight = 1.0 / n, w.second = 1 - 1.0 / n;
+  else if (graph == "complete")
+    w.weight = 1.0 / n, w.second = 0;
+  else
+    fail<ConfigError>("simulate exchanges: graph \"", graph, "\"; known are: star, ring, complete");
   return w;
 }
 
@@ -42,14 +53,15 @@ void apply(const Weighted& w, const std::vector<double>& x, std::vector<double>&
   }
 }
 
-double norm(const std::vector<double>& x) {       // of |x - mean|: the starts have mean 0, and the mean is kept
+// of |x - mean|: the starts have mean 0, and the mean is kept
+double norm(const std::vector<double>& x) {
   double sum = 0;
   for (const double each : x) sum += each * each;
   return std::sqrt(sum);
 }
 
-// Rounds of x <- W x, or with omega_1 = 1, omega_2 = 1/(1 - rho^2/2), omega_k+1 = 1/(1 - rho^2 omega_k/4):
-// x_k+1 = omega_k+1 (W x_k - x_k-1) + x_k-1 (Golub & Varga 1961).
+// Rounds of x <- W x, or with omega_1 = 1, omega_2 = 1/(1 - rho^2/2), omega_k+1 = 1/(1 - rho^2
+// omega_k/4): x_k+1 = omega_k+1 (W x_k - x_k-1) + x_k-1 (Golub & Varga 1961).
 double rounds_until_agreed(const Weighted& w, const std::vector<double>& start, bool accelerated) {
   std::vector<double> before, x = start, y;
   const double goal = kAgreed * norm(start), rho2 = w.second * w.second;
@@ -72,8 +84,10 @@ double rounds_until_agreed(const Weighted& w, const std::vector<double>& start, 
 double time_until_agreed(const SimulationPlan& plan, int seeds) {
   std::vector<std::unique_ptr<Simulation>> runs;
   for (int seed = 0; seed < seeds; ++seed)
-    runs.push_back(make_simulation(plan, nullptr, plan.options.seed + static_cast<std::uint64_t>(seed)));
-  const double step = -std::log(kAgreed) / plan.constants.eta / 400, goal = kAgreed * kAgreed * runs[0]->distance();
+    runs.push_back(
+        make_simulation(plan, nullptr, plan.options.seed + static_cast<std::uint64_t>(seed)));
+  const double step = -std::log(kAgreed) / plan.constants.eta / 400,
+               goal = kAgreed * kAgreed * runs[0]->distance();
   double before = 0;
   for (double t = 0;; t += step) {
     double distance = 0;
@@ -89,8 +103,8 @@ double time_until_agreed(const SimulationPlan& plan, int seeds) {
 }  // namespace
 
 ExchangeCount count_exchanges(const std::string& graph, int workers, int seeds) {
-  check<ConfigError>(workers >= 3 && seeds >= 1, "simulate exchanges: ", workers, " workers and ", seeds,
-                     " seeds; at least 3 and 1 are needed");
+  check<ConfigError>(workers >= 3 && seeds >= 1, "simulate exchanges: ", workers, " workers and ",
+                     seeds, " seeds; at least 3 and 1 are needed");
   const Weighted w = metropolis(graph, workers);
   const std::vector<double> start = slowest_start(graph, workers);
   const auto edges = static_cast<double>(w.edges.size());
@@ -107,7 +121,7 @@ ExchangeCount count_exchanges(const std::string& graph, int workers, int seeds) 
   plan.start = start;
   out.time = time_until_agreed(plan, seeds);
   out.a2cid2 = out.time * workers / 2;
-  double busiest = 0;                    // exchanges of the hub a unit of time
+  double busiest = 0;  // exchanges of the hub a unit of time
   for (const int j : plan.graph.neighbours(0)) busiest += plan.graph.rate(0, j);
   out.time_limited = out.time * busiest;
   return out;

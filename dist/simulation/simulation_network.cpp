@@ -10,9 +10,10 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kShortestWait = 1e-9;   // seconds until a worker looks at its clock again: times are rounded
+// seconds until a worker looks at its clock again: times are rounded
+constexpr double kShortestWait = 1e-9;
 
-double mean_rate(const Graph& g) {       // exchanges of a worker per unit of time
+double mean_rate(const Graph& g) {  // exchanges of a worker per unit of time
   double total = 0;
   for (const Edge& e : g.edges) total += e.rate;
   return 2 * total / g.n;
@@ -20,8 +21,12 @@ double mean_rate(const Graph& g) {       // exchanges of a worker per unit of ti
 
 }  // namespace
 
-NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed)
-    : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims), plan_(plan), problem_(problem), random_(seed, 1),
+NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* problem,
+                                     std::uint64_t seed)
+    : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims),
+      plan_(plan),
+      problem_(problem),
+      random_(seed, 1),
       noise_(seed, 2) {
   const bool twin = plan.options.method != "adpsgd";
   const double rate = mean_rate(plan.graph);
@@ -53,8 +58,9 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
   }
 }
 
-// A worker of the handshake speaks with its neighbours only (nobody dies here), so its policy is told of no others: its cost is that of a
-// small network. Names keep their order, which is what the protocol goes by. The other policies need the whole graph.
+// A worker of the handshake speaks with its neighbours only (nobody dies here), so its policy is
+// told of no others: its cost is that of a small network. Names keep their order, which is what the
+// protocol goes by. The other policies need the whole graph.
 void NetworkSimulation::give_policy(int i, const Neighbours& neighbours, MethodOptions options) {
   Worker& w = at(i);
   if (options.pairing != "handshake") {
@@ -72,14 +78,18 @@ void NetworkSimulation::give_policy(int i, const Neighbours& neighbours, MethodO
     star.edges.push_back({std::min(self, other), std::max(self, other), rate});
     share += rate;
   }
-  options.rate = 2 * share / star.n;             // of the star: then this worker's share is what it is in the whole graph
-  options.seed = options.seed * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(i);      // its place in the star is no name of its own
+  // of the star: then this worker's share is what it is in the whole graph
+  options.rate = 2 * share / star.n;
+  // its place in the star is no name of its own
+  options.seed = options.seed * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(i);
   w.policy = make_partner_policy(options, star, self);
   w.policy->adopt(star, std::vector<bool>(w.known.size()));
 }
 
 int NetworkSimulation::inside(const Worker& w, int worker) {
-  return w.known.empty() ? worker : static_cast<int>(std::ranges::lower_bound(w.known, worker) - w.known.begin());
+  return w.known.empty()
+             ? worker
+             : static_cast<int>(std::ranges::lower_bound(w.known, worker) - w.known.begin());
 }
 
 void NetworkSimulation::run_until_seconds(double t) {
@@ -98,7 +108,8 @@ void NetworkSimulation::present(int worker, std::span<double> x) {
   }
   const double gap = std::clamp(w.clock.now(now_) - w.state.time(), 0.0, w.state.longest_gap);
   const auto mixed = MixCoefficients<double>::over(w.state.gossip.eta, gap);
-  for (std::size_t k = 0; k < x.size(); ++k) x[k] = mixed.c * w.state.x()[k] + mixed.s * w.state.twin()[k];
+  for (std::size_t k = 0; k < x.size(); ++k)
+    x[k] = mixed.c * w.state.x()[k] + mixed.s * w.state.twin()[k];
 }
 
 void NetworkSimulation::handle(const Happening& h) {
@@ -110,7 +121,8 @@ void NetworkSimulation::handle(const Happening& h) {
     case What::turn:
       if (now_ >= w.next_turn_s) w.next_turn_s = INFINITY;
       return turn(h.who);
-    case What::gradient_done: return end_gradient(h.who);
+    case What::gradient_done:
+      return end_gradient(h.who);
     case What::waited_enough:
       if (!w.waiting || w.waits != h.tag) return;
       ++w.tally.dropped;
@@ -150,7 +162,8 @@ void NetworkSimulation::send(int i) {
   for (const auto& [name, message] : w.policy->take_messages()) {
     const int to = outside(w, name);
     double& newest = w.newest[to];
-    newest = std::max(newest, now_ + plan_.options.machines.latency_s * plan_.options.machines.link.draw(random_));
+    newest = std::max(newest, now_ + plan_.options.machines.latency_s *
+                                         plan_.options.machines.link.draw(random_));
     queue_.push(newest, {What::message, to, i, 0, message});
   }
 }
@@ -164,7 +177,8 @@ void NetworkSimulation::plan_next_turn(int i) {
   queue_.push(next, {What::turn, i, -1, 0, {}});
 }
 
-// The gradient is of the copy that training computes with: x as it is now. What is exchanged meanwhile does not change it.
+// The gradient is of the copy that training computes with: x as it is now. What is exchanged
+// meanwhile does not change it.
 void NetworkSimulation::begin_gradient(int i) {
   Worker& w = at(i);
   const Machines& m = plan_.options.machines;
@@ -181,13 +195,16 @@ void NetworkSimulation::end_gradient(int i) {
   w.tally.compute_s += w.gradient_s;
   w.clock.tick(now_);
   w.rate.gradient();
-  if (w.state.has_twin()) w.state.gossip.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
+  if (w.state.has_twin())
+    w.state.gossip.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
   w.state.gradient_event(static_cast<double>(w.clock.count()), [&](double c, double s) {
     if (w.state.has_twin()) mix(w.state.x(), w.state.twin(), c, s);
     if (!problem_) return;
     for (std::size_t k = 0; k < w.gradient.size(); ++k) {
       double& x = w.state.x()[k];
-      const double step = plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false, x, w.gradient[k], w.momentum[k]);
+      const double step =
+          plan_.options.learning_rate *
+          sgd_direction(plan_.options.momentum, 0.0, false, x, w.gradient[k], w.momentum[k]);
       x -= step;
       if (w.state.has_twin()) w.state.twin()[k] -= step;
     }
@@ -195,8 +212,10 @@ void NetworkSimulation::end_gradient(int i) {
   w.waiting = true;
   w.wait_began_s = now_;
   ++w.waits;
-  turn(i);                                       // begins the next gradient unless the policy holds training
-  if (w.waiting) queue_.push(now_ + w.policy->hold().seconds, {What::waited_enough, i, -1, w.waits, {}});
+  // begins the next gradient unless the policy holds training
+  turn(i);
+  if (w.waiting)
+    queue_.push(now_ + w.policy->hold().seconds, {What::waited_enough, i, -1, w.waits, {}});
 }
 
 void NetworkSimulation::end_wait(int i) {
@@ -210,14 +229,16 @@ void NetworkSimulation::end_wait(int i) {
 void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   Worker& w = at(i);
   const int peer = outside(w, meeting.peer);
-  check<Error>(w.partner < 0, "worker ", i, " began an exchange with ", peer, " while in one with ", w.partner);
+  check<Error>(w.partner < 0, "worker ", i, " began an exchange with ", peer, " while in one with ",
+               w.partner);
   w.partner = peer;
   w.session = meeting.session;
   w.exchange_began_s = now_;
   w.mark = w.state.snapshot(meeting.t.value_or(w.clock.now(now_)), w.own);
   const Worker& other = at(peer);
   if (other.partner != i || other.session != w.session) return;
-  const double took = plan_.options.machines.transfer_s() * plan_.options.machines.link.draw(random_);
+  const double took =
+      plan_.options.machines.transfer_s() * plan_.options.machines.link.draw(random_);
   queue_.push(now_ + took, {What::exchange_done, i, peer, 0, {}});
   ++exchanges_;
 }
@@ -230,14 +251,16 @@ void NetworkSimulation::end_exchange(int i) {
   w.tally.transfer_s += now_ - w.exchange_began_s;
   w.tally.repeats += w.partner == w.last_partner;
   const auto place = std::ranges::lower_bound(w.neighbours, w.partner);
-  if (place != w.neighbours.end() && *place == w.partner) ++w.tally.with[static_cast<std::size_t>(place - w.neighbours.begin())];
+  if (place != w.neighbours.end() && *place == w.partner)
+    ++w.tally.with[static_cast<std::size_t>(place - w.neighbours.begin())];
   w.last_partner = w.partner;
   w.partner = -1;
   w.arrived = false;
   w.policy->ended();
 }
 
-std::unique_ptr<Simulation> make_network_simulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed) {
+std::unique_ptr<Simulation> make_network_simulation(const SimulationPlan& plan,
+                                                    const Problem* problem, std::uint64_t seed) {
   return std::make_unique<NetworkSimulation>(plan, problem, seed);
 }
 

@@ -1,5 +1,6 @@
-// A network of simulated machines: messages with latencies, transfers that take time, workers of different speed. What GossipMethod,
-// Exchanger and Transfer do with threads, this does with a queue of events; who meets whom is decided by the same PartnerPolicy.
+// A network of simulated machines: messages with latencies, transfers that take time, workers of
+// different speed. What GossipMethod, Exchanger and Transfer do with threads, this does with a
+// queue of events; who meets whom is decided by the same PartnerPolicy.
 #pragma once
 
 #include <map>
@@ -16,9 +17,11 @@ namespace gossamer::dist {
 // What one simulated worker has done so far.
 struct WorkerTally {
   i64 gradients = 0, exchanges = 0;
-  i64 repeats = 0, dropped = 0;                  // exchanges with the partner of the time before; waits in vain
+  // exchanges with the partner of the time before; waits in vain
+  i64 repeats = 0, dropped = 0;
   double compute_s = 0, waited_s = 0, transfer_s = 0;
-  std::vector<i64> with;                         // exchanges with each neighbour, in the order of Graph::neighbours
+  // exchanges with each neighbour, in the order of Graph::neighbours
+  std::vector<i64> with;
 };
 
 class NetworkSimulation final : public Simulation {
@@ -37,22 +40,25 @@ class NetworkSimulation final : public Simulation {
   enum class What : std::uint8_t { message, turn, gradient_done, waited_enough, exchange_done };
   struct Happening {
     What what;
-    int who, other;                              // other: the sender of a message, the partner of an exchange
-    i64 tag;                                     // of a wait: is it still the same one?
+    // other: the sender of a message, the partner of an exchange
+    int who, other;
+    i64 tag;  // of a wait: is it still the same one?
     Message message;
   };
   struct Worker {
     Worker(std::vector<double> x, bool twin) : state(std::move(x), twin) {}
     WorkerState<std::vector<double>> state;
     std::unique_ptr<PartnerPolicy> policy;
-    std::vector<int> known;                      // the policy's names of workers are places in this list; empty: the names are the same
+    // the policy's names of workers are places in this list; empty: the names are the same
+    std::vector<int> known;
     GradientClock clock;
     RateTracker rate;
-    std::vector<int> neighbours;                 // ascending
-    std::map<int, double> newest;                // messages of one link do not overtake each other: the last arrival at each other worker
-    std::vector<double> momentum, gradient;      // the gradient under way
-    std::vector<double> own, received;           // snapshots of the exchange under way
-    int partner = -1, last_partner = -1;         // partner: of the exchange under way
+    std::vector<int> neighbours;  // ascending
+    // messages of one link do not overtake each other: the last arrival at each other worker
+    std::map<int, double> newest;
+    std::vector<double> momentum, gradient;  // the gradient under way
+    std::vector<double> own, received;       // snapshots of the exchange under way
+    int partner = -1, last_partner = -1;     // partner: of the exchange under way
     std::uint64_t session = 0;
     bool arrived = false, waiting = false;
     i64 waits = 0;
@@ -60,15 +66,18 @@ class NetworkSimulation final : public Simulation {
     double next_turn_s = INFINITY;
     WorkerTally tally;
   };
-  using Neighbours = std::vector<std::pair<int, double>>;               // with the rates of their edges
+  // with the rates of their edges
+  using Neighbours = std::vector<std::pair<int, double>>;
   void give_policy(int i, const Neighbours&, MethodOptions);
-  static int outside(const Worker& w, int name) { return w.known.empty() ? name : w.known[static_cast<std::size_t>(name)]; }
+  static int outside(const Worker& w, int name) {
+    return w.known.empty() ? name : w.known[static_cast<std::size_t>(name)];
+  }
   static int inside(const Worker& w, int worker);
   const Worker& at(int i) const { return all_[static_cast<std::size_t>(i)]; }
   Worker& at(int i) { return all_[static_cast<std::size_t>(i)]; }
 
   void handle(const Happening&);
-  void turn(int i);                              // whatever the worker has to say or to begin now
+  void turn(int i);  // whatever the worker has to say or to begin now
   void send(int i);
   void plan_next_turn(int i);
   void begin_gradient(int i);
@@ -82,8 +91,8 @@ class NetworkSimulation final : public Simulation {
   const Problem* problem_;
   Rng random_, noise_;
   std::vector<Worker> all_;
-  EventQueue<Happening> queue_;
-  double now_ = 0;                               // seconds
+  SimulationQueue<Happening> queue_;
+  double now_ = 0;  // seconds
   double eta_at_rate_1_ = 0;
 };
 

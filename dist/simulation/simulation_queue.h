@@ -1,4 +1,5 @@
-// What happens next in simulated time: a binary heap; what was planned first comes first among equal times, so runs repeat exactly.
+// What happens next in simulated time: a binary heap; what was planned first comes first among
+// equal times, so runs repeat exactly.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,8 @@
 
 namespace gossamer::dist {
 
-template <class What> class EventQueue {
+template <class What>
+class SimulationQueue {
  public:
   void push(double t, What what) {
     heap_.push_back({t, planned_++, std::move(what)});
@@ -23,8 +25,14 @@ template <class What> class EventQueue {
   }
 
  private:
-  struct Entry { double t; std::uint64_t order; What what; };
-  static bool later(const Entry& a, const Entry& b) { return a.t > b.t || (a.t == b.t && a.order > b.order); }
+  struct Entry {
+    double t;
+    std::uint64_t order;
+    What what;
+  };
+  static bool later(const Entry& a, const Entry& b) {
+    return a.t > b.t || (a.t == b.t && a.order > b.order);
+  }
   std::vector<Entry> heap_;
   std::uint64_t planned_ = 0;
 };

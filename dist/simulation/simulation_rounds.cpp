@@ -1,4 +1,5 @@
-// Synchronous methods in simulated time: one gradient of every worker and one round of mixing per unit of time.
+// Synchronous methods in simulated time: one gradient of every worker and one round of mixing per
+// unit of time.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -12,9 +13,12 @@ namespace {
 
 // The mixing matrix of one round, rows compressed.
 struct SparseRound {
-  struct Entry { std::uint32_t from; double weight; };
+  struct Entry {
+    std::uint32_t from;
+    double weight;
+  };
   std::vector<double> own;
-  std::vector<std::size_t> first;        // row i: entries first[i] … first[i + 1] - 1
+  std::vector<std::size_t> first;  // row i: entries first[i] … first[i + 1] - 1
   std::vector<Entry> entries;
 
   SparseRound() = default;
@@ -22,7 +26,8 @@ struct SparseRound {
     for (int i = 0; i < rounds.workers(); ++i) {
       const Round r = rounds.round(i, k);
       own.push_back(r.own);
-      for (const Neighbour& j : r.in) entries.push_back({static_cast<std::uint32_t>(j.worker), j.weight});
+      for (const Neighbour& j : r.in)
+        entries.push_back({static_cast<std::uint32_t>(j.worker), j.weight});
       first.push_back(entries.size());
     }
   }
@@ -41,7 +46,7 @@ struct SparseRound {
   }
 };
 
-constexpr i64 kMostRoundsKept = 64;      // of a period; longer ones are made anew each time
+constexpr i64 kMostRoundsKept = 64;  // of a period; longer ones are made anew each time
 
 enum class Method { combine_while_adapting, adapt_then_combine, all_reduce, push_sum, local_sgd };
 
@@ -55,8 +60,11 @@ Method method_of(const std::string& name) {
 class RoundSimulation final : public Simulation, private ControlledWorkers {
  public:
   RoundSimulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed)
-      : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims), plan_(plan), problem_(problem),
-        method_(method_of(mixing_method(plan.options))), noise_(seed, 2) {
+      : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims),
+        plan_(plan),
+        problem_(problem),
+        method_(method_of(mixing_method(plan.options))),
+        noise_(seed, 2) {
     if (plan.options.method == "consensus-control") controller_.emplace(plan.options.control);
     for (int i = 0; i < workers_; ++i) {
       const std::vector<double> start = simulated_start(plan, problem, seed, i);
@@ -64,7 +72,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
     }
     mixed_.resize(x_.size());
     step_.assign(x_.size(), 0.0);
-    if (problem) momentum_.assign(x_.size(), 0.0), gradient_.resize(static_cast<std::size_t>(dims_));
+    if (problem)
+      momentum_.assign(x_.size(), 0.0), gradient_.resize(static_cast<std::size_t>(dims_));
     weight_.assign(static_cast<std::size_t>(workers_), 1.0);
     mixed_weight_ = weight_;
   }
@@ -76,7 +85,9 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
       if (controller_) control();
     }
   }
-  const ConsensusController* controller() const override { return controller_ ? &*controller_ : nullptr; }
+  const ConsensusController* controller() const override {
+    return controller_ ? &*controller_ : nullptr;
+  }
   i64 control_exchanges() const override { return control_exchanges_; }
 
  protected:
@@ -86,7 +97,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
   }
 
  private:
-  // --- consensus control. Measured is the distance itself: so it is with the sketches of real workers, up to 1,024 parameters.
+  // --- consensus control. Measured is the distance itself: so it is with the sketches of real
+  // workers, up to 1,024 parameters.
   void control() {
     theta_ = 0;
     const i64 before = exchanges_;
@@ -95,13 +107,16 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
   }
   std::optional<Measured> measure(bool) override {
     const SimulationOptions& o = plan_.options;
-    return Measured{.distance = std::sqrt(distance() * dims_), .theta = theta_, .gradient_norm = std::sqrt(squared_gradients_ / workers_),
-                    .progress = o.steps > 0 ? static_cast<double>(step_number_) / o.steps : 0, .learning_rate = o.learning_rate};
+    return Measured{.distance = std::sqrt(distance() * dims_),
+                    .theta = theta_,
+                    .gradient_norm = std::sqrt(squared_gradients_ / workers_),
+                    .progress = o.steps > 0 ? static_cast<double>(step_number_) / o.steps : 0,
+                    .learning_rate = o.learning_rate};
   }
   void gossip() override {
     combine();
     const auto d = static_cast<std::size_t>(dims_);
-    double moved = 0;                    // combine() has left the values of before in mixed_
+    double moved = 0;  // combine() has left the values of before in mixed_
     for (std::size_t k = 0; k < x_.size(); ++k) {
       const double by = x_[k] / weight_[k / d] - mixed_[k] / mixed_weight_[k / d];
       moved += by * by;
@@ -110,7 +125,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
   }
   void keep_part(double part) override {
     for (std::size_t k = 0; k < x_.size(); ++k) x_[k] = part * x_[k] + (1 - part) * mixed_[k];
-    for (std::size_t i = 0; i < weight_.size(); ++i) weight_[i] = part * weight_[i] + (1 - part) * mixed_weight_[i];
+    for (std::size_t i = 0; i < weight_.size(); ++i)
+      weight_[i] = part * weight_[i] + (1 - part) * mixed_weight_[i];
   }
   bool average_exactly() override {
     average();
@@ -131,13 +147,17 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
       ++gradients_;
       for (const double g : gradient_) squared_gradients_ += g * g;
       for (std::size_t k = 0; k < d; ++k) {
-        if (shared) step_[k] += gradient_[k] / static_cast<double>(n);      // the mean gradient, in the first row
-        else step_[i * d + k] = direction(z[k], gradient_[k], momentum_[i * d + k]);
+        // the mean gradient, in the first row
+        if (shared)
+          step_[k] += gradient_[k] / static_cast<double>(n);
+        else
+          step_[i * d + k] = direction(z[k], gradient_[k], momentum_[i * d + k]);
       }
     }
     if (!shared) return;
     for (std::size_t k = 0; k < d; ++k) step_[k] = direction(z[k], step_[k], momentum_[k]);
-    for (std::size_t i = 1; i < n; ++i) std::copy_n(step_.begin(), d, step_.begin() + static_cast<std::ptrdiff_t>(i * d));
+    for (std::size_t i = 1; i < n; ++i)
+      std::copy_n(step_.begin(), d, step_.begin() + static_cast<std::ptrdiff_t>(i * d));
   }
   double direction(double x, double g, double& m) const {
     return plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false, x, g, m);
@@ -182,7 +202,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
 
   void average() {
     const auto d = static_cast<std::size_t>(dims_);
-    std::vector<double> all(d, 0.0);     // push-sum: x_ is u = w z, and the weights' mean is 1
+    std::vector<double> all(d, 0.0);  // push-sum: x_ is u = w z, and the weights' mean is 1
     for (std::size_t k = 0; k < x_.size(); ++k) all[k % d] += x_[k] / workers_;
     for (std::size_t k = 0; k < x_.size(); ++k) x_[k] = all[k % d] * weight_[k / d];
     count_all_reduce();
@@ -206,19 +226,22 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
   Rng noise_;
   std::vector<SparseRound> kept_;
   SparseRound anew_;
-  std::vector<double> x_, mixed_, step_, momentum_;          // [workers, dims]
-  std::vector<double> gradient_;                             // [dims]
-  std::vector<double> weight_, mixed_weight_;                // push-sum: x_ is u, the model is u / weight
-  i64 step_number_ = 0, round_ = 0, exchanges_half_ = 0;     // round_: of mixing; control has rounds between two steps
+  std::vector<double> x_, mixed_, step_, momentum_;  // [workers, dims]
+  std::vector<double> gradient_;                     // [dims]
+  // push-sum: x_ is u, the model is u / weight
+  std::vector<double> weight_, mixed_weight_;
+  // round_: of mixing; control has rounds between two steps
+  i64 step_number_ = 0, round_ = 0, exchanges_half_ = 0;
   std::optional<ConsensusController> controller_;
-  double squared_gradients_ = 0;                             // of the last step, sum over workers
+  double squared_gradients_ = 0;  // of the last step, sum over workers
   double theta_ = 0;
   i64 control_exchanges_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Simulation> make_round_simulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed) {
+std::unique_ptr<Simulation> make_round_simulation(const SimulationPlan& plan,
+                                                  const Problem* problem, std::uint64_t seed) {
   return std::make_unique<RoundSimulation>(plan, problem, seed);
 }
 

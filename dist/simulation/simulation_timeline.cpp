@@ -10,21 +10,26 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kForward = 1.0 / 3;     // of the computation of a step
+constexpr double kForward = 1.0 / 3;  // of the computation of a step
 
-struct Clocks {                          // of one worker, seconds
+struct Clocks {  // of one worker, seconds
   double now = 0, computed = 0, waited = 0, exposed = 0;
 };
 
 class Synchronous {
  public:
   explicit Synchronous(const SimulationPlan& plan)
-      : plan_(plan), m_(plan.options.machines), random_(plan.options.seed, 1), workers_(static_cast<std::size_t>(plan.options.workers)),
-        began_(workers_.size()), ended_(workers_.size()) {}
+      : plan_(plan),
+        m_(plan.options.machines),
+        random_(plan.options.seed, 1),
+        workers_(static_cast<std::size_t>(plan.options.workers)),
+        began_(workers_.size()),
+        ended_(workers_.size()) {}
 
   void step(i64 k) {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      const double took = m_.compute_s * m_.slowness(static_cast<int>(i)) * m_.compute.draw(random_);
+      const double took =
+          m_.compute_s * m_.slowness(static_cast<int>(i)) * m_.compute.draw(random_);
       began_[i] = workers_[i].now;
       ended_[i] = began_[i] + took;
       workers_[i].computed += took;
@@ -44,12 +49,14 @@ class Synchronous {
   // Bucket b of the gradients is ready when its part of backward is done on all workers.
   void all_reduce(int buckets) {
     const auto n = static_cast<double>(workers_.size());
-    const double took = 2 * (n - 1) * m_.latency_s + 2 * (n - 1) / n * m_.bytes / buckets / m_.bandwidth;
+    const double took =
+        2 * (n - 1) * m_.latency_s + 2 * (n - 1) / n * m_.bytes / buckets / m_.bandwidth;
     double done = 0;
     for (int b = 1; b <= buckets; ++b) {
       const double part = kForward + (1 - kForward) * b / buckets;
       double ready = 0;
-      for (std::size_t i = 0; i < workers_.size(); ++i) ready = std::max(ready, began_[i] + part * (ended_[i] - began_[i]));
+      for (std::size_t i = 0; i < workers_.size(); ++i)
+        ready = std::max(ready, began_[i] + part * (ended_[i] - began_[i]));
       done = std::max(done, ready) + took * m_.link.draw(random_);
     }
     const double all_there = *std::ranges::max_element(ended_);
@@ -67,7 +74,8 @@ class Synchronous {
       std::vector<double> at;
       for (const Neighbour& j : round.in) at.push_back(ready[static_cast<std::size_t>(j.worker)]);
       std::ranges::sort(at);
-      // The wire is free when this worker has begun to listen: a transfer begins when both are ready and the one before is over.
+      // The wire is free when this worker has begun to listen: a transfer begins when both are
+      // ready and the one before is over.
       double here = ready[i], busy = 0;
       for (const double there : at) {
         const double took = m_.transfer_s() * m_.link.draw(random_), begins = std::max(here, there);
@@ -100,10 +108,14 @@ void finish(TimelineResult& out, const SimulationPlan& plan) {
 }  // namespace
 
 TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
-  check<ConfigError>(seconds > 0 && std::isfinite(seconds), "simulate timeline: ", seconds, " seconds; it must be above 0");
-  check<ConfigError>(plan.options.method != "consensus-control", "simulate timeline: how often consensus-control gossips depends on how far apart ",
-                     "the workers are, and a time line has no parameters; quadratic and logreg have them");
-  check<ConfigError>(is_synchronous(plan.options.method) || !is_ideal(plan.options.pairing), "simulate timeline: with pairing ", plan.options.pairing,
+  check<ConfigError>(seconds > 0 && std::isfinite(seconds), "simulate timeline: ", seconds,
+                     " seconds; it must be above 0");
+  check<ConfigError>(
+      plan.options.method != "consensus-control",
+      "simulate timeline: how often consensus-control gossips depends on how far apart ",
+      "the workers are, and a time line has no parameters; quadratic and logreg have them");
+  check<ConfigError>(is_synchronous(plan.options.method) || !is_ideal(plan.options.pairing),
+                     "simulate timeline: with pairing ", plan.options.pairing,
                      " an exchange takes no time; a time line is of handshake, schedule or rounds");
   TimelineResult out;
   out.seconds = seconds;
@@ -112,7 +124,8 @@ TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
     i64 steps = 0;
     for (; run.workers()[0].now < seconds; ++steps) run.step(steps);
     for (const Clocks& w : run.workers())
-      out.workers.push_back({static_cast<double>(steps) / w.now, 0, w.computed / w.now, w.waited / w.now, w.exposed / w.now});
+      out.workers.push_back({static_cast<double>(steps) / w.now, 0, w.computed / w.now,
+                             w.waited / w.now, w.exposed / w.now});
   } else {
     SimulationPlan network = plan;
     network.options.dims = 1;
@@ -121,7 +134,8 @@ TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
     for (int i = 0; i < plan.options.workers; ++i) {
       const WorkerTally& t = run.tally(i);
       const double all = t.compute_s + t.waited_s, steps = static_cast<double>(t.gradients);
-      out.workers.push_back({steps / all, static_cast<double>(t.exchanges) / std::max(1.0, steps), t.compute_s / all, 0, t.waited_s / all});
+      out.workers.push_back({steps / all, static_cast<double>(t.exchanges) / std::max(1.0, steps),
+                             t.compute_s / all, 0, t.waited_s / all});
     }
   }
   finish(out, plan);

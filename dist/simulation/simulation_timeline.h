@@ -1,29 +1,32 @@
-// Who computes, who waits, and how fast it all goes: steps per second of simulated machines, without any parameters.
+// Who computes, who waits, and how fast it all goes: steps per second of simulated machines,
+// without any parameters.
 #pragma once
 
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
 
-// Of the simulated time, each worker computes, waits for others, or waits for a transfer that computation does not hide.
+// Of the simulated time, each worker computes, waits for others, or waits for a transfer that
+// computation does not hide.
 struct WorkerTimeline {
   double steps_per_s = 0, exchanges_per_step = 0;
-  double computing = 0, waiting = 0, exposed = 0;        // fractions of the time; their sum is 1
+  double computing = 0, waiting = 0, exposed = 0;  // fractions of the time; their sum is 1
 };
 struct TimelineResult {
   std::vector<WorkerTimeline> workers;
   double seconds = 0;
-  double steps_per_s = 0;                // of all workers
-  double perfect_steps_per_s = 0;        // if every worker computed all the time
-  double efficiency = 0;                 // the first by the second
+  double steps_per_s = 0;          // of all workers
+  double perfect_steps_per_s = 0;  // if every worker computed all the time
+  double efficiency = 0;           // the first by the second
 };
 // seconds: simulated for about so long. What each method waits for:
 //   a2cid2, adpsgd     by plan.options.pairing (poisson, which takes no time, counts as handshake)
-//   allreduce          ring all-reduce of each bucket, 2 (n-1) latency + 2 (n-1)/n bytes/bandwidth, once the slowest has it and the bucket
+//   allreduce          ring all-reduce of each bucket, 2 (n-1) latency + 2 (n-1)/n bytes/bandwidth,
+//   once the slowest has it and the bucket
 //                      before is through; forward takes a third of the computation
 //   local-sgd          the same of the whole model, every `period` steps
-//   dpsgd              own end of step k, and the models that the neighbours had at the beginning of step k
-//   dpsgd-atc, sgp     the models that the neighbours have at the end of step k
+//   dpsgd              own end of step k, and the models that the neighbours had at the beginning
+//   of step k dpsgd-atc, sgp     the models that the neighbours have at the end of step k
 // Transfers with several neighbours follow one another on the wire.
 TimelineResult simulate_timeline(const SimulationPlan&, double seconds);
 

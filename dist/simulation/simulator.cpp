@@ -1,4 +1,5 @@
-// What all simulations share: checking the options, starting values, and how far apart the workers are.
+// What all simulations share: checking the options, starting values, and how far apart the workers
+// are.
 #include "gossamer/dist/simulation/simulator.h"
 
 #include <algorithm>
@@ -11,10 +12,12 @@ namespace gossamer::dist {
 namespace {
 
 constexpr int kMostWorkers = 4096;
-const std::vector<std::string> kSynchronous = {"dpsgd", "dpsgd-atc", "allreduce", "sgp", "local-sgd", "consensus-control"};
+const std::vector<std::string> kSynchronous = {"dpsgd", "dpsgd-atc", "allreduce",
+                                               "sgp",   "local-sgd", "consensus-control"};
 const std::vector<std::string> kControlled = {"dpsgd", "dpsgd-atc", "sgp", "local-sgd"};
 const std::vector<std::string> kAsynchronous = {"a2cid2", "adpsgd", "published"};
-const std::vector<std::string> kPairings = {"poisson", "matching", "handshake", "schedule", "rounds"};
+const std::vector<std::string> kPairings = {"poisson", "matching", "handshake", "schedule",
+                                            "rounds"};
 
 std::string listed(const std::vector<std::string>& names) {
   std::string out;
@@ -25,17 +28,20 @@ std::string listed(const std::vector<std::string>& names) {
 std::string rounds_for(const SimulationOptions& o) {
   if (!o.rounds.empty()) return o.rounds;
   if (mixing_method(o) == "sgp") return "one-peer-exp-directed";
-  if (o.pairing == "matching" && !is_synchronous(o.method)) return o.graph == "ring" ? "ring-matching" : "one-peer-exp";
+  if (o.pairing == "matching" && !is_synchronous(o.method))
+    return o.graph == "ring" ? "ring-matching" : "one-peer-exp";
   return "";
 }
 
 double largest_row(const Graph& g) {
   std::vector<double> row(static_cast<std::size_t>(g.n));
-  for (const Edge& e : g.edges) row[static_cast<std::size_t>(e.a)] += e.rate, row[static_cast<std::size_t>(e.b)] += e.rate;
+  for (const Edge& e : g.edges)
+    row[static_cast<std::size_t>(e.a)] += e.rate, row[static_cast<std::size_t>(e.b)] += e.rate;
   return *std::ranges::max_element(row);
 }
 
-// Everyone meets one other or nobody, who meets it too, in each of the first rounds: those that follow are of the same kind.
+// Everyone meets one other or nobody, who meets it too, in each of the first rounds: those that
+// follow are of the same kind.
 bool in_pairs(const Rounds& rounds) {
   constexpr i64 kLooked = 64;
   for (i64 k = 0; k < std::min(rounds.period(), kLooked); ++k)
@@ -52,9 +58,12 @@ bool in_pairs(const Rounds& rounds) {
 
 double Spread::draw(Rng& random) const {
   switch (kind) {
-    case Kind::lognormal: return std::exp(sigma * random.normal() - sigma * sigma / 2);
-    case Kind::exponential: return random.exponential();
-    default: return 1;
+    case Kind::lognormal:
+      return std::exp(sigma * random.normal() - sigma * sigma / 2);
+    case Kind::exponential:
+      return random.exponential();
+    default:
+      return 1;
   }
 }
 
@@ -69,27 +78,39 @@ Spread make_spread(const std::string& text) {
         error == std::errc() && last == end && out.sigma >= 0 && out.sigma <= 5)
       return out;
   }
-  fail<ConfigError>("a spread of times \"", text, "\"; known are: constant, lognormal:SIGMA with SIGMA from 0 to 5, exponential");
+  fail<ConfigError>("a spread of times \"", text,
+                    "\"; known are: constant, lognormal:SIGMA with SIGMA from 0 to 5, exponential");
 }
 
-bool is_synchronous(const std::string& method) { return std::ranges::find(kSynchronous, method) != kSynchronous.end(); }
+bool is_synchronous(const std::string& method) {
+  return std::ranges::find(kSynchronous, method) != kSynchronous.end();
+}
 bool is_ideal(const std::string& pairing) { return pairing == "poisson" || pairing == "matching"; }
-const std::string& mixing_method(const SimulationOptions& o) { return o.method == "consensus-control" ? o.control.method : o.method; }
+const std::string& mixing_method(const SimulationOptions& o) {
+  return o.method == "consensus-control" ? o.control.method : o.method;
+}
 
 SimulationPlan plan_simulation(const SimulationOptions& o) {
-  check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers, "simulate: ", o.workers, " workers; from 2 to ", kMostWorkers,
-                     " can be simulated");
-  check<ConfigError>(is_synchronous(o.method) || std::ranges::find(kAsynchronous, o.method) != kAsynchronous.end(), "simulate: method \"",
-                     o.method, "\" is unknown; known are: ", listed(kAsynchronous), ", ", listed(kSynchronous));
-  check<ConfigError>(o.method != "consensus-control" || std::ranges::find(kControlled, o.control.method) != kControlled.end(),
-                     "simulate: consensus-control of \"", o.control.method, "\" is not possible; it can control: ", listed(kControlled));
-  check<ConfigError>(std::ranges::find(kPairings, o.pairing) != kPairings.end(), "simulate: pairing \"", o.pairing,
+  check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers, "simulate: ", o.workers,
+                     " workers; from 2 to ", kMostWorkers, " can be simulated");
+  check<ConfigError>(
+      is_synchronous(o.method) || std::ranges::find(kAsynchronous, o.method) != kAsynchronous.end(),
+      "simulate: method \"", o.method, "\" is unknown; known are: ", listed(kAsynchronous), ", ",
+      listed(kSynchronous));
+  check<ConfigError>(o.method != "consensus-control" ||
+                         std::ranges::find(kControlled, o.control.method) != kControlled.end(),
+                     "simulate: consensus-control of \"", o.control.method,
+                     "\" is not possible; it can control: ", listed(kControlled));
+  check<ConfigError>(std::ranges::find(kPairings, o.pairing) != kPairings.end(),
+                     "simulate: pairing \"", o.pairing,
                      "\" is unknown; known are: ", listed(kPairings));
-  check<ConfigError>(o.realised_rate == 1 || o.pairing == "poisson", "simulate: a realised rate can be set with pairing poisson only");
+  check<ConfigError>(o.realised_rate == 1 || o.pairing == "poisson",
+                     "simulate: a realised rate can be set with pairing poisson only");
   check<ConfigError>(o.method != "published" || o.pairing == "poisson",
                      "simulate: the published order of events is there with pairing poisson only");
   const auto positive = [](double value, const char* what) {
-    check<ConfigError>(value > 0 && std::isfinite(value), "simulate: ", what, " ", value, "; it must be above 0");
+    check<ConfigError>(value > 0 && std::isfinite(value), "simulate: ", what, " ", value,
+                       "; it must be above 0");
   };
   positive(o.rate, "rate");
   positive(o.eta_scale, "eta scale");
@@ -97,18 +118,24 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   positive(o.machines.compute_s, "compute time");
   positive(o.machines.bandwidth, "bandwidth");
   const auto finite = [](double value, const char* what) {
-    check<ConfigError>(value >= 0 && std::isfinite(value), "simulate: ", what, " ", value, "; it must be 0 or more");
+    check<ConfigError>(value >= 0 && std::isfinite(value), "simulate: ", what, " ", value,
+                       "; it must be 0 or more");
   };
   finite(o.machines.latency_s, "latency");
   finite(o.machines.bytes, "a model's bytes");
   finite(o.learning_rate, "learning rate");
-  check<ConfigError>(o.machines.buckets >= 1, "simulate: ", o.machines.buckets, " buckets; at least 1 is needed");
+  check<ConfigError>(o.machines.buckets >= 1, "simulate: ", o.machines.buckets,
+                     " buckets; at least 1 is needed");
   for (const double factor : o.machines.slow) positive(factor, "a worker's slowness");
-  check<ConfigError>(o.machines.slow.size() <= static_cast<std::size_t>(o.workers), "simulate: worker ", o.machines.slow.size() - 1,
+  check<ConfigError>(o.machines.slow.size() <= static_cast<std::size_t>(o.workers),
+                     "simulate: worker ", o.machines.slow.size() - 1,
                      " shall be slow, but the workers are 0 to ", o.workers - 1);
-  check<ConfigError>(o.dims >= 1 && o.dims <= 1 << 20, "simulate: ", o.dims, " dimensions; from 1 to 2^20 can be simulated");
-  check<ConfigError>(o.period >= 1, "simulate: a period of ", o.period, " steps; it must be at least 1");
-  check<ConfigError>(o.momentum >= 0 && o.momentum < 1, "simulate: momentum ", o.momentum, "; it must be from 0 to below 1");
+  check<ConfigError>(o.dims >= 1 && o.dims <= 1 << 20, "simulate: ", o.dims,
+                     " dimensions; from 1 to 2^20 can be simulated");
+  check<ConfigError>(o.period >= 1, "simulate: a period of ", o.period,
+                     " steps; it must be at least 1");
+  check<ConfigError>(o.momentum >= 0 && o.momentum < 1, "simulate: momentum ", o.momentum,
+                     "; it must be from 0 to below 1");
 
   SimulationPlan plan{o, make_graph(o.graph, o.workers, o.rate), {}, nullptr, {}};
   if (o.rate_is_limit) {
@@ -116,26 +143,34 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
     for (Edge& e : plan.graph.edges) e.rate *= factor;
   }
   if (!is_synchronous(o.method)) plan.constants = constants(plan.graph);
-  if (const std::string name = rounds_for(o); !name.empty()) plan.rounds = make_rounds(name, o.workers);
-  else if (is_synchronous(o.method)) plan.rounds = make_rounds(plan.graph);
-  check<ConfigError>(is_synchronous(o.method) || !plan.rounds || in_pairs(*plan.rounds), "simulate: pairing matching by the rounds ", o.rounds,
-                     ", in which workers do not meet in pairs; ring-matching and one-peer-exp are such");
+  if (const std::string name = rounds_for(o); !name.empty())
+    plan.rounds = make_rounds(name, o.workers);
+  else if (is_synchronous(o.method))
+    plan.rounds = make_rounds(plan.graph);
+  check<ConfigError>(
+      is_synchronous(o.method) || !plan.rounds || in_pairs(*plan.rounds),
+      "simulate: pairing matching by the rounds ", o.rounds,
+      ", in which workers do not meet in pairs; ring-matching and one-peer-exp are such");
   return plan;
 }
 
-std::vector<double> simulated_start(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed, int worker) {
+std::vector<double> simulated_start(const SimulationPlan& plan, const Problem* problem,
+                                    std::uint64_t seed, int worker) {
   if (problem) return problem->start();
   const auto d = static_cast<std::ptrdiff_t>(plan.options.dims);
-  if (!plan.start.empty()) return {plan.start.begin() + worker * d, plan.start.begin() + (worker + 1) * d};
+  if (!plan.start.empty())
+    return {plan.start.begin() + worker * d, plan.start.begin() + (worker + 1) * d};
   Rng random(seed, 0x7374617274000000u + static_cast<std::uint64_t>(worker));
   std::vector<double> x(static_cast<std::size_t>(plan.options.dims));
   for (double& each : x) each = random.normal();
   return x;
 }
 
-std::unique_ptr<Simulation> make_simulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed) {
+std::unique_ptr<Simulation> make_simulation(const SimulationPlan& plan, const Problem* problem,
+                                            std::uint64_t seed) {
   if (is_synchronous(plan.options.method)) return make_round_simulation(plan, problem, seed);
-  return is_ideal(plan.options.pairing) ? make_event_simulation(plan, problem, seed) : make_network_simulation(plan, problem, seed);
+  return is_ideal(plan.options.pairing) ? make_event_simulation(plan, problem, seed)
+                                        : make_network_simulation(plan, problem, seed);
 }
 
 void Simulation::gather() {

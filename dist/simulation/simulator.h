@@ -1,11 +1,12 @@
-// Networks of workers in simulated time. What is simulated is the machines; the algorithm is the one that trains: WorkerState, Pairing,
-// GradientClock, RateTracker, Graph, Rounds and ConsensusController are the very same classes. One thread, no clock, the same numbers for the
+// Networks of workers in simulated time. What is simulated is the machines; the algorithm is the
+// one that trains: WorkerState, Pairing, GradientClock, RateTracker, Graph, Rounds and
+// ConsensusController are the very same classes. One thread, no clock, the same numbers for the
 // same seed.
 //
 // Time is counted in mean gradient durations. Three kinds of network, by what they idealise:
-//   events   exchanges are instantaneous, at Poisson times (what the theory describes) or in matching rounds
-//   network  the pairing protocol with message latencies, transfers that take time, and workers of different speed
-//   rounds   synchronous methods: everyone mixes in round k
+//   events   exchanges are instantaneous, at Poisson times (what the theory describes) or in
+//   matching rounds network  the pairing protocol with message latencies, transfers that take time,
+//   and workers of different speed rounds   synchronous methods: everyone mixes in round k
 #pragma once
 
 #include <memory>
@@ -20,46 +21,60 @@
 
 namespace gossamer::dist {
 
-// How long something takes, as a factor with mean 1: always the same, log-normal with this sigma, or exponential.
+// How long something takes, as a factor with mean 1: always the same, log-normal with this sigma,
+// or exponential.
 struct Spread {
   enum class Kind : std::uint8_t { constant, lognormal, exponential } kind = Kind::constant;
   double sigma = 0;
   double draw(Rng&) const;
 };
-Spread make_spread(const std::string& text);           // "constant", "lognormal:0.3", "exponential"; ConfigError otherwise
+// "constant", "lognormal:0.3", "exponential"; ConfigError otherwise
+Spread make_spread(const std::string& text);
 
 // The machines and the wires between them. Times in seconds.
 struct Machines {
-  double compute_s = 0.25;                             // one gradient of a worker at normal speed
+  double compute_s = 0.25;  // one gradient of a worker at normal speed
   Spread compute{Spread::Kind::lognormal, 0.02};
-  std::vector<double> slow;                            // worker i needs slow[i] times as long; those not listed: 1
-  double latency_s = 1e-4, bandwidth = 3.125e9, bytes = 102e6;      // 25 Gb/s; a ResNet-50 in f32
-  int buckets = 4;                                     // all-reduce begins with a part of the gradients while backward computes the others
-  Spread link;                                         // of latencies and transfers
-  double slowness(int worker) const { return static_cast<std::size_t>(worker) < slow.size() ? slow[static_cast<std::size_t>(worker)] : 1; }
-  double transfer_s() const { return latency_s + bytes / bandwidth; }            // of a model; both directions at once
+  // worker i needs slow[i] times as long; those not listed: 1
+  std::vector<double> slow;
+  double latency_s = 1e-4, bandwidth = 3.125e9, bytes = 102e6;  // 25 Gb/s; a ResNet-50 in f32
+  // all-reduce begins with a part of the gradients while backward computes the others
+  int buckets = 4;
+  Spread link;  // of latencies and transfers
+  double slowness(int worker) const {
+    return static_cast<std::size_t>(worker) < slow.size() ? slow[static_cast<std::size_t>(worker)]
+                                                          : 1;
+  }
+  // of a model; both directions at once
+  double transfer_s() const { return latency_s + bytes / bandwidth; }
 };
 
 struct SimulationOptions {
   std::string graph = "ring";
   int workers = 64;
-  // a2cid2, adpsgd, published (A2CiD2 with the events in the order of the published code: for teaching); synchronous: dpsgd (adapt while
-  // communicating), dpsgd-atc (adapt, then combine), allreduce, sgp (push-sum), local-sgd, consensus-control (of one of these, see `control`)
+  // a2cid2, adpsgd, published (A2CiD2 with the events in the order of the published code: for
+  // teaching); synchronous: dpsgd (adapt while communicating), dpsgd-atc (adapt, then combine),
+  // allreduce, sgp (push-sum), local-sgd, consensus-control (of one of these, see `control`)
   std::string method = "a2cid2";
-  // Of asynchronous methods. Ideal: poisson, or matching (by rounds of pairs, at whole times); with latencies, as in training: handshake, schedule,
-  // rounds (partner_policy.h).
+  // Of asynchronous methods. Ideal: poisson, or matching (by rounds of pairs, at whole times); with
+  // latencies, as in training: handshake, schedule, rounds (partner_policy.h).
   std::string pairing = "poisson";
-  std::string rounds;                    // of synchronous methods and of matching, see rounds.h; empty: what fits graph and method
-  double rate = 1;                       // exchanges per worker and gradient: on average, or at most (rate_is_limit)
-  bool rate_is_limit = false;            // no worker does more than `rate`: the hub of a star then slows down the network
-  int period = 8;                        // local-sgd: steps between averages
-  ConsensusControlOptions control{};     // its method may be dpsgd-atc as well
-  double steps = 0;                      // of the whole run: what its phases are fractions of; 0: it has no end
+  // of synchronous methods and of matching, see rounds.h; empty: what fits graph and method
+  std::string rounds;
+  // exchanges per worker and gradient: on average, or at most (rate_is_limit)
+  double rate = 1;
+  // no worker does more than `rate`: the hub of a star then slows down the network
+  bool rate_is_limit = false;
+  int period = 8;                     // local-sgd: steps between averages
+  ConsensusControlOptions control{};  // its method may be dpsgd-atc as well
+  // of the whole run: what its phases are fractions of; 0: it has no end
+  double steps = 0;
   int dims = 16;
   std::uint64_t seed = 0;
-  double eta_scale = 1, realised_rate = 1;             // to see A2CiD2 diverge: eta times this; exchanges at this part of the rate only
+  // to see A2CiD2 diverge: eta times this; exchanges at this part of the rate only
+  double eta_scale = 1, realised_rate = 1;
   double learning_rate = 0.05, momentum = 0;
-  Machines machines;                     // of pairing that is not ideal, and of time lines
+  Machines machines;  // of pairing that is not ideal, and of time lines
 };
 
 // What the workers minimise together: the mean over workers of f_i.
@@ -67,33 +82,39 @@ class Problem {
  public:
   virtual ~Problem() = default;
   virtual int dims() const = 0;
-  virtual std::vector<double> start() const = 0;       // of all workers
-  virtual void gradient(int worker, std::span<const double> x, Rng&, std::span<double> g) const = 0;      // with noise
-  virtual double loss(std::span<const double> x) const = 0;                                                // mean of f_i, above its minimum
+  virtual std::vector<double> start() const = 0;  // of all workers
+  // with noise
+  virtual void gradient(int worker, std::span<const double> x, Rng&, std::span<double> g) const = 0;
+  // mean of f_i, above its minimum
+  virtual double loss(std::span<const double> x) const = 0;
 };
 
-// What all seeds have in common. ConfigError: whatever can't be simulated, and what could be instead.
+// What all seeds have in common. ConfigError: whatever can't be simulated, and what could be
+// instead.
 struct SimulationPlan {
   SimulationOptions options;
   Graph graph;
   GraphConstants constants;
   std::shared_ptr<const Rounds> rounds;  // synchronous methods and matching
-  std::vector<double> start;             // [workers, dims]: to agree from here; empty: independent normal values
+  // [workers, dims]: to agree from here; empty: independent normal values
+  std::vector<double> start;
 };
 SimulationPlan plan_simulation(const SimulationOptions&);
 bool is_synchronous(const std::string& method);
-bool is_ideal(const std::string& pairing);             // whose exchanges take no time: poisson, matching
+// whose exchanges take no time: poisson, matching
+bool is_ideal(const std::string& pairing);
 // The method that mixes: of consensus-control, the one under control.
 const std::string& mixing_method(const SimulationOptions&);
 
 class Simulation {
  public:
   virtual ~Simulation() = default;
-  virtual void run_until(double t) = 0;                // in mean gradient durations
+  virtual void run_until(double t) = 0;  // in mean gradient durations
   // Mean over workers and coordinates of (x - mean)^2, all workers at the present.
   double distance();
   std::vector<double> mean();
-  i64 exchanges() const { return exchanges_; }         // pairwise; a message in one direction is half
+  // pairwise; a message in one direction is half
+  i64 exchanges() const { return exchanges_; }
   i64 gradients() const { return gradients_; }
   // Of consensus-control; and how many of the exchanges are its own.
   virtual const ConsensusController* controller() const { return nullptr; }
@@ -107,16 +128,22 @@ class Simulation {
 
  private:
   void gather();
-  std::vector<double> all_, mean_;       // [workers, dims], [dims]
+  std::vector<double> all_, mean_;  // [workers, dims], [dims]
 };
 
 // Without a problem the workers only agree. `plan` and `problem` must live as long.
-std::unique_ptr<Simulation> make_simulation(const SimulationPlan&, const Problem*, std::uint64_t seed);
+std::unique_ptr<Simulation> make_simulation(const SimulationPlan&, const Problem*,
+                                            std::uint64_t seed);
 
-// --- the three kinds, one file each ------------------------------------------------------------------------------------------------
-std::unique_ptr<Simulation> make_event_simulation(const SimulationPlan&, const Problem*, std::uint64_t seed);
-std::unique_ptr<Simulation> make_round_simulation(const SimulationPlan&, const Problem*, std::uint64_t seed);
-std::unique_ptr<Simulation> make_network_simulation(const SimulationPlan&, const Problem*, std::uint64_t seed);
-std::vector<double> simulated_start(const SimulationPlan&, const Problem*, std::uint64_t seed, int worker);
+// --- the three kinds, one file each
+// ------------------------------------------------------------------------------------------------
+std::unique_ptr<Simulation> make_event_simulation(const SimulationPlan&, const Problem*,
+                                                  std::uint64_t seed);
+std::unique_ptr<Simulation> make_round_simulation(const SimulationPlan&, const Problem*,
+                                                  std::uint64_t seed);
+std::unique_ptr<Simulation> make_network_simulation(const SimulationPlan&, const Problem*,
+                                                    std::uint64_t seed);
+std::vector<double> simulated_start(const SimulationPlan&, const Problem*, std::uint64_t seed,
+                                    int worker);
 
 }  // namespace gossamer::dist

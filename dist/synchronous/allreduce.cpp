@@ -13,24 +13,35 @@
 namespace gossamer::dist {
 namespace {
 
-std::unique_ptr<Reducer> make_reducer(const FlatParams& params, Group& group, std::size_t buckets, const MethodOptions& options) {
+std::unique_ptr<Reducer> make_reducer(const FlatParams& params, Group& group, std::size_t buckets,
+                                      const MethodOptions& options) {
   if (options.reducer) return options.reducer(group, buckets);
-  check<ConfigError>(params.grads().device().is_cpu(), "allreduce: the gradients are on ", params.grads().device(),
-                     ", and MethodOptions::reducer does not say how GPUs sum them (dist/gpu/transport.h)");
+  check<ConfigError>(
+      params.grads().device().is_cpu(), "allreduce: the gradients are on ", params.grads().device(),
+      ", and MethodOptions::reducer does not say how GPUs sum them (dist/gpu/transport.h)");
   return std::make_unique<HostReducer>();
 }
 
 }  // namespace
 
-AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group& group, const MethodOptions& options)
-    : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers),
-      samples_(options.start_samples), known_(membership_.members()) {
+AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group& group,
+                                 const MethodOptions& options)
+    : params_(params),
+      optimizer_(optimizer),
+      group_(group),
+      options_(options),
+      membership_(group, options.min_workers),
+      samples_(options.start_samples),
+      known_(membership_.members()) {
   stats_.alive = static_cast<int>(known_.size());
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
-  sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, make_reducer(params_, group_, buckets.size(), options_));
+  sum_ = std::make_unique<GradientSum>(params_.grads(), buckets,
+                                       make_reducer(params_, group_, buckets.size(), options_));
   if (options_.overlap) {
-    params_.on_ready(buckets, [this](std::size_t bucket) { sum_->ready(bucket); }, [this](std::size_t bucket) { sum_->mark(bucket); });
+    params_.on_ready(
+        buckets, [this](std::size_t bucket) { sum_->ready(bucket); },
+        [this](std::size_t bucket) { sum_->mark(bucket); });
   }
 }
 
@@ -60,7 +71,8 @@ int AllReduceMethod::sum_gradients() {
   const double began = wall_seconds();
   bool caught_up = false;
   int members = 0;
-  sum_->settle();                        // before members may be found gone: a rebuild needs the collectives for itself
+  // before members may be found gone: a rebuild needs the collectives for itself
+  sum_->settle();
   membership_.run([&](Collectives& all) {
     if (opened_ != membership_.rebuilds()) {
       caught_up = catch_up(all) || caught_up;
@@ -77,13 +89,15 @@ int AllReduceMethod::sum_gradients() {
   return members;
 }
 
-// After a death some survivors may have finished the step and some not. Those behind take over the model of one that is ahead, and
-// their own gradient is dropped; true if this worker was behind. Nothing is taken over before all of it is here: should the one that is ahead
-// die meanwhile, those behind are still alike.
+// After a death some survivors may have finished the step and some not. Those behind take over the
+// model of one that is ahead, and their own gradient is dropped; true if this worker was behind.
+// Nothing is taken over before all of it is here: should the one that is ahead die meanwhile, those
+// behind are still alike.
 bool AllReduceMethod::catch_up(Collectives& all) {
-  const auto n = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
+  const auto n = static_cast<std::size_t>(group_.size()),
+             me = static_cast<std::size_t>(group_.rank());
   std::vector<double> steps(2 * n, 0.0);
-  steps[me] = static_cast<double>(steps_) + 1;      // 0: not a member
+  steps[me] = static_cast<double>(steps_) + 1;  // 0: not a member
   steps[n + me] = samples_;
   all.all_reduce_sum(steps);
   const auto first = steps.begin(), last = first + static_cast<std::ptrdiff_t>(n);
@@ -97,9 +111,10 @@ bool AllReduceMethod::catch_up(Collectives& all) {
     theirs.push_back(tensor.clone());
     if (tensor.dtype() == DType::f32) {
       broadcast(theirs.back(), all, root);
-    } else {                                        // a counter
+    } else {  // a counter
       const Tensor host = theirs.back().to(Device::cpu());
-      std::vector<double> counter = {group_.rank() == root ? static_cast<double>(*host.as<i64>()) : 0};
+      std::vector<double> counter = {group_.rank() == root ? static_cast<double>(*host.as<i64>())
+                                                           : 0};
       all.all_reduce_sum(counter);
       *host.as<i64>() = static_cast<i64>(counter[0]);
       if (!tensor.device().is_cpu()) theirs.back().copy_from(host);
@@ -121,10 +136,14 @@ MethodStats AllReduceMethod::stats() const {
 }
 
 void AllReduceMethod::report_deaths() {
-  while (group_.control().next(Seconds(0)).kind != Event::Kind::none) {}      // nobody else reads the link
-  const std::vector<int> now = membership_.members();      // not alive(): at the end, who is done may be gone already
+  // nobody else reads the link
+  while (group_.control().next(Seconds(0)).kind != Event::Kind::none) {
+  }
+  // not alive(): at the end, who is done may be gone already
+  const std::vector<int> now = membership_.members();
   for (const int rank : known_)
-    if (std::ranges::find(now, rank) == now.end() && options_.on_fault) options_.on_fault("dead", rank);
+    if (std::ranges::find(now, rank) == now.end() && options_.on_fault)
+      options_.on_fault("dead", rank);
   known_ = now;
   stats_.alive = static_cast<int>(now.size());
 }

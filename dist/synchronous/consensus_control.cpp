@@ -10,7 +10,8 @@
 
 namespace gossamer::dist {
 
-ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method, const ConsensusControlOptions& options)
+ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method,
+                                   const ConsensusControlOptions& options)
     : method_(std::move(method)), controller_(options) {
   const auto after_update = [this](double learning_rate) {
     if (method_->alive() < 2) return;
@@ -19,7 +20,8 @@ ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method, co
     moved_ = 0;
     controller_.control(*this);
   };
-  const auto restarted = [this] {                  // some workers may be a step further than others: nothing measured is common to all
+  // some workers may be a step further than others: nothing measured is common to all
+  const auto restarted = [this] {
     sketches_ = 0;
     controller_.forget();
   };
@@ -27,16 +29,21 @@ ConsensusControl::ConsensusControl(std::unique_ptr<SynchronousMethod> method, co
 }
 
 std::optional<ControlledWorkers::Measured> ConsensusControl::measure(bool gradients) {
-  std::vector<double> numbers = sketch(method_->params().values(), method_->options().seed + ++sketches_);
+  std::vector<double> numbers =
+      sketch(method_->params().values(), method_->options().seed + ++sketches_);
   const double gradient = gradients ? squared_gradient(method_->params()) : 0;
-  for (const double own : {moved_, gradient, method_->samples_seen(), learning_rate_}) numbers.push_back(own);
+  for (const double own : {moved_, gradient, method_->samples_seen(), learning_rate_})
+    numbers.push_back(own);
   const auto sum = method_->sum_over_workers(std::move(numbers));
   if (!sum) return std::nullopt;
   const int n = method_->alive();
   const double* rest = sum->data() + kSketchSize + 1;
   const double total = method_->options().total_samples;
-  return Measured{.distance = distance_from_sketches(*sum, n), .theta = std::sqrt(rest[0] / n), .gradient_norm = std::sqrt(rest[1] / n),
-                  .progress = total > 0 ? rest[2] / n / total : 0, .learning_rate = rest[3] / n};
+  return Measured{.distance = distance_from_sketches(*sum, n),
+                  .theta = std::sqrt(rest[0] / n),
+                  .gradient_norm = std::sqrt(rest[1] / n),
+                  .progress = total > 0 ? rest[2] / n / total : 0,
+                  .learning_rate = rest[3] / n};
 }
 
 double ConsensusControl::steps() const {

@@ -1,6 +1,8 @@
-// Consensus control of real workers: a synchronous method, which stays as it is, and a ConsensusController that gossips on after its local steps.
-// Xi is estimated by sketches (consensus_sketch.h); theta = sqrt(mean |sum_j W_ij x_j - x_i|^2) of gossip steps is kept beside it: for a fixed
-// symmetric W, Xi <= theta / (1 - lambda_2), with lambda_2 the second largest eigenvalue modulus.
+// Consensus control of real workers: a synchronous method, which stays as it is, and a
+// ConsensusController that gossips on after its local steps. Xi is estimated by sketches
+// (consensus_sketch.h); theta = sqrt(mean |sum_j W_ij x_j - x_i|^2) of gossip steps is kept beside
+// it: for a fixed symmetric W, Xi <= theta / (1 - lambda_2), with lambda_2 the second largest
+// eigenvalue modulus.
 #pragma once
 
 #include <memory>
@@ -33,9 +35,10 @@ class ConsensusControl final : public Method, private ControlledWorkers {
 
   const std::unique_ptr<SynchronousMethod> method_;
   ConsensusController controller_;
-  std::uint64_t sketches_ = 0;                     // since all began anew: the seed of the next one
-  double learning_rate_ = 0;                       // of this step
-  double moved_ = 0;                               // |x' - x|^2 of this worker in its last gossip step
+  std::uint64_t sketches_ = 0;  // since all began anew: the seed of the next one
+  double learning_rate_ = 0;    // of this step
+  // |x' - x|^2 of this worker in its last gossip step
+  double moved_ = 0;
   bool finished_ = false;
 };
 

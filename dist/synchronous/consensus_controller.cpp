@@ -9,10 +9,10 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr double kSmoothing = 0.95;                              // of the gradient norm
-constexpr i64 kLeastMeasured = 10, kMeasuredIfEndless = 50;      // steps
+constexpr double kSmoothing = 0.95;                          // of the gradient norm
+constexpr i64 kLeastMeasured = 10, kMeasuredIfEndless = 50;  // steps
 constexpr double kNear = 0.2;
-}
+}  // namespace
 
 void ControlTally::count(double distance, double target) {
   const double ratio = distance / target;
@@ -29,28 +29,40 @@ ControlTally& ControlTally::operator+=(const ControlTally& other) {
     most = steps == 0 ? other.most : std::max(most, other.most);
   }
   steps += other.steps, near += other.near, ratio_sum += other.ratio_sum;
-  gossip += other.gossip, exact_averages += other.exact_averages, measurements += other.measurements;
+  gossip += other.gossip, exact_averages += other.exact_averages,
+      measurements += other.measurements;
   return *this;
 }
 
-// The smaller root of theta^2 p^2 - (theta^2 + before^2 - after^2) p + before^2 - target^2, in the form that also holds for theta = 0.
+// The smaller root of theta^2 p^2 - (theta^2 + before^2 - after^2) p + before^2 - target^2, in the
+// form that also holds for theta = 0.
 double part_of_round(double before, double after, double theta, double target) {
-  const double a = theta * theta, fall = before * before - after * after, wanted = before * before - target * target;
+  const double a = theta * theta, fall = before * before - after * after,
+               wanted = before * before - target * target;
   const double root = std::sqrt((a - fall) * (a - fall) + 4 * a * (fall - wanted));
   return std::clamp(2 * wanted / (a + fall + root), 0.0, 1.0);
 }
 
-ConsensusController::ConsensusController(const ConsensusControlOptions& options) : options_(options) {
+ConsensusController::ConsensusController(const ConsensusControlOptions& options)
+    : options_(options) {
   const bool plateau = options.target == "plateau";
-  check<ConfigError>(plateau || online(), "consensus-control: target \"", options.target, "\" is unknown; known are: plateau, online");
-  check<ConfigError>(std::ranges::is_sorted(options.phases) && std::ranges::all_of(options.phases, [](double p) { return p > 0 && p < 1; }),
-                     "consensus-control: phases begin at ascending fractions of the run, above 0 and below 1");
-  check<ConfigError>(!plateau || options.fractions.size() == options.phases.size() + 1, "consensus-control: ", options.fractions.size(),
-                     " fractions for ", options.phases.size() + 1, " phases; each phase needs one");
-  check<ConfigError>(std::ranges::all_of(options.fractions, [](double f) { return f >= 0; }), "consensus-control: a fraction is negative");
-  check<ConfigError>(options.factor > 0, "consensus-control: factor ", options.factor, "; it must be above 0");
-  check<ConfigError>(options.measure > 0 && options.measure < 1, "consensus-control: measure ", options.measure, "; it must be between 0 and 1");
-  check<ConfigError>(options.most >= 0, "consensus-control: most ", options.most, "; it must be 0 or more");
+  check<ConfigError>(plateau || online(), "consensus-control: target \"", options.target,
+                     "\" is unknown; known are: plateau, online");
+  check<ConfigError>(
+      std::ranges::is_sorted(options.phases) &&
+          std::ranges::all_of(options.phases, [](double p) { return p > 0 && p < 1; }),
+      "consensus-control: phases begin at ascending fractions of the run, above 0 and below 1");
+  check<ConfigError>(!plateau || options.fractions.size() == options.phases.size() + 1,
+                     "consensus-control: ", options.fractions.size(), " fractions for ",
+                     options.phases.size() + 1, " phases; each phase needs one");
+  check<ConfigError>(std::ranges::all_of(options.fractions, [](double f) { return f >= 0; }),
+                     "consensus-control: a fraction is negative");
+  check<ConfigError>(options.factor > 0, "consensus-control: factor ", options.factor,
+                     "; it must be above 0");
+  check<ConfigError>(options.measure > 0 && options.measure < 1, "consensus-control: measure ",
+                     options.measure, "; it must be between 0 and 1");
+  check<ConfigError>(options.most >= 0, "consensus-control: most ", options.most,
+                     "; it must be 0 or more");
 }
 
 void ConsensusController::forget() {
@@ -85,7 +97,8 @@ void ConsensusController::control(ControlledWorkers& workers) {
   if (target_ > 0) tally_.count(distance_, target_);
 }
 
-std::optional<ControlledWorkers::Measured> ConsensusController::measure(ControlledWorkers& workers) {
+std::optional<ControlledWorkers::Measured> ConsensusController::measure(
+    ControlledWorkers& workers) {
   const auto now = workers.measure(online());
   ++tally_.measurements;
   if (now) distance_ = now->distance;
@@ -94,18 +107,24 @@ std::optional<ControlledWorkers::Measured> ConsensusController::measure(Controll
 
 void ConsensusController::follow(const ControlledWorkers::Measured& now, double steps) {
   if (online()) {
-    gradient_norm_ = gradient_norm_ < 0 ? now.gradient_norm : kSmoothing * gradient_norm_ + (1 - kSmoothing) * now.gradient_norm;
+    gradient_norm_ = gradient_norm_ < 0
+                         ? now.gradient_norm
+                         : kSmoothing * gradient_norm_ + (1 - kSmoothing) * now.gradient_norm;
     target_ = options_.factor * now.learning_rate * gradient_norm_;
     return;
   }
-  const auto phase = static_cast<int>(std::ranges::upper_bound(options_.phases, now.progress) - options_.phases.begin());
+  const auto phase = static_cast<int>(std::ranges::upper_bound(options_.phases, now.progress) -
+                                      options_.phases.begin());
   if (phase != phase_) {
     phase_ = phase;
     uncontrolled_.clear();
     target_ = 0;
     const double wanted = options_.fractions[static_cast<std::size_t>(phase)];
     exact_ = wanted == 0;
-    to_measure_ = exact_ || wanted >= 1 ? -1 : steps > 0 ? std::max<i64>(kLeastMeasured, std::llround(options_.measure * steps)) : kMeasuredIfEndless;
+    to_measure_ = exact_ || wanted >= 1 ? -1
+                  : steps > 0
+                      ? std::max<i64>(kLeastMeasured, std::llround(options_.measure * steps))
+                      : kMeasuredIfEndless;
   }
   if (to_measure_ <= 0) return;
   uncontrolled_.push_back(now.distance);
@@ -115,7 +134,8 @@ void ConsensusController::follow(const ControlledWorkers::Measured& now, double 
 // Xi_max: the later half of what was seen, since the distance needs a while to grow.
 void ConsensusController::end_measuring() {
   const auto half = uncontrolled_.begin() + static_cast<std::ptrdiff_t>(uncontrolled_.size() / 2);
-  const double plateau = std::accumulate(half, uncontrolled_.end(), 0.0) / static_cast<double>(uncontrolled_.end() - half);
+  const double plateau = std::accumulate(half, uncontrolled_.end(), 0.0) /
+                         static_cast<double>(uncontrolled_.end() - half);
   target_ = options_.fractions[static_cast<std::size_t>(phase_)] * plateau;
 }
 

@@ -1,14 +1,18 @@
-// How far apart workers may be while they train, and what is done when they are further (Kong et al., ICML 2021): after a local step they gossip
-// on until their distance Xi = sqrt(mean |x_i - mean|^2) is below a target. The same class controls the workers of a run (consensus_control.h)
+// How far apart workers may be while they train, and what is done when they are further (Kong et
+// al., ICML 2021): after a local step they gossip on until their distance Xi = sqrt(mean |x_i -
+// mean|^2) is below a target. The same class controls the workers of a run (consensus_control.h)
 // and those of a simulation (simulation_rounds.cpp); what it acts on is behind ControlledWorkers.
 //
-// target "plateau": the run has phases; at the start of each the distance without control, Xi_max, is measured, and the phase aims at a
-// fraction of it. "online": factor * learning rate * (mean gradient norm, smoothed), with nothing to measure first.
-// A fraction of 0, or a target that `most` gossip steps do not reach, is met by an exact average (all-reduce).
+// target "plateau": the run has phases; at the start of each the distance without control, Xi_max,
+// is measured, and the phase aims at a fraction of it. "online": factor * learning rate * (mean
+// gradient norm, smoothed), with nothing to measure first. A fraction of 0, or a target that `most`
+// gossip steps do not reach, is met by an exact average (all-reduce).
 //
-// Ours, not the paper's: the last round is made lazy. Whole rounds end somewhere below the target, as far as one round takes Xi; of the round
-// that gets below it workers keep only the part that ends at the target: W_part = (1 - part) I + part W, whose columns (and rows) sum to 1 as
-// W's do. So Xi is kept at its target, not under it: a little more distance, and a few more rounds, than gossip on until it is less.
+// Ours, not the paper's: the last round is made lazy. Whole rounds end somewhere below the target,
+// as far as one round takes Xi; of the round that gets below it workers keep only the part that
+// ends at the target: W_part = (1 - part) I + part W, whose columns (and rows) sum to 1 as W's do.
+// So Xi is kept at its target, not under it: a little more distance, and a few more rounds, than
+// gossip on until it is less.
 #pragma once
 
 #include <optional>
@@ -20,76 +24,99 @@
 namespace gossamer::dist {
 
 struct ConsensusControlOptions {
-  std::string method = "dpsgd";        // the synchronous method under control
-  std::string target = "plateau";      // plateau: fractions of the distance without control, measured; online: factor * learning rate * gradient norm
-  std::vector<double> phases{};        // plateau: fractions of the run at which the next phase begins, ascending
-  std::vector<double> fractions{0.25}; // plateau: the target of each phase (one more than phases); 0: exact averages; 1 or more: no control
-  double measure = 0.02;               // plateau: fraction of the run at the start of a phase that is left alone to measure its distance
-  double factor = 1;                   // online
-  int most = 100;                      // gossip steps after one local step; who needs more averages exactly (all-reduce)
+  std::string method = "dpsgd";  // the synchronous method under control
+  // plateau: fractions of the distance without control, measured; online: factor * learning rate *
+  // gradient norm
+  std::string target = "plateau";
+  // plateau: fractions of the run at which the next phase begins, ascending
+  std::vector<double> phases{};
+  // plateau: the target of each phase (one more than phases); 0: exact averages; 1 or more: no
+  // control
+  std::vector<double> fractions{0.25};
+  // plateau: fraction of the run at the start of a phase that is left alone to measure its distance
+  double measure = 0.02;
+  double factor = 1;  // online
+  // gossip steps after one local step; who needs more averages exactly (all-reduce)
+  int most = 100;
 };
 
-// All workers of a network. In a real one each worker has a controller and a ControlledWorkers of its own, and their calls are collective.
+// All workers of a network. In a real one each worker has a controller and a ControlledWorkers of
+// its own, and their calls are collective.
 class ControlledWorkers {
  public:
   // Means over all workers, the same numbers on each of them: so all decide alike.
   struct Measured {
-    double distance = 0;               // Xi
-    double theta = 0;                  // sqrt(mean |x' - x|^2) of the gossip() before; 0: there was none in this step
-    double gradient_norm = 0;          // sqrt(mean |g_i|^2), if wanted
-    double progress = 0;               // of the run, from 0 to 1; 0: it has no end
+    double distance = 0;  // Xi
+    // sqrt(mean |x' - x|^2) of the gossip() before; 0: there was none in this step
+    double theta = 0;
+    double gradient_norm = 0;  // sqrt(mean |g_i|^2), if wanted
+    double progress = 0;       // of the run, from 0 to 1; 0: it has no end
     double learning_rate = 0;
   };
   virtual ~ControlledWorkers() = default;
-  virtual std::optional<Measured> measure(bool gradients) = 0;      // none after a death: everything begins anew then, see forget()
-  virtual void gossip() = 0;                                        // one more round of mixing
-  virtual void keep_part(double part) = 0;                          // of that round: x <- x + part (x' - x), x as it was before; 0 to 1
-  virtual bool average_exactly() = 0;                               // false if a death came in between
-  virtual double steps() const = 0;                                 // of the whole run; 0: it has no end
+  // none after a death: everything begins anew then, see forget()
+  virtual std::optional<Measured> measure(bool gradients) = 0;
+  virtual void gossip() = 0;  // one more round of mixing
+  // of that round: x <- x + part (x' - x), x as it was before; 0 to 1
+  virtual void keep_part(double part) = 0;
+  // false if a death came in between
+  virtual bool average_exactly() = 0;
+  // of the whole run; 0: it has no end
+  virtual double steps() const = 0;
 };
 
 // What control has done so far, and what that took.
 struct ControlTally {
-  i64 steps = 0;                       // local steps after which there was a target
-  i64 near = 0;                        // of those: Xi was within 20 % of it in the end; after a lazy round it is the target, by computation
-  double ratio_sum = 0;                // of Xi / target over those steps, after control
-  double least = 0, most = 0;          // Xi / target
-  i64 gossip = 0, exact_averages = 0;  // rounds (a lazy one is one) and all-reduces beyond the method's own
-  i64 measurements = 0;                // all-reduces of 8 KB
+  i64 steps = 0;  // local steps after which there was a target
+  // of those: Xi was within 20 % of it in the end; after a lazy round it is the target, by
+  // computation
+  i64 near = 0;
+  double ratio_sum = 0;        // of Xi / target over those steps, after control
+  double least = 0, most = 0;  // Xi / target
+  // rounds (a lazy one is one) and all-reduces beyond the method's own
+  i64 gossip = 0, exact_averages = 0;
+  i64 measurements = 0;  // all-reduces of 8 KB
   double ratio() const { return steps > 0 ? ratio_sum / static_cast<double>(steps) : 0; }
   void count(double distance, double target);
   ControlTally& operator+=(const ControlTally&);
 };
 
-// The part of a round after which the distance is `target`, if it was `before` and is `after` with the whole round, and the round moved workers
-// by `theta` (all as in Measured; after <= target < before). With d' = W d the differences from the mean, theta^2 = mean |d' - d|^2, so
+// The part of a round after which the distance is `target`, if it was `before` and is `after` with
+// the whole round, and the round moved workers by `theta` (all as in Measured; after <= target <
+// before). With d' = W d the differences from the mean, theta^2 = mean |d' - d|^2, so
 //   mean |(1 - part) d + part d'|^2 = (1 - part) before^2 + part after^2 - part (1 - part) theta^2:
-// what is measured anyway says it exactly. (Push-sum: where its weights are all 1, as on regular rounds; else nearly.) Above 0, at most 1.
+// what is measured anyway says it exactly. (Push-sum: where its weights are all 1, as on regular
+// rounds; else nearly.) Above 0, at most 1.
 double part_of_round(double before, double after, double theta, double target);
 
 class ConsensusController {
  public:
-  explicit ConsensusController(const ConsensusControlOptions&);     // ConfigError: what is wrong with them
-  void control(ControlledWorkers&);                                 // after each local step
-  void forget();                                                    // all workers begin again: measure first, no target
-  double target() const { return target_; }                         // 0: none now
-  double distance() const { return distance_; }                     // after the last step; below 0: not known yet
-  double theta() const { return theta_; }                           // of the last gossip step, whole
+  // ConfigError: what is wrong with them
+  explicit ConsensusController(const ConsensusControlOptions&);
+  void control(ControlledWorkers&);  // after each local step
+  // all workers begin again: measure first, no target
+  void forget();
+  double target() const { return target_; }  // 0: none now
+  // after the last step; below 0: not known yet
+  double distance() const { return distance_; }
+  // of the last gossip step, whole
+  double theta() const { return theta_; }
   const ControlTally& tally() const { return tally_; }
 
  private:
   std::optional<ControlledWorkers::Measured> measure(ControlledWorkers&);
-  void follow(const ControlledWorkers::Measured&, double steps);    // phase and target; rests on measured numbers only
+  // phase and target; rests on measured numbers only
+  void follow(const ControlledWorkers::Measured&, double steps);
   void end_measuring();
   bool online() const { return options_.target == "online"; }
 
   const ConsensusControlOptions options_;
   int phase_ = -1;
-  std::vector<double> uncontrolled_;   // distances since the phase began, while it is measured
-  i64 to_measure_ = 0;                 // steps still left alone
+  std::vector<double> uncontrolled_;  // distances since the phase began, while it is measured
+  i64 to_measure_ = 0;                // steps still left alone
   double target_ = 0;
-  bool exact_ = false;                 // exact averages in this phase
-  double gradient_norm_ = -1;          // moving average
+  bool exact_ = false;         // exact averages in this phase
+  double gradient_norm_ = -1;  // moving average
   double distance_ = -1, theta_ = 0;
   ControlTally tally_;
 };

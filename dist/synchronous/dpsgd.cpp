@@ -6,16 +6,18 @@
 namespace gossamer::dist {
 namespace {
 
-std::vector<FlatRange> pieces_of(const FlatParams& params, const Group& group, const MethodOptions& options) {
+std::vector<FlatRange> pieces_of(const FlatParams& params, const Group& group,
+                                 const MethodOptions& options) {
   if (!options.overlap || group.size() < 2 || params.size() == 0) return {{0, params.size()}};
   return params.buckets(options.bucket_bytes);
 }
 
 }  // namespace
 
-DpsgdMethod::DpsgdMethod(const std::string& name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
-                         const MethodOptions& options)
-    : SynchronousMethod(name, params, optimizer, group, graph, options, pieces_of(params, group, options), false),
+DpsgdMethod::DpsgdMethod(const std::string& name, FlatParams& params, Optimizer& optimizer,
+                         Group& group, const Graph& graph, const MethodOptions& options)
+    : SynchronousMethod(name, params, optimizer, group, graph, options,
+                        pieces_of(params, group, options), false),
       resumed_(steps_before() == 0) {
   if (!options.overlap) return;
   std::vector<FlatRange> ranges;
@@ -28,8 +30,11 @@ DpsgdMethod::~DpsgdMethod() {
 }
 
 void DpsgdMethod::prepare(double learning_rate) {
-  if (!options_.overlap || options_.clip_norm > 0 || params_.overflow().defined() || controlled() || alone()) return;
-  check<Error>(!prepared_ || done_ == 0, name(), ": prepare() again after backward, without step()");
+  if (!options_.overlap || options_.clip_norm > 0 || params_.overflow().defined() || controlled() ||
+      alone())
+    return;
+  check<Error>(!prepared_ || done_ == 0, name(),
+               ": prepare() again after backward, without step()");
   if (!prepared_) optimizer_.begin_step();
   resume();
   learning_rate_ = learning_rate;
@@ -58,9 +63,11 @@ void DpsgdMethod::advance(int slot) {
 
 void DpsgdMethod::update(double learning_rate) {
   if (prepared_) {
-    check<Error>(learning_rate == learning_rate_, name(), ": step with learning rate ", learning_rate, " after prepare with ",
-                 learning_rate_, ": some parameters have been updated with the other already");
-    for (int slot = done_; slot < slots(); ++slot) ready(static_cast<std::size_t>(slot));      // whose gradients did not all come
+    check<Error>(learning_rate == learning_rate_, name(), ": step with learning rate ",
+                 learning_rate, " after prepare with ", learning_rate_,
+                 ": some parameters have been updated with the other already");
+    // whose gradients did not all come
+    for (int slot = done_; slot < slots(); ++slot) ready(static_cast<std::size_t>(slot));
     prepared_ = false;
     return;
   }

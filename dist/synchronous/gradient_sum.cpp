@@ -7,8 +7,12 @@
 
 namespace gossamer::dist {
 
-GradientSum::GradientSum(const Tensor& grads, std::vector<FlatRange> buckets, std::unique_ptr<Reducer> reducer)
-    : grads_(grads), sum_(Tensor::zeros(grads.shape(), DType::f32, grads.device())), buckets_(std::move(buckets)), reducer_(std::move(reducer)),
+GradientSum::GradientSum(const Tensor& grads, std::vector<FlatRange> buckets,
+                         std::unique_ptr<Reducer> reducer)
+    : grads_(grads),
+      sum_(Tensor::zeros(grads.shape(), DType::f32, grads.device())),
+      buckets_(std::move(buckets)),
+      reducer_(std::move(reducer)),
       thread_([this] { run(); }) {}
 
 GradientSum::~GradientSum() {
@@ -31,7 +35,8 @@ void GradientSum::open(Collectives& all, const std::vector<int>& members) {
 }
 
 void GradientSum::begin() {
-  check<Error>(next_ == 0 || !begun_, "the sum of a gradient begins before the last one was finished");
+  check<Error>(next_ == 0 || !begun_,
+               "the sum of a gradient begins before the last one was finished");
   begun_ = true;
   whole_ = false;
   ready_.assign(buckets_.size(), false);
@@ -89,7 +94,8 @@ void GradientSum::wait() {
 }
 
 void GradientSum::throw_failure() {
-  if (const std::exception_ptr failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
+  if (const std::exception_ptr failure = std::exchange(failure_, nullptr))
+    std::rethrow_exception(failure);
 }
 
 void GradientSum::run() {

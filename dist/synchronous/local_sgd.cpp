@@ -5,9 +5,13 @@
 
 namespace gossamer::dist {
 
-LocalSgdMethod::LocalSgdMethod(FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph, const MethodOptions& options)
-    : SynchronousMethod("local-sgd", params, optimizer, group, graph, options, {{0, params.size()}}, false), since_(0) {
-  check<ConfigError>(options.period >= 1, "local-sgd: period ", options.period, "; it must be at least 1 step");
+LocalSgdMethod::LocalSgdMethod(FlatParams& params, Optimizer& optimizer, Group& group,
+                               const Graph& graph, const MethodOptions& options)
+    : SynchronousMethod("local-sgd", params, optimizer, group, graph, options, {{0, params.size()}},
+                        false),
+      since_(0) {
+  check<ConfigError>(options.period >= 1, "local-sgd: period ", options.period,
+                     "; it must be at least 1 step");
   since_ = steps_before() % options.period;
 }
 

@@ -1,5 +1,5 @@
-// Local SGD (Stich 2019): `period` steps of its own, then all workers average their parameters. period 1 is parameter averaging in each
-// step.
+// Local SGD (Stich 2019): `period` steps of its own, then all workers average their parameters.
+// period 1 is parameter averaging in each step.
 #pragma once
 
 #include "gossamer/dist/synchronous/synchronous.h"
@@ -14,7 +14,7 @@ class LocalSgdMethod final : public SynchronousMethod {
   void update(double learning_rate) override;
   void begin_anew() override { since_ = 0; }
 
-  i64 since_;                            // steps since the last average
+  i64 since_;  // steps since the last average
 };
 
 }  // namespace gossamer::dist

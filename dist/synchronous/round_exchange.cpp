@@ -1,4 +1,5 @@
-// Exchanges of rounds: one queue for each peer, since the carrier takes one exchange at a time with each.
+// Exchanges of rounds: one queue for each peer, since the carrier takes one exchange at a time with
+// each.
 #include "gossamer/dist/synchronous/round_exchange.h"
 
 #include <algorithm>
@@ -10,13 +11,19 @@
 
 namespace gossamer::dist {
 namespace {
-constexpr double kSettleLimit = 30;          // seconds for exchanges that were given up to let go of their buffers
-constexpr double kGrace = 10;                // seconds that the carrier may be late with the end of an exchange
-}
+// seconds for exchanges that were given up to let go of their buffers
+constexpr double kSettleLimit = 30;
+// seconds that the carrier may be late with the end of an exchange
+constexpr double kGrace = 10;
+}  // namespace
 
-RoundExchange::RoundExchange(Group& group, std::unique_ptr<RoundCarrier> carrier, int slots, Seconds deadline,
-                             std::function<void(const Event&)> other)
-    : link_(group.control()), rank_(group.rank()), deadline_(deadline), other_(std::move(other)), flights_(static_cast<std::size_t>(slots)),
+RoundExchange::RoundExchange(Group& group, std::unique_ptr<RoundCarrier> carrier, int slots,
+                             Seconds deadline, std::function<void(const Event&)> other)
+    : link_(group.control()),
+      rank_(group.rank()),
+      deadline_(deadline),
+      other_(std::move(other)),
+      flights_(static_cast<std::size_t>(slots)),
       carrier_(std::move(carrier)) {}
 
 RoundExchange::~RoundExchange() {
@@ -25,34 +32,41 @@ RoundExchange::~RoundExchange() {
     if (!queue.empty()) carrier_->abort(peer), any = true;
   try {
     if (any) carrier_->settle(Seconds(kSettleLimit));
-  } catch (const std::exception&) {          // a destructor can't tell; whoever waits for the same payload will
+  } catch (const std::exception&) {
+    // a destructor can't tell; whoever waits for the same payload will
   }
 }
 
-void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64_t session, const Tensor& piece, i64 notes,
+void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64_t session,
+                           const Tensor& piece, i64 notes,
                            const std::function<bool(int)>& without) {
   const auto s = static_cast<std::size_t>(slot);
   Flight& f = flights_[s];
   check(!f.open, "launch: slot ", slot, " is on its way already");
-  std::vector<Tensor> buffers;               // of the flight before: mostly as many are needed again
+  // of the flight before: mostly as many are needed again
+  std::vector<Tensor> buffers;
   for (Part& p : f.parts)
     if (p.received.defined()) buffers.push_back(std::move(p.received));
   f = {.open = true, .round = number, .session = session, .own = round.own, .parts = {}};
-  for (const Neighbour& n : round.in) f.parts.push_back({.peer = n.worker, .weight = n.weight, .receives = true});
+  for (const Neighbour& n : round.in)
+    f.parts.push_back({.peer = n.worker, .weight = n.weight, .receives = true});
   for (const Neighbour& n : round.out) {
     const auto known = std::ranges::find(f.parts, n.worker, &Part::peer);
-    if (known != f.parts.end()) known->share = n.weight, known->sends = true;
-    else f.parts.push_back({.peer = n.worker, .share = n.weight, .sends = true});
+    if (known != f.parts.end())
+      known->share = n.weight, known->sends = true;
+    else
+      f.parts.push_back({.peer = n.worker, .share = n.weight, .sends = true});
   }
   std::ranges::sort(f.parts, {}, &Part::peer);
   for (Part& p : f.parts) {
     if (!p.receives) continue;
-    if (buffers.empty()) buffers.push_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()));
+    if (buffers.empty())
+      buffers.push_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()));
     p.received = std::move(buffers.back());
     buffers.pop_back();
   }
   if (f.parts.empty()) return;
-  carrier_->offer(slot, piece, notes);       // after who used the buffers' memory before
+  carrier_->offer(slot, piece, notes);  // after who used the buffers' memory before
   for (std::size_t i = 0; i < f.parts.size(); ++i) {
     Part& p = f.parts[i];
     if (without(p.peer)) {
@@ -75,7 +89,8 @@ void RoundExchange::start_next(int peer) {
   p.began = wall_seconds();
   p.began_us = transfer_begins();
   if (p.sends) trace_departure(rank_, peer, f.session);
-  carrier_->exchange(static_cast<int>(job.slot), peer, f.session, p.sends, p.receives ? p.received : Tensor(), deadline_);
+  carrier_->exchange(static_cast<int>(job.slot), peer, f.session, p.sends,
+                     p.receives ? p.received : Tensor(), deadline_);
 }
 
 void RoundExchange::end(Part& p, bool ok) {
@@ -133,17 +148,19 @@ const RoundExchange::Flight& RoundExchange::complete(int slot) {
   if (!done()) {
     const trace::Scope scope("wait exchange", slot);
     const double began = wall_seconds();
-    std::size_t longest = 1;                 // exchanges with one peer wait for each other
+    std::size_t longest = 1;  // exchanges with one peer wait for each other
     for (const auto& [peer, queue] : queues_) longest = std::max(longest, queue.size());
     const double limit = began + static_cast<double>(longest) * deadline_.count() + kGrace;
     while (!done()) {
       const double now = wall_seconds();
-      check<DistError>(now < limit, "worker ", rank_, ": an exchange of round ", f.round, " did not end ", kGrace, " s after its deadline");
+      check<DistError>(now < limit, "worker ", rank_, ": an exchange of round ", f.round,
+                       " did not end ", kGrace, " s after its deadline");
       handle(link_.next(Seconds(limit - now)));
     }
     waited_ += wall_seconds() - began;
   }
-  if (std::ranges::any_of(f.parts, [](const Part& p) { return p.sends && !p.ok; })) carrier_->withdraw(slot, Seconds(kSettleLimit));
+  if (std::ranges::any_of(f.parts, [](const Part& p) { return p.sends && !p.ok; }))
+    carrier_->withdraw(slot, Seconds(kSettleLimit));
   return f;
 }
 
@@ -162,7 +179,10 @@ void RoundExchange::drop(int peer, i64 from_round) {
   const auto late = [&](const Job& job) { return flights_[job.slot].round >= from_round; };
   // What the carrier holds ends with an event; the rest ends here.
   for (auto it = queue.begin() + 1; it != queue.end();) {
-    if (!late(*it)) { ++it; continue; }
+    if (!late(*it)) {
+      ++it;
+      continue;
+    }
     end(flights_[it->slot].parts[it->part], false);
     it = queue.erase(it);
   }

@@ -1,5 +1,5 @@
-// The rounds of synchronous methods: fixed graphs with Metropolis weights, matchings, and groups of workers that change from round to
-// round.
+// The rounds of synchronous methods: fixed graphs with Metropolis weights, matchings, and groups of
+// workers that change from round to round.
 #include "gossamer/dist/synchronous/rounds.h"
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace gossamer::dist {
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }        // the smallest q with 2^q >= n
+// the smallest q with 2^q >= n
+int log2_up(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 
 class Named : public Rounds {
  public:
@@ -26,13 +27,13 @@ class Named : public Rounds {
   bool directed() const override { return false; }
 
   Round round(int worker, i64 k) const final {
-    check<ConfigError>(worker >= 0 && worker < n_ && k >= 0, "rounds ", name_, " of ", n_, " workers: worker ", worker, " in round ", k,
-                       " does not exist");
+    check<ConfigError>(worker >= 0 && worker < n_ && k >= 0, "rounds ", name_, " of ", n_,
+                       " workers: worker ", worker, " in round ", k, " does not exist");
     return mix(worker, static_cast<int>(k % period_));
   }
 
  protected:
-  virtual Round mix(int worker, int k) const = 0;        // k < period
+  virtual Round mix(int worker, int k) const = 0;  // k < period
 
  private:
   std::string name_;
@@ -62,7 +63,8 @@ class Fixed final : public Named {
     std::vector<int> degree(at(g.n));
     for (const Edge& e : g.edges) ++degree[at(e.a)], ++degree[at(e.b)];
     const auto connect = [&](int worker, int other) {
-      rounds_[at(worker)].in.push_back({other, 1.0 / (1 + std::max(degree[at(worker)], degree[at(other)]))});
+      rounds_[at(worker)].in.push_back(
+          {other, 1.0 / (1 + std::max(degree[at(worker)], degree[at(other)]))});
     };
     for (const Edge& e : g.edges) connect(e.a, e.b), connect(e.b, e.a);
     for (Round& r : rounds_) {
@@ -91,7 +93,7 @@ class Matching : public Named {
   using Named::Named;
 
  private:
-  virtual int partner(int worker, int k) const = 0;      // -1: none
+  virtual int partner(int worker, int k) const = 0;  // -1: none
   Round mix(int worker, int k) const override {
     const int other = partner(worker, k);
     if (other < 0) return {};
@@ -104,8 +106,9 @@ class RingMatching final : public Matching {
   explicit RingMatching(int n) : Matching("ring-matching", n, n <= 2 ? 1 : n % 2 ? n : 2) {}
 
  private:
-  // Places count from the worker behind the one left out, so that pairs are (0,1) (2,3) …; an even ring has nobody to leave out, and
-  // its places begin at 0 and at 1 in turn. Leaving out n-1, n-2, … uses no edge twice in a row.
+  // Places count from the worker behind the one left out, so that pairs are (0,1) (2,3) …; an even
+  // ring has nobody to leave out, and its places begin at 0 and at 1 in turn. Leaving out n-1, n-2,
+  // … uses no edge twice in a row.
   int partner(int worker, int k) const override {
     const int n = workers(), first = n % 2 ? (n - k) % n : k;
     const int place = (worker - first + n) % n;
@@ -116,10 +119,13 @@ class RingMatching final : public Matching {
 
 class OnePeerExp final : public Matching {
  public:
-  explicit OnePeerExp(int n) : Matching("one-peer-exp", n, period_of(n)), powers_(std::max(log2_up(n), 1)) {}
+  explicit OnePeerExp(int n)
+      : Matching("one-peer-exp", n, period_of(n)), powers_(std::max(log2_up(n), 1)) {}
 
  private:
-  static i64 period_of(int n) { return i64{std::max(log2_up(n), 1)} * (std::has_single_bit(static_cast<unsigned>(n)) ? 1 : n); }
+  static i64 period_of(int n) {
+    return i64{std::max(log2_up(n), 1)} * (std::has_single_bit(static_cast<unsigned>(n)) ? 1 : n);
+  }
 
   int partner(int worker, int k) const override {
     const int n = workers(), moved = k / powers_, hop = 1 << k % powers_;
@@ -143,12 +149,15 @@ class OnePeerExpDirected final : public Named {
   }
 };
 
-// Each hop 2^h between nodes takes two rounds: half of the pairs of nodes first average inside each node and then over both, the other half
-// the other way round (algorithm notes of Decent-DP's code, "alternating-exp-ring").
+// Each hop 2^h between nodes takes two rounds: half of the pairs of nodes first average inside each
+// node and then over both, the other half the other way round (algorithm notes of Decent-DP's code,
+// "alternating-exp-ring").
 class AlternatingExpRing final : public Named {
  public:
   AlternatingExpRing(const std::string& name, int nodes, int per_node)
-      : Named(name, nodes * per_node, std::max(2 * log2_up(nodes), 1)), nodes_(nodes), per_node_(per_node) {}
+      : Named(name, nodes * per_node, std::max(2 * log2_up(nodes), 1)),
+        nodes_(nodes),
+        per_node_(per_node) {}
 
  private:
   Round mix(int worker, int k) const override {
@@ -156,9 +165,10 @@ class AlternatingExpRing final : public Named {
     std::vector<int> group = range(node * per_node_, per_node_);
     if (nodes_ > 1) {
       const int other = node ^ hop, low = std::min(node, other);
-      const int pair = low / (2 * hop) * hop + low % hop;          // its number among the pairs of this hop, from 0
-      // Pairs are numbered through all hops; a hop has nodes/2, an even number, so the number within the hop decides. (Two nodes: one
-      // pair.)
+      // its number among the pairs of this hop, from 0
+      const int pair = low / (2 * hop) * hop + low % hop;
+      // Pairs are numbered through all hops; a hop has nodes/2, an even number, so the number
+      // within the hop decides. (Two nodes: one pair.)
       if (pair % 2 != k % 2) {
         const std::vector<int> others = range(other * per_node_, per_node_);
         group.insert(other < node ? group.begin() : group.end(), others.begin(), others.end());
@@ -170,8 +180,9 @@ class AlternatingExpRing final : public Named {
   int nodes_, per_node_;
 };
 
-const std::vector<std::string>& own_names() {             // beside those of the graphs
-  static const std::vector<std::string> names = {"one-peer-exp", "one-peer-exp-directed", "ring-matching"};
+const std::vector<std::string>& own_names() {  // beside those of the graphs
+  static const std::vector<std::string> names = {"one-peer-exp", "one-peer-exp-directed",
+                                                 "ring-matching"};
   return names;
 }
 
@@ -184,7 +195,9 @@ std::vector<std::string> rounds_names() {
   return names;
 }
 
-bool known_rounds(const std::string& name) { return known_graph(name) || std::ranges::find(own_names(), name) != own_names().end(); }
+bool known_rounds(const std::string& name) {
+  return known_graph(name) || std::ranges::find(own_names(), name) != own_names().end();
+}
 
 std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int per_node) {
   check<ConfigError>(n >= 1, "rounds ", name, ": ", n, " workers; at least 1 is needed");
@@ -200,7 +213,8 @@ std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int pe
   if (!known_rounds(name)) {
     std::string known;
     for (const std::string& each : rounds_names()) known += each + ", ";
-    fail<ConfigError>("graph \"", name, "\" is unknown; known are: ", known, "random-regular:D, aer:L, file:PATH");
+    fail<ConfigError>("graph \"", name, "\" is unknown; known are: ", known,
+                      "random-regular:D, aer:L, file:PATH");
   }
   return std::make_shared<Fixed>(make_graph(name, n, 1, per_node));
 }
@@ -228,53 +242,64 @@ double weight_of(const std::vector<Neighbour>& list, int worker) {
 
 void validate_round(const Rounds& rounds, i64 k) {
   const int n = rounds.workers();
-  const auto where = [&] { return "rounds " + rounds.name() + " of " + std::to_string(n) + " workers, round " + std::to_string(k) + ": "; };
+  const auto where = [&] {
+    return "rounds " + rounds.name() + " of " + std::to_string(n) + " workers, round " +
+           std::to_string(k) + ": ";
+  };
   std::vector<Round> all;
   for (int i = 0; i < n; ++i) all.push_back(rounds.round(i, k));
   std::size_t sent = 0, received = 0;
   for (int i = 0; i < n; ++i) {
     const Round& r = all[at(i)];
     double row = r.own;
-    check<ConfigError>(r.own >= 0 && std::isfinite(r.own), where(), "worker ", i, " has weight ", r.own,
-                       " on its own value; it must be 0 or more");
-    check<ConfigError>(std::ranges::is_sorted(r.out, {}, &Neighbour::worker) && std::ranges::is_sorted(r.in, {}, &Neighbour::worker),
+    check<ConfigError>(r.own >= 0 && std::isfinite(r.own), where(), "worker ", i, " has weight ",
+                       r.own, " on its own value; it must be 0 or more");
+    check<ConfigError>(std::ranges::is_sorted(r.out, {}, &Neighbour::worker) &&
+                           std::ranges::is_sorted(r.in, {}, &Neighbour::worker),
                        where(), "worker ", i, "'s neighbours are not ascending");
     sent += r.out.size(), received += r.in.size();
     int last = -1;
     for (const auto& [j, weight] : r.in) {
-      check<ConfigError>(j >= 0 && j < n && j != i && j != last, where(), "worker ", i, " takes from worker ", j,
-                         "; each other worker at most once");
-      check<ConfigError>(weight > 0 && std::isfinite(weight), where(), "worker ", i, " takes from worker ", j, " with weight ", weight,
+      check<ConfigError>(j >= 0 && j < n && j != i && j != last, where(), "worker ", i,
+                         " takes from worker ", j, "; each other worker at most once");
+      check<ConfigError>(weight > 0 && std::isfinite(weight), where(), "worker ", i,
+                         " takes from worker ", j, " with weight ", weight,
                          "; it must be positive");
       const double given = weight_of(all[at(j)].out, i);
-      check<ConfigError>(given > 0, where(), "worker ", i, " waits for worker ", j, ", who sends it nothing");
-      check<ConfigError>(rounds.directed() || weight_of(all[at(j)].in, i) == weight, where(), "workers ", i, " and ", j,
-                         " do not weigh each other equally");
-      check<ConfigError>(given == weight, where(), "worker ", i, " takes ", weight, " of worker ", j, "'s value, who gives it ", given);
+      check<ConfigError>(given > 0, where(), "worker ", i, " waits for worker ", j,
+                         ", who sends it nothing");
+      check<ConfigError>(rounds.directed() || weight_of(all[at(j)].in, i) == weight, where(),
+                         "workers ", i, " and ", j, " do not weigh each other equally");
+      check<ConfigError>(given == weight, where(), "worker ", i, " takes ", weight, " of worker ",
+                         j, "'s value, who gives it ", given);
       row += weight;
       last = j;
     }
-    check<ConfigError>(rounds.directed() || std::abs(row - 1) < 1e-12 * n, where(), "the weights of worker ", i, " sum to ", row,
-                       " instead of 1");
+    check<ConfigError>(rounds.directed() || std::abs(row - 1) < 1e-12 * n, where(),
+                       "the weights of worker ", i, " sum to ", row, " instead of 1");
   }
-  // All who wait are sent to; as many values are sent as waited for, so nobody sends to one that does not wait.
-  check<ConfigError>(sent == received, where(), sent, " values are sent, but ", received, " waited for");
+  // All who wait are sent to; as many values are sent as waited for, so nobody sends to one that
+  // does not wait.
+  check<ConfigError>(sent == received, where(), sent, " values are sent, but ", received,
+                     " waited for");
   for (int j = 0; j < n; ++j) {
     double column = all[at(j)].own;
     for (const Neighbour& to : all[at(j)].out) column += to.weight;
-    check<ConfigError>(std::abs(column - 1) < 1e-12 * n, where(), "worker ", j, "'s value counts ", column,
-                       " times instead of once: the mean would move");
+    check<ConfigError>(std::abs(column - 1) < 1e-12 * n, where(), "worker ", j, "'s value counts ",
+                       column, " times instead of once: the mean would move");
   }
 }
 
 }  // namespace
 
 void validate(const Rounds& rounds) {
-  check<ConfigError>(rounds.workers() >= 1 && rounds.period() >= 1, "rounds ", rounds.name(), ": ", rounds.workers(),
-                     " workers and period ", rounds.period(), "; both must be 1 or more");
+  check<ConfigError>(rounds.workers() >= 1 && rounds.period() >= 1, "rounds ", rounds.name(), ": ",
+                     rounds.workers(), " workers and period ", rounds.period(),
+                     "; both must be 1 or more");
   const i64 most = std::max<i64>(64, (i64{1} << 22) / rounds.workers());
   i64 step = (rounds.period() + most - 1) / most;
-  while (std::gcd(step, rounds.period()) != 1) ++step;       // so that all residues are met: every hop, every worker left out
+  // so that all residues are met: every hop, every worker left out
+  while (std::gcd(step, rounds.period()) != 1) ++step;
   for (i64 k = 0; k < rounds.period(); k += step) validate_round(rounds, k);
 }
 

@@ -16,10 +16,12 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr int kRoundBits = 32, kSlotBits = 12;       // of a session: epoch, round, slot
+constexpr int kRoundBits = 32, kSlotBits = 12;  // of a session: epoch, round, slot
 
-// Rounds over those who are left. A name that does not go with their number (a hypercube of seven) gives way to one that goes with any.
-std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, int per_node, bool shrunk, bool directed) {
+// Rounds over those who are left. A name that does not go with their number (a hypercube of seven)
+// gives way to one that goes with any.
+std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, int per_node,
+                                          bool shrunk, bool directed) {
   try {
     return make_rounds(name, count, per_node);
   } catch (const ConfigError&) {
@@ -30,17 +32,30 @@ std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, in
 
 }  // namespace
 
-SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
-                                     const MethodOptions& options, std::vector<FlatRange> pieces, bool directed)
-    : params_(params), optimizer_(optimizer), group_(group), options_(options), membership_(group, options.min_workers),
-      name_(std::move(name)), graph_(graph), directed_(directed), pieces_(std::move(pieces)),
-      exchange_(group, options.round_carrier ? options.round_carrier(group, slots()) : host_round_carrier(group, slots()), slots(),
-                Seconds(options.exchange_timeout_s), [this](const Event& e) { handle(e); }),
-      members_(static_cast<std::size_t>(group.size())), samples_(options.start_samples) {
-  check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_, ": consensus_factor ", options.consensus_factor,
+SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer,
+                                     Group& group, const Graph& graph, const MethodOptions& options,
+                                     std::vector<FlatRange> pieces, bool directed)
+    : params_(params),
+      optimizer_(optimizer),
+      group_(group),
+      options_(options),
+      membership_(group, options.min_workers),
+      name_(std::move(name)),
+      graph_(graph),
+      directed_(directed),
+      pieces_(std::move(pieces)),
+      exchange_(group,
+                options.round_carrier ? options.round_carrier(group, slots())
+                                      : host_round_carrier(group, slots()),
+                slots(), Seconds(options.exchange_timeout_s),
+                [this](const Event& e) { handle(e); }),
+      members_(static_cast<std::size_t>(group.size())),
+      samples_(options.start_samples) {
+  check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_,
+                     ": consensus_factor ", options.consensus_factor,
                      "; it must be between 0 and 1");
-  check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(), " pieces, at most ", 1 << kSlotBits,
-                     " are possible; use larger buckets");
+  check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(),
+                     " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
   adopt_members();
   next_ = steps_before();
@@ -52,7 +67,7 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
 
 SynchronousMethod::~SynchronousMethod() {
   if (finished_ || group_.size() < 2) return;
-  for (const int peer : members_)                    // epoch 0: not as planned
+  for (const int peer : members_)  // epoch 0: not as planned
     if (peer != group_.rank()) group_.control().send(peer, {.type = MessageType::bye});
 }
 
@@ -80,8 +95,8 @@ void SynchronousMethod::step(double learning_rate) {
     after_update_(learning_rate);
     params_.refresh();
   }
-  // Rounds that began anew in the midst of this step: others are at its beginning. Who launched now would wait for them in the next step,
-  // while they wait for its measurements in this one.
+  // Rounds that began anew in the midst of this step: others are at its beginning. Who launched now
+  // would wait for them in the next step, while they wait for its measurements in this one.
   if (epoch_ == epoch) launch_ahead();
   samples_ += static_cast<double>(alive()) * static_cast<double>(options_.batch);
   ++steps_;
@@ -92,15 +107,21 @@ void SynchronousMethod::step(double learning_rate) {
 }
 
 i64 SynchronousMethod::steps_before() const {
-  return std::llround(options_.start_samples / (static_cast<double>(options_.batch) * group_.size()));
+  return std::llround(options_.start_samples /
+                      (static_cast<double>(options_.batch) * group_.size()));
 }
 
-// --- rounds ---------------------------------------------------------------------------------------------------------------------
+// --- rounds
+// -------------------------------------------------------------------------------------------------
 Round SynchronousMethod::next_round() {
   const i64 k = next_++;
   if (!rounds_) return {};
-  const auto rank_at = [&](int place) { return by_rank_ ? place : members_[static_cast<std::size_t>(place)]; };
-  const auto place = by_rank_ ? group_.rank() : static_cast<int>(std::ranges::find(members_, group_.rank()) - members_.begin());
+  const auto rank_at = [&](int place) {
+    return by_rank_ ? place : members_[static_cast<std::size_t>(place)];
+  };
+  const auto place =
+      by_rank_ ? group_.rank()
+               : static_cast<int>(std::ranges::find(members_, group_.rank()) - members_.begin());
   Round round = rounds_->round(place, k);
   for (Neighbour& n : round.in) n.worker = rank_at(n.worker);
   for (Neighbour& n : round.out) n.worker = rank_at(n.worker);
@@ -109,9 +130,11 @@ Round SynchronousMethod::next_round() {
 
 void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece, i64 notes) {
   const i64 number = next_ - 1;
-  const std::uint64_t session = (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
-                                static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
-  exchange_.launch(slot, round, number, session, piece, notes, [this, number](int peer) { return left_out(peer, number); });
+  const std::uint64_t session =
+      (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
+      static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
+  exchange_.launch(slot, round, number, session, piece, notes,
+                   [this, number](int peer) { return left_out(peer, number); });
 }
 
 bool SynchronousMethod::left_out(int peer, i64 round) const {
@@ -119,16 +142,21 @@ bool SynchronousMethod::left_out(int peer, i64 round) const {
   return gone_.contains(peer) || (stopped != stopped_.end() && round >= stopped->second);
 }
 
-double SynchronousMethod::arrivals(int slot, const std::function<void(const RoundExchange::Part&)>& use,
+double SynchronousMethod::arrivals(int slot,
+                                   const std::function<void(const RoundExchange::Part&)>& use,
                                    const std::function<void(const RoundExchange::Part&)>& lost) {
   const RoundExchange::Flight& flight = exchange_.wait(slot);
   // What was lost before rounds began anew was the reason for it, and is none to do so again.
-  const bool of_now = flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
+  const bool of_now =
+      flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
   for (const RoundExchange::Part& p : flight.parts) {
     const double distance = p.arrival.squared_distance;
     const bool ok = p.ok && std::isfinite(distance);
     ok ? use(p) : lost(p);
-    ExchangeRecord& record = round_records_.try_emplace(p.peer, ExchangeRecord{.peer = p.peer, .session = flight.session}).first->second;
+    ExchangeRecord& record =
+        round_records_
+            .try_emplace(p.peer, ExchangeRecord{.peer = p.peer, .session = flight.session})
+            .first->second;
     record.ok = record.ok && ok;
     record.distance += distance;
     record.seconds = std::max(record.seconds, p.seconds);
@@ -139,10 +167,12 @@ double SynchronousMethod::arrivals(int slot, const std::function<void(const Roun
     record.time = static_cast<double>(steps_);
     if (record.ok) {
       ++stats_.exchanges;
-      squared_distance_ = squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
+      squared_distance_ =
+          squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
     } else {
       ++stats_.failed;
-      if (options_.on_fault && of_now && !left_out(peer, flight.round) && group_.control().alive(peer))
+      if (options_.on_fault && of_now && !left_out(peer, flight.round) &&
+          group_.control().alive(peer))
         options_.on_fault("exchange failed", peer);
     }
     stats_.transfer_s += record.seconds;
@@ -158,12 +188,16 @@ void SynchronousMethod::mix(int slot) {
   Tensor values = values_of(slot);
   double missing = 0;
   std::vector<std::pair<double, Tensor>> others;
-  const double own = arrivals(slot, [&](const RoundExchange::Part& p) { others.emplace_back(p.weight, p.received); },
-                              [&](const RoundExchange::Part& p) { missing += p.weight; });
-  for (std::size_t i = 0; i < others.size(); ++i) {      // by rank: the same bits in every run, and in pieces as in one
+  const double own = arrivals(
+      slot, [&](const RoundExchange::Part& p) { others.emplace_back(p.weight, p.received); },
+      [&](const RoundExchange::Part& p) { missing += p.weight; });
+  // by rank: the same bits in every run, and in pieces as in one
+  for (std::size_t i = 0; i < others.size(); ++i) {
     const auto share = static_cast<float>(others[i].first);
-    if (i == 0) weighted_sum(values, static_cast<float>(own + missing), share, others[i].second);
-    else axpy(values, share, others[i].second);
+    if (i == 0)
+      weighted_sum(values, static_cast<float>(own + missing), share, others[i].second);
+    else
+      axpy(values, share, others[i].second);
   }
 }
 
@@ -183,8 +217,10 @@ void SynchronousMethod::take_in() {
 
 double SynchronousMethod::gossip() {
   if (alone()) return 0;
-  if (before_.defined()) before_.copy_from(params_.values());
-  else before_ = params_.values().clone();
+  if (before_.defined())
+    before_.copy_from(params_.values());
+  else
+    before_ = params_.values().clone();
   mix_round();
   return squared_distance(params_.values(), before_);
 }
@@ -196,22 +232,26 @@ void SynchronousMethod::keep_part_of_gossip(double part) {
   weighted_sum(values, static_cast<float>(share), static_cast<float>(1 - share), before_);
 }
 
-// --- events -----------------------------------------------------------------------------------------------------------------------
+// --- events
+// -------------------------------------------------------------------------------------------------
 void SynchronousMethod::handle(const Event& e) {
   switch (e.kind) {
-    case Event::Kind::dead: return lose(e.peer, e.why == "left" ? "left" : "dead");
+    case Event::Kind::dead:
+      return lose(e.peer, e.why == "left" ? "left" : "dead");
     case Event::Kind::message:
       if (e.message.type == MessageType::bye && e.message.epoch == 0) {
         membership_.left(e.peer);
         lose(e.peer, "left");
       } else if (e.message.type == MessageType::stopped && e.message.epoch == epoch_) {
-        // It waits for the others: what it has not begun it will not begin. If it is done, we may be as well after this step.
+        // It waits for the others: what it has not begun it will not begin. If it is done, we may
+        // be as well after this step.
         stopped_[e.peer] = e.message.nonce;
         exchange_.drop(e.peer, e.message.nonce);
         restart_ = restart_ || e.message.value == 0;
       }
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -249,8 +289,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     complete_flights();
     if (purpose == Purpose::finish) take_in();
   }
-  const auto n = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
-  constexpr std::size_t kColumns = 3;                // purpose (0: not here), epoch, samples
+  const auto n = static_cast<std::size_t>(group_.size()),
+             me = static_cast<std::size_t>(group_.rank());
+  constexpr std::size_t kColumns = 3;  // purpose (0: not here), epoch, samples
   bool same = false;
   double epoch = 0, samples = 0;
   membership_.run([&](Collectives& all) {
@@ -295,7 +336,8 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   return same;
 }
 
-// --- averages of all ----------------------------------------------------------------------------------------------------------------
+// --- averages of all
+// -------------------------------------------------------------------------------------------------
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
   Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());
@@ -324,8 +366,11 @@ std::optional<std::vector<double>> SynchronousMethod::sum_over_workers(std::vect
 void SynchronousMethod::finish() {
   if (finished_) return;
   AveragedModel model;
-  // Who heard of a death in its last step comes to make a new start; it is then done too, and comes again.
-  while (!meet(Purpose::finish, [&](Collectives& all) { model = average_of_models(params_, all, weight_in_mean()); })) {
+  // Who heard of a death in its last step comes to make a new start; it is then done too, and comes
+  // again.
+  while (!meet(Purpose::finish, [&](Collectives& all) {
+    model = average_of_models(params_, all, weight_in_mean());
+  })) {
   }
   adopt(params_, model);
   stats_.consensus_distance = model.distance;
@@ -333,13 +378,15 @@ void SynchronousMethod::finish() {
   finished_ = true;
 }
 
-// As in gossip: for two workers drawn at random, E |x_i - x_j|^2 = 2n/(n-1) mean |x_i - mean|^2. On sparse graphs a lower bound.
+// As in gossip: for two workers drawn at random, E |x_i - x_j|^2 = 2n/(n-1) mean |x_i - mean|^2. On
+// sparse graphs a lower bound.
 MethodStats SynchronousMethod::stats() const {
   MethodStats out = stats_;
   out.exposed_s += exchange_.waited();
   out.edges = edges_.edges();
   if (squared_distance_ >= 0)
-    out.consensus_distance = std::sqrt(squared_distance_ * std::max(1, alive() - 1) / (2.0 * std::max(2, alive())));
+    out.consensus_distance =
+        std::sqrt(squared_distance_ * std::max(1, alive() - 1) / (2.0 * std::max(2, alive())));
   return out;
 }
 

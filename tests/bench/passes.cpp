@@ -1,6 +1,7 @@
-// Times the fused passes of a GPU at ResNet-50's shapes, with bytes per second beside what a copy reaches on the same GPU; and what products and
-// copies together allow a whole step.
-//     bench_passes [batch]        (default 256; prints a table, or why there is no GPU and exits with 77)
+// Times the fused passes of a GPU at ResNet-50's shapes, with bytes per second beside what a copy
+// reaches on the same GPU; and what products and copies together allow a whole step.
+//     bench_passes [batch]        (default 256; prints a table, or why there is no GPU and exits
+//     with 77)
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +20,7 @@ namespace {
 
 using fused::NormGradient;
 const Device kGpu = Device::cuda(0);
-double copy_rate = 0;                     // bytes/s
+double copy_rate = 0;  // bytes/s
 
 // Median of some repetitions, each of enough launches to take a millisecond or so.
 double seconds_of(const std::function<void()>& pass, int launches = 10) {
@@ -40,28 +41,34 @@ double seconds_of(const std::function<void()>& pass, int launches = 10) {
 
 void row(const char* name, const Shape& shape, double bytes, const std::function<void()>& pass) {
   const double s = seconds_of(pass);
-  std::printf("%-34s %-22s %8.1f MB %9.1f us %8.0f GB/s %5.0f %%\n", name, shape.str().c_str(), bytes / 1e6, s * 1e6, bytes / s / 1e9,
-              100 * bytes / s / copy_rate);
+  std::printf("%-34s %-22s %8.1f MB %9.1f us %8.0f GB/s %5.0f %%\n", name, shape.str().c_str(),
+              bytes / 1e6, s * 1e6, bytes / s / 1e9, 100 * bytes / s / copy_rate);
   std::fflush(stdout);
 }
 
-Tensor filled(Shape shape, float value, DType type) { return Tensor::full(shape, value, type, kGpu); }
+Tensor filled(Shape shape, float value, DType type) {
+  return Tensor::full(shape, value, type, kGpu);
+}
 
-// Values in (-1, 1), or bytes: a pattern made on the CPU, repeated. Data that is all alike draws less power, and a GPU then runs faster.
+// Values in (-1, 1), or bytes: a pattern made on the CPU, repeated. Data that is all alike draws
+// less power, and a GPU then runs faster.
 Tensor random(Shape shape, DType type, std::uint64_t seed = 1) {
-  constexpr i64 kPattern = (1 << 20) - 3;              // odd: rows do not repeat at once
-  const i64 size = shape.numel(), pattern = std::min(size, kPattern), width = static_cast<i64>(size_of(type));
+  constexpr i64 kPattern = (1 << 20) - 3;  // odd: rows do not repeat at once
+  const i64 size = shape.numel(), pattern = std::min(size, kPattern),
+            width = static_cast<i64>(size_of(type));
   Rng rng(seed);
   Tensor host = Tensor::empty({pattern}, type == DType::u8 ? DType::u8 : DType::f32);
   if (type == DType::u8) {
-    for (i64 i = 0; i < pattern; ++i) host.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(rng.word());
+    for (i64 i = 0; i < pattern; ++i)
+      host.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(rng.word());
   } else {
     for (float& v : host.span<float>()) v = rng.uniform(-1, 1);
   }
   const Tensor here = host.to(type).to(kGpu);
   Tensor out = Tensor::empty(shape, type, kGpu);
   for (i64 at = 0; at < size; at += pattern)
-    cuda::copy(static_cast<std::byte*>(out.data()) + at * width, here.data(), static_cast<std::size_t>(std::min(pattern, size - at) * width),
+    cuda::copy(static_cast<std::byte*>(out.data()) + at * width, here.data(),
+               static_cast<std::size_t>(std::min(pattern, size - at) * width),
                cuda::current_stream(kGpu));
   return out;
 }
@@ -70,59 +77,90 @@ struct Branch {
   Tensor x, gamma, beta, dx, d_gamma, d_beta;
   fused::NormFactors f;
   explicit Branch(const Shape& s)
-      : x(random(s, DType::bf16)), gamma(filled({s[-1]}, 1, DType::f32)), beta(filled({s[-1]}, 0, DType::f32)),
-        dx(Tensor::empty(s, DType::bf16, kGpu)), d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)),
-        d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)), f(fused::NormFactors::empty(s[-1], kGpu)) {}
+      : x(random(s, DType::bf16)),
+        gamma(filled({s[-1]}, 1, DType::f32)),
+        beta(filled({s[-1]}, 0, DType::f32)),
+        dx(Tensor::empty(s, DType::bf16, kGpu)),
+        d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)),
+        d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)),
+        f(fused::NormFactors::empty(s[-1], kGpu)) {}
   fused::NormBack back() { return {x, f, gamma, dx, d_gamma, d_beta}; }
 };
 
 void norms(const Shape& shape) {
   Branch one(shape), two(shape);
   const double tensor = static_cast<double>(one.x.bytes());
-  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu),
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu),
+         mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu),
          dy = random(shape, DType::bf16, 2);
-  row("norm statistics", shape, tensor, [&] { fused::norm_statistics(one.x, one.gamma, one.beta, 1e-5f, {}, one.f); });
+  row("norm statistics", shape, tensor,
+      [&] { fused::norm_statistics(one.x, one.gamma, one.beta, 1e-5f, {}, one.f); });
   fused::norm_statistics(two.x, two.gamma, two.beta, 1e-5f, {}, two.f);
-  row("norm + ReLU", shape, 2 * tensor, [&] { fused::norm_apply(one.x, one.f, {.relu = true}, y); });
-  row("norm + add + ReLU + mask", shape, 3.0625 * tensor, [&] { fused::norm_apply(one.x, one.f, {.add = &two.x, .relu = true, .mask = &mask}, y); });
-  row("two norms + ReLU + mask", shape, 3.0625 * tensor,
-      [&] { fused::norm_apply(one.x, one.f, {.second = &two.x, .second_factors = &two.f, .relu = true, .mask = &mask}, y); });
-  row("norm backward", shape, 5 * tensor, [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::factors}, one.back()); });
-  row("norm backward, shortcut", shape, 6.125 * tensor,
-      [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), nullptr, &y); });
+  row("norm + ReLU", shape, 2 * tensor,
+      [&] { fused::norm_apply(one.x, one.f, {.relu = true}, y); });
+  row("norm + add + ReLU + mask", shape, 3.0625 * tensor,
+      [&] { fused::norm_apply(one.x, one.f, {.add = &two.x, .relu = true, .mask = &mask}, y); });
+  row("two norms + ReLU + mask", shape, 3.0625 * tensor, [&] {
+    fused::norm_apply(one.x, one.f,
+                      {.second = &two.x, .second_factors = &two.f, .relu = true, .mask = &mask}, y);
+  });
+  row("norm backward", shape, 5 * tensor,
+      [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::factors}, one.back()); });
+  row("norm backward, shortcut", shape, 6.125 * tensor, [&] {
+    fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(),
+                     nullptr, &y);
+  });
   const fused::NormBack second = two.back();
-  row("two norms backward", shape, 8.125 * tensor,
-      [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(), &second); });
+  row("two norms backward", shape, 8.125 * tensor, [&] {
+    fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(),
+                     &second);
+  });
 }
 
 void stem(i64 n) {
   const Shape shape{n, 112, 112, 64}, pooled{n, 56, 56, 64};
   Branch b(shape);
-  Tensor y = Tensor::empty(pooled, DType::bf16, kGpu), taken = Tensor::empty(pooled, DType::u8, kGpu);
+  Tensor y = Tensor::empty(pooled, DType::bf16, kGpu),
+         taken = Tensor::empty(pooled, DType::u8, kGpu);
   const double tensor = static_cast<double>(b.x.bytes());
   fused::norm_statistics(b.x, b.gamma, b.beta, 1e-5f, {}, b.f);
-  row("norm + ReLU + pooling", shape, 1.375 * tensor, [&] { fused::stem_pool(b.x, b.f, y, taken); });
-  row("pooling + norm backward", shape, 3.75 * tensor,
-      [&] { fused::norm_back({.from = NormGradient::From::pooled, .dy = y, .taken = taken}, b.back()); });
+  row("norm + ReLU + pooling", shape, 1.375 * tensor,
+      [&] { fused::stem_pool(b.x, b.f, y, taken); });
+  row("pooling + norm backward", shape, 3.75 * tensor, [&] {
+    fused::norm_back({.from = NormGradient::From::pooled, .dy = y, .taken = taken}, b.back());
+  });
   std::vector<fused::Picture> pictures(static_cast<std::size_t>(n));
-  const int width = 330, height = 270;      // the mean of random crops of ImageNet
+  const int width = 330, height = 270;  // the mean of random crops of ImageNet
   for (std::size_t k = 0; k < pictures.size(); ++k)
-    pictures[k] = {static_cast<i64>(k) * width * height * 3, width * 3, width, height, 224, 224, 0, 0, static_cast<int>(k % 2)};
+    pictures[k] = {static_cast<i64>(k) * width * height * 3,
+                   width * 3,
+                   width,
+                   height,
+                   224,
+                   224,
+                   0,
+                   0,
+                   static_cast<int>(k % 2)};
   Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(fused::Picture))}, DType::u8);
   std::memcpy(table.data(), pictures.data(), table.bytes());
   const Tensor there = table.to(kGpu), bytes = random({n * width * height * 3}, DType::u8);
   Tensor pairs = Tensor::empty({n, 112, 112, 16}, DType::bf16, kGpu);
-  row("input: resize, flip, pairs", pairs.shape(), static_cast<double>(bytes.bytes() + pairs.bytes()),
-      [&] { fused::input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, pairs); });
+  row("input: resize, flip, pairs", pairs.shape(),
+      static_cast<double>(bytes.bytes() + pairs.bytes()), [&] {
+        fused::input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, pairs);
+      });
 }
 
 void head(i64 n) {
   Tensor x = random({n, 7, 7, 2048}, DType::bf16), y = Tensor::empty({n, 2048}, DType::bf16, kGpu);
-  row("global average", x.shape(), static_cast<double>(x.bytes()), [&] { fused::global_average(x, y); });
-  Tensor z = random({n, 1000}, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu), losses = Tensor::empty({n}, DType::f32, kGpu),
+  row("global average", x.shape(), static_cast<double>(x.bytes()),
+      [&] { fused::global_average(x, y); });
+  Tensor z = random({n, 1000}, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu),
+         losses = Tensor::empty({n}, DType::f32, kGpu),
          dz = Tensor::empty({n, 1000}, DType::bf16, kGpu), counters = fused::new_counters(kGpu);
-  row("softmax, loss, counters", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()),
-      [&] { fused::softmax_loss(z, labels, 0.1f, 1.0f / static_cast<float>(n), losses, dz, counters); });
+  row("softmax, loss, counters", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()), [&] {
+    fused::softmax_loss(z, labels, 0.1f, 1.0f / static_cast<float>(n), losses, dz, counters);
+  });
 }
 
 void updates() {
@@ -133,7 +171,8 @@ void updates() {
   b.grads = block();
   b.compute_half = Tensor::zeros({halves}, DType::bf16, kGpu);
   b.compute_f32 = block();
-  const fused::ParameterGroups groups{Tensor::zeros({1, 2}, DType::f32, kGpu), Tensor::zeros({n / 32}, DType::u8, kGpu)};
+  const fused::ParameterGroups groups{Tensor::zeros({1, 2}, DType::f32, kGpu),
+                                      Tensor::zeros({n / 32}, DType::u8, kGpu)};
   Tensor momentum = block(), snapshot = block(), half = block(DType::f16);
   const auto numbers_on = [](int jump) {
     fused::StepNumbers numbers;
@@ -145,36 +184,51 @@ void updates() {
   const Tensor quiet = numbers_on(0), jump = numbers_on(1);
   const auto size = static_cast<double>(n);
   const Shape shape{n};
-  row("SGD, f32 gradients", shape, 22 * size, [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+  row("SGD, f32 gradients", shape, 22 * size,
+      [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
   fused::UpdateBuffers narrow = b;
   narrow.grads = block(DType::bf16);
-  row("SGD, bf16 gradients", shape, 20 * size, [&] { fused::sgd_pass(narrow, momentum, groups, false, quiet); });
+  row("SGD, bf16 gradients", shape, 20 * size,
+      [&] { fused::sgd_pass(narrow, momentum, groups, false, quiet); });
   b.twin = block();
-  row("SGD with twin", shape, 30 * size, [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+  row("SGD with twin", shape, 30 * size,
+      [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
   b.own = block();
   b.received = block();
-  row("SGD with twin, no difference came", shape, 30 * size, [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
-  row("SGD with twin and difference f32", shape, 38 * size, [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
+  row("SGD with twin, no difference came", shape, 30 * size,
+      [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+  row("SGD with twin and difference f32", shape, 38 * size,
+      [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
   b.own = b.received = block(DType::f16);
-  row("SGD with twin and difference f16", shape, 34 * size, [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
+  row("SGD with twin and difference f16", shape, 34 * size,
+      [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
   const AdamState adam{block(), Tensor::full({n}, 1, DType::f32, kGpu), {}};
   b.twin = b.own = b.received = Tensor();
-  row("AdamW, f32 gradients", shape, 30 * size, [&] { fused::adam_pass(b, adam, groups, fused::Decay::decoupled, quiet); });
+  row("AdamW, f32 gradients", shape, 30 * size,
+      [&] { fused::adam_pass(b, adam, groups, fused::Decay::decoupled, quiet); });
   const Tensor twin = block();
-  row("snapshot with twin f32", shape, 12 * size, [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, snapshot); });
-  row("snapshot with twin f16", shape, 10 * size, [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, half); });
+  row("snapshot with twin f32", shape, 12 * size,
+      [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, snapshot); });
+  row("snapshot with twin f16", shape, 10 * size,
+      [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, half); });
 }
 
-// The least a step could take: its products at the rate of a large one, its passes at that of a copy (core/README.md counts their bytes).
+// The least a step could take: its products at the rate of a large one, its passes at that of a
+// copy (core/README.md counts their bytes).
 void step(i64 batch) {
-  constexpr double flops = 24.3e9, bytes = 187e6;      // of an image: forward and both gradients; batch norm, pooling, input, update
+  // of an image: forward and both gradients; batch norm, pooling, input, update
+  constexpr double flops = 24.3e9, bytes = 187e6;
   const i64 n = 8192;
   const Tensor a = random({n, n}, DType::bf16), b = random({n, n}, DType::bf16, 2);
   Tensor c = Tensor::empty({n, n}, DType::bf16, kGpu);
-  const double rate = 2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
-  const double products = flops * static_cast<double>(batch) / rate, passes = bytes * static_cast<double>(batch) / copy_rate;
-  std::printf("a bf16 product of 8192 x 8192: %.0f TFLOP/s. ResNet-50's step: products %.1f ms, passes %.1f ms: %.0f images/s at most\n",
-              rate / 1e12, products * 1e3, passes * 1e3, static_cast<double>(batch) / (products + passes));
+  const double rate =
+      2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
+  const double products = flops * static_cast<double>(batch) / rate,
+               passes = bytes * static_cast<double>(batch) / copy_rate;
+  std::printf(
+      "a bf16 product of 8192 x 8192: %.0f TFLOP/s. ResNet-50's step: products %.1f ms, passes "
+      "%.1f ms: %.0f images/s at most\n",
+      rate / 1e12, products * 1e3, passes * 1e3, static_cast<double>(batch) / (products + passes));
 }
 
 int run(i64 batch) {
@@ -184,16 +238,27 @@ int run(i64 batch) {
   }
   const cuda::Properties& p = cuda::properties(kGpu);
   {
-    const Tensor from = random({1 << 30}, DType::u8), to = Tensor::zeros({1 << 30}, DType::u8, kGpu);
-    copy_rate = 2.0 * (1 << 30) / seconds_of([&] { cuda::copy(to.data(), from.data(), 1 << 30, cuda::current_stream(kGpu)); });
+    const Tensor from = random({1 << 30}, DType::u8),
+                 to = Tensor::zeros({1 << 30}, DType::u8, kGpu);
+    copy_rate = 2.0 * (1 << 30) / seconds_of([&] {
+                  cuda::copy(to.data(), from.data(), 1 << 30, cuda::current_stream(kGpu));
+                });
   }
-  std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n", p.name.c_str(), p.multiprocessors,
-              static_cast<double>(p.l2) / 1e6, copy_rate / 1e9, static_cast<long long>(batch));
+  std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n",
+              p.name.c_str(), p.multiprocessors, static_cast<double>(p.l2) / 1e6, copy_rate / 1e9,
+              static_cast<long long>(batch));
   step(batch);
   updates();
   stem(batch);
   head(batch);
-  for (const auto& [side, channels] : {std::pair<i64, i64>{56, 64}, {56, 256}, {28, 128}, {28, 512}, {14, 256}, {14, 1024}, {7, 512}, {7, 2048}})
+  for (const auto& [side, channels] : {std::pair<i64, i64>{56, 64},
+                                       {56, 256},
+                                       {28, 128},
+                                       {28, 512},
+                                       {14, 256},
+                                       {14, 1024},
+                                       {7, 512},
+                                       {7, 2048}})
     norms({batch, side, side, channels});
   return 0;
 }

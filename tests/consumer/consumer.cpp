@@ -1,4 +1,5 @@
-// Uses each library once, as somebody else's program: a model, its gradient, a picture, a group of one worker.
+// Uses each library once, as somebody else's program: a model, its gradient, a picture, a group of
+// one worker.
 #include <cstdio>
 
 #include "gossamer/core/flat.h"
@@ -18,7 +19,8 @@ int main() {
   dist::MethodOptions options;
   options.batch = 4;
   const auto group = dist::join(dist::launch_info());
-  const auto method = dist::make_method("a2cid2", params, sgd, *group, dist::make_graph("ring", group->size()), options);
+  const auto method = dist::make_method("a2cid2", params, sgd, *group,
+                                        dist::make_graph("ring", group->size()), options);
   const Tensor images = Tensor::full({4, 32, 32, 3}, .5f), labels = Tensor::zeros({4}, DType::i32);
   for (int step = 0; step < 2; ++step) {
     params.zero_grad();

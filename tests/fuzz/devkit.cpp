@@ -1,18 +1,20 @@
-// Fuzz target of what says which class an image has: the development kit's meta.mat, gzip, ids and map, Kaggle's table, WebDataset's JSON. Any bytes
-// give well-formed answers or a DataError.
+// Fuzz target of what says which class an image has: the development kit's meta.mat, gzip, ids and
+// map, Kaggle's table, WebDataset's JSON. Any bytes give well-formed answers or a DataError.
 // sources: devkit class_names webdataset index names files
 // libraries: -lz
+#include "gossamer/data/formats/devkit.h"
+
 #include <cstdlib>
 #include <string_view>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/formats/class_names.h"
-#include "gossamer/data/formats/devkit.h"
 #include "gossamer/data/formats/webdataset.h"
 
 using namespace gossamer::data;
 
-template <class F> static void refused(F&& f) {
+template <class F>
+static void refused(F&& f) {
   try {
     f();
   } catch (const gossamer::DataError&) {
@@ -28,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (!is_wnid(s.wnid) || s.id < 0) std::abort();
   };
   switch (data[0] % 6) {
-    case 0:                                                // as it is, and behind a good header
+    case 0:  // as it is, and behind a good header
       refused([&] { wnids(parse_meta_mat(bytes, "fuzz")); });
       refused([&] {
         std::vector<std::byte> mat(128);
@@ -39,11 +41,28 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         wnids(parse_meta_mat(mat, "fuzz"));
       });
       break;
-    case 1: refused([&] { wnids(parse_map_clsloc(text, "fuzz")); }); break;
-    case 2: refused([&] { for (const int id : parse_ids(text, "fuzz")) if (id < 0) std::abort(); }); break;
-    case 3: refused([&] { for (const auto& [name, wnid] : parse_solution(text, "fuzz")) if (!is_wnid(wnid)) std::abort(); }); break;
-    case 4: refused([&] { if (gunzip(bytes, 1 << 20, "fuzz").size() > 1 << 20) std::abort(); }); break;
-    default: (void)label_of_json(text);
+    case 1:
+      refused([&] { wnids(parse_map_clsloc(text, "fuzz")); });
+      break;
+    case 2:
+      refused([&] {
+        for (const int id : parse_ids(text, "fuzz"))
+          if (id < 0) std::abort();
+      });
+      break;
+    case 3:
+      refused([&] {
+        for (const auto& [name, wnid] : parse_solution(text, "fuzz"))
+          if (!is_wnid(wnid)) std::abort();
+      });
+      break;
+    case 4:
+      refused([&] {
+        if (gunzip(bytes, 1 << 20, "fuzz").size() > 1 << 20) std::abort();
+      });
+      break;
+    default:
+      (void)label_of_json(text);
   }
   return 0;
 }

@@ -1,6 +1,6 @@
-// libFuzzer: the text of an edge list (graph file:PATH) through its parser, and what is accepted through all that is made of it. The first
-// byte is the number of workers.
-// sources: graph graph_file graph_shapes graph_constants sparse_laplacian translation linear_algebra rounds random
+// libFuzzer: the text of an edge list (graph file:PATH) through its parser, and what is accepted
+// through all that is made of it. The first byte is the number of workers. sources: graph
+// graph_file graph_shapes graph_constants sparse_laplacian translation linear_algebra rounds random
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -25,15 +25,19 @@ void use(const gossamer::dist::Graph& g) {
   require_of_graph(g.n == 1 || std::abs(total - g.n / 2.0) < 1e-9 * g.n);
   validate(*make_rounds(g));
   if (g.n > 12) return;
-  const auto sane = [](const GraphConstants& k) { return std::isfinite(k.eta) && k.eta > 0 && std::isfinite(k.alpha_tilde) && k.alpha_tilde > 0; };
+  const auto sane = [](const GraphConstants& k) {
+    return std::isfinite(k.eta) && k.eta > 0 && std::isfinite(k.alpha_tilde) && k.alpha_tilde > 0;
+  };
   try {
     require_of_graph(g.n == 1 || sane(constants(g)));
-  } catch (const gossamer::ConfigError&) {      // rates so different that it all but falls apart
+  } catch (const gossamer::ConfigError&) {  // rates so different that it all but falls apart
   }
   for (int dead = 0; dead < g.n; ++dead) {
     std::vector<bool> gone(static_cast<std::size_t>(g.n));
     gone[static_cast<std::size_t>(dead)] = true;
-    for (const Edge& e : heal(g, gone).edges) require_of_graph(e.a != dead && e.b != dead && e.a < e.b && e.rate > 0 && std::isfinite(e.rate));
+    for (const Edge& e : heal(g, gone).edges)
+      require_of_graph(e.a != dead && e.b != dead && e.a < e.b && e.rate > 0 &&
+                       std::isfinite(e.rate));
   }
 }
 

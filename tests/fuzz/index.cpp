@@ -1,5 +1,5 @@
-// Fuzz target of the index of packed shards and index files: any bytes give samples inside the file or a DataError, and what is accepted is written
-// and read back alike. Checksums are made right.
+// Fuzz target of the index of packed shards and index files: any bytes give samples inside the file
+// or a DataError, and what is accepted is written and read back alike. Checksums are made right.
 // sources: index_file packed index names hash files
 #include <cstdlib>
 #include <cstring>
@@ -13,8 +13,11 @@
 
 using namespace gossamer::data;
 
-// core's, of which the rest would need tensors; nothing is written here. Weak: where all of core is linked, that one.
-[[gnu::weak]] void gossamer::write_file(const std::filesystem::path&, std::string_view) { std::abort(); }
+// core's, of which the rest would need tensors; nothing is written here. Weak: where all of core is
+// linked, that one.
+[[gnu::weak]] void gossamer::write_file(const std::filesystem::path&, std::string_view) {
+  std::abort();
+}
 
 namespace {
 
@@ -24,7 +27,8 @@ void require(bool right) {
 
 void inside(const Index& index, std::uint64_t size) {
   require(index.names.size() == static_cast<gossamer::i64>(index.label.size()));
-  index.names.each([&](gossamer::i64 i, const std::string& name) { require(name == index.names.at(i)); });
+  index.names.each(
+      [&](gossamer::i64 i, const std::string& name) { require(name == index.names.at(i)); });
   for (std::size_t i = 0; i < index.label.size(); ++i) {
     require(index.offset[i] <= size && index.bytes[i] <= size - index.offset[i]);
     require(index.label[i] >= 0 && static_cast<std::size_t>(index.label[i]) < index.classes.size());
@@ -49,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint64_t at = 0, count = 0;
   std::memcpy(&at, shard.data() + 16, 8);
   std::memcpy(&count, shard.data() + 24, 8);
-  if (data[0] % 2) {                                       // the usual place
+  if (data[0] % 2) {  // the usual place
     at = 64;
     count = size - 64;
     std::memcpy(shard.data() + 16, &at, 8);

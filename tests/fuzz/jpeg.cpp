@@ -1,7 +1,7 @@
-// Fuzz target of the image decoders: any bytes give a picture or a DataError; our Huffman decoder and libjpeg's agree, but for
-// codes that don't exist, some of which libjpeg takes for zeros, and for FF FF 00, which makes it decode an MCU twice into the same block.
-// sources: image jpeg jpeg_huffman png image_other
-// libraries: -ljpeg -lpng
+// Fuzz target of the image decoders: any bytes give a picture or a DataError; our Huffman decoder
+// and libjpeg's agree, but for codes that don't exist, some of which libjpeg takes for zeros, and
+// for FF FF 00, which makes it decode an MCU twice into the same block. sources: image jpeg
+// jpeg_huffman png image_other libraries: -ljpeg -lpng
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ImageSize whole;
   try {
     whole = probe(bytes, "fuzz");
-    if (static_cast<i64>(whole.width) * whole.height > 1'000'000) return 0;     // slow, not wrong
+    if (static_cast<i64>(whole.width) * whole.height > 1'000'000) return 0;  // slow, not wrong
     image = decode(bytes, "fuzz");
     accepted = true;
     if (image.width != whole.width || image.height != whole.height ||
@@ -39,9 +39,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           std::abort();
   } catch (const DataError& error) {
     strict = std::string(error.what()).ends_with("bad Huffman code");
-    if (accepted) std::abort();                                                  // a part of a picture that is whole
+    // a part of a picture that is whole
+    if (accepted) std::abort();
   }
-  if (!jpeg || std::search(data, data + size, std::begin(doubled), std::end(doubled)) != data + size) return 0;
+  if (!jpeg ||
+      std::search(data, data + size, std::begin(doubled), std::end(doubled)) != data + size)
+    return 0;
   if (whole.width == 0 || static_cast<i64>(whole.width) * whole.height > 1'000'000) return 0;
   try {
     Image theirs;

@@ -1,22 +1,26 @@
-// libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts is written and read back alike.
-// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy op_fused_head flat cuda_none
+// libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts
+// is written and read back alike. sources: safetensors safetensors_write tensor shape memory
+// parallel autograd op_update op_copy op_fused_head flat cuda_none
+#include "gossamer/core/safetensors.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
 
 using namespace gossamer;
 
-// Random bytes rarely hold a fitting length, so the first byte chooses: the input as it is, or as header and data with a true length.
+// Random bytes rarely hold a fitting length, so the first byte chooses: the input as it is, or as
+// header and data with a true length.
 static std::string framed(const std::uint8_t* data, std::size_t size) {
   if (size == 0 || data[0] % 2 == 0) return {reinterpret_cast<const char*>(data), size};
   const std::size_t tail = size > 1 ? std::min<std::size_t>(data[1], size - 2) : 0;
   const std::uint64_t header = size - std::min<std::size_t>(2, size) - tail;
   std::string out(8, '\0');
   std::memcpy(out.data(), &header, 8);
-  return out.append(reinterpret_cast<const char*>(data) + std::min<std::size_t>(2, size), header + tail);
+  return out.append(reinterpret_cast<const char*>(data) + std::min<std::size_t>(2, size),
+                    header + tail);
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -27,13 +31,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const IoError&) {
     return 0;
   }
-  static const std::filesystem::path path = std::filesystem::temp_directory_path() / ("fuzz-safetensors-" + std::to_string(std::rand()));
+  static const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("fuzz-safetensors-" + std::to_string(std::rand()));
   write_safetensors(path, first.tensors, first.metadata);
   const SafeTensors second = read_safetensors(path);
-  if (second.metadata != first.metadata || second.tensors.size() != first.tensors.size()) std::abort();
+  if (second.metadata != first.metadata || second.tensors.size() != first.tensors.size())
+    std::abort();
   for (const NamedTensor& t : first.tensors) {
     const Tensor* same = second.find(t.name);
-    if (!same || same->shape() != t.tensor.shape() || same->dtype() != t.tensor.dtype()) std::abort();
+    if (!same || same->shape() != t.tensor.shape() || same->dtype() != t.tensor.dtype())
+      std::abort();
     if (std::memcmp(same->data(), t.tensor.data(), t.tensor.bytes()) != 0) std::abort();
   }
   return 0;

@@ -1,6 +1,7 @@
-// Fuzz target of the tar index: any bytes give entries inside the archive or a DataError. Checksums are made right, or
-// nothing random would get past the first header.
-// sources: tar names files
+// Fuzz target of the tar index: any bytes give entries inside the archive or a DataError. Checksums
+// are made right, or nothing random would get past the first header. sources: tar names files
+#include "gossamer/data/formats/tar.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/formats/tar.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gossamer::data;

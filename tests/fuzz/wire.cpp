@@ -1,6 +1,6 @@
-// libFuzzer: bytes of a stranger through everything that reads them on the control connection: the greeting, and then the frames as a
-// connection reads them, one after the other.
-// sources: wire greeting siphash
+// libFuzzer: bytes of a stranger through everything that reads them on the control connection: the
+// greeting, and then the frames as a connection reads them, one after the other. sources: wire
+// greeting siphash
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -22,14 +22,19 @@ void one_frame(std::array<std::uint8_t, kFrameBytes> head, std::span<const std::
   Frame f;
   if (decode(head, f) != nullptr) return;
   require(f.payload_bytes <= kMaxPayload && f.rank < kMaxWorkers);
-  require(std::isfinite(f.message.progress) && std::isfinite(f.message.value) && std::isfinite(f.clock.sent) && std::isfinite(f.clock.heard));
-  const Bytes payload(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(rest.size(), f.payload_bytes)));
+  require(std::isfinite(f.message.progress) && std::isfinite(f.message.value) &&
+          std::isfinite(f.clock.sent) && std::isfinite(f.clock.heard));
+  const Bytes payload(rest.begin(),
+                      rest.begin() + static_cast<std::ptrdiff_t>(
+                                         std::min<std::size_t>(rest.size(), f.payload_bytes)));
   if (payload.size() == f.payload_bytes) {
     Bytes again = encode(f, payload);
-    require(std::equal(head.begin(), head.end(), again.begin()));                    // one form for one meaning
+    // one form for one meaning
+    require(std::equal(head.begin(), head.end(), again.begin()));
   }
   std::vector<Address> table;
-  if (f.kind == Kind::table && decode_table(payload, table) == nullptr) require(encode_table(table) == payload);
+  if (f.kind == Kind::table && decode_table(payload, table) == nullptr)
+    require(encode_table(table) == payload);
   require(printable(payload).size() <= 500);
 }
 
@@ -37,7 +42,8 @@ void one_frame(std::array<std::uint8_t, kFrameBytes> head, std::span<const std::
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span<const std::uint8_t> all(data, size);
-  // A greeting. Random bytes never prove the token; with the right code behind them, anything may come.
+  // A greeting. Random bytes never prove the token; with the right code behind them, anything may
+  // come.
   static const Token token = make_token("fuzz");
   if (size >= greeting::kHelloBytes) {
     const std::span<const std::uint8_t, greeting::kHelloBytes> said(data, greeting::kHelloBytes);

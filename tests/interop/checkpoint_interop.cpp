@@ -1,5 +1,5 @@
-// Gossamer's half of safetensors_torch.py: `save MODEL FILE LOGITS` saves a fresh model and its logits, `load MODEL FILE LOGITS`
-// loads one and writes its logits, both for the golden images.
+// Gossamer's half of safetensors_torch.py: `save MODEL FILE LOGITS` saves a fresh model and its
+// logits, `load MODEL FILE LOGITS` loads one and writes its logits, both for the golden images.
 #include <cstdio>
 #include <string_view>
 
@@ -17,7 +17,7 @@ int main(int argc, char** argv) try {
   const auto model = models::make(argv[2], {.seed = 1});
   const Tensor images = golden::images(2, 64);
   if (std::string_view(argv[1]) == "save") {
-    (*model)(images);      // running statistics off their start
+    (*model)(images);  // running statistics off their start
     nn::save(argv[3], *model, {{"model", argv[2]}});
   } else {
     nn::load(argv[3], *model);

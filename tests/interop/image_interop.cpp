@@ -1,4 +1,5 @@
-// For images_torchvision.py: pictures as evaluation prepares them, and random crops, as raw bytes on stdout.
+// For images_torchvision.py: pictures as evaluation prepares them, and random crops, as raw bytes
+// on stdout.
 //   image_interop eval RESIZE CROP PICTURE...      u8 [CROP, CROP, 3] of each
 //   image_interop crops WIDTH HEIGHT COUNT         i32 x, y, width, height of each
 #include <cstdio>
@@ -22,8 +23,10 @@ int main(int argc, char** argv) try {
   }
   if (mode == "crops") {
     for (int i = 0; i < std::atoi(argv[4]); ++i) {
-      Rng rng(7, static_cast<std::uint64_t>(i));             // a stream for each image, as in the loader
-      const data::Box box = data::random_resized_crop({std::atoi(argv[2]), std::atoi(argv[3])}, rng);
+      // a stream for each image, as in the loader
+      Rng rng(7, static_cast<std::uint64_t>(i));
+      const data::Box box =
+          data::random_resized_crop({std::atoi(argv[2]), std::atoi(argv[3])}, rng);
       const std::int32_t numbers[] = {box.x, box.y, box.width, box.height};
       std::fwrite(numbers, sizeof numbers, 1, stdout);
     }
