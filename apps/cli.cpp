@@ -7,7 +7,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
 namespace {

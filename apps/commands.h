@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/dist/simulation/simulation_problems.h"
+#include "gossamer/dist/simulation/problems.h"
 
 namespace gossamer::apps {
 
@@ -20,7 +20,7 @@ struct TrainCommand {
   std::string ssh;
   std::string resume;          // a run's folder or one of its checkpoints
   std::string record, replay;  // the same as run.record=…, run.replay=…
-  // faults on purpose (dist/group/inject.h): the same as dist.inject=…
+  // faults on purpose (dist/faults/inject.h): the same as dist.inject=…
   std::string inject;
   bool dry_run = false, strict_images = false, json = false;
   // started by our own launcher: the run's folder and configuration are ready

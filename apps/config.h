@@ -275,7 +275,7 @@ void each_key(C& c, F&& f) {
     "likes");
   f("dist.inject", c.dist.inject,
     "faults on purpose: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… "
-    "(dist/group/inject.h)");
+    "(dist/faults/inject.h)");
 }
 
 // At most one *.toml among the arguments, first; then key=value. ConfigError with file, line and

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gossamer/core/flat.h"
-#include "gossamer/dist/group/membership.h"
+#include "gossamer/dist/membership.h"
 
 namespace gossamer::dist {
 

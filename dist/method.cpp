@@ -10,11 +10,11 @@
 #include "gossamer/core/update.h"
 #include "gossamer/dist/gossip/gossip.h"
 #include "gossamer/dist/gpu/collectives.h"
-#include "gossamer/dist/synchronous/allreduce.h"
-#include "gossamer/dist/synchronous/consensus_control.h"
-#include "gossamer/dist/synchronous/dpsgd.h"
-#include "gossamer/dist/synchronous/local_sgd.h"
-#include "gossamer/dist/synchronous/sgp.h"
+#include "gossamer/dist/rounds/allreduce.h"
+#include "gossamer/dist/rounds/consensus_control.h"
+#include "gossamer/dist/rounds/dpsgd.h"
+#include "gossamer/dist/rounds/local_sgd.h"
+#include "gossamer/dist/rounds/sgp.h"
 
 namespace gossamer::dist {
 namespace {

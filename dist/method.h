@@ -12,9 +12,9 @@
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
+#include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/observe/edge_statistics.h"
-#include "gossamer/dist/synchronous/consensus_controller.h"
+#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {

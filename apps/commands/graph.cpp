@@ -8,8 +8,8 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/graph/spectrum.h"
-#include "gossamer/dist/synchronous/rounds.h"
 
 namespace gossamer::apps {
 namespace {

@@ -9,8 +9,8 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/report/tally.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/simulation/simulation_consensus.h"
-#include "gossamer/dist/simulation/simulation_timeline.h"
+#include "gossamer/dist/simulation/consensus.h"
+#include "gossamer/dist/simulation/timeline.h"
 
 namespace gossamer::apps {
 namespace {

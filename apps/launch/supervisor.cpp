@@ -18,7 +18,7 @@
 
 #include "gossamer/apps/launch/crew.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/observe/consensus.h"
+#include "gossamer/dist/consensus.h"
 
 namespace gossamer::apps {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
-#include "gossamer/dist/link/clock_offset.h"
+#include "gossamer/dist/clock_offset.h"
 
 namespace gossamer::apps {
 

@@ -4,7 +4,7 @@
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/data/loader/loader.h"
-#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
 

@@ -18,9 +18,9 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/data/cache.h"
 #include "gossamer/data/loader/loader.h"
-#include "gossamer/dist/group/injector.h"
-#include "gossamer/dist/launch/launch.h"
+#include "gossamer/dist/faults/injector.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/net/launch.h"
 #include "gossamer/nn/optim.h"
 #include "gossamer/nn/schedule.h"
 

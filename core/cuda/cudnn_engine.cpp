@@ -7,7 +7,7 @@
 
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/cuda/cudnn_autotune.h"
-#include "gossamer/core/plan_file.h"
+#include "gossamer/core/cuda/plan_file.h"
 #endif
 
 namespace gossamer::cudnn {

@@ -1,6 +1,6 @@
 // What augmentation does to a picture's pixels: colour operations (colour.cpp) and affine warps
 // (warp.cpp), as torchvision's PIL backend applies them, bit for bit Pillow 9.4
-// (tests/data_augment_golden_test.cpp). In place; no randomness here: see policy.h.
+// (tests/data/augment_golden_test.cpp). In place; no randomness here: see policy.h.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "gossamer/dist/gossip/gossip_transfer.h"
-#include "gossamer/dist/group/membership.h"
+#include "gossamer/dist/membership.h"
 
 namespace gossamer::dist {
 

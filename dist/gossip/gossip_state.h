@@ -7,13 +7,13 @@
 #include <memory>
 #include <mutex>
 
+#include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/gossip/carrier.h"
-#include "gossamer/dist/gossip/clock.h"
 #include "gossamer/dist/gossip/rejoin.h"
 #include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/method.h"
-#include "gossamer/dist/observe/edge_statistics.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/observe/exchange_trace.h"
+#include "gossamer/dist/exchange_trace.h"
 
 namespace gossamer::dist {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "gossamer/dist/gossip/gossip_state.h"
-#include "gossamer/dist/link/deadline.h"
+#include "gossamer/dist/net/deadline.h"
 
 namespace gossamer::dist {
 

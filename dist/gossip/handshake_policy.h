@@ -5,7 +5,7 @@
 #include "gossamer/dist/gossip/pairing.h"
 #include "gossamer/dist/gossip/partner_policy.h"
 #include "gossamer/dist/gossip/quota.h"
-#include "gossamer/dist/link/deadline.h"
+#include "gossamer/dist/net/deadline.h"
 
 namespace gossamer::dist {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {

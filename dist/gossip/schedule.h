@@ -15,7 +15,7 @@
 
 #include "gossamer/core/random.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/synchronous/rounds.h"
+#include "gossamer/dist/graph/rounds.h"
 
 namespace gossamer::dist {
 

@@ -11,7 +11,7 @@
 #include "gossamer/core/fused_update.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {

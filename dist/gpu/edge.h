@@ -1,7 +1,7 @@
 // One edge between two GPUs: opens its channel, exchanges over it, survives the other side. A state
 // machine without thread, clock or socket: calls and letters in, letters and results out; what it
 // starts on the device it asks about later. So a test can drive it through any order of events
-// (tests/dist_gpu_edge_test.cpp).
+// (tests/dist/gpu/edge_test.cpp).
 //
 //   idle -> [opening -> joining ->] arming -> ready -> moving -> inspecting -> confirming -> idle
 //               offer     channel    snapshot  READY     bytes      finite?       MOVED

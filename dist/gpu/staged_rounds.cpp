@@ -7,7 +7,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "gossamer/dist/gpu/port.h"
-#include "gossamer/dist/synchronous/round_carrier.h"
+#include "gossamer/dist/rounds/round_carrier.h"
 
 namespace gossamer::dist {
 

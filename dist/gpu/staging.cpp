@@ -6,7 +6,7 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/clock.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 

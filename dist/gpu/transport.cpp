@@ -6,7 +6,6 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/clock.h"
 #include "gossamer/dist/gpu/carrier.h"
 #include "gossamer/dist/gpu/choice.h"
 #include "gossamer/dist/gpu/cuda_port.h"
@@ -15,6 +14,7 @@
 #include "gossamer/dist/gpu/nccl_reducer.h"
 #include "gossamer/dist/gpu/peer_memory.h"
 #include "gossamer/dist/gpu/staged_rounds.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "gossamer/core/tensor.h"
 #include "gossamer/dist/gossip/carrier.h"
-#include "gossamer/dist/synchronous/reducer.h"
-#include "gossamer/dist/synchronous/round_carrier.h"
+#include "gossamer/dist/rounds/reducer.h"
+#include "gossamer/dist/rounds/round_carrier.h"
 
 namespace gossamer::dist {
 

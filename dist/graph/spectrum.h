@@ -7,7 +7,7 @@
 
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/linear_algebra.h"
-#include "gossamer/dist/synchronous/rounds.h"
+#include "gossamer/dist/graph/rounds.h"
 
 namespace gossamer::dist {
 

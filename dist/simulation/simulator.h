@@ -16,8 +16,8 @@
 
 #include "gossamer/core/random.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/synchronous/consensus_controller.h"
-#include "gossamer/dist/synchronous/rounds.h"
+#include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/rounds/consensus_controller.h"
 
 namespace gossamer::dist {
 

@@ -6,8 +6,8 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/data/codec/image.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/launch/launch.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/net/launch.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/synchronous/rounds.h"
+#include "gossamer/dist/graph/rounds.h"
 
 namespace {
 

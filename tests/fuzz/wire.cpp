@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "gossamer/dist/link/greeting.h"
+#include "gossamer/dist/net/greeting.h"
 
 using namespace gossamer::dist;
 using namespace gossamer::dist::wire;

@@ -22,7 +22,7 @@ from torchvision.transforms.autoaugment import RandAugment, TrivialAugmentWide, 
 
 
 def pattern(width, height):
-    """tests/data_helpers.h's picture."""
+    """tests/data/helpers.h's picture."""
     y, x, c = np.meshgrid(np.arange(height, dtype=np.uint64), np.arange(width, dtype=np.uint64), np.arange(3, dtype=np.uint64), indexing="ij")
     low = (1 << 32) - 1
     mixed = ((x * 2654435761 + y * 40503 + c * 97) & low) >> np.uint64(7)

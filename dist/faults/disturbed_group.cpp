@@ -1,0 +1,313 @@
+// A Group whose links lose, delay or cut what passes, as connections would: what is late, or held
+// back by a cut that does not last, arrives in order; what a connection had on its way when it was
+// given up is lost.
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <mutex>
+
+#include "gossamer/core/random.h"
+#include "gossamer/dist/faults/injector.h"
+
+namespace gossamer::dist {
+namespace {
+
+// After a cut ends, this long until the other is announced, as a new connection takes. Its first
+// words may come before that: they wait.
+constexpr double kSettling = 0.5;
+
+// Messages that the pairing can lose. The others are sent once, on a connection that loses nothing
+// while it lasts.
+bool may_be_lost(MessageType type) { return type <= MessageType::decline; }
+
+// Exchanges that are asked for during a cut wait for its end, as bytes on a connection would.
+class DisturbedPayload final : public Payload {
+ public:
+  DisturbedPayload(Payload& inner, ControlLink& link, const Injector& faults, int rank,
+                   std::uint64_t seed)
+      : inner_(inner), link_(link), faults_(faults), rank_(rank), seed_(seed) {}
+
+  void exchange(int peer, std::uint64_t session, std::span<const float> send,
+                std::span<float> receive, Seconds deadline) override {
+    // A function of edge and session, so that both sides lose the same exchanges.
+    const auto low = static_cast<std::uint64_t>(std::min(rank_, peer)),
+               high = static_cast<std::uint64_t>(std::max(rank_, peer));
+    const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() <
+                      faults_.drop(peer);
+    if (lost) return link_.post(failure(peer, session, "lost (injected)"));
+    if (!faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, deadline);
+    const std::scoped_lock lock(mutex_);
+    waiting_.push_back({peer, session, send, receive, faults_.now() + deadline.count()});
+  }
+  void abort(int peer) override {
+    for (Event& e : give_up(peer)) link_.post(std::move(e));
+    inner_.abort(peer);
+  }
+  void settle(Seconds limit) override { inner_.settle(limit); }
+
+  // Those whose cut is over begin; the ends of those whose time is over.
+  std::vector<Event> follow(double now) {
+    std::vector<Event> ends;
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(waiting_, [&](const Waiting& w) {
+      if (now >= w.until)
+        return ends.push_back(failure(w.peer, w.session, "time is over (injected cut)")), true;
+      if (faults_.cut(w.peer)) return false;
+      inner_.exchange(w.peer, w.session, w.send, w.receive, Seconds(w.until - now));
+      return true;
+    });
+    return ends;
+  }
+  std::vector<Event> give_up(int peer) {
+    std::vector<Event> ends;
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(waiting_, [&](const Waiting& w) {
+      if (w.peer == peer) ends.push_back(failure(peer, w.session, "cut off (injected)"));
+      return w.peer == peer;
+    });
+    return ends;
+  }
+  double next_end() {
+    const std::scoped_lock lock(mutex_);
+    double next = INFINITY;
+    for (const Waiting& w : waiting_) next = std::min(next, w.until);
+    return next;
+  }
+
+ private:
+  struct Waiting {
+    int peer;
+    std::uint64_t session;
+    std::span<const float> send;
+    std::span<float> receive;
+    double until;
+  };
+  static Event failure(int peer, std::uint64_t session, const char* why) {
+    return {.kind = Event::Kind::exchanged,
+            .peer = peer,
+            .message = {},
+            .ok = false,
+            .session = session,
+            .why = why};
+  }
+
+  Payload& inner_;
+  ControlLink& link_;
+  const Injector& faults_;
+  const int rank_;
+  const std::uint64_t seed_;
+  std::mutex mutex_;
+  std::vector<Waiting> waiting_;
+};
+
+// Both sides hold back what passes a cut: the clocks of two workers are not one, nor do they reach
+// a step at the same time.
+class DisturbedLink final : public ControlLink {
+ public:
+  DisturbedLink(ControlLink& inner, DisturbedPayload& payload, const Injector& faults, int rank,
+                int size, std::uint64_t seed, Seconds dead_after)
+      : inner_(inner),
+        payload_(payload),
+        faults_(faults),
+        dead_after_(dead_after.count()),
+        random_(seed, 0x64726f70u + static_cast<std::uint64_t>(rank)),
+        edges_(static_cast<std::size_t>(size)),
+        rank_(rank) {}
+
+  void send(int peer, const Message& m) override {
+    Edge& edge = edges_.at(static_cast<std::size_t>(peer));
+    const std::scoped_lock lock(edge.mutex);
+    if (edge.dead) return;
+    edge.unsent.push_back(m);
+    if (!faults_.cut(peer)) send_held(peer, edge);
+  }
+  void post(Event e) override { inner_.post(std::move(e)); }
+  bool alive(int peer) const override {
+    return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead;
+  }
+  void connect(const std::vector<int>& peers, Seconds deadline) override {
+    inner_.connect(peers, deadline);
+  }
+  std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
+    return inner_.clock_offset(peer, at_us);
+  }
+
+  std::uint64_t returns(int peer) const {
+    return edges_.at(static_cast<std::size_t>(peer)).returns;
+  }
+
+  Event next(Seconds timeout) override {
+    const double limit = faults_.now() + timeout.count();
+    for (;;) {
+      const double now = faults_.now();
+      follow_cuts(now);
+      double wake = limit;
+      for (std::size_t p = 0; p < edges_.size(); ++p) {
+        const bool open = !faults_.cut(static_cast<int>(p)) && !edges_[p].dead;
+        release(edges_[p].transfers, now, wake);
+        if (open) release(edges_[p].messages, now, wake);
+      }
+      if (!ready_.empty()) {
+        Event e = std::move(ready_.front());
+        ready_.pop_front();
+        return e;
+      }
+      wake = std::min({wake, faults_.next_change(now), next_verdict(now), payload_.next_end()});
+      Event e =
+          inner_.next(Seconds(std::max(0.0, std::isfinite(wake) ? wake - now : timeout.count())));
+      if (e.kind != Event::Kind::none)
+        take(std::move(e));
+      else if (faults_.now() >= limit && ready_.empty())
+        return {};
+    }
+  }
+
+ private:
+  using Late = std::deque<std::pair<double, Event>>;  // due at, ascending
+  struct Edge {
+    // cut off for so long that it counts as dead, though its process lives
+    std::atomic<bool> dead{false};
+    std::atomic<std::uint64_t> returns{0};
+    double cut_since = -1, whole_since = -1;
+    Late messages, transfers;
+    std::mutex mutex;
+    std::vector<Message> unsent;  // during a cut
+  };
+
+  void send_held(int peer, Edge& edge) {
+    for (const Message& m : edge.unsent) inner_.send(peer, m);
+    edge.unsent.clear();
+  }
+
+  void release(Late& late, double now, double& wake) {
+    for (; !late.empty() && late.front().first <= now; late.pop_front())
+      ready_.push_back(std::move(late.front().second));
+    if (!late.empty()) wake = std::min(wake, late.front().first);
+  }
+
+  void take(Event e) {
+    if (e.peer < 0 || e.kind == Event::Kind::woken) return ready_.push_back(std::move(e));
+    Edge& edge = edges_.at(static_cast<std::size_t>(e.peer));
+    if (e.kind == Event::Kind::dead) edge.messages.clear();
+    if (e.kind == Event::Kind::dead || e.kind == Event::Kind::joined) {
+      // else: said already, or said when the cut ends
+      if (!edge.dead) ready_.push_back(std::move(e));
+      return;
+    }
+    const double due = faults_.now() + faults_.delay(e.peer);
+    Late& late = e.kind == Event::Kind::message ? edge.messages : edge.transfers;
+    if (e.kind == Event::Kind::message) {
+      if (edge.dead && faults_.cut(e.peer)) return;  // from before its sender gave us up
+      if (may_be_lost(e.message.type) && random_.uniform53() < faults_.drop(e.peer)) return;
+    }
+    // in order
+    late.emplace_back(late.empty() ? due : std::max(due, late.back().first), std::move(e));
+  }
+
+  void follow_cuts(double now) {
+    for (Event& e : payload_.follow(now)) ready_.push_back(std::move(e));
+    for (std::size_t p = 0; p < edges_.size(); ++p) {
+      const int peer = static_cast<int>(p);
+      if (peer == rank_) continue;
+      Edge& edge = edges_[p];
+      if (faults_.cut(peer)) {
+        edge.whole_since = -1;
+        if (edge.cut_since < 0) edge.cut_since = now;
+        if (!edge.dead && now - edge.cut_since >= dead_after_ && inner_.alive(peer))
+          lose(peer, edge);
+        continue;
+      }
+      edge.cut_since = -1;
+      const std::scoped_lock lock(edge.mutex);
+      if (!edge.dead) {
+        send_held(peer, edge);
+        continue;
+      }
+      if (edge.whole_since < 0) edge.whole_since = now;
+      if (now - edge.whole_since < kSettling || !inner_.alive(peer)) continue;
+      edge.dead = false;
+      ++edge.returns;
+      ready_.push_back({.kind = Event::Kind::joined,
+                        .peer = peer,
+                        .message = {},
+                        .ok = false,
+                        .session = 0,
+                        .why = {}});
+    }
+  }
+
+  // Its connection is gone, and what was on the way with it.
+  void lose(int peer, Edge& edge) {
+    for (Event& e : payload_.give_up(peer)) ready_.push_back(std::move(e));
+    const std::scoped_lock lock(edge.mutex);
+    edge.dead = true;
+    edge.messages.clear();
+    edge.unsent.clear();
+    ready_.push_back({.kind = Event::Kind::dead,
+                      .peer = peer,
+                      .message = {},
+                      .ok = false,
+                      .session = 0,
+                      .why = "no heartbeat (injected)"});
+  }
+
+  // When a cut has lasted long enough, or its end has.
+  double next_verdict(double now) const {
+    double next = INFINITY;
+    for (const Edge& edge : edges_) {
+      if (edge.cut_since >= 0 && !edge.dead) next = std::min(next, edge.cut_since + dead_after_);
+      if (edge.dead && edge.whole_since >= 0) next = std::min(next, edge.whole_since + kSettling);
+    }
+    return std::max(next, now + 1e-3);
+  }
+
+  ControlLink& inner_;
+  DisturbedPayload& payload_;
+  const Injector& faults_;
+  const double dead_after_;
+  Rng random_;
+  std::vector<Edge> edges_;
+  std::deque<Event> ready_;
+  const int rank_;
+};
+
+class DisturbedGroup final : public Group {
+ public:
+  DisturbedGroup(Group& inner, const Injector& faults, std::uint64_t seed, Seconds dead_after)
+      : inner_(inner),
+        payload_(inner.payload(), inner.control(), faults, inner.rank(), seed),
+        link_(inner.control(), payload_, faults, inner.rank(), inner.size(), seed, dead_after) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  ControlLink& control() override { return link_; }
+  Payload& payload() override { return payload_; }
+  const char* why_no_mailbox() const override {
+    return "dist.inject disturbs links, and can disturb only what goes over the host";
+  }
+  Collectives& collectives() override { return inner_.collectives(); }
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
+    inner_.rebuild(alive, epoch);
+  }
+  std::vector<int> alive() const override {
+    std::vector<int> out = inner_.alive();
+    std::erase_if(out, [&](int rank) { return rank != inner_.rank() && !link_.alive(rank); });
+    return out;
+  }
+  std::uint64_t arrivals(int peer) const override {
+    return inner_.arrivals(peer) + link_.returns(peer);
+  }
+
+ private:
+  Group& inner_;
+  DisturbedPayload payload_;
+  DisturbedLink link_;
+};
+
+}  // namespace
+
+std::unique_ptr<Group> disturbed(Group& inner, const Injector& faults, std::uint64_t seed,
+                                 Seconds dead_after) {
+  return std::make_unique<DisturbedGroup>(inner, faults, seed, dead_after);
+}
+
+}  // namespace gossamer::dist

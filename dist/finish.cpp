@@ -1,0 +1,87 @@
+// Averaging models at the end, and with them the running statistics of batch norm.
+#include "gossamer/dist/finish.h"
+
+#include <cmath>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/gpu/collectives.h"
+#include "gossamer/dist/method.h"
+
+namespace gossamer::dist {
+namespace {
+
+// Statistics of all workers' activations together. Each saw N(m_i, v_i):  mean = E m_i,  var = E
+// (v_i + m_i^2) - mean^2. The mean of the variances alone would lose the spread of the means.
+std::vector<double> merged(const FlatParams& params, Collectives& all) {
+  const Tensor host =
+      params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
+  const auto flat = host.span<float>();
+  std::vector<double> sum(flat.begin(), flat.end());
+  const auto& entries = params.buffer_entries();
+  const auto ends_with = [](const std::string& name, const std::string& end) {
+    return name.size() >= end.size() && name.ends_with(end);
+  };
+  const auto for_variances = [&](auto f) {
+    for (const auto& var : entries) {
+      if (!ends_with(var.name, "running_var")) continue;
+      const std::string wanted = var.name.substr(0, var.name.size() - 3) + "mean";
+      for (const auto& mean : entries)
+        if (mean.name == wanted)
+          for (i64 k = 0; k < var.shape.numel(); ++k)
+            f(sum[static_cast<std::size_t>(var.offset + k)],
+              sum[static_cast<std::size_t>(mean.offset + k)]);
+    }
+  };
+  for_variances([](double& var, double mean) { var += mean * mean; });
+  all.all_reduce_sum(sum);
+  for (double& x : sum) x /= all.members();
+  for_variances([](double& var, double mean) { var = std::max(0.0, var - mean * mean); });
+  return sum;
+}
+
+void store(const std::vector<double>& from, FlatParams& params) {
+  const Tensor host =
+      params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
+  const auto to = host.span<float>();
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<float>(from[i]);
+  if (!params.buffers().device().is_cpu()) Tensor(params.buffers()).copy_from(host);
+}
+
+}  // namespace
+
+void merge_batch_norm(FlatParams& params, Collectives& all) { store(merged(params, all), params); }
+
+AveragedModel average_of_models(const FlatParams& params, Collectives& all,
+                                std::optional<double> weight) {
+  AveragedModel out;
+  out.values = params.values().clone();
+  if (weight) {
+    std::vector<double> sum = {*weight};
+    all.all_reduce_sum(sum);
+    scale(out.values, static_cast<float>(*weight * all.members() / sum[0]));
+  }
+  all_reduce_sum(out.values, all);
+  scale(out.values, 1.0f / static_cast<float>(all.members()));
+  std::vector<double> square = {squared_distance(params.values(), out.values)};
+  all.all_reduce_sum(square);
+  out.distance = std::sqrt(square[0] / all.members());
+  out.buffers = merged(params, all);
+  all.barrier();
+  return out;
+}
+
+void adopt(FlatParams& params, const AveragedModel& model) {
+  Tensor(params.values()).copy_from(model.values);
+  store(model.buffers, params);
+  params.refresh();
+}
+
+double average_models(FlatParams& params, Membership& membership) {
+  AveragedModel model;
+  membership.run([&](Collectives& all) { model = average_of_models(params, all); });
+  adopt(params, model);
+  return model.distance;
+}
+
+}  // namespace gossamer::dist

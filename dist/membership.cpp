@@ -1,0 +1,82 @@
+// Collectives over the living.
+#include "gossamer/dist/membership.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer::dist {
+namespace {
+// a failed collective is often noticed before the death behind it
+constexpr int kGraceMs = 4000, kPollMs = 5;
+}  // namespace
+
+Membership::Membership(Group& group, int min_workers)
+    : group_(group), min_workers_(min_workers), admitted_(arrivals()), built_at_(admitted_) {
+  if (group.collectives().members() != group.size()) return;
+  built_for_.resize(admitted_.size());
+  std::iota(built_for_.begin(), built_for_.end(), 0);
+}
+
+void Membership::joined(int rank) {
+  left_.erase(rank);
+  admitted_.at(static_cast<std::size_t>(rank)) = group_.arrivals(rank);
+}
+
+std::vector<std::uint64_t> Membership::arrivals() const {
+  std::vector<std::uint64_t> out(static_cast<std::size_t>(group_.size()));
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.rank()) out[static_cast<std::size_t>(rank)] = group_.arrivals(rank);
+  return out;
+}
+
+std::vector<int> Membership::alive() const {
+  std::vector<int> out;
+  for (const int rank : group_.alive()) {
+    const bool admitted = admit_all_ || rank == group_.rank() ||
+                          admitted_[static_cast<std::size_t>(rank)] == group_.arrivals(rank);
+    if (admitted && !left_.contains(rank)) out.push_back(rank);
+  }
+  return out;
+}
+
+void Membership::run(FunctionRef<void(Collectives&)> op) {
+  for (;;) {
+    const std::vector<std::uint64_t> came = arrivals();
+    const std::vector<int> members = alive();
+    const int count = static_cast<int>(members.size());
+    check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ",
+                     group_.size(), " workers are alive, at least ", min_workers_,
+                     " are wanted; resume from the last checkpoint");
+    check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
+                     group_.rank(),
+                     ": the others have given this worker up; it can't go on with them");
+    try {
+      const auto came_again = [&](int m) {
+        return came[static_cast<std::size_t>(m)] != built_at_[static_cast<std::size_t>(m)];
+      };
+      if (broken_ || members != built_for_ || std::ranges::any_of(members, came_again)) {
+        // a set may come again: the transport tells one rebuild from another
+        group_.rebuild(members, 0);
+        built_for_ = members;
+        built_at_ = came;
+        broken_ = false;
+        ++rebuilds_;
+      }
+      op(group_.collectives());
+      return;
+    } catch (const DistError&) {
+      broken_ = true;
+      bool changed = false;
+      for (int waited = 0; !changed && waited < kGraceMs; waited += kPollMs) {
+        changed = alive() != members || arrivals() != came;
+        if (!changed) std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
+      }
+      if (!changed) throw;
+    }
+  }
+}
+
+}  // namespace gossamer::dist

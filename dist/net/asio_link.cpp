@@ -1,0 +1,179 @@
+// The face of the control link: what other threads call.
+#include "gossamer/dist/net/asio_link.h"
+
+#include <algorithm>
+#include <asio/post.hpp>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/net/asio_link_impl.h"
+#include "gossamer/dist/net/greeting.h"
+
+namespace gossamer::dist {
+
+using wire::Kind;
+
+AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
+    : info(i),
+      options(o),
+      heartbeat(o.heartbeat_s),
+      dead_after(o.dead_after_s),
+      life(greeting::fresh_number()),
+      token(wire::make_token(i.token)),
+      bind(asio::ip::make_address(bind_address(i))) {
+  for (int r = 0; r < info.size; ++r) peers.push_back(std::make_unique<Peer>(io));
+}
+
+AsioLink::Impl::Peer& AsioLink::Impl::peer(int rank) const {
+  if (rank < 0 || rank >= info.size || rank == info.rank)
+    fail<DistError>("worker ", info.rank, " of ", info.size, " has no peer ", rank);
+  return *peers[static_cast<std::size_t>(rank)];
+}
+
+wire::Frame AsioLink::Impl::frame(Kind kind, std::uint64_t key) const {
+  wire::Frame f;
+  f.kind = kind;
+  f.rank = static_cast<std::uint32_t>(info.rank);
+  f.key = key;
+  if (kind == Kind::welcome) f.life = life;
+  return f;
+}
+
+AsioLink::AsioLink(const LaunchInfo& info, const JoinOptions& options)
+    : impl_(std::make_unique<Impl>(info, options)) {
+  if (info.rejoin)
+    impl_->rejoin();
+  else
+    impl_->meet_all();
+}
+
+AsioLink::~AsioLink() { impl_->leave(); }
+
+void AsioLink::send(int to, const Message& message) {
+  Impl::Peer& p = impl_->peer(to);
+  if (!p.alive) return;
+  wire::Frame f = impl_->frame(Kind::message);
+  f.message = message;
+  asio::post(impl_->io, [&p, f, arrival = p.arrivals.load()] {
+    if (p.alive && p.arrivals == arrival) p.link->write(f);
+  });
+}
+
+Event AsioLink::next(Seconds timeout) {
+  Event e;
+  if (!impl_->dropped) e = impl_->events.pop(timeout);
+  if (impl_->dropped) throw DistError(given_up());
+  return e;
+}
+
+void AsioLink::post(Event e) { impl_->events.push(std::move(e)); }
+
+bool AsioLink::alive(int peer) const {
+  return peer == impl_->info.rank ? !impl_->dropped : impl_->peer(peer).alive.load();
+}
+
+void AsioLink::connect(const std::vector<int>& wanted, Seconds) {
+  if (impl_->dropped) throw DistError(given_up());
+  for (int p : wanted)
+    if (!alive(p))
+      fail<DistError>("worker ", p, " cannot be a neighbour of worker ", rank(), ": it is gone (",
+                      why_dead(p), ")");
+}
+
+int AsioLink::rank() const { return impl_->info.rank; }
+int AsioLink::size() const { return impl_->info.size; }
+int AsioLink::refused() const { return impl_->door->refused(); }
+std::uint64_t AsioLink::arrivals(int peer) const { return impl_->peer(peer).arrivals; }
+std::uint64_t AsioLink::connection(int peer) const { return impl_->peer(peer).id; }
+std::optional<ClockEstimate> AsioLink::clock_offset(int peer, double at_us) const {
+  return impl_->peer(peer).clock.at(at_us);
+}
+
+Seconds AsioLink::dead_after() const { return impl_->dead_after; }
+std::string AsioLink::local_address() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->local_address;
+}
+
+std::vector<int> AsioLink::alive() const {
+  std::vector<int> ranks;
+  for (int r = 0; r < size(); ++r)
+    if (r == rank() || alive(r)) ranks.push_back(r);
+  return ranks;
+}
+
+std::string AsioLink::why_dead(int peer) const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->peer(peer).why;
+}
+
+std::string AsioLink::given_up() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->dropped_why;
+}
+
+void AsioLink::put(int to, std::uint64_t key, const std::vector<char>& value,
+                   std::uint64_t arrival) {
+  Impl::Peer& p = impl_->peer(to);
+  if (!p.alive) return;
+  check<DistError>(value.size() <= wire::kMaxPayload, "a value of ", value.size(),
+                   " bytes for worker ", to, ": at most ", wire::kMaxPayload);
+  if (arrival == 0) arrival = p.arrivals;
+  asio::post(impl_->io, [impl = impl_.get(), &p, key, arrival,
+                         bytes = wire::Bytes(value.begin(), value.end())] {
+    if (p.alive && p.arrivals == arrival) p.link->write(impl->frame(Kind::key_value, key), bytes);
+  });
+}
+
+std::optional<std::vector<char>> AsioLink::take(int from, std::uint64_t key, TimePoint until,
+                                                const std::atomic<bool>& stop) {
+  auto found = take_any({from}, key, until, stop);
+  if (!found) return std::nullopt;
+  return std::move(found->second);
+}
+
+std::optional<std::pair<int, std::vector<char>>> AsioLink::take_any(const std::vector<int>& from,
+                                                                    std::uint64_t key,
+                                                                    TimePoint until,
+                                                                    const std::atomic<bool>& stop) {
+  std::unique_lock lock(impl_->mutex);
+  std::optional<int> found;
+  const auto ended = [&] {
+    for (int r : from) {
+      const Impl::Peer& p = impl_->peer(r);
+      if (!p.alive) return true;
+      if (!found && p.kept.count(key) > 0) found = r;
+    }
+    return found || stop || impl_->dropped;
+  };
+  if (!impl_->changed.wait_until(lock, until, ended) || !found || stop || impl_->dropped)
+    return std::nullopt;
+  auto& kept = impl_->peer(*found).kept;
+  std::pair out(*found, std::move(kept.at(key)));
+  kept.erase(key);
+  return out;
+}
+
+void AsioLink::interrupt() {
+  { std::lock_guard lock(impl_->mutex); }  // a waiter is either before its check or asleep
+  impl_->changed.notify_all();
+}
+
+void AsioLink::reset_edge(int to, std::uint64_t session, std::uint64_t opened,
+                          std::uint64_t arrival) {
+  Impl::Peer& p = impl_->peer(to);
+  wire::Frame f = impl_->frame(Kind::edge_reset, session);
+  f.edge = opened;
+  asio::post(impl_->io, [&p, f, arrival] {
+    if (p.alive && p.arrivals == arrival) p.link->write(f);
+  });
+}
+
+void AsioLink::set_mark(std::uint64_t mark) { impl_->own_mark = mark; }
+std::uint64_t AsioLink::mark(int peer) const { return impl_->peer(peer).mark; }
+
+void AsioLink::on_events(Hooks hooks) {
+  std::lock_guard lock(impl_->hooks_mutex);
+  impl_->hooks = std::move(hooks);
+}
+
+}  // namespace gossamer::dist

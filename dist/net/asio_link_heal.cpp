@@ -1,0 +1,301 @@
+// Who comes to the control link, and who comes back: the first meeting, lost connections, processes
+// that were started again.
+#include <algorithm>
+#include <asio/post.hpp>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/net/asio_link_impl.h"
+#include "gossamer/dist/net/greeting.h"
+
+namespace gossamer::dist {
+namespace {
+
+using asio::ip::tcp;
+using wire::Kind;
+using wire::Purpose;
+constexpr std::chrono::milliseconds kFirstWait(250), kLongestWait(2000);  // between two dials
+// where no process listens: it will rather come to us, but a host may be starting
+constexpr std::chrono::seconds kNobodyWait(10);
+constexpr std::chrono::milliseconds kDialTime(3000);
+// two that dial each other at once: the second call is superfluous
+constexpr std::chrono::seconds kJustConnected(1);
+// a restarted worker waits so long for those that do not answer at once
+constexpr std::chrono::seconds kTableTime(3);
+
+}  // namespace
+
+void AsioLink::Impl::meet_all() {
+  JoinedGroup joined = meet(io, info, options, life);
+  door = joined.door;
+  local_address = joined.local_address;
+  for_peers([&](int r, Peer& p) {
+    Contact& c = joined.contacts[static_cast<std::size_t>(r)];
+    p.link = c.link;
+    p.address = c.address;
+    p.life = c.life;
+    p.id = c.id;
+    p.heard = p.connected = Clock::now();
+    p.arrivals = 1;
+    p.alive = true;
+  });
+  door->receive([this](const wire::Frame& hello, const auto& link, std::uint64_t id) {
+    arrived(hello, link, id);
+  });
+  io.restart();
+  for_peers([&](int r, Peer&) { listen(r); });
+  start();
+}
+
+void AsioLink::Impl::rejoin() {
+  door = std::make_shared<Door>(io, info.rank, token, options.on_refused);
+  door->receive([this](const wire::Frame& hello, const auto& link, std::uint64_t id) {
+    arrived(hello, link, id);
+  });
+  if (!bind.is_unspecified()) local_address = bind.to_string();
+  std::string names, seed_error;
+  std::vector<std::pair<std::string, int>> where;
+  for (const std::string& seed : info.seeds) {
+    const auto colon = seed.rfind(':');
+    check<ConfigError>(colon != std::string::npos, "seed \"", seed, "\": must be host:port");
+    where.emplace_back(seed.substr(0, colon), std::atoi(seed.c_str() + colon + 1));
+  }
+  where.emplace_back(info.host, info.port);
+  for (auto& [host, port] : where) {
+    if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+    names += (names.empty() ? "" : ", ") + host + ":" + std::to_string(port);
+    try {
+      for (const auto& endpoint : resolve(io, host, port)) seeds.push_back(endpoint);
+    } catch (const DistError& e) {  // its machine may be gone, name and all
+      seed_error = e.what();
+    }
+  }
+  check<DistError>(!seeds.empty(), "worker ", info.rank,
+                   " was started again, and knows nobody to ask: ", seed_error);
+  door->open({bind, 0}, info.listener);
+  asio::post(io, [this] { ask_a_seed(); });
+  start();
+  std::unique_lock lock(mutex);
+  const auto seconds = [](double s) {
+    return std::chrono::duration_cast<Clock::duration>(Seconds(s));
+  };
+  const bool found =
+      changed.wait_for(lock, seconds(options.connect_timeout_s), [this] { return have_table; });
+  if (found) changed.wait_for(lock, kTableTime, [this] { return untried == 0; });
+  if (found && !nobody_alive()) return;
+  const std::string error = seek_error;
+  lock.unlock();
+  leave();
+  fail<DistError>("worker ", info.rank,
+                  " was started again, but none of those that should go on answers at ", names,
+                  " (", error.empty() ? "no answer" : error, ")");
+}
+
+// One after the other, until a worker that takes part has answered.
+void AsioLink::Impl::ask_a_seed() {
+  if (leaving || have_table || seeking) return;
+  const auto where = seeds[next_seed++ % seeds.size()];
+  const wire::Frame introduction = hello(info, Purpose::rejoin, life, door->port());
+  seeking = Dial::start(
+      io, where, greeting::kAnyone, bind, token, introduction, kDialTime, [this](const Answer& a) {
+        seeking = nullptr;
+        const int rank = static_cast<int>(a.frame.rank);
+        const bool welcome = a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
+                             rank != info.rank && rank < info.size;
+        if (welcome) return adopt(rank, a.link, a.id, a.frame.life);  // it sends the table now
+        {
+          std::lock_guard lock(mutex);
+          seek_error = a.kind == Answer::Kind::frame ? wire::printable(a.payload) : a.error;
+        }
+        if (a.link) a.link->close();
+        Peer& timer_of = *peers[static_cast<std::size_t>(info.rank)];
+        timer_of.retry.expires_after(next_seed % seeds.size() == 0 ? kFirstWait
+                                                                   : std::chrono::milliseconds(0));
+        timer_of.retry.async_wait([this](const asio::error_code& stopped) {
+          if (!stopped) ask_a_seed();
+        });
+      });
+}
+
+// The table of a worker that we asked. Where others live is news only for one who was away.
+void AsioLink::Impl::learn(const wire::Bytes& bytes) {
+  std::vector<wire::Address> addresses;
+  if (!info.rejoin || have_table || wire::decode_table(bytes, addresses) != nullptr ||
+      addresses.size() != peers.size())
+    return;
+  int waiting = 0;
+  for_peers([&](int r, Peer& p) {
+    if (p.alive) return;
+    p.address = addresses[static_cast<std::size_t>(r)];
+    p.seek = p.untried = p.address.port != 0;
+    waiting += p.seek ? 1 : 0;
+  });
+  {
+    std::lock_guard lock(mutex);
+    have_table = true;
+    untried = waiting;
+  }
+  changed.notify_all();
+  for_peers([&](int r, Peer& p) {
+    if (p.seek) dial(r);
+  });
+}
+
+wire::Bytes AsioLink::Impl::table() const {
+  std::vector<wire::Address> addresses(peers.size());
+  for_peers([&](int r, Peer& p) { addresses[static_cast<std::size_t>(r)] = p.address; });
+  addresses[static_cast<std::size_t>(info.rank)] = {local_address, door->port()};
+  return wire::encode_table(addresses);
+}
+
+// Why this caller can't be let in; empty: it can.
+std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
+  const int rank = static_cast<int>(hello.rank);
+  if (static_cast<int>(hello.world) != info.size)
+    return "worker " + std::to_string(rank) + " was started for " + std::to_string(hello.world) +
+           " workers, this job has " + std::to_string(info.size);
+  if (rank >= info.size)
+    return "there is no worker " + std::to_string(rank) + " of " + std::to_string(info.size);
+  if (rank == info.rank) return "this is worker " + std::to_string(rank) + " itself";
+  const Peer& p = *peers[static_cast<std::size_t>(rank)];
+  if (hello.purpose == Purpose::first)
+    return "the job has begun, with a worker " + std::to_string(rank) +
+           ". A process that is to take its place is started with GOSSAMER_REJOIN=1";
+  if (p.alive && p.life == hello.life && Clock::now() - p.connected < kJustConnected)
+    return "connected already";
+  if (p.dial && p.dial->said_hello() && info.rank > rank) return "a call from here is under way";
+  return "";
+}
+
+void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Connection>& link,
+                             std::uint64_t id) {
+  if (leaving || dropped) return link->close();
+  const auto send_off = [&](Kind kind, const std::string& why) {
+    link->write(frame(kind), wire::to_bytes(why));
+    link->finish();
+    auto later = std::make_shared<asio::steady_timer>(io, std::chrono::seconds(1));
+    later->async_wait([link, later](const asio::error_code&) { link->close(); });
+  };
+  if (const std::string why = objection(hello); !why.empty()) return send_off(Kind::reject, why);
+  const int rank = static_cast<int>(hello.rank);
+  Peer& p = peer(rank);
+  if (hello.purpose == Purpose::back && p.life != 0 && p.life != hello.life)
+    return send_off(Kind::replaced,
+                    "another process was started as worker " + std::to_string(rank) + " meanwhile");
+  asio::error_code error;
+  p.address = {
+      seen_from_outside(link->socket().remote_endpoint(error).address().to_string(), local_address),
+      hello.port};
+  link->write(frame(Kind::welcome));
+  if (hello.purpose == Purpose::rejoin) link->write(frame(Kind::table), table());
+  adopt(rank, link, id, hello.life);
+}
+
+// The connection to this peer from now on. Nothing of an older one counts any more.
+void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, std::uint64_t id,
+                           std::uint64_t life_of_peer) {
+  Peer& p = peer(rank);
+  if (p.alive && p.life != life_of_peer) {
+    p.link->write(frame(Kind::replaced),
+                  wire::to_bytes("another process was started as worker " + std::to_string(rank)));
+    p.link->finish();
+    mark_dead_gently(rank, "started again");
+  } else if (p.alive) {
+    mark_dead(rank, "the connection was lost", true);
+  }
+  if (p.dial) p.dial->cancel();
+  p.dial = nullptr;
+  p.retry.cancel();
+  if (p.life != life_of_peer) p.clock.forget();
+  p.link = link;
+  p.life = life_of_peer;
+  p.id = id;
+  p.heard = p.connected = Clock::now();
+  p.beats = true;
+  p.lost = false;
+  p.patience = {};
+  p.mark = 0;
+  p.seek = false;
+  {
+    std::lock_guard lock(mutex);
+    p.why.clear();
+    if (local_address.empty()) {
+      asio::error_code error;
+      local_address = link->socket().local_endpoint(error).address().to_string();
+    }
+    ++p.arrivals;
+    p.alive = true;
+  }
+  changed.notify_all();
+  {
+    std::lock_guard lock(hooks_mutex);
+    if (hooks.joined) hooks.joined(rank);
+  }
+  Event e;
+  e.kind = Event::Kind::joined;
+  e.peer = rank;
+  events.push(std::move(e));
+  tried(rank);
+  listen(rank);
+}
+
+void AsioLink::Impl::dial_later(int rank, Clock::duration wait) {
+  Peer& p = peer(rank);
+  if (leaving || p.alive || p.address.port == 0) return;
+  p.retry.expires_after(wait);
+  p.retry.async_wait([this, rank](const asio::error_code& stopped) {
+    if (!stopped) dial(rank);
+  });
+}
+
+void AsioLink::Impl::dial(int rank) {
+  Peer& p = peer(rank);
+  if (leaving || dropped || p.alive || p.dial) return;
+  asio::error_code error;
+  const tcp::endpoint where(asio::ip::make_address(p.address.host, error), p.address.port);
+  if (error) return tried(rank);
+  const wire::Frame introduction =
+      hello(info, p.seek ? Purpose::rejoin : Purpose::back, life, door->port());
+  p.dial = Dial::start(io, where, static_cast<std::uint32_t>(rank), bind, token, introduction,
+                       kDialTime, [this, rank](const Answer& a) {
+                         peer(rank).dial = nullptr;
+                         answered(rank, a);
+                       });
+}
+
+void AsioLink::Impl::answered(int rank, const Answer& a) {
+  Peer& p = peer(rank);
+  if (p.alive || leaving) {
+    if (a.link) a.link->close();
+    return;
+  }
+  if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
+      static_cast<int>(a.frame.rank) == rank) {
+    // Another process than the one we knew: it may not have found anybody else yet.
+    if (p.life != 0 && p.life != a.frame.life) a.link->write(frame(Kind::table), table());
+    return adopt(rank, a.link, a.id, a.frame.life);
+  }
+  if (a.link) a.link->close();
+  tried(rank);
+  if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::replaced)
+    return give_up(wire::printable(a.payload));
+  if (a.kind == Answer::Kind::nobody_there) {
+    p.lost = false;  // its process has ended
+    return dial_later(rank, kNobodyWait);
+  }
+  p.patience = std::clamp<Clock::duration>(p.patience * 2, kFirstWait, kLongestWait);
+  dial_later(rank, p.patience);
+}
+
+// A restarted worker begins when all of the table have been called once.
+void AsioLink::Impl::tried(int rank) {
+  Peer& p = peer(rank);
+  if (!p.untried) return;
+  p.untried = false;
+  {
+    std::lock_guard lock(mutex);
+    --untried;
+  }
+  changed.notify_all();
+}
+
+}  // namespace gossamer::dist

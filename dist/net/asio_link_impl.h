@@ -1,0 +1,119 @@
+// What is behind AsioLink: its peers and its thread. Private to asio_link*.cpp.
+#pragma once
+
+#include <asio/executor_work_guard.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
+#include <asio/steady_timer.hpp>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "gossamer/dist/net/asio_link.h"
+#include "gossamer/dist/net/dial.h"
+#include "gossamer/dist/net/event_queue.h"
+#include "gossamer/dist/net/rendezvous.h"
+
+namespace gossamer::dist {
+
+struct AsioLink::Impl {
+  using Clock = std::chrono::steady_clock;
+  struct Peer {
+    explicit Peer(asio::io_context& io) : retry(io) {}
+    // Used on the link's thread only.
+    std::shared_ptr<Connection> link;  // null: there never was one
+    wire::Address address;             // of its door; port 0: not known
+    std::uint64_t life = 0;            // of its process; 0: not known
+    Clock::time_point heard, connected;
+    // silence counts from the first heartbeat on: until then it may still be joining
+    bool beats = false;
+    bool lost = false;  // dead, but maybe only for us: silent, or it gave us up
+    // this worker was started again: it dials, whatever the ranks, until it is let in
+    bool seek = false;
+    bool untried = false;  // not dialed to an end since
+    std::shared_ptr<Dial> dial;
+    asio::steady_timer retry;
+    Clock::duration patience{};  // until the next dial
+    // Any thread.
+    std::atomic<bool> alive{false};
+    std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
+    ClockOffset clock;
+    std::string why;  // guarded by mutex, as the next
+    std::map<std::uint64_t, std::vector<char>> kept;
+  };
+
+  const LaunchInfo info;
+  const JoinOptions options;
+  const Seconds heartbeat, dead_after;
+  const std::uint64_t life;
+  const wire::Token token;
+  asio::ip::address bind;  // of ours; unspecified: the kernel's choice
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};
+  asio::steady_timer timer{io};
+  std::vector<std::unique_ptr<Peer>> peers;
+  std::shared_ptr<Door> door;
+  EventQueue events;
+  std::atomic<std::uint64_t> own_mark{0};
+  std::atomic<bool> dropped{false};
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  std::string dropped_why, local_address;
+  std::string seek_error;  // rejoin: why nobody has answered yet
+  // rejoin: how many of the table have not been dialed to an end yet
+  int untried = 0;
+  bool have_table = false;
+
+  std::mutex hooks_mutex;
+  Hooks hooks;
+
+  Clock::time_point last_tick = Clock::now();  // link's thread, as the rest
+  std::optional<Clock::time_point> alone_since;
+  std::vector<asio::ip::tcp::endpoint> seeds;
+  std::size_t next_seed = 0;
+  std::shared_ptr<Dial> seeking;
+  bool leaving = false;
+  std::thread thread;
+
+  Impl(const LaunchInfo&, const JoinOptions&);
+  Peer& peer(int rank) const;  // DistError when there is no such one
+  wire::Frame frame(wire::Kind, std::uint64_t key = 0) const;
+  template <class F>
+  void for_peers(F f) const {
+    for (int r = 0; r < info.size; ++r)
+      if (r != info.rank) f(r, *peers[static_cast<std::size_t>(r)]);
+  }
+  bool nobody_alive() const;
+
+  // asio_link_thread.cpp: frames, heartbeats, deaths.
+  void start();
+  void listen(int rank);
+  bool receive(int rank, Peer&, const wire::Frame&, const wire::Bytes& payload);
+  void closed(int rank, const std::string& why);
+  void mark_dead(int rank, const std::string& why, bool lost);
+  void mark_dead_gently(int rank, const std::string& why);
+  void give_up(const std::string& why);
+  void schedule();
+  void tick();
+  void note_stop(Clock::time_point now);
+  void leave();
+
+  // asio_link_heal.cpp: who comes, and who comes back.
+  void meet_all();
+  void rejoin();
+  void ask_a_seed();
+  void learn(const wire::Bytes& table);
+  void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
+  std::string objection(const wire::Frame& hello) const;
+  void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,
+             std::uint64_t life_of_peer);
+  void dial_later(int rank, Clock::duration);
+  void dial(int rank);
+  void answered(int rank, const Answer&);
+  void tried(int rank);
+  wire::Bytes table() const;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,49 @@
+// One TCP connection that carries control frames. All calls on the thread that runs the io_context.
+// Private to dist/.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "gossamer/dist/net/wire.h"
+
+namespace gossamer::dist {
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Socket = asio::ip::tcp::socket;
+  // error: empty, or why there is no frame and the connection is of no more use.
+  using Done =
+      std::function<void(const std::string& error, const wire::Frame&, const wire::Bytes& payload)>;
+
+  explicit Connection(Socket);
+  void read(Done);  // one frame
+  // Greetings: so many bytes of any kind. On an error, those that came.
+  void read_bytes(std::size_t, std::function<void(const std::string& error, const wire::Bytes&)>);
+  void write_bytes(wire::Bytes);
+  // Never blocks. A peer that does not read while 1 MB waits for it counts as gone: false.
+  bool write(const wire::Frame&, std::span<const std::uint8_t> payload = {});
+  void close();   // at once
+  void finish();  // no more writes: closes the sending half when all is written; reading goes on
+  Socket& socket() { return socket_; }
+  bool open() const { return socket_.is_open(); }
+
+ private:
+  bool enqueue(wire::Bytes);
+  void write_next();
+  void read_payload(Done);
+
+  Socket socket_;
+  std::array<std::uint8_t, wire::kFrameBytes> header_{};
+  wire::Frame frame_;
+  wire::Bytes payload_;
+  std::deque<wire::Bytes> outgoing_;  // the first is under way
+  std::size_t unsent_ = 0;
+  bool finishing_ = false;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,302 @@
+// All-reduce, broadcast and barrier on Gloo, with a name in every error.
+#ifdef GOSSAMER_HAS_GLOO
+#include "gossamer/dist/net/gloo_collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include <gloo/allreduce.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/net/gloo_context.h"
+#include "gossamer/dist/net/greeting.h"
+
+namespace gossamer::dist {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+template <class T>
+void add(void* out, const void* a, const void* b, std::size_t n) {
+  T* o = static_cast<T*>(out);
+  const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
+  for (std::size_t i = 0; i < n; ++i) o[i] = x[i] + y[i];
+}
+
+std::string text_of(const std::vector<int>& ranks) {
+  std::string text;
+  for (int r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
+  return text;
+}
+
+std::uint64_t key_of(const std::vector<int>& members, std::uint32_t epoch) {
+  std::uint64_t h = 0xcbf29ce484222325ull ^ epoch;
+  for (int m : members) h = (h ^ static_cast<std::uint64_t>(m + 1)) * 0x100000001b3ull;
+  return h | 1;
+}
+
+std::chrono::milliseconds ms(Seconds s) { return std::chrono::ceil<std::chrono::milliseconds>(s); }
+
+}  // namespace
+
+struct GlooCollectives::Impl {
+  AsioLink& link;
+  std::shared_ptr<gloo::transport::Device> device;
+  const Seconds limit;
+  std::uint64_t calls = 0;
+  std::vector<int> members;
+  std::string broken = "not built yet";  // why there is no context
+  mutable std::mutex mutex;              // guards context and members against died()
+  std::shared_ptr<GlooContext> context;
+  std::atomic<bool> stop{false};
+  bool rebuilding = false;  // guarded by mutex
+
+  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, Seconds s)
+      : link(l), device(std::move(d)), limit(s), members{l.rank()} {}
+
+  std::vector<int> dead() const {
+    std::vector<int> ranks;
+    for (int m : members) {
+      if (m != link.rank() && !link.alive(m)) ranks.push_back(m);
+    }
+    return ranks;
+  }
+
+  // The most useful sentence that can be said about a failure.
+  std::string explain(const std::string& what, const std::string& error) {
+    if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
+    // Gloo may see a death before the control link does, whose thread may wait for a core as long
+    // as a frozen worker is waited for.
+    const bool late = error.find("Timed out") != std::string::npos ||
+                      error.find("did not come") != std::string::npos;
+    const auto until = SteadyClock::now() + ms(link.dead_after());
+    while (dead().empty() && !late && !stop && SteadyClock::now() < until)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::vector<int> gone = dead();
+    if (!gone.empty()) {
+      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) +
+             (gone.size() > 1 ? " are" : " is") + " gone (" + link.why_dead(gone.front()) +
+             "); go on with the others through Group::rebuild()";
+    }
+    std::vector<int> absent;
+    for (int m : members) {
+      if (m != link.rank() && link.mark(m) < calls) absent.push_back(m);
+    }
+    return what + " among workers " + text_of(members) + " failed: " + error +
+           (absent.empty() ? ""
+                           : "; worker" + std::string(absent.size() > 1 ? "s " : " ") +
+                                 text_of(absent) + " did not come to this operation");
+  }
+
+  void drop(const std::string& why) {
+    std::shared_ptr<GlooContext> old;
+    {
+      std::lock_guard lock(mutex);
+      old = std::move(context);
+      context.reset();
+      rebuilding = false;
+      broken = why;
+    }
+    if (old) old->abort();
+  }
+
+  void find_each_other(GlooContext& fresh, std::uint64_t key, SteadyClock::time_point until);
+
+  template <class Operation>
+  void run(const char* what, const Operation& operation) {
+    link.set_mark(++calls);
+    if (members.size() == 1 && broken.empty()) {
+      if (const std::string why = link.given_up(); !why.empty())
+        throw DistError(std::string(what) + ": " + why);
+      return;
+    }
+    std::shared_ptr<gloo::Context> now;
+    {
+      std::lock_guard lock(mutex);
+      now = context;
+    }
+    if (!now)
+      fail<DistError>(what, ": the collective group is broken (", broken,
+                      "); call Group::rebuild() with the living workers first");
+    NoSigpipe quiet;
+    try {
+      operation(now);
+    } catch (const std::exception& e) {
+      const std::string why = explain(what, e.what());
+      drop(why);
+      throw DistError(why);
+    }
+  }
+
+  template <class T>
+  void all_reduce(std::span<T> values) {
+    run("all_reduce", [&](const std::shared_ptr<gloo::Context>& now) {
+      if (values.empty()) return;
+      gloo::AllreduceOptions options(now);
+      options.setOutput(values.data(), values.size());
+      options.setReduceFunction(&add<T>);
+      options.setTimeout(ms(limit));
+      gloo::allreduce(options);
+    });
+  }
+};
+
+GlooCollectives::GlooCollectives(AsioLink& link, std::shared_ptr<gloo::transport::Device> device,
+                                 Seconds limit)
+    : impl_(std::make_unique<Impl>(link, std::move(device), limit)) {}
+GlooCollectives::~GlooCollectives() = default;
+
+// Members find each other by what they say, over and over until it fits: "this is my attempt, this
+// I know of yours, here is my address". So leftovers of an attempt that failed, of the same set in
+// the same epoch, mislead nobody: they name an attempt that is not made any more.
+void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t key,
+                                            SteadyClock::time_point until) {
+  struct Known {
+    std::uint64_t attempt = 0;
+    bool knows_ours = false;
+    std::vector<char> address;
+  };
+  const std::uint64_t own = greeting::fresh_number();
+  std::map<int, Known> known;
+  std::map<int, int> place;
+  std::vector<int> others;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    place[members[i]] = static_cast<int>(i);
+    if (members[i] != link.rank()) others.push_back(members[i]);
+  }
+  const auto say = [&](int to) {
+    std::vector<char> value(16);
+    std::memcpy(value.data(), &own, 8);
+    std::memcpy(value.data() + 8, &known[to].attempt, 8);
+    const std::vector<char> address = fresh.address(place[to]);
+    value.insert(value.end(), address.begin(), address.end());
+    link.put(to, key, value);
+  };
+  for (const int m : others) say(m);
+  const auto all = [&] {
+    return std::ranges::all_of(others, [&](int m) { return known[m].knows_ours; });
+  };
+  while (!all()) {
+    auto heard = link.take_any(others, key, until, stop);
+    if (stop || !dead().empty()) throw DistError("the members changed");
+    if (!heard) {
+      std::vector<int> absent;
+      for (const int m : others)
+        if (!known[m].knows_ours) absent.push_back(m);
+      throw DistError("worker(s) " + text_of(absent) + " did not come");
+    }
+    auto& [from, value] = *heard;
+    if (value.size() < 16) continue;
+    std::uint64_t theirs = 0, of_ours = 0;
+    std::memcpy(&theirs, value.data(), 8);
+    std::memcpy(&of_ours, value.data() + 8, 8);
+    Known& k = known[from];
+    const bool news = k.attempt != theirs;
+    k.attempt = theirs;
+    k.address.assign(value.begin() + 16, value.end());
+    k.knows_ours = of_ours == own;
+    if (news || !k.knows_ours) say(from);
+  }
+  // All addresses before the first connection: who is missing is known before anybody waits inside
+  // Gloo.
+  for (const int m : others) fresh.connect(place[m], known[m].address);
+}
+
+void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit) {
+  Impl& s = *impl_;
+  std::sort(members.begin(), members.end());
+  const auto self = std::find(members.begin(), members.end(), s.link.rank());
+  check<DistError>(self != members.end(), "rebuild: worker ", s.link.rank(),
+                   " is not among the members ", text_of(members));
+  if (const std::string why = s.link.given_up(); !why.empty()) throw DistError("rebuild: " + why);
+  s.drop("being rebuilt");
+  {
+    std::lock_guard lock(s.mutex);
+    s.members = members;
+    s.stop = false;
+    s.rebuilding = true;
+  }
+  s.calls = 0;
+  s.link.set_mark(0);
+  const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(limit);
+  const int place = static_cast<int>(self - members.begin()), n = static_cast<int>(members.size());
+  NoSigpipe quiet;
+  try {
+    // it died while `stop` was being cleared
+    if (!s.dead().empty()) throw DistError("a member is gone");
+    if (n > 1) {
+      auto fresh = std::make_shared<GlooContext>(s.device, place, n, ms(limit));
+      {
+        std::lock_guard lock(s.mutex);
+        s.context = fresh;  // died() reaches it from here on
+      }
+      s.find_each_other(*fresh, key_of(members, epoch), until);
+      fresh->setTimeout(ms(s.limit));
+    }
+    std::lock_guard lock(s.mutex);
+    s.rebuilding = false;
+    s.broken.clear();
+  } catch (const std::exception& e) {
+    const std::string why = s.explain("building the collective group", e.what());
+    s.drop(why);
+    throw DistError(why);
+  }
+}
+
+void GlooCollectives::joined() {
+  Impl& s = *impl_;
+  {
+    std::lock_guard lock(s.mutex);
+    if (!s.rebuilding) return;
+    s.stop = true;
+    if (s.context) s.context->abort();
+  }
+  s.link.interrupt();
+}
+
+void GlooCollectives::died(int rank, bool left) {
+  Impl& s = *impl_;
+  {
+    std::lock_guard lock(s.mutex);
+    if (left || std::find(s.members.begin(), s.members.end(), rank) == s.members.end()) return;
+    s.stop = true;
+    if (s.context) s.context->abort();
+  }
+  s.link.interrupt();
+}
+
+void GlooCollectives::all_reduce_sum(std::span<float> values) { impl_->all_reduce(values); }
+void GlooCollectives::all_reduce_sum(std::span<double> values) { impl_->all_reduce(values); }
+
+void GlooCollectives::broadcast(std::span<float> values, int root) {
+  Impl& s = *impl_;
+  const auto found = std::find(s.members.begin(), s.members.end(), root);
+  check<DistError>(found != s.members.end(), "broadcast from worker ", root,
+                   ": it is not among the members ", text_of(s.members));
+  s.run("broadcast", [&](const std::shared_ptr<gloo::Context>& now) {
+    if (values.empty()) return;
+    gloo::BroadcastOptions options(now);
+    options.setOutput(values.data(), values.size());
+    options.setRoot(static_cast<int>(found - s.members.begin()));
+    options.setTimeout(ms(s.limit));
+    gloo::broadcast(options);
+  });
+}
+
+void GlooCollectives::barrier() {
+  impl_->run("barrier", [&](const std::shared_ptr<gloo::Context>& now) {
+    gloo::BarrierOptions options(now);
+    options.setTimeout(ms(impl_->limit));
+    gloo::barrier(options);
+  });
+}
+
+int GlooCollectives::members() const { return static_cast<int>(impl_->members.size()); }
+
+}  // namespace gossamer::dist
+#endif

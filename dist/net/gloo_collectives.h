@@ -1,0 +1,42 @@
+// Collectives between processes: one Gloo context of all living workers, made anew when the set
+// changes. Private to dist/.
+#pragma once
+
+#include <memory>
+
+#include "gossamer/dist/net/asio_link.h"
+#include "gossamer/dist/transport.h"
+
+namespace gloo::transport {
+class Device;
+}
+
+namespace gossamer::dist {
+
+class GlooCollectives final : public Collectives {
+ public:
+  GlooCollectives(AsioLink&, std::shared_ptr<gloo::transport::Device>, Seconds limit);
+  ~GlooCollectives() override;
+
+  // All members must call with the same set and epoch. DistError names those that did not, or died
+  // meanwhile.
+  void rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit);
+  // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish
+  // first: their bytes are still to come.
+  void died(int rank, bool left);
+  // A worker came (back). Any thread. A rebuild that waits for others is given up: they may be
+  // building with the one that came.
+  void joined();
+
+  void all_reduce_sum(std::span<float>) override;
+  void all_reduce_sum(std::span<double>) override;
+  void broadcast(std::span<float>, int root) override;
+  void barrier() override;
+  int members() const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,285 @@
+// One thread for each peer with which there is or was an exchange: so exchanges with several peers
+// run at once.
+//
+// An edge that failed is closed on both sides before it is used again: who fails tells the other
+// over the control link (AsioLink::reset_edge), in order with the messages that arrange the next
+// exchange; so both sides open a new one together. The notice names the session and the edge, so
+// that a late one does no harm to an edge opened since.
+#ifdef GOSSAMER_HAS_GLOO
+#include "gossamer/dist/net/gloo_payload.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include <gloo/transport/unbound_buffer.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/net/gloo_context.h"
+
+namespace gossamer::dist {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+std::uint64_t mix(std::uint64_t h) {
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
+  h = (h ^ (h >> 27)) * 0x94d049bb133111ebull;
+  return h ^ (h >> 31);
+}
+
+std::chrono::milliseconds left(SteadyClock::time_point until) {
+  return std::max(std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now()),
+                  std::chrono::milliseconds(1));
+}
+
+}  // namespace
+
+struct GlooPayload::Impl {
+  struct Job {
+    std::uint64_t session, arrival;  // arrival: of the peer, as link.arrivals() counts
+    std::span<const float> send;
+    std::span<float> receive;
+    SteadyClock::time_point until;
+  };
+  // All there is with one peer. Guarded by the mutex, but for `stop`.
+  struct Lane {
+    explicit Lane(int p) : peer(p) {}
+    const int peer;
+    std::shared_ptr<GlooContext> edge;  // open from exchange to exchange
+    // in which session: the edge's name, the same on both sides
+    std::uint64_t opened = 0;
+    bool stale = false;                     // the peer closed its end
+    std::optional<std::uint64_t> given_up;  // the last session that the peer reported as failed
+    std::optional<Job> job;                 // from exchange() until its event is posted
+    std::shared_ptr<GlooContext> active;    // the context that the job uses
+    std::atomic<bool> stop{false};          // the job shall end
+    std::condition_variable wanted;
+    std::thread thread;
+  };
+
+  AsioLink& link;
+  std::shared_ptr<gloo::transport::Device> device;
+  std::mutex mutex;
+  std::map<int, std::unique_ptr<Lane>> lanes;
+  std::condition_variable settled;
+  bool closing = false;
+
+  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d) : link(l), device(std::move(d)) {}
+
+  // Under the mutex, as all that ends in _locked.
+  Lane& lane_locked(int peer) {
+    auto& lane = lanes[peer];
+    if (!lane) {
+      lane = std::make_unique<Lane>(peer);
+      lane->thread = std::thread([this, l = lane.get()] { run(*l); });
+    }
+    return *lane;
+  }
+
+  void run(Lane& lane) {
+    NoSigpipe quiet;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      lane.wanted.wait(lock, [&] { return closing || lane.job; });
+      if (closing) return;
+      const Job now = *lane.job;
+      lock.unlock();
+      Event done;
+      done.kind = Event::Kind::exchanged;
+      done.peer = lane.peer;
+      done.session = now.session;
+      try {
+        transfer(lane, now);
+        done.ok = true;
+      } catch (const std::exception& e) {
+        done.why = e.what();
+        link.reset_edge(lane.peer, now.session, drop(lane).value_or(now.session), now.arrival);
+      }
+      lock.lock();
+      lane.job.reset();
+      lane.active.reset();
+      link.post(done);
+      settled.notify_all();
+    }
+  }
+
+  // Closes our end and returns the edge's name, if there is one.
+  std::optional<std::uint64_t> drop(Lane& lane) {
+    std::shared_ptr<GlooContext> old;
+    std::uint64_t name = 0;
+    {
+      std::lock_guard lock(mutex);
+      old = std::move(lane.edge);
+      lane.edge.reset();
+      name = lane.opened;
+      lane.stale = false;
+    }
+    if (!old) return std::nullopt;
+    old->abort();
+    return name;
+  }
+
+  // The context of the edge, if it can still be used.
+  std::shared_ptr<GlooContext> find(Lane& lane) {
+    {
+      std::lock_guard lock(mutex);
+      if (!lane.stale) return lane.edge;
+    }
+    drop(lane);
+    return nullptr;
+  }
+
+  void transfer(Lane& lane, const Job& now) {
+    if (!link.alive(lane.peer) || link.arrivals(lane.peer) != now.arrival)
+      fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
+    std::shared_ptr<GlooContext> context = find(lane);
+    if (!context) context = open(lane, now);
+    begin(lane, now, context);
+
+    // A different length gets a different slot: Gloo would end the process if more arrived than
+    // fits. Strangers can't guess it.
+    const std::uint64_t secret = link.connection(lane.peer);
+    const auto slot = [&](std::size_t length) {
+      return mix(now.session * 2 + 1) ^ mix(length) ^ secret;
+    };
+    const int other = lane.peer < link.rank() ? 0 : 1;
+    const auto receive = context->createUnboundBuffer(now.receive.data(), now.receive.size_bytes());
+    const auto send =
+        context->createUnboundBuffer(const_cast<float*>(now.send.data()), now.send.size_bytes());
+    if (!now.receive.empty())
+      receive->recv(other, slot(now.receive.size()), 0, now.receive.size_bytes());
+    if (!now.send.empty()) send->send(other, slot(now.send.size()), 0, now.send.size_bytes());
+    if (!now.receive.empty()) receive->waitRecv(left(now.until));
+    if (!now.send.empty()) send->waitSend(left(now.until));
+  }
+
+  std::shared_ptr<GlooContext> open(Lane& lane, const Job& now) {
+    const bool first = link.rank() < lane.peer;
+    const auto context = std::make_shared<GlooContext>(device, first ? 0 : 1, 2, left(now.until));
+    {
+      std::lock_guard lock(mutex);
+      lane.active = context;
+      if (lane.stop) fail<DistError>("given up");
+    }
+    const int other = first ? 1 : 0;
+    const std::uint64_t key = mix(now.session ^ 0x65646765);  // "edge"
+    link.put(lane.peer, key, context->address(other), now.arrival);
+    const auto address = link.take(lane.peer, key, now.until, lane.stop);
+    if (!address) {
+      if (!link.alive(lane.peer))
+        fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
+      fail<DistError>(lane.stop ? "given up" : "no answer",
+                      " while opening the payload edge to worker ", lane.peer);
+    }
+    context->connect(other, *address);
+    return context;
+  }
+
+  void begin(Lane& lane, const Job& now, const std::shared_ptr<GlooContext>& context) {
+    std::lock_guard lock(mutex);
+    if (lane.stop) fail<DistError>("given up");
+    lane.active = context;
+    if (lane.edge) return;
+    lane.edge = context;
+    lane.opened = now.session;
+    lane.stale = false;
+  }
+
+  // The peer's exchange of this session failed, and it closed its end of the edge. True: that ends
+  // an exchange of ours.
+  bool reset(int peer, std::uint64_t session, std::uint64_t opened) {
+    std::lock_guard lock(mutex);
+    Lane& lane = lane_locked(peer);
+    lane.given_up = session;
+    const bool ours = lane.edge && lane.opened == opened;
+    if (ours) lane.stale = true;
+    if (!lane.job || (!ours && lane.job->session != session)) return false;
+    abort_locked(lane);
+    return true;
+  }
+
+  static void abort_locked(Lane& lane) {
+    lane.stop = true;
+    if (lane.active) lane.active->abort();
+  }
+};
+
+GlooPayload::GlooPayload(AsioLink& link, std::shared_ptr<gloo::transport::Device> device)
+    : impl_(std::make_unique<Impl>(link, std::move(device))) {}
+
+GlooPayload::~GlooPayload() {
+  {
+    std::lock_guard lock(impl_->mutex);
+    impl_->closing = true;
+    for (auto& [peer, lane] : impl_->lanes) {
+      Impl::abort_locked(*lane);
+      lane->wanted.notify_all();
+    }
+  }
+  impl_->link.interrupt();
+  for (auto& [peer, lane] : impl_->lanes) lane->thread.join();
+}
+
+void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const float> send,
+                           std::span<float> receive, Seconds deadline) {
+  check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer,
+                   ": nothing to send and nothing to receive");
+  check<DistError>(peer != impl_->link.rank(), "exchange of worker ", peer, " with itself");
+  // throws for a rank that does not exist
+  const std::uint64_t arrival = impl_->link.arrivals(peer);
+  std::lock_guard lock(impl_->mutex);
+  Impl::Lane& lane = impl_->lane_locked(peer);
+  if (lane.job)
+    fail<DistError>("exchange with worker ", peer, ": the one of session ", lane.job->session,
+                    " is not finished");
+  lane.stop = lane.given_up == session;
+  lane.job =
+      Impl::Job{session, arrival, send, receive,
+                SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
+  lane.wanted.notify_all();
+}
+
+void GlooPayload::abort(int peer) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    for (auto& [rank, lane] : impl_->lanes) {
+      // Our own rank: this worker was given up itself.
+      if (lane->job && (rank == peer || peer == impl_->link.rank())) Impl::abort_locked(*lane);
+    }
+  }
+  impl_->link.interrupt();
+}
+
+void GlooPayload::forget(int peer) {
+  {
+    std::lock_guard lock(impl_->mutex);
+    const auto found = impl_->lanes.find(peer);
+    if (found == impl_->lanes.end()) return;
+    Impl::Lane& lane = *found->second;
+    if (lane.job) Impl::abort_locked(lane);
+    lane.stale = true;
+    lane.given_up.reset();
+  }
+  impl_->link.interrupt();
+}
+
+void GlooPayload::settle(Seconds limit) {
+  std::unique_lock lock(impl_->mutex);
+  const auto idle = [this] {
+    return std::ranges::none_of(impl_->lanes,
+                                [](const auto& l) { return l.second->stop && l.second->job; });
+  };
+  check<DistError>(impl_->settled.wait_for(lock, limit, idle), "worker ", impl_->link.rank(),
+                   ": an exchange did not end within ", limit.count(), " s of being given up");
+}
+
+void GlooPayload::peer_failed(int peer, std::uint64_t session, std::uint64_t opened) {
+  if (impl_->reset(peer, session, opened)) impl_->link.interrupt();
+}
+
+}  // namespace gossamer::dist
+#endif

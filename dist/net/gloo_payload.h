@@ -1,0 +1,35 @@
+// Payload between processes: a Gloo context of two for each edge, opened in the first exchange over
+// it. Private to dist/.
+#pragma once
+
+#include <memory>
+
+#include "gossamer/dist/net/asio_link.h"
+#include "gossamer/dist/transport.h"
+
+namespace gloo::transport {
+class Device;
+}
+
+namespace gossamer::dist {
+
+class GlooPayload final : public Payload {
+ public:
+  GlooPayload(AsioLink&, std::shared_ptr<gloo::transport::Device>);
+  ~GlooPayload() override;
+  void exchange(int peer, std::uint64_t session, std::span<const float> send,
+                std::span<float> receive, Seconds deadline) override;
+  void abort(int peer) override;
+  void settle(Seconds limit) override;
+  // it is dead: as abort(), and nothing of the edge is used again when it comes back
+  void forget(int peer);
+  // From the control link: the peer's exchange of this session failed, and the edge opened in
+  // session `opened` is closed.
+  void peer_failed(int peer, std::uint64_t session, std::uint64_t opened);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,165 @@
+// Puts control link, payload and collectives together, and carries deaths from the first to the
+// other two.
+#include "gossamer/dist/net/process_group.h"
+
+#include <mutex>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/net/asio_link.h"
+#include "gossamer/dist/net/event_queue.h"
+#include "gossamer/dist/net/gloo_collectives.h"
+#include "gossamer/dist/net/gloo_payload.h"
+#ifdef GOSSAMER_HAS_GLOO
+#include "gossamer/dist/net/gloo_context.h"
+#endif
+
+namespace gossamer::dist {
+namespace {
+
+struct SoloLink final : ControlLink {
+  EventQueue events;
+  void send(int peer, const Message&) override {
+    fail<DistError>("a worker alone cannot send to worker ", peer);
+  }
+  Event next(Seconds timeout) override { return events.pop(timeout); }
+  void post(Event e) override { events.push(std::move(e)); }
+  bool alive(int peer) const override { return peer == 0; }
+  void connect(const std::vector<int>& peers, Seconds) override {
+    if (!peers.empty()) fail<DistError>("a worker alone cannot connect to worker ", peers.front());
+  }
+};
+
+struct SoloPayload final : Payload {
+  void exchange(int peer, std::uint64_t, std::span<const float>, std::span<float>,
+                Seconds) override {
+    fail<DistError>("a worker alone cannot exchange with worker ", peer);
+  }
+  void abort(int) override {}
+  void settle(Seconds) override {}
+};
+
+struct SoloCollectives final : Collectives {
+  void all_reduce_sum(std::span<float>) override {}
+  void all_reduce_sum(std::span<double>) override {}
+  void broadcast(std::span<float>, int root) override {
+    check<DistError>(root == 0, "broadcast from worker ", root, " in a group of one");
+  }
+  void barrier() override {}
+  int members() const override { return 1; }
+};
+
+struct SoloGroup final : Group {
+  SoloLink link;
+  SoloPayload bulk;
+  SoloCollectives together;
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  ControlLink& control() override { return link; }
+  Payload& payload() override { return bulk; }
+  Collectives& collectives() override { return together; }
+  void rebuild(const std::vector<int>&, std::uint32_t) override {}
+  std::vector<int> alive() const override { return {0}; }
+};
+
+#ifdef GOSSAMER_HAS_GLOO
+// Letters ride on the control connections.
+class LinkMailbox final : public Mailbox {
+ public:
+  explicit LinkMailbox(AsioLink& link) : link_(link) {}
+  void send(int peer, std::span<const char> letter) override {
+    link_.put(peer, AsioLink::kLetter, {letter.begin(), letter.end()});
+  }
+  void read(Readers readers) override {
+    std::lock_guard lock(mutex_);
+    readers_ = std::move(readers);
+  }
+  void letter(int peer, std::span<const char> bytes) {
+    std::lock_guard lock(mutex_);
+    if (readers_.letter) readers_.letter(peer, bytes);
+  }
+  void dead(int peer) {
+    std::lock_guard lock(mutex_);
+    if (readers_.dead) readers_.dead(peer);
+  }
+
+ private:
+  AsioLink& link_;
+  std::mutex mutex_;
+  Readers readers_;
+};
+
+class ProcessGroup final : public Group {
+ public:
+  ProcessGroup(const LaunchInfo& info, const JoinOptions& options)
+      : limit_(options.collective_timeout_s),
+        link_(info, options),
+        device_(make_gloo_device(link_.local_address())),
+        payload_(link_, device_),
+        mailbox_(link_),
+        collectives_(link_, device_, limit_) {
+    link_.on_events(
+        {.dead =
+             [this](int rank, const std::string& why) {
+               if (rank == link_.rank())
+                 payload_.abort(rank);
+               else
+                 payload_.forget(rank);
+               mailbox_.dead(rank);
+               collectives_.died(rank, why == "left");
+             },
+         .joined = [this](int) { collectives_.joined(); },
+         .reset = [this](int rank, std::uint64_t session,
+                         std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
+         .letter = [this](int rank,
+                          std::span<const char> bytes) { mailbox_.letter(rank, bytes); }});
+    if (info.rejoin) return;  // the others are at work: rebuild() when all agree
+    try {
+      collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
+      collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
+    } catch (...) {
+      link_.on_events({});
+      throw;
+    }
+    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
+                     info.size, " workers came through the start");
+  }
+  ~ProcessGroup() override { link_.on_events({}); }
+
+  int rank() const override { return link_.rank(); }
+  int size() const override { return link_.size(); }
+  ControlLink& control() override { return link_; }
+  Payload& payload() override { return payload_; }
+  Mailbox* mailbox() override { return &mailbox_; }
+  Collectives& collectives() override { return collectives_; }
+  void rebuild(const std::vector<int>& members, std::uint32_t epoch) override {
+    collectives_.rebuild(members, epoch, limit_);
+  }
+  std::vector<int> alive() const override { return link_.alive(); }
+  std::uint64_t arrivals(int peer) const override { return link_.arrivals(peer); }
+
+ private:
+  const Seconds limit_;
+  AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
+  std::shared_ptr<gloo::transport::Device> device_;
+  GlooPayload payload_;
+  LinkMailbox mailbox_;
+  GlooCollectives collectives_;
+};
+#endif
+
+}  // namespace
+
+std::unique_ptr<Group> solo_group() { return std::make_unique<SoloGroup>(); }
+
+std::unique_ptr<Group> process_group(const LaunchInfo& info, const JoinOptions& options) {
+#ifdef GOSSAMER_HAS_GLOO
+  return std::make_unique<ProcessGroup>(info, options);
+#else
+  (void)options;
+  fail<DistError>(
+      "this build cannot run ", info.size,
+      " workers: Gloo was not found when it was configured. Install libgloo-dev and build again");
+#endif
+}
+
+}  // namespace gossamer::dist

@@ -1,0 +1,42 @@
+// How workers meet: worker 0 listens, the others register there, get the table of addresses and
+// dial one another (the higher rank dials), until there is one connection for each pair. Private to
+// dist/.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/dist/net/connection.h"
+#include "gossamer/dist/net/door.h"
+#include "gossamer/dist/net/launch.h"
+
+namespace gossamer::dist {
+
+// Another worker, as we know it.
+struct Contact {
+  std::shared_ptr<Connection> link;
+  wire::Address address;           // of its door
+  std::uint64_t life = 0, id = 0;  // of its process, and of the connection
+};
+
+struct JoinedGroup {
+  std::vector<Contact> contacts;  // by rank; our own without link
+  std::shared_ptr<Door> door;     // open; the caller says who receives from now on
+  // numeric; reachable for all others: payload connections bind it
+  std::string local_address;
+};
+
+// Runs the io_context on the calling thread until all have met. life: of this process. DistError
+// names who is missing.
+JoinedGroup meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, std::uint64_t life);
+
+// How this worker introduces itself.
+wire::Frame hello(const LaunchInfo&, wire::Purpose, std::uint64_t life, std::uint16_t port);
+// host:port to addresses, IPv4 first. DistError when the host is not known.
+std::vector<asio::ip::tcp::endpoint> resolve(asio::io_context&, const std::string& host, int port);
+// Workers on our own host may have come over the loopback: for the others they live where we do.
+std::string seen_from_outside(const std::string& host, const std::string& local_address);
+
+}  // namespace gossamer::dist

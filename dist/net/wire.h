@@ -1,0 +1,85 @@
+// What control connections carry: frames of 64 bytes, some with a short payload. Pure functions
+// over bytes that anybody may have sent.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/dist/clock_offset.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist::wire {
+
+constexpr std::size_t kFrameBytes = 64;
+// a longer one is refused before anything is allocated
+constexpr std::size_t kMaxPayload = 64 * 1024;
+constexpr std::uint8_t kVersion = 2;
+constexpr std::uint32_t kMaxWorkers = 1024;
+
+using Bytes = std::vector<std::uint8_t>;
+using Token = std::array<std::uint8_t, 16>;
+
+enum class Kind : std::uint8_t {
+  hello = 1,  // first frame of whoever dials: rank, world, listening port, purpose, life
+  welcome,    // the answer: rank and life of the other side
+  reject,     // the other answer; payload: why, in words
+  replaced,   // a third: another process has taken your rank (payload: words); end
+  // where everybody listens: from worker 0 at the start, from whom a restarted worker asked later
+  table,
+  message,    // one of transport.h
+  beat,       // "I am alive"; key: how many collective operations the sender has entered; clock
+  key_value,  // key and bytes, e.g. Gloo addresses
+  // the exchange `key` failed on my side: my end of the payload edge opened in session `edge` is
+  // closed
+  edge_reset,
+  dropped,  // I gave you up (payload: why); come back with a new connection
+  leaving,  // a clean end
+};
+
+// Why somebody dials. first: workers meet. back: the connection was lost. rejoin: the process was
+// started again.
+enum class Purpose : std::uint8_t { first, back, rejoin };
+
+struct Frame {
+  Kind kind = Kind::beat;
+  std::uint32_t rank = 0;            // of the sender
+  std::uint32_t payload_bytes = 0;   // what follows the frame
+  std::uint32_t world = 0;           // hello
+  std::uint16_t port = 0;            // hello
+  Purpose purpose = Purpose::first;  // hello
+  std::uint64_t life = 0;            // hello, welcome: a random number of the sender's process
+  std::uint64_t key = 0;             // key_value, edge_reset, beat
+  std::uint64_t edge = 0;            // edge_reset
+  ClockStamps clock;                 // beat
+  Message message;                   // message
+};
+
+// Where a worker listens.
+struct Address {
+  std::string host;  // numeric
+  std::uint16_t port = 0;
+};
+
+Bytes encode(const Frame&, std::span<const std::uint8_t> payload = {});
+
+// Fills `frame` and returns nullptr, or says what is wrong with the 64 bytes. Strict: unknown
+// kinds, non-finite numbers, unused bytes that are not zero and payloads where none belongs are all
+// refused.
+const char* decode(std::span<const std::uint8_t, kFrameBytes>, Frame& frame);
+
+// 32 hexadecimal digits stand for themselves; any other text is hashed (a short text stays as
+// guessable as it is).
+Token make_token(const std::string& text);
+
+Bytes encode_table(const std::vector<Address>&);
+const char* decode_table(std::span<const std::uint8_t>, std::vector<Address>&);
+
+Bytes to_bytes(const std::string&);
+// text of a peer for our messages: no control characters, at most 500
+std::string printable(std::span<const std::uint8_t>);
+
+}  // namespace gossamer::dist::wire

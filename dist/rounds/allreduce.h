@@ -1,0 +1,49 @@
+// AR-SGD: the gradients of all workers are averaged in every step, bucket by bucket while backward
+// still runs (gradient_sum.h). The baseline.
+#pragma once
+
+#include "gossamer/dist/membership.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/dist/rounds/gradient_sum.h"
+
+namespace gossamer::dist {
+
+class AllReduceMethod : public Method {
+ public:
+  AllReduceMethod(FlatParams&, Optimizer&, Group&, const MethodOptions&);
+  ~AllReduceMethod() override;
+  // With overlap: buckets of the next backward pass are summed as it makes them. The first step,
+  // and the first after a change of the members, sums when it is over.
+  void prepare(double learning_rate) override;
+  void step(double learning_rate) override;
+  double samples_seen() const override { return samples_; }
+  bool done() const override {
+    return options_.total_samples > 0 && samples_ >= options_.total_samples;
+  }
+  void finish() override;
+  void quiesce(const std::function<void()>& f) override { f(); }
+  std::vector<NamedTensor> state() override { return {}; }
+  MethodStats stats() const override;
+  const char* name() const override { return "allreduce"; }
+  bool needs_frozen_compute() const override { return false; }
+
+ private:
+  // over how many; 0: this worker took over another's model instead
+  int sum_gradients();
+  bool catch_up(Collectives&);
+  void report_deaths();
+
+  FlatParams& params_;
+  Optimizer& optimizer_;
+  Group& group_;
+  const MethodOptions options_;
+  Membership membership_;
+  std::unique_ptr<GradientSum> sum_;  // none for a worker alone
+  double samples_;
+  i64 steps_ = 0, opened_ = -1;  // opened: membership_.rebuilds() when sum_ was opened last
+  std::vector<int> known_;
+  MethodStats stats_;
+  bool finished_ = false;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,45 @@
+// Consensus control of real workers: a synchronous method, which stays as it is, and a
+// ConsensusController that gossips on after its local steps. Xi is estimated by sketches
+// (consensus_sketch.h); theta = sqrt(mean |sum_j W_ij x_j - x_i|^2) of gossip steps is kept beside
+// it: for a fixed symmetric W, Xi <= theta / (1 - lambda_2), with lambda_2 the second largest
+// eigenvalue modulus.
+#pragma once
+
+#include <memory>
+
+#include "gossamer/dist/rounds/consensus_controller.h"
+#include "gossamer/dist/rounds/synchronous.h"
+
+namespace gossamer::dist {
+
+class ConsensusControl final : public Method, private ControlledWorkers {
+ public:
+  ConsensusControl(std::unique_ptr<SynchronousMethod> method, const ConsensusControlOptions&);
+  void prepare(double learning_rate) override { method_->prepare(learning_rate); }
+  void step(double learning_rate) override { method_->step(learning_rate); }
+  double samples_seen() const override { return method_->samples_seen(); }
+  bool done() const override { return method_->done(); }
+  void finish() override;
+  void quiesce(const std::function<void()>& f) override { method_->quiesce(f); }
+  std::vector<NamedTensor> state() override { return method_->state(); }
+  MethodStats stats() const override;
+  const char* name() const override { return "consensus-control"; }
+  bool needs_frozen_compute() const override { return method_->needs_frozen_compute(); }
+
+ private:
+  std::optional<Measured> measure(bool gradients) override;
+  void gossip() override { moved_ = method_->gossip(); }
+  void keep_part(double part) override { method_->keep_part_of_gossip(part); }
+  bool average_exactly() override { return method_->average_exactly(); }
+  double steps() const override;
+
+  const std::unique_ptr<SynchronousMethod> method_;
+  ConsensusController controller_;
+  std::uint64_t sketches_ = 0;  // since all began anew: the seed of the next one
+  double learning_rate_ = 0;    // of this step
+  // |x' - x|^2 of this worker in its last gossip step
+  double moved_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace gossamer::dist

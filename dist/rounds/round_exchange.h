@@ -1,0 +1,89 @@
+// The transfers of synchronous rounds: starts exchanges with a round's workers, and waits for them
+// in the training thread. No thread of its own: the carrier works beside the computation, and its
+// events are read here, in poll() and wait().
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+#include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/rounds/round_carrier.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+
+class RoundExchange {
+ public:
+  // An exchange with one worker of the round.
+  struct Part {
+    int peer = 0;
+    double weight = 0;  // W_ij; 0: only sent to
+    double share = 0;   // W_ji; 0: only received from
+    bool sends = false, receives = false, started = false, landing = false, ended = false,
+         ok = false;
+    Tensor received{};                // valid if ok
+    RoundCarrier::Arrival arrival{};  // of it, after wait()
+    // of the transfer; on a GPU from when the host asked for it
+    double began = 0, seconds = 0;
+    double began_us = 0;  // for traces
+  };
+  // One piece on its way to and from the workers of a round. Slots are independent of each other (a
+  // bucket each).
+  struct Flight {
+    bool open = false;
+    i64 round = 0;
+    std::uint64_t session = 0;
+    double own = 1;
+    std::vector<Part> parts;  // ascending peers
+  };
+
+  // other: what is no end of an exchange (messages, deaths), as it is read. deadline: of one
+  // exchange, from its start.
+  RoundExchange(Group&, std::unique_ptr<RoundCarrier>, int slots, Seconds deadline,
+                std::function<void(const Event&)> other);
+  ~RoundExchange();  // gives up what is on its way
+  RoundExchange(const RoundExchange&) = delete;
+  RoundExchange& operator=(const RoundExchange&) = delete;
+
+  // Begins the exchange of `piece` with the workers of `round`; it must not change before wait().
+  // Its last `notes` floats are for the others' hosts. All workers launch slots and rounds in the
+  // same order: exchanges with one peer run one after the other. Workers in `without` are not
+  // waited for.
+  void launch(int slot, const Round& round, i64 number, std::uint64_t session, const Tensor& piece,
+              i64 notes, const std::function<bool(int)>& without);
+  bool pending(int slot) const { return flights_[static_cast<std::size_t>(slot)].open; }
+  // Until every part has ended, well or not.
+  const Flight& complete(int slot);
+  // The same; the slot is then free for the next launch. What it holds stays until then.
+  const Flight& wait(int slot);
+  const Flight& flight(int slot) const { return flights_[static_cast<std::size_t>(slot)]; }
+  void poll();  // handles what has come in, without waiting
+  // Gives up exchanges with `peer` of this and later rounds. They end with ok = false.
+  void drop(int peer, i64 from_round = 0);
+  double waited() const { return waited_; }  // seconds in complete() and wait(), all together
+
+ private:
+  struct Job {
+    std::size_t slot, part;
+  };
+  void handle(const Event&);
+  void start_next(int peer);
+  void end(Part&, bool ok);
+  void ended(Flight&, Part&, bool ok);  // with traces
+  bool landed(const Event&);
+
+  ControlLink& link_;
+  const int rank_;
+  const Seconds deadline_;
+  const std::function<void(const Event&)> other_;
+  std::vector<Flight> flights_;
+  std::map<int, std::deque<Job>> queues_;  // the first of each is with the carrier
+  double waited_ = 0;
+  // destroyed first: it uses the tensors of flights
+  const std::unique_ptr<RoundCarrier> carrier_;
+};
+
+}  // namespace gossamer::dist

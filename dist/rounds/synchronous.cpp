@@ -1,0 +1,393 @@
+// Rounds, counts, deaths and the end, for all synchronous methods.
+#include "gossamer/dist/rounds/synchronous.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/finish.h"
+#include "gossamer/dist/gpu/collectives.h"
+#include "gossamer/dist/rounds/mixing.h"
+#include "gossamer/dist/time.h"
+
+namespace gossamer::dist {
+namespace {
+
+constexpr int kRoundBits = 32, kSlotBits = 12;  // of a session: epoch, round, slot
+
+// Rounds over those who are left. A name that does not go with their number (a hypercube of seven)
+// gives way to one that goes with any.
+std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, int per_node,
+                                          bool shrunk, bool directed) {
+  try {
+    return make_rounds(name, count, per_node);
+  } catch (const ConfigError&) {
+    if (!shrunk) throw;
+    return make_rounds(directed ? "one-peer-exp-directed" : "one-peer-exp", count);
+  }
+}
+
+}  // namespace
+
+SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer,
+                                     Group& group, const Graph& graph, const MethodOptions& options,
+                                     std::vector<FlatRange> pieces, bool directed)
+    : params_(params),
+      optimizer_(optimizer),
+      group_(group),
+      options_(options),
+      membership_(group, options.min_workers),
+      name_(std::move(name)),
+      graph_(graph),
+      directed_(directed),
+      pieces_(std::move(pieces)),
+      exchange_(group,
+                options.round_carrier ? options.round_carrier(group, slots())
+                                      : host_round_carrier(group, slots()),
+                slots(), Seconds(options.exchange_timeout_s),
+                [this](const Event& e) { handle(e); }),
+      members_(static_cast<std::size_t>(group.size())),
+      samples_(options.start_samples) {
+  check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_,
+                     ": consensus_factor ", options.consensus_factor,
+                     "; it must be between 0 and 1");
+  check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(),
+                     " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
+  std::iota(members_.begin(), members_.end(), 0);
+  adopt_members();
+  next_ = steps_before();
+  if (!rounds_) return;
+  validate(*rounds_);
+  check<ConfigError>(directed || !rounds_->directed(), name_, ": rounds \"", rounds_->name(),
+                     "\" are directed, and only sgp keeps the mean on them");
+}
+
+SynchronousMethod::~SynchronousMethod() {
+  if (finished_ || group_.size() < 2) return;
+  for (const int peer : members_)  // epoch 0: not as planned
+    if (peer != group_.rank()) group_.control().send(peer, {.type = MessageType::bye});
+}
+
+void SynchronousMethod::adopt_members() {
+  const bool shrunk = alive() < group_.size();
+  by_rank_ = options_.rounds.empty();
+  if (alone()) {
+    rounds_ = nullptr;
+  } else if (by_rank_) {
+    std::vector<bool> dead(static_cast<std::size_t>(group_.size()), true);
+    for (const int m : members_) dead[static_cast<std::size_t>(m)] = false;
+    rounds_ = make_rounds(shrunk ? heal(graph_, dead) : graph_);
+  } else {
+    rounds_ = rounds_over(options_.rounds, alive(), options_.workers_per_node, shrunk, directed_);
+  }
+  stats_.alive = alive();
+}
+
+void SynchronousMethod::step(double learning_rate) {
+  check<Error>(!finished_, name_, ": step after finish");
+  params_.settle_grads();
+  update(learning_rate);
+  const std::uint32_t epoch = epoch_;
+  if (after_update_) {
+    after_update_(learning_rate);
+    params_.refresh();
+  }
+  // Rounds that began anew in the midst of this step: others are at its beginning. Who launched now
+  // would wait for them in the next step, while they wait for its measurements in this one.
+  if (epoch_ == epoch) launch_ahead();
+  samples_ += static_cast<double>(alive()) * static_cast<double>(options_.batch);
+  ++steps_;
+  ++stats_.gradients;
+  if (group_.size() < 2) return;
+  exchange_.poll();
+  restart_if_needed();
+}
+
+i64 SynchronousMethod::steps_before() const {
+  return std::llround(options_.start_samples /
+                      (static_cast<double>(options_.batch) * group_.size()));
+}
+
+// --- rounds
+// -------------------------------------------------------------------------------------------------
+Round SynchronousMethod::next_round() {
+  const i64 k = next_++;
+  if (!rounds_) return {};
+  const auto rank_at = [&](int place) {
+    return by_rank_ ? place : members_[static_cast<std::size_t>(place)];
+  };
+  const auto place =
+      by_rank_ ? group_.rank()
+               : static_cast<int>(std::ranges::find(members_, group_.rank()) - members_.begin());
+  Round round = rounds_->round(place, k);
+  for (Neighbour& n : round.in) n.worker = rank_at(n.worker);
+  for (Neighbour& n : round.out) n.worker = rank_at(n.worker);
+  return with_consensus_factor(std::move(round), options_.consensus_factor);
+}
+
+void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece, i64 notes) {
+  const i64 number = next_ - 1;
+  const std::uint64_t session =
+      (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
+      static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
+  exchange_.launch(slot, round, number, session, piece, notes,
+                   [this, number](int peer) { return left_out(peer, number); });
+}
+
+bool SynchronousMethod::left_out(int peer, i64 round) const {
+  const auto stopped = stopped_.find(peer);
+  return gone_.contains(peer) || (stopped != stopped_.end() && round >= stopped->second);
+}
+
+double SynchronousMethod::arrivals(int slot,
+                                   const std::function<void(const RoundExchange::Part&)>& use,
+                                   const std::function<void(const RoundExchange::Part&)>& lost) {
+  const RoundExchange::Flight& flight = exchange_.wait(slot);
+  // What was lost before rounds began anew was the reason for it, and is none to do so again.
+  const bool of_now =
+      flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
+  for (const RoundExchange::Part& p : flight.parts) {
+    const double distance = p.arrival.squared_distance;
+    const bool ok = p.ok && std::isfinite(distance);
+    ok ? use(p) : lost(p);
+    ExchangeRecord& record =
+        round_records_
+            .try_emplace(p.peer, ExchangeRecord{.peer = p.peer, .session = flight.session})
+            .first->second;
+    record.ok = record.ok && ok;
+    record.distance += distance;
+    record.seconds = std::max(record.seconds, p.seconds);
+    restart_ = restart_ || (!ok && of_now);
+  }
+  if (slot + 1 < slots()) return flight.own;
+  for (auto& [peer, record] : round_records_) {
+    record.time = static_cast<double>(steps_);
+    if (record.ok) {
+      ++stats_.exchanges;
+      squared_distance_ =
+          squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
+    } else {
+      ++stats_.failed;
+      if (options_.on_fault && of_now && !left_out(peer, flight.round) &&
+          group_.control().alive(peer))
+        options_.on_fault("exchange failed", peer);
+    }
+    stats_.transfer_s += record.seconds;
+    record.distance = std::sqrt(record.distance);
+    edges_.add(record);
+    if (options_.on_exchange) options_.on_exchange(record);
+  }
+  round_records_.clear();
+  return flight.own;
+}
+
+void SynchronousMethod::mix(int slot) {
+  Tensor values = values_of(slot);
+  double missing = 0;
+  std::vector<std::pair<double, Tensor>> others;
+  const double own = arrivals(
+      slot, [&](const RoundExchange::Part& p) { others.emplace_back(p.weight, p.received); },
+      [&](const RoundExchange::Part& p) { missing += p.weight; });
+  // by rank: the same bits in every run, and in pieces as in one
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    const auto share = static_cast<float>(others[i].first);
+    if (i == 0)
+      weighted_sum(values, static_cast<float>(own + missing), share, others[i].second);
+    else
+      axpy(values, share, others[i].second);
+  }
+}
+
+void SynchronousMethod::launch_all(const Round& round) {
+  for (int slot = 0; slot < slots(); ++slot) launch(slot, round, values_of(slot));
+}
+
+void SynchronousMethod::mix_round() {
+  launch_all(next_round());
+  for (int slot = 0; slot < slots(); ++slot) mix(slot);
+}
+
+void SynchronousMethod::take_in() {
+  for (int slot = 0; slot < slots(); ++slot)
+    if (pending(slot)) mix(slot);
+}
+
+double SynchronousMethod::gossip() {
+  if (alone()) return 0;
+  if (before_.defined())
+    before_.copy_from(params_.values());
+  else
+    before_ = params_.values().clone();
+  mix_round();
+  return squared_distance(params_.values(), before_);
+}
+
+void SynchronousMethod::keep_part_of_gossip(double part) {
+  if (alone() || part == 1) return;
+  Tensor values = params_.values();
+  const double share = part_of_values(part);
+  weighted_sum(values, static_cast<float>(share), static_cast<float>(1 - share), before_);
+}
+
+// --- events
+// -------------------------------------------------------------------------------------------------
+void SynchronousMethod::handle(const Event& e) {
+  switch (e.kind) {
+    case Event::Kind::dead:
+      return lose(e.peer, e.why == "left" ? "left" : "dead");
+    case Event::Kind::message:
+      if (e.message.type == MessageType::bye && e.message.epoch == 0) {
+        membership_.left(e.peer);
+        lose(e.peer, "left");
+      } else if (e.message.type == MessageType::stopped && e.message.epoch == epoch_) {
+        // It waits for the others: what it has not begun it will not begin. If it is done, we may
+        // be as well after this step.
+        stopped_[e.peer] = e.message.nonce;
+        exchange_.drop(e.peer, e.message.nonce);
+        restart_ = restart_ || e.message.value == 0;
+      }
+      return;
+    default:
+      return;
+  }
+}
+
+void SynchronousMethod::lose(int peer, const std::string& what) {
+  if (std::ranges::find(members_, peer) == members_.end() || !gone_.insert(peer).second) return;
+  restart_ = true;
+  exchange_.drop(peer);
+  if (options_.on_fault) options_.on_fault(what, peer);
+}
+
+void SynchronousMethod::say_stopped(bool finishing) {
+  Message stopped{.type = MessageType::stopped};
+  stopped.value = finishing ? 1 : 0;
+  stopped.epoch = epoch_;
+  stopped.nonce = static_cast<std::uint32_t>(next_);
+  for (const int peer : members_)
+    if (peer != group_.rank() && !gone_.contains(peer)) group_.control().send(peer, stopped);
+}
+
+// What both sides have begun is brought to its end, so that both or none of them use it.
+void SynchronousMethod::complete_flights() {
+  for (int slot = 0; slot < slots(); ++slot)
+    if (exchange_.pending(slot)) exchange_.complete(slot);
+}
+
+void SynchronousMethod::restart_if_needed() {
+  if (restart_) meet(Purpose::restart, [](Collectives&) {});
+}
+
+bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> work) {
+  const trace::Scope scope("meet", static_cast<i64>(purpose));
+  const double began = wall_seconds(), waited = exchange_.waited();
+  if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
+    say_stopped(purpose == Purpose::finish);
+    complete_flights();
+    if (purpose == Purpose::finish) take_in();
+  }
+  const auto n = static_cast<std::size_t>(group_.size()),
+             me = static_cast<std::size_t>(group_.rank());
+  constexpr std::size_t kColumns = 3;  // purpose (0: not here), epoch, samples
+  bool same = false;
+  double epoch = 0, samples = 0;
+  membership_.run([&](Collectives& all) {
+    std::vector<double> table(n * kColumns, 0.0);
+    table[me * kColumns] = static_cast<double>(purpose);
+    table[me * kColumns + 1] = static_cast<double>(epoch_);
+    table[me * kColumns + 2] = samples_;
+    if (group_.size() > 1) all.all_reduce_sum(table);
+    same = true;
+    bool finishing = false;
+    double sum = 0, most = 0;
+    epoch = 0;
+    for (std::size_t w = 0; w < n; ++w) {
+      const double theirs = table[w * kColumns];
+      same = same && (theirs == 0 || theirs == static_cast<double>(purpose));
+      finishing = finishing || theirs == static_cast<double>(Purpose::finish);
+      epoch = std::max(epoch, table[w * kColumns + 1]);
+      most = std::max(most, table[w * kColumns + 2]);
+      sum += table[w * kColumns + 2];
+    }
+    // Each counted its own steps for all. If someone is done, all are: it will not go on.
+    samples = finishing ? most : sum / all.members();
+    if (same) work(all);
+  });
+  const std::vector<int> now = membership_.members();
+  const bool anew = !same || purpose == Purpose::restart || now != members_;
+  if (anew) {
+    for (const int m : members_)
+      if (std::ranges::find(now, m) == now.end()) lose(m, "dead");
+    members_ = now;
+    epoch_ = static_cast<std::uint32_t>(epoch) + 1;
+    samples_ = samples;
+    next_ = 0;
+    gone_.clear();
+    stopped_.clear();
+    restart_ = false;
+    adopt_members();
+    begin_anew();
+    if (restarted_) restarted_();
+  }
+  stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
+  return same;
+}
+
+// --- averages of all
+// -------------------------------------------------------------------------------------------------
+bool SynchronousMethod::average_exactly() {
+  if (alone()) return true;
+  Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());
+  const bool done = meet(Purpose::average, [&](Collectives& all) {
+    mean.copy_from(params_.values());
+    std::vector<double> weight = {weight_in_mean().value_or(1)};
+    if (weight_in_mean()) scale(mean, static_cast<float>(weight[0]));
+    all_reduce_sum(mean, all);
+    all.all_reduce_sum(weight);
+    scale(mean, static_cast<float>(1 / weight[0]));
+  });
+  if (done) Tensor(params_.values()).copy_from(mean);
+  return done;
+}
+
+std::optional<std::vector<double>> SynchronousMethod::sum_over_workers(std::vector<double> own) {
+  if (alone()) return own;
+  std::vector<double> sum;
+  const bool done = meet(Purpose::sum, [&](Collectives& all) {
+    sum = own;
+    all.all_reduce_sum(sum);
+  });
+  return done ? std::optional(sum) : std::nullopt;
+}
+
+void SynchronousMethod::finish() {
+  if (finished_) return;
+  AveragedModel model;
+  // Who heard of a death in its last step comes to make a new start; it is then done too, and comes
+  // again.
+  while (!meet(Purpose::finish, [&](Collectives& all) {
+    model = average_of_models(params_, all, weight_in_mean());
+  })) {
+  }
+  adopt(params_, model);
+  stats_.consensus_distance = model.distance;
+  squared_distance_ = -1;
+  finished_ = true;
+}
+
+// As in gossip: for two workers drawn at random, E |x_i - x_j|^2 = 2n/(n-1) mean |x_i - mean|^2. On
+// sparse graphs a lower bound.
+MethodStats SynchronousMethod::stats() const {
+  MethodStats out = stats_;
+  out.exposed_s += exchange_.waited();
+  out.edges = edges_.edges();
+  if (squared_distance_ >= 0)
+    out.consensus_distance =
+        std::sqrt(squared_distance_ * std::max(1, alive() - 1) / (2.0 * std::max(2, alive())));
+  return out;
+}
+
+}  // namespace gossamer::dist

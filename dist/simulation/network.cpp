@@ -1,0 +1,267 @@
+// Workers, messages and transfers as events in simulated time.
+#include "gossamer/dist/simulation/network.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/method.h"
+
+namespace gossamer::dist {
+namespace {
+
+// seconds until a worker looks at its clock again: times are rounded
+constexpr double kShortestWait = 1e-9;
+
+double mean_rate(const Graph& g) {  // exchanges of a worker per unit of time
+  double total = 0;
+  for (const Edge& e : g.edges) total += e.rate;
+  return 2 * total / g.n;
+}
+
+}  // namespace
+
+NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* problem,
+                                     std::uint64_t seed)
+    : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims),
+      plan_(plan),
+      problem_(problem),
+      random_(seed, 1),
+      noise_(seed, 2) {
+  const bool twin = plan.options.method != "adpsgd";
+  const double rate = mean_rate(plan.graph);
+  if (twin) eta_at_rate_1_ = plan.options.eta_scale * plan.constants.eta / rate;
+  MethodOptions options;
+  options.rate = rate;
+  options.seed = seed;
+  options.pairing = plan.options.pairing;
+  std::vector<Neighbours> neighbours(static_cast<std::size_t>(workers_));
+  for (const Edge& e : plan.graph.edges) {
+    neighbours[static_cast<std::size_t>(e.a)].emplace_back(e.b, e.rate);
+    neighbours[static_cast<std::size_t>(e.b)].emplace_back(e.a, e.rate);
+  }
+  all_.reserve(static_cast<std::size_t>(workers_));
+  for (int i = 0; i < workers_; ++i) {
+    Worker& w = all_.emplace_back(simulated_start(plan, problem, seed, i), twin);
+    if (twin) w.state.gossip.alpha_tilde = plan.constants.alpha_tilde;
+    w.state.longest_gap = 2 / rate;
+    Neighbours& own = neighbours[static_cast<std::size_t>(i)];
+    std::ranges::sort(own);
+    for (const auto& [j, edge_rate] : own) w.neighbours.push_back(j);
+    w.tally.with.assign(w.neighbours.size(), 0);
+    if (problem) w.momentum.assign(w.state.x().size(), 0.0), w.gradient = w.momentum;
+    give_policy(i, own, options);
+  }
+  for (int i = 0; i < workers_; ++i) {
+    begin_gradient(i);
+    turn(i);
+  }
+}
+
+// A worker of the handshake speaks with its neighbours only (nobody dies here), so its policy is
+// told of no others: its cost is that of a small network. Names keep their order, which is what the
+// protocol goes by. The other policies need the whole graph.
+void NetworkSimulation::give_policy(int i, const Neighbours& neighbours, MethodOptions options) {
+  Worker& w = at(i);
+  if (options.pairing != "handshake") {
+    w.policy = make_partner_policy(options, plan_.graph, i);
+    w.policy->adopt(plan_.graph, std::vector<bool>(static_cast<std::size_t>(workers_)));
+    return;
+  }
+  w.known = w.neighbours;
+  w.known.insert(std::ranges::lower_bound(w.known, i), i);
+  const int self = inside(w, i);
+  Graph star{plan_.graph.name, static_cast<int>(w.known.size()), {}};
+  double share = 0;
+  for (const auto& [j, rate] : neighbours) {
+    const int other = inside(w, j);
+    star.edges.push_back({std::min(self, other), std::max(self, other), rate});
+    share += rate;
+  }
+  // of the star: then this worker's share is what it is in the whole graph
+  options.rate = 2 * share / star.n;
+  // its place in the star is no name of its own
+  options.seed = options.seed * 0x9E3779B97F4A7C15u + static_cast<std::uint64_t>(i);
+  w.policy = make_partner_policy(options, star, self);
+  w.policy->adopt(star, std::vector<bool>(w.known.size()));
+}
+
+int NetworkSimulation::inside(const Worker& w, int worker) {
+  return w.known.empty()
+             ? worker
+             : static_cast<int>(std::ranges::lower_bound(w.known, worker) - w.known.begin());
+}
+
+void NetworkSimulation::run_until_seconds(double t) {
+  while (!queue_.empty() && queue_.next_time() <= t) {
+    now_ = queue_.next_time();
+    handle(queue_.pop());
+  }
+  now_ = std::max(now_, t);
+}
+
+void NetworkSimulation::present(int worker, std::span<double> x) {
+  Worker& w = at(worker);
+  if (!w.state.has_twin()) {
+    std::ranges::copy(w.state.x(), x.begin());
+    return;
+  }
+  const double gap = std::clamp(w.clock.now(now_) - w.state.time(), 0.0, w.state.longest_gap);
+  const auto mixed = MixCoefficients<double>::over(w.state.gossip.eta, gap);
+  for (std::size_t k = 0; k < x.size(); ++k)
+    x[k] = mixed.c * w.state.x()[k] + mixed.s * w.state.twin()[k];
+}
+
+void NetworkSimulation::handle(const Happening& h) {
+  Worker& w = at(h.who);
+  switch (h.what) {
+    case What::message:
+      w.policy->receive(inside(w, h.other), h.message);
+      return turn(h.who);
+    case What::turn:
+      if (now_ >= w.next_turn_s) w.next_turn_s = INFINITY;
+      return turn(h.who);
+    case What::gradient_done:
+      return end_gradient(h.who);
+    case What::waited_enough:
+      if (!w.waiting || w.waits != h.tag) return;
+      ++w.tally.dropped;
+      w.policy->drop_due(static_cast<double>(w.clock.count()));
+      end_wait(h.who);
+      return turn(h.who);
+    case What::exchange_done: {
+      Worker& other = at(h.other);
+      w.received = other.own;
+      other.received = w.own;
+      w.arrived = other.arrived = true;
+      turn(h.who);
+      return turn(h.other);
+    }
+  }
+}
+
+void NetworkSimulation::turn(int i) {
+  Worker& w = at(i);
+  for (bool again = true; again;) {
+    again = false;
+    w.policy->advance(now(w));
+    if (w.arrived && w.policy->may_end()) end_exchange(i), again = true;
+    send(i);
+    if (const auto meeting = w.policy->meeting(); meeting && w.partner < 0) {
+      begin_exchange(i, *meeting);
+      w.policy->begun();
+      again = true;
+    }
+  }
+  if (w.waiting && static_cast<double>(w.clock.count()) < w.policy->hold().at) end_wait(i);
+  plan_next_turn(i);
+}
+
+void NetworkSimulation::send(int i) {
+  Worker& w = at(i);
+  for (const auto& [name, message] : w.policy->take_messages()) {
+    const int to = outside(w, name);
+    double& newest = w.newest[to];
+    newest = std::max(newest, now_ + plan_.options.machines.latency_s *
+                                         plan_.options.machines.link.draw(random_));
+    queue_.push(newest, {What::message, to, i, 0, message});
+  }
+}
+
+void NetworkSimulation::plan_next_turn(int i) {
+  Worker& w = at(i);
+  const Wake wake = w.policy->wake();
+  const double next = std::max(now_ + kShortestWait, std::min(wake.wall, w.clock.wall_at(wake.t)));
+  if (next >= w.next_turn_s) return;
+  w.next_turn_s = next;
+  queue_.push(next, {What::turn, i, -1, 0, {}});
+}
+
+// The gradient is of the copy that training computes with: x as it is now. What is exchanged
+// meanwhile does not change it.
+void NetworkSimulation::begin_gradient(int i) {
+  Worker& w = at(i);
+  const Machines& m = plan_.options.machines;
+  w.clock.resume(now_);
+  if (problem_) problem_->gradient(i, w.state.x(), noise_, w.gradient);
+  w.gradient_s = m.compute_s * m.slowness(i) * m.compute.draw(random_);
+  queue_.push(now_ + w.gradient_s, {What::gradient_done, i, -1, 0, {}});
+}
+
+void NetworkSimulation::end_gradient(int i) {
+  Worker& w = at(i);
+  ++gradients_;
+  ++w.tally.gradients;
+  w.tally.compute_s += w.gradient_s;
+  w.clock.tick(now_);
+  w.rate.gradient();
+  if (w.state.has_twin())
+    w.state.gossip.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
+  w.state.gradient_event(static_cast<double>(w.clock.count()), [&](double c, double s) {
+    if (w.state.has_twin()) mix(w.state.x(), w.state.twin(), c, s);
+    if (!problem_) return;
+    for (std::size_t k = 0; k < w.gradient.size(); ++k) {
+      double& x = w.state.x()[k];
+      const double step =
+          plan_.options.learning_rate *
+          sgd_direction(plan_.options.momentum, 0.0, false, x, w.gradient[k], w.momentum[k]);
+      x -= step;
+      if (w.state.has_twin()) w.state.twin()[k] -= step;
+    }
+  });
+  w.waiting = true;
+  w.wait_began_s = now_;
+  ++w.waits;
+  // begins the next gradient unless the policy holds training
+  turn(i);
+  if (w.waiting)
+    queue_.push(now_ + w.policy->hold().seconds, {What::waited_enough, i, -1, w.waits, {}});
+}
+
+void NetworkSimulation::end_wait(int i) {
+  Worker& w = at(i);
+  w.waiting = false;
+  w.tally.waited_s += now_ - w.wait_began_s;
+  begin_gradient(i);
+}
+
+// The transfer begins when both sides have taken their snapshots.
+void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
+  Worker& w = at(i);
+  const int peer = outside(w, meeting.peer);
+  check<Error>(w.partner < 0, "worker ", i, " began an exchange with ", peer, " while in one with ",
+               w.partner);
+  w.partner = peer;
+  w.session = meeting.session;
+  w.exchange_began_s = now_;
+  w.mark = w.state.snapshot(meeting.t.value_or(w.clock.now(now_)), w.own);
+  const Worker& other = at(peer);
+  if (other.partner != i || other.session != w.session) return;
+  const double took =
+      plan_.options.machines.transfer_s() * plan_.options.machines.link.draw(random_);
+  queue_.push(now_ + took, {What::exchange_done, i, peer, 0, {}});
+  ++exchanges_;
+}
+
+void NetworkSimulation::end_exchange(int i) {
+  Worker& w = at(i);
+  w.state.apply(w.mark, w.own, w.received);
+  w.rate.exchange();
+  ++w.tally.exchanges;
+  w.tally.transfer_s += now_ - w.exchange_began_s;
+  w.tally.repeats += w.partner == w.last_partner;
+  const auto place = std::ranges::lower_bound(w.neighbours, w.partner);
+  if (place != w.neighbours.end() && *place == w.partner)
+    ++w.tally.with[static_cast<std::size_t>(place - w.neighbours.begin())];
+  w.last_partner = w.partner;
+  w.partner = -1;
+  w.arrived = false;
+  w.policy->ended();
+}
+
+std::unique_ptr<Simulation> make_network_simulation(const SimulationPlan& plan,
+                                                    const Problem* problem, std::uint64_t seed) {
+  return std::make_unique<NetworkSimulation>(plan, problem, seed);
+}
+
+}  // namespace gossamer::dist

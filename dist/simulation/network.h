@@ -1,0 +1,99 @@
+// A network of simulated machines: messages with latencies, transfers that take time, workers of
+// different speed. What GossipMethod, Exchanger and Transfer do with threads, this does with a
+// queue of events; who meets whom is decided by the same PartnerPolicy.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/worker_state.h"
+#include "gossamer/dist/simulation/queue.h"
+#include "gossamer/dist/simulation/simulator.h"
+#include "gossamer/dist/time.h"
+
+namespace gossamer::dist {
+
+// What one simulated worker has done so far.
+struct WorkerTally {
+  i64 gradients = 0, exchanges = 0;
+  // exchanges with the partner of the time before; waits in vain
+  i64 repeats = 0, dropped = 0;
+  double compute_s = 0, waited_s = 0, transfer_s = 0;
+  // exchanges with each neighbour, in the order of Graph::neighbours
+  std::vector<i64> with;
+};
+
+class NetworkSimulation final : public Simulation {
+ public:
+  NetworkSimulation(const SimulationPlan&, const Problem*, std::uint64_t seed);
+  void run_until(double t) override { run_until_seconds(t * plan_.options.machines.compute_s); }
+  void run_until_seconds(double t);
+  const WorkerTally& tally(int worker) const { return at(worker).tally; }
+  const std::vector<int>& neighbours(int worker) const { return at(worker).neighbours; }
+
+ protected:
+  void present(int worker, std::span<double> x) override;
+
+ private:
+  // turn: something may be due by the clock
+  enum class What : std::uint8_t { message, turn, gradient_done, waited_enough, exchange_done };
+  struct Happening {
+    What what;
+    // other: the sender of a message, the partner of an exchange
+    int who, other;
+    i64 tag;  // of a wait: is it still the same one?
+    Message message;
+  };
+  struct Worker {
+    Worker(std::vector<double> x, bool twin) : state(std::move(x), twin) {}
+    WorkerState<std::vector<double>> state;
+    std::unique_ptr<PartnerPolicy> policy;
+    // the policy's names of workers are places in this list; empty: the names are the same
+    std::vector<int> known;
+    GradientClock clock;
+    RateTracker rate;
+    std::vector<int> neighbours;  // ascending
+    // messages of one link do not overtake each other: the last arrival at each other worker
+    std::map<int, double> newest;
+    std::vector<double> momentum, gradient;  // the gradient under way
+    std::vector<double> own, received;       // snapshots of the exchange under way
+    int partner = -1, last_partner = -1;     // partner: of the exchange under way
+    std::uint64_t session = 0;
+    bool arrived = false, waiting = false;
+    i64 waits = 0;
+    double mark = 0, exchange_began_s = 0, gradient_s = 0, wait_began_s = 0;
+    double next_turn_s = INFINITY;
+    WorkerTally tally;
+  };
+  // with the rates of their edges
+  using Neighbours = std::vector<std::pair<int, double>>;
+  void give_policy(int i, const Neighbours&, MethodOptions);
+  static int outside(const Worker& w, int name) {
+    return w.known.empty() ? name : w.known[static_cast<std::size_t>(name)];
+  }
+  static int inside(const Worker& w, int worker);
+  const Worker& at(int i) const { return all_[static_cast<std::size_t>(i)]; }
+  Worker& at(int i) { return all_[static_cast<std::size_t>(i)]; }
+
+  void handle(const Happening&);
+  void turn(int i);  // whatever the worker has to say or to begin now
+  void send(int i);
+  void plan_next_turn(int i);
+  void begin_gradient(int i);
+  void end_gradient(int i);
+  void end_wait(int i);
+  void begin_exchange(int i, const Meeting&);
+  void end_exchange(int i);
+  Now now(const Worker& w) const { return {now_, w.clock.now(now_), w.clock.mean()}; }
+
+  const SimulationPlan& plan_;
+  const Problem* problem_;
+  Rng random_, noise_;
+  std::vector<Worker> all_;
+  SimulationQueue<Happening> queue_;
+  double now_ = 0;  // seconds
+  double eta_at_rate_1_ = 0;
+};
+
+}  // namespace gossamer::dist

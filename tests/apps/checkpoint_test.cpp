@@ -1,0 +1,211 @@
+// Which checkpoint a run goes on from, and what is read from it: whole ones, parts, mixtures.
+#include "gossamer/apps/train/checkpoint.h"
+
+#include <cmath>
+#include <map>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "gossamer/apps/report/run_folder.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/optim.h"
+
+namespace gossamer::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class NoMethod : public dist::Method {
+ public:
+  explicit NoMethod(const char* name) : name_(name) {}
+  void step(double) override {}
+  double samples_seen() const override { return 0; }
+  bool done() const override { return true; }
+  void finish() override {}
+  void quiesce(const std::function<void()>& f) override { f(); }
+  std::vector<NamedTensor> state() override { return {}; }
+  dist::MethodStats stats() const override { return {}; }
+  const char* name() const override { return name_; }
+  bool needs_frozen_compute() const override { return false; }
+
+ private:
+  const char* name_;
+};
+
+// A model with its state, all of it `value`.
+struct Model {
+  explicit Model(float value = 0, const char* name = "adpsgd") : method(name) {
+    Tensor(params.values()).fill(value);
+    Tensor(params.buffers()).fill(value);
+  }
+  TrainState state() { return {params, optimizer, method, *net}; }
+  float buffer(const std::string& end) {
+    for (NamedTensor& b : params.buffer_windows())
+      if (b.name.ends_with(end)) return b.tensor.span<float>()[0];
+    return NAN;
+  }
+  std::shared_ptr<nn::Module> net = models::make("resnet8-cifar", {.classes = 10});
+  FlatParams params{net->parameters(), net->buffers()};
+  nn::Sgd optimizer{params};
+  NoMethod method;
+};
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "gossamer-checkpoint-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder); }
+  void save(const std::string& label, int rank, int world, double samples, float value,
+            const char* method = "adpsgd") {
+    Model m(value, method);
+    save_checkpoint(folder, label, rank, world, m.state(),
+                    {.samples = samples, .epoch = 3, .step = 5}, order, 9);
+  }
+  fs::path folder;
+  ImageOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
+};
+
+TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
+  save("a", 0, 2, 100, 1);
+  save("a", 1, 2, 104, 3);
+  const ResumePoint point = find_checkpoint(folder);
+  EXPECT_TRUE(point.own_state(2));
+  EXPECT_EQ(point.samples, 102);  // of two estimates the mean
+  Model m;
+  const Position at = load_checkpoint(point, 1, 2, m.state(), order).at;
+  EXPECT_EQ(m.params.values().span<float>()[0], 3);
+  EXPECT_EQ(at.step, 5);
+}
+
+TEST_F(Checkpoint, AllReduceTakesRankZeroAndTheMostSamples) {
+  save("a", 0, 2, 100, 1, "allreduce");
+  save("a", 1, 2, 104, 3, "allreduce");
+  const ResumePoint point = find_checkpoint(folder);
+  EXPECT_EQ(point.samples, 104);
+  Model m(0, "allreduce");
+  load_checkpoint(point, 1, 2, m.state(), order);
+  EXPECT_EQ(m.params.values().span<float>()[0], 1);
+}
+
+TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesEveryoneTheMean) {
+  save("a", 0, 3, 100, 1);
+  save("a", 2, 3, 100, 3);
+  const ResumePoint point = find_checkpoint(folder);
+  EXPECT_EQ(point.world, 3);
+  for (const int world : {2, 3}) {
+    EXPECT_FALSE(point.own_state(world));
+    for (int rank = 0; rank < world; ++rank) {
+      Model m;
+      load_checkpoint(point, rank, world, m.state(), order);
+      EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
+    }
+  }
+}
+
+TEST_F(Checkpoint, FilesOfAnotherRunInTheSameFolderAreLeftOut) {
+  for (int rank = 0; rank < 4; ++rank) save("a", rank, 4, 50, 9);
+  // the run went on with two workers: ranks 2 and 3 are of old
+  save("a", 0, 2, 100, 1);
+  save("a", 1, 2, 100, 3);
+  fs::copy_file(folder / "checkpoints/a/rank-0.safetensors",
+                folder / "checkpoints/a/rank-0.safetensors.tmp-1-0");
+  // says itself that it is rank 0
+  fs::copy_file(folder / "checkpoints/a/rank-0.safetensors",
+                folder / "checkpoints/a/rank-7.safetensors");
+  const ResumePoint point = find_checkpoint(folder);
+  EXPECT_EQ(point.world, 2);
+  EXPECT_EQ(point.files.size(), 2u);
+  EXPECT_TRUE(point.own_state(2));
+  Model m;
+  load_checkpoint(point, 0, 1, m.state(), order);
+  EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
+}
+
+TEST_F(Checkpoint, AWholeOneIsPreferredToANewerPart) {
+  save("whole", 0, 2, 100, 1);
+  save("whole", 1, 2, 100, 1);
+  save("part", 1, 2, 200, 1);
+  EXPECT_EQ(find_checkpoint(folder).checkpoint.filename(), "whole");
+}
+
+TEST_F(Checkpoint, TheMeanOfVariancesCountsTheSpreadOfTheMeans) {
+  save("a", 0, 2, 100, 1);  // mean 1, variance 1
+  save("a", 1, 2, 100, 3);  // mean 3, variance 3
+  Model m;
+  const Position at = load_checkpoint(find_checkpoint(folder), 0, 1, m.state(), order).at;
+  EXPECT_FLOAT_EQ(m.buffer("running_mean"), 2);
+  EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);  // (1 + 1 + 3 + 9) / 2 - 4
+  EXPECT_EQ(at.epoch, 4);
+  EXPECT_EQ(at.step, 0);
+}
+
+TEST_F(Checkpoint, ARankThatIsNoneIsRefused) {
+  save("a", 0, 1, 100, 1);
+  const fs::path path = folder / "checkpoints/a/rank-0.safetensors";
+  const SafeTensors file = read_safetensors(path);
+  for (const auto& [key, value] : std::map<std::string, std::string>{
+           {"rank", "5"}, {"world", "nan"}, {"world", "0"}, {"samples", "-1"}}) {
+    auto metadata = file.metadata;
+    metadata[key] = value;
+    write_safetensors(path, file.tensors, metadata);
+    EXPECT_THROW(find_checkpoint(folder), IoError) << key;
+  }
+}
+
+TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
+  const RunFolder run(folder / "run");
+  run.prepare("", false);
+  write_file(run.file("summary.json"), "{}");
+  run.add_bad_images({"b.jpg: cut", "a.jpg: cut"});
+  run.add_bad_images({"b.jpg: cut", "a.jpg: cut early"});
+  EXPECT_EQ(run.settle_bad_images(), 2u);
+  EXPECT_EQ(run.settle_bad_images(), 2u);
+  EXPECT_EQ(run.prepare("", true), "");
+  EXPECT_FALSE(fs::exists(run.file("summary.json")));
+}
+
+}  // namespace
+TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
+  save("a", 0, 1, 100, 1);  // step 5 of batches of 12
+  const ResumePoint point = find_checkpoint(folder);
+  const auto resumed = [&](auto change) {
+    ImageOrder now = order;
+    change(now);
+    Model m;
+    return load_checkpoint(point, 0, 1, m.state(), now);
+  };
+  const Continuation same = resumed([](ImageOrder&) {});
+  EXPECT_EQ(same.at.step, 5);
+  EXPECT_EQ(same.note, "");
+  const Continuation divides = resumed([](ImageOrder& o) { o.batch = 20; });
+  EXPECT_EQ(divides.at.step, 3);
+  EXPECT_EQ(divides.note, "");
+  const Continuation other = resumed([](ImageOrder& o) { o.batch = 16; });
+  EXPECT_EQ(other.at.step, 3);  // image 48 of the 60 that were seen
+  EXPECT_THAT(other.note, HasSubstr("12 images come twice"));
+  const auto begins_anew = [&](auto change, const char* why) {
+    const Continuation c = resumed(change);
+    EXPECT_EQ(c.at.epoch, 3);
+    EXPECT_EQ(c.at.step, 0);
+    EXPECT_THAT(c.note, AllOf(HasSubstr("epoch 4 begins anew"), HasSubstr(why)));
+  };
+  begins_anew([](ImageOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
+  begins_anew([](ImageOrder& o) { o.shared = false; }, "data.shard was true and is false");
+  begins_anew([](ImageOrder& o) { o.set ^= 1; }, "the training images are others now");
+  // between epochs nothing is lost, whatever changes
+  EXPECT_EQ(go_on({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");
+  EXPECT_THAT(go_on({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note,
+              HasSubstr("does not say in which order"));
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,210 @@
+// The configuration: reading, places in error texts, proposals, writing back.
+#include "gossamer/apps/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+std::string error_of_text(const std::string& text) {
+  return error_of([&] { parse_config(text, "file.toml"); });
+}
+
+TEST(Config, ReadsEveryKindOfValue) {
+  const Config c = parse_config(
+      "[model]\nclasses = 7\n[data]\ntrain = [\"a.tar\", \"b.tar\"]\nval = \"v\"\n[train]\nrate = "
+      "2\nbatch = 64\n[optim]\nnesterov = false\n",
+      "f.toml");
+  EXPECT_EQ(c.model.classes.value, 7);
+  EXPECT_EQ(c.data.train, (std::vector<std::string>{"a.tar", "b.tar"}));
+  EXPECT_EQ(c.data.val, std::vector<std::string>{"v"});
+  EXPECT_EQ(c.train.rate, 2);
+  EXPECT_EQ(c.train.batch, 64);
+  EXPECT_FALSE(c.optim.nesterov);
+}
+
+TEST(Config, NamesAnUnknownKeyWithItsPlaceAndTheNearestKey) {
+  EXPECT_EQ(error_of_text("[train]\n\n        btach = 32\n"),
+            "file.toml:3:9: unknown key \"train.btach\"; did you mean \"train.batch\"?");
+  EXPECT_EQ(error_of_text("[trian]\nbatch = 32\n"),
+            "file.toml:2:1: unknown key \"trian.batch\"; did you mean \"train.batch\"?");
+  EXPECT_THAT(error_of_text("[optim]\nlr = 0.1\n"), HasSubstr("optim.learning_rate"));
+  EXPECT_THAT(error_of_text("xyzzy = 1\n"), HasSubstr("file.toml:1:1: unknown key \"xyzzy\""));
+  EXPECT_THAT(error_of_text("[train.deep]\nx = 1\n"), HasSubstr("unknown key \"train.deep\""));
+}
+
+TEST(Config, NamesAWrongTypeWithItsPlace) {
+  EXPECT_EQ(error_of_text("[train]\nbatch = \"many\"\n"),
+            "file.toml:2:9: train.batch wants a whole number, not the string 'many'");
+  EXPECT_THAT(error_of_text("[train]\nbatch = 1.5\n"),
+              HasSubstr("file.toml:2:9: train.batch wants a whole number"));
+  EXPECT_THAT(error_of_text("[optim]\nnesterov = 1\n"),
+              HasSubstr("file.toml:2:12: optim.nesterov wants true or false"));
+  EXPECT_THAT(error_of_text("[model]\nname = [1]\n"),
+              HasSubstr("model.name wants a string, not the array"));
+  EXPECT_THAT(error_of_text("[data]\ntrain = [\"a\", 3]\n"),
+              HasSubstr("data.train wants a string"));
+}
+
+TEST(Config, ReportsBrokenTomlWithItsPlace) {
+  EXPECT_THAT(error_of_text("[train]\nbatch = \n"), HasSubstr("file.toml:2:"));
+  EXPECT_THAT(error_of_text("[train\n"), HasSubstr("file.toml:1:"));
+}
+
+TEST(Config, OverridesWinAndAreChecked) {
+  Config c;
+  set_key(c, "train.batch=64");
+  set_key(c, "data.train=a.tar,b.tar");
+  set_key(c, "optim.milestones=0.3,0.6");
+  set_key(c, "data.size=auto");
+  set_key(c, "run.name=a=b");
+  EXPECT_EQ(c.train.batch, 64);
+  EXPECT_EQ(c.data.train.size(), 2u);
+  EXPECT_EQ(c.optim.milestones, (std::vector<double>{0.3, 0.6}));
+  EXPECT_EQ(c.run.name, "a=b");
+  EXPECT_EQ(error_of([&] { set_key(c, "train.btach=1"); }),
+            "command line: unknown key \"train.btach\"; did you mean \"train.batch\"?");
+  EXPECT_EQ(error_of([&] { set_key(c, "train.batch=abc"); }),
+            "command line: train.batch wants a whole number, not \"abc\"");
+  EXPECT_EQ(error_of([&] { set_key(c, "train.batch=3x"); }),
+            "command line: train.batch wants a whole number, not \"3x\"");
+  EXPECT_THAT(error_of([&] { set_key(c, "train.batch"); }),
+              HasSubstr("neither a .toml file nor key=value"));
+}
+
+TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
+  const auto invalid = [](const std::string& assignment, int workers = 4) {
+    Config c;
+    set_key(c, assignment);
+    return error_of([&] { validate(c, workers); });
+  };
+  EXPECT_EQ(invalid("train.batch=0"), "command line: train.batch = 0; it must be 1 to 65536");
+  EXPECT_THAT(invalid("train.method=magic"),
+              HasSubstr("one of a2cid2, accum-adam, adpsgd, allreduce"));
+  EXPECT_THAT(invalid("train.graph=rong"), HasSubstr("ring"));
+  EXPECT_THAT(invalid("model.name=resnet8"), HasSubstr("resnet8-cifar"));
+  EXPECT_THAT(invalid("train.epochs=0"), HasSubstr("above 0"));
+  EXPECT_THAT(invalid("optim.momentum=1"), HasSubstr("[0, 1)"));
+  EXPECT_THAT(invalid("run.name=a/b"), HasSubstr("plain folder name"));
+  EXPECT_THAT(invalid("train.graph=hypercube", 3), HasSubstr("hypercube"));
+  EXPECT_THAT(invalid("data.std=1,2"), HasSubstr("three"));
+  EXPECT_THAT(invalid("optim.milestones=0.7,0.5"),
+              HasSubstr("command line: optim.milestones = [0.7, 0.5]; it must be ascending"));
+  EXPECT_THAT(invalid("optim.milestones=0.5,1"), HasSubstr("optim.milestones"));
+  EXPECT_THAT(invalid("optim.final=-0.1"), HasSubstr("command line: optim.final"));
+  EXPECT_THAT(invalid("optim.gamma=0"), HasSubstr("optim.gamma"));
+  EXPECT_THAT(
+      invalid("dist.dead_after_s=0.4"),
+      HasSubstr(
+          "command line: dist.dead_after_s = 0.4; it must be at least twice dist.heartbeat_s"));
+  EXPECT_THAT(invalid("dist.heartbeat_s=0"), HasSubstr("dist.heartbeat_s"));
+  EXPECT_THAT(
+      invalid("train.device=gpu"),
+      HasSubstr(
+          "command line: train.device: device \"gpu\" is unknown; use auto, cpu, cuda or cuda:N"));
+  EXPECT_EQ(invalid("train.device=cuda:3"), "no error");
+  EXPECT_THAT(invalid("train.cuda_graph=yes"), HasSubstr("one of auto, on, off"));
+  EXPECT_THAT(invalid("train.plans="), HasSubstr("train.plans"));
+  EXPECT_THAT(invalid("data.shard=half"), HasSubstr("one of auto, true, false, dirichlet:ALPHA"));
+  EXPECT_THAT(invalid("data.shard=dirichlet:0"),
+              HasSubstr("command line: data.shard: \"dirichlet:0\" is not dirichlet:ALPHA"));
+  EXPECT_EQ(invalid("data.shard=dirichlet:0.3"), "no error");
+  EXPECT_EQ(invalid("optim.momentum=0"), "no error");
+  const Config c = parse_config("[train]\nepochs = -1\n", "f.toml");
+  EXPECT_THAT(error_of([&] { validate(c, 1); }), HasSubstr("f.toml:2:10: train.epochs = -1"));
+  EXPECT_NO_THROW(validate(Config(), 4));
+}
+
+TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
+  for (const char* wish : {"dist.restart=1", "dist.inject=kill:rank=1@step=5,restart:rank=1@t=2"})
+    for (const char* method :
+         {"allreduce", "dpsgd", "sgp", "local-sgd", "consensus-control", "dadam", "accum-adam"}) {
+      Config c;
+      set_key(c, wish);
+      EXPECT_EQ(error_of([&] { validate(c, 4); }), "no error") << "the default method can";
+      set_key(c, std::string("train.method=") + method);
+      EXPECT_THAT(error_of([&] { validate(c, 4); }),
+                  ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2 or adpsgd"),
+                                   HasSubstr("step together")))
+          << wish;
+    }
+}
+
+// What the workers' libraries would refuse, each for itself, is refused once and before anything
+// starts.
+TEST(Config, WhatAMethodCannotDoIsRefusedBeforeTheStart) {
+  const auto invalid = [](const std::vector<std::string>& assignments) {
+    Config c;
+    for (const std::string& each : assignments) set_key(c, each);
+    return error_of([&] { validate(c, 4); });
+  };
+  for (const char* key : {"run.record", "run.replay"}) {
+    EXPECT_THAT(invalid({"train.method=allreduce", std::string(key) + "=folder"}),
+                HasSubstr(std::string("command line: ") + key + " = \"folder\""));
+    EXPECT_EQ(invalid({"train.method=adpsgd", std::string(key) + "=folder"}), "no error");
+  }
+  EXPECT_THAT(invalid({"train.method=dadam", "optim.name=sgd"}), HasSubstr("auto, adam or adamw"));
+  EXPECT_THAT(invalid({"train.method=accum-adam", "optim.name=adam"}),
+              HasSubstr("auto, accum-adam or accum-adamw"));
+  EXPECT_EQ(invalid({"train.method=accum-adam", "optim.name=accum-adamw"}), "no error");
+  EXPECT_EQ(invalid({"train.method=dpsgd", "optim.name=adam"}), "no error");
+  for (const std::string method :
+       {"dpsgd", "local-sgd", "consensus-control", "dadam", "accum-adam"})
+    EXPECT_THAT(invalid({"train.method=" + method, "train.graph=one-peer-exp-directed"}),
+                HasSubstr("only sgp keeps the mean"))
+        << method;
+  EXPECT_EQ(invalid({"train.method=sgp", "train.graph=one-peer-exp-directed"}), "no error");
+  EXPECT_EQ(invalid({"train.method=consensus-control", "control.method=sgp",
+                     "train.graph=one-peer-exp-directed"}),
+            "no error");
+}
+
+// aer without a number: nodes are machines.
+TEST(Config, TheNodesOfAerAreTheMachinesUnlessANumberIsGiven) {
+  const auto invalid = [](const std::string& graph, const std::string& method, int workers,
+                          int per_machine) {
+    Config c;
+    set_key(c, "train.graph=" + graph);
+    set_key(c, "train.method=" + method);
+    return error_of([&] { validate(c, workers, per_machine); });
+  };
+  for (const char* method : {"a2cid2", "dpsgd"}) {
+    EXPECT_EQ(invalid("aer", method, 6, 3), "no error");
+    EXPECT_EQ(invalid("aer", method, 6, 6), "no error") << "one node";
+    EXPECT_THAT(invalid("aer", method, 6, 1),
+                HasSubstr("the number of nodes must be a power of two"));
+    EXPECT_THAT(invalid("aer", method, 6, 4), HasSubstr("6 workers can't fill nodes of 4"));
+    EXPECT_EQ(invalid("aer", method, 6, 0), "no error") << "not known yet: each worker checks";
+    EXPECT_EQ(invalid("aer:3", method, 6, 6), "no error");
+    EXPECT_THAT(invalid("aer:4", method, 6, 0), HasSubstr("6 workers can't fill nodes of 4"));
+  }
+}
+
+TEST(Config, WhatIsWrittenReadsBackTheSame) {
+  Config c;
+  set_key(c, "optim.learning_rate=0.123456789012345");
+  set_key(c, "run.name=quo\"te\\");
+  set_key(c, "data.train=a,b");
+  set_key(c, "train.threads=3");
+  const std::string text = to_toml(c);
+  const Config again = parse_config(text, "again.toml");
+  EXPECT_EQ(to_toml(again), text);
+  EXPECT_EQ(again.optim.learning_rate, 0.123456789012345);
+  EXPECT_EQ(again.run.name, "quo\"te\\");
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,232 @@
+// gossamer data check, index, pack from outside: texts, exit codes, codes of errors; packing goes
+// on after a kill.
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "data/formats.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class DataCommands : public ProgramTest {
+ protected:
+  void write(const std::string& name, const data::Bytes& bytes) {
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  void write(const std::string& name, const std::string& text) {
+    write(name, data::to_bytes(text));
+  }
+  // Ten pictures in two classes.
+  void make_set(const std::string& in, int count = 10, int side = 60) {
+    for (int i = 0; i < count; ++i)
+      write(in + "/" + (i % 2 ? "dog" : "cat") + "/" + std::to_string(1000 + i) + ".jpg",
+            data::encode_jpeg(data::pattern(side + i % 7, side)));
+  }
+  // One line on stderr with the code of the error and these parts, nothing on stdout.
+  void expect_error(const std::vector<std::string>& arguments, int code,
+                    const std::string& error_code, const std::vector<std::string>& says) {
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, code) << r.out << r.err;
+    if (arguments[0] != "train") EXPECT_EQ(r.out, "");
+    EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
+    EXPECT_THAT(r.err, StartsWith("gossamer: " + error_code));
+    for (const std::string& text : says) EXPECT_THAT(r.err, HasSubstr(text));
+  }
+  std::vector<std::string> packs(const std::string& in) {
+    std::vector<std::string> names;
+    for (const auto& e : fs::directory_iterator(folder / in))
+      names.push_back(e.path().filename().string());
+    std::ranges::sort(names);
+    return names;
+  }
+};
+
+TEST_F(DataCommands, CheckListsWhatIsDamagedAndWhatIsOdd) {
+  make_set("set");
+  EXPECT_EQ(run({"data", "check", "set"}).code, 0);
+  fs::resize_file(folder / "set/dog/1001.jpg", 300);
+  write("set/cat/0.jpg", std::string());
+  write("set/cat/1.jpg", data::make_png(data::pattern(40, 40)));
+  const Result text = run({"data", "check", "set"});
+  EXPECT_EQ(text.code, 3);
+  EXPECT_THAT(text.out, AllOf(HasSubstr("12 of 12 images in 2 classes"),
+                              HasSubstr("PNG named JPEG: 1\n  cat/1.jpg"),
+                              HasSubstr("damaged: 2\n"), HasSubstr("cat/0.jpg: the file is empty"),
+                              HasSubstr("dog/1001.jpg: damaged JPEG")));
+  const Result json = run({"data", "check", "set", "--json", "--threads", "1"});
+  EXPECT_EQ(json.code, 3);
+  const Json j = Json::parse(json.out);
+  EXPECT_EQ(j["images"], 12);
+  EXPECT_EQ(j["damaged"].size(), 2u);
+  EXPECT_EQ(j["whole"], true);
+  EXPECT_EQ(json.err, "");
+}
+
+TEST_F(DataCommands, IndexIsWrittenBesideTheArchiveAndUsed) {
+  write("tars/a.tar",
+        data::tar_member("cat/1.jpg", "x") + data::tar_member("dog/2.jpg", "y") + data::tar_end());
+  const Result r = run({"data", "index", "tars"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("1 files with 2 images indexed"));
+  EXPECT_TRUE(fs::exists(folder / "tars/a.tar.gossamer-index"));
+  // The set still opens, now by its index: the pictures are damaged, the set is not.
+  EXPECT_EQ(Json::parse(run({"data", "check", "tars", "--json"}).out)["damaged"].size(), 2u);
+  make_set("set");
+  const Result none = run({"data", "index", "set"});
+  EXPECT_EQ(none.code, 0);
+  EXPECT_THAT(none.out, HasSubstr("folders of images and packed shards need no index"));
+  EXPECT_EQ(Json::parse(run({"data", "index", "tars", "--json"}).out)["images"], 2);
+  // shards of one part alone are indexed too
+  for (const std::string part : {"train", "val"}) {
+    write(part + "/" + part + "-0.tar", data::tar_member("cat/1.jpg", "x") + data::tar_end());
+    const Result alone = run({"data", "index", part, "--json"});
+    EXPECT_EQ(alone.code, 0) << alone.err;
+    EXPECT_EQ(Json::parse(alone.out)["images"], 1);
+  }
+}
+
+TEST_F(DataCommands, SayWhatIsLeftOut) {
+  make_set("set");
+  write("set/cat/more.webp", "x");
+  const std::string said = "1 files in class folders are left out";
+  EXPECT_THAT(run({"data", "check", "set"}).out, HasSubstr(said));
+  EXPECT_THAT(
+      Json::parse(run({"data", "check", "set", "--json"}).out)["notes"][0].get<std::string>(),
+      HasSubstr("(cat/more.webp)"));
+  EXPECT_THAT(run({"data", "pack", "set", "packed"}).err, HasSubstr(said));
+  const Result trained = run(
+      tiny({"data.train=set", "data.val=set", "model.classes=auto", "train.batch=1", "--dry-run"}));
+  EXPECT_THAT(trained.out + trained.err, HasSubstr(said)) << trained.out;
+  EXPECT_EQ(run(tiny({"data.label_base=2"})).code, 2);
+}
+
+TEST_F(DataCommands, ErrorsBeginWithTheirCode) {
+  make_set("set");
+  write("flat/1.jpg", data::encode_jpeg(data::pattern(16, 16)));
+  write("flat/2.jpg", data::encode_jpeg(data::pattern(16, 16)));
+  fs::create_directories(folder / "empty");
+  write("some.dat", std::string(5000, 'q'));
+  write("cut.tar",
+        (data::tar_member("cat/1.jpg", std::string(3000, 'x')) + data::tar_end()).substr(0, 1500));
+  write("packed.tar.gz", "\x1F\x8B" + std::string(600, 'z'));
+  write("text.tar", data::tar_member("readme.txt", "x") + data::tar_end());
+  for (const std::string command : {"check", "index", "pack", "bench"}) {
+    const auto with = [&](const std::string& path) -> std::vector<std::string> {
+      if (command == "bench") return {"bench", "data", path};
+      if (command == "pack") return {"data", "pack", path, "packed"};
+      return {"data", command, path};
+    };
+    expect_error(with("nowhere"), 3, "E-DATA-01",
+                 {"nowhere: no such file or folder. Found beside it: ", "Check data.train"});
+    // index has nothing to do with folders of images
+    if (command != "index") {
+      expect_error(with("flat"), 3, "E-DATA-02",
+                   {"flat: is flat: 2 images", "no ground truth", "LOC_val_solution.csv"});
+      expect_error(with("empty"), 3, "E-DATA-01", {"empty: no images", "empty/CLASS/NAME.jpg"});
+    }
+    expect_error(with("some.dat"), 3, "E-DATA-04", {"some.dat: not a data set", "Wanted: "});
+    expect_error(with("cut.tar"), 3, "E-DATA-05",
+                 {"cut.tar: unreadable tar at byte 0", "cut off", "Copy or pack it again"});
+    expect_error(with("packed.tar.gz"), 3, "E-DATA-04",
+                 {"packed.tar.gz: this archive is compressed; unpack it"});
+    expect_error(with("text.tar"), 3, "E-DATA-01", {"text.tar: no images"});
+  }
+  EXPECT_FALSE(fs::exists(folder / "packed"));
+  expect_error(tiny({"data.train=nowhere"}), 3, "E-DATA-01", {"nowhere"});
+  expect_error(tiny({"data.val=set"}), 3, "E-DATA-03",
+               {"10 classes in train and 2 in val", "only in val: 'cat', 'dog'"});
+  expect_error({"data", "check"}, 2, "", {"--help"});
+  expect_error({"data", "check", "set", "--threads", "0"}, 2, "data check: --threads 0", {});
+  expect_error({"data", "pack", "set", "packed", "--quality", "101"}, 2, "data pack: --quality 101",
+               {});
+  write("file", "x");
+  expect_error({"data", "pack", "set", "file/out"}, 6, "", {"file/out"});
+  for (const std::string inside : {"set", "set/", "./set/cat", "set/../set/new"})
+    expect_error({"data", "pack", "set/", inside}, 2, "data pack: " + inside + " is in set/",
+                 {"a folder beside it"});
+  EXPECT_FALSE(fs::exists(folder / "set/new"));
+}
+
+TEST_F(DataCommands, ADecoderThatIsNotThereIsAnErrorNotTheCpu) {
+  const Result r = run(tiny({"data.decoder=nvjpeg"}), {"CUDA_VISIBLE_DEVICES="});
+  EXPECT_EQ(r.code, 4) << r.err;
+  EXPECT_THAT(r.err, AllOf(HasSubstr("nvJPEG: "), HasSubstr("data.decoder=cpu")));
+  EXPECT_EQ(run(tiny({"data.decoder=jpegli"})).code, 2);
+}
+
+TEST_F(DataCommands, PackGoesOnAfterAKill) {
+  make_set("set", 2000, 200);
+  const auto pack = [](const std::string& to) -> std::vector<std::string> {
+    return {"data", "pack", "set", to, "--shard-images", "50", "--threads", "1", "--json"};
+  };
+  ASSERT_EQ(run(pack("whole/p")).code, 0);
+  // Killed when the third shard is there: in the middle of a later one.
+  start(pack("killed/p"));
+  for (int i = 0; i < 60000 && !fs::exists(folder / "killed/p/p-00002-of-00040.pack"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(running, SIGKILL);
+  EXPECT_EQ(wait().code, 1000 + SIGKILL);
+  const auto done = static_cast<i64>(std::ranges::count_if(
+      packs("killed/p"), [](const std::string& n) { return n.ends_with(".pack"); }));
+  ASSERT_GE(done, 3);
+  ASSERT_LT(done, 40) << "the machine packed everything before it could be killed";
+  expect_error({"data", "check", "killed/p"}, 3, "E-DATA-05",
+               {"of 40 packed shards", "it goes on where it was stopped"});
+  const Result r = run(pack("killed/p"));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(Json::parse(r.out)["kept_shards"], done);
+  EXPECT_EQ(Json::parse(r.out)["images"], 2000);
+  ASSERT_EQ(packs("killed/p"), packs("whole/p"));  // and no temporary file
+  for (const std::string& name : packs("whole/p"))
+    EXPECT_TRUE(read_text(folder / "killed/p" / name) == read_text(folder / "whole/p" / name))
+        << name;
+  EXPECT_EQ(run({"data", "check", "killed/p"}).code, 0);
+}
+
+TEST_F(DataCommands, PackStopsOnASignalAndSaysHowToGoOn) {
+  make_set("set", 2000, 200);
+  start({"data", "pack", "set", "p", "--shard-images", "50", "--threads", "1"});
+  for (int i = 0; i < 60000 && !fs::exists(folder / "p/p-00000-of-00040.pack"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(running, SIGTERM);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 143);
+  EXPECT_THAT(r.out, HasSubstr("the same command goes on behind the finished shards"));
+  for (const std::string& name : packs("p")) EXPECT_TRUE(name.ends_with(".pack")) << name;
+}
+
+TEST_F(DataCommands, PackNoticesChangedPicturesAndOtherOptions) {
+  make_set("set");
+  ASSERT_EQ(run({"data", "pack", "set", "p"}).code, 0);
+  const Result again = run({"data", "pack", "set", "p"});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.out, HasSubstr("10 images in 1 shards (1 from an earlier run)"));
+  expect_error({"data", "pack", "set", "p", "--quality", "80"}, 2, "",
+               {"p-00000-of-00001.pack", "with other options"});
+  write("set/cat/1000.jpg", data::encode_jpeg(data::pattern(61, 60)));
+  expect_error({"data", "pack", "set", "p"}, 2, "",
+               {"p-00000-of-00001.pack", "have changed since", "remove it"});
+}
+
+TEST_F(DataCommands, PackLeavesDamagedPicturesOutAndListsThem) {
+  make_set("set");
+  fs::resize_file(folder / "set/dog/1001.jpg", 300);
+  const Result r = run({"data", "pack", "set", "p"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, AllOf(HasSubstr("9 images in 1 shards"),
+                           HasSubstr("left out, because damaged: 1\n  dog/1001.jpg")));
+  expect_error({"data", "pack", "set", "q", "--strict"}, 3, "E-DATA-06", {"dog/1001.jpg"});
+  EXPECT_THAT(packs("q"), ElementsAre());
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,252 @@
+// Deaths: of a worker in mid-training, of the launcher.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Fault : public ProgramTest {
+ protected:
+  static bool gone(pid_t pid) {
+    // A zombie is gone too: its parent (init of this container) may not collect it.
+    const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
+    return stat.empty() || stat.find(") Z ") != std::string::npos;
+  }
+  // Whether all these came, (who saw it, who came), and each of the three workers then did some
+  // steps.
+  bool all_train_after_joining(const std::set<std::pair<int, int>>& wanted) const {
+    for (int i = 0; i < static_cast<int>(kLimit * 10);
+         ++i, std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
+      std::set<std::pair<int, int>> seen;
+      double last = 0;
+      for (const Json& e : events("joined"))
+        seen.emplace(e["rank"].get<int>(), e["peer"].get<int>()),
+            last = std::max(last, e["time"].get<double>());
+      std::map<int, int> steps;
+      for (const Json& e : events("step"))
+        if (e["time"].get<double>() > last) ++steps[e["rank"]];
+      if (std::ranges::includes(seen, wanted) && steps[0] > 2 && steps[1] > 2 && steps[2] > 2)
+        return true;
+    }
+    return false;
+  }
+};
+
+TEST_F(Fault, TheOthersGoOnWhenOneOfFourIsKilled) {
+  auto arguments = tiny({"train.epochs=30", "train.batch=4", slowed(4, 3)});
+  arguments.insert(arguments.end(), {"--workers", "4"});
+  start(arguments);
+  const auto pids = workers_at_work(4);
+  ASSERT_EQ(pids.size(), 4u) << read_text(folder / "err");
+  kill(pids.at(2), SIGKILL);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(r.err, HasSubstr("worker 2 died (signal 9)"));
+  bool dead_seen = false;
+  for (const Json& e : events("fault")) dead_seen |= e["peer"] == 2;
+  EXPECT_TRUE(dead_seen);
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+  EXPECT_EQ(summary()["val_images"], 40);
+  // Each survivor trained on after the death.
+  const double when = events("fault").at(0)["time"];
+  std::map<int, int> later;
+  for (const Json& e : events("step"))
+    if (e["time"].get<double>() > when) ++later[e["rank"]];
+  for (const int rank : {0, 1, 3}) EXPECT_GT(later[rank], 2) << rank;
+}
+
+TEST_F(Fault, WhenRankZeroDiesAnotherWritesTheResults) {
+  auto arguments = tiny({"train.epochs=20", "train.batch=4", slowed(3, 3)});
+  arguments.insert(arguments.end(), {"--workers", "3"});
+  start(arguments);
+  const auto pids = workers_at_work(3);
+  ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
+  kill(pids.at(0), SIGKILL);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_TRUE(fs::exists(folder / "runs/t/model.safetensors"));
+  EXPECT_EQ(summary()["workers_at_end"], 2);
+  EXPECT_THAT(r.out, HasSubstr("result"));
+}
+
+TEST_F(Fault, KillingTheLauncherLeavesNoProcessBehind) {
+  auto arguments = tiny({"train.epochs=500"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  start(arguments);
+  const auto pids = workers_at_work(2);
+  ASSERT_EQ(pids.size(), 2u) << read_text(folder / "err");
+  kill(running, SIGKILL);
+  wait();
+  bool all_gone = false;
+  for (int i = 0; i < 500 && !all_gone; ++i) {
+    all_gone = std::ranges::all_of(pids, [](const auto& p) { return gone(p.second); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(all_gone);
+}
+
+TEST_F(Fault, ResultsThatCannotBeWrittenAreAnErrorAlthoughTheOtherWorkerFinished) {
+  auto arguments = tiny({"train.epochs=40"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  start(arguments);
+  ASSERT_EQ(workers_at_work(2).size(), 2u) << read_text(folder / "err");
+  write_text(folder / "runs/t/model.safetensors/a folder is in the way", "");
+  const Result r = wait();
+  EXPECT_EQ(r.code, 6) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("model.safetensors"));
+}
+
+TEST_F(Fault, ADamagedImageInOneShareStopsAllWhenStrict) {
+  fs::copy(shapes(), folder / "c", fs::copy_options::recursive);
+  std::vector<fs::path> images;
+  for (const auto& e : fs::recursive_directory_iterator(folder / "c/val"))
+    if (e.path().extension() == ".jpg") images.push_back(e.path());
+  std::ranges::sort(images);
+  fs::resize_file(images.at(0), fs::file_size(images.at(0)) / 2);
+  auto arguments = tiny({"data.val=c/val"});
+  arguments.insert(arguments.end(), {"--workers", "3", "--strict-images"});
+  const Result r = run(arguments);
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_THAT(r.err, HasSubstr(images.at(0).filename().string()));
+}
+
+TEST_F(Fault, WaitingThreadsOfWorkersSleepUnlessTheUserSaysOtherwise) {
+  const char* before = std::getenv("OMP_WAIT_POLICY");
+  const std::string kept = before ? before : "";
+  unsetenv("OMP_WAIT_POLICY");
+  for (const std::string policy : {"passive", "active"}) {
+    auto arguments = tiny({"train.epochs=500", "run.name=t"});
+    arguments.insert(arguments.end(), {"--workers", "2"});
+    fs::remove_all(folder / "runs");
+    start(arguments, policy == "active" ? std::vector<std::string>{"OMP_WAIT_POLICY=active"}
+                                        : std::vector<std::string>{});
+    const auto pids = workers_at_work(2);
+    EXPECT_EQ(pids.size(), 2u);
+    for (const auto& [rank, pid] : pids) {
+      const std::string environment = read_text("/proc/" + std::to_string(pid) + "/environ");
+      EXPECT_NE(environment.find("OMP_WAIT_POLICY=" + policy), std::string::npos) << policy;
+    }
+    kill(running, SIGKILL);
+    wait();
+  }
+  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+}
+
+TEST_F(Fault, ALossThatIsNoNumberStopsWithTheStepAndAdvice) {
+  const Result r =
+      run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));
+  EXPECT_EQ(r.code, 1);
+  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("the loss is"), HasSubstr("step"),
+                                      HasSubstr("worker 0"), HasSubstr("optim.learning_rate")));
+}
+
+TEST_F(Fault, TheWrapperForMpirunReportsADeathAndExitsZero) {
+  auto arguments = tiny({"train.epochs=500"});
+  arguments.insert(arguments.begin(), "run");
+  start(arguments);
+  const auto pids = workers_at_work(1);
+  ASSERT_EQ(pids.size(), 1u) << read_text(folder / "err");
+  EXPECT_NE(pids.at(0), running);
+  kill(pids.at(0), SIGKILL);
+  const Result r = wait(30);
+  EXPECT_EQ(r.code, 0);
+  EXPECT_THAT(r.err, HasSubstr("died (signal 9)"));
+}
+
+// --- faults on purpose, and what becomes of them
+
+std::vector<std::string> with_faults(std::vector<std::string> arguments,
+                                     const std::string& faults) {
+  arguments.insert(arguments.end(), {"--workers", "3", "--inject", faults});
+  return arguments;
+}
+
+TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
+  // not over before it is back
+  const std::string slow = "slow:rank=0:x3,slow:rank=1:x3,slow:rank=2:x3";
+  const Result r = run(with_faults(tiny({"train.epochs=60", "train.batch=4"}),
+                                   "kill:rank=1@step=10,restart:rank=1@t=0," + slow));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"),
+                                      HasSubstr("worker 1 is started again"),
+                                      HasSubstr("worker 1 takes part again")));
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+  EXPECT_EQ(summary()["val_images"], 40);
+  std::map<int, int> joined, steps_after;
+  for (const Json& e : events("joined")) ++joined[e["rank"]];
+  EXPECT_EQ(joined[0], 1);
+  EXPECT_EQ(joined[2], 1);
+  double again = 0, samples = 0;
+  for (const Json& e : events("start"))
+    if (e.contains("rejoined")) again = e["time"], samples = e["samples"];
+  EXPECT_GT(samples, 10 * 3 * 4 / 2);  // it takes up the run where it is
+  for (const Json& e : events("step"))
+    if (e["time"].get<double>() > again) ++steps_after[e["rank"]];
+  for (const int rank : {0, 1, 2}) EXPECT_GT(steps_after[rank], 5) << rank;
+}
+
+TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
+  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}),
+                    "stop:rank=1:7s@step=10"));
+  ASSERT_TRUE(all_train_after_joining({{0, 1}, {2, 1}})) << read_text(folder / "err");
+  kill(running, SIGINT);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 130) << r.out << r.err;
+  std::map<int, int> dead;
+  for (const Json& e : events("fault")) dead[e["rank"]] += e["peer"] == 1 && e["what"] == "dead";
+  for (const int rank : {0, 2}) EXPECT_GE(dead[rank], 1);
+  EXPECT_EQ(events("start").size(), 3u);  // nobody was started again
+}
+
+TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
+  for (const std::string method : {"a2cid2", "dpsgd"}) {
+    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4",
+                           "train.batch=4", "dist.dead_after_s=2"});
+    const Result r = run(with_faults(std::move(arguments), "stop:rank=1:8s@step=4"));
+    EXPECT_EQ(r.code, 0) << r.out << r.err;
+    EXPECT_EQ(summary(method)["workers_at_end"], 2) << r.out;
+    EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, and they ended before: their results, "
+                                 "of 2 worker(s), stay"));
+    EXPECT_EQ(r.out.find("average of 1 models"), std::string::npos);
+  }
+}
+
+TEST_F(Fault, LinksThatAreCutForAWhileCostNoWorker) {
+  start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}),
+                    "partition:0|1,2:6s@t=0.5"));
+  ASSERT_TRUE(all_train_after_joining({{0, 1}, {0, 2}, {1, 0}, {2, 0}}))
+      << read_text(folder / "err");
+  kill(running, SIGINT);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 130) << r.out << r.err;
+  EXPECT_EQ(events("start").size(), 3u);  // nobody was started again
+}
+
+TEST_F(Fault, AStragglerDoesLessAndHoldsNobodyUp) {
+  const Result r = run(with_faults(tiny({"train.epochs=20", "train.batch=4"}), "slow:rank=1:x8"));
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  std::map<int, double> gradients;
+  const Json all = summary();
+  for (const Json& w : all["each_worker"]) gradients[w["rank"]] = w["gradients"];
+  EXPECT_LT(2 * gradients[1], gradients[0]);
+  EXPECT_LT(2 * gradients[1], gradients[2]);
+}
+
+TEST_F(Fault, AFaultThatCantBeReadIsAnErrorThatSaysWhere) {
+  const Result r = run(with_faults(tiny({}), "kill:rank=2@step=5,stop:rank=9:5s"));
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("there is no worker 9"));
+  const Result q = run(with_faults(tiny({}), "stop:rank=1"));
+  EXPECT_EQ(q.code, 2);
+  EXPECT_THAT(q.err, ::testing::AllOf(HasSubstr("inject, character 12"), HasSubstr("5s")));
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,148 @@
+// Recipes from configuration to training: the files of apps/configs, the keys of augmentation,
+// exact resume with everything on.
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/apps/config.h"
+#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Recipe, EveryFileOfTheConfigsIsValid) {
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(fs::path(GOSSAMER_SOURCE_DIR) / "apps/configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    const Config c = load_config({entry.path().string()});
+    EXPECT_NO_THROW(validate(c, 8)) << entry.path();
+    EXPECT_NO_THROW(pictures(c)) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 5);
+}
+
+TEST(Recipe, OfNinetyEpochsIsThePublishedOne) {
+  const fs::path folder = fs::path(GOSSAMER_SOURCE_DIR) / "apps/configs";
+  const Config paper = load_config({(folder / "imagenet-paper90.toml").string()}),
+               dle = load_config({(folder / "imagenet-dle90.toml").string()});
+  EXPECT_EQ(paper.optim.milestones.size(), 3u);
+  for (const auto& [milestone, epoch] :
+       {std::pair{0, 30.0}, std::pair{1, 60.0}, std::pair{2, 80.0}})
+    EXPECT_DOUBLE_EQ(
+        paper.optim.milestones[static_cast<std::size_t>(milestone)] * paper.train.epochs, epoch);
+  EXPECT_EQ(paper.optim.weight_decay, 1e-4);
+  EXPECT_EQ(dle.optim.weight_decay, 1.0 / 32768);
+  EXPECT_EQ(dle.optim.label_smoothing, 0.1);
+  EXPECT_EQ(dle.optim.momentum, 0.875);
+}
+
+TEST(Recipe, MistakesAreNamedWithTheirKey) {
+  const auto error = [](const std::vector<std::string>& assignments) -> std::string {
+    Config c;
+    for (const auto& a : assignments) set_key(c, a);
+    try {
+      validate(c, 1);
+      pictures(c);
+    } catch (const ConfigError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error({"data.augment=resized-crop-flip,rand-augment:2:9,random-erasing:0.1"}),
+            "no error");
+  EXPECT_THAT(error({"data.augment=rand-augment:2:9"}),
+              HasSubstr("data.augment = [\"rand-augment:2:9\"]; it must be a crop"));
+  EXPECT_THAT(
+      error({"data.augment=auto,cutout"}),
+      HasSubstr(
+          "command line: data.augment: augmentation \"cutout\" is unknown; use colour-jitter"));
+  EXPECT_THAT(
+      error({"data.sizes=16"}),
+      HasSubstr("data.size_milestones = []; it must be one fraction for each of data.sizes"));
+  EXPECT_EQ(error({"data.sizes=16,24", "data.size_milestones=0.2,0.5"}), "no error");
+  EXPECT_THAT(error({"data.sizes=16,24", "data.size_milestones=0.5,0.2"}),
+              HasSubstr("it must be ascending fractions of the run"));
+  EXPECT_THAT(error({"data.sizes=64", "data.size_milestones=0.5"}),
+              HasSubstr("data.sizes holds a side above data.size = 32"));
+  EXPECT_THAT(error({"data.cpus=0-x"}), HasSubstr("command line: data.cpus: cpus \"0-x\""));
+  EXPECT_THAT(error({"train.mixup=-1"}), HasSubstr("train.mixup = -1; it must be 0 to 100"));
+  EXPECT_THAT(error({"train.cutmix=1", "train.batch=1"}),
+              HasSubstr("train.batch = 1; it must be 2 or more with train.mixup or train.cutmix"));
+  EXPECT_THAT(error({"data.eval_size=48", "data.resize=40"}),
+              HasSubstr("data.resize = 40 is smaller than data.eval_size = 48"));
+}
+
+class RecipeRun : public ProgramTest {};
+
+TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
+  const std::vector<std::string> all{
+      "data.augment=auto,colour-jitter:0.4:0.4:0.4:0.1,rand-augment:2:9:bilinear,trivial-augment-"
+      "wide,random-erasing:0.5",
+      "data.sizes=16,24",
+      "data.size_milestones=0.3,0.6",
+      "train.mixup=0.2",
+      "train.cutmix=1",
+      "optim.label_smoothing=0.1",
+      "data.eval_size=24"};
+  auto options = all;
+  options.insert(options.end(),
+                 {"train.epochs=2", "run.checkpoint_every=0.25", "run.keep=99", "run.name=whole"});
+  const Result whole = run(tiny(options));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const SafeTensors wanted = read_safetensors(folder / "runs/whole/model.safetensors");
+  EXPECT_EQ(wanted.metadata.at("image_size"), "24");
+  // Before, at and after a change of size (192 images in all: at 58 and 116), with other numbers of
+  // data threads.
+  int threads = 1;
+  for (const char* label : {"epoch-0000.50", "epoch-0000.75", "epoch-0001.50"}) {
+    const std::string name = std::string("from-") + label;
+    const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name,
+                          "data.threads=" + std::to_string(threads), "--resume",
+                          std::string("runs/whole/checkpoints/") + label});
+    ASSERT_EQ(r.code, 0) << r.err;
+    const SafeTensors got = read_safetensors(folder / "runs" / name / "model.safetensors");
+    ASSERT_EQ(got.tensors.size(), wanted.tensors.size());
+    for (const NamedTensor& t : wanted.tensors)
+      EXPECT_EQ(std::memcmp(t.tensor.data(), got.find(t.name)->data(), t.tensor.bytes()), 0)
+          << label << " " << t.name;
+    threads += 3;
+  }
+}
+
+TEST_F(RecipeRun, FilesInMemoryTrainAsFilesOnDisk) {
+  ASSERT_EQ(run(tiny({"train.epochs=2", "run.name=disk"})).code, 0);
+  const Result kept = run(tiny({"train.epochs=2", "run.name=memory", "data.cache_gb=0.01"}));
+  ASSERT_EQ(kept.code, 0) << kept.err;
+  EXPECT_THAT(kept.out, HasSubstr("data     up to 0.01 GB of encoded files are kept in memory"));
+  const double cached = events("step", "memory").back().at("data_cached_mb").get<double>();
+  EXPECT_GT(cached, 0);
+  EXPECT_LE(cached, 10);
+  const SafeTensors wanted = read_safetensors(folder / "runs/disk/model.safetensors");
+  const SafeTensors got = read_safetensors(folder / "runs/memory/model.safetensors");
+  for (const NamedTensor& t : wanted.tensors)
+    EXPECT_EQ(std::memcmp(t.tensor.data(), got.find(t.name)->data(), t.tensor.bytes()), 0)
+        << t.name;
+  EXPECT_THAT(run(tiny({"data.cache_gb=-1"})).err, HasSubstr("data.cache_gb"));
+}
+
+TEST_F(RecipeRun, SaysHowLongItWaitedForData) {
+  ASSERT_EQ(run(tiny({"run.log_every=4"})).code, 0);
+  const auto steps = events("step");
+  ASSERT_FALSE(steps.empty());
+  for (const Json& s : steps)
+    for (const char* key : {"data_wait_s", "data_idle_s", "data_ready", "damaged_images"})
+      EXPECT_TRUE(s[key].is_number()) << key;
+  const Json s = summary();
+  EXPECT_GE(s["data_wait_fraction"].get<double>(), 0);
+  EXPECT_LE(s["data_wait_fraction"].get<double>(), 1);
+  EXPECT_GE(s["each_worker"][0]["data_idle_s"].get<double>(), 0);
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,272 @@
+// data.resize_on: pictures that the loader resizes against boxes that the step resizes, in the loop
+// of `gossamer train` and in the whole program.
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/apps/train/gradient_step.h"
+#include "gossamer/apps/train/loader_options.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/models/resnet.h"
+#include "gossamer/nn/optim.h"
+#include "support/use_backend.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Does as a CUDA graph does: recording computes nothing, launching does the recorded work on the
+// memory it was recorded with.
+Recorder fake_graphs(int& launched) {
+  return [&launched](const Work& work) -> std::unique_ptr<Recording> {
+    struct Fake final : Recording {
+      int& count;
+      const Work recorded;
+      Fake(int& c, Work w) : count(c), recorded(std::move(w)) {}
+      void launch() override { ++count, recorded(); }
+    };
+    return std::make_unique<Fake>(launched, work);
+  };
+}
+
+struct Way {
+  bool boxes = false, fixed = false, graph = false, pairs = false;
+};
+
+class ResizeOn : public ProgramTest {
+ protected:
+  // A small net trained by loader and gradient step; each batch's loss. `change`: between the
+  // batches.
+  struct Training {
+    Training(const fs::path& set, const Way& how, DType type, double mixup = 0, int threads = 1)
+        : loader(data::open({set}), {.batch = 20,
+                                     .size = 24,
+                                     .augment = data::Augment::resized_crop_flip,
+                                     .threads = threads,
+                                     .drop_last = false,
+                                     .seed = 3,
+                                     .boxes = how.boxes}) {
+      config.train.mixup = mixup;
+      config.train.cutmix = mixup;
+      nn::seed_initialisation(3);
+      net = models::resnet(
+          {.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = how.pairs || stem, .classes = 10});
+      params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
+                                            FlatOptions{.compute = type, .frozen = true});
+      sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
+      prepare = pictures(config);
+      prepare.dtype = type;
+      prepare.pairs = how.pairs;
+      gradient = std::make_unique<GradientStep>(
+          GradientStep::Parts{.net = *net,
+                              .params = *params,
+                              .prepare = prepare,
+                              .loss_of = TrainingLoss(config, 0),
+                              .before_backward = {}},
+          StepGraph::Options{.mode = how.graph ? StepGraph::Mode::on : StepGraph::Mode::off,
+                             .record = fake_graphs(launched),
+                             .counters = {},
+                             .log = {}},
+          how.fixed);
+      net->train();
+    }
+    std::vector<double> run(int steps) {
+      std::vector<double> losses;
+      for (int k = 0; k < steps;) {
+        const data::Batch batch = loader.next();
+        if (!batch.labels.defined()) continue;
+        sizes.insert(batch.bytes.defined() ? batch.bytes.numel() : 0);
+        counts.insert(batch.count());
+        gradient->compute(batch, {0, loader.epoch(), k});
+        losses.push_back(gradient->losses().take());
+        sgd->step(.02f);
+        gradient->step_ends();
+        ++k;
+      }
+      return losses;
+    }
+    static inline bool stem = false;  // the entry of an ImageNet network
+    Config config;
+    data::Loader loader;
+    std::unique_ptr<nn::Module> net;
+    std::unique_ptr<FlatParams> params;
+    std::unique_ptr<nn::Sgd> sgd;
+    Pictures prepare;
+    int launched = 0;
+    std::set<i64> sizes, counts;
+    std::unique_ptr<GradientStep> gradient;
+  };
+  static void expect_near(const std::vector<double>& a, const std::vector<double>& b, double most) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], most * b[k]) << "step " << k;
+  }
+  static fs::path set() { return shapes() / "train"; }
+};
+
+TEST_F(ResizeOn, BothWaysTrainAlike) {
+  for (const double mixup : {0.0, 0.5})
+    for (const auto& [type, most] : {std::pair{DType::f32, 0.01}, std::pair{DType::bf16, 0.03}}) {
+      SCOPED_TRACE(name_of(type));
+      Training host(set(), {}, type, mixup), boxes(set(), {.boxes = true}, type, mixup);
+      const auto want = host.run(12), got = boxes.run(12);
+      expect_near(got, want, most);
+      EXPECT_NE(got, want) << "the device rounds once, the host twice";
+      EXPECT_GT(boxes.sizes.size(), 10u);
+      EXPECT_EQ(boxes.counts, (std::set<i64>{16, 20})) << "the last batch of an epoch is smaller";
+    }
+}
+
+TEST_F(ResizeOn, ARecordedStepFindsBoxesOfAnySizeWhereItLooks) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    Training plain(set(), {.boxes = true}, type, 0.4),
+        graph(set(), {.boxes = true, .fixed = true, .graph = true}, type, 0.4, 3);
+    // three epochs of five batches, the last of each smaller
+    EXPECT_EQ(plain.run(14), graph.run(14));
+    EXPECT_EQ(graph.launched, 9) << "but for the first three and two smaller ones";
+    EXPECT_EQ(graph.sizes.size(), plain.sizes.size());
+    for (Training* t : {&plain, &graph}) t->loader.set_size(16);
+    EXPECT_EQ(plain.run(9), graph.run(9)) << "another size of pictures";
+    for (Training* t : {&plain, &graph}) t->loader.set_size(24);
+    EXPECT_EQ(plain.run(9), graph.run(9)) << "and back";
+    EXPECT_GT(graph.launched, 12);
+    EXPECT_EQ(std::memcmp(plain.params->values().data(), graph.params->values().data(),
+                          plain.params->values().bytes()),
+              0);
+  }
+}
+
+TEST_F(ResizeOn, AStemTakesThePairsThatTheInputPassWrites) {
+  const UseBackend use("passes");
+  for (const auto& [type, most] : {std::pair{DType::f32, 1e-4}, std::pair{DType::bf16, 0.02}}) {
+    Training::stem = true;
+    Training images(set(), {.boxes = true}, type),
+        pairs(set(), {.boxes = true, .fixed = true, .graph = true, .pairs = true}, type);
+    Training::stem = false;
+    expect_near(pairs.run(10), images.run(10), most);
+    EXPECT_GT(pairs.launched, 2);
+    for (Training* t : {&images, &pairs}) t->loader.set_size(15);
+    // an odd side has no pairs
+    expect_near(pairs.run(3), images.run(3), most == 1e-4 ? 1e-3 : most);
+  }
+}
+
+TEST_F(ResizeOn, AutoIsTheDeviceOfAGpuUnlessSomethingNeedsPixels) {
+  const auto boxes = [](const std::vector<std::string>& keys, Device device) {
+    std::vector<std::string> all{"model.name=resnet50"};
+    all.insert(all.end(), keys.begin(), keys.end());
+    const Config c = load_config(all);
+    validate(c, 1);
+    return loader_options(c, pictures(c), {}, device).boxes;
+  };
+  const Device gpu = Device::cuda(), cpu;
+  EXPECT_FALSE(boxes({}, cpu));
+  EXPECT_TRUE(boxes({}, gpu));
+  EXPECT_TRUE(boxes({"train.mixup=0.2", "train.cutmix=1"}, gpu)) << "done after it, on the device";
+  EXPECT_TRUE(boxes({"data.augment=none"}, gpu));
+  EXPECT_FALSE(boxes({"data.resize_on=host"}, gpu));
+  EXPECT_TRUE(boxes({"data.resize_on=device"}, cpu));
+  EXPECT_FALSE(boxes({"data.augment=auto,random-erasing:0.1"}, gpu));
+  EXPECT_FALSE(boxes({"data.augment=pad-crop-flip"}, gpu));
+  EXPECT_FALSE(boxes({"model.name=resnet18-cifar"}, gpu)) << "small pictures are shifted";
+}
+
+TEST_F(ResizeOn, WhatNeedsPixelsOnTheHostSaysSoBeforeAnythingStarts) {
+  const auto refused = [&](std::vector<std::string> keys) {
+    keys.push_back("data.resize_on=device");
+    const Result r = run(tiny(keys));
+    EXPECT_EQ(r.code, 2) << r.out;
+    EXPECT_FALSE(fs::exists(folder / "runs"));
+    return r.err;
+  };
+  EXPECT_THAT(refused({}), AllOf(HasSubstr("pad-crop-flip changes pictures after their resize"),
+                                 HasSubstr("data.augment=resized-crop-flip")));
+  EXPECT_THAT(
+      refused({"data.augment=resized-crop-flip,colour-jitter:0.4:0.4:0.4:0.1", "--workers", "2"}),
+      AllOf(HasSubstr("colour-jitter:0.4:0.4:0.4:0.1 changes pictures after their resize"),
+            HasSubstr("data.resize_on=auto")));
+  EXPECT_THAT(refused({"data.augment=resized-crop-flip", "data.filter=area"}),
+              HasSubstr("use data.filter=bilinear"));
+  const Result r = run(tiny({"data.resize_on=gpu"}));
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("data.resize_on = \"gpu\"; it must be one of auto, host, device"));
+}
+
+TEST_F(ResizeOn, ByAreaIsAnotherModelWhoseFileSaysSo) {
+  const auto model = [&](const std::string& filter) {
+    EXPECT_EQ(run(tiny({"data.filter=" + filter, "data.size=24", "run.name=" + filter})).code, 0);
+    return read_safetensors(folder / "runs" / filter / "model.safetensors");
+  };
+  const SafeTensors area = model("area"), bilinear = model("bilinear");
+  EXPECT_EQ(area.metadata.at("filter"), "area");
+  const Tensor &a = *area.find("conv1.weight"), &b = *bilinear.find("conv1.weight");
+  EXPECT_NE(std::memcmp(a.data(), b.data(), a.bytes()), 0);
+  const Result eval = run({"eval", "runs/area/model.safetensors", "data.val=s/val", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(Json::parse(eval.out)["loss"],
+            Json::parse(read_text(folder / "runs/area/summary.json"))["loss"]);
+}
+
+// The whole program, resized by the step on the CPU.
+class ResizeOnDevice : public ResizeOn {
+ protected:
+  static std::vector<std::string> device(std::vector<std::string> more) {
+    more.insert(more.end(), {"data.augment=resized-crop-flip", "data.resize_on=device",
+                             "data.size=24", "data.threads=2"});
+    return tiny(more);
+  }
+  void expect_same_models(const std::string& a, const std::string& b) {
+    const auto model = [&](const std::string& name) {
+      return read_safetensors(folder / "runs" / name / "model.safetensors");
+    };
+    const SafeTensors x = model(a), y = model(b);
+    ASSERT_GT(x.tensors.size(), 10u);
+    for (const NamedTensor& t : x.tensors) {
+      const Tensor* other = y.find(t.name);
+      ASSERT_NE(other, nullptr) << t.name;
+      EXPECT_EQ(std::memcmp(t.tensor.data(), other->data(), t.tensor.bytes()), 0) << t.name;
+    }
+  }
+};
+
+TEST_F(ResizeOnDevice, AResumedRunIsTheUninterruptedOne) {
+  const std::vector<std::string> saving{"train.epochs=2", "run.checkpoint_every=0.75",
+                                        "run.keep=9",     "run.name=whole",
+                                        "data.sizes=16",  "data.size_milestones=0.5"};
+  ASSERT_EQ(run(device(saving)).code, 0);
+  EXPECT_THAT(read_text(folder / "out"),
+              HasSubstr("cropped, resized and flipped where the network computes"));
+  ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=again", "data.threads=7"}).code, 0);
+  expect_same_models("whole", "again");
+  for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
+    const std::string name = std::string("from-") + label;
+    ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume",
+                   std::string("runs/whole/checkpoints/") + label})
+                  .code,
+              0);
+    expect_same_models("whole", name);
+  }
+}
+
+TEST_F(ResizeOnDevice, WorkersTrainWithDamagedPicturesAndReEstimateBatchNorm) {
+  fs::create_directory(folder / "d");
+  fs::copy(fs::canonical(folder / "s"), folder / "d", fs::copy_options::recursive);
+  int damaged = 0;
+  for (const auto& e : fs::recursive_directory_iterator(folder / "d/train"))
+    if (e.path().extension() == ".jpg" && damaged < 3)
+      fs::resize_file(e.path(), fs::file_size(e.path()) / 2), ++damaged;
+  const Result r = run(device({"data.train=d/train", "train.epochs=2", "train.bn_batches=3",
+                               "train.mixup=0.2", "--workers", "2"}));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(summary()["damaged_images"], 3);
+  EXPECT_THAT(summary()["batch_norm"].get<std::string>(), HasSubstr("re-estimated"));
+  std::istringstream bad(read_text(folder / "runs/t/bad_images.txt"));
+  int lines = 0;
+  for (std::string line; std::getline(bad, line);) ++lines;
+  EXPECT_EQ(lines, 3);
+}
+
+}  // namespace
+}  // namespace gossamer::apps

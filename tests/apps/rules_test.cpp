@@ -1,0 +1,202 @@
+// Rules of the repository: the arrows between folders, sizes of files and lines, what libraries may
+// not do.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gossamer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SourceFile {
+  fs::path path;  // from the root: core/tensor.h
+  std::vector<std::string> lines;
+  std::string folder() const { return path.begin()->string(); }
+};
+
+const std::vector<SourceFile>& sources() {
+  static const std::vector<SourceFile> all = [] {
+    std::vector<SourceFile> found;
+    for (const char* folder : {"core", "nn", "models", "data", "dist", "apps", "tests"})
+      for (const auto& entry :
+           fs::recursive_directory_iterator(fs::path(GOSSAMER_SOURCE_DIR) / folder)) {
+        const std::string extension = entry.path().extension().string();
+        if (extension != ".cpp" && extension != ".h" && extension != ".cu") continue;
+        SourceFile file{fs::relative(entry.path(), GOSSAMER_SOURCE_DIR), {}};
+        std::ifstream in(entry.path());
+        for (std::string line; std::getline(in, line);) file.lines.push_back(line);
+        found.push_back(std::move(file));
+      }
+    return found;
+  }();
+  return all;
+}
+
+bool is_test(const SourceFile& f) { return f.folder() == "tests"; }
+
+// Code without comments and string literals, roughly: enough to search for calls.
+std::string code_of(const std::string& line) {
+  static const std::regex strings(R"re("(\\.|[^"\\])*")re");
+  const std::string bare = std::regex_replace(line, strings, "\"\"");
+  static const std::regex members(
+      R"(\bvoid (\w+::)?abort\b)");  // a member function of that name is no call of std::abort
+  return std::regex_replace(bare.substr(0, bare.find("//")), members, "");
+}
+
+TEST(Rules, TheSourcesAreFound) { EXPECT_GT(sources().size(), 60u); }
+
+TEST(Rules, FoldersDependOnEachOtherOnlyAlongTheArrows) {
+  const std::map<std::string, std::set<std::string>> allowed{
+      {"core", {"core"}},
+      {"nn", {"core", "nn"}},
+      {"models", {"core", "nn", "models"}},
+      {"data", {"core", "data"}},
+      {"dist", {"core", "dist"}},
+      {"apps", {"core", "nn", "models", "data", "dist", "apps"}}};
+  const std::regex include(R"(^\s*#include "gossamer/(\w+)/)");
+  for (const SourceFile& f : sources()) {
+    if (is_test(f)) continue;
+    for (const std::string& line : f.lines)
+      if (std::smatch m; std::regex_search(line, m, include))
+        EXPECT_TRUE(allowed.at(f.folder()).contains(m[1])) << f.path << " includes " << line;
+  }
+}
+
+TEST(Rules, NoSourceFileIsLongerThanSixHundredLines) {
+  for (const SourceFile& f : sources()) EXPECT_LE(f.lines.size(), 600u) << f.path;
+}
+
+TEST(Rules, NoLineIsLongerThanAHundredCharacters) {
+  // Of UTF-8: bytes that continue a character do not count.
+  const auto characters = [](const std::string& line) {
+    return std::ranges::count_if(
+        line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+  };
+  for (const SourceFile& f : sources())
+    for (std::size_t i = 0; i < f.lines.size(); ++i)
+      EXPECT_LE(characters(f.lines[i]), 100) << f.path.string() << ":" << i + 1;
+}
+
+// .clang-format decides how the code looks. Other versions of the program give other output.
+TEST(Rules, TheSourcesAreWhatClangFormatWrites) {
+  const char* program = "clang-format-14";
+  if (std::system("clang-format-14 --version >/dev/null 2>&1") != 0)
+    GTEST_SKIP() << program << " is not installed";
+  std::string command = std::string("cd '") + GOSSAMER_SOURCE_DIR + "' && " + program +
+                        " --dry-run --Werror --ferror-limit=1";
+  for (const SourceFile& f : sources()) command += " " + f.path.string();
+  EXPECT_EQ(std::system(command.c_str()), 0) << "run clang-format-14 -i on the files named above";
+}
+
+// Two headers that define one name break the program when a file includes both, or worse, when
+// none does.
+TEST(Rules, NoTwoHeadersDefineOneName) {
+  const std::regex opens(R"(^(?:inline )?namespace ([\w:]+) \{)");
+  const std::regex type(R"(^(?:class|struct|enum class|enum|union) (\w+)[^;]*\{|)"
+                        R"(^(?:class|struct|enum class|enum|union) (\w+)[^;()]*$)");
+  std::map<std::string, std::string> home;
+  for (const SourceFile& f : sources()) {
+    if (is_test(f) || f.path.extension() != ".h") continue;
+    std::vector<std::string> spaces;
+    for (const std::string& line : f.lines) {
+      std::smatch m;
+      if (std::regex_search(line, m, opens))
+        spaces.push_back(m[1]);
+      else if (line.starts_with("}  // namespace") && !spaces.empty())
+        spaces.pop_back();
+      else if (std::regex_search(line, m, type)) {
+        std::string name;
+        for (const std::string& space : spaces) name += space + "::";
+        name += m[1].matched ? m[1].str() : m[2].str();
+        const auto [at, first] = home.emplace(name, f.path.string());
+        EXPECT_TRUE(first || at->second == f.path)
+            << name << ": " << at->second << " and " << f.path;
+      }
+    }
+  }
+  EXPECT_GT(home.size(), 200u);
+}
+
+TEST(Rules, EveryFileBeginsBySayingWhatItIs) {
+  for (const SourceFile& f : sources()) {
+    ASSERT_FALSE(f.lines.empty()) << f.path;
+    EXPECT_TRUE(f.lines[0].starts_with("// ")) << f.path;
+  }
+}
+
+TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
+  const std::regex forbidden(
+      R"((^|[^\w.>:])(std::|::)?(printf|fprintf|puts|putchar|perror|exit|_exit|quick_exit|)"
+      R"(abort|assert)\s*\(|std::(cout|cerr|clog)\b)");
+  const std::regex environment(R"(\b(getenv|setenv|putenv)\s*\()");
+  for (const SourceFile& f : sources()) {
+    if (is_test(f) || f.folder() == "apps") continue;
+    for (const std::string& line : f.lines) {
+      // The end of the child that wakes a stopped worker.
+      const bool in_fork =
+          f.path == "dist/faults/injector.cpp" && line.find("_exit(0)") != std::string::npos;
+      EXPECT_TRUE(in_fork || !std::regex_search(code_of(line), forbidden))
+          << f.path << ": " << line;
+      if (f.path != "dist/net/launch.cpp")
+        EXPECT_FALSE(std::regex_search(code_of(line), environment)) << f.path << ": " << line;
+    }
+  }
+}
+
+TEST(Rules, PublicHeadersShowNoVendor) {
+  const std::regex vendor(
+      R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|nvjpeg|jpeglib|turbojpeg|)"
+      R"(png|toml|CLI|fmt|nlohmann|stb))");
+  // Internal headers of the implementations that are built on them; kernel.h includes CUDA only
+  // when nvcc compiles.
+  const std::set<std::string> internal{"dist/net/asio_link.h",      "dist/net/asio_link_impl.h",
+                                       "dist/net/connection.h",     "dist/net/dial.h",
+                                       "dist/net/door.h",           "dist/net/gloo_context.h",
+                                       "dist/gpu/nccl_library.h",   "dist/net/rendezvous.h",
+                                       "core/cpu/onednn_calls.h",   "core/ops/kernel.h",
+                                       "core/cuda/cuda_check.h",    "core/cuda/cudnn_api.h",
+                                       "data/codec/jpeg_library.h", "data/codec/nvjpeg_decoder.h"};
+  for (const SourceFile& f : sources()) {
+    if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
+    for (const std::string& line : f.lines)
+      EXPECT_FALSE(std::regex_search(line, vendor)) << f.path << ": " << line;
+  }
+}
+
+TEST(Rules, NoPathOfSomeonesMachineIsInTheSources) {
+  const std::regex machine(R"((^|[^\w.])/(home|work|root|Users|mnt)/\w)");
+  std::vector<fs::path> files;
+  for (const SourceFile& f : sources()) files.push_back(fs::path(GOSSAMER_SOURCE_DIR) / f.path);
+  for (const char* extra :
+       {"CMakeLists.txt", "apps/quickstart", "apps/setup.sh", "tests/run", ".ci/run", "README.md"})
+    if (const fs::path p = fs::path(GOSSAMER_SOURCE_DIR) / extra; fs::exists(p)) files.push_back(p);
+  for (const fs::path& p : files) {
+    std::ifstream in(p);
+    for (std::string line; std::getline(in, line);)
+      EXPECT_FALSE(std::regex_search(line, machine)) << p << ": " << line;
+  }
+}
+
+TEST(Rules, NothingIsLeftToDoInTheSources) {
+  const std::regex mark(
+      "\\b(TO"
+      "DO|FIX"
+      "ME|XX"
+      "X|HA"
+      "CK)\\b");
+  for (const SourceFile& f : sources())
+    for (const std::string& line : f.lines)
+      EXPECT_FALSE(std::regex_search(line, mark)) << f.path << ": " << line;
+}
+
+}  // namespace
+}  // namespace gossamer

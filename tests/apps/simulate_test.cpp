@@ -1,0 +1,165 @@
+// `gossamer simulate` from outside: what the documentation promises is what it prints.
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Simulate : public ProgramTest {
+ protected:
+  Json json(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    arguments.push_back("--json");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out);
+  }
+};
+
+TEST_F(Simulate, T11_TheRingOf64DecaysAsPromised) {
+  const double fast =
+      json({"consensus", "--graph", "ring", "--workers", "64", "--method", "a2cid2"})["decay_rate"];
+  const double base =
+      json({"consensus", "--graph", "ring", "--workers", "64", "--method", "adpsgd"})["decay_rate"];
+  EXPECT_NEAR(fast, .0555, .1 * .0555);
+  EXPECT_NEAR(base, .0059, .1 * .0059);
+}
+
+TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
+  const std::vector<std::vector<std::string>> modes = {
+      {"consensus", "--workers", "8", "--time", "30"},
+      {"quadratic", "--workers", "8", "--time", "50", "--momentum", "0.9"},
+      {"logreg", "--workers", "8", "--time", "50", "--method", "sgp"},
+      {"timeline", "--workers", "8", "--time", "50", "--slow", "3:x10"},
+      {"timeline", "--workers", "8", "--time", "50", "--method", "dpsgd"},
+      {"consensus", "--workers", "8", "--time", "30", "--pairing", "handshake"},
+      {"quadratic", "--workers", "8", "--time", "50", "--method", "consensus-control"},
+      {"exchanges", "--sizes", "16,32"}};
+  for (std::vector<std::string> mode : modes) {
+    EXPECT_EQ(json(mode)["mode"], mode[0]);
+    mode.insert(mode.begin(), "simulate");
+    const Result r = run(mode);
+    EXPECT_EQ(r.code, 0) << mode[1] << r.err;
+    EXPECT_GT(std::ranges::count(r.out, '\n'), 5) << mode[1];
+  }
+}
+
+TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
+  const Json r =
+      json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control",
+            "--control-fractions", ".5", "--curvature", "0", "--heterogeneity", "0", "--dims", "64",
+            "--learning-rate", ".1", "--seeds", "2"});
+  const Json& control = r["control"];
+  // 500 steps, ten of them measured, the last of which has a target already
+  EXPECT_EQ(control["steps"], 491);
+  EXPECT_NEAR(control["kept"].get<double>(), 1, .2);
+  EXPECT_GT(control["within_20_percent"].get<double>(), .99);
+  EXPECT_EQ(control["exact_averages"], 0);
+  EXPECT_EQ(r["control_exchanges"].get<double>(), 16 * control["gossip"].get<double>());
+  EXPECT_NEAR(r["exchanges"].get<double>(), r["control_exchanges"].get<double>() + 16 * 500, 1e-6);
+  EXPECT_EQ(r["xi"].size(), r["time"].size());
+  EXPECT_EQ(r["target"][0], 0);
+  EXPECT_NEAR(r["xi"].back().get<double>(), r["target"].back().get<double>(),
+              .2 * r["target"].back().get<double>());
+  EXPECT_EQ(r["control_method"], "dpsgd");
+}
+
+TEST_F(Simulate, ItSaysWhoMetWhom) {
+  EXPECT_EQ(json({"timeline", "--workers", "8", "--time", "20"})["pairing"], "handshake");
+  EXPECT_EQ(json({"consensus", "--workers", "8", "--time", "20"})["pairing"], "poisson");
+  EXPECT_EQ(
+      json({"consensus", "--workers", "8", "--time", "20", "--pairing", "matching"})["rounds"],
+      "ring-matching");
+  EXPECT_FALSE(json({"consensus", "--workers", "8", "--time", "20"}).contains("rounds"));
+}
+
+TEST_F(Simulate, AnExactMeanHasNoRateOfDecay) {
+  for (const char* method : {"allreduce", "local-sgd"})
+    EXPECT_TRUE(
+        json({"consensus", "--workers", "8", "--time", "60", "--method", method})["decay_rate"]
+            .is_null())
+        << method;
+  // Before the period of 8 is over nothing changes.
+  EXPECT_NEAR(
+      json({"consensus", "--workers", "8", "--time", "6", "--method", "local-sgd"})["decay_rate"]
+          .get<double>(),
+      0, 1e-12);
+}
+
+TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
+  const std::vector<std::string> command = {"simulate", "logreg", "--workers", "8",
+                                            "--time",   "40",     "--pairing", "handshake",
+                                            "--seed",   "7",      "--json"};
+  const std::string first = run(command).out;
+  EXPECT_EQ(run(command).out, first);
+  std::vector<std::string> other = command;
+  other[8] = "8";
+  EXPECT_NE(run(other).out, first);
+}
+
+TEST_F(Simulate, MistakesAreNamed) {
+  const auto error = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << r.out << r.err;
+    return r.err;
+  };
+  EXPECT_THAT(error({"dance"}), HasSubstr("timeline"));
+  EXPECT_THAT(error({"consensus", "--method", "sgd"}), HasSubstr("a2cid2"));
+  EXPECT_THAT(error({"consensus", "--graph", "rong"}), HasSubstr("ring"));
+  EXPECT_THAT(error({"consensus", "--workers", "5000"}), HasSubstr("4096"));
+  EXPECT_THAT(error({"timeline", "--workers", "8", "--slow", "9:x3"}), HasSubstr("0 to 7"));
+  EXPECT_THAT(error({"timeline", "--compute", "gamma"}), HasSubstr("lognormal"));
+  EXPECT_THAT(error({"exchanges", "--graphs", "torus"}), HasSubstr("star, ring, complete"));
+  EXPECT_THAT(error({"consensus", "--workers", "1"}), HasSubstr("from 2 to 4096"));
+  EXPECT_THAT(error({"consensus", "--graph", "hypercube", "--workers", "12"}), HasSubstr("12"));
+  EXPECT_THAT(error({"consensus", "--wrokers", "8"}), HasSubstr("--wrokers"));
+  EXPECT_THAT(error({"consensus", "--method", "consensus-control"}),
+              HasSubstr("quadratic and logreg"));
+  EXPECT_THAT(error({"timeline", "--method", "consensus-control"}),
+              HasSubstr("quadratic and logreg"));
+  EXPECT_THAT(error({"quadratic", "--method", "consensus-control", "--control-method", "a2cid2"}),
+              HasSubstr("dpsgd, dpsgd-atc, sgp, local-sgd"));
+  EXPECT_THAT(error({"timeline", "--pairing", "poisson"}),
+              HasSubstr("handshake, schedule or rounds"));
+  EXPECT_THAT(error({"timeline", "--pairing", "matching"}),
+              HasSubstr("handshake, schedule or rounds"));
+  for (const char* rounds : {"one-peer-exp-directed", "ring", "aer:2"})
+    EXPECT_THAT(error({"consensus", "--workers", "8", "--pairing", "matching", "--rounds", rounds}),
+                HasSubstr("do not meet in pairs"))
+        << rounds;
+  EXPECT_THAT(error({"quadratic", "--learning-rate", "-1"}), HasSubstr("learning rate -1"));
+  EXPECT_THAT(error({"quadratic", "--learning-rate", "nan"}), HasSubstr("learning rate nan"));
+  EXPECT_THAT(error({"timeline", "--latency-s", "inf"}), HasSubstr("latency inf"));
+  EXPECT_THAT(error({"timeline", "--method", "dpsgd", "--bytes", "inf"}), HasSubstr("bytes inf"));
+}
+
+TEST_F(Simulate, OptionsWithoutEffectAreRefused) {
+  const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
+      {{"consensus", "--learning-rate", ".1"}, "quadratic and logreg"},
+      {{"exchanges", "--workers", "8"}, "--sizes"},
+      {{"quadratic", "--method", "dpsgd", "--pairing", "handshake"}, "a2cid2"},
+      {{"quadratic", "--slow", "3:x10"}, "timeline"},
+      {{"quadratic", "--control-most", "2"}, "consensus-control"},
+      {{"quadratic", "--method", "consensus-control", "--control-factor", "2"}, "target online"},
+      {{"quadratic", "--method", "consensus-control", "--control-target", "online",
+        "--control-fractions", ".5"},
+       "target plateau"},
+      {{"timeline", "--eta-scale", "2"}, "consensus, quadratic and logreg"},
+      {{"timeline", "--realised-rate", ".5"}, "poisson"},
+      {{"logreg", "--curvature", "0"}, "quadratic"},
+      {{"timeline", "--seeds", "3"}, "--seed"}};
+  for (auto [arguments, wanted] : cases) {
+    arguments.insert(arguments.begin(), "simulate");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << r.out;
+    EXPECT_THAT(r.err, HasSubstr(wanted));
+    EXPECT_THAT(r.err, HasSubstr("no effect"));
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,271 @@
+// Training from end to end with the real program: files, exact resume, interruption, several
+// workers.
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/safetensors.h"
+#include "support/free_port.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Train : public ProgramTest {
+ protected:
+  static std::vector<std::string> with_workers(int n, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--workers", std::to_string(n)});
+    return arguments;
+  }
+  // Byte-for-byte equality of all tensors of two files.
+  static void expect_same_tensors(const fs::path& a, const fs::path& b) {
+    const SafeTensors x = read_safetensors(a), y = read_safetensors(b);
+    ASSERT_EQ(x.tensors.size(), y.tensors.size());
+    ASSERT_GT(x.tensors.size(), 10u);
+    for (const NamedTensor& t : x.tensors) {
+      const Tensor* other = y.find(t.name);
+      ASSERT_NE(other, nullptr) << t.name;
+      EXPECT_EQ(std::memcmp(t.tensor.data(), other->data(), t.tensor.bytes()), 0) << t.name;
+    }
+  }
+  // Waits until the log holds `count` events of the kind.
+  bool wait_for(const std::string& event, std::size_t count, double limit_s = kLimit) {
+    for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
+      if (events(event).size() >= count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+};
+
+TEST_F(Train, OneWorkerWritesEverythingItPromises) {
+  const Result r = run(tiny({"run.trace=true", "eval.every=0.5"}));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  const fs::path at = folder / "runs/t";
+  for (const char* name : {"config.toml", "log.jsonl", "summary.json", "model.safetensors",
+                           "report.html", "trace.json"})
+    EXPECT_TRUE(fs::exists(at / name)) << name;
+  const Json s = summary();
+  for (const char* key : {"top1", "top5", "images_per_s", "wall_s", "exchanges_per_gradient",
+                          "consensus_distance", "parameters", "damaged_images"})
+    EXPECT_TRUE(s[key].is_number()) << key;
+  EXPECT_EQ(s["val_images"], 40);
+  EXPECT_EQ(s["samples"], 96);
+  EXPECT_GE(s["top5"].get<double>(), s["top1"].get<double>());
+  EXPECT_EQ(events("step").size(), 12u);
+  EXPECT_EQ(events("eval").size(), 2u);  // one on the way, one at the end
+  EXPECT_EQ(events("summary").size(), 1u);
+  EXPECT_THAT(read_text(at / "report.html"), HasSubstr("<svg"));
+  EXPECT_GT(Json::parse(read_text(at / "trace.json"))["traceEvents"].size(), 12u);
+
+  // The file is a whole model: eval gets the very same numbers from it.
+  const Result e = run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--json"});
+  ASSERT_EQ(e.code, 0) << e.err;
+  EXPECT_NEAR(Json::parse(e.out)["top1"].get<double>(), s["top1"].get<double>(), 1e-9);
+  const Result c = run({"classify", "runs/t/model.safetensors",
+                        (shapes() / "val").string() + "/" +
+                            std::string(*data::shape_classes().begin()) + "/none.jpg"});
+  EXPECT_EQ(c.code, 3) << c.err;
+}
+
+TEST_F(Train, ClassifyNamesTheClassesOfTheData) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  fs::path image;
+  for (const auto& e : fs::recursive_directory_iterator(shapes() / "val"))
+    if (e.path().extension() == ".jpg") image = e.path();
+  const Result r = run({"classify", "runs/t/model.safetensors", image.string(), "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json top = Json::parse(r.out)["top"];
+  ASSERT_EQ(top.size(), 5u);
+  EXPECT_THAT(data::shape_classes(), ::testing::Contains(top[0]["class"].get<std::string>()));
+  EXPECT_GE(top[0]["probability"].get<double>(), top[1]["probability"].get<double>());
+}
+
+TEST_F(Train, WhatNeedsAGpuSaysSo) {
+  const Result on = run(tiny({"train.cuda_graph=on"}));
+  EXPECT_EQ(on.code, 2);
+  EXPECT_THAT(on.err, HasSubstr("train.cuda_graph=on is for a GPU"));
+  const Result tf32 = run(tiny({"train.tf32=true"})),
+               half = run(tiny({"train.tf32=true", "train.dtype=bf16"}));
+  EXPECT_EQ(tf32.code, 2);
+  EXPECT_THAT(tf32.err, HasSubstr("train.tf32=true is for a GPU"));
+  EXPECT_EQ(half.code, 2);
+  EXPECT_THAT(half.err, HasSubstr("train.tf32 = true; it must be false unless train.dtype=f32"));
+  if (cuda::device_count() > 0) GTEST_SKIP() << "this machine has a GPU";
+  const Result cuda = run(tiny({"train.device=cuda"}));
+  EXPECT_EQ(cuda.code, 4);
+  EXPECT_THAT(cuda.err, HasSubstr("device cuda: "));
+}
+
+TEST_F(Train, WithoutMomentumNesterovMeansNothing) {
+  const Result r = run(tiny({"optim.momentum=0", "run.report=false"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+TEST_F(Train, TheSameSeedGivesTheSameBits) {
+  ASSERT_EQ(run(tiny({"run.name=a"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.name=b"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.name=c", "train.seed=1"})).code, 0);
+  expect_same_tensors(folder / "runs/a/model.safetensors", folder / "runs/b/model.safetensors");
+  EXPECT_NE(read_text(folder / "runs/a/model.safetensors"),
+            read_text(folder / "runs/c/model.safetensors"));
+}
+
+TEST_F(Train, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
+  // Checkpoints at 72 samples (in the first epoch) and 144 (in the second): continue from each in a
+  // run of its own.
+  for (const auto& [dtype, label] :
+       {std::pair{"f32", "epoch-0000.75"}, {"f32", "epoch-0001.50"}, {"f16", "epoch-0001.50"}}) {
+    if (label == std::string("epoch-0000.75") || dtype == std::string("f16")) {
+      fs::remove_all(folder / "runs/whole");
+      ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9",
+                          "run.name=whole", std::string("train.dtype=") + dtype}))
+                    .code,
+                0);
+    }
+    const std::string name = std::string("from-") + dtype + label;
+    const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume",
+                          std::string("runs/whole/checkpoints/") + label});
+    ASSERT_EQ(r.code, 0) << r.err;
+    expect_same_tensors(folder / "runs/whole/model.safetensors",
+                        folder / "runs" / name / "model.safetensors");
+  }
+}
+
+TEST_F(Train, AnInterruptedRunSavesAndGoesOnBitForBit) {
+  ASSERT_EQ(run(tiny({"train.epochs=12", "run.name=whole"})).code, 0);
+  start(tiny({"train.epochs=12"}));
+  ASSERT_TRUE(wait_for("step", 3));
+  kill(running, SIGTERM);
+  const Result stopped = wait();
+  ASSERT_EQ(stopped.code, 143) << stopped.err;
+  ASSERT_EQ(events("interrupted").size(), 1u);
+  const Result r = run({"train", "--resume", "runs/t/"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
+}
+
+TEST_F(Train, AnOlderRunOfTheSameNameIsKept) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  ASSERT_EQ(run(tiny({})).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));
+  EXPECT_TRUE(fs::exists(folder / "runs/t.1/summary.json"));
+}
+
+TEST_F(Train, TwoWorkersEndWithOneModelByEveryMethod) {
+  for (const std::string method : {"a2cid2", "adpsgd", "allreduce"}) {
+    SCOPED_TRACE(method);
+    const Result r = run(
+        with_workers(2, tiny({"run.name=" + method, "train.method=" + method, "train.epochs=2"})));
+    ASSERT_EQ(r.code, 0) << r.out << r.err;
+    const Json s = summary(method);
+    EXPECT_EQ(s["workers_at_end"], 2);
+    EXPECT_EQ(s["val_images"], 40);  // each image once, whoever evaluated it
+    EXPECT_GE(s["samples"].get<double>(), 192);
+    EXPECT_EQ(s["samples"].get<double>(), 8 * s["gradients"].get<double>());
+    EXPECT_EQ(s["each_worker"].size(), 2u);
+    for (const Json& row : s["each_worker"]) EXPECT_GT(row["gradients"].get<double>(), 0);
+    EXPECT_THAT(s["batch_norm"].get<std::string>(), HasSubstr("re-estimated"));
+    const Result e =
+        run({"eval", "runs/" + method + "/model.safetensors", "data.val=s/val", "--json"});
+    EXPECT_NEAR(Json::parse(e.out)["top1"].get<double>(), s["top1"].get<double>(), 1e-9);
+  }
+}
+
+TEST_F(Train, WorkersWithUnlikeDataEndWithOneModelAndTheSharesMatter) {
+  const auto with = [&](const std::string& shard, const std::string& name) {
+    const Result r = run(
+        with_workers(2, tiny({"train.method=dpsgd", "data.shard=" + shard, "run.name=" + name})));
+    EXPECT_EQ(r.code, 0) << r.out << r.err;
+    return read_text(folder / "runs" / name / "model.safetensors");
+  };
+  const std::string unlike = with("dirichlet:1", "unlike");
+  EXPECT_EQ(unlike, with("dirichlet:1", "again"));
+  EXPECT_NE(unlike, with("false", "alike"));
+}
+
+TEST_F(Train, TwoWorkersInBf16SaveAModelInF32) {
+  const Result r = run(with_workers(2, tiny({"train.dtype=bf16"})));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors)
+    EXPECT_NE(t.tensor.dtype(), DType::bf16) << t.name;
+}
+
+TEST_F(Train, TwoWorkersInF16CountWhatOverflowedAndSaveAModelInF32) {
+  const Result r = run(with_workers(2, tiny({"train.dtype=f16", "optim.clip_norm=1"})));
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(r.out, HasSubstr("f16, loss scale 1024"));
+  EXPECT_EQ(summary()["loss_scale"], 1024);
+  EXPECT_EQ(summary()["skipped_steps"], 0);
+  for (const Json& step : events("step")) EXPECT_EQ(step["skipped_steps"], 0);
+  for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors)
+    EXPECT_NE(t.tensor.dtype(), DType::f16) << t.name;
+  EXPECT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "train.dtype=f16"}).code, 0);
+}
+
+TEST_F(Train, AScaleThatOverflowsEveryStepStopsTheRunAndSaysWhatToDo) {
+  const Result r = run(tiny({"train.dtype=f16", "train.loss_scale=16777216", "train.epochs=4"}));
+  EXPECT_EQ(r.code, 1) << r.out;
+  EXPECT_THAT(r.err, HasSubstr("train.loss_scale = 16777216 is too large"));
+  EXPECT_THAT(run(tiny({"train.loss_scale=1000"})).err, HasSubstr("train.loss_scale"));
+}
+
+TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {
+  start(with_workers(2, tiny({"train.epochs=40"})));
+  ASSERT_TRUE(wait_for("step", 8));
+  kill(running, SIGINT);
+  const Result stopped = wait(30);
+  ASSERT_EQ(stopped.code, 130) << stopped.err;
+  EXPECT_EQ(events("interrupted").size(), 2u);
+  EXPECT_EQ(events("fault").size(), 0u);  // a planned departure is none
+  EXPECT_EQ(summary().is_discarded(), true);
+  // The budget may be changed on the way: here it ends soon.
+  // As many workers as wrote the checkpoint.
+  const Result r = run({"train", "train.epochs=3", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(summary()["workers_at_end"], 2);
+}
+
+TEST_F(Train, AllReduceResumesWithOneModelEvenIfTheWorkersWereCaughtAStepApart) {
+  ASSERT_EQ(run(with_workers(2, tiny({"train.method=allreduce", "run.checkpoint_every=0.5"}))).code,
+            0);
+  const fs::path checkpoints = folder / "runs/t/checkpoints";
+  fs::copy_file(checkpoints / "epoch-0000.50/rank-1.safetensors",
+                checkpoints / "epoch-0001.00/rank-1.safetensors",
+                fs::copy_options::overwrite_existing);
+  const Result r = run(with_workers(2, {"train", "train.epochs=2", "--resume", "runs/t"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_LT(summary()["consensus_distance"].get<double>(), 1e-5);
+}
+
+TEST_F(Train, ResumingWithAnotherNumberOfWorkersStartsFromTheMean) {
+  ASSERT_EQ(run(with_workers(2, tiny({"run.checkpoint_every=0.5", "train.bn_batches=0"}))).code, 0);
+  const Result r = run({"train", "train.epochs=2", "--workers", "1", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(summary()["workers"], 1);
+  EXPECT_THAT(r.out, HasSubstr("from the mean of 2 models"));
+}
+
+TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
+  // What torchrun sets. Both ranks by hand, the second as a child of this test.
+  const std::vector<std::string> common{
+      "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+      "MASTER_PORT=" + std::to_string(gossamer::testing::free_port())};
+  auto first = common, second = common;
+  first.insert(first.end(), {"RANK=0", "LOCAL_RANK=0"});
+  second.insert(second.end(), {"RANK=1", "LOCAL_RANK=1"});
+  const pid_t other = start(tiny({}), second);
+  const Result r = run(tiny({}), first);
+  int status = 0;
+  waitpid(other, &status, 0);
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(summary()["launcher"], "torchrun");
+  EXPECT_EQ(summary()["workers_at_end"], 2);
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,106 @@
+// The plan file: kept between runs, shared by processes, worthless when damaged. And the sums of
+// products that check a convolution.
+#include "gossamer/core/cuda/plan_file.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/cudnn_engine.h"
+#include "gossamer/core/ops/conv_term.h"
+#include "gossamer/core/random.h"
+#include "support/temp_folder.h"
+
+namespace gossamer {
+namespace {
+
+class PlanFiles : public InTempFolder {};
+
+TEST_F(PlanFiles, KeepsTextsBetweenRuns) {
+  const std::string path = file("deep/plans.json");
+  PlanFile(path).store("a \"quoted\" key", "{\"engine\": 1}");
+  const PlanFile again(path);
+  EXPECT_EQ(again.find("a \"quoted\" key"), "{\"engine\": 1}");
+  EXPECT_EQ(again.find("another"), "");
+}
+
+TEST_F(PlanFiles, KeepsWhatAnotherProcessWroteMeanwhile) {
+  const std::string path = file("plans.json");
+  PlanFile one(path), two(path);
+  one.store("a", "1");
+  two.store("b", "2");
+  EXPECT_EQ(PlanFile(path).find("a"), "1");
+  EXPECT_EQ(PlanFile(path).find("b"), "2");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
+      << "no half-written files stay";
+}
+
+TEST_F(PlanFiles, ADamagedOneCountsAsEmpty) {
+  const std::string path = file("plans.json");
+  for (const char* text : {"", "{", "[1, 2]", "{\"format\": 2, \"plans\": {\"a\": \"1\"}}",
+                           "{\"format\": 1, \"plans\": [\"a\"]}",
+                           "{\"format\": 1, \"plans\": {\"a\": 1}}", "\xff\xfe\x00\x01"}) {
+    std::ofstream(path, std::ios::trunc) << text;
+    PlanFile plans(path);
+    EXPECT_EQ(plans.find("a"), "") << text;
+    plans.store("b", "2");
+    EXPECT_EQ(PlanFile(path).find("b"), "2") << text;
+  }
+}
+
+TEST_F(PlanFiles, WithoutAPathItIsKeptInMemory) {
+  PlanFile plans("");
+  plans.store("a", "1");
+  EXPECT_EQ(plans.find("a"), "1");
+}
+
+TEST_F(PlanFiles, AFolderThatCannotBeWrittenIsNamed) {
+  PlanFile plans("/proc/no/plans.json");
+  try {
+    plans.store("a", "1");
+    FAIL();
+  } catch (const IoError& e) {
+    EXPECT_NE(std::string(e.what()).find("/proc/no/plans.json"), std::string::npos) << e.what();
+  }
+}
+
+TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
+  using namespace cudnn;
+  const ConvGeometry cases[] = {{2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1},
+                                {1, 9, 9, 4, 8, 3, 2, 5, 7, 1, 0, 2, 2},
+                                {3, 5, 5, 6, 4, 1, 1, 3, 3, 2, 0, 1, 1}};
+  for (const ConvGeometry& g : cases) {
+    Rng rng(5);
+    const auto draw = [&](Shape shape) {
+      Tensor t = Tensor::empty(shape);
+      for (float& v : t.span<float>()) v = rng.normal();
+      return t;
+    };
+    Tensor x = draw({g.n, g.h, g.w, g.c}), w = draw({g.k, g.r, g.s, g.c / g.groups}),
+           y = draw({g.n, g.ho, g.wo, g.k});
+    Backend& reference = backend("reference");
+    for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
+      const ConvProblem p = problem_of(op, DType::f32, g);
+      ASSERT_EQ(p.ho(), g.ho);
+      ASSERT_EQ(p.wo(), g.wo);
+      Tensor rx = x.clone(), rw = w.clone(), ry = y.clone();
+      if (op == ConvOp::forward) reference.conv(g, x, w, ry);
+      if (op == ConvOp::backward_data) reference.conv_dx(g, y, w, rx);
+      if (op == ConvOp::backward_filter) reference.conv_dw(g, x, y, rw);
+      EXPECT_LT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 1000), 1e-5)
+          << p.key();
+      Tensor& result = op == ConvOp::forward ? ry : op == ConvOp::backward_data ? rx : rw;
+      result.as<float>()[0] += 1;  // the first element is always looked at
+      EXPECT_GT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10), 1e-2) << p.key();
+      result.as<float>()[0] = std::nanf("");
+      EXPECT_FALSE(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10) < 1)
+          << "a NaN is an error";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gossamer

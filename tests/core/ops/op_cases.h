@@ -1,0 +1,530 @@
+// THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The
+// tests of gradients, of 16 bits and of backend parity all walk it. A new op is one declaration in
+// core/ops.h, its formula, and one row here.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "support/use_backend.h"
+
+namespace gossamer::testing {
+
+// How the inputs are drawn.
+enum class Draw {
+  normal,    // mean 0, deviation 1
+  positive,  // uniform in [0.5, 2]
+  apart,     // at least 0.3 away from zero, either sign: for kinks at zero
+  distinct,  // a shuffled ladder with steps of 0.5: no two are close, for max pooling
+  bimodal,   // near +1 or -1: normalised values then stay away from zero, for batch norm + ReLU
+};
+
+struct OpCase {
+  std::string op;             // the function in core/ops.h
+  std::string what;           // what is special about this row
+  std::vector<Shape> inputs;  // floating inputs, in the order of `run`
+  std::function<Tensor(const std::vector<Tensor>&)> run;
+  std::vector<Draw> draw = {};  // one per input; missing: normal
+  // inputs that stay f32 when the rest has 16 bits (scales, running statistics)
+  std::vector<bool> keep_f32 = {};
+  // longest sum behind one output or gradient: rounding grows with its root
+  int terms = 1;
+  bool gradient = true;
+  // calls the backend or has a GPU form: each is compared with the reference
+  bool backend = false;
+};
+
+inline std::string label_of(const OpCase& c) {
+  std::string text = c.op;
+  if (!c.what.empty()) text.append(" (").append(c.what).append(")");
+  for (const Shape& s : c.inputs) text.append(" ").append(s.str());
+  return text;
+}
+
+inline std::vector<Tensor> draw_inputs(const OpCase& c, std::uint64_t seed) {
+  std::vector<Tensor> inputs;
+  for (std::size_t k = 0; k < c.inputs.size(); ++k) {
+    Tensor x = Tensor::empty(c.inputs[k]);
+    Rng rng(seed, k);
+    const Draw how = k < c.draw.size() ? c.draw[k] : Draw::normal;
+    auto values = x.span<float>();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float sign = rng.below(2) ? 1.0f : -1.0f;
+      switch (how) {
+        case Draw::normal:
+          values[i] = rng.normal();
+          break;
+        case Draw::positive:
+          values[i] = rng.uniform(0.5f, 2.0f);
+          break;
+        case Draw::apart:
+          values[i] = sign * rng.uniform(0.3f, 1.5f);
+          break;
+        case Draw::distinct:
+          values[i] = 0.5f * (static_cast<float>(i) - static_cast<float>(values.size()) / 2);
+          break;
+        case Draw::bimodal:
+          values[i] = (i / 7 % 2 ? 1.0f : -1.0f) * rng.uniform(0.8f, 1.2f);
+          break;
+      }
+    }
+    if (how == Draw::distinct || how == Draw::bimodal)
+      for (std::size_t i = values.size(); i > 1; --i)
+        std::swap(values[i - 1], values[rng.below(static_cast<std::uint32_t>(i))]);
+    inputs.push_back(x);
+  }
+  return inputs;
+}
+
+inline Tensor labels_of(i64 rows, i64 classes) {
+  std::vector<std::int32_t> labels;
+  for (i64 r = 0; r < rows; ++r) labels.push_back(static_cast<std::int32_t>((7 * r + 3) % classes));
+  return Tensor::from(labels, {rows});
+}
+
+inline Tensor some_images(i64 n, i64 h, i64 w) {
+  Tensor images = Tensor::empty({n, h, w, 3}, DType::u8);
+  std::uint8_t next = 0;
+  for (std::uint8_t& v : images.span<std::uint8_t>())
+    v = next = static_cast<std::uint8_t>(next * 13 + 41);
+  return images;
+}
+
+namespace rows {
+
+using Inputs = std::vector<Tensor>;
+
+inline void elementwise(std::vector<OpCase>& all) {
+  using F1 = Tensor (*)(const Tensor&);
+  using F2 = Tensor (*)(const Tensor&, const Tensor&);
+  const struct {
+    const char* name;
+    F2 f;
+    Draw b;
+  } two[] = {{"add", add, Draw::normal},
+             {"sub", sub, Draw::normal},
+             {"mul", mul, Draw::normal},
+             {"div", div, Draw::positive}};
+  for (const auto& op : two) {
+    const auto run = [f = op.f](const Inputs& in) { return f(in[0], in[1]); };
+    all.push_back({op.name, "same shape", {{3, 5}, {3, 5}}, run, {Draw::normal, op.b}});
+    all.push_back({op.name, "one element", {{2, 3, 7}, {}}, run, {Draw::normal, op.b}, {}, 42});
+    all.push_back({op.name, "one element of rank 1", {{5}, {1}}, run, {Draw::normal, op.b}, {}, 5});
+    all.push_back({op.name, "trailing", {{4, 3, 5}, {3, 5}}, run, {Draw::normal, op.b}, {}, 4});
+    all.push_back({op.name, "bias", {{70, 9}, {9}}, run, {Draw::normal, op.b}, {}, 70});
+    all.push_back({op.name,
+                   "f32 bias on any type",
+                   {{6, 9}, {9}},
+                   run,
+                   {Draw::normal, op.b},
+                   {false, true},
+                   6});
+    all.push_back({op.name,
+                   "with itself",
+                   {{11}},
+                   [f = op.f](const Inputs& in) { return f(in[0], in[0]); },
+                   {Draw::positive}});
+  }
+  all.push_back({"add", "constant", {{4, 4}}, [](const Inputs& in) { return add(in[0], 0.75f); }});
+  all.push_back({"mul", "constant", {{4, 4}}, [](const Inputs& in) { return mul(in[0], -1.5f); }});
+  const struct {
+    const char* name;
+    F1 f;
+    Draw draw;
+  } one[] = {{"neg", neg, Draw::normal},         {"relu", relu, Draw::apart},
+             {"sigmoid", sigmoid, Draw::normal}, {"tanh", tanh, Draw::normal},
+             {"gelu", gelu, Draw::normal},       {"exp", exp, Draw::normal},
+             {"log", log, Draw::positive},       {"sqrt", sqrt, Draw::positive},
+             {"square", square, Draw::normal},   {"abs", abs, Draw::apart}};
+  for (const auto& op : one)
+    for (const Shape& shape : {Shape{33}, Shape{2, 3, 4, 5}})
+      all.push_back(
+          {op.name, "", {shape}, [f = op.f](const Inputs& in) { return f(in[0]); }, {op.draw}});
+  all.push_back({"cast", "there and back", {{9, 3}}, [](const Inputs& in) {
+                   // Rounded to 16 bits there is no slope to measure, so the cast that is checked
+                   // starts at the input's own type.
+                   return cast(cast(in[0], in[0].dtype()), DType::f32);
+                 }});
+  all.push_back(
+      {"dropout", "p 0.4", {{7, 9}}, [](const Inputs& in) { return dropout(in[0], 0.4f, 5, 6); }});
+  all.push_back({"dropout", "p 0", {{7}}, [](const Inputs& in) {
+                   return mul(dropout(in[0], 0.0f, 5, 6), 2.0f);
+                 }});
+  all.push_back(
+      {"normalize",
+       "images",
+       {},
+       [](const Inputs&) {
+         return normalize(some_images(2, 5, 3), {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f});
+       },
+       {},
+       {},
+       1,
+       false});
+}
+
+inline void mixing(std::vector<OpCase>& all) {
+  const struct {
+    const char* what;
+    std::vector<float> plan;
+  } plans[] = {{"mixup", {0.3f, 0.3f, 0, 0, 0, 0}},
+               {"cutmix", {1, 0, 1, 3, 2, 4}},
+               {"nothing", {1, 1, 0, 0, 0, 0}}};
+  for (const auto& p : plans)
+    all.push_back({"mix_batch", p.what, {{3, 4, 5, 3}}, [plan = p.plan](const Inputs& in) {
+                     return mix_batch(in[0], Tensor::from(plan, {6}).to(in[0].device()));
+                   }});
+  all.push_back(
+      {"mix_batch", "one image", {{1, 2, 2, 3}}, [](const Inputs& in) {
+         return mix_batch(
+             in[0],
+             Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6}).to(in[0].device()));
+       }});
+}
+
+inline void reductions(std::vector<OpCase>& all) {
+  all.push_back({"sum", "", {{5, 7}}, [](const Inputs& in) { return sum(in[0]); }, {}, {}, 35});
+  all.push_back({"sum",
+                 "several pieces",
+                 {{3, 4000}},
+                 [](const Inputs& in) { return mul(sum(in[0]), 0.01f); },
+                 {},
+                 {},
+                 12000});
+  all.push_back(
+      {"mean", "", {{6, 3, 2}}, [](const Inputs& in) { return mean(in[0]); }, {}, {}, 36});
+  all.push_back(
+      {"sum_rows", "", {{4, 3, 5}}, [](const Inputs& in) { return sum_rows(in[0]); }, {}, {}, 12});
+  all.push_back({"sum_rows",
+                 "several pieces",
+                 {{9000, 3}},
+                 [](const Inputs& in) { return mul(sum_rows(in[0]), 0.05f); },
+                 {},
+                 {},
+                 9000});
+  for (const Shape& shape : {Shape{6}, Shape{4, 9}, Shape{2, 3, 5}}) {
+    all.push_back(
+        {"softmax", "", {shape}, [](const Inputs& in) { return softmax(in[0]); }, {}, {}, 9});
+    all.push_back({"log_softmax",
+                   "",
+                   {shape},
+                   [](const Inputs& in) { return log_softmax(in[0]); },
+                   {},
+                   {},
+                   9});
+  }
+  for (const float smoothing : {0.0f, 0.1f})
+    all.push_back({"cross_entropy",
+                   smoothing > 0 ? "label smoothing" : "",
+                   {{8, 11}},
+                   [smoothing](const Inputs& in) {
+                     return cross_entropy(in[0], labels_of(8, 11).to(in[0].device()),
+                                          {.label_smoothing = smoothing});
+                   },
+                   {},
+                   {},
+                   11,
+                   true,
+                   true});
+  all.push_back({"count_top_k",
+                 "",
+                 {{8, 11}},
+                 [](const Inputs& in) {
+                   return Tensor::full({}, static_cast<float>(count_top_k(
+                                               in[0], labels_of(8, 11).to(in[0].device()), 3)));
+                 },
+                 {Draw::distinct},
+                 {},
+                 1,
+                 false});
+}
+
+inline void linear_algebra(std::vector<OpCase>& all) {
+  all.push_back({"matmul",
+                 "",
+                 {{5, 7}, {7, 4}},
+                 [](const Inputs& in) { return matmul(in[0], in[1]); },
+                 {},
+                 {},
+                 7,
+                 true,
+                 true});
+  all.push_back({"matmul",
+                 "larger",
+                 {{33, 130}, {130, 65}},
+                 [](const Inputs& in) { return matmul(in[0], in[1]); },
+                 {},
+                 {},
+                 130,
+                 true,
+                 true});
+  all.push_back({"matmul",
+                 "one row",
+                 {{1, 20}, {20, 1}},
+                 [](const Inputs& in) { return matmul(in[0], in[1]); },
+                 {},
+                 {},
+                 20,
+                 true,
+                 true});
+  all.push_back({"linear",
+                 "with bias",
+                 {{6, 9}, {5, 9}, {5}},
+                 [](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+                 {},
+                 {false, false, true},
+                 9,
+                 true,
+                 true});
+  all.push_back({"linear",
+                 "no bias",
+                 {{6, 9}, {5, 9}},
+                 [](const Inputs& in) { return linear(in[0], in[1]); },
+                 {},
+                 {},
+                 9,
+                 true,
+                 true});
+  all.push_back({"linear",
+                 "classifier",
+                 {{32, 64}, {10, 64}, {10}},
+                 [](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+                 {},
+                 {},
+                 64,
+                 true,
+                 true});
+}
+
+inline void convolutions(std::vector<OpCase>& all) {
+  const struct {
+    const char* what;
+    Shape x, w;
+    ConvOptions o;
+  } list[] = {
+      {"1x1", {2, 4, 5, 3}, {6, 1, 1, 3}, {}},
+      {"1x1 stride 2", {2, 5, 6, 8}, {16, 1, 1, 8}, {.stride = 2}},
+      {"3x3", {2, 6, 5, 4}, {5, 3, 3, 4}, {.padding = 1}},
+      {"3x3 no padding", {1, 5, 4, 2}, {3, 3, 3, 2}, {}},
+      {"3x3 stride 2", {2, 8, 7, 16}, {32, 3, 3, 16}, {.stride = 2, .padding = 1}},
+      {"3x3 wide", {2, 8, 8, 32}, {16, 3, 3, 32}, {.padding = 1}},
+      {"3x3 dilated", {1, 9, 8, 3}, {4, 3, 3, 3}, {.padding = 2, .dilation = 2}},
+      {"3x3 two groups", {2, 5, 5, 6}, {4, 3, 3, 3}, {.padding = 1, .groups = 2}},
+      {"depthwise", {1, 6, 6, 8}, {8, 3, 3, 1}, {.stride = 2, .padding = 1, .groups = 8}},
+      {"7x7 stem", {1, 16, 18, 3}, {8, 7, 7, 3}, {.stride = 2, .padding = 3}},
+      {"2x3 filter", {2, 5, 6, 3}, {4, 2, 3, 3}, {.stride = 2}},
+      {"stride skips the edge", {1, 6, 6, 2}, {3, 1, 1, 2}, {.stride = 4}},
+      {"wider than the image", {1, 2, 2, 3}, {2, 5, 5, 3}, {.padding = 2}},
+  };
+  for (const auto& c : list) {
+    const i64 taps = c.w[1] * c.w[2] * c.w[3], pixels = c.x[0] * c.x[1] * c.x[2];
+    all.push_back({"conv2d",
+                   c.what,
+                   {c.x, c.w},
+                   [o = c.o](const Inputs& in) { return conv2d(in[0], in[1], o); },
+                   {},
+                   {},
+                   static_cast<int>(std::max(taps, pixels)),
+                   true,
+                   true});
+  }
+  all.push_back({"conv2d",
+                 "two of one result",
+                 {{2, 4, 4, 8}, {8, 3, 3, 8}, {8, 1, 1, 8}},
+                 [](const Inputs& in) {
+                   // no leaf: its two gradients meet on the way, where a GPU adds the second in
+                   // place
+                   const Tensor x = neg(in[0]);
+                   return conv2d(x, in[1], {.padding = 1}) + conv2d(x, in[2]);
+                 },
+                 {},
+                 {},
+                 72,
+                 true,
+                 true});
+}
+
+inline void pooling(std::vector<OpCase>& all) {
+  const struct {
+    const char* what;
+    Shape x;
+    PoolOptions o;
+  } list[] = {{"2x2", {2, 4, 6, 3}, {}},
+              {"3x3 stride 2 padding 1", {1, 7, 8, 5}, {3, 2, 1}},
+              {"3x3 stride 1", {1, 5, 5, 70}, {3, 1, 1}},
+              {"2x2 stride 3", {1, 8, 8, 2}, {2, 3, 0}}};
+  for (const auto& c : list) {
+    all.push_back({"max_pool2d",
+                   c.what,
+                   {c.x},
+                   [o = c.o](const Inputs& in) { return mul(max_pool2d(in[0], o), 0.1f); },
+                   {Draw::distinct},
+                   {},
+                   9,
+                   true,
+                   true});
+    all.push_back({"avg_pool2d",
+                   c.what,
+                   {c.x},
+                   [o = c.o](const Inputs& in) { return avg_pool2d(in[0], o); },
+                   {},
+                   {},
+                   9,
+                   true,
+                   true});
+  }
+  all.push_back({"global_avg_pool",
+                 "",
+                 {{3, 4, 5, 7}},
+                 [](const Inputs& in) { return global_avg_pool(in[0]); },
+                 {},
+                 {},
+                 20,
+                 true,
+                 true});
+  all.push_back({"global_avg_pool",
+                 "wide",
+                 {{2, 2, 2, 130}},
+                 [](const Inputs& in) { return global_avg_pool(in[0]); },
+                 {},
+                 {},
+                 4,
+                 true,
+                 true});
+  all.push_back({"subsample_pad", "stride 2", {{2, 5, 6, 3}}, [](const Inputs& in) {
+                   return subsample_pad(in[0], 2, 6);
+                 }});
+  all.push_back({"subsample_pad", "same size", {{1, 3, 3, 4}}, [](const Inputs& in) {
+                   return subsample_pad(in[0], 1, 4);
+                 }});
+}
+
+// x, scale, shift (and the added branch): every mix of training, ReLU and add.
+inline void norms(std::vector<OpCase>& all) {
+  for (const Shape& shape : {Shape{3, 4, 5, 6}, Shape{40, 17}, Shape{2, 3, 3, 64}})
+    for (const bool training : {true, false})
+      for (const bool relu : {false, true})
+        for (const bool branch : {false, true}) {
+          std::vector<Shape> inputs{shape, {shape[-1]}, {shape[-1]}};
+          std::vector<Draw> draw{relu ? Draw::bimodal : Draw::normal, Draw::positive, Draw::normal};
+          if (branch) inputs.push_back(shape);
+          const auto run = [=](const Inputs& in) {
+            const i64 c = shape[-1];
+            // With ReLU shift and branch are made small, so that the sign is that of the bimodal x.
+            const float small = relu ? 0.05f : 1.0f;
+            return batch_norm(in[0], in[1], mul(in[2], small),
+                              Tensor::full({c}, 0.1f, DType::f32, in[0].device()),
+                              Tensor::full({c}, 0.9f, DType::f32, in[0].device()),
+                              {.training = training, .relu = relu},
+                              branch ? mul(in[3], small) : Tensor());
+          };
+          const std::string what = std::string(training ? "training" : "evaluation") +
+                                   (branch ? " + add" : "") + (relu ? " + relu" : "");
+          all.push_back({"batch_norm",
+                         what,
+                         inputs,
+                         run,
+                         draw,
+                         {false, true, true, false},
+                         static_cast<int>(shape.numel() / shape[-1]),
+                         true,
+                         true});
+        }
+}
+
+// A global average behind a batch norm, alone and beside another use: on a GPU its gradient is not
+// written out where it need not be.
+inline void averaged_norms(std::vector<OpCase>& all) {
+  const Shape shape{3, 4, 5, 6};
+  for (const bool relu : {false, true})
+    for (const bool branch : {false, true})
+      for (const bool twice : {false, true}) {
+        const auto run = [=](const Inputs& in) {
+          // With ReLU shift and branch are made small, so that the sign is that of the bimodal x.
+          const float small = relu ? 0.05f : 1.0f;
+          const Tensor y = batch_norm(in[0], in[1], mul(in[2], small), {}, {}, {.relu = relu},
+                                      branch ? mul(in[3], small) : Tensor());
+          if (!twice) return mul(global_avg_pool(y), 4.0f);
+          // The average's gradient comes to y after the other one, or before it.
+          const Tensor first = branch ? global_avg_pool(y) : global_avg_pool(mul(y, y));
+          return add(first, branch ? global_avg_pool(mul(y, y)) : global_avg_pool(y));
+        };
+        std::vector<Shape> inputs{shape, {6}, {6}};
+        if (branch) inputs.push_back(shape);
+        all.push_back({"global_avg_pool",
+                       std::string("of a norm") + (branch ? " + add" : "") +
+                           (relu ? " + relu" : "") + (twice ? ", used twice" : ""),
+                       inputs,
+                       run,
+                       {relu ? Draw::bimodal : Draw::normal, Draw::positive, Draw::normal},
+                       {false, true, true, false},
+                       60,
+                       true,
+                       true});
+      }
+}
+
+// The two ends of a ResNet: sums of two normalised branches, and the stem's pooling. x, scale,
+// shift of each.
+inline void norm_ends(std::vector<OpCase>& all) {
+  const auto norm = [](const Inputs& in, std::size_t at, float small, bool training) {
+    const auto vector = [&](float v) {
+      return Tensor::full({in[at].shape(-1)}, v, DType::f32, in[at].device());
+    };
+    return NormInput{in[at],       mul(in[at + 1], small), mul(in[at + 2], 0.05f),
+                     vector(0.1f), vector(0.9f),           {.training = training}};
+  };
+  for (const bool training : {true, false}) {
+    const std::string what = training ? "training" : "evaluation";
+    // The second branch is made small, so that the sign is that of the bimodal first one.
+    for (const Shape& shape : {Shape{3, 4, 5, 6}, Shape{40, 17}, Shape{2, 3, 3, 64}})
+      all.push_back({"batch_norm_sum",
+                     what,
+                     {shape, {shape[-1]}, {shape[-1]}, shape, {shape[-1]}, {shape[-1]}},
+                     [=](const Inputs& in) {
+                       return batch_norm_sum(norm(in, 0, 1, training),
+                                             norm(in, 3, 0.03f, training));
+                     },
+                     {Draw::bimodal, Draw::positive, Draw::normal, Draw::normal, Draw::positive,
+                      Draw::normal},
+                     {false, true, true, false, true, true},
+                     static_cast<int>(shape.numel() / shape[-1]),
+                     true,
+                     true});
+    for (const Shape& shape : {Shape{2, 5, 4, 2}, Shape{1, 4, 4, 8}, Shape{1, 1, 7, 3}})
+      all.push_back({"batch_norm_pool",
+                     what,
+                     {shape, {shape[-1]}, {shape[-1]}},
+                     [=](const Inputs& in) { return batch_norm_pool(norm(in, 0, 1, training)); },
+                     {Draw::distinct, Draw::positive, Draw::normal},
+                     {false, true, true},
+                     static_cast<int>(shape.numel() / shape[-1]),
+                     true,
+                     true});
+  }
+}
+
+}  // namespace rows
+
+inline const std::vector<OpCase>& op_cases() {
+  static const std::vector<OpCase> all = [] {
+    std::vector<OpCase> list;
+    rows::elementwise(list);
+    rows::reductions(list);
+    rows::mixing(list);
+    rows::linear_algebra(list);
+    rows::convolutions(list);
+    rows::pooling(list);
+    rows::norms(list);
+    rows::averaged_norms(list);
+    rows::norm_ends(list);
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace gossamer::testing

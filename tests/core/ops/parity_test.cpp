@@ -1,0 +1,122 @@
+// Every op that calls a backend, on every backend of this build, against the reference backend:
+// results and all gradients.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "core/ops/op_cases.h"
+#include "gossamer/core/backend.h"
+#include "gossamer/core/fused.h"
+
+namespace gossamer::testing {
+namespace {
+
+std::vector<Tensor> results_on(const std::string& name, const OpCase& c,
+                               const std::vector<Tensor>& inputs) {
+  const UseBackend use(name);
+  std::vector<Tensor> leaves, all;
+  for (const Tensor& x : inputs) leaves.push_back(x.clone().requires_grad());
+  const Tensor y = c.run(leaves);
+  Tensor weights = Tensor::empty(y.shape());
+  Rng rng(77);
+  for (float& v : weights.span<float>()) v = rng.normal();
+  sum(mul(cast(y, DType::f32), weights)).backward();
+  all.push_back(y.to(DType::f32));
+  for (const Tensor& x : leaves) all.push_back(x.grad().to(DType::f32));
+  return all;
+}
+
+void compare_all(DType type) {
+  for (const std::string& name : backend_names())
+    for (const OpCase& c : op_cases()) {
+      if (name == "reference" || !c.backend) continue;
+      SCOPED_TRACE(name + ": " + label_of(c));
+      std::vector<Tensor> inputs = draw_inputs(c, 41);
+      for (std::size_t k = 0; k < inputs.size(); ++k)
+        if (k >= c.keep_f32.size() || !c.keep_f32[k]) inputs[k] = inputs[k].to(type);
+      const auto want = results_on("reference", c, inputs), got = results_on(name, c, inputs);
+      for (std::size_t k = 0; k < want.size(); ++k) {
+        float top = 0.05f;
+        for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
+        // f32: eps times the root of the length of the sum; 16 bits: the results (and the y that a
+        // ReLU masks with) are rounded once more.
+        const float eps = type == DType::f32    ? 0x1p-21f * std::sqrt(static_cast<float>(c.terms))
+                          : type == DType::bf16 ? 0x1p-7f
+                                                : 0x1p-10f;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(want[k].numel()); ++i)
+          ASSERT_NEAR(got[k].span<float>()[i], want[k].span<float>()[i], eps * top)
+              << (k ? "gradient of input " : "result ") << k << ", element " << i;
+      }
+    }
+}
+
+TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat32) { compare_all(DType::f32); }
+TEST(OpParity, EveryBackendAgreesWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
+TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat16) { compare_all(DType::f16); }
+
+TEST(AddingInPlace, IsDoneUnderPassesAndDeclinedElsewhere) {
+  const ConvGeometry g{1, 3, 3, 4, 2, 1, 1, 3, 3, 1, 0, 1, 1};
+  const Tensor dy = Tensor::full({1, 3, 3, 2}, 1), w = Tensor::full({2, 1, 1, 4}, 0.5f);
+  for (const std::string& name : backend_names()) {
+    Tensor dx = Tensor::full({1, 3, 3, 4}, 10);
+    const bool done = backend(name).conv_dx_add(g, dy, w, dx);
+    EXPECT_EQ(done, name == "passes") << name;
+    for (const float v : dx.span<float>()) EXPECT_EQ(v, done ? 11 : 10) << name;
+  }
+}
+
+TEST(Counters, AreTheSameInBothForms) {
+  // Rows: right and alone; second of three; sixth; tied with another (not counted); a NaN.
+  Tensor logits = Tensor::zeros({5, 8});
+  const auto z = [&](i64 r, i64 c) -> float& { return logits.as<float>()[8 * r + c]; };
+  for (i64 c = 0; c < 8; ++c) {
+    z(0, c) = c == 3 ? 5.0f : 0.0f;
+    z(1, c) = -static_cast<float>(c);
+    z(2, c) = static_cast<float>(c);
+    z(4, c) = std::nanf("");
+  }
+  const Tensor labels = Tensor::from(std::vector<std::int32_t>{3, 1, 2, 4, 0}, {5});
+  for (const char* form : {"reference", "passes"}) {
+    const UseBackend use(form);
+    const Tensor counters = fused::new_counters(Device::cpu());
+    for (int step = 0; step < 2; ++step) {
+      const NoGrad off;
+      const Tensor finite = logits.slice(0, 4),
+                   loss = cross_entropy(finite, labels.slice(0, 4), {.counters = counters});
+      EXPECT_NEAR(fused::read_counters(counters).loss / (step + 1),
+                  4 * static_cast<double>(loss.item()), 1e-5)
+          << form;
+    }
+    const fused::Counters c = fused::read_counters(counters);
+    EXPECT_EQ(c.top1, 2) << form;
+    EXPECT_EQ(c.top5, 4) << form;
+    EXPECT_EQ(c.rows, 8) << form;
+    (void)cross_entropy(logits, labels, {.counters = counters});
+    EXPECT_EQ(fused::read_counters(counters).top5, 6) << form << ": a NaN counts against";
+    EXPECT_TRUE(std::isnan(fused::read_counters(counters).loss)) << form;
+  }
+}
+
+TEST(BackendTable, ListsTheReferenceAndRefusesUnknownNames) {
+  const auto names = backend_names();
+  EXPECT_EQ(std::ranges::count(names, "reference"), 1);
+  EXPECT_STREQ(backend("reference").name(), "reference");
+  for (const std::string& name : names) EXPECT_EQ(backend(name).name(), name);
+  try {
+    backend("nonsense");
+    FAIL() << "an unknown name was accepted";
+  } catch (const DeviceError& e) {
+    EXPECT_NE(std::string(e.what()).find("nonsense"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("reference"), std::string::npos) << e.what();
+  }
+  EXPECT_THROW(use_cpu_backend("nonsense"), DeviceError);
+  EXPECT_THROW(backend(Device::cuda(0)), DeviceError);
+}
+
+TEST(BackendTable, UseCpuBackendChangesTheOneInUse) {
+  const UseBackend use("reference");
+  EXPECT_STREQ(backend(Device::cpu()).name(), "reference");
+}
+
+}  // namespace
+}  // namespace gossamer::testing

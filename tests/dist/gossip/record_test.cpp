@@ -1,0 +1,289 @@
+// Recording an asynchronous run and repeating it bit for bit.
+#include <fstream>
+#include <sstream>
+
+#include "dist/workers.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/parallel.h"
+#include "gossamer/dist/gossip/replay.h"
+#include "gossamer/dist/local/local_cluster.h"
+#include "gossamer/nn/init.h"
+#include "gossamer/nn/layers.h"
+#include "support/error_of.h"
+#include "support/temp_folder.h"
+
+namespace gossamer::dist {
+namespace {
+
+constexpr int kWorkers = 4;
+
+// A convolutional net with batch norm and dropout: all kinds of state that training has.
+class SmallNet : public nn::Module {
+ public:
+  Tensor forward(const Tensor& x) override {
+    return fc_(drop_(global_avg_pool(norm_.apply(conv_(x), true))));
+  }
+
+ private:
+  nn::Conv2d& conv_ = add("conv", nn::Conv2d(3, 8, {.kernel = 3, .padding = 1}));
+  nn::BatchNorm& norm_ = add("norm", nn::BatchNorm(8));
+  nn::Dropout& drop_ = add("drop", nn::Dropout(.2f, 5));
+  nn::Linear& fc_ = add("fc", nn::Linear(8, 4));
+};
+
+struct Outcome {
+  std::vector<std::vector<float>> x;  // of each worker
+  i64 exchanges = 0;
+};
+
+MethodOptions options_for(const std::string& record, const std::string& replay) {
+  MethodOptions options;
+  options.total_samples = kWorkers * 60;
+  options.seed = 3;
+  options.rate = 1.5;
+  options.record = record;
+  options.replay = replay;
+  return options;
+}
+
+// hurry: how long the gradients of each worker take, so that no two runs have the same order by
+// themselves.
+Outcome train(const std::string& method_name, MethodOptions options,
+              const std::function<double(int rank, int step)>& hurry) {
+  LocalCluster cluster(kWorkers);
+  Outcome out;
+  out.x.resize(kWorkers);
+  std::mutex mutex;
+  on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+    Quadratic q(rank, 200, true, .9f);
+    auto method =
+        make_method(method_name, q.params, q.sgd, group, make_graph("ring", kWorkers), options);
+    for (int step = 0; !method->done(); ++step) {
+      q.gradient(.3f);
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(hurry(rank, step)));
+      // depends on what the clock of others brought
+      method->step(.02 * (2 - method->samples_seen() / options.total_samples));
+    }
+    method->finish();
+    const std::scoped_lock lock(mutex);
+    const auto x = q.params.values().span<float>();
+    out.x[static_cast<std::size_t>(rank)].assign(x.begin(), x.end());
+    out.exchanges += method->stats().exchanges;
+  });
+  return out;
+}
+
+double even(int, int) { return 2; }
+double uneven(int rank, int step) { return rank == 1 ? 1.5 : step % 7 == rank ? .9 : .1; }
+
+class Replays : public InTempFolder {
+ protected:
+  std::string path(const std::string& name) const { return file(name).string(); }
+  // A run with the handshake, in folder "run".
+  void record_one(const char* method = "a2cid2") const {
+    train(method, options_for(path("run"), ""), even);
+  }
+};
+
+TEST_F(Replays, RepeatAnAsynchronousRunBitForBitWhateverTheTiming) {
+  for (const auto& [method, pairing] : {std::pair("a2cid2", "handshake"),
+                                        {"adpsgd", "handshake"},
+                                        {"a2cid2", "schedule"},
+                                        {"adpsgd", "rounds"}}) {
+    SCOPED_TRACE(std::string(method) + ", " + pairing);
+    const std::string first = path(method + std::string(pairing)), second = first + "-again";
+    MethodOptions options = options_for(first, "");
+    options.pairing = pairing;
+    const Outcome recorded = train(method, options, even);
+    EXPECT_GT(recorded.exchanges, 0);  // how many, is a question of the load
+    options.record = second;
+    options.replay = first;
+    const Outcome repeated = train(method, options, uneven);
+    EXPECT_EQ(repeated.x, recorded.x);
+    EXPECT_EQ(repeated.exchanges, recorded.exchanges);
+    for (int rank = 0; rank < kWorkers; ++rank)
+      EXPECT_EQ(contents(record_path(second, rank)), contents(record_path(first, rank)))
+          << "the record of the replay is the record";
+    options.record = options.replay = "";
+    EXPECT_NE(train(method, options, uneven).x, recorded.x)
+        << "without the record, the run is another one";
+  }
+}
+
+TEST_F(Replays, RefusesARecordOfAnotherRunAndSaysWhatDiffers) {
+  record_one();
+  const auto replay = [&](const std::string& method,
+                          const std::function<void(MethodOptions&)>& change) {
+    MethodOptions options = options_for("", path("run"));
+    change(options);
+    return error_of([&] { train(method, options, even); });
+  };
+  EXPECT_NE(replay("adpsgd", [](MethodOptions&) {}).find("recorded with method a2cid2, not adpsgd"),
+            std::string::npos);
+  EXPECT_NE(
+      replay("a2cid2", [](MethodOptions& o) { o.seed = 4; }).find("recorded with seed 3, not 4"),
+      std::string::npos);
+  EXPECT_NE(
+      replay("a2cid2", [](MethodOptions& o) { o.rate = 1; }).find("recorded with rate 1.5, not 1"),
+      std::string::npos);
+  EXPECT_NE(replay("a2cid2", [](MethodOptions& o) { o.replay += "-elsewhere"; }).find("events-"),
+            std::string::npos);
+}
+
+TEST_F(Replays, RepeatTheTrainingOfANet) {
+  const auto run = [&](MethodOptions options, double longest_ms) {
+    options.total_samples = kWorkers * 12 * 8, options.batch = 8;
+    LocalCluster cluster(kWorkers);
+    std::vector<std::vector<float>> x(kWorkers);
+    on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+      set_compute_threads(1);
+      nn::seed_initialisation(1);
+      SmallNet net;
+      FlatParams params(net.parameters(), net.buffers(), {.compute = DType::f32, .frozen = true});
+      nn::Sgd sgd(params, {.momentum = .9f});
+      auto method =
+          make_method("a2cid2", params, sgd, group, make_graph("complete", kWorkers), options);
+      Rng data(9, static_cast<std::uint64_t>(rank));
+      while (!method->done()) {
+        Tensor images = nn::normal({8, 8, 8, 3}, 0, 1, data),
+               labels = Tensor::empty({8}, DType::i32);
+        for (i64 i = 0; i < 8; ++i)
+          labels.as<std::int32_t>()[i] = static_cast<std::int32_t>(data.below(4));
+        params.zero_grad();
+        cross_entropy(net(images), labels).backward();
+        std::this_thread::sleep_for(
+            std::chrono::duration<double, std::milli>(rank == 2 ? longest_ms : .2));
+        method->step(.05);
+      }
+      method->finish();
+      auto& mine = x[static_cast<std::size_t>(rank)];
+      const auto append = [&](const Tensor& t) {
+        mine.insert(mine.end(), t.span<float>().begin(), t.span<float>().end());
+      };
+      append(params.values());
+      for (const NamedTensor& b : net.buffers())
+        if (b.tensor.dtype() == DType::f32) append(b.tensor);
+    });
+    return x;
+  };
+  const auto recorded = run(options_for(path("net"), ""), .2);
+  EXPECT_EQ(run(options_for("", path("net")), 3), recorded);
+}
+
+// The gradients are others than in the recorded run: that can't go unnoticed.
+TEST_F(Replays, NoticesThatTheParametersCameOutDifferently) {
+  record_one();
+  LocalCluster cluster(kWorkers);
+  const std::string error = error_of([&] {
+    on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+      Quadratic q(rank, 200, true, .9f);
+      auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", kWorkers),
+                                options_for("", path("run")));
+      while (!method->done()) q.gradient(.2f), method->step(.02);
+      method->finish();
+    });
+  });
+  EXPECT_NE(error.find("the parameters are not those of the recorded run"), std::string::npos)
+      << error;
+}
+
+// Worker 1's record lacks an exchange that the others have: they wait for it, but not for ever, and
+// the error names it.
+TEST_F(Replays, AnExchangeThatNeverComesIsAnErrorThatNamesItAndThePeer) {
+  std::string recorded;
+  // on a loaded machine it may take part in none
+  for (int i = 0; i < 20 && recorded.find("snapshot") == std::string::npos; ++i) {
+    record_one("adpsgd");  // a2cid2 would notice the lack by its eta
+    recorded = contents(record_path(path("run"), 1));
+  }
+  std::istringstream in(recorded);
+  std::string out, dropped;
+  i64 events = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (dropped.empty() && line.find("snapshot") != std::string::npos) {
+      dropped = line.substr(line.find("\"peer\""));
+      dropped = dropped.substr(0, dropped.find(",\"t\""));
+    }
+    if (!dropped.empty() && line.find(dropped) != std::string::npos) continue;
+    if (line.find("\"end\"") != std::string::npos)
+      line = "{\"event\":\"end\",\"events\":" + std::to_string(events) +
+             line.substr(line.find(",\"digest\""));
+    else if (line.find("\"event\"") != std::string::npos)
+      ++events;
+    out += line + "\n";
+  }
+  ASSERT_FALSE(dropped.empty());
+  std::ofstream(record_path(path("run"), 1)) << out;
+  MethodOptions options = options_for("", path("run"));
+  options.exchange_timeout_s = .05;
+  const std::string error = error_of([&] { train("adpsgd", options, even); });
+  EXPECT_NE(error.find("exchange"), std::string::npos) << error;
+  EXPECT_NE(error.find("with worker "), std::string::npos) << error;
+  EXPECT_NE(error.find("events-"), std::string::npos) << error;
+}
+
+TEST(Record, IsBelievedInNothing) {
+  const std::string head =
+      R"({"gossamer_events":1,"method":"a2cid2","graph":"ring",)"
+      R"("pairing":"handshake","rank":1,"workers":3,"seed":1,)"
+      R"("parameters":"00000000000000ff","rate":1,"batch":2,"start_samples":0})";
+  const auto end = [](int events) {
+    return "{\"event\":\"end\",\"events\":" + std::to_string(events) +
+           ",\"digest\":\"0123456789abcdef\"}\n";
+  };
+  const auto read = [&](const std::string& text) {
+    std::istringstream in(text);
+    return error_of([&] { read_record(in, "FILE"); });
+  };
+  const std::string gradient = R"({"event":"gradient","k":1,"learning_rate":0.1,"eta":0})",
+                    snapshot = R"({"event":"snapshot","peer":2,"session":7,"t":0.5})";
+  const std::string applied = R"({"event":"applied","peer":2,"session":7})";
+  const std::string whole =
+      head + "\n" + gradient + "\n" + snapshot + "\n" + applied + "\n" + end(3);
+  std::istringstream in(whole);
+  const Record r = read_record(in, "FILE");
+  EXPECT_EQ(r.facts.parameters, 0xffu);
+  EXPECT_EQ(r.digest, 0x0123456789abcdefu);
+  ASSERT_EQ(r.events.size(), 3u);
+  EXPECT_EQ(r.events[1].t, .5);
+
+  const auto expect = [&](const std::string& text, const std::string& what) {
+    EXPECT_NE(read(text).find(what), std::string::npos) << text << "\n" << read(text);
+  };
+  expect("", "has no end");
+  expect(std::string(1, '\0'), ":1: not a JSON object");
+  expect("[[[[[[", ":1: not a JSON object");
+  expect(head + "\n" + gradient + "\n", "has no end");
+  expect("{\"gossamer_events\":2}\n", "version 2");
+  expect(head.substr(0, 40) + "\n", ":1: not a JSON object");
+  expect(head + "\n" + gradient + "\n" + gradient + "\n" + end(2), ":3: gradient 2 was expected");
+  expect(head + "\n" + snapshot + "\n" + end(1), "an exchange did not end");
+  expect(head + "\n" + snapshot + "\n" + snapshot + "\n" + end(2),
+         ":3: an exchange begins in another");
+  expect(head + "\n" + applied + "\n" + end(1), ":2: an exchange ends that did not begin");
+  expect(head + "\n" + gradient + "\n" + end(2), ":3: 2 events, but 1 lines");
+  expect(head + "\n" + end(0) + gradient + "\n", ":3: something follows the end");
+  expect(head + "\n{\"event\":\"snapshot\",\"peer\":1,\"session\":7,\"t\":0}\n",
+         "no exchange with itself");
+  expect(head + "\n{\"event\":\"snapshot\",\"peer\":3,\"session\":7,\"t\":0}\n",
+         "\"peer\" is not a whole number from 0 to 2");
+  expect(head + "\n{\"event\":\"snapshot\",\"peer\":-1,\"session\":7,\"t\":0}\n", "\"peer\"");
+  expect(head + "\n{\"event\":\"snapshot\",\"peer\":2,\"session\":7,\"t\":1e999}\n",
+         ":2: not a JSON object");
+  expect(head + "\n{\"event\":\"tea\"}\n", "unknown event \"tea\"");
+  expect(head + "\n{\"event\":\"" + std::string(5000, 'x') + "\"}\n", "longer than 4096");
+  // Cut anywhere, or with any byte changed, it is read or refused, and nothing else.
+  for (std::size_t cut = 0; cut + 1 < whole.size(); ++cut)
+    EXPECT_NE(read(whole.substr(0, cut)), "no error") << cut;
+  Rng random(1);
+  for (int k = 0; k < 2000; ++k) {
+    std::string changed = whole;
+    changed[random.below(static_cast<std::uint32_t>(changed.size()))] =
+        static_cast<char>(random.below(256));
+    read(changed);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::dist

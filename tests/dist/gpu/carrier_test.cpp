@@ -1,0 +1,248 @@
+// The difference of an exchange inside the optimizer's pass: the same bits as mix, update and jump
+// one after the other, whatever comes between, and in whatever order the streams of a device run.
+#include "gossamer/dist/gpu/carrier.h"
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "dist/gpu/fakes.h"
+#include "gossamer/core/fused_update.h"
+#include "gossamer/nn/optim.h"
+#include "support/use_backend.h"
+
+namespace gossamer::dist {
+namespace {
+
+constexpr double kRates[] = {.1, .05, .02}, kClip = 2;
+
+// A worker's parameters and optimizer, whose step is in the form of the backend.
+struct Model {
+  Model(bool with_twin, DType compute)
+      : params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true}),
+        sgd(params, {.momentum = .9f, .weight_decay = .1f, .nesterov = true}),
+        state(params.values(), with_twin) {
+    state.gossip = {.eta = .3, .alpha = .5, .alpha_tilde = .8};
+  }
+  void gradient(int k) {
+    params.settle_grads();
+    const auto g = params.grads().span<float>();
+    for (std::size_t i = 0; i < g.size(); ++i)
+      g[i] = static_cast<float>((static_cast<int>(i) * 7 + k * 5) % 11 - 5) * .3f;
+  }
+  Tensor w = Tensor::full({9, 5}, .5f), b = Tensor::full({40}, -.25f);
+  FlatParams params;
+  nn::Sgd sgd;
+  WorkerState<Tensor> state;
+  std::vector<Tensor> everything() {
+    std::vector<Tensor> out{params.values(), params.compute_f32(), sgd.state()[0].tensor};
+    if (state.has_twin()) out.push_back(state.twin());
+    if (params.compute_half().defined()) out.push_back(params.compute_half());
+    return out;
+  }
+};
+
+struct Event {
+  enum Kind { gradient, snapshot, arrives, fails, looked_at } kind;
+  double t = 0;
+};
+
+// Gradient events, exchanges one at a time, and looks at the state in between.
+std::vector<Event> some_events(std::uint64_t seed) {
+  Rng random(seed);
+  std::vector<Event> out;
+  bool in_flight = false;
+  for (double t = 0; out.size() < 120; t += .4 * random.uniform53()) {
+    switch (random.below(5)) {
+      case 0:
+      case 1:
+        out.push_back({Event::gradient, t});
+        break;
+      case 2:
+      case 3:
+        if (!in_flight)
+          out.push_back({Event::snapshot, t});
+        else
+          out.push_back({random.below(6) == 0 ? Event::fails : Event::arrives, t});
+        in_flight = !in_flight;
+        break;
+      default:
+        out.push_back({Event::looked_at, t});
+    }
+  }
+  return out;
+}
+
+Tensor other_snapshot(i64 n, DType wire, std::size_t k) {
+  Tensor t = Tensor::empty({n});
+  for (i64 i = 0; i < n; ++i)
+    t.as<float>()[i] = static_cast<float>((i * 3 + static_cast<i64>(k)) % 13 - 6) * .05f;
+  Tensor out = Tensor::empty({n}, wire);
+  fused::snapshot(t, {}, 1, 0, out);
+  return out;
+}
+
+// Every event a pass of its own, in the order of the paper: a difference follows the gradient event
+// it was there for.
+void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
+  Tensor own = Tensor::zeros({m.params.size()}, DType::f32), theirs;
+  if (wire == DType::f16) own = Tensor::empty({m.params.size()}, wire);
+  bool kept = false;
+  // of the last snapshot; one exchange at a time, so of the difference too
+  double mark = 0;
+  const auto settle = [&] {
+    if (!std::exchange(kept, false)) return;
+    m.state.apply(mark, [&](double jx, double jy) {
+      Tensor none, &twin = m.state.has_twin() ? m.state.twin() : none;
+      fused::apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
+                              own, theirs);
+    });
+  };
+  for (std::size_t k = 0; k < events.size(); ++k) switch (events[k].kind) {
+      case Event::gradient:
+        m.gradient(static_cast<int>(k));
+        m.state.gradient_event(events[k].t, [&](double c, double s) {
+          const Twin twin{m.state.twin(), static_cast<float>(c), static_cast<float>(s)};
+          m.sgd.step(static_cast<float>(kRates[k % 3]), m.state.has_twin() ? &twin : nullptr,
+                     {.5, kClip});
+        });
+        settle();
+        m.params.refresh();
+        break;
+      case Event::snapshot:
+        settle();
+        mark = m.state.peek(events[k].t, [&](double c, double s) {
+          fused::snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
+                          static_cast<float>(c), static_cast<float>(s), own);
+        });
+        break;
+      case Event::arrives:
+        theirs = other_snapshot(m.params.size(), wire, k);
+        kept = true;
+        break;
+      case Event::fails:
+        break;
+      case Event::looked_at:
+        settle();
+    }
+  settle();
+}
+
+// The same by a carrier. On a lazy device nothing runs when it is called: two streams do their work
+// in any order that the events allow.
+int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, std::uint64_t seed) {
+  fake::Machine machine(1, seed);
+  machine.eager = !lazy;
+  fake::Gpu& gpu = machine.gpu(0);
+  const i64 n = m.params.size();
+  const Tensor own = Tensor::empty({n}, wire), theirs = Tensor::empty({n}, wire);
+  GpuCarrier carrier(
+      {.port = gpu, .payload = nullptr, .own = own, .theirs = theirs, .staging = nullptr}, {});
+  int taken_along = 0;
+  Rng random(seed, 7);
+  for (std::size_t k = 0; k < events.size(); ++k) {
+    switch (events[k].kind) {
+      case Event::gradient:
+        carrier.gradient_event(m.state, events[k].t, [&](const Twin* twin, const Difference* late) {
+          taken_along += late != nullptr;
+          const std::optional<Twin> with = twin ? std::optional(*twin) : std::nullopt;
+          const std::optional<Difference> difference = late ? std::optional(*late) : std::nullopt;
+          gpu.run(DevicePort::Lane::compute, [&m, k, with, difference] {
+            m.gradient(static_cast<int>(k));
+            m.sgd.step(static_cast<float>(kRates[k % 3]), with ? &*with : nullptr, {.5, kClip},
+                       difference ? &*difference : nullptr);
+          });
+        });
+        break;
+      case Event::snapshot:
+        carrier.snapshot(m.state, events[k].t);
+        break;
+      case Event::arrives: {
+        auto from = std::make_shared<Tensor>(other_snapshot(n, wire, k));
+        gpu.run(DevicePort::Lane::exchange,
+                [from, theirs] { std::memcpy(theirs.data(), from->data(), from->bytes()); });
+        carrier.apply(m.state);
+        break;
+      }
+      case Event::fails:  // the buffer holds something by then
+        gpu.run(DevicePort::Lane::exchange,
+                [theirs] { std::memset(theirs.data(), 0x7b, theirs.bytes()); });
+        break;
+      case Event::looked_at:
+        carrier.training_begins(m.state);
+        carrier.training_ends();
+    }
+    for (std::uint32_t i = random.below(8); i > 0; --i) machine.step(0);
+  }
+  carrier.training_begins(m.state);
+  while (machine.step(0)) {
+  }
+  EXPECT_TRUE(machine.problems().empty());
+  return taken_along;
+}
+
+TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
+  for (const bool with_twin : {false, true})
+    for (const DType wire : {DType::f32, DType::f16})
+      for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+        SCOPED_TRACE(testing::Message()
+                     << "twin " << with_twin << " wire " << name_of(wire) << " seed " << seed);
+        const std::vector<Event> events = some_events(seed);
+        const DType compute = seed % 2 ? DType::f32 : DType::bf16;
+        Model wanted(with_twin, compute);
+        one_by_one(wanted, events, wire);
+        for (const std::string form : {backend(Device::cpu()).name(), "passes"})
+          for (const bool lazy : {false, true}) {
+            const UseBackend use(form);
+            Model got(with_twin, compute);
+            EXPECT_GT(carried(got, events, wire, lazy, seed), 0)
+                << "differences that a pass took along";
+            const auto want = wanted.everything(), have = got.everything();
+            for (std::size_t i = 0; i < want.size(); ++i)
+              ASSERT_EQ(std::memcmp(want[i].data(), have[i].data(), want[i].bytes()), 0)
+                  << i << " lazy " << lazy;
+          }
+      }
+}
+
+TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
+  fake::Machine machine(1, 1);
+  machine.eager = true;
+  const UseBackend passes("passes");
+  Model m(true, DType::f32);
+  const i64 n = m.params.size();
+  const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
+  GpuCarrier carrier({.port = machine.gpu(0),
+                      .payload = nullptr,
+                      .own = own,
+                      .theirs = theirs,
+                      .staging = nullptr},
+                     {});
+  const auto late_in_event = [&](double t) {
+    bool seen = false;
+    carrier.gradient_event(m.state, t, [&](const Twin*, const Difference* late) { seen = late; });
+    return seen;
+  };
+  const auto exchange = [&](double t) {
+    carrier.snapshot(m.state, t);
+    Tensor(theirs).fill(2);
+    carrier.apply(m.state);
+  };
+  exchange(0);
+  EXPECT_EQ(m.params.values().as<float>()[0], .5f) << "not before it is due";
+  EXPECT_TRUE(late_in_event(1));
+  EXPECT_FALSE(late_in_event(2));
+  exchange(2);
+  carrier.training_begins(m.state);
+  EXPECT_EQ(m.params.values().as<float>()[0], .5f + .5f * (2 - .5f)) << "before anybody looks";
+  carrier.training_ends();
+  EXPECT_FALSE(late_in_event(3));
+  exchange(3);
+  carrier.snapshot(m.state, 3.5);
+  EXPECT_FALSE(late_in_event(4)) << "the snapshot contains it";
+}
+
+}  // namespace
+}  // namespace gossamer::dist

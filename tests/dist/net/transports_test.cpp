@@ -1,0 +1,152 @@
+// What every transport promises, on both: threads of one process (LocalCluster), and process groups
+// over loopback.
+#include <map>
+#include <thread>
+
+#include "dist/net/harness.h"
+#include "gossamer/dist/local/local_cluster.h"
+
+namespace gossamer::dist::testing {
+namespace {
+
+enum class Kind { local, process };
+
+class Transports : public ::testing::TestWithParam<Kind> {
+ protected:
+  // Runs `body` as each of n workers; what they threw, "" where nothing.
+  static std::vector<std::string> run(int n, const std::function<void(Group&)>& body) {
+    if (GetParam() == Kind::process) return on_threads(n, body);
+    LocalCluster cluster(n);
+    std::vector<std::string> errors(static_cast<std::size_t>(n));
+    std::vector<std::thread> threads;
+    for (int r = 0; r < n; ++r)
+      threads.emplace_back([&, r] {
+        try {
+          body(cluster.group(r));
+        } catch (const std::exception& e) {
+          errors[static_cast<std::size_t>(r)] = e.what();
+        }
+      });
+    for (auto& t : threads) t.join();
+    return errors;
+  }
+  static std::vector<std::string> none(int n) {
+    return std::vector<std::string>(static_cast<std::size_t>(n));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Both, Transports, ::testing::Values(Kind::local, Kind::process),
+                         [](const auto& kind) {
+                           return kind.param == Kind::local ? "local" : "process";
+                         });
+
+Event next_exchanged(Group& g, double seconds = 15) {
+  const double until = now_s() + seconds;
+  while (now_s() < until) {
+    Event e = g.control().next(Seconds(until - now_s()));
+    if (e.kind == Event::Kind::exchanged) return e;
+  }
+  fail("no exchange ended within ", seconds, " s");
+}
+
+TEST_P(Transports, ExchangesWithAllOthersRunAtOnceAndEachIsNamedByItsSession) {
+  EXPECT_EQ(run(4,
+                [](Group& g) {
+                  constexpr std::size_t kLength = 30000;
+                  for (std::uint64_t round = 1; round <= 20; ++round) {
+                    std::vector<float> send(
+                        kLength, static_cast<float>(g.rank() + 10 * static_cast<int>(round)));
+                    std::map<int, std::vector<float>> receive;
+                    // all are started before any is waited for, in an order of one's own
+                    for (int k = 1; k < 4; ++k) {
+                      const int peer = (g.rank() + k) % 4;
+                      receive[peer].assign(kLength, -1);
+                      g.payload().exchange(peer,
+                                           round << 8 | static_cast<unsigned>(g.rank() + peer),
+                                           send, receive[peer], Seconds(15));
+                    }
+                    std::map<int, int> ended;
+                    for (int k = 1; k < 4; ++k) {
+                      const Event e = next_exchanged(g);
+                      if (!e.ok) fail("exchange with ", e.peer, ": ", e.why);
+                      if (e.session != (round << 8 | static_cast<unsigned>(g.rank() + e.peer)))
+                        fail("session ", e.session, " of ", e.peer);
+                      if (ended[e.peer]++ != 0) fail("two ends of one exchange");
+                      for (const float v : receive[e.peer])
+                        if (v != static_cast<float>(e.peer + 10 * static_cast<int>(round)))
+                          fail("got ", v, " from ", e.peer);
+                    }
+                  }
+                  g.collectives().barrier();
+                }),
+            none(4));
+}
+
+TEST_P(Transports, AnExchangeMayGoOneWay) {
+  EXPECT_EQ(run(3,
+                [](Group& g) {
+                  // round a directed ring, as push-sum does
+                  const int to = (g.rank() + 1) % 3, from = (g.rank() + 2) % 3;
+                  for (std::uint64_t round = 1; round <= 10; ++round) {
+                    std::vector<float> send(777 * round, static_cast<float>(g.rank()) + 0.5f),
+                        receive(777 * round, -1);
+                    g.payload().exchange(to, round, send, {}, Seconds(15));
+                    g.payload().exchange(from, round, {}, receive, Seconds(15));
+                    for (int k = 0; k < 2; ++k)
+                      if (const Event e = next_exchanged(g); !e.ok || e.session != round)
+                        fail("exchange with ", e.peer, ": ", e.why);
+                    for (const float v : receive)
+                      if (v != static_cast<float>(from) + 0.5f) fail("got ", v);
+                  }
+                  g.collectives().barrier();
+                }),
+            none(3));
+}
+
+TEST_P(Transports, OneThatFailsLeavesTheOthersAlone) {
+  EXPECT_EQ(run(3,
+                [](Group& g) {
+                  std::vector<float> send(5000, static_cast<float>(g.rank())), a(5000), b(5000);
+                  // 2 does not come to 0; 0 and 1 meet meanwhile, again and again.
+                  if (g.rank() == 0) g.payload().exchange(2, 99, send, a, Seconds(15));
+                  if (g.rank() < 2)
+                    for (std::uint64_t round = 1; round <= 5; ++round) {
+                      g.payload().exchange(1 - g.rank(), round, send, b, Seconds(15));
+                      if (const Event e = next_exchanged(g);
+                          !e.ok || e.session != round || b[7] != static_cast<float>(1 - g.rank()))
+                        fail("round ", round, ": session ", e.session, " ", e.why);
+                    }
+                  if (g.rank() == 0) {
+                    // one at a time with each
+                    EXPECT_THROW(g.payload().exchange(2, 100, send, b, Seconds(1)), DistError);
+                    // nothing pends there
+                    g.payload().abort(1);
+                    g.payload().abort(2);
+                    g.payload().settle(Seconds(10));
+                    if (const Event e = next_exchanged(g);
+                        e.ok || e.peer != 2 || e.session != 99 || e.why.empty())
+                      fail("not ended: ", e.peer);
+                  }
+                  g.collectives().barrier();
+                }),
+            none(3));
+}
+
+TEST_P(Transports, SizesThatDoNotMirrorEachOtherFail) {
+  EXPECT_EQ(run(2,
+                [](Group& g) {
+                  std::vector<float> send(100, 1), receive(100);
+                  // Rank 0 wants values, rank 1 sends none.
+                  if (g.rank() == 0)
+                    g.payload().exchange(1, 1, send, receive, Seconds(0.5));
+                  else
+                    g.payload().exchange(0, 1, {}, receive, Seconds(0.5));
+                  if (next_exchanged(g).ok && g.rank() == 0) fail("ok");
+                  EXPECT_THROW(g.payload().exchange(1 - g.rank(), 2, {}, {}, Seconds(1)),
+                               DistError);
+                  g.collectives().barrier();
+                }),
+            none(2));
+}
+
+}  // namespace
+}  // namespace gossamer::dist::testing

@@ -1,0 +1,156 @@
+// Synchronous methods when workers die, are late or leave.
+#include <algorithm>
+
+#include "dist/rounds/synchronous.h"
+#include "gossamer/core/error.h"
+#include "gossamer/dist/local/local_cluster.h"
+
+namespace gossamer::dist {
+namespace {
+
+struct Drill {
+  std::string method, rounds;
+  bool overlap = true;
+  int n = 8, dies = 3, at = 20, steps = 60;
+};
+
+class SynchronousDrill : public testing::TestWithParam<Drill> {};
+
+TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
+  const Drill d = GetParam();
+  LocalCluster cluster(d.n);
+  std::vector<std::vector<float>> x(static_cast<std::size_t>(d.n));
+  std::atomic<int> reports = 0;
+  on_workers(cluster, d.n, [&](int rank, Group& group) {
+    Quadratic q(rank, 40, false);
+    MethodOptions options = options_of(d.rounds, d.n, d.steps, d.overlap);
+    options.period = 4;
+    options.on_fault = [&](const std::string& what, int peer) {
+      reports += what == "dead" && peer == d.dies;
+      EXPECT_NE(what, "exchange failed") << rank << " waited for " << peer << " until the deadline";
+    };
+    auto method = make_method(d.method, q.params, q.sgd, group, make_graph("ring", d.n), options);
+    for (int step = 0; !method->done(); ++step) {
+      if (rank == d.dies && step == d.at) return cluster.kill(rank);
+      q.gradient(.01f);
+      method->step(.1);
+    }
+    method->finish();
+    x[static_cast<std::size_t>(rank)] = copy(q.params.values());
+    EXPECT_EQ(method->stats().alive, d.n - 1);
+    // Seven did what was left of the budget of eight.
+    EXPECT_NEAR(method->samples_seen(), options.total_samples, 2.0 * d.n * options.period);
+    // local-sgd: workers may be a period apart
+    EXPECT_GT(method->stats().gradients, d.steps - 4);
+  });
+  EXPECT_EQ(reports, d.n - 1);
+  double mean = 0;
+  for (int i = 0; i < d.n; ++i)
+    if (i != d.dies) mean += i / (d.n - 1.0);
+  for (int i = 0; i < d.n; ++i) {
+    if (i == d.dies) continue;
+    EXPECT_EQ(x[static_cast<std::size_t>(i)], x[i == 0 ? 1 : 0]) << i;
+    EXPECT_NEAR(static_cast<double>(x[static_cast<std::size_t>(i)][0]), mean, .25);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, SynchronousDrill,
+                         testing::Values(Drill{"dpsgd", "ring"}, Drill{"dpsgd", "", false},
+                                         Drill{"dpsgd", "hypercube"} /* does not exist for seven */,
+                                         Drill{"dpsgd", "one-peer-exp"},
+                                         Drill{"sgp", "one-peer-exp-directed"},
+                                         Drill{"sgp", "one-peer-exp-directed", false},
+                                         Drill{"local-sgd", "ring"},
+                                         Drill{"consensus-control", "ring"}),
+                         [](const auto& test) {
+                           std::string name = test.param.method + "_" + test.param.rounds +
+                                              (test.param.overlap ? "" : "_atc");
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(SynchronousFaults, WorkersThatDieOneAfterAnotherLeaveOneThatTrainsOn) {
+  LocalCluster cluster(3);
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(rank, 10, false);
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3),
+                              options_of("ring", 3, 40));
+    for (int step = 0; !method->done(); ++step) {
+      if (rank > 0 && step == 5 * rank) return cluster.kill(rank);
+      q.gradient();
+      method->step(.1);
+    }
+    method->finish();
+    EXPECT_EQ(method->stats().alive, 1);
+    EXPECT_NEAR(static_cast<double>(q.params.values().span<float>()[0]), 0, .05);
+  });
+}
+
+TEST(SynchronousFaults, TooFewWorkersAreAnError) {
+  LocalCluster cluster(3);
+  std::atomic<int> errors = 0;
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(rank, 10, false);
+    MethodOptions options = options_of("ring", 3, 100);
+    options.min_workers = 3;
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3), options);
+    try {
+      for (int step = 0; !method->done(); ++step) {
+        if (rank == 2 && step == 5) return cluster.kill(rank);
+        q.gradient();
+        method->step(.1);
+      }
+    } catch (const DistError& e) {
+      EXPECT_NE(std::string(e.what()).find("at least 3"), std::string::npos);
+      ++errors;
+    }
+  });
+  EXPECT_EQ(errors, 2);
+}
+
+// Neighbours go past a worker that is late, and then all begin their rounds anew together with it.
+TEST(SynchronousFaults, ALateWorkerIsLeftOutOfTheRoundAndTakesPartAgain) {
+  LocalCluster cluster(4);
+  std::vector<std::vector<float>> x(4);
+  std::atomic<i64> failed = 0;
+  on_workers(cluster, 4, [&](int rank, Group& group) {
+    Quadratic q(rank, 20, false);
+    MethodOptions options = options_of("ring", 4, 60);
+    options.exchange_timeout_s = .15;
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4), options);
+    for (int step = 0; !method->done(); ++step) {
+      if (rank == 1 && step == 20) std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      q.gradient();
+      method->step(.1);
+    }
+    method->finish();
+    failed += method->stats().failed;
+    EXPECT_EQ(method->stats().alive, 4);
+    EXPECT_GT(method->stats().exchanges, 60);
+    x[static_cast<std::size_t>(rank)] = copy(q.params.values());
+  });
+  EXPECT_GT(failed, 0);
+  for (const auto& each : x) {
+    EXPECT_EQ(each, x[0]);
+    EXPECT_NEAR(static_cast<double>(each[0]), 1.5, .1);
+  }
+}
+
+TEST(SynchronousFaults, AWorkerThatLeavesWithoutFinishingIsMissedOnce) {
+  LocalCluster cluster(4);
+  on_workers(cluster, 4, [&](int rank, Group& group) {
+    Quadratic q(rank, 20, false);
+    auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4),
+                              options_of("ring", 4, 40));
+    for (int step = 0; !method->done(); ++step) {
+      if (rank == 2 && step == 10) return;
+      q.gradient();
+      method->step(.1);
+    }
+    method->finish();
+    EXPECT_EQ(method->stats().alive, 3);
+  });
+}
+
+}  // namespace
+}  // namespace gossamer::dist

@@ -1,0 +1,68 @@
+// The targets of tests/fuzz, which clang's libFuzzer runs for hours, on two thousand inputs each:
+// they build, and no finding lies at the surface. A finding ends the process.
+#include <gtest/gtest.h>
+
+#include "data/helpers.h"
+#include "gossamer/core/random.h"
+
+extern "C" {
+int fuzz_devkit(const std::uint8_t*, std::size_t);
+int fuzz_graph(const std::uint8_t*, std::size_t);
+int fuzz_index(const std::uint8_t*, std::size_t);
+int fuzz_jpeg(const std::uint8_t*, std::size_t);
+int fuzz_png(const std::uint8_t*, std::size_t);
+int fuzz_safetensors(const std::uint8_t*, std::size_t);
+int fuzz_tar(const std::uint8_t*, std::size_t);
+int fuzz_tfrecord(const std::uint8_t*, std::size_t);
+int fuzz_wire(const std::uint8_t*, std::size_t);
+}
+
+namespace gossamer {
+namespace {
+
+struct Target {
+  const char* name;
+  int (*run)(const std::uint8_t*, std::size_t);
+};
+
+std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
+  data::Bytes file;
+  if (target == "jpeg")
+    file = data::encode_jpeg(
+        data::pattern(70, 50),
+        {.quality = 80, .h = 2, .v = 2, .restart = static_cast<int>(rng.below(4))});
+  if (target == "png") file = data::make_png(data::pattern(30, 20));
+  if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
+  std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] =
+        file.empty() ? static_cast<std::uint8_t>(rng.word()) : static_cast<std::uint8_t>(file[i]);
+  return bytes;
+}
+
+class FuzzTarget : public testing::TestWithParam<Target> {};
+
+TEST_P(FuzzTarget, TakesAnyBytes) {
+  Rng rng(17);
+  GetParam().run(nullptr, 0);
+  for (int n = 0; n < 2000; ++n) {
+    auto bytes = seed_of(GetParam().name, rng);
+    const auto size = static_cast<std::uint32_t>(bytes.size());
+    for (std::uint32_t changes = size ? rng.below(8) : 0; changes > 0; --changes)
+      bytes[rng.below(size)] ^= static_cast<std::uint8_t>(1u << rng.below(8));
+    if (rng.below(4) == 0) bytes.resize(rng.below(size + 1));
+    EXPECT_EQ(GetParam().run(bytes.data(), bytes.size()), 0) << n;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
+                         testing::Values(Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
+                                         Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
+                                         Target{"png", fuzz_png},
+                                         Target{"safetensors", fuzz_safetensors},
+                                         Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
+                                         Target{"wire", fuzz_wire}),
+                         [](const auto& p) { return p.param.name; });
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,119 @@
+// Fused passes on a GPU against the same passes on a CPU, where other tests compare them with the
+// reference; and what only a GPU can show: more than 2^31 elements, recorded graphs, no waiting.
+#include "core/kernel_cases.h"
+#include "gossamer/core/cuda.h"
+
+namespace gossamer {
+namespace {
+
+using namespace testing;
+const Device kGpu = Device::cuda(0);
+
+class GpuKernels : public ::testing::TestWithParam<KernelCase> {};
+
+void compare(const KernelCase& c, const Results& want, const Results& got) {
+  ASSERT_EQ(want.size(), got.size());
+  for (std::size_t k = 0; k < want.size(); ++k) {
+    const Tensor here = got[k].second.to(Device::cpu());
+    if (c.relative == 0)
+      expect_same_bits(here, want[k].second, want[k].first);
+    else
+      expect_close(here, want[k].second, c.relative, c.absolute, want[k].first);
+  }
+}
+
+TEST_P(GpuKernels, AgreeWithTheCpu) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
+  compare(GetParam(), GetParam().run(Device::cpu()), GetParam().run(kGpu));
+}
+INSTANTIATE_TEST_SUITE_P(All, GpuKernels, ::testing::ValuesIn(kernel_cases()),
+                         [](const auto& one) { return one.param.name; });
+
+// Without a GPU the cases themselves must run: a mistake in one would show only there.
+TEST_P(GpuKernels, RunOnACpuTwiceWithTheSameBits) {
+  const Results a = GetParam().run(Device::cpu()), b = GetParam().run(Device::cpu());
+  for (std::size_t k = 0; k < a.size(); ++k) expect_same_bits(a[k].second, b[k].second, a[k].first);
+}
+
+TEST(GpuKernelsLarge, IndicesBeyondTwoToThe31AreRight) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
+  const i64 rows = (i64{1} << 31) / 64 + 1000;
+  if (cuda::free_memory(kGpu).free < std::size_t{24} << 30)
+    GTEST_SKIP() << "needs 24 GiB of free memory on the GPU";
+  Tensor x = Tensor::full({rows, 64}, 1, DType::bf16, kGpu),
+         y = Tensor::empty({rows, 64}, DType::bf16, kGpu);
+  x.slice(rows - 3, rows).fill(2);
+  const auto vector = [&](float v) { return Tensor::full({64}, v, DType::f32, kGpu); };
+  fused::NormFactors f{vector(0), vector(1), vector(3), vector(-1)};
+  fused::norm_apply(x, f, {.relu = true}, y);
+  for (const float v : y.slice(rows - 4, rows - 3).to(Device::cpu()).to(DType::f32).span<float>())
+    ASSERT_EQ(v, 2);
+  for (const float v : y.slice(rows - 3, rows).to(Device::cpu()).to(DType::f32).span<float>())
+    ASSERT_EQ(v, 5);
+  Tensor dx = x, gamma = vector(1), scale = vector(0), shift = vector(0);
+  fused::norm_back({.dy = y}, {y, f, gamma, dx, scale, shift});
+  EXPECT_NEAR(shift.to(Device::cpu()).span<float>()[63], 2.0 * static_cast<double>(rows),
+              1e-3 * static_cast<double>(rows));
+}
+
+TEST(GpuKernelsGraph, ARecordedUpdateReadsTheNumbersOfItsStep) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
+  const i64 n = 32 * 64;
+  const auto make = [&](Device d) {
+    fused::UpdateBuffers b;
+    b.values = on(d, normal({n}, 1));
+    b.twin = on(d, normal({n}, 2));
+    b.grads = on(d, normal({n}, 3));
+    b.own = on(d, normal({n}, 4));
+    b.received = on(d, normal({n}, 5));
+    return b;
+  };
+  const auto groups_on = [&](Device d) {
+    const std::vector<std::uint8_t> lines(64, 0);
+    return fused::ParameterGroups{on(d, Tensor::from(std::vector<float>{0.01f, 1}, {1, 2})),
+                                  raw(d, lines.data(), lines.size())};
+  };
+  const fused::UpdateBuffers here = make({}), there = make(kGpu);
+  const fused::ParameterGroups groups = groups_on({}), groups_there = groups_on(kGpu);
+  Tensor momentum = Tensor::zeros({n}), momentum_there = Tensor::zeros({n}, DType::f32, kGpu),
+         numbers = fused::step_numbers(kGpu);
+  const cuda::Graph graph = cuda::Graph::capture(
+      kGpu, [&] { fused::sgd_pass(there, momentum_there, groups_there, false, numbers); });
+  EXPECT_EQ(graph.nodes(), 1u);
+  for (int step = 0; step < 4; ++step) {
+    const fused::StepNumbers now{.learning_rate = 0.1f / static_cast<float>(step + 1),
+                                 .momentum = 0.9f,
+                                 .mix_c = 0.9f,
+                                 .mix_s = 0.1f,
+                                 .jump_x = 0.5f,
+                                 .jump_twin = 0.6f,
+                                 .jump = step % 2};
+    numbers.copy_from(raw(kGpu, &now, sizeof now));
+    graph.launch(cuda::current_stream(kGpu));
+    fused::sgd_pass(here, momentum, groups, false, raw({}, &now, sizeof now));
+  }
+  expect_same_bits(there.values.to(Device::cpu()), here.values, "values");
+  expect_same_bits(there.twin.to(Device::cpu()), here.twin, "twin");
+  expect_same_bits(momentum_there.to(Device::cpu()), momentum, "momentum");
+}
+
+TEST(GpuKernelsStream, NoPassWaitsForTheDevice) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
+  const Shape shape{8, 14, 14, 64};
+  NormOn n(kGpu, shape, DType::bf16, 1);
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), dx = Tensor::empty(shape, DType::bf16, kGpu),
+         s = Tensor::empty({64}, DType::f32, kGpu), h = Tensor::empty({64}, DType::f32, kGpu);
+  const auto step = [&] {
+    fused::norm_statistics(n.x, n.gamma, n.beta, 1e-5f, {}, n.factors);
+    fused::norm_apply(n.x, n.factors, {.relu = true}, y);
+    fused::norm_back({.dy = y, .relu = fused::NormGradient::Relu::factors},
+                     {n.x, n.factors, n.gamma, dx, s, h});
+  };
+  step();  // the cache of memory is filled
+  const std::uint64_t before = cuda::waits();
+  for (int k = 0; k < 3; ++k) step();
+  EXPECT_EQ(cuda::waits(), before);
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,156 @@
+// Sizes, names and errors of the models.
+#include "gossamer/models/resnet.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/init.h"
+
+namespace gossamer {
+namespace {
+
+i64 count(const nn::Module& module) {
+  i64 n = 0;
+  for (const NamedTensor& p : module.parameters()) n += p.tensor.numel();
+  return n;
+}
+
+std::set<std::string> names(const std::vector<NamedTensor>& tensors) {
+  std::set<std::string> out;
+  for (const NamedTensor& t : tensors) out.insert(t.name);
+  return out;
+}
+
+TEST(ResNet, EveryModelHasThePublishedNumberOfParameters) {
+  const std::map<std::string, i64> wanted{
+      {"resnet18", 11'689'512},   {"resnet34", 21'797'672},    {"resnet50", 25'557'032},
+      {"resnet101", 44'549'160},  {"resnet152", 60'192'808},   {"resnet18-cifar", 11'173'962},
+      {"resnet8-cifar", 75'290},  {"resnet20-cifar", 269'722}, {"resnet32-cifar", 464'154},
+      {"resnet56-cifar", 853'018}};
+  std::set<std::string> seen;
+  for (const models::ModelInfo& info : models::list()) {
+    ASSERT_TRUE(wanted.contains(info.name)) << info.name;
+    const auto model = models::make(info.name);
+    EXPECT_EQ(count(*model), wanted.at(info.name)) << info.name;
+    seen.insert(info.name);
+    EXPECT_EQ(model->state().back().name, "fc.bias");
+    EXPECT_EQ(model->state().back().tensor.shape(0), info.classes);
+  }
+  EXPECT_EQ(seen.size(), wanted.size());
+}
+
+TEST(ResNet, ResNet50Has320StateEntriesWithTorchvisionsNames) {
+  const auto model = models::make("resnet50");
+  EXPECT_EQ(model->parameters().size(), 161u);
+  EXPECT_EQ(model->buffers().size(), 159u);
+  const auto state = model->state();
+  ASSERT_EQ(state.size(), 320u);
+  const std::set<std::string> all = names(state);
+  EXPECT_EQ(all.size(), 320u);
+  for (const char* name : {"conv1.weight", "bn1.num_batches_tracked",
+                           "layer1.0.downsample.0.weight", "layer1.0.downsample.1.running_var",
+                           "layer2.3.conv3.weight", "layer4.2.bn3.bias", "fc.weight", "fc.bias"})
+    EXPECT_TRUE(all.contains(name)) << name;
+  // torch's state_dict order: own parameters, own buffers, children.
+  EXPECT_EQ(state[0].name, "conv1.weight");
+  EXPECT_EQ(state[1].name, "bn1.weight");
+  EXPECT_EQ(state[3].name, "bn1.running_mean");
+  EXPECT_EQ(state[5].name, "bn1.num_batches_tracked");
+  EXPECT_EQ(state[6].name, "layer1.0.conv1.weight");
+}
+
+TEST(ResNet, ResNet18Has122StateEntriesAndNoDownsampleInItsFirstStage) {
+  const auto model = models::make("resnet18");
+  const std::set<std::string> all = names(model->state());
+  EXPECT_EQ(all.size(), 122u);
+  EXPECT_FALSE(all.contains("layer1.0.downsample.0.weight"));
+  EXPECT_TRUE(all.contains("layer2.0.downsample.0.weight"));
+}
+
+TEST(ResNet, CifarFormsUseTheParameterFreeShortcut) {
+  const auto small = models::make("resnet20-cifar");
+  for (const std::string& name : names(small->state()))
+    EXPECT_EQ(name.find("downsample"), std::string::npos) << name;
+  EXPECT_TRUE(
+      names(models::make("resnet18-cifar")->state()).contains("layer2.0.downsample.0.weight"));
+}
+
+TEST(ResNet, LogitsHaveOneRowPerImageForAnyImageSize) {
+  const NoGrad no_grad;
+  nn::seed_initialisation(1);
+  const auto small = models::make("resnet8-cifar", {.classes = 7});
+  for (const i64 size : {32, 33, 64})
+    EXPECT_EQ((*small)(Tensor::zeros({2, size, size, 3})).shape(), (Shape{2, 7}));
+  const auto large = models::make("resnet18", {.classes = 5});
+  EXPECT_EQ((*large)(Tensor::zeros({1, 64, 64, 3})).shape(), (Shape{1, 5}));
+}
+
+TEST(ResNet, ZeroInitResidualStartsTheLastNormOfEachBlockAtZeroAndNoOther) {
+  const auto model = models::make("resnet50", {.zero_init_residual = true});
+  for (const auto& [name, tensor] : model->parameters())
+    if (tensor.rank() == 1 && name.ends_with(".weight")) {
+      const bool last = name.ends_with("bn3.weight");
+      EXPECT_EQ(tensor.as<float>()[0], last ? 0.f : 1.f) << name;
+    }
+}
+
+TEST(ResNet, TheSameSeedGivesTheSameWeightsAndAnotherSeedOthers) {
+  const auto first = [](std::uint64_t seed) {
+    return models::make("resnet8-cifar", {.seed = seed})->parameters()[0].tensor.as<float>()[0];
+  };
+  EXPECT_EQ(first(1), first(1));
+  EXPECT_NE(first(1), first(2));
+}
+
+TEST(ResNet, BfloatWeightsWantABfloatInputAndTheErrorSaysHow) {
+  const auto model = models::make("resnet8-cifar");
+  FlatParams params(model->parameters(), model->buffers(), {.compute = DType::bf16});
+  const Tensor x = Tensor::full({2, 32, 32, 3}, 0.5f);
+  try {
+    (*model)(x);
+    FAIL() << "an f32 image went through bf16 weights";
+  } catch (const ShapeError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("cast(x, DType::bf16)"));
+  }
+  const Tensor logits = (*model)(cast(x, DType::bf16));
+  EXPECT_EQ(logits.shape(), (Shape{2, 10}));
+}
+
+TEST(ResNet, AnImageWithoutThreeChannelsIsRefusedWithItsShape) {
+  const auto model = models::make("resnet8-cifar");
+  try {
+    (*model)(Tensor::zeros({2, 3, 32, 32}));
+    FAIL() << "NCHW images went through";
+  } catch (const ShapeError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("[2, 3, 32, 32]"));
+  }
+}
+
+TEST(Registry, AnUnknownNameIsAnsweredWithTheNearestAndAllKnownOnes) {
+  try {
+    models::make("resnet20-cifra");
+    FAIL() << "an unknown model was made";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("did you mean \"resnet20-cifar\""),
+                                             testing::HasSubstr("resnet152")));
+  }
+  EXPECT_THROW(models::info(""), ConfigError);
+  EXPECT_THROW(models::make("resnet18", {.classes = -1}), ConfigError);
+  EXPECT_EQ(models::info("resnet50").image_size, 224);
+}
+
+TEST(Registry, OptionsThatDescribeNoNetworkAreRefused) {
+  EXPECT_THROW(models::resnet({.blocks = {}, .widths = {}}), ConfigError);
+  EXPECT_THROW(models::resnet({.blocks = {1, 1}, .widths = {16}}), ConfigError);
+  EXPECT_THROW(models::resnet({.blocks = {0}, .widths = {16}}), ConfigError);
+  EXPECT_THROW(models::resnet({.classes = 0}), ConfigError);
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,338 @@
+// Adam and its relatives: against exact numbers, against PyTorch, against themselves in pieces and
+// with a twin.
+#include "gossamer/nn/optim.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/ops.h"
+#include "support/use_backend.h"
+
+namespace gossamer::nn {
+namespace {
+
+constexpr double kGradients[] = {1, -2, 3, .5, -1, 2, 1, 1};
+
+// The formula alone, in double.
+double after_steps(i64 period, std::span<const double> gradients) {
+  double x = 1, first = 0, second = 0, sum = 0;
+  i64 step = 0;
+  for (const double g : gradients) {
+    const auto factors = AdamFactors<double>::at(++step, period, 1e-3, .9, .999, 1e-8);
+    x -= period > 1 ? adam_direction<true>(factors, g, first, second, sum)
+                    : adam_direction<false>(factors, g, first, second, sum);
+  }
+  return x;
+}
+
+TEST(Adam, T19_ExactNumbersInDouble) {
+  EXPECT_NEAR(after_steps(1, kGradients), .997284368846, 1e-12);
+  EXPECT_NEAR(after_steps(2, kGradients), .997159076068, 1e-12);
+  EXPECT_NEAR(after_steps(4, kGradients), .995393811541, 1e-12);
+  const std::vector<double> constant(40, 2.5);
+  for (const i64 period : {1, 2, 3, 8})
+    EXPECT_NEAR(after_steps(period, constant), 1 - 40 * 1e-3, 1e-9) << period;
+}
+
+// Two parameters, a matrix and a vector, whose gradients are written down.
+struct Small {
+  explicit Small(FlatOptions o = {}) : params({{"w", w}, {"b", b}}, {}, o) {}
+  Tensor w = Tensor::from(std::vector<float>{.5f, -1.25f, 2, .1f, -.3f, .75f}, {2, 3}),
+         b = Tensor::from(std::vector<float>{.2f, -.4f}, {2});
+  FlatParams params;
+  void gradient(int step) {
+    params.settle_grads();
+    for (NamedTensor& g : params.windows(params.grads())) {
+      int i = 0;
+      for (float& v : g.tensor.span<float>())
+        v = static_cast<float>((i++ * 7 + step * 5) % 11 - 5) * .3f;
+    }
+  }
+  std::vector<float> values() const {
+    return {params.values().span<float>().begin(), params.values().span<float>().end()};
+  }
+};
+
+// torch 1.13, float32: lr .05, betas (.8, .95), eps 1e-6, weight decay .1 on the matrix, six steps
+// of the gradients above.
+TEST(Adam, SixStepsMatchPyTorch) {
+  struct Golden {
+    const char* name;
+    std::vector<float> w, b;
+  };
+  for (const Golden& golden :
+       {Golden{"adam",
+               {.535703f, -1.1984084f, 2.0138831f, -.05563771f, -.32140908f, .88431907f},
+               {.24697518f, -.37631467f}},
+        Golden{"adamw",
+               {.53053671f, -1.1889594f, 2.0130203f, -.055725724f, -.31883436f, .87941647f},
+               {.24697518f, -.37631467f}}}) {
+    Small m;
+    const auto adam = make_optimizer(
+        golden.name, m.params, {.weight_decay = .1, .beta1 = .8, .beta2 = .95, .epsilon = 1e-6});
+    EXPECT_STREQ(adam->name(), golden.name);
+    for (int step = 0; step < 6; ++step) m.gradient(step), adam->step(.05f);
+    for (std::size_t i = 0; i < 6; ++i)
+      EXPECT_NEAR(m.w.span<float>()[i], golden.w[i], 1e-6) << golden.name << " w " << i;
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(m.b.span<float>()[i], golden.b[i], 1e-6) << golden.name << " b " << i;
+  }
+}
+
+TEST(Adam, T19_AccumulatedWithPeriod1IsAdamBitForBit) {
+  Small plain, accumulated;
+  AdamState moments{Tensor::zeros({plain.params.size()}), Tensor::zeros({plain.params.size()}), {}};
+  AdamState with_sum{Tensor::zeros({plain.params.size()}), Tensor::zeros({plain.params.size()}),
+                     Tensor::zeros({plain.params.size()})};
+  for (int step = 0; step < 200; ++step) {
+    plain.gradient(step), accumulated.gradient(step);
+    const AdamStep o{.learning_rate = .01f, .weight_decay = .1f, .step = step + 1};
+    adam_update(plain.params, moments, o);
+    // a sum is there: the path of the accumulated form
+    adam_update(accumulated.params, with_sum, o);
+    ASSERT_EQ(plain.values(), accumulated.values()) << step;
+  }
+}
+
+TEST(Adam, AConstantGradientMovesEveryStepByTheLearningRate) {
+  for (const i64 period : {1, 3, 4}) {
+    Small m;
+    Adam adam(m.params, {.period = period});
+    for (int step = 1; step <= 20; ++step) {
+      m.params.settle_grads();
+      for (NamedTensor& g : m.params.windows(m.params.grads())) g.tensor.fill(-3);
+      adam.step(.01f);
+      EXPECT_NEAR(m.w.span<float>()[0], .5f + .01f * static_cast<float>(step), 2e-6)
+          << period << " step " << step;
+    }
+  }
+}
+
+TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
+  for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+      SCOPED_TRACE(name);
+      Small whole({.compute = type, .frozen = true}), pieces({.compute = type, .frozen = true}),
+          twinned({.compute = type, .frozen = true});
+      const OptimizerOptions options{.weight_decay = .1, .period = 3};
+      const auto a = make_optimizer(name, whole.params, options),
+                 b = make_optimizer(name, pieces.params, options),
+                 c = make_optimizer(name, twinned.params, options);
+      const Twin twin{twinned.params.values().clone(), 1, 0};
+      for (int step = 0; step < 8; ++step) {
+        whole.gradient(step), pieces.gradient(step), twinned.gradient(step);
+        a->step(.03f, nullptr, {.5});
+        b->begin_step({.5});
+        // across the border of matrices and vectors, and not at a parameter's edge
+        b->update({17, -1}, .03f);
+        b->update({0, 17}, .03f);
+        c->step(.03f, &twin, {.5});
+      }
+      EXPECT_EQ(whole.values(), pieces.values());
+      EXPECT_EQ(whole.values(), twinned.values());
+      EXPECT_TRUE(
+          std::ranges::equal(twin.values.span<float>(), twinned.params.values().span<float>()));
+      const Tensor read = whole.w.to(DType::f32), read2 = pieces.w.to(DType::f32);
+      EXPECT_TRUE(std::ranges::equal(read.span<float>(), read2.span<float>()))
+          << "the copy that layers read";
+      EXPECT_EQ(read.span<float>()[0], whole.params.windows(whole.params.values())[0]
+                                           .tensor.to(type)
+                                           .to(DType::f32)
+                                           .span<float>()[0]);
+    }
+}
+
+// As on a GPU: the same bits in every form, with whatever a step may bring, and in pieces.
+TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
+  for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
+    for (const FlatOptions flat : {FlatOptions{}, FlatOptions{.frozen = true},
+                                   FlatOptions{.compute = DType::bf16, .frozen = true}})
+      for (int what = 0; what < 8; ++what) {
+        const bool with_twin = what & 1, late = what & 2, nesterov = what & 4;
+        SCOPED_TRACE(testing::Message()
+                     << name << " in " << name_of(flat.compute) << " frozen " << flat.frozen
+                     << " twin " << with_twin << " difference " << late);
+        Small one(flat), two(flat), three(flat);
+        const OptimizerOptions options{.weight_decay = .1, .nesterov = nesterov, .period = 3};
+        const auto loops = make_optimizer(name, one.params, options);
+        const UseBackend passes("passes");
+        const auto pass = make_optimizer(name, two.params, options),
+                   pieces = make_optimizer(name, three.params, options);
+        const i64 n = one.params.size(), border = one.params.decayed();
+        Tensor twins[3] = {Tensor::zeros({n}), Tensor::zeros({n}), Tensor::zeros({n})};
+        Difference difference{Tensor::zeros({n}), Tensor::zeros({n}), .5f, .7f};
+        for (i64 i = 0; i < n; ++i) {
+          difference.own.as<float>()[i] = static_cast<float>(i % 7) * .1f;
+          difference.received.as<float>()[i] = static_cast<float>(i % 5) * -.2f;
+        }
+        for (int step = 0; step < 7; ++step) {
+          one.gradient(step), two.gradient(step), three.gradient(step);
+          const float rate = .05f / static_cast<float>(step + 1),
+                      c = .9f - .05f * static_cast<float>(step);
+          // clips, or not
+          const GradientScale scale{.factor = step % 2 ? .25 : 1,
+                                    .clip = step % 3 == 2   ? 1.5
+                                            : step % 3 == 0 ? 100
+                                                            : 0};
+          const Twin twin[3] = {{twins[0], c, 1 - c}, {twins[1], c, 1 - c}, {twins[2], c, 1 - c}};
+          const Difference* arrived = late && step % 3 == 1 ? &difference : nullptr;
+          loops->step(rate, with_twin ? &twin[0] : nullptr, scale, arrived);
+          pass->step(rate, with_twin ? &twin[1] : nullptr, scale, arrived);
+          pieces->begin_step(scale);
+          pieces->update({border, -1}, rate, with_twin ? &twin[2] : nullptr, arrived);
+          pieces->update({0, border}, rate, with_twin ? &twin[2] : nullptr, arrived);
+          for (Small* other : {&two, &three}) {
+            ASSERT_EQ(one.values(), other->values()) << step;
+            const Tensor read = one.w.to(DType::f32), theirs = other->w.to(DType::f32);
+            ASSERT_TRUE(std::ranges::equal(read.span<float>(), theirs.span<float>()))
+                << "the copy that layers read, step " << step;
+            ASSERT_TRUE(std::ranges::equal(one.b.span<float>(), other->b.span<float>())) << step;
+          }
+          for (const Tensor& t : {twins[1], twins[2]})
+            ASSERT_TRUE(std::ranges::equal(twins[0].span<float>(), t.span<float>())) << step;
+          const auto want = loops->state(), got = pass->state();
+          for (std::size_t i = 0; i < want.size(); ++i)
+            ASSERT_EQ(
+                std::memcmp(want[i].tensor.data(), got[i].tensor.data(), want[i].tensor.bytes()), 0)
+                << want[i].name;
+        }
+      }
+}
+
+TEST(Optimizers, WhatAPassCannotDoIsSaid) {
+  Small m;
+  Sgd loops(m.params);
+  const UseBackend passes("passes");
+  Sgd pass(m.params);
+  EXPECT_THROW(pass.update({}, .1f), Error) << "without begin_step";
+  loops.begin_step(), pass.begin_step();
+  Difference difference{Tensor::zeros({m.params.size()}), Tensor::zeros({m.params.size()}), 1, 1};
+  EXPECT_THROW(loops.update({0, m.params.decayed()}, .1f, nullptr, &difference), Error)
+      << "a piece, and a difference of the whole";
+  EXPECT_THROW(pass.update({17, -1}, .1f), ShapeError) << "not at a parameter's edge";
+  difference.received = Tensor();
+  EXPECT_THROW(pass.step(.1f, nullptr, {}, &difference), ShapeError);
+}
+
+// With the whole norm, whatever range is updated first; and never by more than `factor`.
+TEST(Optimizers, BringTheNormOfGradientsDownToItsLimit) {
+  for (const std::string form : {backend(Device::cpu()).name(), "passes"})
+    for (const double clip : {0.0, .75, 1e3}) {
+      SCOPED_TRACE(testing::Message() << form << " clip " << clip);
+      const UseBackend use(form);
+      Small m;
+      Sgd sgd(m.params, {.momentum = 0});
+      const std::vector<float> before = m.values();
+      m.gradient(3);
+      const double factor = .5, norm = factor * std::sqrt(squared_norm(m.params.grads()));
+      ASSERT_GT(norm, .75);
+      sgd.step(1, nullptr, {factor, clip});
+      double moved = 0;
+      for (std::size_t i = 0; i < before.size(); ++i)
+        moved += std::pow(static_cast<double>(m.values()[i]) - static_cast<double>(before[i]), 2);
+      EXPECT_NEAR(std::sqrt(moved), clip == .75 ? clip : norm, 1e-6 * norm);
+    }
+}
+
+// A gradient that no backward reached counts as zero, in either form.
+TEST(Optimizers, AParameterWithoutAGradientOnlyDecays) {
+  for (const std::string form : {backend(Device::cpu()).name(), "passes"}) {
+    const UseBackend use(form);
+    Small m;
+    Sgd sgd(m.params, {.momentum = 0, .weight_decay = .5f});
+    m.gradient(1);
+    m.params.zero_grad();
+    sgd.step(.1f);
+    EXPECT_NEAR(m.w.span<float>()[0], .5f * .95f, 1e-6f);
+    EXPECT_EQ(m.b.span<float>()[0], .2f);
+  }
+}
+
+TEST(Optimizers, GoOnFromTheirSavedState) {
+  for (const char* name : {"sgd", "adamw", "accum-adam"}) {
+    Small through, first, second;
+    const auto a = make_optimizer(name, through.params), b = make_optimizer(name, first.params),
+               c = make_optimizer(name, second.params);
+    for (int step = 0; step < 9; ++step) through.gradient(step), a->step(.02f);
+    for (int step = 0; step < 5; ++step) first.gradient(step), b->step(.02f);
+    Tensor(second.params.values()).copy_from(first.params.values());
+    const auto from = b->state(), to = c->state();
+    ASSERT_EQ(from.size(), to.size());
+    for (std::size_t i = 0; i < to.size(); ++i) Tensor(to[i].tensor).copy_from(from[i].tensor);
+    for (int step = 5; step < 9; ++step) second.gradient(step), c->step(.02f);
+    EXPECT_EQ(through.values(), second.values()) << name;
+  }
+}
+
+TEST(Optimizers, UnknownNamesAndImpossibleOptionsAreRefused) {
+  Small m;
+  try {
+    make_optimizer("adamax", m.params);
+    ADD_FAILURE();
+  } catch (const ConfigError& e) {
+    EXPECT_NE(std::string(e.what()).find("sgd, adam, adamw, accum-adam, accum-adamw"),
+              std::string::npos);
+  }
+  EXPECT_THROW(Adam(m.params, {.beta1 = 1}), ConfigError);
+  EXPECT_THROW(Adam(m.params, {.beta2 = -.1}), ConfigError);
+  EXPECT_THROW(Adam(m.params, {.epsilon = 0}), ConfigError);
+  EXPECT_THROW(Adam(m.params, {.weight_decay = -1}), ConfigError);
+  EXPECT_THROW(Adam(m.params, {.period = 0}), ConfigError);
+  EXPECT_THROW(Adam(m.params).update({}, .1f), Error) << "without begin_step";
+  Sgd sgd(m.params);
+  sgd.begin_step();
+  EXPECT_THROW(sgd.update({0, m.params.size() + 1}, .1f), ShapeError);
+}
+
+// --- which part of the block has its gradients
+// -----------------------------------------------------------------------------------------
+TEST(Ready, BucketsAreReportedOnceWhenTheirLastGradientIsInAndInOrderOfBackward) {
+  Tensor w1 = Tensor::full({4, 4}, .5f), w2 = Tensor::full({4, 4}, .5f),
+         w3 = Tensor::full({4, 4}, .5f), unused = Tensor::full({4, 4}, 1);
+  FlatParams params({{"0", unused}, {"1", w1}, {"2", w2}, {"3", w3}});
+  const auto buckets = params.buckets(1);
+  ASSERT_EQ(buckets.size(), 4u);
+  EXPECT_EQ(buckets[0].begin, 0);
+  EXPECT_EQ(buckets[3].end, params.size());
+  std::vector<std::size_t> seen;
+  params.on_ready(buckets, [&](std::size_t i) {
+    seen.push_back(i);
+    EXPECT_NE(params.windows(params.grads())[i].tensor.span<float>()[0], 0) << "the gradient is in";
+  });
+  const auto backward = [&] {
+    params.zero_grad();
+    const Tensor x = Tensor::full({2, 4}, 1);
+    sum(linear(linear(linear(linear(x, w1), w2), w3), w2)).backward();  // w2 twice
+  };
+  backward();
+  EXPECT_TRUE(seen.empty()) << "nobody armed it";
+  params.arm_ready();
+  backward();
+  EXPECT_EQ(seen, (std::vector<std::size_t>{0, 1, 2}))
+      << "w3, w2 after its second use, w1; the unused one never";
+  backward();
+  EXPECT_EQ(seen.size(), 3u) << "once";
+  params.arm_ready();
+  backward();
+  EXPECT_EQ(seen.size(), 6u);
+  params.on_ready({}, nullptr);
+  params.arm_ready();
+  backward();
+  EXPECT_EQ(seen.size(), 6u);
+}
+
+TEST(Ready, RangesMustNotCutAParameterAndBucketsHoldAboutTheirSize) {
+  Tensor a = Tensor::full({100, 100}, 1), b = Tensor::full({10}, 1), c = Tensor::full({10, 10}, 1);
+  FlatParams params({{"a", a}, {"b", b}, {"c", c}});
+  EXPECT_THROW(params.on_ready({{0, 50}}, [](std::size_t) {}), ShapeError);
+  EXPECT_EQ(params.buckets(1 << 20).size(), 1u);
+  EXPECT_EQ(params.buckets(600).size(), 2u) << "c with a, then b: a bucket ends when it is full";
+  EXPECT_THROW(params.buckets(0), ConfigError);
+}
+
+}  // namespace
+}  // namespace gossamer::nn
