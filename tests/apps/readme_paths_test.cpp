@@ -165,6 +165,16 @@ TEST(Readmes, EveryConfigurationKeyExists) {
         EXPECT_NE(config.find('"' + name + '"'), std::string::npos) << page.path << ": " << name;
 }
 
+// tests/README.md lists the oracles T1 to T30.
+TEST(Readmes, EveryOracleNamesATest) {
+  const std::string listed = text_of(root / "tests/README.md");
+  for (int i = 1; i <= 30; ++i) {
+    const std::string name = "T" + std::to_string(i);
+    EXPECT_NE(listed.find("| " + name + " |"), std::string::npos) << name;
+    EXPECT_NE(sources().find(", " + name + "_"), std::string::npos) << "no test is named " << name;
+  }
+}
+
 // White space does not count: a block may be indented in a test.
 TEST(Readmes, EveryCodeBlockStandsInTheSources) {
   const auto squeezed = [](const std::string& text) {
