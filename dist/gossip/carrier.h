@@ -12,6 +12,10 @@
 
 namespace gossamer::dist {
 
+// The note of an exchange.
+std::span<const char> note_of(const Progress& own);
+Progress progress_in(const Event&);  // DistError if its note is none of these
+
 class Carrier {
  public:
   virtual ~Carrier() = default;
@@ -45,8 +49,8 @@ class Carrier {
     double squared_distance = 0;  // of the two snapshots; not finite: they must not be applied
     Progress theirs;
   };
-  virtual Arrival arrived() = 0;     // after that event, if it was ok
-  virtual void abort(int peer) = 0;  // as Payload's
+  virtual Arrival arrived(const Event&) = 0;  // that event, if it was ok
+  virtual void abort(int peer) = 0;           // as Payload's
   virtual void settle(Seconds limit) = 0;
 };
 

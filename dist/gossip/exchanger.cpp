@@ -183,7 +183,7 @@ void Exchanger::handle(const Event& e) {
         break;
       case Event::Kind::exchanged:
         if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
-          arrived_ = e.ok;
+          arrived_ = e;
         if (state_.giver->ended(e))
           for (const Message& back : state_.giver->take_kept())
             state_.roster.receive(e.peer, back, now);
@@ -286,8 +286,8 @@ void Exchanger::stop() {
 
 void Exchanger::end_transfer() {
   const int peer = transfer_.peer();
-  const bool ok = transfer_.end(!abandoned_ && policy_->accepts(*arrived_));
-  arrived_.reset();
+  const Event end = *std::exchange(arrived_, std::nullopt);
+  const bool ok = transfer_.end(!abandoned_ && policy_->accepts(end.ok) ? &end : nullptr);
   policy_->ended();
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
 }
@@ -299,7 +299,7 @@ void Exchanger::drain_giver() {
     for (int p = 0; p < base_.n; ++p) state_.giver->gone(p);
     sending = state_.giver->sending();
   }
-  if (sending) group_.payload().settle(Seconds(kDrainLimit));
+  if (sending) group_.payload().drain(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

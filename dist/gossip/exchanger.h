@@ -52,7 +52,7 @@ class Exchanger {
   std::unique_ptr<PartnerPolicy> policy_;
   Transfer transfer_;
   std::deque<Event> early_;
-  std::optional<bool> arrived_;  // the payload has ended: whether it came whole
+  std::optional<Event> arrived_;  // the payload has ended
   std::atomic<bool> stopping_ = false, abandoned_ = false;
   std::thread thread_;
 };
