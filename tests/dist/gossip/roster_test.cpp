@@ -6,9 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "support/error_of.h"
 
 namespace gossamer::dist {
 namespace {
@@ -308,8 +306,6 @@ void explore(int n, const std::vector<Budget>& budgets) {
     EXPECT_EQ(checker.run(), "") << n << " workers, " << b.cuts << " cuts, " << b.kills
                                  << " kills, after " << checker.states() << " states";
     EXPECT_GT(checker.ends(), 0);
-    std::cout << n << " workers, " << b.cuts << " cuts, " << b.kills
-              << " kills: " << checker.states() << " states, " << checker.ends() << " ends\n";
   }
 }
 
