@@ -235,7 +235,7 @@ TEST_F(ResizeOnDevice, AResumedRunIsTheUninterruptedOne) {
                                         "data.sizes=16",  "data.size_milestones=0.5"};
   ASSERT_EQ(run(device(saving)).code, 0);
   EXPECT_THAT(read_text(folder / "out"),
-              HasSubstr("cropped, resized and flipped where the network computes"));
+              HasSubstr("cropped, resized and flipped on the device"));
   ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=again", "data.threads=7"}).code, 0);
   expect_same_models("whole", "again");
   for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
