@@ -17,7 +17,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/dist/gpu/transport.h"
 #include "gossamer/models/registry.h"
 
@@ -152,16 +151,11 @@ void Worker::make_method() {
 
 void Worker::make_loader() {
   const auto images = own_images(config, train_set, place);
-  data::LoaderOptions options = loader_options(config, prepare, place, device);
+  const data::LoaderOptions options = loader_options(config, prepare, place, device);
   if (options.boxes)
     progress.note(
         "data     pictures to train on are cropped, resized and flipped on the device of the "
         "network");
-  if (config.data.decoder == "nvjpeg") {
-    options.jpegs = data::open_nvjpeg(device.is_cpu() ? Device::cuda() : device);
-    progress.note("data     JPEG files to train on are decoded by " + options.jpegs->name() +
-                  "; files that it cannot read, and those of evaluation, by the CPU");
-  }
   loader = std::make_unique<data::Loader>(images, options);
   order = image_order(*images, options);
 }
