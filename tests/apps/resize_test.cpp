@@ -234,8 +234,7 @@ TEST_F(ResizeOnDevice, AResumedRunIsTheUninterruptedOne) {
                                         "run.keep=9",     "run.name=whole",
                                         "data.sizes=16",  "data.size_milestones=0.5"};
   ASSERT_EQ(run(device(saving)).code, 0);
-  EXPECT_THAT(read_text(folder / "out"),
-              HasSubstr("cropped, resized and flipped on the device"));
+  EXPECT_THAT(read_text(folder / "out"), HasSubstr("cropped, resized and flipped on the device"));
   ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=again", "data.threads=7"}).code, 0);
   expect_same_models("whole", "again");
   for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
