@@ -8,7 +8,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/gossip.h"
+#include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/rounds/allreduce.h"
 #include "gossamer/dist/rounds/consensus_control.h"
@@ -36,7 +36,7 @@ Maker maker() {
 }
 Maker gossip(bool accelerated) {
   return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) {
-    return std::make_unique<GossipMethod>(accelerated, p, o, g, graph, options);
+    return make_gossip(accelerated, p, o, g, graph, options);
   };
 }
 Maker dpsgd(const std::string& name) {

@@ -17,15 +17,15 @@ constexpr double kDrainLimit = 30;
 }  // namespace
 
 Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph,
-                     const MethodOptions& options, std::vector<Event> early)
+                     const MethodOptions& options, std::unique_ptr<PartnerPolicy> policy,
+                     std::vector<Event> early)
     : state_(state),
       group_(group),
       membership_(membership),
       base_(graph),
       options_(options),
       link_(group.control()),
-      policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay)
-                           : make_partner_policy(options, graph, group.rank())),
+      policy_(std::move(policy)),
       transfer_(state, group, options_),
       early_(early.begin(), early.end()) {
   for (int p = 0; p < base_.n; ++p)
@@ -67,7 +67,7 @@ void Exchanger::run() {
   } catch (...) {
     const std::scoped_lock lock(state_.mutex);
     state_.error = std::current_exception();
-    if (state_.replay) state_.replay->give_up();
+    for (const auto& log : state_.logs) log->failed();
   }
   for (int p = 0; p < base_.n; ++p)
     if (!state_.roster.member(p)) membership_.left(p);  // a return from now on is too late
@@ -110,10 +110,7 @@ void Exchanger::turn() {
     state_.roster.advance(wall_seconds());
   }
   policy_->advance(now());
-  if (arrived_ && (abandoned_ || policy_->may_end())) {
-    end_transfer();
-    policy_->advance(now());
-  }
+  if (arrived_) end_transfer();
   flush();
   if (const auto meeting = policy_->meeting(); meeting && !transfer_.under_way() && !abandoned_) {
     transfer_.begin(*meeting);
@@ -246,7 +243,7 @@ void Exchanger::follow(const Roster::Change& change) {
   int alive = 0;
   {
     const std::scoped_lock lock(state_.mutex);
-    state_.record({.kind = RecordedEvent::Kind::gone, .peer = peer});
+    state_.happened({.kind = WorkerEvent::Kind::lost, .peer = peer});
     alive = state_.roster.alive();
   }
   if (options_.on_fault) options_.on_fault(change.why, peer);
@@ -272,12 +269,8 @@ void Exchanger::adopt_graph() {
 
 // A worker that is taking over our state is waited for: without us it could not come back.
 void Exchanger::stop() {
-  {
-    const std::scoped_lock lock(state_.mutex);
-    if (state_.roster.stopping()) return;
-  }
-  if (!policy_->may_stop()) return;
   const std::scoped_lock lock(state_.mutex);
+  if (state_.roster.stopping()) return;
   if (state_.giver->wanted()) state_.give();  // no step comes any more that would do it
   if (state_.giver->busy()) return;
   policy_->stop();
@@ -285,10 +278,13 @@ void Exchanger::stop() {
 }
 
 void Exchanger::end_transfer() {
+  const auto verdict = abandoned_ ? false : policy_->verdict(arrived_->ok);
+  if (!verdict) return;
   const int peer = transfer_.peer();
   const Event end = *std::exchange(arrived_, std::nullopt);
-  const bool ok = transfer_.end(!abandoned_ && policy_->accepts(end.ok) ? &end : nullptr);
+  const bool ok = transfer_.end(*verdict ? &end : nullptr);
   policy_->ended();
+  policy_->advance(now());
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
 }
 

@@ -19,7 +19,7 @@ class Exchanger {
   // early: events that came while this worker took over its state (rejoin.h); they are handled
   // first
   Exchanger(GossipState&, Group&, Membership&, const Graph&, const MethodOptions&,
-            std::vector<Event> early);
+            std::unique_ptr<PartnerPolicy>, std::vector<Event> early);
   // without finish(): says goodbye to the others, who then go on without this worker
   ~Exchanger();
   void wake();  // the training thread did a gradient

@@ -3,7 +3,7 @@
 //   handshake   neighbours agree on the spot (handshake.h, pairing.h)
 //   schedule    all workers draw the same list of events from the seed (schedule.h)
 //   rounds      fixed matchings, the partner follows from the number of own gradients (schedule.h)
-//   replay      as an earlier run was recorded (replay.h)
+//   replay      as an earlier run was recorded (replay.cpp)
 // Pure state machines: events in, messages out. Time is told to them, so tests and the simulator
 // run the very same classes.
 #pragma once
@@ -71,12 +71,9 @@ class PartnerPolicy {
   // -----------------------------------------------------------------------------------------------
   // to begin now, or under way
   virtual std::optional<Meeting> meeting() const = 0;
-  // replay: not before its turn
-  virtual bool may_end() const { return true; }
-  // whether the jump is to be made
-  virtual bool accepts(bool arrived) const { return arrived; }
-  // replay: not before the end of the record
-  virtual bool may_stop() const { return true; }
+  // The payload of the exchange has ended: whether to apply it. A replay waits for its turn (no
+  // value) and does as recorded.
+  virtual std::optional<bool> verdict(bool arrived) const { return arrived; }
   // owes nobody an answer and awaits none: may end
   virtual bool resting() const = 0;
   virtual Wake wake() const = 0;

@@ -6,7 +6,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/dist/gossip/replay.h"
+#include "gossamer/dist/gossip/recorder.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
