@@ -116,8 +116,6 @@ class Method {
   virtual std::vector<NamedTensor> state() = 0;
   virtual MethodStats stats() const = 0;
   virtual const char* name() const = 0;
-  // FlatOptions::frozen must be set when exchanges run beside the computation
-  virtual bool needs_frozen_compute() const = 0;
 };
 
 // name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and
@@ -127,9 +125,6 @@ class Method {
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();
-// True if FlatParams must be built with FlatOptions::frozen for this method (unless there is one
-// worker, or rate is 0).
-bool method_needs_frozen_compute(const std::string& name);
 // The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for
 // the others, which take any.
 std::string method_optimizer(const std::string& name);

@@ -26,10 +26,9 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
              Roster(group.rank(), group.size(),
                     options.start_samples / (static_cast<double>(options.batch) * group.size()))) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
-  check<ConfigError>(
-      !exchanges || !params.aliased(), name(),
-      ": exchanges change the parameters while gradients are computed; build FlatParams "
-      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
+  // exchanges change the parameters while gradients are computed, and a gradient belongs to one
+  // point
+  if (exchanges) params.freeze();
   if (group.size() > 1)
     state_.carrier = options.carrier ? options.carrier(group, params.size())
                                      : host_carrier(group, params.size());

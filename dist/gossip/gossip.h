@@ -28,7 +28,6 @@ class GossipMethod : public Method {
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
   const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }
-  bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
 
  private:
   std::vector<Event> start_again(double digest, const Graph&);

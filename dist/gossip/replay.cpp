@@ -226,7 +226,6 @@ class ReplayedMethod final : public Method {
   std::vector<NamedTensor> state() override { return inner_->state(); }
   MethodStats stats() const override { return inner_->stats(); }
   const char* name() const override { return inner_->name(); }
-  bool needs_frozen_compute() const override { return inner_->needs_frozen_compute(); }
 
  private:
   std::unique_ptr<Method> inner_;
