@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "gossamer/core/optimizer.h"
+#include "gossamer/core/update.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/transport.h"
