@@ -15,11 +15,13 @@ namespace gossamer {
 
 // A kernel is a struct, copied to the device, with
 //   static constexpr int threads, phases;
-//   struct Shared { … };      of a block: holds nothing sensible at the start
-//   struct State { … };       of a thread: starts as State{}, kept from phase to phase (registers
-//   on a GPU) template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&)
-//   const; GOSSAMER_HD int rounds(i64 block) const;        optional: how often the block goes
-//   through all phases (else once)
+//   struct Shared { … };   of a block: its content is undefined at the start
+//   struct State { … };    of a thread: starts as State{}, kept from phase to phase (in registers)
+//   template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const;
+// and optionally
+//   GOSSAMER_HD int rounds(i64 block) const;   how often the block goes through all phases; else 1
+//   static constexpr int resident;             blocks that must fit on a multiprocessor at a time:
+//                                              the compiler limits the registers accordingly
 // Between two phases all threads of a block wait for each other. Within a phase no thread may read
 // what another writes there.
 struct Nothing {};
@@ -32,6 +34,15 @@ GOSSAMER_HD inline int rounds_of(const K& k, i64 block) {
     return k.rounds(block);
   else
     return 1;
+}
+
+// 0: as many as fit
+template <class K>
+constexpr int resident_of() {
+  if constexpr (requires { K::resident; })
+    return K::resident;
+  else
+    return 0;
 }
 
 template <class K, int phase = 0>
@@ -57,7 +68,8 @@ __device__ inline void run_phases(const K& k, i64 block, int thread, typename K:
   }
 }
 template <class K>
-__global__ void __launch_bounds__(K::threads) block_kernel(const __grid_constant__ K k) {
+__global__ void __launch_bounds__(K::threads, resident_of<K>())
+    block_kernel(const __grid_constant__ K k) {
   __shared__ typename K::Shared shared;
   typename K::State state{};
   const i64 block = blockIdx.x;
