@@ -19,9 +19,11 @@ namespace gossamer {
 //   struct State { … };    of a thread: starts as State{}, kept from phase to phase (in registers)
 //   template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const;
 // and optionally
-//   GOSSAMER_HD int rounds(i64 block) const;   how often the block goes through all phases; else 1
-//   static constexpr int resident;             blocks that must fit on a multiprocessor at a time:
-//                                              the compiler limits the registers accordingly
+//   GOSSAMER_HD bool again(i64 block, const Shared&, const State&) const;
+//       asked after the last phase: does the block go through all phases once more? All its threads
+//       must agree, and what they read here must not be written in the last phase.
+//   static constexpr int resident;
+//       blocks that must fit on a multiprocessor at a time: the compiler limits the registers
 // Between two phases all threads of a block wait for each other. Within a phase no thread may read
 // what another writes there.
 struct Nothing {};
@@ -29,11 +31,12 @@ struct Nothing {};
 namespace detail {
 
 template <class K>
-GOSSAMER_HD inline int rounds_of(const K& k, i64 block) {
-  if constexpr (requires { k.rounds(block); })
-    return k.rounds(block);
+GOSSAMER_HD inline bool goes_again(const K& k, i64 block, const typename K::Shared& shared,
+                                   const typename K::State& state) {
+  if constexpr (requires { k.again(block, shared, state); })
+    return k.again(block, shared, state);
   else
-    return 1;
+    return false;
 }
 
 // 0: as many as fit
@@ -73,9 +76,9 @@ __global__ void __launch_bounds__(K::threads, resident_of<K>())
   __shared__ typename K::Shared shared;
   typename K::State state{};
   const i64 block = blockIdx.x;
-  const int rounds = rounds_of(k, block);
-  for (int round = 0; round < rounds; ++round) {
-    if (round > 0) __syncthreads();
+  run_phases(k, block, static_cast<int>(threadIdx.x), shared, state);
+  while (goes_again(k, block, shared, state)) {
+    __syncthreads();
     run_phases(k, block, static_cast<int>(threadIdx.x), shared, state);
   }
 }
@@ -105,9 +108,9 @@ void for_each_block(Device device, i64 blocks, const K& k) {
         // as NaN: a read before the first write shows
         std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);
         states.assign(K::threads, typename K::State{});
-        const int rounds = detail::rounds_of(k, block);
-        for (int round = 0; round < rounds; ++round)
+        do {
           detail::run_block_on_cpu(k, block, *shared, states);
+        } while (detail::goes_again(k, block, *shared, states[0]));
       }
     });
     return;
