@@ -75,7 +75,7 @@ class Exchanger {
   // names the set of those alive; as said at the stop
   std::uint32_t members_ = 0, said_members_ = 0;
   std::deque<Event> early_;
-  std::optional<bool> arrived_;  // the payload has ended: whether it came whole
+  std::optional<Event> arrived_;  // the payload has ended
   bool said_stop_ = false, came_back_ = false;
   double stop_since_ = 0, said_stop_at_ = 0, differ_since_ = -1;
 

@@ -232,7 +232,7 @@ void Exchanger::settle_giver() {
     for (int p = 0; p < base_.n; ++p) state_.giver->gone(p);
     sending = state_.giver->sending();
   }
-  if (sending) group_.payload().settle(Seconds(kSettleLimit));
+  if (sending) group_.payload().drain(Seconds(kSettleLimit));
 }
 
 }  // namespace gossamer::dist
