@@ -6,7 +6,6 @@
 #include <queue>
 #include <unordered_set>
 
-#include "gossamer/core/fused.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
@@ -32,23 +31,8 @@ Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
   return places;
 }
 
-// A gradient of the mean over the pixels of [N, H, W, C] may come as [N, C] (global_avg_pool):
-// written out for those who want it so.
-Tensor written_out(const Tensor& g, const Shape& shape) {
-  if (g.shape() == shape || shape.rank() != 4 || g.shape() != Shape{shape[0], shape[3]}) return g;
-  Tensor dense = Tensor::empty(shape, g.dtype(), g.device());
-  fused::global_average_back(g, dense);
-  return dense;
-}
-
 // Adds a gradient to the slot, or overwrites it if nothing has come since it was marked stale.
-void gather(Slot& slot, const Tensor& given, const char* op) {
-  if (slot.stale && slot.spread && given.shape() == Shape{slot.shape[0], slot.shape[-1]}) {
-    slot.stale = false;
-    slot.value = given;
-    return;
-  }
-  const Tensor g = written_out(given, slot.shape);
+void gather(Slot& slot, const Tensor& g, const char* op) {
   check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(),
                     ", the input is ", slot.shape);
   if (slot.stale) {
@@ -68,7 +52,6 @@ void gather(Slot& slot, const Tensor& given, const char* op) {
   }
   // The stored gradient may be shared with another consumer (add hands one tensor to both inputs):
   // then never write into it.
-  if (!slot.leaf) slot.value = written_out(slot.value, slot.shape);
   if (!slot.leaf && !slot.value.sole()) slot.value = slot.value.clone();
   accumulate(slot.value, g);
 }

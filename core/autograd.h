@@ -46,9 +46,7 @@ struct Slot {
   Tensor value;       // the sum so far; for flat parameters a fixed window
   bool stale = true;  // the next gradient overwrites instead of adding
   bool leaf = true;
-  bool flat = false;  // value is a window of a FlatParams, which relies on it
-  // its maker also takes a gradient [N, C] of its [N, H, W, C]: that of the mean over the pixels
-  bool spread = false;
+  bool flat = false;            // value is a window of a FlatParams, which relies on it
   std::shared_ptr<Node> maker;  // null for a leaf
   // leaf only: called when its last gradient of this backward pass is in
   std::function<void()> on_ready;

@@ -51,8 +51,7 @@ void norm_apply(const Tensor& x, const NormFactors&, const NormJoin&, Tensor& y,
 
 // The gradient a batch norm gets, and which of its elements the ReLU lets through.
 struct NormGradient {
-  enum class From { dense, pooled, spread } from = From::dense;
-  // dense: like x.  pooled: that of stem_pool's y.  spread: [N, C], that of a global average
+  enum class From { dense, pooled } from = From::dense;  // like x; that of stem_pool's y
   Tensor dy{};
   Tensor taken{};  // pooled: as stem_pool wrote it; contains the ReLU's mask
   // factors: where x scale + shift > 0 (nothing was joined)
@@ -101,9 +100,9 @@ struct Picture {
 // Before a batch goes to the device, where nobody can look: ShapeError names the picture whose
 // window or bytes do not exist.
 void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
-// bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] or in pairs [N, H/2, W/2, 16]
-// (stem_input's layout), of a floating type: (value/255 - mean)/std. Intermediate values are f32:
-// within 1/255 of resize() in data/codec/image.h, which rounds to bytes twice.
+// bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] of a floating type:
+// (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in
+// data/codec/image.h, which rounds to bytes twice.
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean,
                 const std::array<float, 3>& std, Tensor& out);
 

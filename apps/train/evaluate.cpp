@@ -52,9 +52,7 @@ Tensor Pictures::operator()(const Tensor& images) const {
 Tensor Pictures::operator()(const data::Batch& batch) const {
   if (batch.images.defined()) return (*this)(batch.images);
   const i64 n = batch.count(), side = batch.size;
-  const Shape shape = pairs && side % 2 == 0 ? Shape{n, side / 2, side / 2, fused::kStemChannels}
-                                             : Shape{n, side, side, 3};
-  Tensor out = Tensor::empty(shape, dtype, device);
+  Tensor out = Tensor::empty({n, side, side, 3}, dtype, device);
   fused::input_pass(batch.bytes.to(device), batch.pictures.to(device), mean, std, out);
   return out;
 }

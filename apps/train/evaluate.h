@@ -24,8 +24,6 @@ struct Pictures {
   std::array<float, 3> mean{}, std{};
   DType dtype = DType::f32;
   Device device{};  // where the model computes
-  // boxes become pairs [N, size/2, size/2, 16], as a stem on a GPU wants them (core/stem_conv.h)
-  bool pairs = false;
   // u8 [N, size, size, 3] anywhere -> normalized, there
   Tensor operator()(const Tensor& images) const;
   Tensor operator()(const data::Batch&) const;  // its images, or what becomes of its boxes

@@ -12,7 +12,6 @@
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/loader_options.h"
-#include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
@@ -190,8 +189,6 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   }
   prepare = pictures(config);
   prepare.device = device;
-  prepare.pairs = by_passes(device) && models::takes_pairs(config.model.name) &&
-                  config.train.mixup == 0 && config.train.cutmix == 0;
   const auto epoch = static_cast<double>(train_set->size());
   total_samples = command.dry_run
                       ? static_cast<double>(kDryRunSteps * config.train.batch * place.size)

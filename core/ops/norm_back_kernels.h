@@ -17,23 +17,6 @@ struct DenseGradient {
   }
 };
 
-// Of a global average: every pixel of an image gets the same, dy [images, cols]/pixels. Saves
-// writing it out.
-template <class T>
-struct SpreadGradient {
-  const T* dy;
-  unsigned pixels;
-  float factor;
-  template <bool whole>
-  GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
-    Eight e = load_eight<whole>(
-        dy + static_cast<i64>(static_cast<unsigned>(row) / pixels) * cols + col, count);
-    GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j) e.v[j] *= factor;
-    return e;
-  }
-};
-
 // Of max pooling over 3 x 3 with stride 2 and padding 1: each input pixel asks the up to four
 // windows that cover it. taken: the tap that was the maximum, kNoTap where ReLU made it zero (so no
 // further mask is needed). Taps are numbered 3 r + s.

@@ -38,8 +38,6 @@ void check_arguments(const NormGradient& g, const NormBack& one, const NormBack*
   else
     check<ShapeError>(x.rank() == 4 && m.rows < (i64{1} << 32), op, ": input is ", x.shape(),
                       "; wanted [N, H, W, C] with less than 2^32 pixels");
-  if (g.from == From::spread)
-    check_type(op, "dy", g.dy, {x.shape(0), x.shape(3)}, x.dtype(), x.device());
   if (g.from == From::pooled) {
     const Shape pooled{x.shape(0), (x.shape(1) - 1) / 2 + 1, (x.shape(2) - 1) / 2 + 1, x.shape(3)};
     check_type(op, "dy", g.dy, pooled, x.dtype(), x.device());
@@ -115,26 +113,6 @@ void choose(const NormGradient& g, const NormBack& one, const NormBack* two, Ten
                                    extent(g.dy, 1),
                                    extent(g.dy, 2)};
     return run<T, PooledGradient<T>, Mask::none, whole, false>(source, g, one, two, d_add, s);
-  }
-  if (g.from == From::spread) {
-    const i64 pixels = one.x.shape(1) * one.x.shape(2);
-    const SpreadGradient<T> source{dy, static_cast<unsigned>(pixels),
-                                   1.0f / static_cast<float>(pixels)};
-    const auto with = [&]<Mask mask>() {
-      run<T, SpreadGradient<T>, mask, whole, false>(source, g, one, two, d_add, s);
-    };
-    switch (g.relu) {
-      case Relu::none:
-        return with.template operator()<Mask::none>();
-      case Relu::factors:
-        return with.template operator()<Mask::factors>();
-      case Relu::bits:
-        return with.template operator()<Mask::bits>();
-      case Relu::output:
-        fail<ShapeError>(
-            "norm_back: a spread gradient wants its ReLU's mask as bits or factors, not the "
-            "output");
-    }
   }
   const DenseGradient<T> source{dy};
   if (two) return run<T, DenseGradient<T>, Mask::bits, whole, true>(source, g, one, two, d_add, s);

@@ -95,12 +95,7 @@ Tensor norm_by_passes(const char* op, const NormInput& a, const NormInput* b, co
          [mask, two, want_add](const Tensor& dy, const std::vector<Tensor>& kept,
                                const Places& places) {
            Kept one(&kept[1], &places[0]);
-           const bool spread = dy.shape() != kept[1].shape();
-           const NormGradient g{
-               .from = spread ? NormGradient::From::spread : NormGradient::From::dense,
-               .dy = dy,
-               .relu = mask,
-               .mask = kept[0]};
+           const NormGradient g{.dy = dy, .relu = mask, .mask = kept[0]};
            if (two) {
              Kept other(&kept[1 + kKept], &places[3]);
              const NormBack second = other.back();
@@ -113,7 +108,6 @@ Tensor norm_by_passes(const char* op, const NormInput& a, const NormInput* b, co
                             want_add && mask != Relu::none ? &d_add : nullptr);
            return Grads{one.dx, one.d_gamma, one.d_beta, d_add};
          });
-  y.slot()->spread = !two && y.rank() == 4;
   return y;
 }
 

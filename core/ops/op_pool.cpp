@@ -281,9 +281,11 @@ Tensor global_avg_pool(const Tensor& x) {
     });
   const Shape shape = x.shape();
   record("global_avg_pool", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
-    // written out by the tape, unless what made x can do without
-    if (by_passes(g.device())) return Grads{g};
     Tensor dx = Tensor::empty(shape, g.dtype(), g.device());
+    if (by_passes(g.device())) {
+      fused::global_average_back(g, dx);
+      return Grads{dx};
+    }
     with_floating(g.dtype(), "global_avg_pool", [&]<class T>() {
       for_each_row(g.device(), n * pixels, cols,
                    GlobalBack<T>{g.as<T>(), dx.as<T>(), pixels, cols});

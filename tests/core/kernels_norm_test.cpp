@@ -248,27 +248,6 @@ TEST(FusedNormBack, TwoBranchesTogetherAreTwoCalls) {
     }
 }
 
-TEST(FusedNormBack, OfAGlobalAverageNeedsNoPicture) {
-  for (const i64 channels : {16, 9}) {
-    const Shape shape{3, 2, 5, channels};
-    Norm n(shape, DType::f32);
-    const Tensor dy = normal({3, channels}, 7);
-    Tensor y = Tensor::empty(shape), mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8),
-           dense = Tensor::empty(shape);
-    fused::norm_apply(n.x, n.factors, {.relu = true, .mask = &mask}, y);
-    fused::global_average_back(dy, dense);
-    Tensor dx[2] = {Tensor::empty(shape), Tensor::empty(shape)}, scale = Tensor::empty({channels}),
-           shift = Tensor::empty({channels});
-    for (const bool spread : {false, true})
-      fused::norm_back({.from = spread ? NormGradient::From::spread : NormGradient::From::dense,
-                        .dy = spread ? dy : dense,
-                        .relu = NormGradient::Relu::bits,
-                        .mask = mask},
-                       {n.x, n.factors, n.gamma, dx[spread], scale, shift});
-    expect_close(dx[1], dx[0], 1e-6, 1e-7, "dx");
-  }
-}
-
 TEST(FusedNormBack, IsTheSlopeOfTheForwardPass) {
   // f = sum of w y, y = relu(norm(x) + norm(x2)), in steps of each input.
   const Shape shape{2, 3, 2, 5};

@@ -6,8 +6,6 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/stem_conv.h"
-#include "support/use_backend.h"
 
 namespace gossamer {
 namespace {
@@ -52,27 +50,6 @@ TEST(Stem, OnPairsOfPixelsIsTheSameConvolution) {
                 filters, whole);
       // sums in double of the same products
       expect_same_bits(corner(whole, half, wide / 2), want, name_of(type));
-    }
-}
-
-TEST(Stem, OfImagesThatLieInPairsIsConv2dOfTheImagesWithItsGradient) {
-  for (const char* engine : {"reference", "passes"})
-    for (const DType type : {DType::f32, DType::bf16}) {
-      const UseBackend use(engine);
-      const Tensor x = normal({2, 12, 14, 3}, 1, type), dy = normal({2, 6, 7, 5}, 3, type);
-      Tensor pairs = Tensor::empty({2, 6, 7, fused::kStemChannels}, type);
-      fused::stem_input(x, pairs);
-      Tensor w = normal({5, 7, 7, 3}, 2, type).requires_grad(),
-             v = w.detach().clone().requires_grad();
-      const Tensor want = conv2d(x, w, {.stride = 2, .padding = 3}),
-                   got = conv2d_of_pairs(pairs, v);
-      expect_close(got, want, rounding(type), rounding(type), engine);
-      for (const Tensor& y : {want, got}) sum(mul(y, dy)).backward();
-      expect_close(v.grad(), w.grad(), rounding(type), 10 * rounding(type), "gradient");
-      // Images need no gradient, and what is no stem is refused.
-      EXPECT_THROW(conv2d_of_pairs(pairs.detach().clone().requires_grad(), w), ShapeError);
-      EXPECT_THROW(conv2d_of_pairs(x, w), ShapeError);
-      EXPECT_THROW(conv2d_of_pairs(pairs, normal({5, 3, 3, 3}, 2, type)), ShapeError);
     }
 }
 
