@@ -9,7 +9,7 @@
 
 #include "gossamer/apps/json.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"

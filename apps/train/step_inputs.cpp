@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 
 namespace gossamer::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gossamer/core/ops/conv_term.h"
+#include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/random.h"
 
 namespace gossamer::cudnn {

@@ -3,7 +3,7 @@
 // outputs: it resizes the lines it needs across into shared memory, 64 at a time, then down.
 #pragma once
 
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/grid.h"
 

@@ -1,8 +1,7 @@
-// The input pass of fused.h: checks and launches of input_kernels.h.
+// The pass of input_pass.h: checks and launches of input_kernels.h.
 #include <cmath>
 #include <cstring>
 
-#include "gossamer/core/ops/fused_checks.h"
 #include "gossamer/core/ops/input_kernels.h"
 
 namespace gossamer::fused {

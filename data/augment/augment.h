@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/codec/image.h"

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/data/loader/loader.h"
 

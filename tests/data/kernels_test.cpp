@@ -5,7 +5,7 @@
 #include "core/kernel_helpers.h"
 #include "data/helpers.h"
 #include "gossamer/core/dtype.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/data/codec/resize.h"
 
 namespace gossamer::data {

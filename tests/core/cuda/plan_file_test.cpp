@@ -10,7 +10,7 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
-#include "gossamer/core/ops/conv_term.h"
+#include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/random.h"
 #include "support/temp_folder.h"
 
