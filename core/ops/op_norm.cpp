@@ -1,5 +1,7 @@
 // batch_norm and the two ends of ResNet blocks that fuse with it: checks, statistics that are
 // given, and the tape. The sums and the passes over x are the backend's.
+#include <cmath>
+
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops/op_helpers.h"
 

@@ -159,7 +159,7 @@ TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
         Small one(flat), two(flat), three(flat);
         const OptimizerOptions options{.weight_decay = .1, .nesterov = nesterov, .period = 3};
         const auto loops = make_optimizer(name, one.params, options);
-        const UseBackend passes("passes");
+        const UseBackend passes("cuda_emulated");
         const auto pass = make_optimizer(name, two.params, options),
                    pieces = make_optimizer(name, three.params, options);
         const i64 n = one.params.size(), border = one.params.decayed();
@@ -206,7 +206,7 @@ TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
 TEST(Optimizers, WhatAPassCannotDoIsSaid) {
   Small m;
   Sgd loops(m.params);
-  const UseBackend passes("passes");
+  const UseBackend passes("cuda_emulated");
   Sgd pass(m.params);
   EXPECT_THROW(pass.update({}, .1f), Error) << "without begin_step";
   loops.begin_step(), pass.begin_step();
@@ -220,7 +220,7 @@ TEST(Optimizers, WhatAPassCannotDoIsSaid) {
 
 // With the whole norm, whatever range is updated first; and never by more than `factor`.
 TEST(Optimizers, BringTheNormOfGradientsDownToItsLimit) {
-  for (const std::string form : {backend(Device::cpu()).name(), "passes"})
+  for (const std::string form : {backend(Device::cpu()).name(), "cuda_emulated"})
     for (const double clip : {0.0, .75, 1e3}) {
       SCOPED_TRACE(testing::Message() << form << " clip " << clip);
       const UseBackend use(form);
@@ -240,7 +240,7 @@ TEST(Optimizers, BringTheNormOfGradientsDownToItsLimit) {
 
 // A gradient that no backward reached counts as zero, in either form.
 TEST(Optimizers, AParameterWithoutAGradientOnlyDecays) {
-  for (const std::string form : {backend(Device::cpu()).name(), "passes"}) {
+  for (const std::string form : {backend(Device::cpu()).name(), "cuda_emulated"}) {
     const UseBackend use(form);
     Small m;
     Sgd sgd(m.params, {.momentum = 0, .weight_decay = .5f});

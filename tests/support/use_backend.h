@@ -7,8 +7,8 @@
 
 namespace gossamer {
 
-// "passes" takes a GPU's way through every op, and through the step of optimizers that are made
-// meanwhile.
+// "cuda_emulated" takes a GPU's way through every op, and through the step of optimizers that are
+// made meanwhile.
 struct UseBackend {
   std::string before = backend(Device::cpu()).name();
   explicit UseBackend(const std::string& name) { use_cpu_backend(name); }

@@ -5,6 +5,8 @@
 //   A = gamma inv_std,  B = -A inv_std sum(g xhat)/rows,  C = -A sum g/rows - B mean.
 #pragma once
 
+#include <cmath>
+
 #include "gossamer/core/cuda/kernels/launch.h"
 
 namespace gossamer::kernels {
