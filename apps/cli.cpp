@@ -312,8 +312,6 @@ int parse_and_run(int argc, char** argv) {
   bench_data_app->add_option(
       "--what", data_options.what,
       "all, or one of coefficients, entropy, decode, prepare, loader, device");
-  bench_data_app->add_option("--decoder", data_options.decoder,
-                             "of JPEG files: cpu, or nvjpeg (the hardware decoder of a GPU)");
   bench_data_app->add_option("--size", data_options.size, "side of the images that come out");
   bench_data_app->add_option("--threads", data_options.threads, "");
   bench_data_app->add_option("--seconds", data_options.seconds, "for all measurements together");

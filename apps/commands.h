@@ -142,7 +142,6 @@ struct BenchDataOptions {
   std::string mode = "train";
   // all, or one of coefficients, entropy, decode, prepare, loader, device (a GPU)
   std::string what = "all";
-  std::string decoder = "cpu";  // cpu | nvjpeg: of `prepare`, `loader` and `device`
   int size = 224, threads = 1;
   double seconds = 8;  // for all measurements together
   int images = 2000;   // at most so many are held in memory

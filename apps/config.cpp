@@ -345,7 +345,6 @@ void validate(const Config& c, int workers, int per_machine) {
     if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
   });
   one_of("data.label_base", c.data.label_base, {"auto", "0", "1"});
-  one_of("data.decoder", c.data.decoder, {"cpu", "nvjpeg"});
   one_of("data.filter", c.data.filter, {"bilinear", "area"});
   one_of("data.resize_on", c.data.resize_on, {"auto", "host", "device"});
   if (c.data.shard.starts_with("dirichlet"))

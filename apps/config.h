@@ -28,8 +28,7 @@ struct Config {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
     Auto size, eval_size, threads, resize;
     std::vector<std::string> augment{"auto"};
-    std::string shard = "auto", cpus, decoder = "cpu", resize_on = "auto", filter = "bilinear",
-                label_base = "auto";
+    std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
     std::vector<double> mean, std, size_milestones;
     double cache_gb = 0;
@@ -139,9 +138,6 @@ void each_key(C& c, F&& f) {
     "decoding threads of each worker; auto: a quarter of its cores, with a GPU all but two");
   f("data.cpus", c.data.cpus,
     "the data threads of each worker run on these only: 0-3,8 or node:0 (NUMA); empty: anywhere");
-  f("data.decoder", c.data.decoder,
-    "of JPEG files to train on: cpu | nvjpeg (the hardware decoder of a GPU; a few levels off, "
-    "never for evaluation)");
   f("data.resize_on", c.data.resize_on,
     "who crops, resizes and flips pictures to train on: host | device (of the network) | auto: a "
     "GPU if it can");

@@ -22,7 +22,6 @@
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/cache.h"
 #include "gossamer/data/codec/codec.h"
-#include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/data/codec/resize.h"
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/errors.h"
@@ -163,7 +162,6 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   options.augment = work.recipe.augment;
   options.threads = threads;
   options.background = false;
-  options.jpegs = work.recipe.jpegs;
   options.pinned = !device.is_cpu();
   options.boxes = options.pinned && options.augment == data::Augment::resized_crop_flip;
   StepInputs inputs(device);
@@ -197,7 +195,6 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
   work.raw = set.raw();
   work.recipe.size = o.size;
   work.recipe.resize = o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
-  if (o.decoder == "nvjpeg") work.recipe.jpegs = data::open_nvjpeg(Device::cuda());
   work.recipe.augment = o.mode == "train" ? data::Augment::resized_crop_flip : data::Augment::none;
   const i64 count = std::min<i64>(set.size(), o.images);
   std::size_t held = 0;
@@ -259,8 +256,6 @@ struct Share {
 int bench_data(const BenchDataOptions& o) {
   check<ConfigError>(o.mode == "train" || o.mode == "eval", "bench data: --mode ", o.mode,
                      " is unknown; use train or eval");
-  check<ConfigError>(o.decoder == "cpu" || o.decoder == "nvjpeg", "bench data: --decoder ",
-                     o.decoder, " is unknown; use cpu or nvjpeg");
   const bool all = o.what == "all", loader = all || o.what == "loader",
              gpu = cuda::device_count() > 0, to_device = o.what == "device" || (all && gpu);
   check<ConfigError>(

@@ -17,7 +17,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/unequal.h"
 #include "gossamer/dist/gpu/transport.h"
@@ -256,16 +255,11 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
           ? data::part_of(train_set, parts_of(config, *train_set,
                                               place.size)[static_cast<std::size_t>(place.rank)])
           : train_set;
-  data::LoaderOptions loading = loader_options(config, prepare, place, device);
+  const data::LoaderOptions loading = loader_options(config, prepare, place, device);
   if (loading.boxes)
     progress.note(
         "data     pictures to train on are cropped, resized and flipped where the network "
         "computes");
-  if (config.data.decoder == "nvjpeg") {
-    loading.jpegs = data::open_nvjpeg(device.is_cpu() ? Device::cuda() : device);
-    progress.note("data     JPEG files to train on are decoded by " + loading.jpegs->name() +
-                  "; what it can't read, and evaluation, by the CPU");
-  }
   loader = std::make_unique<data::Loader>(own, loading);
   if (place.rejoin)
     at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};

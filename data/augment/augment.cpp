@@ -80,9 +80,8 @@ void pad_crop_flip(const Source& source, const Recipe& recipe, Rng& rng, Scratch
   if (rng.word() & 1u) flip(dst, size);
 }
 
-Source source_of(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
-                 const Recipe& recipe) {
-  return {bytes, name, {raw.width, raw.height}, recipe.jpegs.get()};
+Source source_of(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name) {
+  return {bytes, name, {raw.width, raw.height}};
 }
 
 }  // namespace
@@ -110,7 +109,7 @@ Crop crop_of(const Recipe& recipe, ImageSize whole, Rng& rng) {
 
 void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
              const Recipe& recipe, Rng& rng, Scratch& scratch, Place place) {
-  const Source source = source_of(bytes, raw, name, recipe);
+  const Source source = source_of(bytes, raw, name);
   const auto decode = [&](Place to) {
     decode_resized(
         source, [&](ImageSize whole) { return crop_of(recipe, whole, rng); }, scratch.image,
@@ -134,8 +133,7 @@ fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw,
                            Scratch& scratch, std::size_t most, std::vector<std::uint8_t>& out) {
   Crop crop;
   const auto pick = [&](ImageSize whole) { return crop = crop_of(recipe, whole, rng); };
-  if (!decode_needed(source_of(bytes, raw, name, recipe), pick, most, scratch.image, scratch.rows,
-                     out))
+  if (!decode_needed(source_of(bytes, raw, name), pick, most, scratch.image, scratch.rows, out))
     return {.offset = 0,
             .pitch = 3 * crop.side,
             .width = crop.side,

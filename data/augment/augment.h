@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,7 +30,6 @@ struct Recipe {
   float min_area = 0.08f;
   Shrink filter = Shrink::bilinear;
   std::vector<PixelStep> steps{};
-  std::shared_ptr<JpegDevice> jpegs{};  // decodes what it can; null: the CPU does
   // of one image
   std::size_t bytes() const {
     return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3;

@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/jpeg_device.h"
 #include "gossamer/data/codec/resize_passes.h"
 
 namespace gossamer::data {
@@ -228,12 +226,10 @@ namespace {
 // `start` is told the crop and the box that it needs, then the box's rows go to `add`.
 void decode_box_of(const Source& source, PickCrop pick, FunctionRef<void(const Crop&, Box)> start,
                    RowSink add, Image& spare) {
-  std::optional<Crop> crop;
   const auto begin = [&](ImageSize size) {
-    // once, even if the device asks and then gives up: a pick may draw random numbers
-    if (!crop) crop = pick(size);
-    const Box box = crop->needed();
-    start(*crop, box);
+    const Crop crop = pick(size);
+    const Box box = crop.needed();
+    start(crop, box);
     return box;
   };
   if (source.raw.width > 0) {
@@ -245,7 +241,7 @@ void decode_box_of(const Source& source, PickCrop pick, FunctionRef<void(const C
     const auto* const pixels = reinterpret_cast<const std::uint8_t*>(source.bytes.data());
     add({pixels + static_cast<std::size_t>(box.y) * row + static_cast<std::size_t>(box.x) * 3, row,
          box.height, pixels + source.bytes.size()});
-  } else if (!source.device || !source.device->decode_rows(source.bytes, begin, add)) {
+  } else {
     decode_rows(source.bytes, source.name, begin, add, spare);
   }
 }

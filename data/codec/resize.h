@@ -13,8 +13,6 @@
 
 namespace gossamer::data {
 
-class JpegDevice;  // jpeg_device.h
-
 // One axis: output i is the weighted sum of inputs first[i] … first[i] + count[i] - 1, weights in
 // 22-bit fixed point.
 struct Axis {
@@ -62,7 +60,6 @@ struct Source {
   const std::string& name;  // for messages
   // width > 0: the bytes are pixels of a picture of that size; else a file
   ImageSize raw{};
-  JpegDevice* device = nullptr;  // decodes JPEG files as far as it can
 };
 // Where the result goes. Asked once, when the source has been read and nothing can be wrong with it
 // any more; null: nobody wants it.

@@ -14,8 +14,6 @@
 
 namespace gossamer::data {
 
-class JpegDevice;
-
 // the crop; none: resize shorter side + centre crop (evaluation)
 enum class Augment { none, pad_crop_flip, resized_crop_flip };
 
@@ -53,8 +51,6 @@ struct LoaderOptions {
   bool background = true;  // threads at nice 19: computing goes first on a full machine
   // the threads run on these only (affinity.h); empty: anywhere
   std::vector<int> cpus{};
-  // decodes what it can (jpeg_device.h), a few levels off libjpeg: for training; null: the CPU does
-  std::shared_ptr<JpegDevice> jpegs{};
 };
 
 struct Batch {

@@ -43,8 +43,8 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
   const auto scaled = [&](int full) {
     return static_cast<int>((i64{full} * size + o.size / 2) / o.size);
   };
-  return {o.augment, size,   std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.filter,
-          o.steps,   o.jpegs};
+  return {o.augment, size,   std::max(size, scaled(whole)), scaled(o.pad), o.min_area,
+          o.filter,  o.steps};
 }
 
 std::size_t box_bytes_of(const LoaderOptions& o) {

@@ -16,6 +16,10 @@ struct Progress {
   double progress = 0, beyond = 0, members = 0;
 };
 
+// The note of an exchange.
+std::span<const char> note_of(const Progress& own);
+Progress progress_in(const Event&);  // DistError if its note is none of these
+
 class Carrier {
  public:
   virtual ~Carrier() = default;
@@ -49,8 +53,8 @@ class Carrier {
     double squared_distance = 0;  // of the two snapshots; not finite: they must not be applied
     Progress theirs;
   };
-  virtual Arrival arrived() = 0;     // after that event, if it was ok
-  virtual void abort(int peer) = 0;  // as Payload's
+  virtual Arrival arrived(const Event&) = 0;  // that event, if it was ok
+  virtual void abort(int peer) = 0;           // as Payload's
   virtual void settle(Seconds limit) = 0;
 };
 

@@ -5,7 +5,7 @@
 // kept its own and goes on with it, and for it we are the ones that come back. Both sides say
 // `back`, until they have heard the other's.
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/gossip_exchanger.h"
+#include "gossamer/dist/gossip/exchanger.h"
 
 namespace gossamer::dist {
 namespace {
@@ -232,7 +232,7 @@ void Exchanger::settle_giver() {
     for (int p = 0; p < base_.n; ++p) state_.giver->gone(p);
     sending = state_.giver->sending();
   }
-  if (sending) group_.payload().settle(Seconds(kSettleLimit));
+  if (sending) group_.payload().drain(Seconds(kSettleLimit));
 }
 
 }  // namespace gossamer::dist

@@ -93,7 +93,7 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
                         .progress = 0,
                         .gradients = 0,
                         .value = digest});
-      group.payload().exchange(giver, state_session(nonce), {}, block.floats(), patience);
+      group.payload().exchange(giver, state_session(nonce), {}, block.tensor(), {}, patience);
       bool refused = false;
       for (bool waiting = true; waiting;) {
         const Event e = link.next(Seconds(1));
@@ -111,7 +111,7 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
           why = refusal == Refusal::ending ? "the run is at its end" : "all are busy";
           group.payload().abort(giver);
           if (refusal == Refusal::another_model) {
-            group.payload().settle(patience);
+            group.payload().drain(patience);
             fail<DistError>(
                 "worker ", group.rank(), ": worker ", giver,
                 " trains another model, or with another method, graph or budget; start this ",
@@ -168,7 +168,7 @@ void StateGiver::turn() {
   if (!filled_ || sending_) return;
   filled_ = false;
   sending_ = true;
-  group_.payload().exchange(peer_, state_session(nonce_), block_->floats(), {}, limit_);
+  group_.payload().exchange(peer_, state_session(nonce_), block_->tensor(), {}, {}, limit_);
 }
 
 bool StateGiver::ended(const Event& e) {

@@ -153,9 +153,9 @@ void GpuCarrier::settle(Seconds limit) {
     parts_.payload->settle(limit);
 }
 
-Carrier::Arrival GpuCarrier::arrived() {
+Carrier::Arrival GpuCarrier::arrived(const Event& e) {
   if (!parts_.payload) {
-    const Progress theirs = parts_.staging->land();
+    const Progress theirs = parts_.staging->land(e);
     inspect();
     return {.squared_distance = distance_, .theirs = theirs};
   }

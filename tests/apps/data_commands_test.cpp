@@ -156,13 +156,6 @@ TEST_F(DataCommands, ErrorsBeginWithTheirCode) {
   EXPECT_FALSE(fs::exists(folder / "set/new"));
 }
 
-TEST_F(DataCommands, ADecoderThatIsNotThereIsAnErrorNotTheCpu) {
-  const Result r = run(tiny({"data.decoder=nvjpeg"}), {"CUDA_VISIBLE_DEVICES="});
-  EXPECT_EQ(r.code, 4) << r.err;
-  EXPECT_THAT(r.err, AllOf(HasSubstr("nvJPEG: "), HasSubstr("data.decoder=cpu")));
-  EXPECT_EQ(run(tiny({"data.decoder=jpegli"})).code, 2);
-}
-
 TEST_F(DataCommands, PackGoesOnAfterAKill) {
   make_set("set", 2000, 200);
   const auto pack = [](const std::string& to) -> std::vector<std::string> {

@@ -202,7 +202,7 @@ void updates() {
 }
 
 // The least a step could take: its products at the rate of a large one, its passes at that of a
-// copy (core/README.md counts their bytes).
+// copy (tests/bench/PREDICTIONS-GPU.md counts their bytes).
 void step(i64 batch) {
   // of an image: forward and both gradients; batch norm, pooling, input, update
   constexpr double flops = 24.3e9, bytes = 187e6;

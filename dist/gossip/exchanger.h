@@ -1,12 +1,12 @@
 // The communication thread of one worker: lets the policy find partners, exchanges with them
-// (gossip_exchanger.cpp), notices deaths and returns, stops with the others (gossip_members.cpp).
+// (exchanger.cpp), notices deaths and returns, stops with the others (gossip_members.cpp).
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <thread>
 
-#include "gossamer/dist/gossip/gossip_transfer.h"
+#include "gossamer/dist/gossip/transfer.h"
 #include "gossamer/dist/membership.h"
 
 namespace gossamer::dist {
@@ -75,7 +75,7 @@ class Exchanger {
   // names the set of those alive; as said at the stop
   std::uint32_t members_ = 0, said_members_ = 0;
   std::deque<Event> early_;
-  std::optional<bool> arrived_;  // the payload has ended: whether it came whole
+  std::optional<Event> arrived_;  // the payload has ended
   bool said_stop_ = false, came_back_ = false;
   double stop_since_ = 0, said_stop_at_ = 0, differ_since_ = -1;
 

@@ -1,5 +1,5 @@
 // Snapshot, payload, jump.
-#include "gossamer/dist/gossip/gossip_transfer.h"
+#include "gossamer/dist/gossip/transfer.h"
 
 #include <cmath>
 
@@ -48,9 +48,9 @@ double Transfer::limit(int peer) {
   return limits_.try_emplace(peer, least, options_.exchange_timeout_s).first->second.limit();
 }
 
-bool Transfer::end(bool arrived) {
+bool Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const Carrier::Arrival arrival = arrived ? carrier_.arrived() : Carrier::Arrival{};
+  const Carrier::Arrival arrival = arrived ? carrier_.arrived(*arrived) : Carrier::Arrival{};
   const double distance = arrival.squared_distance;
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
@@ -58,7 +58,7 @@ bool Transfer::end(bool arrived) {
                       .distance = std::sqrt(distance),
                       .seconds = wall_seconds() - began_,
                       .staleness = 0,
-                      .ok = arrived && std::isfinite(distance)};
+                      .ok = arrived != nullptr && std::isfinite(distance)};
   {
     const trace::Scope scope("jump", peer_);
     const std::scoped_lock lock(state_.mutex);

@@ -1,5 +1,5 @@
 // The communication thread. It sleeps in ControlLink::next() and does one thing per event.
-#include "gossamer/dist/gossip/gossip_exchanger.h"
+#include "gossamer/dist/gossip/exchanger.h"
 
 #include <algorithm>
 
@@ -166,7 +166,7 @@ void Exchanger::handle(const Event& e) {
       return handle(e.peer, e.message);
     case Event::Kind::exchanged: {
       if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
-        arrived_ = e.ok;
+        arrived_ = e;
       bool given = false;
       if (state_.giver) {
         const std::scoped_lock lock(state_.mutex);
@@ -212,8 +212,8 @@ void Exchanger::handle(int from, const Message& m) {
 
 void Exchanger::end_transfer() {
   const int peer = transfer_.peer();
-  const bool ok = transfer_.end(!abandoned_ && policy_->accepts(*arrived_));
-  arrived_.reset();
+  const Event end = *std::exchange(arrived_, std::nullopt);
+  const bool ok = transfer_.end(!abandoned_ && policy_->accepts(end.ok) ? &end : nullptr);
   policy_->ended();
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
 }
