@@ -49,6 +49,7 @@ Backend& backend(Device device) {
   if (!device.is_cpu()) return cuda_backend(device);
   return in_use.load(std::memory_order_relaxed)->get();
 }
+bool by_passes(Device);  // declared in nn/optim.cpp
 bool by_passes(Device device) {
   return !device.is_cpu() || in_use.load(std::memory_order_relaxed) == &kEmulated;
 }

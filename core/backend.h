@@ -106,8 +106,6 @@ class Backend {
 
 // the one in use; CPU: "onednn" unless set otherwise; a GPU: "cuda" (backend_cuda.h)
 Backend& backend(Device);
-// whether optimizers there take one fused pass: on GPUs, and under "cuda_emulated"
-bool by_passes(Device);
 // of the CPU; DeviceError lists what this build has
 Backend& backend(const std::string& name);
 void use_cpu_backend(const std::string& name);  // for the whole process

@@ -6,6 +6,9 @@
 
 #include "gossamer/core/backend.h"
 
+namespace gossamer {
+bool by_passes(Device);  // backend.cpp
+}
 namespace gossamer::nn {
 namespace {
 

@@ -13,8 +13,8 @@
 
 namespace gossamer::nn {
 
-// A step in one of two forms, of the same bits. Where by_passes() (backend.h) when the optimizer is
-// made: the pass of fused_update.h, for which the host never waits. Elsewhere the loops of
+// A step in one of two forms, of the same bits. Where by_passes() (backend.cpp) when the optimizer
+// is made: the pass of fused_update.h, for which the host never waits. Elsewhere the loops of
 // update.h, which are quicker on a CPU.
 class FlatOptimizer : public Optimizer {
  public:
