@@ -7,7 +7,7 @@
 
 #include "gossamer/core/tensor.h"
 
-namespace gossamer::fused {
+namespace gossamer {
 
 // One picture of a batch: where its bytes are and what becomes of it. A box of width x height
 // pixels is resized to to_width x to_height with Pillow's antialiased triangle filter (taps end at
@@ -28,4 +28,4 @@ void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean,
                 const std::array<float, 3>& std, Tensor& out);
 
-}  // namespace gossamer::fused
+}  // namespace gossamer

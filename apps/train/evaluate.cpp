@@ -53,7 +53,7 @@ Tensor Pictures::operator()(const data::Batch& batch) const {
   if (batch.images.defined()) return (*this)(batch.images);
   const i64 n = batch.count(), side = batch.size;
   Tensor out = Tensor::empty({n, side, side, 3}, dtype, device);
-  fused::input_pass(batch.bytes.to(device), batch.pictures.to(device), mean, std, out);
+  input_pass(batch.bytes.to(device), batch.pictures.to(device), mean, std, out);
   return out;
 }
 

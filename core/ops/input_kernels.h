@@ -42,7 +42,7 @@ struct InputTile {
     int round;
   };
   const std::uint8_t* bytes;
-  const fused::Picture* pictures;
+  const Picture* pictures;
   T* out;                      // [n, h, w, 3]
   int h, w, down, across;      // outputs; tiles of an image
   float factor[3], offset[3];  // normalised = value factor + offset, value in [0, 255]
@@ -56,14 +56,14 @@ struct InputTile {
     const int rest = static_cast<int>(block - n * (down * across));
     return {n, rest / across * side, rest % across * side};
   }
-  GOSSAMER_HD static Taps across_taps(const fused::Picture& p, int column, int width) {
+  GOSSAMER_HD static Taps across_taps(const Picture& p, int column, int width) {
     return Taps::of(p.width, p.to_width, p.x + (p.flip ? width - 1 - column : column));
   }
-  GOSSAMER_HD Taps down_taps(const fused::Picture& p, int row) const {
+  GOSSAMER_HD Taps down_taps(const Picture& p, int row) const {
     return Taps::of(p.height, p.to_height, p.y + row);
   }
   // Input lines [begin, end) that the tile's outputs need.
-  GOSSAMER_HD void lines_of(const fused::Picture& p, const Tile& t, int& begin, int& end) const {
+  GOSSAMER_HD void lines_of(const Picture& p, const Tile& t, int& begin, int& end) const {
     const Taps top = down_taps(p, t.y),
                bottom = down_taps(p, (t.y + side < h ? t.y + side : h) - 1);
     begin = top.first;
@@ -80,7 +80,7 @@ struct InputTile {
   template <int phase>
   GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
     const Tile t = tile(block);
-    const fused::Picture p = pictures[t.n];
+    const Picture p = pictures[t.n];
     int begin, end;
     lines_of(p, t, begin, end);
     const int from = begin + state.round * lines, to = from + lines < end ? from + lines : end;

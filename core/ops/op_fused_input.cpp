@@ -4,7 +4,7 @@
 
 #include "gossamer/core/ops/input_kernels.h"
 
-namespace gossamer::fused {
+namespace gossamer {
 
 using namespace kernels;
 
@@ -66,4 +66,4 @@ void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<fl
   });
 }
 
-}  // namespace gossamer::fused
+}  // namespace gossamer

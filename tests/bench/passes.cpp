@@ -118,7 +118,7 @@ void stem(i64 n) {
       [&] { taken = gpu().norm_apply(b, tail, true, y); });
   row("pooling + norm backward", shape, 3.75 * tensor,
       [&] { gpu().norm_back(b, tail, taken, y, b.grads, nullptr, nullptr); });
-  std::vector<fused::Picture> pictures(static_cast<std::size_t>(n));
+  std::vector<Picture> pictures(static_cast<std::size_t>(n));
   const int width = 330, height = 270;  // the mean of random crops of ImageNet
   for (std::size_t k = 0; k < pictures.size(); ++k)
     pictures[k] = {static_cast<i64>(k) * width * height * 3,
@@ -130,13 +130,13 @@ void stem(i64 n) {
                    0,
                    0,
                    static_cast<int>(k % 2)};
-  Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(fused::Picture))}, DType::u8);
+  Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8);
   std::memcpy(table.data(), pictures.data(), table.bytes());
   const Tensor there = table.to(kGpu), bytes = random({n * width * height * 3}, DType::u8);
   Tensor images = Tensor::empty({n, 224, 224, 3}, DType::bf16, kGpu);
   row("input: resize, flip", images.shape(), static_cast<double>(bytes.bytes() + images.bytes()),
       [&] {
-        fused::input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, images);
+        input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, images);
       });
 }
 

@@ -176,15 +176,15 @@ inline Results input_case(Device d, DType type) {
   std::vector<std::uint8_t> bytes(3 * 220 * 300);
   for (std::size_t i = 0; i < bytes.size(); ++i)
     bytes[i] = static_cast<std::uint8_t>(i * 2654435761u >> 13);
-  const fused::Picture pictures[n] = {{0, 900, 300, 220, w, h, 0, 0, 0},
-                                      {30, 900, 200, 190, w, h, 0, 0, 1},
-                                      {1800, 900, 30, 20, w, h, 0, 0, 0},
-                                      {0, 900, 300, 220, w + 20, h + 10, 7, 5, 1},
-                                      {0, 900, 64, 50, w, h, 0, 0, 0}};
-  fused::check_pictures(pictures, static_cast<i64>(bytes.size()), h, w);
+  const Picture pictures[n] = {{0, 900, 300, 220, w, h, 0, 0, 0},
+                               {30, 900, 200, 190, w, h, 0, 0, 1},
+                               {1800, 900, 30, 20, w, h, 0, 0, 0},
+                               {0, 900, 300, 220, w + 20, h + 10, 7, 5, 1},
+                               {0, 900, 64, 50, w, h, 0, 0, 0}};
+  check_pictures(pictures, static_cast<i64>(bytes.size()), h, w);
   Tensor out = Tensor::empty({n, h, w, 3}, type, d);
-  fused::input_pass(raw(d, bytes.data(), bytes.size()), raw(d, pictures, sizeof pictures),
-                    {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, out);
+  input_pass(raw(d, bytes.data(), bytes.size()), raw(d, pictures, sizeof pictures),
+             {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, out);
   return {{"out", out}};
 }
 

@@ -11,8 +11,6 @@
 namespace gossamer::data {
 namespace {
 
-using fused::Picture;
-
 struct Batch {
   std::vector<std::uint8_t> bytes;
   std::vector<Picture> pictures;
@@ -37,14 +35,14 @@ struct Batch {
     want.push_back(out);
   }
   Tensor run(DType type, const std::array<float, 3>& mean, const std::array<float, 3>& std) const {
-    fused::check_pictures(pictures, static_cast<i64>(bytes.size()), height, width);
+    check_pictures(pictures, static_cast<i64>(bytes.size()), height, width);
     const i64 n = static_cast<i64>(pictures.size());
     Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8),
            pixels = Tensor::empty({static_cast<i64>(bytes.size())}, DType::u8);
     std::memcpy(table.data(), pictures.data(), table.bytes());
     std::memcpy(pixels.data(), bytes.data(), pixels.bytes());
     Tensor out = Tensor::full({n, height, width, 3}, 7, type);
-    fused::input_pass(pixels, table, mean, std, out);
+    input_pass(pixels, table, mean, std, out);
     return out;
   }
 };
@@ -120,11 +118,11 @@ TEST(InputPass, OnlyPixelsThatAreUsedNeedBeThere) {
 
 TEST(InputPass, PicturesThatDoNotExistAreFoundBeforeTheDevice) {
   const Picture good{0, 30, 10, 10, 8, 8, 0, 0, 0};
-  EXPECT_NO_THROW(fused::check_pictures({&good, 1}, 300, 8, 8));
+  EXPECT_NO_THROW(check_pictures({&good, 1}, 300, 8, 8));
   const auto expect_bad = [&](auto change) {
     Picture p = good;
     change(p);
-    EXPECT_THROW(fused::check_pictures({&p, 1}, 300, 8, 8), ShapeError);
+    EXPECT_THROW(check_pictures({&p, 1}, 300, 8, 8), ShapeError);
   };
   expect_bad([](Picture& p) { p.offset = 1; });
   expect_bad([](Picture& p) { p.offset = -1; });

@@ -1,5 +1,5 @@
 // Pooling for GPUs: a thread has eight channels of a pixel, and no division by anything but 32-bit
-// numbers. Same formulas, taps and ties as op_pool.cpp, which CPUs use.
+// numbers. Same formulas, taps and ties as cpu/pool.cpp.
 #pragma once
 
 #include "gossamer/core/backend.h"
