@@ -27,7 +27,6 @@ constexpr Entry kTable[] = {
     {"reference", &reference_backend},
     {"cuda_emulated", &cuda_emulated_backend},
 };
-const Entry& kEmulated = *(std::end(kTable) - 1);
 std::atomic<const Entry*> in_use{&kTable[0]};
 
 const Entry& find(const std::string& name) {
@@ -48,10 +47,6 @@ bool Backend::conv_dx_add(const ConvGeometry&, const Tensor&, const Tensor&, Ten
 Backend& backend(Device device) {
   if (!device.is_cpu()) return cuda_backend(device);
   return in_use.load(std::memory_order_relaxed)->get();
-}
-bool by_passes(Device);  // declared in nn/optim.cpp
-bool by_passes(Device device) {
-  return !device.is_cpu() || in_use.load(std::memory_order_relaxed) == &kEmulated;
 }
 Backend& backend(const std::string& name) { return find(name).get(); }
 void use_cpu_backend(const std::string& name) {
