@@ -52,13 +52,11 @@ struct InputTile {
   float factor[3], offset[3];  // normalised = value factor + offset, value in [0, 255]
 
   struct Tile {
-    i64 n;
-    int y, x;  // its first output
+    int n, y, x;  // image, and the tile's first output
   };
   GOSSAMER_HD Tile tile(i64 block) const {
-    const unsigned index = static_cast<unsigned>(block),
-                   image = static_cast<unsigned>(down * across), n = index / image;
-    const int rest = static_cast<int>(index - n * image);
+    const int index = static_cast<int>(block), image = down * across, n = index / image,
+              rest = index - n * image;
     return {n, rest / across * side, rest % across * side};
   }
   // Input lines that the tile's outputs need: [begin, end), of them [from, to) in this round.
@@ -152,13 +150,13 @@ struct InputTile {
         if (channel < 12)
           e.v[j] = shared.out[2 * y + channel / 6][2 * x + channel / 3 % 2][channel % 3];
       }
-      const i64 pair = (t.n * (h / 2) + t.y / 2 + y) * (w / 2) + t.x / 2 + x;
+      const i64 pair = (i64{t.n} * (h / 2) + t.y / 2 + y) * (w / 2) + t.x / 2 + x;
       store_eight<true>(out + 16 * pair + 8 * half, 8, e);
     } else {
       for (int i = thread; i < side * side * 3; i += threads) {
         const int c = i % 3, x = i / 3 % side, y = i / (3 * side);
         if (t.y + y < h && t.x + x < w)
-          store(out, ((t.n * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
+          store(out, ((i64{t.n} * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
       }
     }
   }
