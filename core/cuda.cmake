@@ -100,7 +100,7 @@ function(gossamer_cuda_sources target)
     set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
     set(resources ${PROJECT_BINARY_DIR}/nvcc/${stem}.resources)      # tests/core/cuda/resources_test.cpp
     set(exact "")
-    if(stem MATCHES "^op_(optimizer|update|fused_update|fused_input)$")      # as in CMakeLists.txt: no fused multiply-adds
+    if(stem MATCHES "^op_(update|blocks|fused_input)$")      # as in CMakeLists.txt: no fused multiply-adds
       set(exact -fmad=false -Xcompiler -ffp-contract=off)
     endif()
     add_custom_command(OUTPUT ${object} BYPRODUCTS ${resources} DEPENDS ${file} DEPFILE ${object}.d VERBATIM
