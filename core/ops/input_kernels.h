@@ -51,13 +51,11 @@ struct InputTile {
   float factor[3], offset[3];  // normalised = value factor + offset, value in [0, 255]
 
   struct Tile {
-    i64 n;
-    int y, x;  // its first output
+    int n, y, x;  // image, and the tile's first output
   };
   GOSSAMER_HD Tile tile(i64 block) const {
-    const unsigned index = static_cast<unsigned>(block),
-                   image = static_cast<unsigned>(down * across), n = index / image;
-    const int rest = static_cast<int>(index - n * image);
+    const int index = static_cast<int>(block), image = down * across, n = index / image,
+              rest = index - n * image;
     return {n, rest / across * side, rest % across * side};
   }
   // Input lines that the tile's outputs need: [begin, end), of them [from, to) in this round.
@@ -144,7 +142,7 @@ struct InputTile {
     for (int i = thread; i < side * side * 3; i += threads) {
       const int c = i % 3, x = i / 3 % side, y = i / (3 * side);
       if (t.y + y < h && t.x + x < w)
-        store(out, ((t.n * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
+        store(out, ((i64{t.n} * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
     }
   }
 };
