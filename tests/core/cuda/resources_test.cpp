@@ -50,7 +50,12 @@ Report read_reports(const fs::path& folder) {
       used(R"(Used (\d+) registers)"), shared(R"((\d+) bytes smem)");
   std::error_code error;
   for (const auto& file : fs::directory_iterator(folder, error)) {
-    if (file.path().extension() != ".resources") continue;
+    const fs::path source = file.path().stem().string() + ".cpp";
+    // A build folder may hold reports of sources that are gone.
+    if (file.path().extension() != ".resources" ||
+        !(fs::exists(fs::path(GOSSAMER_SOURCE_DIR "/core/ops") / source) ||
+          fs::exists(fs::path(GOSSAMER_SOURCE_DIR "/core/cuda/kernels") / source)))
+      continue;
     std::ifstream in(file.path());
     Resources* now = nullptr;
     std::smatch m;
@@ -144,8 +149,9 @@ TEST_F(KernelResources, OfTheHotKernelsStayWithinTheTable) {
       EXPECT_LE(r.registers, h100 ? row.registers_h100 : row.registers_a100) << row.kernel;
       EXPECT_GE(blocks, h100 ? row.blocks_h100 : row.blocks_a100) << row.kernel;
       EXPECT_EQ(r.stack, 0) << row.kernel << " keeps something in local memory";
-      if (row.launched == kSums && h100)
-        EXPECT_LE(waves, 1) << row.kernel << ": a second wave of blocks would nearly be empty";
+      if (row.launched == kSums && h100) {
+        EXPECT_LE(waves, 1) << row.kernel << ": a second wave of blocks would be almost empty";
+      }
     }
   }
 }
