@@ -189,9 +189,7 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   return *kept;
 }
 
-Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) {
-  impl_->device = device;
-}
+Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) { impl_->device = device; }
 Gemm::~Gemm() = default;
 
 void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
