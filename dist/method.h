@@ -28,7 +28,7 @@ struct MethodOptions {
   i64 batch = 1;             // samples of one gradient
   double total_samples = 0;  // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
-  // who averages with whom, and when: handshake | schedule | rounds (policy.h)
+  // how partners are chosen: handshake | schedule | rounds (policy.h)
   std::string pairing = "handshake";
   // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
   std::string quota = "poisson";
@@ -106,8 +106,9 @@ class Method {
   // batch-norm statistics (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy.
   // Afterwards all workers hold the same model.
   virtual void finish() = 0;
-  // After finish(): whose models were averaged, ascending. Who came back too late for that may
-  // live, but is not among them. Empty: not said; they are those the Group calls alive.
+  // After finish(): the workers whose models were averaged, ascending. A worker that came back too
+  // late for that may live, but is not among them. Empty: not known; take those that the Group
+  // calls alive.
   virtual std::vector<int> members() const { return {}; }
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
   // between two events.

@@ -73,8 +73,8 @@ void Exchanger::run() {
     if (!state_.roster.member(p)) membership_.left(p);  // a return from now on is too late
   // an error in mid-exchange: the payload must let go of our buffers before they are freed
   transfer_.abort();
-  transfer_.settle();
-  drain_giver();
+  transfer_.drain();
+  drain_sender();
   // The last word to everyone: a peer that still waits for an answer of ours has it now. epoch 1:
   // training ended as planned.
   const std::scoped_lock lock(state_.mutex);
@@ -117,7 +117,7 @@ void Exchanger::turn() {
     policy_->begun();
   }
   const std::scoped_lock lock(state_.mutex);
-  state_.giver->turn();
+  state_.sender->turn();
   state_.hold = policy_->hold();
   state_.changed.notify_all();
 }
@@ -181,12 +181,12 @@ void Exchanger::handle(const Event& e) {
       case Event::Kind::exchanged:
         if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
           arrived_ = e;
-        if (state_.giver->ended(e))
-          for (const Message& back : state_.giver->take_kept())
+        if (state_.sender->ended(e))
+          for (const Message& back : state_.sender->take_kept())
             state_.roster.receive(e.peer, back, now);
         break;
       case Event::Kind::dead:
-        state_.giver->gone(e.peer);
+        state_.sender->gone(e.peer);
         state_.roster.lost(e.peer, "dead");
         break;
       case Event::Kind::joined:
@@ -203,9 +203,9 @@ void Exchanger::handle(const Event& e) {
 }
 
 void Exchanger::handle(int from, const Message& m, double now) {
-  if (m.type == MessageType::ask_state) return state_.giver->asked(from, m, stopping_);
-  if (m.type == MessageType::back && state_.giver->keep(from, m)) return;
-  if (m.type == MessageType::bye && m.epoch == 0) state_.giver->gone(from);
+  if (m.type == MessageType::ask_state) return state_.sender->asked(from, m, stopping_);
+  if (m.type == MessageType::back && state_.sender->keep(from, m)) return;
+  if (m.type == MessageType::bye && m.epoch == 0) state_.sender->gone(from);
   state_.roster.receive(from, m, now);
 }
 
@@ -228,7 +228,7 @@ void Exchanger::follow(const Roster::Change& change) {
       adopt_graph();
       {
         const std::scoped_lock lock(state_.mutex);
-        state_.giver->back(peer);
+        state_.sender->back(peer);
       }
       if (options_.on_fault) options_.on_fault("joined", peer);
       return;
@@ -271,8 +271,8 @@ void Exchanger::adopt_graph() {
 void Exchanger::stop() {
   const std::scoped_lock lock(state_.mutex);
   if (state_.roster.stopping()) return;
-  if (state_.giver->wanted()) state_.give();  // no step comes any more that would do it
-  if (state_.giver->busy()) return;
+  if (state_.sender->wanted()) state_.give();  // no step comes any more that would do it
+  if (state_.sender->busy()) return;
   policy_->stop();
   state_.roster.stop(wall_seconds());
 }
@@ -288,12 +288,12 @@ void Exchanger::end_transfer() {
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
 }
 
-void Exchanger::drain_giver() {
+void Exchanger::drain_sender() {
   bool sending = false;
   {
     const std::scoped_lock lock(state_.mutex);
-    for (int p = 0; p < base_.n; ++p) state_.giver->gone(p);
-    sending = state_.giver->sending();
+    for (int p = 0; p < base_.n; ++p) state_.sender->gone(p);
+    sending = state_.sender->sending();
   }
   if (sending) group_.payload().drain(Seconds(kDrainLimit));
 }

@@ -39,7 +39,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   const double digest = state_digest(name(), params, graph, options);
   std::vector<Event> early;
   if (options.rejoin) early = start_again(digest, graph);
-  state_.giver = std::make_unique<StateGiver>(group, digest, Seconds(options.exchange_timeout_s));
+  state_.sender = std::make_unique<StateSender>(group, digest, Seconds(options.exchange_timeout_s));
   if (!parts.policy) parts.policy = make_partner_policy(options, graph, group.rank());
   exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options,
                                            std::move(parts.policy), std::move(early));
@@ -77,7 +77,7 @@ void GossipMethod::step(double learning_rate) {
     if (state_.error) std::rethrow_exception(state_.error);
   }
   if (state_.carrier) state_.carrier->await_gradients();
-  // it looks at all gradients, which are nobody else's
+  // it reads all gradients; the communication thread never does
   optimizer_.begin_step({.clip = options_.clip_norm});
   {
     const std::scoped_lock lock(state_.mutex);
@@ -94,7 +94,7 @@ void GossipMethod::step(double learning_rate) {
       update(nullptr, nullptr);
     state_.roster.gradient();
     ++state_.stats.gradients;
-    if (state_.giver && state_.giver->wanted()) {
+    if (state_.sender && state_.sender->wanted()) {
       if (state_.carrier) state_.carrier->training_begins(state_.worker);
       state_.give();
       if (state_.carrier) state_.carrier->training_ends();

@@ -52,10 +52,10 @@ struct GossipState {
   void happened(const WorkerEvent& e) {
     for (const auto& log : logs) log->happened(e);
   }
-  // for those that were started again; none: this worker is alone
-  std::unique_ptr<StateGiver> giver;
+  // for workers that were started again; none: this worker is alone
+  std::unique_ptr<StateSender> sender;
   void give() {
-    giver->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, roster.count());
+    sender->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, roster.count());
   }
   std::exception_ptr error;  // of the communication thread; thrown by the next step
   MethodStats stats;

@@ -10,7 +10,7 @@ namespace gossamer::dist {
 namespace {
 
 // seconds for an exchange that was given up to let go of its buffers
-constexpr double kSettleLimit = 30;
+constexpr double kDrainLimit = 30;
 
 }  // namespace
 
@@ -96,8 +96,8 @@ void Transfer::abort() {
   if (under_way()) carrier_.abort(peer_);
 }
 
-void Transfer::settle() {
-  if (under_way()) carrier_.settle(Seconds(kSettleLimit));
+void Transfer::drain() {
+  if (under_way()) carrier_.settle(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

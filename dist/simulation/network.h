@@ -1,6 +1,6 @@
 // A network of simulated machines: messages with latencies, transfers that take time, workers of
 // different speed. What GossipMethod, Exchanger and Transfer do with threads, this does with a
-// queue of events; who meets whom is decided by the same PartnerPolicy.
+// queue of events; the same PartnerPolicy chooses partners.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ class NetworkSimulation final : public Simulation {
  private:
   // turn: something may be due by the clock
   enum class What : std::uint8_t { message, turn, gradient_done, waited_enough, exchange_done };
-  struct Due {
+  struct Due {  // what happens at a planned time
     What what;
     // other: the sender of a message, the partner of an exchange
     int who, other;

@@ -103,7 +103,7 @@ class Network {
     at(giver).gave_to = i;
     collect(i);
   }
-  // A worker waits for the one that has its state (StateGiver::busy).
+  // A worker waits for the one that has its state (StateSender::busy).
   bool may_stop(int i) const {
     const int other = at(i).gave_to;
     return !at(i).roster.stopping() && (other < 0 || at(other).dead || at(i).roster.member(other));
