@@ -117,6 +117,9 @@ class Network {
     if (!at(i).roster.ended(now)) return false;
     at(i).left = true;
     at(i).set = at(i).roster.gone();
+    for (int other = 0; other < n_; ++other)
+      if (other != i && linked(i, other))
+        from_to(i, other).push_back({Event::Kind::message, {.type = MessageType::bye, .epoch = 1}});
     return true;
   }
   bool quiet() const {
