@@ -5,8 +5,9 @@
 #include <span>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/dataset/find.h"
+#include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/hash.h"
 #include "gossamer/data/mix.h"
 
@@ -26,7 +27,7 @@ std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part 
                                     LabelBase base) {
   std::vector<Index> indices;
   Containers containers = find_containers(paths, part);
-  for (const Found& found : containers.found) indices.push_back(index_container(found));
+  for (const Container& found : containers.found) indices.push_back(index_container(found));
   return open_indices(std::move(indices), base, std::move(containers.notes));
 }
 

@@ -10,7 +10,7 @@
 
 #include "gossamer/apps/config.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::apps {

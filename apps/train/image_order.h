@@ -9,7 +9,7 @@
 #include <string>
 
 #include "gossamer/data/dataset.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::apps {
 

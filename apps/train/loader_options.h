@@ -3,7 +3,7 @@
 
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/train/evaluate.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {

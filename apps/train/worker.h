@@ -17,7 +17,7 @@
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/cache.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/dist/faults/injector.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"

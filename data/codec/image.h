@@ -8,9 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/random.h"
-#include "gossamer/core/tensor.h"
-
 namespace gossamer::data {
 
 struct Image {  // u8 [height, width, 3], RGB
@@ -41,15 +38,5 @@ ImageSize verify(std::span<const std::byte>, const std::string& name);
 // Only `box` of the image (JPEG: only those lines and columns are decoded; equals cropping the
 // whole picture).
 Image decode_box(std::span<const std::byte>, const std::string& name, Box);
-
-// Separable and antialiased. dst: u8 [height, width, 3].
-void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst,
-            Shrink = Shrink::bilinear);
-
-// Inception-style crop: area in [min_area, 1] of the image, aspect in [3/4, 4/3]; ten tries, then
-// the centre (torchvision).
-Box random_resized_crop(ImageSize, Rng&, float min_area = 0.08f);
-// One image for inference: shorter side to `resize`, centre crop: u8 [1, crop, crop, 3].
-Tensor read_image(const std::string& path, int resize, int crop, Shrink = Shrink::bilinear);
 
 }  // namespace gossamer::data

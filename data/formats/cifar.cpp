@@ -1,6 +1,8 @@
 // CIFAR-10 and CIFAR-100 in their published binary form
 // (https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-100: coarse, then
 // fine) and three planes of 32x32.
+#include "gossamer/data/formats/cifar.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,7 +10,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/reader.h"
-#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
 namespace {

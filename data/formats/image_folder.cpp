@@ -1,5 +1,7 @@
 // FOLDER/CLASS/NAME.jpg: the layout of ImageNet and of most teaching sets. A flat folder is
 // ImageNet's val/.
+#include "gossamer/data/formats/image_folder.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -10,7 +12,6 @@
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
 namespace {

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "gossamer/data/dataset.h"
+#include "gossamer/core/dtype.h"
 #include "gossamer/data/formats/names.h"
 
 namespace gossamer::data {
@@ -25,7 +24,7 @@ enum class Wrapping : std::uint8_t {
 };
 
 // What the classes are called. Numbers are given names when the whole set is known: see
-// open_indices().
+// dataset/indexed_set.h.
 enum class Naming : std::uint8_t {
   words,
   numbers,     // "0", "1", …: WebDataset's .cls
@@ -72,13 +71,5 @@ class IndexBuilder {
   std::string last_class_;
   int last_id_ = -1;
 };
-
-// One data set of all of them, in this order, their classes united. Classes that are numbers become
-// "0000", "0001", … up to the largest, or the names of a list beside the files (class_names.h).
-// `notes`: those of the search, before the parts' own. DataError: pixels and encoded images mixed,
-// numbers and names mixed, no samples.
-std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts,
-                                            LabelBase = LabelBase::automatic,
-                                            std::vector<std::string> notes = {});
 
 }  // namespace gossamer::data

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/jpeg_encode.h"
 #include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::data {

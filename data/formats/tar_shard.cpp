@@ -1,4 +1,6 @@
 // One tar archive as a data set: which of the layouts it has is seen from its members.
+#include "gossamer/data/formats/tar_shard.h"
+
 #include <filesystem>
 #include <string_view>
 
@@ -7,7 +9,6 @@
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/formats/tar.h"
 #include "gossamer/data/formats/webdataset.h"
 

@@ -1,6 +1,6 @@
 // Packed shards, stored indices, the check of a whole set; and containers that lie about
 // themselves.
-#include "gossamer/data/formats/pack.h"
+#include "gossamer/data/pack.h"
 
 #include <thread>
 
@@ -14,10 +14,10 @@
 #include "data/formats.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/check.h"
+#include "gossamer/data/dataset/find.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::data {

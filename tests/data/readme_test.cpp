@@ -6,7 +6,7 @@
 #include "data/helpers.h"
 #include "gossamer/data/formats/shapes.h"
 // clang-format off
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 using namespace gossamer;
 
@@ -42,7 +42,7 @@ TEST(DataReadme, ItsExampleRuns) {
 TEST(DataReadme, ItsExampleIsTheOneAbove) {
   const std::filesystem::path source = GOSSAMER_SOURCE_DIR;
   const std::string readme = text_of(source / "data" / "README.md"),
-                    here = text_of(source / "tests" / "data_readme_test.cpp");
+                    here = text_of(source / "tests" / "data" / "readme_test.cpp");
   const std::size_t begin = readme.find("```cpp\n") + 7, end = readme.find("```", begin);
   ASSERT_NE(end, std::string::npos);
   EXPECT_NE(here.find(readme.substr(begin, end - begin)), std::string::npos);

@@ -1,5 +1,6 @@
 // Fuzz target of the index of packed shards and index files: any bytes give samples inside the file
 // or a DataError, and what is accepted is written and read back alike. Checksums are made right.
+//
 // sources: index_file packed index names hash files
 #include <cstdlib>
 #include <cstring>

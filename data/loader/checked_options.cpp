@@ -1,6 +1,7 @@
-// What a loader's options amount to, and which make no sense.
+// Checks of a loader's options.
+#include "gossamer/data/loader/checked_options.h"
+
 #include "gossamer/core/error.h"
-#include "gossamer/data/loader/loader_job.h"
 
 namespace gossamer::data {
 

@@ -8,14 +8,10 @@
 #include <vector>
 
 #include "gossamer/core/tensor.h"
-#include "gossamer/data/augment/policy.h"
-#include "gossamer/data/codec/image.h"
+#include "gossamer/data/augment/augment.h"
 #include "gossamer/data/dataset.h"
 
 namespace gossamer::data {
-
-// the crop; none: resize shorter side + centre crop (evaluation)
-enum class Augment { none, pad_crop_flip, resized_crop_flip };
 
 struct LoaderOptions {
   i64 batch = 128;
@@ -99,10 +95,5 @@ class Loader {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// The order of one worker's epoch: pure function. Every index appears exactly once over an epoch
-// (shard: over all ranks).
-std::vector<i64> epoch_order(i64 size, std::uint64_t seed, i64 epoch, int rank, int world,
-                             bool shard, bool shuffle);
 
 }  // namespace gossamer::data

@@ -1,4 +1,6 @@
-// What lies behind a path: which files and folders make up a data set, and of which kind each is.
+// Looks into folders and at the first bytes of files.
+#include "gossamer/data/dataset/find.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,10 +13,12 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/cifar.h"
+#include "gossamer/data/formats/image_folder.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/formats/tar.h"
+#include "gossamer/data/formats/tar_shard.h"
 #include "gossamer/data/formats/tfrecord.h"
 
 namespace gossamer::data {
@@ -292,7 +296,7 @@ Containers find_containers(const std::vector<std::string>& paths, Part part) {
 
 namespace {
 
-Index read_whatever(const Found& found) {
+Index read_whatever(const Container& found) {
   if (found.folder) return index_image_folder(found.path);
   const std::string& path = found.path;
   const File file(path);
@@ -319,7 +323,7 @@ Index read_whatever(const Found& found) {
 
 }  // namespace
 
-Index read_container(const Found& found) {
+Index read_container(const Container& found) {
   try {
     return read_whatever(found);
   } catch (const DataError& error) {
@@ -328,7 +332,7 @@ Index read_container(const Found& found) {
   }
 }
 
-Index index_container(const Found& found) {
+Index index_container(const Container& found) {
   if (!found.folder && !found.path.ends_with(kPackEnding))
     if (std::optional<Index> stored = load_index(found.path)) return std::move(*stored);
   return read_container(found);

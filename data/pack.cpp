@@ -1,5 +1,5 @@
 // Packing: pictures are prepared by all threads, a few at a time, and written in order.
-#include "gossamer/data/formats/pack.h"
+#include "gossamer/data/pack.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,9 +9,12 @@
 #include <set>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/image_reader.h"
+#include "gossamer/data/codec/jpeg_encode.h"
+#include "gossamer/data/codec/limits.h"
 #include "gossamer/data/codec/picture_facts.h"
 #include "gossamer/data/codec/resize.h"
+#include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/packed.h"
@@ -36,19 +39,16 @@ std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::str
     verify(bytes, name);  // DataError: damaged
     return {bytes.begin(), bytes.end()};
   }
-  int longer = 0;
-  Image spare;
-  const Image image = decode_shrunk(
-      {bytes, name},
-      [&](ImageSize size) {
-        longer = std::max(size.width, size.height);
-        const auto shrunk = [&](int side) {
-          return std::max(
-              1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer)));
-        };
-        return longer <= o.max_side ? size : ImageSize{shrunk(size.width), shrunk(size.height)};
-      },
-      spare);
+  ImageReader reader(bytes, name);
+  const ImageSize size = reader.size();
+  const int longer = std::max(size.width, size.height);
+  const auto shrunk = [&](int side) {
+    return longer <= o.max_side
+               ? side
+               : std::max(1, static_cast<int>(
+                                 std::lround(static_cast<double>(side) * o.max_side / longer)));
+  };
+  const Image image = read_resized(reader, {shrunk(size.width), shrunk(size.height)});
   std::vector<std::byte> encoded =
       encode_jpeg(image, {.quality = o.quality, .optimised = true, .restart = kRestart});
   // A small original that encoding anew would only make larger and worse stays as it is.

@@ -1,5 +1,6 @@
-// The data set behind open(): reads samples where an index says they lie, and unites the classes of
-// several.
+// Reads samples where an index says they lie, and unites the classes of several.
+#include "gossamer/data/dataset/indexed_set.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -9,7 +10,6 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
-#include "gossamer/data/formats/index.h"
 #include "gossamer/data/formats/tfrecord.h"
 #include "gossamer/data/hash.h"
 
