@@ -28,7 +28,7 @@ struct MethodOptions {
   i64 batch = 1;             // samples of one gradient
   double total_samples = 0;  // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
-  // who averages with whom, and when: handshake | schedule | rounds (partner_policy.h)
+  // who averages with whom, and when: handshake | schedule | rounds (policy.h)
   std::string pairing = "handshake";
   // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
   std::string quota = "poisson";

@@ -2,7 +2,7 @@
 // beside the computation.
 #pragma once
 
-#include "gossamer/dist/gossip/gossip_exchanger.h"
+#include "gossamer/dist/gossip/exchanger.h"
 
 namespace gossamer::dist {
 

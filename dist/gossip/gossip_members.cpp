@@ -5,7 +5,7 @@
 // kept its own and goes on with it, and for it we are the ones that come back. Both sides say
 // `back`, until they have heard the other's.
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/gossip_exchanger.h"
+#include "gossamer/dist/gossip/exchanger.h"
 
 namespace gossamer::dist {
 namespace {

@@ -7,7 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/recorder.h"
 
 namespace gossamer::dist {

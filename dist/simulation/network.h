@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/simulation/queue.h"
 #include "gossamer/dist/simulation/simulator.h"

@@ -57,7 +57,7 @@ struct SimulationOptions {
   // allreduce, sgp (push-sum), local-sgd, consensus-control (of one of these, see `control`)
   std::string method = "a2cid2";
   // Of asynchronous methods. Ideal: poisson, or matching (by rounds of pairs, at whole times); with
-  // latencies, as in training: handshake, schedule, rounds (partner_policy.h).
+  // latencies, as in training: handshake, schedule, rounds (policy.h).
   std::string pairing = "poisson";
   // of synchronous methods and of matching, see rounds.h; empty: what fits graph and method
   std::string rounds;

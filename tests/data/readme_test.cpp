@@ -1,6 +1,4 @@
-// Keeps data/README.md true: its example stands, word for word, in this file, and runs.
-#include <sstream>
-
+// Runs the example of data/README.md. That it is the same: tests/apps/readme_paths_test.cpp.
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
@@ -26,26 +24,10 @@ i64 count_images(const std::string& folder) {
 
 namespace {
 
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 TEST(DataReadme, ItsExampleRuns) {
   const data::TempFolder folder;
   data::make_shapes(folder / "set", {.train = 70, .val = 10, .size = 32});
   EXPECT_EQ(count_images(folder / "set/train"), 64);  // two whole batches
-}
-
-TEST(DataReadme, ItsExampleIsTheOneAbove) {
-  const std::filesystem::path source = GOSSAMER_SOURCE_DIR;
-  const std::string readme = text_of(source / "data" / "README.md"),
-                    here = text_of(source / "tests" / "data" / "readme_test.cpp");
-  const std::size_t begin = readme.find("```cpp\n") + 7, end = readme.find("```", begin);
-  ASSERT_NE(end, std::string::npos);
-  EXPECT_NE(here.find(readme.substr(begin, end - begin)), std::string::npos);
 }
 
 }  // namespace

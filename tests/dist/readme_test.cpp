@@ -1,7 +1,4 @@
-// Keeps dist/README.md true: its code stands here, word for word, and runs.
-#include <filesystem>
-#include <fstream>
-
+// Runs the code of dist/README.md. That it is the same code: tests/apps/readme_paths_test.cpp.
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -51,38 +48,4 @@ TEST(DistReadme, ItsClusterLosesAWorker) {
 }
 }  // namespace dist
 
-namespace {
-
-TEST(DistReadme, ItsCodeStandsInThisFileAndTheFilesItNamesExist) {
-  const auto text_of = [](const std::filesystem::path& path) {
-    std::ifstream in(path);
-    return std::string(std::istreambuf_iterator<char>(in), {});
-  };
-  const std::filesystem::path root = GOSSAMER_SOURCE_DIR;
-  const std::string readme = text_of(root / "dist/README.md"),
-                    here = text_of(root / "tests/dist/readme_test.cpp");
-  int blocks = 0, files = 0;
-  for (std::size_t at = readme.find("```cpp\n"); at != std::string::npos;
-       at = readme.find("```cpp\n", at + 1), ++blocks) {
-    const std::size_t begin = at + 7, end = readme.find("```", begin);
-    EXPECT_NE(here.find(readme.substr(begin, end - begin)), std::string::npos)
-        << readme.substr(begin, end - begin);
-  }
-  EXPECT_EQ(blocks, 2);
-  for (std::size_t at = readme.find('`'); at != std::string::npos; at = readme.find('`', at + 1)) {
-    const std::size_t end = readme.find('`', at + 1);
-    if (end == std::string::npos) break;
-    const std::string word = readme.substr(at + 1, end - at - 1);
-    at = end;
-    if (word.find(' ') != std::string::npos || !(word.ends_with(".cpp") || word.ends_with(".h")))
-      continue;
-    EXPECT_TRUE(std::filesystem::exists(root / "dist" / word) ||
-                std::filesystem::exists(root / word))
-        << word;
-    ++files;
-  }
-  EXPECT_GT(files, 15);
-}
-
-}  // namespace
 }  // namespace gossamer

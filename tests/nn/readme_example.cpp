@@ -1,4 +1,4 @@
-// The example of README.md, word for word below this line: a small network learns which half of an
+// The program of nn/README.md, word for word below: a small network learns which half of an
 // image is brighter.
 #include <cstdio>
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/gossip/virtual_network.h"
-#include "gossamer/dist/gossip/handshake_policy.h"
+#include "gossamer/dist/gossip/handshake.h"
 
 namespace gossamer::dist {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "dist/gossip/virtual_network.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/appointment_policy.h"
+#include "gossamer/dist/gossip/appointments.h"
 
 namespace gossamer::dist {
 namespace {

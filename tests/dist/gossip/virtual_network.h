@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "gossamer/core/random.h"
-#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {

@@ -234,5 +234,6 @@ inline void expect_one_model(const Outcome& out, const Trial& t) {
     EXPECT_GE(stats.gradients, t.steps - static_cast<int>(t.dies.size()));
     EXPECT_LE(stats.gradients, t.steps);
   }
+}
 
 }  // namespace gossamer::dist

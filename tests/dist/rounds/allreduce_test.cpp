@@ -6,7 +6,7 @@
 #include "gossamer/dist/local/local_cluster.h"
 
 namespace gossamer::dist {
-namespace {}
+namespace {
 
 class AllReduceWays : public testing::TestWithParam<Way> {};
 INSTANTIATE_TEST_SUITE_P(Ways, AllReduceWays, testing::Values(Way::host, Way::staged, Way::nccl),

@@ -1,6 +1,6 @@
 // Who exchanges with whom, and when: the face of all ways to decide it. What is then exchanged is
-// gossip_transfer.h's matter.
-//   handshake   neighbours agree on the spot (handshake_policy.h, pairing.h)
+// transfer.h's matter.
+//   handshake   neighbours agree on the spot (handshake.h, pairing.h)
 //   schedule    all workers draw the same list of events from the seed (schedule.h)
 //   rounds      fixed matchings, the partner follows from the number of own gradients (schedule.h)
 //   replay      as an earlier run was recorded (replay.h)

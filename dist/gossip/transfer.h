@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "gossamer/dist/gossip/gossip_state.h"
+#include "gossamer/dist/gossip/state.h"
 #include "gossamer/dist/net/deadline.h"
 
 namespace gossamer::dist {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gossamer/dist/gossip/pairing.h"
-#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/quota.h"
 #include "gossamer/dist/net/deadline.h"
 

@@ -13,7 +13,7 @@
 // stopped) skips to where the others are, instead of finding every event passed for ever.
 #pragma once
 
-#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/schedule.h"
 
 namespace gossamer::dist {

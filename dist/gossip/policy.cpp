@@ -1,9 +1,9 @@
 // The table of pairing modes.
-#include "gossamer/dist/gossip/partner_policy.h"
+#include "gossamer/dist/gossip/policy.h"
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/appointment_policy.h"
-#include "gossamer/dist/gossip/handshake_policy.h"
+#include "gossamer/dist/gossip/appointments.h"
+#include "gossamer/dist/gossip/handshake.h"
 #include "gossamer/dist/method.h"
 
 namespace gossamer::dist {

@@ -1,5 +1,5 @@
 // Snapshot, payload, jump.
-#include "gossamer/dist/gossip/gossip_transfer.h"
+#include "gossamer/dist/gossip/transfer.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // The communication thread. It sleeps in ControlLink::next() and does one thing per event.
-#include "gossamer/dist/gossip/gossip_exchanger.h"
+#include "gossamer/dist/gossip/exchanger.h"
 
 #include <algorithm>
 

@@ -1,12 +1,12 @@
 // The communication thread of one worker: lets the policy find partners, exchanges with them
-// (gossip_exchanger.cpp), notices deaths and returns, stops with the others (gossip_members.cpp).
+// (exchanger.cpp), notices deaths and returns, stops with the others (gossip_members.cpp).
 #pragma once
 
 #include <atomic>
 #include <deque>
 #include <thread>
 
-#include "gossamer/dist/gossip/gossip_transfer.h"
+#include "gossamer/dist/gossip/transfer.h"
 #include "gossamer/dist/membership.h"
 
 namespace gossamer::dist {

@@ -1,5 +1,5 @@
 // The pairing protocol with its clocks.
-#include "gossamer/dist/gossip/handshake_policy.h"
+#include "gossamer/dist/gossip/handshake.h"
 
 namespace gossamer::dist {
 namespace {

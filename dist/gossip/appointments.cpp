@@ -1,5 +1,5 @@
-// Appointments, one function an event. See appointment_policy.h for the rules.
-#include "gossamer/dist/gossip/appointment_policy.h"
+// Appointments, one function an event. See appointments.h for the rules.
+#include "gossamer/dist/gossip/appointments.h"
 
 #include <algorithm>
 

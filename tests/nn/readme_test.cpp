@@ -1,0 +1,33 @@
+// Runs the smaller code blocks of nn/README.md (its program: readme_example.cpp).
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/nn/layers.h"
+
+namespace gossamer {
+namespace {
+
+TEST(NnReadme, StatisticsAreThePlainMeanOverTheBatches) {
+  nn::BatchNorm net(1);
+  std::vector<Tensor> batches;
+  for (int i = 0; i < 3; ++i) batches.push_back(Tensor::full({4, 2, 2, 1}, static_cast<float>(i)));
+
+  nn::begin_batch_norm_estimate(net);  // forget
+  net.train();
+  for (const Tensor& images : batches) {
+    NoGrad no_grad;
+    net(images);
+  }
+  nn::end_batch_norm_estimate(net);
+  net.eval();
+
+  for (const NamedTensor& t : net.state())
+    if (t.name == "running_mean") {
+      EXPECT_EQ(t.tensor.as<float>()[0], 1);
+    }
+}
+
+}  // namespace
+}  // namespace gossamer
