@@ -158,7 +158,7 @@ struct Loader::Impl {
       placed.set_exception(std::current_exception());
       return;
     }
-    if (options.background) give_way();
+    if (options.background) lower_priority();
     ImageInHand image;
     std::unique_lock lock(mutex);
     while (!closed) {

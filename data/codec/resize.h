@@ -20,14 +20,14 @@ struct Axis {
   int begin() const { return std::min(first.front(), first.back()); }
   int end() const { return std::max(first.front() + count.front(), first.back() + count.back()); }
 };
-// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`; mirrored: the last of them
-// first, so that a flip costs nothing.
+// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`. mirrored: in reverse order,
+// so that a flip costs nothing.
 Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false,
                Shrink = Shrink::bilinear);
 
-// Which code does it: the widest vector instructions that the compiler may use, or, for comparing,
-// narrower ones or plain C++. The bytes are the same. A kind that was not compiled in is a
-// ConfigError.
+// Which code resizes: the widest vector instructions that the compiler may use, or, to compare
+// them, narrower ones or plain C++. The bytes are the same. ConfigError for one that was not
+// compiled in.
 enum class ResizePasses { fastest, avx512, avx2, plain };
 std::vector<ResizePasses> compiled_passes();  // without `fastest`
 
@@ -40,7 +40,7 @@ struct Crop {
   Shrink filter = Shrink::bilinear;
   Axis horizontal() const { return make_axis(from.width, width, x, side, mirrored, filter); }
   Axis vertical() const { return make_axis(from.height, height, y, side, false, filter); }
-  // the pixels of the picture that it depends on
+  // the part of the picture that it depends on
   Box needed() const;
 };
 

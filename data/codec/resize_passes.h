@@ -1,5 +1,5 @@
-// The two passes of the resize: plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and VNNI:
-// Ice Lake, Zen 4 and later) where the compiler may use them. All give the same bytes.
+// The two passes of the resize in plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and
+// VNNI: Ice Lake, Zen 4 and later) if the compiler may use them. All give the same bytes.
 #pragma once
 
 #include <algorithm>

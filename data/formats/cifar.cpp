@@ -9,7 +9,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
-#include "gossamer/data/formats/reader.h"
+#include "gossamer/data/formats/byte_reader.h"
 
 namespace gossamer::data {
 namespace {

@@ -45,7 +45,7 @@ Index IndexBuilder::finish() {
   }
   index_.classes = std::move(sorted);
   for (std::int32_t& label : index_.label) label = rank[static_cast<std::size_t>(label)];
-  index_.names.shrink();
+  index_.names.shrink_to_fit();
   index_.label.shrink_to_fit();
   index_.offset.shrink_to_fit();
   index_.bytes.shrink_to_fit();

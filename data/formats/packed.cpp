@@ -81,7 +81,7 @@ bool looks_like_pack(std::span<const std::byte> start) {
   return start.size() >= 8 && std::memcmp(start.data(), kMagic.data(), 8) == 0;
 }
 
-Index index_packed(Reader& shard, const std::string& path) {
+Index index_packed(ByteReader& shard, const std::string& path) {
   check<DataError>(shard.size() >= sizeof(Header), path, ": damaged packed shard: only ",
                    shard.size(), " bytes");
   Header header;

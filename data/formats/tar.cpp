@@ -106,7 +106,7 @@ bool read_pax(std::string_view text, Described& next) {
 
 class Indexer {
  public:
-  Indexer(Reader& reader, const std::string& path, Members& members)
+  Indexer(ByteReader& reader, const std::string& path, Members& members)
       : reader_(reader), path_(path), members_(members) {}
 
   // `base`: where this archive of `length` bytes begins in the outermost one.
@@ -241,7 +241,7 @@ class Indexer {
     members_.bytes.push_back(bytes);
   }
 
-  Reader& reader_;
+  ByteReader& reader_;
   const std::string& path_;
   Members& members_;
   Described next_;
@@ -256,7 +256,7 @@ bool looks_like_tar(std::span<const std::byte> start) {
   return start.size() >= kRecord && !all_zero(start.data()) && sum_is_right(start.data());
 }
 
-Members list_tar(Reader& archive, const std::string& path) {
+Members list_tar(ByteReader& archive, const std::string& path) {
   check<DataError>(archive.size() > 0, path,
                    ": the file is empty; a tar of class/name.jpg was expected");
   const std::string_view start =
@@ -277,10 +277,9 @@ std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::s
   MemoryReader reader(archive);
   const Members members = list_tar(reader, path);
   std::vector<TarEntry> entries;
-  members.names.each([&](i64 i, const std::string& name) {
-    entries.push_back({name, members.offset[static_cast<std::size_t>(i)],
+  for (i64 i = 0; i < members.size(); ++i)
+    entries.push_back({members.names.at(i), members.offset[static_cast<std::size_t>(i)],
                        members.bytes[static_cast<std::size_t>(i)]});
-  });
   return entries;
 }
 

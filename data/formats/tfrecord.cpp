@@ -46,7 +46,7 @@ struct Field {
 class Message {
  public:
   // fields: of the whole Example so far.
-  Message(Reader& reader, Range range, const std::string& name, int& fields)
+  Message(ByteReader& reader, Range range, const std::string& name, int& fields)
       : reader_(reader), at_(range.begin), end_(range.end), name_(name), fields_(fields) {}
 
   bool next(Field& field) {
@@ -92,7 +92,7 @@ class Message {
                     ": not a tf.train.Example with an image (or damaged). Copy the file again.");
   }
 
-  Reader& reader_;
+  ByteReader& reader_;
   std::uint64_t at_, end_;
   const std::string& name_;
   int& fields_;
@@ -118,7 +118,7 @@ int rank(const std::array<std::string_view, N>& keys, const std::string& key) {
 
 class ExampleParser {
  public:
-  ExampleParser(Reader& reader, const std::string& name) : reader_(reader), name_(name) {}
+  ExampleParser(ByteReader& reader, const std::string& name) : reader_(reader), name_(name) {}
 
   Example parse(Range data) {
     Message example(reader_, data, name_, fields_);
@@ -193,7 +193,7 @@ class ExampleParser {
     return {};
   }
 
-  Reader& reader_;
+  ByteReader& reader_;
   const std::string& name_;
   int fields_ = 0;
   Example found_;
@@ -216,7 +216,7 @@ void check_example(const Example& example, const std::string& name) {
 
 // Reads all of the record: for those only that matter more than an image. Not of what no image can
 // be: that is refused where it is read.
-bool is_damaged(Reader& records, std::uint64_t begin, std::uint64_t length) {
+bool is_damaged(ByteReader& records, std::uint64_t begin, std::uint64_t length) {
   if (length > kMaxEncoded) return false;
   const auto bytes = records.at(begin, static_cast<std::size_t>(length + kFooter));
   return masked(crc32c(bytes.first(static_cast<std::size_t>(length)))) !=
@@ -230,7 +230,7 @@ bool looks_like_tfrecord(std::span<const std::byte> start) {
          masked(crc32c(start.first(8))) == load<std::uint32_t>(start.subspan(8, 4));
 }
 
-Index index_tfrecord(Reader& records, const std::string& path) {
+Index index_tfrecord(ByteReader& records, const std::string& path) {
   const std::string stem = std::filesystem::path(path).filename().string();
   const std::uint64_t size = records.size();
   check<DataError>(size > 0, path, ": the file is empty; TFRecord was expected");

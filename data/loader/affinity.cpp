@@ -92,6 +92,6 @@ void pin(const std::vector<int>& cpus) {
 
 // Not SCHED_IDLE: on a full machine such a thread can stand still for seconds with a lock of the
 // whole process in its hands, and a process that was killed can't end before it has run once more.
-void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19); }
+void lower_priority() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19); }
 
 }  // namespace gossamer::data
