@@ -30,8 +30,8 @@
 namespace gossamer::data {
 namespace {
 
-// how long next() waits for images in other hands before it makes them itself
-constexpr std::chrono::milliseconds kGrace{2};
+// how long next() waits for images that other threads are making before it makes them itself
+constexpr std::chrono::milliseconds kWaitForOthers{2};
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) {
@@ -55,8 +55,8 @@ struct Loader::Impl {
                                        o.pinned);
   }
 
-  // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a
-  // million swaps at low priority, with the lock held, would stop everybody on a full machine.
+  // Shuffles an epoch, unless that is done. Only the caller's thread does it, and without the lock:
+  // a million swaps at low priority, with the lock held, would stop all threads on a full machine.
   void need_order(i64 wanted) {
     if (steps == 0) return;
     {
@@ -97,7 +97,8 @@ struct Loader::Impl {
     ++next_step;
   }
 
-  // The first batch with an image nobody has taken; a new one while there is room; else none.
+  // The first batch with an image that no thread makes yet; a new one while there is room; else
+  // none.
   std::shared_ptr<BatchJob> open_job() {
     for (const auto& job : jobs)
       if (job->claimed.load(std::memory_order_relaxed) < job->count) return job;
@@ -137,13 +138,13 @@ struct Loader::Impl {
     }
     if (image.error || !image.damaged.empty()) job.note(i, image);
     if (job.done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.count) {
-      // or the waiter could miss it between its check and its sleep
+      // with the lock, or a waiter could miss it between its check and its sleep
       const std::scoped_lock lock(mutex);
       filled.notify_all();
     }
   }
 
-  // Does images of one batch until none is left untaken.
+  // Makes images of one batch until all have been started.
   void work(BatchJob& job, ImageInHand& image, bool may_starve) {
     for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1))
       do_image(job, i, image, may_starve);
@@ -166,7 +167,7 @@ struct Loader::Impl {
       try {
         job = open_job();
       } catch (...) {
-        // no memory for another batch: next() meets the same and throws it
+        // no memory for another batch: next() gets the same error and throws it
       }
       if (!job) {
         const auto start = Clock::now();
@@ -191,12 +192,12 @@ struct Loader::Impl {
       lock.unlock();
       work(*job, caller, false);
       lock.lock();
-      if (!filled.wait_for(lock, kGrace, complete)) {
+      if (!filled.wait_for(lock, kWaitForOthers, complete)) {
         lock.unlock();
         for (int i = 0; i < job->count; ++i)
           if (!job->owned[i].load(std::memory_order_relaxed)) do_image(*job, i, caller, false);
         lock.lock();
-        filled.wait(lock, complete);  // the rest has owners that are at it
+        filled.wait(lock, complete);  // the other rows have owners, which are writing
       }
     }
     jobs.pop_front();
@@ -205,7 +206,7 @@ struct Loader::Impl {
     return job;
   }
 
-  // Moves the rows that are there together; how many they are.
+  // Moves the rows together over those that are absent, and returns how many there are.
   i64 close_gaps(BatchJob& job) {
     i64 kept = 0;
     for (i64 i = 0; i < job.count; ++i) {
@@ -233,7 +234,7 @@ struct Loader::Impl {
       cancel_jobs();
       room.notify_all();
     }
-    // joins: each thread finishes at most the image it has in hand
+    // joins: each thread finishes at most the image that it makes
     threads.clear();
   }
 
@@ -257,7 +258,7 @@ struct Loader::Impl {
   double wait_s = 0, idle_s = 0;
   std::set<i64> damaged_indices;
   std::vector<std::string> damaged;
-  // once next() threw it goes on throwing, until seek()
+  // the error that next() throws again until seek()
   std::exception_ptr failed;
 
   ImageInHand caller;  // of next()
@@ -348,8 +349,8 @@ Batch Loader::next() {
     if (ends_soon) s.need_order(epoch + 1);  // the threads run into the next epoch
     const std::shared_ptr<BatchJob> job = s.take();
     const std::scoped_lock lock(s.mutex);
-    // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the
-    // threads are.
+    // Damage is counted when its batch is returned, so that the numbers don't depend on how far
+    // ahead the threads are.
     std::ranges::sort(job->damaged, {}, &DamagedImage::index);
     for (const DamagedImage& damage : job->damaged)
       if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);

@@ -1,6 +1,6 @@
-// Formats that are rare in data sets (BMP, GIF), by stb_image. Its other readers are left out:
+// Formats that are rare in data sets (BMP, GIF), by stb_image. Its other readers are not used:
 // those without a magic number would take random bytes for a picture, and its PNM reader returns
-// uninitialised memory for a file that ends early.
+// uninitialised memory if a file ends early.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -52,9 +52,9 @@ std::uint64_t word(std::span<const std::byte> bytes, std::size_t at, std::size_t
   return value;
 }
 
-// What stb_image doesn't check itself: nullptr if all is well. It reads zeros beyond the end of a
-// file, so that what is missing would show as black, and leaves palette entries that a BMP doesn't
-// hold uninitialised.
+// Finds defects that stb_image doesn't check; nullptr: none. It reads zeros beyond the end of a
+// file, so that missing pixels would become black, and leaves palette entries that a BMP doesn't
+// contain uninitialised.
 const char* defect(std::span<const std::byte> bytes, ImageSize size) {
   if (starts(bytes, 0, "BM")) {
     const std::uint64_t offset = word(bytes, 10, 4), header = word(bytes, 14, 4),

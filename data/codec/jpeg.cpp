@@ -1,6 +1,6 @@
-// JPEG on libjpeg-turbo's libjpeg face, which alone can skip lines and columns. Of its stages the
-// Huffman decoder, two thirds of the time, is replaced by ours (jpeg_huffman.h) where that can be
-// done: in baseline files with one scan, as nearly all are.
+// JPEG by libjpeg-turbo, through its libjpeg interface, because only that one can skip lines and
+// columns. The library's Huffman decoder takes two thirds of the time; for baseline files with one
+// scan, as nearly all are, ours stands in its place (jpeg_huffman.h).
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -13,7 +13,7 @@
 #include "gossamer/data/codec/jpeg_measure.h"
 #include "gossamer/data/codec/limits.h"
 
-// The stages of the library are meant to be exchanged, but their header isn't installed everywhere
+// The stages of the library can be replaced, but the header for it isn't installed everywhere
 // (Debian and Fedora have it).
 #if defined(LIBJPEG_TURBO_VERSION_NUMBER) && __has_include(<jpegint.h>)
 #define GOSSAMER_JPEG_STAGES 1
@@ -23,9 +23,9 @@
 namespace gossamer::data {
 namespace {
 
-// What a file costs (kMaxWork), besides its scans, each of which is a pass over the picture.
-// Huffman codes cost what their bits do. Arithmetic coding can make a coefficient of thirty
-// decisions that take next to no bits, and that in each scan.
+// The cost of a file (kMaxWork): `all`, and `scan` for each scan, which is a pass over the picture.
+// The cost of Huffman codes is proportional to their bits. With arithmetic coding a coefficient may
+// need thirty decisions that take almost no bits, in each scan.
 struct JpegWork {
   i64 all, scan;
 };
@@ -39,8 +39,8 @@ JpegWork work_of(const jpeg_decompress_struct& c, std::size_t file) {
   return {c.progressive_mode ? 4 * samples + 44 * bytes : 2 * samples + 10 * bytes, pixels / 2 + 1};
 }
 
-// The library's object is made anew for each picture: it would keep the tables of the one before,
-// and whether a damaged file without tables can be decoded would depend on the pictures before it.
+// The library's object is made again for each picture. Otherwise it would keep the tables of the
+// picture before, and could decode a damaged file that has none.
 class JpegReader final : public FormatReader {
  public:
   explicit JpegReader(JpegHuffman huffman) : choice_(huffman) {
@@ -93,7 +93,7 @@ class JpegReader final : public FormatReader {
   int max_scans_ = 0;
 
   // the rows of a box
-  static constexpr int kBlock = 4;  // that are passed on together
+  static constexpr int kBlock = 4;  // rows that next() gives at once
   Box box_;
   int row_ = 0, skip_ = 0;  // next row of the box; columns before it that are decoded as well
   std::size_t stride_ = 0;
@@ -103,7 +103,7 @@ class JpegReader final : public FormatReader {
   HuffmanDecoder huffman_;
   std::vector<HuffmanDecoder::Block> mcu_;
   std::size_t part_ = 0, mcus_of_part_ = 0, mcus_ = 0;
-  // the MCU that the library asks for next, and the one that the decoder stands at
+  // the MCU that the library asks for next, and the one that our decoder reads next
   std::size_t asked_ = 0, position_ = 0;
 };
 
@@ -138,7 +138,7 @@ void JpegReader::take_over() {
                     static_cast<std::uint8_t>(component.ac_tbl_no)});
   }
   const std::size_t parts = (mcus_ + mcus_of_part_ - 1) / mcus_of_part_;
-  // the library tries to save what it can
+  // else the library decodes, and repairs what it can
   if (!huffman_.start({c_.src->next_input_byte, c_.src->bytes_in_buffer}, parts)) return;
   part_ = asked_ = position_ = 0;
   c_.entropy->decode_mcu = decode_mcu;
@@ -153,8 +153,8 @@ void JpegReader::warn() {
     WARNMS(&c_, JWRN_JPEG_EOF);
 }
 
-// Goes on to an MCU. Of those before it only the lengths of the codes matter; of the parts before
-// its own, nothing.
+// Moves on to an MCU: reads only the code lengths of the MCUs before it, and skips the parts
+// between restart markers before its own.
 void JpegReader::reach(std::size_t mcu) {
   if (const std::size_t part = mcu / mcus_of_part_; part != part_) {
     huffman_.go_to(part);
@@ -165,7 +165,7 @@ void JpegReader::reach(std::size_t mcu) {
     if (!huffman_.skip(mcu_)) warn();
 }
 
-// What nobody wants is passed over when something behind it is wanted.
+// MCUs that are not wanted are skipped later, when one after them is wanted.
 boolean JpegReader::decode_mcu(j_decompress_ptr c, JBLOCKROW* blocks) {
   auto& d = *static_cast<JpegReader*>(c->client_data);
   const std::size_t mcu = d.asked_++, column = mcu % c->MCUs_per_row;
@@ -191,7 +191,7 @@ bool JpegReader::skim_ours(Box box) {
   alignas(64) JBLOCK memory[D_MAX_BLOCKS_IN_MCU];
   JBLOCKROW blocks[D_MAX_BLOCKS_IN_MCU];
   for (int i = 0; i < D_MAX_BLOCKS_IN_MCU; ++i) blocks[i] = &memory[i];
-  // nearly: of one row of MCUs
+  // lines of a row of MCUs, rounded up
   const JDIMENSION lines = (c_.image_height + c_.MCU_rows_in_scan - 1) / c_.MCU_rows_in_scan;
   const JDIMENSION above = static_cast<JDIMENSION>(box.y) / lines,
                    rows = std::min(c_.MCU_rows_in_scan,
@@ -209,7 +209,7 @@ void JpegReader::take_over() {}
 bool JpegReader::skim_ours(Box) { return false; }
 #endif
 
-// Adobe writes CMYK inverted (255: no ink) and so does everyone since; the arithmetic is Pillow's.
+// CMYK is stored inverted (255: no ink), as Adobe does. The arithmetic is Pillow's.
 void cmyk_to_rgb(const JSAMPLE* from, int count, std::uint8_t* to) {
   for (int i = 0; i < count; ++i, from += 4, to += 3) {
     const int k = from[3];
@@ -220,8 +220,8 @@ void cmyk_to_rgb(const JSAMPLE* from, int count, std::uint8_t* to) {
   }
 }
 
-// Whether an end marker follows the header. Inside coded data FF is always followed by 00 or a
-// restart, so a cut file has none.
+// Whether there is an end marker after the header. Inside coded data, FF is always followed by 00
+// or a restart marker, so a file that was cut has none.
 bool has_end(const unsigned char* at, std::size_t left) {
   for (; left >= 2; --left)
     if (at[left - 2] == 0xFF && at[left - 1] == 0xD9) return true;
@@ -262,7 +262,7 @@ void JpegReader::count_scans() {
   std::longjmp(errors_.jump, 1);
 }
 
-// To 8-bit RGB (or CMYK), as exact as the library can.
+// Starts decoding to 8-bit RGB (or CMYK), as exactly as the library can.
 void JpegReader::start_pixels() {
   run([&] {
     c_.out_color_space = c_.num_components == 4 ? JCS_CMYK : JCS_RGB;
@@ -273,10 +273,9 @@ void JpegReader::start_pixels() {
   if (choice_ == JpegHuffman::ours) take_over();
 }
 
-// The columns that will be read, those of a chroma sample more than the box to each side: chroma
-// is interpolated from its neighbours and treated otherwise at an edge. Where a progressive file
-// lacks coefficients they are guessed from two blocks to each side. Returns the first column.
-// Inside run().
+// Chooses the columns to decode and returns the first. They reach one chroma sample beyond the box
+// on each side, because chroma is interpolated from its neighbours and differently at an edge. In a
+// progressive file, missing coefficients are guessed from two blocks on each side. Inside run().
 int JpegReader::crop_columns(Box box) {
   const int around = (c_.progressive_mode ? 2 * DCTSIZE + 1 : 1) * c_.max_h_samp_factor;
   JDIMENSION left = static_cast<JDIMENSION>(std::max(0, box.x - around));
@@ -287,9 +286,9 @@ int JpegReader::crop_columns(Box box) {
   return static_cast<int>(left);
 }
 
-// Memory for output rows whose stride is a multiple of 64. To rows that begin at a multiple of 32
-// (AVX2; of 16: SSE2) libjpeg-turbo writes with non-temporal stores, which bypass the caches;
-// reading those rows back from memory, as all here do at once, took up to 40 % of the time.
+// Memory for output rows, with a stride that is a multiple of 64. Rows must not begin at a multiple
+// of 32 (AVX2; 16 with SSE2): there libjpeg-turbo writes with non-temporal stores, past the caches,
+// and reading the rows back from memory took up to 40 % of the time.
 JSAMPLE* JpegReader::rows_in_cache(std::size_t bytes) {
   lines_.resize(bytes + 64 + 8);
   const auto begin = reinterpret_cast<std::uintptr_t>(lines_.data());

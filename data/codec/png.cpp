@@ -1,5 +1,5 @@
-// PNG on libpng: palette, gray, 16 bits and alpha all become 8-bit RGB (alpha is dropped, as
-// torchvision does).
+// PNG by libpng. Palette, gray, 16 bits and alpha all become 8-bit RGB; alpha is dropped, as in
+// torchvision.
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
@@ -16,15 +16,16 @@
 namespace gossamer::data {
 namespace {
 
-// For a byte as the file stores it, before it becomes RGB: to inflate it where nearly each is a
-// symbol of its own, and to undo its filter.
+// The cost (kMaxWork) of a stored byte, before it becomes RGB: inflating it, in the worst case
+// where nearly every byte is a symbol of its own, and undoing its filter.
 constexpr i64 kPlainWork = 11, kInterlacedWork = 13;
 
 // Compressed bytes that become no pixels (empty blocks with tables of their own) cost ten times as
-// much as others, and no header tells of them. So a file that is long enough for that is watched;
-// what is refused then depends on the machine, but no picture comes near.
-constexpr std::size_t kWatched = std::size_t{13} << 20;
-constexpr double kPatience = 1.9;  // seconds of this thread
+// much as others, and no header announces them. So the time of a file that is long enough for this
+// is measured. Whether such a file is refused depends on the machine, but no real picture comes
+// near.
+constexpr std::size_t kMeasuredFrom = std::size_t{13} << 20;  // bytes
+constexpr double kMaxSeconds = 1.9;                           // of this thread
 
 double thread_seconds() {
   timespec t{};
@@ -42,7 +43,7 @@ struct Source {
 void read(png_structp png, png_bytep to, png_size_t count) {
   auto* source = static_cast<Source*>(png_get_io_ptr(png));
   if (source->bytes.size() - source->at < count) png_error(png, "it ends early");
-  if (source->bytes.size() > kWatched && thread_seconds() - source->began > kPatience)
+  if (source->bytes.size() > kMeasuredFrom && thread_seconds() - source->began > kMaxSeconds)
     png_error(png, "unpacking it takes too long");
   std::memcpy(to, source->bytes.data() + source->at, count);
   source->at += count;
@@ -56,7 +57,7 @@ void leave(png_structp png, png_const_charp message) {
 
 void quiet(png_structp, png_const_charp) {}
 
-// libpng leaves by longjmp: nothing with a destructor may live in f. See jpeg.cpp.
+// libpng reports errors by longjmp: f must not have objects with destructors. See jpeg_library.h.
 template <class F>
 [[gnu::noinline]] bool guarded(png_structp png, F&& f) {
   if (setjmp(png_jmpbuf(png))) return false;
@@ -89,7 +90,7 @@ class PngReader final : public FormatReader {
   ImageSize size_;
   Box box_;
   bool interlaced_ = false;
-  // one row, or of an interlaced file all of them
+  // one row; of an interlaced file, all of them
   std::vector<png_byte> pixels_;
   std::vector<png_bytep> rows_;
   int row_ = 0;  // the next one that libpng gives
@@ -135,7 +136,7 @@ void PngReader::start(Box box) {
   run([&] { read_info(); });
 }
 
-// The header, and what libpng is to make of the pixels. Inside run().
+// Reads the header and sets how libpng converts the pixels. Inside run().
 void PngReader::read_info() {
   png_set_read_fn(png_, &source_, read);
   png_set_user_limits(png_, kMaxSide, kMaxSide);
@@ -150,7 +151,7 @@ void PngReader::read_info() {
     png_error(png_, "the header contradicts itself");
   png_set_palette_to_rgb(png_);
   png_set_gray_to_rgb(png_);
-  // Pillow keeps the high byte of all but gray.
+  // Pillow keeps the high byte, except of gray.
   if (png_get_color_type(png_, info_) == PNG_COLOR_TYPE_GRAY)
     png_set_scale_16(png_);
   else
@@ -184,7 +185,7 @@ bool PngReader::next(Rows& rows) {
     rows = {corner, row, 1, end};
     return true;
   }
-  // Those below the box are read as well: whether a file is damaged doesn't depend on the crop.
+  // The rows below the box are read too: whether a file is damaged must not depend on the crop.
   run([&] {
     skip_to(size_.height);
     png_read_end(png_, nullptr);

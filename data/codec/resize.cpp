@@ -1,6 +1,6 @@
 // Antialiased bilinear resize, bit for bit Pillow's: the triangle filter widened by the scale,
 // horizontal pass first, each pass rounded to 8 bits, weights in 22-bit fixed point (Pillow,
-// src/libImaging/Resample.c). And by area, with the same passes.
+// src/libImaging/Resample.c). The mean over the area uses the same passes.
 #include "gossamer/data/codec/resize.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 constexpr int kBits = 22;
 constexpr int kHalf = 1 << (kBits - 1);
 
-// Which of `in` pixels output i of `out` is made of, first(i) … end(i) - 1, and how much of each;
+// The pixels of `in` that output i of `out` is made of, first(i) … end(i) - 1, and their weights,
 // not yet divided by their sum.
 class Taps {
  public:
@@ -44,7 +44,7 @@ class Taps {
   }
 
  private:
-  // a share of a pixel that only rounding has made
+  // a part of a pixel that is due to rounding only
   static constexpr double kNothing = 1e-9;
   double centre(int i) const { return (i + 0.5) * scale_; }
   int in_;

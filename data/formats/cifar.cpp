@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
-// Class names: from the text file that comes with the set if it lies beside, else CIFAR-10's known
-// ones or numbers.
+// Class names: from the text file of the set if it lies beside it, else CIFAR-10's known names or
+// numbers.
 std::vector<std::string> class_names(const std::string& path, bool hundred) {
   std::vector<std::string> names;
   std::ifstream file(std::filesystem::path(path).parent_path() /

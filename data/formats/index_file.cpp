@@ -1,5 +1,5 @@
-// An index as bytes. All numbers are little-endian; what is read is believed only as far as its own
-// lengths bear out.
+// An index as bytes. All numbers are little-endian. No number is trusted before it is compared with
+// the bytes that are there.
 #include "gossamer/data/formats/index_file.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace gossamer::data {
 namespace {
 
 constexpr std::uint32_t kVersion = 1;
-// 2: those of before hold other samples of WebDataset, and other classes of tars named by a WordNet
-// id.
+// Version 2: files of version 1 have other samples of WebDataset, and other classes of tars whose
+// name is a WordNet id.
 constexpr std::array<char, 8> kMagic{'G', 'S', 'I', 'N', 'D', 'E', 'X', '2'};
 constexpr std::uint32_t kMaxString = 1 << 16;
 
@@ -91,7 +91,7 @@ class Cursor {
   const std::string& path_;
 };
 
-// of a file: bytes, nanoseconds
+// size of a file in bytes, and time of its last change in nanoseconds
 struct Stamp {
   std::uint64_t size = 0;
   std::int64_t changed = 0;
@@ -261,21 +261,21 @@ std::optional<Index> load_index(const std::string& path) {
     if (in.get<std::uint64_t>() != wanted.size || in.get<std::int64_t>() != wanted.changed)
       return std::nullopt;
     Index index = decode_index(std::span(bytes).subspan(32), path, wanted.size);
-    // Labels that came from a ground truth beside the file are those of the day: if it is still
-    // there it must say the same.
+    // Labels may come from a ground truth beside the file. If it is still there, it must say the
+    // same.
     if (const auto truth = index.stamp != 0 ? GroundTruth::find(path) : std::nullopt;
         truth && truth->hash() != index.stamp)
       return std::nullopt;
     return index;
   } catch (const Error&) {
-    // it is only a shortcut: what it says can be found again
+    // a stored index only saves time: the container can be read again
     return std::nullopt;
   }
 }
 
 std::size_t store_index(const Index& index) {
   Stamp stamp;
-  check<DataError>(stamp_of(index.path, stamp), index.path, ": vanished while it was indexed");
+  check<DataError>(stamp_of(index.path, stamp), index.path, ": was removed while it was indexed");
   Writer rest;
   rest.put(stamp.size);
   rest.put(stamp.changed);

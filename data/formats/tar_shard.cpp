@@ -1,4 +1,4 @@
-// One tar archive as a data set: which of the layouts it has is seen from its members.
+// The members of an archive show which of the layouts it has.
 #include "gossamer/data/formats/tar_shard.h"
 
 #include <filesystem>
@@ -15,7 +15,7 @@
 namespace gossamer::data {
 namespace {
 
-// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one next to the file:
+// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one of the file:
 // train/cat/x.jpg -> cat.
 std::string class_of(const std::string& name) {
   std::string_view folders(name), next;

@@ -1,4 +1,4 @@
-// WebDataset shards: grouping members into samples, and finding the label of each.
+// WebDataset shards: groups members into samples and finds the label of each.
 #include "gossamer/data/formats/webdataset.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Piece {
 };
 
 struct Sample {
-  // other: a picture's name whose kind is not a picture's, as img.1.jpg
+  // other: a name that ends like a picture's but has another kind, as img.1.jpg
   std::string key, other;
   Piece image, cls, json, txt;
 };
