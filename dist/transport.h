@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/tensor.h"
 #include "gossamer/dist/clock_offset.h"
 
 namespace gossamer::dist {
@@ -60,6 +61,9 @@ struct Event {
   Message message;
   bool ok = false;            // exchanged: the payload arrived whole on this side
   std::uint64_t session = 0;  // exchanged: which
+  std::vector<char> note{};   // exchanged, ok: what the peer's host sent along with its tensor
+  // exchanged, ok: |send - receive|^2 where both are floats of one length; else 0
+  double squared_distance = 0;
   // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went
   // wrong
   std::string why;
@@ -88,23 +92,34 @@ class ControlLink {
                        Seconds deadline) = 0;
 };
 
-// Full-duplex exchange of f32 spans with one neighbour: send ours, receive theirs. One at a time
-// with each peer; with several peers at once.
+constexpr std::size_t kLongestNote = 64;  // bytes
+
+// Full-duplex exchange of tensors with one neighbour: ours goes there, theirs comes here. One at a
+// time with each peer; with several peers at once.
 class Payload {
  public:
   virtual ~Payload() = default;
   // Starts it and returns; later posts Event{exchanged, peer, ok, session} to the ControlLink. The
-  // spans must live until then. What one side sends has the size of what the other receives; one of
-  // the two directions may be empty (push-sum, state transfer). session: agreed by both sides
-  // (pairing nonce), guards against mixing up two exchanges. After `deadline` it fails.
-  virtual void exchange(int peer, std::uint64_t session, std::span<const float> send,
-                        std::span<float> receive, Seconds deadline) = 0;
+  // payload holds both tensors until then; nobody may write to them. What one side sends has the
+  // type and size of what the other receives. An undefined or empty tensor: nothing goes that way
+  // (push-sum, state transfer); one of the two must go. note: up to kLongestNote bytes for the
+  // peer's host, which travel with `send`. session: agreed by both sides (pairing nonce), guards
+  // against mixing up two exchanges. After `deadline` it fails.
+  // On a GPU `send` is read when the work is done that the calling thread's current stream has been
+  // given so far; once the event has come, any stream may read `receive`.
+  virtual void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
+                        std::span<const char> note, Seconds deadline) = 0;
   // the peer is dead: a pending exchange with it ends with ok = false
   virtual void abort(int peer) = 0;
-  // After abort(), before the spans are freed: returns when no exchange uses them any more.
-  // DistError after `limit`.
-  virtual void settle(Seconds limit) = 0;
+  // After abort(): returns when no exchange uses its tensors any more. DistError after `limit`.
+  virtual void drain(Seconds limit) = 0;
 };
+// For implementations. DistError if both ways are empty, the note is too long, or travels with
+// nothing.
+void check_exchange(int peer, const Tensor& send, const Tensor& receive,
+                    std::span<const char> note);
+// Event::squared_distance of tensors on a CPU.
+double distance_of_exchange(const Tensor& send, const Tensor& receive);
 
 // Small letters from the exchange machinery of one worker to that of another, where it needs words
 // of its own (gpu_payload.h). In order; nothing of a lost connection comes after `dead`.
@@ -127,9 +142,10 @@ class Mailbox {
 class Collectives {
  public:
   virtual ~Collectives() = default;
-  virtual void all_reduce_sum(std::span<float>) = 0;
-  virtual void all_reduce_sum(std::span<double>) = 0;
-  virtual void broadcast(std::span<float>, int root) = 0;
+  // f32, in place; the sum has the same bits on all members
+  virtual void all_reduce_sum(const Tensor&) = 0;
+  virtual void all_reduce_sum(std::span<double>) = 0;  // of numbers on the host
+  virtual void broadcast(const Tensor&, int root) = 0;
   virtual void barrier() = 0;
   virtual int members() const = 0;  // how many take part now
 };

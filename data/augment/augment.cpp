@@ -132,8 +132,8 @@ void Preparer::finish(std::uint8_t* dst) {
     resizer_.finish(dst);
 }
 
-fused::Picture Preparer::read_box(const Sample& sample, const Recipe& recipe, Rng& rng,
-                                  std::size_t most, std::vector<std::uint8_t>& out) {
+Picture Preparer::read_box(const Sample& sample, const Recipe& recipe, Rng& rng, std::size_t most,
+                           std::vector<std::uint8_t>& out) {
   open(sample);
   const Crop crop = crop_of(recipe, reader_.size(), rng);
   const Box box = crop.needed();

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/tensor.h"
 #include "gossamer/data/augment/policy.h"
@@ -50,12 +50,12 @@ class Preparer {
   // left to compute.
   void finish(std::uint8_t* dst);
 
-  // For a device that resizes (fused::input_pass). `out` becomes the pixels that the crop needs, as
+  // For a device that resizes (input_pass). `out` becomes the pixels that the crop needs, as
   // they are; where those are more than `most` bytes, the crop, made here. The Picture says what is
   // left to do, its offset counted from out's first byte. Not for pad_crop_flip, nor for recipes
   // with steps, which need the resized pixels. The same generator gives the same crop as in read().
-  fused::Picture read_box(const Sample&, const Recipe&, Rng&, std::size_t most,
-                          std::vector<std::uint8_t>& out);
+  Picture read_box(const Sample&, const Recipe&, Rng&, std::size_t most,
+                   std::vector<std::uint8_t>& out);
 
  private:
   void open(const Sample&);

@@ -22,7 +22,7 @@ struct ImageInHand {
   Preparer preparer;  // holds the image unless it is in `pixels`
   std::vector<std::uint8_t> pixels;
   bool in_pixels = false;
-  fused::Picture picture{};  // boxes: what becomes of the pixels
+  Picture picture{};  // boxes: what becomes of the pixels
   int label = 0;
   bool absent = false;                // damaged, and not to be replaced
   std::vector<DamagedImage> damaged;  // those that were met before a good one

@@ -27,23 +27,28 @@ class DisturbedPayload final : public Payload {
                    std::uint64_t seed)
       : inner_(inner), link_(link), faults_(faults), rank_(rank), seed_(seed) {}
 
-  void exchange(int peer, std::uint64_t session, std::span<const float> send,
-                std::span<float> receive, Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
+                std::span<const char> note, Seconds deadline) override {
     // A function of edge and session, so that both sides lose the same exchanges.
     const auto low = static_cast<std::uint64_t>(std::min(rank_, peer)),
                high = static_cast<std::uint64_t>(std::max(rank_, peer));
     const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() <
                       faults_.drop(peer);
     if (lost) return link_.post(failure(peer, session, "lost (injected)"));
-    if (!faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, deadline);
+    if (!faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, note, deadline);
     const std::scoped_lock lock(mutex_);
-    waiting_.push_back({peer, session, send, receive, faults_.now() + deadline.count()});
+    waiting_.push_back({peer,
+                        session,
+                        send,
+                        receive,
+                        {note.begin(), note.end()},
+                        faults_.now() + deadline.count()});
   }
   void abort(int peer) override {
     for (Event& e : give_up(peer)) link_.post(std::move(e));
     inner_.abort(peer);
   }
-  void settle(Seconds limit) override { inner_.settle(limit); }
+  void drain(Seconds limit) override { inner_.drain(limit); }
 
   // Those whose cut is over begin; the ends of those whose time is over.
   std::vector<Event> follow(double now) {
@@ -53,7 +58,7 @@ class DisturbedPayload final : public Payload {
       if (now >= w.until)
         return ends.push_back(failure(w.peer, w.session, "time is over (injected cut)")), true;
       if (faults_.cut(w.peer)) return false;
-      inner_.exchange(w.peer, w.session, w.send, w.receive, Seconds(w.until - now));
+      inner_.exchange(w.peer, w.session, w.send, w.receive, w.note, Seconds(w.until - now));
       return true;
     });
     return ends;
@@ -78,8 +83,8 @@ class DisturbedPayload final : public Payload {
   struct Waiting {
     int peer;
     std::uint64_t session;
-    std::span<const float> send;
-    std::span<float> receive;
+    Tensor send, receive;
+    std::vector<char> note;
     double until;
   };
   static Event failure(int peer, std::uint64_t session, const char* why) {

@@ -4,17 +4,17 @@
 
 #include <memory>
 
-#include "gossamer/core/optimizer.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
-// What both sides know of the run's progress travels with x. progress: NaN once it is settled.
-struct Progress {
-  double progress = 0, beyond = 0, members = 0;
-};
+// The note of an exchange.
+std::span<const char> note_of(const Progress& own);
+Progress progress_in(const Event&);  // DistError if its note is none of these
 
 class Carrier {
  public:
@@ -49,8 +49,8 @@ class Carrier {
     double squared_distance = 0;  // of the two snapshots; not finite: they must not be applied
     Progress theirs;
   };
-  virtual Arrival arrived() = 0;     // after that event, if it was ok
-  virtual void abort(int peer) = 0;  // as Payload's
+  virtual Arrival arrived(const Event&) = 0;  // that event, if it was ok
+  virtual void abort(int peer) = 0;           // as Payload's
   virtual void settle(Seconds limit) = 0;
 };
 

@@ -46,7 +46,7 @@ StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size, int workers) :
 
 void StateBlock::set_count(const Count& count) {
   std::vector<double> all = {count.progress, count.gradients_of_all};
-  for (const Account& a : count.accounts) all.insert(all.end(), {a.share, a.leap});
+  for (const Account& a : count.accounts) all.insert(all.end(), {a.share, a.taken_over});
   check(static_cast<i64>(all.size()) == numbers(), "StateBlock: accounts of ",
         count.accounts.size(), " workers, there are ", workers_);
   std::memcpy(block_.as<float>() + block_.numel() - 2 * numbers(), all.data(),
@@ -93,7 +93,7 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
                         .progress = 0,
                         .gradients = 0,
                         .value = digest});
-      group.payload().exchange(giver, state_session(nonce), {}, block.floats(), patience);
+      group.payload().exchange(giver, state_session(nonce), {}, block.tensor(), {}, patience);
       bool refused = false;
       for (bool waiting = true; waiting;) {
         const Event e = link.next(Seconds(1));
@@ -111,7 +111,7 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
           why = refusal == Refusal::ending ? "the run is at its end" : "all are busy";
           group.payload().abort(giver);
           if (refusal == Refusal::another_model) {
-            group.payload().settle(patience);
+            group.payload().drain(patience);
             fail<DistError>(
                 "worker ", group.rank(), ": worker ", giver,
                 " trains another model, or with another method, graph or budget; start this ",
@@ -168,7 +168,7 @@ void StateGiver::turn() {
   if (!filled_ || sending_) return;
   filled_ = false;
   sending_ = true;
-  group_.payload().exchange(peer_, state_session(nonce_), block_->floats(), {}, limit_);
+  group_.payload().exchange(peer_, state_session(nonce_), block_->tensor(), {}, {}, limit_);
 }
 
 bool StateGiver::ended(const Event& e) {
@@ -180,8 +180,15 @@ bool StateGiver::ended(const Event& e) {
   return true;
 }
 
+bool StateGiver::keep(int peer, const Message& back) {
+  if (!sending_ || peer_ != peer) return false;
+  kept_.push_back(back);
+  return true;
+}
+
 void StateGiver::gone(int peer) {
   if (peer_ != peer) return;
+  kept_.clear();
   wanted_ = filled_ = false;
   // the buffer is ours again when its event has come
   if (sending_)

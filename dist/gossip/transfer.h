@@ -18,7 +18,7 @@ class Transfer {
   void begin(const Meeting&);
   // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing.
   // Returns whether the jump was made.
-  bool end(bool arrived);
+  bool end(const Event* arrived);  // its end, if all arrived; else null
   // The peer is gone, or this worker goes: an exchange with it ends soon, with arrived = false.
   void abort();
   // after abort(), before the end of this object: the payload has let go of our buffers

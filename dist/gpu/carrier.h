@@ -44,7 +44,7 @@ class GpuCarrier final : public Carrier {
   void training_begins(WorkerState<Tensor>&) override;
   void training_ends() override;
   void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) override;
-  Arrival arrived() override;
+  Arrival arrived(const Event&) override;
   void abort(int peer) override;
   void settle(Seconds limit) override;
 

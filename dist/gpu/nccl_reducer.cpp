@@ -33,7 +33,8 @@ void NcclReducer::open(Collectives& all, const std::vector<int>& members) {
   std::vector<float> bytes(id.size());
   std::ranges::transform(id, bytes.begin(),
                          [](char c) { return static_cast<float>(static_cast<unsigned char>(c)); });
-  all.broadcast(bytes, members.front());
+  all.broadcast(Tensor::wrap(bytes.data(), {static_cast<i64>(bytes.size())}, DType::f32),
+                members.front());
   std::ranges::transform(bytes, id.begin(),
                          [](float f) { return static_cast<char>(static_cast<unsigned char>(f)); });
   comm_ = nccl_.init(id, static_cast<int>(members.size()), static_cast<int>(place),

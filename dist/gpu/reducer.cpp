@@ -83,7 +83,7 @@ void StagedReducer::add(std::size_t bucket, const Tensor& own, Tensor sum) {
   after_gradients(bucket);
   parts_.port.copy(Lane::exchange, floats, own.data(), own.bytes());
   reached("gradients on their way to the host");
-  all_->all_reduce_sum(std::span<float>(floats, static_cast<std::size_t>(own.numel())));
+  all_->all_reduce_sum(Tensor::wrap(floats, {own.numel()}, DType::f32));
   parts_.port.copy(Lane::exchange, sum.data(), floats, own.bytes());
   reached("sums on their way from the host");
 }

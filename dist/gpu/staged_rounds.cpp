@@ -145,7 +145,7 @@ void StagedRounds::settle(Seconds limit) {
         "worker ", group_.rank(), ": an exchange of a piece did not end within ", limit.count(),
         " s");
   }
-  group_.payload().settle(limit);
+  group_.payload().drain(limit);
 }
 
 // --- its own thread
@@ -207,16 +207,16 @@ bool StagedRounds::look(LegKey key, Leg& leg) {
 }
 
 void StagedRounds::start(LegKey key, Leg& leg) {
-  const auto floats = [](const std::shared_ptr<Block>& block, const Tensor& of) {
-    return std::span<float>(static_cast<float*>(block->data), static_cast<std::size_t>(of.numel()));
+  const auto bytes = [](const std::shared_ptr<Block>& block, const Tensor& of) {
+    return Tensor::wrap(block->data, {static_cast<i64>(of.bytes())}, DType::u8, [block] {});
   };
   const Slot& s = slot_at(key.first);
   leg.at = Leg::At::travelling;
   try {
-    group_.payload().exchange(
-        key.second, leg.session, leg.sends ? floats(s.host, s.piece) : std::span<float>(),
-        leg.receive.defined() ? floats(leg.host, leg.receive) : std::span<float>(),
-        Seconds(std::max(1e-3, leg.until - wall_seconds())));
+    group_.payload().exchange(key.second, leg.session,
+                              leg.sends ? bytes(s.host, s.piece) : Tensor(),
+                              leg.receive.defined() ? bytes(leg.host, leg.receive) : Tensor(), {},
+                              Seconds(std::max(1e-3, leg.until - wall_seconds())));
   } catch (const DistError& e) {
     post(key, leg, e.what());
   }

@@ -1,7 +1,6 @@
-// Bytes in pinned memory, sent as floats whatever they are.
+// Bytes in pinned memory.
 #include "gossamer/dist/gpu/staging.h"
 
-#include <cstring>
 #include <thread>
 
 #include "gossamer/core/cuda.h"
@@ -15,12 +14,9 @@ HostStaging::HostStaging(Group& group, DevicePort& port, Tensor own, Tensor thei
       port_(port),
       own_(std::move(own)),
       theirs_(std::move(theirs)),
-      send_(cuda::allocate_pinned(own_.bytes() + sizeof(Progress))),
-      receive_(cuda::allocate_pinned(own_.bytes() + sizeof(Progress))),
-      copied_(port.make_event()) {
-  check<ShapeError>(own_.bytes() % sizeof(float) == 0, "a snapshot of ", own_.bytes(),
-                    " bytes; wanted a multiple of four");
-}
+      send_(cuda::allocate_pinned(own_.bytes())),
+      receive_(cuda::allocate_pinned(own_.bytes())),
+      copied_(port.make_event()) {}
 
 void HostStaging::start(int peer, std::uint64_t session, DevicePort::Event taken,
                         const Progress& own, Seconds limit) {
@@ -40,17 +36,15 @@ void HostStaging::start(int peer, std::uint64_t session, DevicePort::Event taken
     late.why = "our own snapshot was not on the host in time";
     return group_.control().post(late);
   }
-  std::memcpy(static_cast<char*>(send_->data) + own_.bytes(), &own, sizeof own);
-  const std::size_t floats = (own_.bytes() + sizeof own) / sizeof(float);
-  group_.payload().exchange(peer, session, {static_cast<const float*>(send_->data), floats},
-                            {static_cast<float*>(receive_->data), floats},
+  const auto bytes = [&](const std::shared_ptr<Block>& block) {
+    return Tensor::wrap(block->data, {static_cast<i64>(own_.bytes())}, DType::u8, [block] {});
+  };
+  group_.payload().exchange(peer, session, bytes(send_), bytes(receive_), note_of(own),
                             Seconds(std::max(1e-3, until - wall_seconds())));
 }
 
-Progress HostStaging::land() {
-  Progress theirs;
-  std::memcpy(static_cast<void*>(&theirs), static_cast<const char*>(receive_->data) + own_.bytes(),
-              sizeof theirs);
+Progress HostStaging::land(const Event& e) {
+  const Progress theirs = progress_in(e);
   port_.copy(DevicePort::Lane::exchange, theirs_.data(), receive_->data, own_.bytes());
   return theirs;
 }

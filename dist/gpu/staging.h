@@ -15,14 +15,14 @@ class HostStaging {
   void start(int peer, std::uint64_t session, DevicePort::Event taken, const Progress& own,
              Seconds limit);
   void abort(int peer) { group_.payload().abort(peer); }
-  void settle(Seconds limit) { group_.payload().settle(limit); }
-  Progress land();  // enqueues the copy of what came to `theirs`
+  void settle(Seconds limit) { group_.payload().drain(limit); }
+  Progress land(const Event&);  // enqueues the copy of what came to `theirs`
 
  private:
   Group& group_;
   DevicePort& port_;
   Tensor own_, theirs_;
-  std::shared_ptr<Block> send_, receive_;  // pinned: the bytes of a snapshot, then Progress
+  std::shared_ptr<Block> send_, receive_;  // pinned: the bytes of a snapshot
   const DevicePort::Event copied_;
 };
 

@@ -57,14 +57,13 @@ class LocalPayload : public Payload {
  public:
   explicit LocalPayload(Self self) : self_(self), shared_(self.shared) {}
 
-  void exchange(int peer, std::uint64_t session, std::span<const float> send,
-                std::span<float> receive, Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
+                std::span<const char> note, Seconds deadline) override {
     const std::scoped_lock lock(shared_.mutex);
     const int rank = self_.rank;
     check<DistError>(peer != rank && peer >= 0 && peer < shared_.count(), "exchange of worker ",
                      rank, " with worker ", peer, ": there is no such partner");
-    check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer,
-                     ": nothing to send and nothing to receive");
+    check_exchange(peer, send, receive, note);
     if (self_.dead() || !shared_.sees(rank, peer))
       return self_.post({.kind = Event::Kind::exchanged,
                          .peer = peer,
@@ -76,7 +75,8 @@ class LocalPayload : public Payload {
     check<DistError>(pending == shared_.meetings.end() || std::get<0>(pending->first) != rank ||
                          std::get<1>(pending->first) != peer,
                      "exchange with worker ", peer, ": the last one is not finished");
-    shared_.meetings[{rank, peer, session}] = {send, receive, after(deadline)};
+    shared_.meetings[{rank, peer, session}] = {
+        send, receive, {note.begin(), note.end()}, after(deadline)};
     shared_.meet(rank, peer, session);
     shared_.worker(rank).filled.notify_all();  // its deadline may be the next thing to happen
   }
@@ -86,7 +86,7 @@ class LocalPayload : public Payload {
       shared_.end_meetings(self_.rank, [&](int with, const Waiting&) { return with == peer; });
   }
   // copies are made under the mutex that abort() took
-  void settle(Seconds) override {}
+  void drain(Seconds) override {}
 
  private:
   Self self_;
@@ -98,9 +98,10 @@ class LocalCollectives : public Collectives {
   LocalCollectives(Self self, std::shared_ptr<Context> context)
       : self_(self), shared_(self.shared), context_(std::move(context)) {}
 
-  void all_reduce_sum(std::span<float> x) override { reduce(x); }
+  void all_reduce_sum(const Tensor& x) override { reduce(x.span<float>()); }
   void all_reduce_sum(std::span<double> x) override { reduce(x); }
-  void broadcast(std::span<float> x, int root) override {
+  void broadcast(const Tensor& tensor, int root) override {
+    const std::span<float> x = tensor.span<float>();
     meet("broadcast", x.data(), x.size_bytes(), [&](std::map<int, void*>& buffers) {
       const auto* from = static_cast<const float*>(buffers.at(root));
       for (const auto& [rank, to] : buffers)

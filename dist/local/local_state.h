@@ -1,9 +1,10 @@
 // What the workers of a LocalCluster share: mail, exchanges, collectives, and who reaches whom.
-// Private to dist/group/local.cpp.
+// Private to dist/local/local_cluster.cpp.
 #pragma once
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -24,8 +25,8 @@ inline Instant after(Seconds s) {
 
 // One side's exchange, as long as the other side has not come.
 struct Waiting {
-  std::span<const float> send;
-  std::span<float> receive;
+  Tensor send, receive;
+  std::vector<char> note;
   Instant deadline;
 };
 
@@ -101,12 +102,15 @@ struct Shared {
                .session = 0,
                .why = {}});
   }
-  void done(int rank, int peer, std::uint64_t session, bool ok, std::string why = {}) {
+  void done(int rank, int peer, std::uint64_t session, bool ok, std::string why = {},
+            std::vector<char> note = {}, double squared_distance = 0) {
     put(rank, {.kind = Event::Kind::exchanged,
                .peer = peer,
                .message = {},
                .ok = ok,
                .session = session,
+               .note = std::move(note),
+               .squared_distance = squared_distance,
                .why = std::move(why)});
   }
 
@@ -132,17 +136,22 @@ struct Shared {
     const auto first = meetings.find({a, b, session}), second = meetings.find({b, a, session});
     if (first == meetings.end() || second == meetings.end() || !reaches(a, b)) return;
     const Waiting x = first->second, y = second->second;
-    const bool fits = x.send.size() == y.receive.size() && x.receive.size() == y.send.size();
-    if (fits) {
-      std::ranges::copy(x.send, y.receive.begin());
-      std::ranges::copy(y.send, x.receive.begin());
-    }
+    const auto mirror = [](const Tensor& from, const Tensor& to) {
+      const auto bytes = [](const Tensor& t) { return t.defined() ? t.bytes() : 0; };
+      return bytes(from) == bytes(to) && (bytes(to) == 0 || from.dtype() == to.dtype());
+    };
     meetings.erase(first);
     meetings.erase(second);
-    const std::string why =
-        fits ? "" : "one side sends another number of values than the other receives";
-    done(a, b, session, fits, why);
-    done(b, a, session, fits, why);
+    if (!mirror(x.send, y.receive) || !mirror(y.send, x.receive)) {
+      const char* why = "one side sends another number or type of values than the other receives";
+      done(a, b, session, false, why);
+      done(b, a, session, false, why);
+      return;
+    }
+    for (const auto& [from, to] : {std::pair(x.send, y.receive), std::pair(y.send, x.receive)})
+      if (to.defined()) std::memcpy(to.data(), from.data(), to.bytes());
+    done(a, b, session, true, "", y.note, distance_of_exchange(x.send, x.receive));
+    done(b, a, session, true, "", x.note, distance_of_exchange(y.send, y.receive));
   }
 
   // Each living side of a link gives the other up.

@@ -270,10 +270,11 @@ void GlooCollectives::died(int rank, bool left) {
   s.link.interrupt();
 }
 
-void GlooCollectives::all_reduce_sum(std::span<float> values) { impl_->all_reduce(values); }
+void GlooCollectives::all_reduce_sum(const Tensor& x) { impl_->all_reduce(x.span<float>()); }
 void GlooCollectives::all_reduce_sum(std::span<double> values) { impl_->all_reduce(values); }
 
-void GlooCollectives::broadcast(std::span<float> values, int root) {
+void GlooCollectives::broadcast(const Tensor& x, int root) {
+  const std::span<float> values = x.span<float>();
   Impl& s = *impl_;
   const auto found = std::find(s.members.begin(), s.members.end(), root);
   check<DistError>(found != s.members.end(), "broadcast from worker ", root,

@@ -28,9 +28,9 @@ class GlooCollectives final : public Collectives {
   // building with the one that came.
   void joined();
 
-  void all_reduce_sum(std::span<float>) override;
+  void all_reduce_sum(const Tensor&) override;
   void all_reduce_sum(std::span<double>) override;
-  void broadcast(std::span<float>, int root) override;
+  void broadcast(const Tensor&, int root) override;
   void barrier() override;
   int members() const override;
 

@@ -9,6 +9,7 @@
 #include "gossamer/dist/net/gloo_payload.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -18,12 +19,18 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/parallel.h"
 #include "gossamer/dist/net/gloo_context.h"
 
 namespace gossamer::dist {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+// A note on its way: its length, then its bytes.
+using Note = std::array<char, 1 + kLongestNote>;
+
+bool goes(const Tensor& t) { return t.defined() && t.numel() > 0; }
 
 std::uint64_t mix(std::uint64_t h) {
   h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -41,8 +48,8 @@ std::chrono::milliseconds left(SteadyClock::time_point until) {
 struct GlooPayload::Impl {
   struct Job {
     std::uint64_t session, arrival;  // arrival: of the peer, as link.arrivals() counts
-    std::span<const float> send;
-    std::span<float> receive;
+    Tensor send, receive;
+    std::vector<char> note;
     SteadyClock::time_point until;
   };
   // All there is with one peer. Guarded by the mutex, but for `stop`.
@@ -81,6 +88,7 @@ struct GlooPayload::Impl {
   }
 
   void run(Lane& lane) {
+    set_compute_threads(1);  // more would take cores from the training
     NoSigpipe quiet;
     std::unique_lock lock(mutex);
     for (;;) {
@@ -93,7 +101,8 @@ struct GlooPayload::Impl {
       done.peer = lane.peer;
       done.session = now.session;
       try {
-        transfer(lane, now);
+        done.note = transfer(lane, now);
+        done.squared_distance = distance_of_exchange(now.send, now.receive);
         done.ok = true;
       } catch (const std::exception& e) {
         done.why = e.what();
@@ -133,7 +142,8 @@ struct GlooPayload::Impl {
     return nullptr;
   }
 
-  void transfer(Lane& lane, const Job& now) {
+  // The peer's note.
+  std::vector<char> transfer(Lane& lane, const Job& now) {
     if (!link.alive(lane.peer) || link.arrivals(lane.peer) != now.arrival)
       fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
     std::shared_ptr<GlooContext> context = find(lane);
@@ -143,18 +153,37 @@ struct GlooPayload::Impl {
     // A different length gets a different slot: Gloo would end the process if more arrived than
     // fits. Strangers can't guess it.
     const std::uint64_t secret = link.connection(lane.peer);
-    const auto slot = [&](std::size_t length) {
-      return mix(now.session * 2 + 1) ^ mix(length) ^ secret;
+    const auto slot = [&](std::uint64_t what) {
+      return mix(now.session * 2 + 1) ^ mix(what) ^ secret;
     };
+    const auto slot_of = [&](const Tensor& t) {
+      return slot(t.bytes() << 8 | static_cast<std::uint64_t>(t.dtype()));
+    };
+    const std::uint64_t notes = slot(~std::uint64_t{0});
     const int other = lane.peer < link.rank() ? 0 : 1;
-    const auto receive = context->createUnboundBuffer(now.receive.data(), now.receive.size_bytes());
-    const auto send =
-        context->createUnboundBuffer(const_cast<float*>(now.send.data()), now.send.size_bytes());
-    if (!now.receive.empty())
-      receive->recv(other, slot(now.receive.size()), 0, now.receive.size_bytes());
-    if (!now.send.empty()) send->send(other, slot(now.send.size()), 0, now.send.size_bytes());
-    if (!now.receive.empty()) receive->waitRecv(left(now.until));
-    if (!now.send.empty()) send->waitSend(left(now.until));
+    Note own{}, theirs{};
+    own[0] = static_cast<char>(now.note.size());
+    std::ranges::copy(now.note, own.begin() + 1);
+    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> in, out;
+    const auto add = [&](auto& to, void* data, std::size_t bytes) -> auto& {
+      return *to.emplace_back(context->createUnboundBuffer(data, bytes));
+    };
+    if (goes(now.receive)) {
+      const std::size_t bytes = now.receive.bytes();
+      add(in, now.receive.data(), bytes).recv(other, slot_of(now.receive), 0, bytes);
+      add(in, theirs.data(), theirs.size()).recv(other, notes, 0, theirs.size());
+    }
+    if (goes(now.send)) {
+      const std::size_t bytes = now.send.bytes();
+      add(out, own.data(), own.size()).send(other, notes, 0, own.size());
+      add(out, now.send.data(), bytes).send(other, slot_of(now.send), 0, bytes);
+    }
+    for (const auto& buffer : in) buffer->waitRecv(left(now.until));
+    for (const auto& buffer : out) buffer->waitSend(left(now.until));
+    const auto length = static_cast<unsigned char>(theirs[0]);
+    check<DistError>(length <= kLongestNote, "worker ", lane.peer, " sent a note of ",
+                     static_cast<int>(length), " bytes");
+    return {theirs.begin() + 1, theirs.begin() + 1 + length};
   }
 
   std::shared_ptr<GlooContext> open(Lane& lane, const Job& now) {
@@ -224,10 +253,9 @@ GlooPayload::~GlooPayload() {
   for (auto& [peer, lane] : impl_->lanes) lane->thread.join();
 }
 
-void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const float> send,
-                           std::span<float> receive, Seconds deadline) {
-  check<DistError>(!send.empty() || !receive.empty(), "exchange with worker ", peer,
-                   ": nothing to send and nothing to receive");
+void GlooPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
+                           const Tensor& receive, std::span<const char> note, Seconds deadline) {
+  check_exchange(peer, send, receive, note);
   check<DistError>(peer != impl_->link.rank(), "exchange of worker ", peer, " with itself");
   // throws for a rank that does not exist
   const std::uint64_t arrival = impl_->link.arrivals(peer);
@@ -238,7 +266,11 @@ void GlooPayload::exchange(int peer, std::uint64_t session, std::span<const floa
                     " is not finished");
   lane.stop = lane.given_up == session;
   lane.job =
-      Impl::Job{session, arrival, send, receive,
+      Impl::Job{session,
+                arrival,
+                send,
+                receive,
+                {note.begin(), note.end()},
                 SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
   lane.wanted.notify_all();
 }
@@ -267,7 +299,7 @@ void GlooPayload::forget(int peer) {
   impl_->link.interrupt();
 }
 
-void GlooPayload::settle(Seconds limit) {
+void GlooPayload::drain(Seconds limit) {
   std::unique_lock lock(impl_->mutex);
   const auto idle = [this] {
     return std::ranges::none_of(impl_->lanes,

@@ -17,10 +17,10 @@ class GlooPayload final : public Payload {
  public:
   GlooPayload(AsioLink&, std::shared_ptr<gloo::transport::Device>);
   ~GlooPayload() override;
-  void exchange(int peer, std::uint64_t session, std::span<const float> send,
-                std::span<float> receive, Seconds deadline) override;
+  void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
+                std::span<const char> note, Seconds deadline) override;
   void abort(int peer) override;
-  void settle(Seconds limit) override;
+  void drain(Seconds limit) override;
   // it is dead: as abort(), and nothing of the edge is used again when it comes back
   void forget(int peer);
   // From the control link: the peer's exchange of this session failed, and the edge opened in

@@ -30,18 +30,18 @@ struct SoloLink final : ControlLink {
 };
 
 struct SoloPayload final : Payload {
-  void exchange(int peer, std::uint64_t, std::span<const float>, std::span<float>,
+  void exchange(int peer, std::uint64_t, const Tensor&, const Tensor&, std::span<const char>,
                 Seconds) override {
     fail<DistError>("a worker alone cannot exchange with worker ", peer);
   }
   void abort(int) override {}
-  void settle(Seconds) override {}
+  void drain(Seconds) override {}
 };
 
 struct SoloCollectives final : Collectives {
-  void all_reduce_sum(std::span<float>) override {}
+  void all_reduce_sum(const Tensor&) override {}
   void all_reduce_sum(std::span<double>) override {}
-  void broadcast(std::span<float>, int root) override {
+  void broadcast(const Tensor&, int root) override {
     check<DistError>(root == 0, "broadcast from worker ", root, " in a group of one");
   }
   void barrier() override {}

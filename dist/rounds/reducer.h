@@ -41,7 +41,7 @@ class HostReducer final : public Reducer {
   void add(std::size_t, const Tensor& own, Tensor sum) override {
     // by this thread: backward has the others
     std::ranges::copy(own.span<float>(), sum.span<float>().begin());
-    all_->all_reduce_sum(sum.span<float>());
+    all_->all_reduce_sum(sum);
   }
 
  private:

@@ -24,9 +24,7 @@ class HostRoundCarrier final : public RoundCarrier {
                 Seconds deadline) override {
     const Slot& s = at(slot);
     if (receive.defined()) at(slot).received[peer] = receive;
-    const std::span<float> none;
-    payload_.exchange(peer, session, sends ? s.piece.span<float>() : none,
-                      receive.defined() ? receive.span<float>() : none, deadline);
+    payload_.exchange(peer, session, sends ? s.piece : Tensor(), receive, {}, deadline);
   }
   bool land(int, int) override { return true; }
   Arrival arrival(int slot, int peer) override {
@@ -40,7 +38,7 @@ class HostRoundCarrier final : public RoundCarrier {
   // a payload lets go of a piece before it says that an exchange has ended
   void withdraw(int, Seconds) override {}
   void abort(int peer) override { payload_.abort(peer); }
-  void settle(Seconds limit) override { payload_.settle(limit); }
+  void settle(Seconds limit) override { payload_.drain(limit); }
 
  private:
   struct Slot {

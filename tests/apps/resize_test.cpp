@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
-#include "gossamer/apps/train/gradient_step.h"
-#include "gossamer/apps/train/loader_options.h"
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/optim.h"
@@ -20,12 +19,12 @@ using ::testing::HasSubstr;
 
 // Does as a CUDA graph does: recording computes nothing, launching does the recorded work on the
 // memory it was recorded with.
-Recorder fake_graphs(int& launched) {
-  return [&launched](const Work& work) -> std::unique_ptr<Recording> {
-    struct Fake final : Recording {
+GraphCapture fake_graphs(int& launched) {
+  return [&launched](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+    struct Fake final : CapturedGraph {
       int& count;
-      const Work recorded;
-      Fake(int& c, Work w) : count(c), recorded(std::move(w)) {}
+      const StepWork recorded;
+      Fake(int& c, StepWork w) : count(c), recorded(std::move(w)) {}
       void launch() override { ++count, recorded(); }
     };
     return std::make_unique<Fake>(launched, work);
@@ -33,7 +32,7 @@ Recorder fake_graphs(int& launched) {
 }
 
 struct Way {
-  bool boxes = false, fixed = false, graph = false, pairs = false;
+  bool boxes = false, fixed = false, graph = false;
 };
 
 class ResizeOn : public ProgramTest {
@@ -53,23 +52,21 @@ class ResizeOn : public ProgramTest {
       config.train.cutmix = mixup;
       nn::seed_initialisation(3);
       net = models::resnet(
-          {.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = how.pairs || stem, .classes = 10});
+          {.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = false, .classes = 10});
       params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
                                             FlatOptions{.compute = type, .frozen = true});
       sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
       prepare = pictures(config);
       prepare.dtype = type;
-      prepare.pairs = how.pairs;
       gradient = std::make_unique<GradientStep>(
           GradientStep::Parts{.net = *net,
                               .params = *params,
                               .prepare = prepare,
                               .loss_of = TrainingLoss(config, 0),
                               .before_backward = {}},
-          StepGraph::Options{.mode = how.graph ? StepGraph::Mode::on : StepGraph::Mode::off,
-                             .record = fake_graphs(launched),
-                             .counters = {},
-                             .log = {}},
+          GradientStep::Graph{.mode = how.graph ? GraphMode::on : GraphMode::off,
+                              .capture = fake_graphs(launched),
+                              .log = {}},
           how.fixed);
       net->train();
     }
@@ -88,7 +85,6 @@ class ResizeOn : public ProgramTest {
       }
       return losses;
     }
-    static inline bool stem = false;  // the entry of an ImageNet network
     Config config;
     data::Loader loader;
     std::unique_ptr<nn::Module> net;
@@ -135,21 +131,6 @@ TEST_F(ResizeOn, ARecordedStepFindsBoxesOfAnySizeWhereItLooks) {
     EXPECT_EQ(std::memcmp(plain.params->values().data(), graph.params->values().data(),
                           plain.params->values().bytes()),
               0);
-  }
-}
-
-TEST_F(ResizeOn, AStemTakesThePairsThatTheInputPassWrites) {
-  const UseBackend use("passes");
-  for (const auto& [type, most] : {std::pair{DType::f32, 1e-4}, std::pair{DType::bf16, 0.02}}) {
-    Training::stem = true;
-    Training images(set(), {.boxes = true}, type),
-        pairs(set(), {.boxes = true, .fixed = true, .graph = true, .pairs = true}, type);
-    Training::stem = false;
-    expect_near(pairs.run(10), images.run(10), most);
-    EXPECT_GT(pairs.launched, 2);
-    for (Training* t : {&images, &pairs}) t->loader.set_size(15);
-    // an odd side has no pairs
-    expect_near(pairs.run(3), images.run(3), most == 1e-4 ? 1e-3 : most);
   }
 }
 
@@ -236,8 +217,7 @@ TEST_F(ResizeOnDevice, AResumedRunIsTheUninterruptedOne) {
                                         "run.keep=9",     "run.name=whole",
                                         "data.sizes=16",  "data.size_milestones=0.5"};
   ASSERT_EQ(run(device(saving)).code, 0);
-  EXPECT_THAT(read_text(folder / "out"),
-              HasSubstr("cropped, resized and flipped where the network computes"));
+  EXPECT_THAT(read_text(folder / "out"), HasSubstr("cropped, resized and flipped on the device"));
   ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=again", "data.threads=7"}).code, 0);
   expect_same_models("whole", "again");
   for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {

@@ -32,16 +32,16 @@ class Around : public Group, protected ControlLink, protected Payload, protected
     inner_.control().connect(peers, deadline);
   }
 
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
-                Seconds deadline) override {
-    inner_.payload().exchange(peer, session, out, in, deadline);
+  void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
+                std::span<const char> note, Seconds deadline) override {
+    inner_.payload().exchange(peer, session, out, in, note, deadline);
   }
   void abort(int peer) override { inner_.payload().abort(peer); }
-  void settle(Seconds limit) override { inner_.payload().settle(limit); }
+  void drain(Seconds limit) override { inner_.payload().drain(limit); }
 
-  void all_reduce_sum(std::span<float> x) override { inner_.collectives().all_reduce_sum(x); }
+  void all_reduce_sum(const Tensor& x) override { inner_.collectives().all_reduce_sum(x); }
   void all_reduce_sum(std::span<double> x) override { inner_.collectives().all_reduce_sum(x); }
-  void broadcast(std::span<float> x, int root) override { inner_.collectives().broadcast(x, root); }
+  void broadcast(const Tensor& x, int root) override { inner_.collectives().broadcast(x, root); }
   void barrier() override { inner_.collectives().barrier(); }
   int members() const override { return inner_.collectives().members(); }
 

@@ -2,7 +2,7 @@
 // is written and read back alike.
 //
 // sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
-// sources: op_fused_head flat cuda_none
+// sources: flat cuda_none
 #include "gossamer/core/safetensors.h"
 
 #include <cstdlib>

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dist/over.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
@@ -170,7 +171,7 @@ void run_all_reduce(Group& group, const std::string& transport, i64 size, int st
     method->step(1);
     whole = whole && method->stats().alive == group.size() && dies < 0;
     if (!whole) continue;
-    group.collectives().all_reduce_sum(std::span<float>(sum));
+    group.collectives().all_reduce_sum(over(sum));
     const Tensor now = params.values().to(Device::cpu());
     double worst = 0;
     for (std::size_t k = 0; k < sum.size(); ++k) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "dist/over.h"
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/faults/injector.h"
@@ -277,8 +278,8 @@ TEST(Disturbed, WithoutFaultsEverythingPasses) {
   for (std::uint32_t i = 1; i <= 3; ++i) p.a->control().send(1, numbered(i));
   EXPECT_THAT(first_events(*p.b, 3), ElementsAre(1, 2, 3));
   std::vector<float> x = {1, 2}, y = {3, 4}, at_a(2), at_b(2);
-  p.a->payload().exchange(1, 7, x, at_a, Seconds(5));
-  p.b->payload().exchange(0, 7, y, at_b, Seconds(5));
+  p.a->payload().exchange(1, 7, over(x), over(at_a), {}, Seconds(5));
+  p.b->payload().exchange(0, 7, over(y), over(at_b), {}, Seconds(5));
   EXPECT_THAT(first_events(*p.a, 1), ElementsAre(3001));
   EXPECT_THAT(at_a, ElementsAre(3, 4));
 }
@@ -301,8 +302,8 @@ TEST(Disturbed, ALostExchangeFailsOnBothSides) {
   std::vector<float> x(2), y(2), at_a(2), at_b(2);
   int failed = 0;
   for (std::uint64_t session = 1; session <= 40; ++session) {
-    p.a->payload().exchange(1, session, x, at_a, Seconds(5));
-    p.b->payload().exchange(0, session, y, at_b, Seconds(5));
+    p.a->payload().exchange(1, session, over(x), over(at_a), {}, Seconds(5));
+    p.b->payload().exchange(0, session, over(y), over(at_b), {}, Seconds(5));
     const Event at_first = p.a->control().next(Seconds(5)),
                 at_second = p.b->control().next(Seconds(5));
     EXPECT_EQ(at_first.ok, at_second.ok) << session;
@@ -327,7 +328,7 @@ TEST(Disturbed, APartitionLooksLikeADeathAndAReturn) {
   Pair p("partition:0|1:2s", .1);
   p.a->control().send(1, numbered(1));
   std::vector<float> x(2), at_a(2);
-  p.a->payload().exchange(1, 7, x, at_a, Seconds(5));
+  p.a->payload().exchange(1, 7, over(x), over(at_a), {}, Seconds(5));
   EXPECT_THAT(first_events(*p.a, 2), ElementsAre(3000, 1000));
   EXPECT_FALSE(p.a->control().alive(1));
   EXPECT_THAT(p.a->alive(), ElementsAre(0));
@@ -350,8 +351,8 @@ TEST(Disturbed, AShortCutHoldsBackAndLosesNothing) {
     std::vector<float> x = {1, 2}, y = {3, 4}, at_a(2), at_b(2);
     for (std::uint32_t i = 1; i <= 5; ++i)
       p.a->control().send(1, numbered(i, i == 3 ? MessageType::stopped : MessageType::avail));
-    p.a->payload().exchange(1, 7, x, at_a, Seconds(20));
-    p.b->payload().exchange(0, 7, y, at_b, Seconds(20));
+    p.a->payload().exchange(1, 7, over(x), over(at_a), {}, Seconds(20));
+    p.b->payload().exchange(0, 7, over(y), over(at_b), {}, Seconds(20));
     std::vector<int> of_a;
     std::thread other([&] { of_a = first_events(*p.a, 1); });
     std::vector<int> of_b = first_events(*p.b, 6);
@@ -371,9 +372,9 @@ TEST(Disturbed, AShortCutHoldsBackAndLosesNothing) {
 TEST(Disturbed, AnExchangeWaitsForTheEndOfACutNoLongerThanItsDeadline) {
   Pair p("partition:0|1:60s", 50);
   std::vector<float> x(2), at_a(2);
-  p.a->payload().exchange(1, 7, x, at_a, Seconds(.1));
+  p.a->payload().exchange(1, 7, over(x), over(at_a), {}, Seconds(.1));
   EXPECT_THAT(first_events(*p.a, 1), ElementsAre(3000));
-  p.a->payload().exchange(1, 8, x, at_a, Seconds(40));
+  p.a->payload().exchange(1, 8, over(x), over(at_a), {}, Seconds(40));
   p.a->payload().abort(1);
   EXPECT_THAT(first_events(*p.a, 1), ElementsAre(3000));
 }

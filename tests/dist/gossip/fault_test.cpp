@@ -182,10 +182,10 @@ class DiesIn final : public Around {
     Around::send(peer, m);
     if (m.type == MessageType::commit) passes(Phase::commits);
   }
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
-                Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
+                std::span<const char> note, Seconds deadline) override {
     passes(Phase::begins_transfer);
-    Around::exchange(peer, session, out, in, deadline);
+    Around::exchange(peer, session, out, in, note, deadline);
     passes(Phase::transfers);
   }
 
@@ -242,7 +242,7 @@ class Flaky final : public Around {
       : Around(inner), fails_at_(fails_at), at_failure_(std::move(at_failure)) {}
 
  private:
-  void all_reduce_sum(std::span<float> x) override {
+  void all_reduce_sum(const Tensor& x) override {
     Around::all_reduce_sum(x);
     if (++calls_ == fails_at_) {
       at_failure_();

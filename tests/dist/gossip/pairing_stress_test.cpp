@@ -67,10 +67,10 @@ class WatchedGroup final : public Around {
     if (e.kind == Event::Kind::exchanged) watch_.end(rank(), e.peer, e.ok);
     return e;
   }
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
-                Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
+                std::span<const char> note, Seconds deadline) override {
     watch_.begin(rank(), peer, session);
-    Around::exchange(peer, session, out, in, deadline);
+    Around::exchange(peer, session, out, in, note, deadline);
   }
   Watch& watch_;
 };

@@ -303,9 +303,9 @@ class Watched final : public Around {
   std::atomic<int> begun = 0;
 
  private:
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
-                Seconds deadline) override {
-    Around::exchange(peer, session, out, in, deadline);
+  void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
+                std::span<const char> note, Seconds deadline) override {
+    Around::exchange(peer, session, out, in, note, deadline);
     ++begun;
   }
 };

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dist/over.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/transport.h"
@@ -49,7 +50,7 @@ std::vector<std::pair<float, float>> sums(const std::vector<Membership*>& member
     threads.emplace_back([&, i] {
       members[i]->run([&](Collectives& c) {
         std::vector<float> v{1, static_cast<float>(ranks[i])};
-        c.all_reduce_sum(std::span<float>(v));
+        c.all_reduce_sum(over(v));
         out[i] = {v[0], v[1]};
       });
     });
@@ -81,9 +82,9 @@ TEST(LocalCluster, AWorkerThatWasKilledComesBackInTheSameSlot) {
   EXPECT_THROW(old.collectives().barrier(), DistError);
   EXPECT_THROW(fresh.collectives().barrier(), DistError) << "until it is rebuilt";
   std::vector<float> send{3}, receive{0}, back{0};
-  a.payload().exchange(2, 5, send, receive, Seconds(10));
-  old.payload().exchange(0, 5, send, back, Seconds(10));
-  fresh.payload().exchange(0, 5, {receive}, back, Seconds(10));
+  a.payload().exchange(2, 5, over(send), over(receive), {}, Seconds(10));
+  old.payload().exchange(0, 5, over(send), over(back), {}, Seconds(10));
+  fresh.payload().exchange(0, 5, over(receive), over(back), {}, Seconds(10));
   EXPECT_EQ(next(a), "exchanged 5");
   EXPECT_EQ(next(fresh), "exchanged 5");
   EXPECT_EQ(back[0], 3);
@@ -121,8 +122,8 @@ TEST(LocalCluster, AShortCutDelaysAndLosesNothing) {
   cluster.cut(0, 1);
   say(a, 1, 1);
   say(a, 1, 2);
-  a.payload().exchange(1, 9, x, got_a, Seconds(1000));
-  b.payload().exchange(0, 9, y, got_b, Seconds(1000));
+  a.payload().exchange(1, 9, over(x), over(got_a), {}, Seconds(1000));
+  b.payload().exchange(0, 9, over(y), over(got_b), {}, Seconds(1000));
   EXPECT_EQ(nothing_more(b), "");
   cluster.mend(0, 1);
   EXPECT_EQ(next(b), "message 1 of 0");
@@ -137,7 +138,7 @@ TEST(LocalCluster, ALongCutIsADeathOnBothSidesAndAReturnWhenItIsMended) {
   LocalCluster cluster(3, Seconds(0.05));
   Group &a = cluster.group(0), &b = cluster.group(1), &c = cluster.group(2);
   std::vector<float> x{1}, got{0};
-  a.payload().exchange(1, 9, x, got, Seconds(1000));
+  a.payload().exchange(1, 9, over(x), over(got), {}, Seconds(1000));
   cluster.cut(0, 1);
   say(a, 1, 1);
   EXPECT_EQ(next(a), "failed 9");

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 
 namespace gossamer::dist::testing {
 namespace {
@@ -24,7 +25,7 @@ TEST(Collectives, SumsOfIntegersAreExact) {
                              f[i] = static_cast<float>(static_cast<int>(i % 1000) + g.rank());
                              d[i] = 1e12 * g.rank() + static_cast<double>(i);
                            }
-                           g.collectives().all_reduce_sum(std::span<float>(f));
+                           g.collectives().all_reduce_sum(over(f));
                            g.collectives().all_reduce_sum(std::span<double>(d));
                            for (std::size_t i = 0; i < n; ++i) {
                              if (f[i] != static_cast<float>(4 * static_cast<int>(i % 1000) + 6))
@@ -44,7 +45,7 @@ TEST(Collectives, BroadcastComesFromTheRootAndBarrierWaits) {
                  [&](Group& g) {
                    for (int root = 0; root < 3; ++root) {
                      std::vector<float> v(5000, static_cast<float>(g.rank() + 10));
-                     g.collectives().broadcast(v, root);
+                     g.collectives().broadcast(over(v), root);
                      if (v.front() != 10.f + static_cast<float>(root) || v.back() != v.front())
                        fail("broadcast gave ", v.back());
                    }
@@ -65,11 +66,11 @@ TEST(Collectives, GoOnWithTheLivingAfterRebuild) {
                          if (g.alive() != std::vector<int>{0, 1, 3}) fail("alive is wrong");
                          g.rebuild(g.alive(), 1);
                          std::vector<float> v{1, static_cast<float>(g.rank())};
-                         g.collectives().all_reduce_sum(std::span<float>(v));
+                         g.collectives().all_reduce_sum(over(v));
                          if (g.collectives().members() != 3 || v[0] != 3 || v[1] != 4)
                            fail("sum of three is ", v[0], " ", v[1]);
                          std::vector<float> b{static_cast<float>(g.rank())};
-                         g.collectives().broadcast(b, 3);
+                         g.collectives().broadcast(over(b), 3);
                          if (b[0] != 3) fail("broadcast from rank 3 gave ", b[0]);
                          g.collectives().barrier();
                        }),
@@ -89,7 +90,7 @@ TEST(Collectives, OneWhoDoesNotComeIsNamed) {
         }
         std::vector<float> v(10, 1);
         try {
-          g.collectives().all_reduce_sum(std::span<float>(v));
+          g.collectives().all_reduce_sum(over(v));
         } catch (const DistError& e) {
           EXPECT_NE(std::string(e.what()).find("; worker 1 did not come to this operation"),
                     std::string::npos)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 #include "gossamer/dist/net/dial.h"
 #include "gossamer/dist/net/greeting.h"
 
@@ -90,7 +91,7 @@ TEST(Door, ASiegeStallsNobodyAndLetsWorkersIn) {
         ++met;
         std::vector<float> v(1000, 1);
         for (int i = 0; i < 60; ++i) {
-          g->collectives().all_reduce_sum(std::span<float>(v));
+          g->collectives().all_reduce_sum(over(v));
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
           if (r == 0) ++rounds;
         }

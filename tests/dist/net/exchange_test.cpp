@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 
 namespace gossamer::dist::testing {
 namespace {
@@ -29,7 +30,7 @@ float value(int rank, std::size_t i, std::uint64_t session) {
 void exchange_once(Group& g, int peer, std::uint64_t session, std::size_t n) {
   std::vector<float> send(n), receive(n, -1);
   for (std::size_t i = 0; i < n; ++i) send[i] = value(g.rank(), i, session);
-  g.payload().exchange(peer, session, send, receive, Seconds(15));
+  g.payload().exchange(peer, session, over(send), over(receive), {}, Seconds(15));
   const Event e = await(g, Event::Kind::exchanged);
   if (!e.ok || e.peer != peer) fail("exchange with ", peer, " failed: ", e.why);
   for (std::size_t i = 0; i < n; ++i) {
@@ -88,7 +89,8 @@ TEST(Exchange, AnAbortEndsItAtOnceAndTheEdgeHeals) {
                          std::vector<float> send(100000, 1), receive(100000);
                          if (g.rank() == 0) {  // rank 1 does not come to session 2
                            const double start = now_s();
-                           g.payload().exchange(peer, 2, send, receive, Seconds(15));
+                           g.payload().exchange(peer, 2, over(send), over(receive), {},
+                                                Seconds(15));
                            std::this_thread::sleep_for(std::chrono::milliseconds(100));
                            g.payload().abort(peer);
                            const Event e = await(g, Event::Kind::exchanged);
@@ -109,47 +111,50 @@ TEST(Exchange, AnAbortEndsItAtOnceAndTheEdgeHeals) {
 }
 
 TEST(Exchange, AFailureOnOneSideEndsTheOtherSideToo) {
-  EXPECT_EQ(on_threads(2,
-                       [](Group& g) {
-                         const int peer = 1 - g.rank();
-                         exchange_once(g, peer, 1, 1000);
-                         std::vector<float> send(1000, 1), receive(1000), more(2000, 1),
-                             more_received(2000);
-                         const double start = now_s();
-                         // They disagree about the length; rank 0 loses patience first.
-                         if (g.rank() == 0)
-                           g.payload().exchange(peer, 2, send, receive, Seconds(0.5));
-                         else
-                           g.payload().exchange(peer, 2, more, more_received, Seconds(60));
-                         const Event e = await(g, Event::Kind::exchanged);
-                         if (e.ok) fail("exchange of different lengths says that it is whole");
-                         if (now_s() - start > 10) fail("took ", now_s() - start, " s");
-                         exchange_once(g, peer, 3, 1000);
-                         g.collectives().barrier();
-                       }),
+  EXPECT_EQ(on_threads(
+                2,
+                [](Group& g) {
+                  const int peer = 1 - g.rank();
+                  exchange_once(g, peer, 1, 1000);
+                  std::vector<float> send(1000, 1), receive(1000), more(2000, 1),
+                      more_received(2000);
+                  const double start = now_s();
+                  // They disagree about the length; rank 0 loses patience first.
+                  if (g.rank() == 0)
+                    g.payload().exchange(peer, 2, over(send), over(receive), {}, Seconds(0.5));
+                  else
+                    g.payload().exchange(peer, 2, over(more), over(more_received), {}, Seconds(60));
+                  const Event e = await(g, Event::Kind::exchanged);
+                  if (e.ok) fail("exchange of different lengths says that it is whole");
+                  if (now_s() - start > 10) fail("took ", now_s() - start, " s");
+                  exchange_once(g, peer, 3, 1000);
+                  g.collectives().barrier();
+                }),
             none(2));
 }
 
 TEST(Exchange, OneAtATimeAndOnlyWithRanksThatExist) {
-  EXPECT_EQ(on_threads(2,
-                       [](Group& g) {
-                         std::vector<float> a(10), b(10);
-                         EXPECT_THROW(g.payload().exchange(7, 1, a, b, Seconds(1)), DistError);
-                         EXPECT_THROW(g.payload().exchange(g.rank(), 1, a, b, Seconds(1)), Error);
-                         EXPECT_THROW(g.payload().exchange(1 - g.rank(), 1, {}, {}, Seconds(1)),
-                                      DistError);
-                         g.payload().exchange(1 - g.rank(), 1, a, b, Seconds(10));
-                         // either it is still under way, or it was quick and this is the next one
-                         try {
-                           std::vector<float> d(10), e(10);
-                           g.payload().exchange(1 - g.rank(), 2, d, e, Seconds(10));
-                           (void)await(g, Event::Kind::exchanged);
-                           (void)await(g, Event::Kind::exchanged);
-                         } catch (const DistError&) {
-                           (void)await(g, Event::Kind::exchanged);
-                         }
-                       }),
-            none(2));
+  EXPECT_EQ(
+      on_threads(
+          2,
+          [](Group& g) {
+            std::vector<float> a(10), b(10);
+            EXPECT_THROW(g.payload().exchange(7, 1, over(a), over(b), {}, Seconds(1)), DistError);
+            EXPECT_THROW(g.payload().exchange(g.rank(), 1, over(a), over(b), {}, Seconds(1)),
+                         Error);
+            EXPECT_THROW(g.payload().exchange(1 - g.rank(), 1, {}, {}, {}, Seconds(1)), DistError);
+            g.payload().exchange(1 - g.rank(), 1, over(a), over(b), {}, Seconds(10));
+            // either it is still under way, or it was quick and this is the next one
+            try {
+              std::vector<float> d(10), e(10);
+              g.payload().exchange(1 - g.rank(), 2, over(d), over(e), {}, Seconds(10));
+              (void)await(g, Event::Kind::exchanged);
+              (void)await(g, Event::Kind::exchanged);
+            } catch (const DistError&) {
+              (void)await(g, Event::Kind::exchanged);
+            }
+          }),
+      none(2));
 }
 
 TEST(Exchange, APeerThatLeavesEndsIt) {
@@ -158,7 +163,7 @@ TEST(Exchange, APeerThatLeavesEndsIt) {
                          if (g.rank() == 1) return;
                          std::vector<float> send(100000, 1), receive(100000);
                          const double start = now_s();
-                         g.payload().exchange(1, 1, send, receive, Seconds(60));
+                         g.payload().exchange(1, 1, over(send), over(receive), {}, Seconds(60));
                          if (await(g, Event::Kind::exchanged).ok) fail("ok");
                          if (now_s() - start > 10) fail("took ", now_s() - start, " s");
                        }),
@@ -170,7 +175,8 @@ TEST(Exchange, GroupsEndWhileAnExchangeIsPending) {
                        [](Group& g) {
                          // outlive the group
                          static thread_local std::vector<float> send(100000, 1), receive(100000);
-                         if (g.rank() == 0) g.payload().exchange(1, 1, send, receive, Seconds(60));
+                         if (g.rank() == 0)
+                           g.payload().exchange(1, 1, over(send), over(receive), {}, Seconds(60));
                        }),
             none(2));
 }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 
 namespace gossamer::dist::testing {
 namespace {
@@ -50,7 +51,7 @@ void exchange_for_ever(const LaunchInfo& info, const Say& say) {
   std::vector<float> send(4000000, static_cast<float>(info.rank)), receive(4000000);
   say("ready");
   for (std::uint64_t session = 1; session < 100000; ++session) {
-    g->payload().exchange(peer, session, send, receive, Seconds(60));
+    g->payload().exchange(peer, session, over(send), over(receive), {}, Seconds(60));
     for (;;) {
       const Event e = g->control().next(Seconds(20));
       if (e.kind == Event::Kind::none) throw DistError("the exchange hangs");
@@ -72,7 +73,7 @@ void reduce_for_ever(const LaunchInfo& info, const Say& say) {
   say("ready");
   for (;;) {
     try {
-      g->collectives().all_reduce_sum(std::span<float>(values));
+      g->collectives().all_reduce_sum(over(values));
       std::fill(values.begin(), values.end(), 1.f);
     } catch (const DistError& e) {
       std::ostringstream text;
@@ -81,7 +82,7 @@ void reduce_for_ever(const LaunchInfo& info, const Say& say) {
       say(text.str());
       g->rebuild(g->alive(), 1);
       std::fill(values.begin(), values.end(), 1.f);
-      g->collectives().all_reduce_sum(std::span<float>(values));
+      g->collectives().all_reduce_sum(over(values));
       say("sum " + std::to_string(static_cast<int>(values[0])) + " " +
           std::to_string(static_cast<int>(values.back())));
       g->collectives().barrier();

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 #include "gossamer/dist/membership.h"
 
 namespace gossamer::dist::testing {
@@ -43,7 +44,7 @@ void heal(const LaunchInfo& info, const Say& say) {
   say("all here");
   const int peer = g->rank() ^ 1;
   std::vector<float> send(100000, static_cast<float>(g->rank())), receive(100000, -1);
-  g->payload().exchange(peer, 77, send, receive, Seconds(20));
+  g->payload().exchange(peer, 77, over(send), over(receive), {}, Seconds(20));
   for (;;) {
     const Event e = g->control().next(Seconds(25));
     if (e.kind == Event::Kind::none) throw DistError("the exchange hangs");

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 #include "gossamer/dist/net/asio_link.h"
 #include "gossamer/dist/net/door.h"
 #include "gossamer/dist/net/greeting.h"
@@ -56,8 +57,8 @@ TEST(Join, AloneIsAGroupOfOneWithoutSockets) {
   EXPECT_EQ(g->size(), 1);
   EXPECT_EQ(g->alive(), std::vector<int>{0});
   std::vector<float> v{1, 2};
-  g->collectives().all_reduce_sum(std::span<float>(v));
-  g->collectives().broadcast(v, 0);
+  g->collectives().all_reduce_sum(over(v));
+  g->collectives().broadcast(over(v), 0);
   g->collectives().barrier();
   EXPECT_EQ(v, (std::vector<float>{1, 2}));
   EXPECT_EQ(g->control().next(Seconds(0.01)).kind, Event::Kind::none);
@@ -66,7 +67,7 @@ TEST(Join, AloneIsAGroupOfOneWithoutSockets) {
   g->control().post(e);
   EXPECT_EQ(g->control().next(Seconds(1)).kind, Event::Kind::woken);
   EXPECT_THROW(g->control().send(1, {}), DistError);
-  EXPECT_THROW(g->payload().exchange(1, 1, v, v, Seconds(1)), DistError);
+  EXPECT_THROW(g->payload().exchange(1, 1, over(v), over(v), {}, Seconds(1)), DistError);
 }
 
 TEST(Join, EightMeetInAnyOrder) {

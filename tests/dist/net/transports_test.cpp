@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "dist/net/harness.h"
+#include "dist/over.h"
 #include "gossamer/dist/local/local_cluster.h"
 
 namespace gossamer::dist::testing {
@@ -62,7 +63,7 @@ TEST_P(Transports, ExchangesWithAllOthersRunAtOnceAndEachIsNamedByItsSession) {
                       receive[peer].assign(kLength, -1);
                       g.payload().exchange(peer,
                                            round << 8 | static_cast<unsigned>(g.rank() + peer),
-                                           send, receive[peer], Seconds(15));
+                                           over(send), over(receive[peer]), {}, Seconds(15));
                     }
                     std::map<int, int> ended;
                     for (int k = 1; k < 4; ++k) {
@@ -89,8 +90,8 @@ TEST_P(Transports, AnExchangeMayGoOneWay) {
                   for (std::uint64_t round = 1; round <= 10; ++round) {
                     std::vector<float> send(777 * round, static_cast<float>(g.rank()) + 0.5f),
                         receive(777 * round, -1);
-                    g.payload().exchange(to, round, send, {}, Seconds(15));
-                    g.payload().exchange(from, round, {}, receive, Seconds(15));
+                    g.payload().exchange(to, round, over(send), {}, {}, Seconds(15));
+                    g.payload().exchange(from, round, {}, over(receive), {}, Seconds(15));
                     for (int k = 0; k < 2; ++k)
                       if (const Event e = next_exchanged(g); !e.ok || e.session != round)
                         fail("exchange with ", e.peer, ": ", e.why);
@@ -102,26 +103,63 @@ TEST_P(Transports, AnExchangeMayGoOneWay) {
             none(3));
 }
 
+// The note of the sender's host comes with its tensor, and with it how far the two tensors lie
+// apart.
+TEST_P(Transports, ANoteAndTheDistanceComeWithTheTensor) {
+  EXPECT_EQ(
+      run(2,
+          [](Group& g) {
+            const int peer = 1 - g.rank();
+            for (const std::size_t length : {0u, 1u, 17u, 64u}) {
+              const std::vector<char> own(length, static_cast<char>('a' + g.rank())),
+                  theirs(length, static_cast<char>('a' + peer));
+              const Tensor send = Tensor::full({500}, static_cast<float>(3 * g.rank())),
+                           receive = Tensor::empty({500});
+              g.payload().exchange(peer, 7 + length, send, receive, own, Seconds(15));
+              const Event e = next_exchanged(g);
+              EXPECT_TRUE(e.ok) << e.why;
+              EXPECT_EQ(e.note, theirs);
+              EXPECT_EQ(e.squared_distance, 4500);
+              const Tensor bytes = Tensor::zeros({9}, DType::u8),
+                           came = Tensor::empty({9}, DType::u8);
+              bytes.as<std::uint8_t>()[8] = static_cast<std::uint8_t>(200 + g.rank());
+              g.payload().exchange(peer, 100 + length, bytes, came, {}, Seconds(15));
+              EXPECT_TRUE(next_exchanged(g).ok);
+              EXPECT_EQ(came.as<std::uint8_t>()[8], 200 + peer) << "of any type";
+            }
+            const Tensor one = Tensor::zeros({1});
+            const std::vector<char> long_note(kLongestNote + 1);
+            EXPECT_THROW(g.payload().exchange(peer, 1, one, one, long_note, Seconds(1)), DistError);
+            EXPECT_THROW(g.payload().exchange(peer, 1, {}, one, {"x", 1}, Seconds(1)), DistError)
+                << "a note that goes nowhere";
+            g.collectives().barrier();
+          }),
+      none(2));
+}
+
 TEST_P(Transports, OneThatFailsLeavesTheOthersAlone) {
   EXPECT_EQ(run(3,
                 [](Group& g) {
                   std::vector<float> send(5000, static_cast<float>(g.rank())), a(5000), b(5000);
                   // 2 does not come to 0; 0 and 1 meet meanwhile, again and again.
-                  if (g.rank() == 0) g.payload().exchange(2, 99, send, a, Seconds(15));
+                  if (g.rank() == 0)
+                    g.payload().exchange(2, 99, over(send), over(a), {}, Seconds(15));
                   if (g.rank() < 2)
                     for (std::uint64_t round = 1; round <= 5; ++round) {
-                      g.payload().exchange(1 - g.rank(), round, send, b, Seconds(15));
+                      g.payload().exchange(1 - g.rank(), round, over(send), over(b), {},
+                                           Seconds(15));
                       if (const Event e = next_exchanged(g);
                           !e.ok || e.session != round || b[7] != static_cast<float>(1 - g.rank()))
                         fail("round ", round, ": session ", e.session, " ", e.why);
                     }
                   if (g.rank() == 0) {
                     // one at a time with each
-                    EXPECT_THROW(g.payload().exchange(2, 100, send, b, Seconds(1)), DistError);
+                    EXPECT_THROW(g.payload().exchange(2, 100, over(send), over(b), {}, Seconds(1)),
+                                 DistError);
                     // nothing pends there
                     g.payload().abort(1);
                     g.payload().abort(2);
-                    g.payload().settle(Seconds(10));
+                    g.payload().drain(Seconds(10));
                     if (const Event e = next_exchanged(g);
                         e.ok || e.peer != 2 || e.session != 99 || e.why.empty())
                       fail("not ended: ", e.peer);
@@ -137,11 +175,11 @@ TEST_P(Transports, SizesThatDoNotMirrorEachOtherFail) {
                   std::vector<float> send(100, 1), receive(100);
                   // Rank 0 wants values, rank 1 sends none.
                   if (g.rank() == 0)
-                    g.payload().exchange(1, 1, send, receive, Seconds(0.5));
+                    g.payload().exchange(1, 1, over(send), over(receive), {}, Seconds(0.5));
                   else
-                    g.payload().exchange(0, 1, {}, receive, Seconds(0.5));
+                    g.payload().exchange(0, 1, {}, over(receive), {}, Seconds(0.5));
                   if (next_exchanged(g).ok && g.rank() == 0) fail("ok");
-                  EXPECT_THROW(g.payload().exchange(1 - g.rank(), 2, {}, {}, Seconds(1)),
+                  EXPECT_THROW(g.payload().exchange(1 - g.rank(), 2, {}, {}, {}, Seconds(1)),
                                DistError);
                   g.collectives().barrier();
                 }),

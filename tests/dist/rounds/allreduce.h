@@ -123,8 +123,8 @@ inline bool soon(const std::function<bool()>& test) {
   return true;
 }
 
-std::unique_ptr<Reducer> reducer_of(Way way, Group& group, fake::Machine& machine,
-                                    std::size_t buckets, double abort_s = 30) {
+inline std::unique_ptr<Reducer> reducer_of(Way way, Group& group, fake::Machine& machine,
+                                           std::size_t buckets, double abort_s = 30) {
   fake::Gpu& gpu = machine.gpu(group.rank());
   GpuReducer::Parts parts{
       .group = group, .port = gpu, .buckets = buckets, .limit_s = 30, .abort_s = abort_s};

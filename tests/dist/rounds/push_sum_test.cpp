@@ -73,12 +73,12 @@ class Loses final : public Around {
   Loses(Group& inner, double share) : Around(inner), share_(share) {}
 
  private:
-  void exchange(int peer, std::uint64_t session, std::span<const float> out, std::span<float> in,
-                Seconds deadline) override {
+  void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
+                std::span<const char> note, Seconds deadline) override {
     const auto low = static_cast<std::uint64_t>(std::min(rank(), peer)),
                high = static_cast<std::uint64_t>(std::max(rank(), peer));
     if (Rng(session, low << 32 | high).uniform53() >= share_)
-      return Around::exchange(peer, session, out, in, deadline);
+      return Around::exchange(peer, session, out, in, note, deadline);
     post({.kind = Event::Kind::exchanged,
           .peer = peer,
           .message = {},

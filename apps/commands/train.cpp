@@ -1,0 +1,144 @@
+// `gossamer train`: reads the configuration, then starts the workers or is one of them.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/launch/supervisor.h"
+#include "gossamer/apps/report/bookkeeper.h"
+#include "gossamer/apps/train/finish.h"
+#include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/worker.h"
+#include "gossamer/core/error.h"
+
+namespace gossamer::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
+               const std::optional<ResumePoint>& resume) {
+  install_stop_handlers();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
+    stop_when_orphaned();
+  Worker w(config, command, place, resume);
+  stop_after_step();
+  report_ready();
+  JsonObject start;
+  start.add("pid", getpid())
+      .add("workers", place.size)
+      .add("method", config.train.method)
+      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
+  if (place.rejoin) start.add("rejoined", true);
+  w.folder.log("start", start);
+  Bookkeeper book(w);
+  const auto begin = Clock::now();
+  try {
+    train_loop(w, book);
+  } catch (const DistError&) {
+    // a neighbour that stopped first looks like a fault
+    if (!stop_signal()) throw;
+  } catch (const DataError&) {
+    book.list_damaged();  // these ended the run
+    throw;
+  }
+  w.wall_s = seconds_since(begin);
+  if (const int number = stop_signal()) {
+    w.finished = true;
+    book.save("interrupted");
+    w.write_trace();
+    w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
+    if (w.folder.writes()) {
+      w.progress.note(
+          fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers "
+                      "{} --resume {}",
+                      w.at.samples, place.size, w.folder.path().string()));
+    }
+    return 128 + number;
+  }
+  return finish_run(w);
+}
+
+}  // namespace
+
+int train(const TrainCommand& command) {
+  if (command.workers)
+    check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ",
+                       *command.workers, ": give a number of workers from 1 to 1024");
+  const dist::LaunchInfo place = dist::launch_info();
+  sleep_while_waiting(place.local_size);
+  const std::vector<Host> hosts =
+      command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
+  int to_start = command.workers.value_or(
+      hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()));
+  check<ConfigError>((to_start == 1 && hosts.empty()) || place.size == 1,
+                     hosts.empty() ? "--workers " : "--hosts with ", to_start,
+                     " workers inside a job of ", place.size, " processes started by ",
+                     place.source, "; leave it away there");
+  std::optional<ResumePoint> resume;
+  std::vector<std::string> arguments = command.arguments;
+  if (!command.resume.empty()) {
+    resume = find_checkpoint(command.resume);
+    if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
+      to_start = std::min(resume->world, 1024);
+    const std::string saved = (resume->run_folder / "config.toml").string();
+    if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
+      arguments.insert(arguments.begin(), saved);
+  }
+  if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
+  if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
+  if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
+  Config config = load_config(arguments);
+  if (command.strict_images) config.data.strict_images = true;
+  if (resume &&
+      !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
+    config.run.name = resume->run_folder.filename().string();
+    config.run.dir =
+        resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
+  }
+  const int workers = std::max(to_start, place.size);
+  validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
+
+  // The first process checks what can be checked and prepares the folder; workers that it starts
+  // find everything ready.
+  if (!command.worker && place.rank == 0) {
+    open_data(config, workers);
+    loader_options(config, pictures(config), place, {});
+    if (!command.dry_run) {
+      const std::string moved =
+          RunFolder(config.run_folder()).prepare(to_toml(config), resume.has_value());
+      if (!moved.empty())
+        fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
+    }
+  }
+  if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);
+
+  std::vector<std::string> child{"train"};
+  child.insert(child.end(), arguments.begin(), arguments.end());
+  child.push_back("--worker");
+  if (resume) child.insert(child.end(), {"--resume", resume->checkpoint.string()});
+  if (command.dry_run) child.push_back("--dry-run");
+  if (command.strict_images) child.push_back("--strict-images");
+  if (command.json) child.push_back("--json");
+  std::vector<std::pair<int, double>> restart_at;
+  for (const dist::Injection& i : dist::parse_injections(config.dist.inject))
+    if (i.kind == dist::Injection::Kind::restart) restart_at.emplace_back(i.rank, i.at_s);
+  return supervise({.workers = to_start,
+                    .arguments = child,
+                    .hosts = hosts,
+                    .ssh = command.ssh,
+                    .restart = static_cast<int>(config.dist.restart),
+                    .restart_after_s = config.dist.restart_after_s,
+                    .restart_at = restart_at,
+                    .connect_timeout_s = config.dist.connect_timeout_s,
+                    .json = command.json});
+}
+
+}  // namespace gossamer::apps

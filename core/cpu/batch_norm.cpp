@@ -1,0 +1,274 @@
+// Batch norm on the CPU: bound by memory, so everything a pass can do is done in that pass, sixteen
+// channels at a time.
+//
+// Narrow layers (16 channels) would leave the adder waiting for itself; so `fold` rows of c
+// channels are viewed as one row of fold * c columns, and the columns are added up at the end.
+#include "gossamer/core/cpu/batch_norm.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gossamer/core/cpu/simd.h"
+#include "gossamer/core/ops/kernel.h"
+#include "gossamer/core/parallel.h"
+
+namespace gossamer::cpu {
+namespace {
+
+using simd::f32x16;
+using simd::load;
+using simd::positive;
+using simd::store;
+
+// columns of one strip: four vectors, held in registers
+constexpr i64 kColumns = 64;
+constexpr i64 kBlock = 128;  // rows summed in f32 before they join the f64 sum
+
+struct View {
+  i64 rows, columns, fold;  // `rows` rows of `columns` = fold * c
+  i64 c, rest;              // and `rest` < fold rows of c behind them
+  View(i64 all_rows, i64 channels) : c(channels) {
+    fold = channels < kColumns && kColumns % channels == 0 ? kColumns / channels : 1;
+    rows = all_rows / fold;
+    columns = channels * fold;
+    rest = all_rows - rows * fold;
+  }
+  std::vector<float> spread(const float* per_channel) const {
+    std::vector<float> wide(static_cast<std::size_t>(columns));
+    for (i64 i = 0; i < columns; ++i) wide[static_cast<std::size_t>(i)] = per_channel[i % c];
+    return wide;
+  }
+};
+
+// Calls body.run<V, N>(row_begin, row_end, first column, row length) for strips of N vectors V that
+// cover the rows.
+template <class Body>
+void strips(i64 begin, i64 end, i64 columns, Body&& body) {
+  for (i64 r = begin; r < end; r += kBlock) {
+    const i64 stop = std::min(r + kBlock, end);
+    i64 col = 0;
+    for (; col + kColumns <= columns; col += kColumns)
+      body.template operator()<f32x16, 4>(r, stop, col, columns);
+    for (; col + 16 <= columns; col += 16)
+      body.template operator()<f32x16, 1>(r, stop, col, columns);
+    for (; col < columns; ++col) body.template operator()<float, 1>(r, stop, col, columns);
+  }
+}
+
+i64 pieces_of(i64 elements) {
+  return std::max<i64>(1, std::min<i64>(compute_threads(), elements >> 15));
+}
+
+// Runs body over all rows of the view, in parallel; the few rows that do not fill a folded row come
+// last, on this thread. body gets the offset of its rows' first element, and the piece it belongs
+// to.
+template <class Body>
+void all_rows(const View& view, i64 pieces, Body&& body) {
+  parallel_for(pieces, 1, [&](i64 begin, i64 end) {
+    for (i64 p = begin; p < end; ++p) {
+      strips(view.rows * p / pieces, view.rows * (p + 1) / pieces, view.columns,
+             [&]<class V, int N>(i64 r0, i64 r1, i64 col, i64 width) {
+               body.template operator()<V, N>(p, i64{0}, r0, r1, col, width);
+             });
+    }
+  });
+  if (view.rest > 0) {
+    strips(0, view.rest, view.c, [&]<class V, int N>(i64 r0, i64 r1, i64 col, i64 width) {
+      body.template operator()<V, N>(pieces - 1, view.rows * view.columns, r0, r1, col, width);
+    });
+  }
+}
+
+// Two sums per channel of term(offset, column, first, second), in f64 and in an order that depends
+// on the thread count only.
+template <class Term>
+void column_sums(const View& view, i64 pieces, double* first, double* second, Term&& term) {
+  const auto width = static_cast<std::size_t>(view.columns);
+  std::vector<double> sums(2 * width * static_cast<std::size_t>(pieces), 0.0);
+  all_rows(view, pieces,
+           [&]<class V, int N>(i64 piece, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
+             V a[N]{}, b[N]{};
+             for (i64 r = r0; r < r1; ++r) {
+#pragma GCC unroll 4
+               for (int v = 0; v < N; ++v) {
+                 const i64 at = col + v * simd::lanes<V>;
+                 term(base + r * row_length + at, at, a[v], b[v]);
+               }
+             }
+             double* out = sums.data() + 2 * width * static_cast<std::size_t>(piece) + col;
+             float lane[16];
+             for (int v = 0; v < N; ++v) {
+               for (int which = 0; which < 2; ++which) {
+                 store(lane, which == 0 ? a[v] : b[v]);
+                 for (int i = 0; i < simd::lanes<V>; ++i)
+                   out[v * simd::lanes<V> + i + which * view.columns] +=
+                       static_cast<double>(lane[i]);
+               }
+             }
+           });
+  for (i64 i = 0; i < view.c; ++i) {
+    first[i] = second[i] = 0;
+    for (i64 p = 0; p < pieces; ++p) {
+      for (i64 f = 0; f < view.fold; ++f) {
+        const double* in = sums.data() + 2 * p * view.columns + f * view.c + i;
+        first[i] += in[0];
+        second[i] += in[view.columns];
+      }
+    }
+  }
+}
+
+// y = relu?(a x + b + add?)
+template <class T, bool has_add, bool with_relu>
+void affine(const View& view, i64 pieces, const T* x, const T* add, const float* a, const float* b,
+            T* y) {
+  all_rows(view, pieces,
+           [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
+             V va[N], vb[N];
+             for (int v = 0; v < N; ++v) {
+               va[v] = load<V>(a + col + v * simd::lanes<V>);
+               vb[v] = load<V>(b + col + v * simd::lanes<V>);
+             }
+             for (i64 r = r0; r < r1; ++r) {
+#pragma GCC unroll 4
+               for (int v = 0; v < N; ++v) {
+                 const i64 at = base + r * row_length + col + v * simd::lanes<V>;
+                 V out = load<V>(x + at) * va[v] + vb[v];
+                 if constexpr (has_add) out += load<V>(add + at);
+                 if constexpr (with_relu) out = simd::relu(out);
+                 store(y + at, out);
+               }
+             }
+           });
+}
+
+template <class T>
+void statistics(const View& view, i64 pieces, const T* x, double rows, float eps, float* mean,
+                float* inv_std) {
+  // Sums of x - x0, x0 the first row: the variance of values far from zero keeps its digits.
+  std::vector<float> origin(static_cast<std::size_t>(view.c));
+  for (std::size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<float>(x[i]);
+  const auto wide = view.spread(origin.data());
+  std::vector<double> sum(origin.size()), squares(origin.size());
+  const float* o = wide.data();
+  column_sums(view, pieces, sum.data(), squares.data(),
+              [x, o]<class V>(i64 at, i64 col, V& first, V& second) {
+                const V d = load<V>(x + at) - load<V>(o + col);
+                first += d;
+                second += d * d;
+              });
+  for (std::size_t i = 0; i < origin.size(); ++i) {
+    const double m = sum[i] / rows;
+    const double variance = std::max(0.0, squares[i] / rows - m * m);
+    mean[i] = static_cast<float>(m + static_cast<double>(origin[i]));
+    inv_std[i] = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(eps)));
+  }
+}
+
+template <class T, bool with_relu, bool wants_add>
+void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x, const T* y,
+              const Norm& norm, const NormGrads& grads, T* d_add) {
+  const float *scale = norm.scale.as<float>(), *mean = norm.mean.as<float>(),
+              *inv_std = norm.inv_std.as<float>();
+  float *d_scale = grads.d_scale.as<float>(), *d_shift = grads.d_shift.as<float>();
+  T* dx = grads.dx.as<T>();
+  const auto n = static_cast<std::size_t>(view.c);
+  std::vector<double> sum(n), sum_x(n);
+  const auto wide_mean = view.spread(mean);
+  const float* m = wide_mean.data();
+  column_sums(view, pieces, sum.data(), sum_x.data(),
+              [=]<class V>(i64 at, i64 col, V& first, V& second) {
+                V g = load<V>(dy + at);
+                if constexpr (with_relu) g = positive(load<V>(y + at), g);
+                first += g;
+                second += g * (load<V>(x + at) - load<V>(m + col));
+              });
+  // dx = a g + b x + c per channel
+  std::vector<float> a(n), b(n), c(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const double inv = static_cast<double>(inv_std[i]),
+                 through = static_cast<double>(scale[i]) * inv;
+    d_shift[i] = static_cast<float>(sum[i]);
+    d_scale[i] = static_cast<float>(sum_x[i] * inv);
+    a[i] = static_cast<float>(through);
+    if (norm.given) continue;  // b = c = 0
+    const double slope = -through * inv * inv * sum_x[i] / rows;
+    b[i] = static_cast<float>(slope);
+    c[i] = static_cast<float>(-through * sum[i] / rows - slope * static_cast<double>(mean[i]));
+  }
+  const auto wide_a = view.spread(a.data()), wide_b = view.spread(b.data()),
+             wide_c = view.spread(c.data());
+  all_rows(view, pieces,
+           [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
+             V va[N], vb[N], vc[N];
+             for (int v = 0; v < N; ++v) {
+               const i64 at = col + v * simd::lanes<V>;
+               va[v] = load<V>(wide_a.data() + at);
+               vb[v] = load<V>(wide_b.data() + at);
+               vc[v] = load<V>(wide_c.data() + at);
+             }
+             for (i64 r = r0; r < r1; ++r) {
+#pragma GCC unroll 4
+               for (int v = 0; v < N; ++v) {
+                 const i64 at = base + r * row_length + col + v * simd::lanes<V>;
+                 V g = load<V>(dy + at);
+                 if constexpr (with_relu) g = positive(load<V>(y + at), g);
+                 if constexpr (wants_add) store(d_add + at, g);
+                 store(dx + at, va[v] * g + (vb[v] * load<V>(x + at) + vc[v]));
+               }
+             }
+           });
+}
+
+View view_of(const Tensor& x) { return View(x.numel() / x.shape(-1), x.shape(-1)); }
+
+}  // namespace
+
+void batch_statistics(Norm& n, float eps) {
+  const View view = view_of(n.x);
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+    statistics<T>(view, pieces_of(n.x.numel()), n.x.as<T>(),
+                  static_cast<double>(n.x.numel() / view.c), eps, n.mean.as<float>(),
+                  n.inv_std.as<float>());
+  });
+}
+
+void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
+  if (n.x.numel() == 0) return;
+  const View view = view_of(n.x);
+  const auto a = view.spread(n.a.as<float>()), b = view.spread(n.b.as<float>());
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+    const auto run = [&]<bool has_add, bool with_relu>() {
+      affine<T, has_add, with_relu>(view, pieces_of(n.x.numel()), n.x.as<T>(),
+                                    has_add ? add->as<T>() : nullptr, a.data(), b.data(),
+                                    y.as<T>());
+    };
+    if (add)
+      relu ? run.template operator()<true, true>() : run.template operator()<true, false>();
+    else
+      relu ? run.template operator()<false, true>() : run.template operator()<false, false>();
+  });
+}
+
+void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+                     Tensor* d_add) {
+  if (n.x.numel() == 0) {
+    for (Tensor t : {grads.d_scale, grads.d_shift}) t.zero();
+    return;
+  }
+  const View view = view_of(n.x);
+  const double rows = static_cast<double>(n.x.numel() / view.c);
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+    const auto run = [&]<bool masked, bool wants_add>() {
+      backward<T, masked, wants_add>(view, pieces_of(n.x.numel()), rows, dy.as<T>(), n.x.as<T>(),
+                                     masked ? y->as<T>() : nullptr, n, grads,
+                                     wants_add ? d_add->as<T>() : nullptr);
+    };
+    if (y)
+      d_add ? run.template operator()<true, true>() : run.template operator()<true, false>();
+    else
+      d_add ? run.template operator()<false, true>() : run.template operator()<false, false>();
+  });
+}
+
+}  // namespace gossamer::cpu

@@ -1,0 +1,86 @@
+// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster
+// (Winograd for 3x3 convolutions, batch norm fused with addition and ReLU). It checks nothing that
+// the ops have checked before. The choice depends on shape and type only, never on a measurement,
+// so that a resumed run repeats the same bits.
+#ifdef GOSSAMER_HAS_ONEDNN
+#include "gossamer/core/cpu/batch_norm.h"
+#include "gossamer/core/cpu/cpu_backend.h"
+#include "gossamer/core/cpu/onednn_calls.h"
+#include "gossamer/core/cpu/winograd.h"
+
+namespace gossamer {
+namespace {
+
+// f16, which is a type of GPUs, and bf16 on a CPU without avx512_bf16: computed in f32 and rounded
+// once at the end.
+bool needs_f32(DType type) {
+  return type == DType::f16 || (type == DType::bf16 && !cpu::onednn_has_bf16());
+}
+
+// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the
+// transforms outweigh the products (of the gradient of the weights not even those).
+bool use_winograd(const ConvGeometry& g, DType type) {
+  return cpu::winograd_fits(g) && (type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16);
+}
+
+class OneDnn final : public CpuBackend {
+ public:
+  const char* name() const override { return "onednn"; }
+
+  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+            Tensor& c) override {
+    if (c.numel() == 0) return;
+    if (a.numel() == 0) return backend("reference").gemm(ta, tb, alpha, a, b, beta, c);
+    if (!needs_f32(a.dtype())) return cpu::onednn_gemm(ta, tb, alpha, a, b, beta, c);
+    Tensor wide = c.dtype() == DType::f32 ? c
+                  : beta != 0             ? c.to(DType::f32)
+                                          : Tensor::empty(c.shape());
+    cpu::onednn_gemm(ta, tb, alpha, a.to(DType::f32), b.to(DType::f32), beta, wide);
+    if (c.dtype() != DType::f32) c.copy_from(wide);
+  }
+
+  void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
+    if (y.numel() == 0) return;
+    if (use_winograd(g, x.dtype())) return cpu::winograd_conv(g, x, w, y);
+    if (!needs_f32(x.dtype())) return cpu::onednn_conv(g, x, w, y);
+    Tensor wide = Tensor::empty(y.shape());
+    cpu::onednn_conv(g, x.to(DType::f32), w.to(DType::f32), wide);
+    y.copy_from(wide);
+  }
+
+  void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
+    if (dx.numel() == 0) return;
+    if (use_winograd(g, dy.dtype())) return cpu::winograd_conv_dx(g, dy, w, dx);
+    if (!needs_f32(dy.dtype())) return cpu::onednn_conv_dx(g, dy, w, dx);
+    Tensor wide = Tensor::empty(dx.shape());
+    cpu::onednn_conv_dx(g, dy.to(DType::f32), w.to(DType::f32), wide);
+    dx.copy_from(wide);
+  }
+
+  void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
+    if (dy.numel() == 0) return dw.zero();
+    if (cpu::winograd_fits(g)) return cpu::winograd_conv_dw(g, x, dy, dw);
+    if (!needs_f32(x.dtype())) return cpu::onednn_conv_dw(g, x, dy, dw);
+    cpu::onednn_conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
+  }
+
+ protected:
+  void batch_statistics(Norm& n, float eps) override { cpu::batch_statistics(n, eps); }
+  void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) override {
+    cpu::batch_norm(n, add, relu, y);
+  }
+  void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+                       Tensor* d_add) override {
+    cpu::batch_norm_back(n, y, dy, grads, d_add);
+  }
+};
+
+}  // namespace
+
+Backend& onednn_backend() {
+  static OneDnn it;
+  return it;
+}
+
+}  // namespace gossamer
+#endif

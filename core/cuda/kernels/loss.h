@@ -1,0 +1,105 @@
+// Softmax cross-entropy for GPUs: a block a row, one reading for loss and normaliser, one more for
+// the gradient.
+#pragma once
+
+#include <cmath>
+
+#include "gossamer/core/cuda/kernels/launch.h"
+
+namespace gossamer::kernels {
+
+// Largest value seen and sum of exp(z - top), kept together while reading ("online"); an empty one
+// is {-inf, 0}.
+struct TopSum {
+  float top, sum;
+  GOSSAMER_HD void add(float z) {
+    if (z == top)
+      sum += 1;
+    else if (z < top)
+      sum += expf(z - top);
+    else {  // larger, or a NaN, which stays and shows
+      sum = sum * expf(top - z) + 1;
+      top = z;
+    }
+  }
+  GOSSAMER_HD void join(const TopSum& o) {
+    if (o.top == top)
+      sum += o.sum;
+    else if (o.top < top)
+      sum += o.sum * expf(o.top - top);
+    else {
+      sum = sum * expf(top - o.top) + o.sum;
+      top = o.top;
+    }
+  }
+};
+
+template <class T>
+struct SoftmaxLoss {
+  static constexpr int threads = 256, phases = 4, few = 16;
+  struct Shared {
+    TopSum part[threads], joined[few], row;
+    float all[threads], all_joined[few];  // sum of z, for label smoothing
+  };
+  using State = Nothing;
+  const T* logits;
+  const std::int32_t* labels;
+  i64 cols;
+  float smoothing;
+  float* losses;
+  T* dz;  // p - q; null: not wanted
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
+    const T* z = logits + row * cols;
+    const i64 label = labels[row];
+    const bool valid = label >= 0 && label < cols;
+    const float own = valid ? load(z, label) : __builtin_nanf("");
+    if constexpr (phase == 0) {
+      TopSum part{-__builtin_huge_valf(), 0};
+      float all = 0;
+      for (i64 c = t; c < cols; c += threads) {
+        const float v = load(z, c);
+        part.add(v);
+        all += v;
+      }
+      shared.part[t] = part;
+      shared.all[t] = all;
+    } else if constexpr (phase == 1) {
+      if (t >= few) return;
+      TopSum part = shared.part[t];
+      float all = shared.all[t];
+      for (int k = t + few; k < threads; k += few) {
+        part.join(shared.part[k]);
+        all += shared.all[k];
+      }
+      shared.joined[t] = part;
+      shared.all_joined[t] = all;
+    } else if constexpr (phase == 2) {
+      if (t > 0) return;
+      TopSum part = shared.joined[0];
+      float all = shared.all_joined[0];
+      for (int k = 1; k < few; ++k) {
+        part.join(shared.joined[k]);
+        all += shared.all_joined[k];
+      }
+      const float log_sum = logf(part.sum), classes = static_cast<float>(cols);
+      // log p = z - top - log_sum, subtracted one after the other: in one number a large top would
+      // swallow the digits of log_sum.
+      float loss = (1 - smoothing) * (log_sum - (own - part.top));
+      if (smoothing > 0) loss += smoothing * (log_sum - (all / classes - part.top));
+      losses[row] = loss;
+      shared.row = {part.top, valid ? log_sum : __builtin_nanf("")};
+    } else if (dz) {
+      const float top = shared.row.top, log_sum = shared.row.sum,
+                  spread = smoothing / static_cast<float>(cols);
+      for (i64 c = t; c < cols; c += threads) {
+        const float p = expf(load(z, c) - top - log_sum),
+                    q = spread + (c == label ? 1 - smoothing : 0.0f);
+        store(dz + row * cols, c, p - q);
+      }
+    }
+  }
+};
+
+}  // namespace gossamer::kernels

@@ -1,0 +1,281 @@
+// Batch norm for GPUs as three passes without atomics: partial sums, their sum and the factors that
+// follow, the elementwise rest. Forward:  y = relu(x s + b (+ add | + x2 s2 + b2)),  s = gamma
+// inv_std,  b = beta - mean s. Backward: dx = A g + B x + C with g = dy where y > 0. From dx =
+// gamma inv_std (g - sum g/rows - xhat sum(g xhat)/rows):
+//   A = gamma inv_std,  B = -A inv_std sum(g xhat)/rows,  C = -A sum g/rows - B mean.
+#pragma once
+
+#include <cmath>
+
+#include "gossamer/core/cuda/kernels/launch.h"
+
+namespace gossamer::kernels {
+
+// --- pass 1: sums over rows, `sums` of them a channel, per block:
+// partial[(part sums + k) cols + c]
+template <int sums>
+struct SumState {
+  float total[sums][8];
+};
+template <int sums>
+struct SumShared {
+  float of[sums * 8][Tiles::threads];  // thread last: neighbours write neighbouring words
+};
+
+template <int sums>
+GOSSAMER_HD inline void put_sums(int thread, const SumState<sums>& state, SumShared<sums>& shared) {
+  GOSSAMER_UNROLL
+  for (int k = 0; k < sums; ++k)
+    for (int j = 0; j < 8; ++j) shared.of[k * 8 + j][thread] = state.total[k][j];
+}
+template <int sums>
+GOSSAMER_HD inline void join_sums(const Tiles& tiles, i64 block, int thread,
+                                  const SumShared<sums>& shared, float* partial) {
+  const i64 part = block / tiles.strips;
+  const int strip = static_cast<int>(block - part * tiles.strips);
+  for (int i = thread; i < sums * 8 * tiles.across; i += Tiles::threads) {
+    const int kj = i / tiles.across, x = i - kj * tiles.across;
+    const i64 c = (static_cast<i64>(strip) * tiles.across + x) * 8 + kj % 8;
+    if (c >= tiles.cols) continue;
+    float total = 0;
+    for (int y = 0; y < tiles.down; ++y) total += shared.of[kj][y * tiles.across + x];
+    partial[(part * sums + kj / 8) * tiles.cols + c] = total;
+  }
+}
+
+// Sums of x - k and of (x - k)^2 with k the channel's first value: near the mean as such things go,
+// so that nothing cancels when the mean is far from zero, and the same for all blocks, so that
+// their sums simply add.
+template <class T, bool whole>
+struct NormSums {
+  static constexpr int threads = Tiles::threads, phases = 2, sums = 2;
+  using Shared = SumShared<sums>;
+  using State = SumState<sums>;
+  Tiles tiles;
+  const T* x;
+  float* partial;
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
+    if constexpr (phase == 0) {
+      const Tiles::Place p = tiles.place(block, thread);
+      const Eight shift = load_eight<whole>(x + p.col, p.count);
+      tiles.for_rows<whole ? 4 : 1>(
+          p, [&](i64 r) { return load_eight<whole>(x + r * tiles.cols + p.col, p.count); },
+          [&](i64, const Eight& e) {
+            GOSSAMER_UNROLL
+            for (int j = 0; j < 8; ++j) {
+              const float d = e.v[j] - shift.v[j];
+              state.total[0][j] += d;
+              state.total[1][j] += d * d;
+            }
+          });
+      put_sums(thread, state, shared);
+    } else {
+      join_sums(tiles, block, thread, shared, partial);
+    }
+  }
+};
+
+// --- pass 2: adds the partial sums of a channel and hands them to finish(channel, totals)
+template <int sums, class Finish>
+struct JoinParts {
+  static constexpr int threads = 256, phases = 2, columns = 8, lines = threads / columns;
+  struct Shared {
+    float of[sums][lines][columns];
+  };
+  using State = Nothing;
+  const float* partial;
+  i64 parts, cols;
+  Finish finish;
+
+  i64 blocks() const { return (cols + columns - 1) / columns; }
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State&) const {
+    const int line = thread / columns, column = thread - line * columns;
+    const i64 c = block * columns + column;
+    if constexpr (phase == 0) {
+      float total[sums] = {};
+      if (c < cols)
+        for (i64 p = line; p < parts; p += lines)
+          for (int k = 0; k < sums; ++k) total[k] += partial[(p * sums + k) * cols + c];
+      for (int k = 0; k < sums; ++k) shared.of[k][line][column] = total[k];
+    } else if (line == 0 && c < cols) {
+      double total[sums] = {};
+      for (int k = 0; k < sums; ++k)
+        for (int l = 0; l < lines; ++l) total[k] += static_cast<double>(shared.of[k][l][column]);
+      finish(c, total);
+    }
+  }
+};
+
+template <class T>
+struct FinishStatistics {
+  const T* x;  // row 0: what was subtracted
+  const float *gamma, *beta;
+  double rows;
+  float eps, momentum;
+  // the running ones may be null
+  float *mean, *inv_std, *scale, *shift, *running_mean, *running_var;
+
+  GOSSAMER_HD void operator()(i64 c, const double* total) const {
+    using std::sqrt;
+    const double offset = total[0] / rows, biased = total[1] / rows - offset * offset,
+                 var = biased > 0 || biased != biased ? biased : 0;
+    const double m = static_cast<double>(static_cast<float>(x[c])) + offset,
+                 inv = 1 / sqrt(var + static_cast<double>(eps));
+    const float s = static_cast<float>(static_cast<double>(gamma[c]) * inv);
+    mean[c] = static_cast<float>(m);
+    inv_std[c] = static_cast<float>(inv);
+    scale[c] = s;
+    shift[c] = static_cast<float>(static_cast<double>(beta[c]) - m * static_cast<double>(s));
+    if (running_mean) running_mean[c] += momentum * (mean[c] - running_mean[c]);
+    if (running_var)
+      running_var[c] += momentum * (static_cast<float>(var * rows / (rows - 1)) - running_var[c]);
+  }
+};
+
+// total: sum g, sum g (x - mean), and with a second input sum g (x2 - mean2).
+struct NormBackFactors {
+  const float *gamma, *mean, *inv_std;
+  bool given;  // statistics that are constants: dx = A g
+  float *a, *b, *c, *d_gamma, *d_beta;
+  GOSSAMER_HD void set(i64 i, double rows, double sum_g, double sum_gx) const {
+    const double inv = static_cast<double>(inv_std[i]), up = static_cast<double>(gamma[i]) * inv,
+                 with = sum_gx * inv;
+    const double slope = given ? 0 : -up * inv * with / rows,
+                 constant = given ? 0 : -up * sum_g / rows - slope * static_cast<double>(mean[i]);
+    a[i] = static_cast<float>(up);
+    b[i] = static_cast<float>(slope);
+    c[i] = static_cast<float>(constant);
+    d_gamma[i] = static_cast<float>(with);
+    d_beta[i] = static_cast<float>(sum_g);
+  }
+};
+template <bool joint>
+struct FinishBack {
+  NormBackFactors first, second;
+  double rows;
+  GOSSAMER_HD void operator()(i64 c, const double* total) const {
+    first.set(c, rows, total[0], total[1]);
+    if constexpr (joint) second.set(c, rows, total[0], total[2]);
+  }
+};
+
+// --- pass 3, forward
+// what is added before the ReLU: nothing, a tensor, a second normalised tensor
+enum class Join { none, add, norm };
+
+template <class T, bool whole, Join join>
+struct NormApply {
+  static constexpr int threads = Tiles::threads, phases = 1;
+  using Shared = Nothing;
+  using State = Nothing;
+  Tiles tiles;
+  const T *x, *other;
+  const float *scale, *shift, *scale2, *shift2;
+  T* y;
+  // [rows, ceil(cols/8)], bit j of a byte: y > 0 in its column j; may be null
+  std::uint8_t* mask;
+  bool relu;
+
+  struct Loaded {
+    Eight x, other;
+  };
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+    const Tiles::Place p = tiles.place(block, thread);
+    if (p.count == 0) return;
+    const Eight s = load_eight<whole>(scale + p.col, p.count),
+                b = load_eight<whole>(shift + p.col, p.count);
+    Eight s2{}, b2{};
+    if constexpr (join == Join::norm)
+      s2 = load_eight<whole>(scale2 + p.col, p.count),
+      b2 = load_eight<whole>(shift2 + p.col, p.count);
+    const i64 groups = (tiles.cols + 7) / 8;
+    tiles.for_rows<!whole               ? 1
+                   : join == Join::none ? 4
+                                        : 2>(
+        p,
+        [&](i64 r) {
+          Loaded l{};
+          l.x = load_eight<whole>(x + r * tiles.cols + p.col, p.count);
+          if constexpr (join != Join::none)
+            l.other = load_eight<whole, Reuse::never>(other + r * tiles.cols + p.col, p.count);
+          return l;
+        },
+        [&](i64 r, const Loaded& l) {
+          Eight z{};
+          unsigned bits = 0;
+          GOSSAMER_UNROLL
+          for (int j = 0; j < 8; ++j) {
+            float v = l.x.v[j] * s.v[j] + b.v[j];
+            if constexpr (join == Join::add) v += l.other.v[j];
+            if constexpr (join == Join::norm) v += l.other.v[j] * s2.v[j] + b2.v[j];
+            if (v > 0) bits |= 1u << j;
+            z.v[j] = relu && v <= 0 ? 0.0f : v;  // in this form a NaN stays NaN
+          }
+          store_eight<whole>(y + r * tiles.cols + p.col, p.count, z);
+          if (mask) mask[r * groups + p.col / 8] = static_cast<std::uint8_t>(bits);
+        });
+  }
+};
+
+// max over 3 x 3 windows (stride 2, padding 1) of relu(x scale + shift); taken: which tap it was,
+// kNoTap if the ReLU made it zero.
+template <class T, bool whole>
+struct NormPool {
+  static constexpr int threads = Tiles::threads, phases = 1;
+  using Shared = Nothing;
+  using State = Nothing;
+  Tiles tiles;  // rows: output pixels
+  const T* x;
+  const float *scale, *shift;
+  T* y;
+  std::uint8_t* taken;
+  unsigned h, w, ho, wo;
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+    const Tiles::Place p = tiles.place(block, thread);
+    if (p.count == 0) return;
+    const Eight s = load_eight<whole>(scale + p.col, p.count),
+                b = load_eight<whole>(shift + p.col, p.count);
+    tiles.for_rows<1>(
+        p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p, s, b); });
+  }
+
+  GOSSAMER_HD void one_pixel(i64 row, const Tiles::Place& p, const Eight& s, const Eight& b) const {
+    const unsigned pixel = static_cast<unsigned>(row), line = pixel / wo, q = pixel - line * wo,
+                   n = line / ho, o = line - n * ho;
+    Eight best;
+    std::uint8_t tap[8];
+    GOSSAMER_UNROLL
+    for (int j = 0; j < 8; ++j) {
+      best.v[j] = 0;
+      tap[j] = kNoTap;
+    }
+    GOSSAMER_UNROLL
+    for (unsigned r = 0; r < 3; ++r) GOSSAMER_UNROLL
+    for (unsigned t = 0; t < 3; ++t) {
+      // beyond the edge wraps around to a large number
+      const unsigned u = 2 * o + r - 1, v = 2 * q + t - 1;
+      if (u >= h || v >= w) continue;
+      const Eight e = load_eight<whole>(
+          x + ((static_cast<i64>(n) * h + u) * w + v) * tiles.cols + p.col, p.count);
+      GOSSAMER_UNROLL
+      for (int j = 0; j < 8; ++j) {
+        const float value = e.v[j] * s.v[j] + b.v[j];
+        if (value > best.v[j] || value != value) {  // a NaN wins and stays
+          best.v[j] = value;
+          tap[j] = static_cast<std::uint8_t>(3 * r + t);
+        }
+      }
+    }
+    const i64 at = row * tiles.cols + p.col;
+    store_eight<whole>(y + at, p.count, best);
+    store_bytes<whole>(taken + at, p.count, tap);
+  }
+};
+
+}  // namespace gossamer::kernels

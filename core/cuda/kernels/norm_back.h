@@ -1,0 +1,179 @@
+// Batch norm for GPUs, backward: where the gradient comes from and which part of it the ReLU lets
+// through, its sums, and what is passed on.
+#pragma once
+
+#include "gossamer/core/cuda/kernels/norm.h"
+
+namespace gossamer::kernels {
+
+// --- g at (row, eight columns) before the ReLU's mask
+template <class T>
+struct DenseGradient {
+  const T* dy;
+  template <bool whole>
+  GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
+    return load_eight<whole>(dy + row * cols + col, count);
+  }
+};
+
+// Of max pooling over 3 x 3 with stride 2 and padding 1: each input pixel asks the up to four
+// windows that cover it. taken: the tap that was the maximum, kNoTap where ReLU made it zero (so no
+// further mask is needed). Taps are numbered 3 r + s.
+template <class T>
+struct PooledGradient {
+  const T* dy;  // [n, ho, wo, cols]
+  const std::uint8_t* taken;
+  unsigned h, w, ho, wo;
+  template <bool whole>
+  GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
+    const unsigned pixel = static_cast<unsigned>(row), line = pixel / w, v = pixel - line * w,
+                   n = line / h, u = line - n * h;
+    Eight sum{};
+    GOSSAMER_UNROLL
+    // four at most, so that their loads are under way together
+    for (unsigned k = 0; k < 4; ++k) {
+      const unsigned o = u / 2 + k / 2, q = v / 2 + k % 2;
+      if (o > (u + 1) / 2 || q > (v + 1) / 2 || o >= ho || q >= wo) continue;
+      const i64 from = ((static_cast<i64>(n) * ho + o) * wo + q) * cols + col;
+      const unsigned tap = (u + 1 - 2 * o) * 3 + (v + 1 - 2 * q);
+      const Eight up = load_eight<whole>(dy + from, count);
+      std::uint8_t arg[8] = {};
+      load_bytes<whole>(taken + from, count, arg);
+      GOSSAMER_UNROLL
+      for (int j = 0; j < 8; ++j) sum.v[j] += arg[j] == tap ? up.v[j] : 0.0f;
+    }
+    return sum;
+  }
+};
+
+template <class Source>
+inline constexpr bool is_pooled = false;
+template <class T>
+inline constexpr bool is_pooled<PooledGradient<T>> = true;
+
+// --- the ReLU's mask. none: no ReLU;  factors: x a + b > 0, computed again;  bits: as NormApply
+// wrote them
+enum class Mask { none, factors, bits };
+
+template <class T, class Source, Mask mask, bool whole, bool joint>
+struct NormBackInput {
+  Source source;
+  const T *x, *x2;
+  const std::uint8_t* bits;
+  const float *scale, *shift;
+
+  struct Loaded {
+    Eight g, x, x2;
+    unsigned bits;
+  };
+  GOSSAMER_HD Loaded load(i64 row, const Tiles::Place& p, i64 cols) const {
+    Loaded l{};
+    const i64 at = row * cols + p.col;
+    l.g = source.template load<whole>(row, p.col, p.count, cols);
+    l.x = load_eight<whole>(x + at, p.count);
+    if constexpr (joint) l.x2 = load_eight<whole>(x2 + at, p.count);
+    if constexpr (mask == Mask::bits) l.bits = bits[row * ((cols + 7) / 8) + p.col / 8];
+    return l;
+  }
+  // Column j of g, masked. s, b: the factors of the columns, read with Mask::factors only.
+  GOSSAMER_HD static float masked(const Loaded& l, int j, const Eight& s, const Eight& b) {
+    bool open = true;
+    if constexpr (mask == Mask::factors) open = l.x.v[j] * s.v[j] + b.v[j] > 0;
+    if constexpr (mask == Mask::bits) open = (l.bits >> j & 1u) != 0;
+    return open ? l.g.v[j] : 0.0f;
+  }
+  GOSSAMER_HD Eight factor(const float* from, const Tiles::Place& p) const {
+    return mask == Mask::factors ? load_eight<whole>(from + p.col, p.count) : Eight{};
+  }
+};
+
+// Pass 1: sum g, sum g (x - mean), and with a second input sum g (x2 - mean2), which then costs no
+// second reading of g.
+template <class T, class Source, Mask mask, bool whole, bool joint>
+struct NormBackSums {
+  static constexpr int threads = Tiles::threads, phases = 2, sums = joint ? 3 : 2;
+  // Without a limit these take 86 to 93 registers on sm_90, so that two blocks fit; 80 suffice in
+  // bf16. In f32, and in f16 from pooling, the same limit would spill.
+  static constexpr int resident =
+      std::is_same_v<T, bf16> && whole && (joint || is_pooled<Source>) ? 3 : 0;
+  using Shared = SumShared<sums>;
+  using State = SumState<sums>;
+  using Input = NormBackInput<T, Source, mask, whole, joint>;
+  Tiles tiles;
+  Input in;
+  const float *mean, *mean2;
+  float* partial;
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
+    if constexpr (phase == 0) {
+      const Tiles::Place p = tiles.place(block, thread);
+      const Eight m = load_eight<whole>(mean + p.col, p.count),
+                  m2 = joint ? load_eight<whole>(mean2 + p.col, p.count) : Eight{};
+      const Eight s = in.factor(in.scale, p), b = in.factor(in.shift, p);
+      tiles.for_rows<whole ? 2 : 1>(
+          p, [&](i64 r) { return in.load(r, p, tiles.cols); },
+          [&](i64, const typename Input::Loaded& l) {
+            GOSSAMER_UNROLL
+            for (int j = 0; j < 8; ++j) {
+              const float g = Input::masked(l, j, s, b);
+              state.total[0][j] += g;
+              state.total[1][j] += g * (l.x.v[j] - m.v[j]);
+              if constexpr (joint) state.total[2][j] += g * (l.x2.v[j] - m2.v[j]);
+            }
+          });
+      put_sums(thread, state, shared);
+    } else {
+      join_sums(tiles, block, thread, shared, partial);
+    }
+  }
+};
+
+// Pass 3: dx = A g + B x + C, the same for a second input, and g itself for the shortcut. dx or
+// d_add may be dy's memory (not both): each element is read before the same thread writes it.
+template <class T, class Source, Mask mask, bool whole, bool joint>
+struct NormBackApply {
+  static constexpr int threads = Tiles::threads, phases = 1;
+  // 80 registers instead of 88. The joint form needs 95 and would spill.
+  static constexpr int resident = std::is_same_v<T, bf16> && whole && is_pooled<Source> ? 3 : 0;
+  using Shared = Nothing;
+  using State = Nothing;
+  using Input = NormBackInput<T, Source, mask, whole, joint>;
+  Tiles tiles;
+  Input in;
+  const float *a, *b, *c, *a2, *b2, *c2;
+  T *dx, *dx2, *d_add;  // d_add may be null
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+    const Tiles::Place p = tiles.place(block, thread);
+    if (p.count == 0) return;
+    const Eight fa = load_eight<whole>(a + p.col, p.count),
+                fb = load_eight<whole>(b + p.col, p.count),
+                fc = load_eight<whole>(c + p.col, p.count);
+    Eight ga{}, gb{}, gc{};
+    if constexpr (joint) {
+      ga = load_eight<whole>(a2 + p.col, p.count);
+      gb = load_eight<whole>(b2 + p.col, p.count);
+      gc = load_eight<whole>(c2 + p.col, p.count);
+    }
+    const Eight s = in.factor(in.scale, p), h = in.factor(in.shift, p);
+    tiles.for_rows<joint || !whole ? 1 : 2>(
+        p, [&](i64 r) { return in.load(r, p, tiles.cols); },
+        [&](i64 r, const typename Input::Loaded& l) {
+          Eight out{}, out2{}, g{};
+          GOSSAMER_UNROLL
+          for (int j = 0; j < 8; ++j) {
+            g.v[j] = Input::masked(l, j, s, h);
+            out.v[j] = fa.v[j] * g.v[j] + (fb.v[j] * l.x.v[j] + fc.v[j]);
+            if constexpr (joint) out2.v[j] = ga.v[j] * g.v[j] + (gb.v[j] * l.x2.v[j] + gc.v[j]);
+          }
+          const i64 at = r * tiles.cols + p.col;
+          store_eight<whole>(dx + at, p.count, out);
+          if constexpr (joint) store_eight<whole>(dx2 + at, p.count, out2);
+          if (d_add) store_eight<whole>(d_add + at, p.count, g);
+        });
+  }
+};
+
+}  // namespace gossamer::kernels

@@ -1,0 +1,30 @@
+// What all transports ask of an exchange, and say of its end.
+#include "gossamer/dist/transport.h"
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/update.h"
+
+namespace gossamer::dist {
+namespace {
+
+bool goes(const Tensor& t) { return t.defined() && t.numel() > 0; }
+
+}  // namespace
+
+void check_exchange(int peer, const Tensor& send, const Tensor& receive,
+                    std::span<const char> note) {
+  check<DistError>(goes(send) || goes(receive), "exchange with worker ", peer,
+                   ": nothing to send and nothing to receive");
+  check<DistError>(note.size() <= kLongestNote, "exchange with worker ", peer, ": a note of ",
+                   note.size(), " bytes, at most ", kLongestNote, " are possible");
+  check<DistError>(note.empty() || goes(send), "exchange with worker ", peer,
+                   ": a note without a tensor to send");
+}
+
+double distance_of_exchange(const Tensor& send, const Tensor& receive) {
+  const bool comparable = goes(send) && goes(receive) && send.dtype() == DType::f32 &&
+                          receive.dtype() == DType::f32 && send.numel() == receive.numel();
+  return comparable ? squared_distance(send, receive) : 0;
+}
+
+}  // namespace gossamer::dist
