@@ -117,6 +117,28 @@ TEST_F(Fault, ADamagedImageInOneShareStopsAllWhenStrict) {
   EXPECT_THAT(r.err, HasSubstr(images.at(0).filename().string()));
 }
 
+TEST_F(Fault, AFailedReplayIsAFailedRun) {
+  const auto with = [&](const std::string& key) {
+    auto arguments = tiny({"train.threads=1", key});
+    arguments.insert(arguments.end(), {"--workers", "3"});
+    return run(arguments);
+  };
+  const Result recorded = with("run.record=record");
+  ASSERT_EQ(recorded.code, 0) << recorded.err;
+  const Result repeated = with("run.replay=record");
+  EXPECT_EQ(repeated.code, 0) << repeated.err;
+  // the digest of one worker is another
+  const fs::path file = folder / "record/events-0.jsonl";
+  std::string text = read_text(file);
+  char& digit = text.at(text.rfind("\"}") - 1);
+  digit = digit == '0' ? '1' : '0';
+  write_text(file, text);
+  const Result failed = with("run.replay=record");
+  EXPECT_EQ(failed.code, 5) << failed.err;
+  EXPECT_THAT(failed.err, HasSubstr("the parameters are not those of the recorded run"));
+  EXPECT_THAT(failed.err, HasSubstr("only 2 of 3 workers came to the end"));
+}
+
 TEST_F(Fault, WaitingThreadsOfWorkersSleepUnlessTheUserSaysOtherwise) {
   const char* before = std::getenv("OMP_WAIT_POLICY");
   const std::string kept = before ? before : "";
