@@ -61,8 +61,8 @@ struct Rate {  // of one kind of work
   double in_all(int threads) const { return per_core_wall() * threads; }
 };
 
-// What a thread keeps between images.
-struct Hand {
+// What a thread reuses from image to image.
+struct Buffers {
   data::Scratch scratch;
   data::Image image;
   std::vector<std::uint8_t> out;
@@ -80,26 +80,26 @@ data::Box wanted_box(data::ImageSize size, const data::Recipe& recipe, Rng& rng)
 
 struct Kind {
   const char* name;
-  std::function<void(const Work&, const Sample&, Rng&, Hand&)> run;
+  std::function<void(const Work&, const Sample&, Rng&, Buffers&)> run;
 };
 
 const std::array kKinds{
     Kind{"coefficients", [](const Work&, const Sample& s, Rng&,
-                            Hand&) { data::read_coefficients(s.bytes, s.name); }},
+                            Buffers&) { data::read_coefficients(s.bytes, s.name); }},
     Kind{"entropy",
-         [](const Work& w, const Sample& s, Rng& rng, Hand&) {
+         [](const Work& w, const Sample& s, Rng& rng, Buffers&) {
            data::skim_jpeg(s.bytes, s.name,
                            [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); });
          }},
     Kind{"decode",
-         [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
+         [](const Work& w, const Sample& s, Rng& rng, Buffers& buffers) {
            const auto box = [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); };
            data::decode_rows(
-               s.bytes, s.name, box, [](const data::Rows&) {}, hand.image);
+               s.bytes, s.name, box, [](const data::Rows&) {}, buffers.image);
          }},
-    Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
-           data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, hand.scratch,
-                         [&] { return hand.out.data(); });
+    Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Buffers& buffers) {
+           data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, buffers.scratch,
+                         [&] { return buffers.out.data(); });
          }}};
 
 bool is_jpeg(const Sample& s) {
@@ -115,15 +115,15 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
   std::vector<std::exception_ptr> errors(rates.size());
   const auto body = [&](std::size_t me) {
     try {
-      Hand hand;
-      hand.out.resize(static_cast<std::size_t>(work.recipe.size) * work.recipe.size * 3);
+      Buffers buffers;
+      buffers.out.resize(static_cast<std::size_t>(work.recipe.size) * work.recipe.size * 3);
       const i64 count = static_cast<i64>(work.samples.size());
       i64 at = begin + static_cast<i64>(me) * count / threads;
       const auto one = [&] {
         const Sample& sample = work.samples[static_cast<std::size_t>(at % count)];
         Rng rng(1, static_cast<std::uint64_t>(at++));
         if (needs_jpeg(kind) && !is_jpeg(sample)) return 0;
-        kind.run(work, sample, rng, hand);
+        kind.run(work, sample, rng, buffers);
         return 1;
       };
       one();  // the thread's decoder is made
@@ -138,8 +138,8 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
     }
   };
   {
-    std::vector<std::jthread> crew;
-    for (std::size_t i = 1; i < rates.size(); ++i) crew.emplace_back(body, i);
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < rates.size(); ++i) others.emplace_back(body, i);
     body(0);
   }
   Rate sum;

@@ -1,12 +1,12 @@
-// The GPU part of `gossamer doctor`: driver, GPUs and how they reach each other, the vendor's
-// libraries, shared memory.
+// The GPU part of `gossamer doctor`: driver, GPUs, copies between them, the vendor's libraries,
+// shared memory.
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/commands/finding.h"
+#include "gossamer/apps/commands/doctor.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/cuda/cublas_gemm.h"
@@ -35,8 +35,8 @@ std::string nccl_version() {
   });
 }
 
-// No GPU: a note, unless one is there that cannot be used.
-Finding no_gpu() {
+// A note, or a problem if there is a GPU that cannot be used.
+Check no_gpu() {
   const bool present = fs::exists("/dev/nvidiactl") || fs::exists("/proc/driver/nvidia/version");
   const std::string text =
       fmt::format("{}; this program computes on the CPU ({})",
@@ -48,7 +48,7 @@ Finding no_gpu() {
   return {Verdict::note, "gpu", text, ""};
 }
 
-Finding one_gpu(int index) {
+Check one_gpu(int index) {
   const Device device = Device::cuda(index);
   const cuda::Properties& p = cuda::properties(device);
   const std::string subject = fmt::format("cuda:{}", index);
@@ -74,19 +74,19 @@ Finding one_gpu(int index) {
   }
 }
 
-Finding driver() {
+Check driver() {
   const cuda::Properties& p = cuda::properties(Device::cuda());
-  std::string number;  // "580.95.05"; not to be seen in every container
+  std::string number;  // "580.95.05"; some containers hide it
   std::getline(std::ifstream("/sys/module/nvidia/version"), number);
   if (!number.empty()) number += ", ";
   const std::string text = fmt::format("{}for CUDA {}, program built with CUDA {}", number,
                                        release(p.driver), release(p.runtime));
   return p.driver / 1000 < p.runtime / 1000
-             ? Finding{Verdict::problem, "driver", text, "install a newer NVIDIA driver"}
-             : Finding{Verdict::ok, "driver", text, ""};
+             ? Check{Verdict::problem, "driver", text, "install a newer NVIDIA driver"}
+             : Check{Verdict::ok, "driver", text, ""};
 }
 
-Finding libraries() {
+Check libraries() {
   const std::string cudnn = cudnn::library_version(), cublas = cublas::library_version(),
                     nccl = nccl_version();
   const bool complete = !cudnn.starts_with("not") && !cublas.starts_with("not"),
@@ -96,12 +96,12 @@ Finding libraries() {
   const bool gpu = cuda::device_count() > 0;
   return {gpu && !complete ? Verdict::problem : Verdict::note, "libraries", text,
           complete ? "without NCCL, GPUs of several machines exchange through the host: pip "
-                     "install nvidia-nccl-cu13, its folder into LD_LIBRARY_PATH"
-                   : "for training on GPUs: pip install nvidia-cudnn-cu13 nvidia-cublas, their "
-                     "folders into LD_LIBRARY_PATH"};
+                     "install nvidia-nccl-cu13 and add its folder to LD_LIBRARY_PATH"
+                   : "for training on GPUs: pip install nvidia-cudnn-cu13 nvidia-cublas and add "
+                     "their folders to LD_LIBRARY_PATH"};
 }
 
-Finding peers(int count) {
+Check peers(int count) {
   std::string without;
   int pairs = 0;
   for (int a = 0; a < count; ++a)
@@ -119,12 +119,11 @@ Finding peers(int count) {
           "those copies go through the host; a virtual machine or an IOMMU may forbid them"};
 }
 
-Finding shared_memory() {
+Check shared_memory() {
   std::error_code error;
   const fs::space_info space = fs::space("/dev/shm", error);
   if (error)
-    return {Verdict::note, "/dev/shm", "not there",
-            "NCCL needs it between processes of one machine"};
+    return {Verdict::note, "/dev/shm", "missing", "NCCL needs it between processes of one machine"};
   const double mib = static_cast<double>(space.capacity) / 1048576.0;
   const std::string text = fmt::format("{:.0f} MiB", mib);
   if (mib >= 512) return {Verdict::ok, "/dev/shm", text, ""};
@@ -135,17 +134,17 @@ Finding shared_memory() {
 
 }  // namespace
 
-std::vector<Finding> gpu_findings() {
+std::vector<Check> gpu_checks() {
   const int count = cuda::device_count();
   if (count == 0) {
-    std::vector<Finding> none{no_gpu()};
+    std::vector<Check> none{no_gpu()};
     if (cuda::built()) none.push_back(libraries());
     return none;
   }
-  std::vector<Finding> found{driver()};
+  std::vector<Check> found{driver()};
   for (int i = 0; i < count; ++i) found.push_back(one_gpu(i));
   found.push_back(libraries());
-  // Kernels for this GPU, cuDNN, cuBLASLt: do they work together? Without measuring plans.
+  // The first step shows whether kernels, cuDNN and cuBLASLt work together; no plan is measured.
   CudaOptions quick;
   quick.autotune = false;
   configure_cuda(quick);

@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/report/tally.h"
+#include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/timeline.h"

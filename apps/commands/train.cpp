@@ -8,7 +8,7 @@
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
-#include "gossamer/apps/report/bookkeeper.h"
+#include "gossamer/apps/report/step_log.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
@@ -38,21 +38,21 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       .add("samples", place.rejoin ? w.at.samples : w.start_samples);
   if (place.rejoin) start.add("rejoined", true);
   w.folder.log("start", start);
-  Bookkeeper book(w);
+  StepLog log(w);
   const auto begin = Clock::now();
   try {
-    train_loop(w, book);
+    train_loop(w, log);
   } catch (const DistError&) {
     // a neighbour that stopped first looks like a fault
     if (!stop_signal()) throw;
   } catch (const DataError&) {
-    book.list_damaged();  // these ended the run
+    log.list_damaged();  // the images that ended the run
     throw;
   }
   w.wall_s = seconds_since(begin);
   if (const int number = stop_signal()) {
     w.finished = true;
-    book.save("interrupted");
+    w.save("interrupted");
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {

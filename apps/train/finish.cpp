@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "gossamer/apps/report/tally.h"
+#include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/model_file.h"
@@ -33,7 +33,7 @@ namespace {
 
 class Finish {
  public:
-  explicit Finish(Worker& w) : w_(w), tally_(w.place.size, w.place.rank) {}
+  explicit Finish(Worker& w) : w_(w), totals_(w.place.size, w.place.rank) {}
 
   int run() {
     before_ = w_.method->stats();
@@ -45,7 +45,7 @@ class Finish {
     if (alive_.empty()) alive_ = w_.group->alive();
     settle_batch_norm();
     evaluate_share();
-    record_tally();
+    record_totals();
     w_.write_trace();
     gather();
     if (!leader()) return 0;
@@ -149,39 +149,40 @@ class Finish {
                      "data.val: not one image could be decoded; see bad_images.txt");
   }
 
-  void record_tally() {
+  void record_totals() {
     const dist::MethodStats after = w_.method->stats();
     const data::LoaderStats data = w_.loader->stats();
     for (const std::string& line : w_.loader->damaged()) damaged_.push_back(line);
     w_.folder.add_bad_images(damaged_);
-    tally_.set(Tally::gradients, static_cast<double>(after.gradients));
-    tally_.set(Tally::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
-    tally_.set(Tally::exchanges, static_cast<double>(after.exchanges));
-    tally_.set(Tally::failed, static_cast<double>(after.failed));
-    tally_.set(Tally::exposed_s, before_.exposed_s);
-    tally_.set(Tally::transfer_s, before_.transfer_s);
-    tally_.set(Tally::data_wait_s, waited_for_data_);
-    tally_.set(Tally::data_idle_s, data.idle_s);
-    tally_.set(Tally::images, static_cast<double>(data.images));
-    tally_.set(Tally::damaged, static_cast<double>(damaged_.size()));
-    tally_.set(Tally::wall_s, w_.wall_s);
-    tally_.set(Tally::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
-    tally_.set_edges(after.edges);
+    totals_.set(RunTotals::gradients, static_cast<double>(after.gradients));
+    totals_.set(RunTotals::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
+    totals_.set(RunTotals::exchanges, static_cast<double>(after.exchanges));
+    totals_.set(RunTotals::failed, static_cast<double>(after.failed));
+    totals_.set(RunTotals::exposed_s, before_.exposed_s);
+    totals_.set(RunTotals::transfer_s, before_.transfer_s);
+    totals_.set(RunTotals::data_wait_s, waited_for_data_);
+    totals_.set(RunTotals::data_idle_s, data.idle_s);
+    totals_.set(RunTotals::images, static_cast<double>(data.images));
+    totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
+    totals_.set(RunTotals::wall_s, w_.wall_s);
+    totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
+    totals_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
   }
 
   void gather() {
     if (w_.place.size > 1)
-      together("gathering the workers' numbers", [&] { tally_.gather(w_.group->collectives()); });
+      together("gathering the workers' numbers", [&] { totals_.gather(w_.group->collectives()); });
   }
 
   void write_results(double seen) {
     const Config& c = w_.config;
     // Each knows its own gradients exactly, the others' only by hearsay.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
-      seen = w_.start_samples + tally_.sum(Tally::gradients) * static_cast<double>(c.train.batch);
+      seen =
+          w_.start_samples + totals_.sum(RunTotals::gradients) * static_cast<double>(c.train.batch);
     const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images())
-                                              : tally_.sum(Tally::damaged);
+                                              : totals_.sum(RunTotals::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples),
                  rate = trained / std::max(1e-9, w_.wall_s);
     JsonObject s;
@@ -205,28 +206,31 @@ class Finish {
         .add("images_per_s", rate)
         .add("wall_s", w_.wall_s);
     s.add("exchanges_per_gradient",
-          tally_.sum(Tally::gradients) > 0
-              ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients)
+          totals_.sum(RunTotals::gradients) > 0
+              ? totals_.sum(RunTotals::exchanges) / totals_.sum(RunTotals::gradients)
               : 0.0);
     s.add("consensus_distance", consensus_)
         .add("consensus_distance_estimate", before_.consensus_distance);
-    s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges));
-    s.add("exchanges_failed", tally_.sum(Tally::failed));
-    s.add("data_wait_fraction", tally_.sum(Tally::wall_s) > 0
-                                    ? tally_.sum(Tally::data_wait_s) / tally_.sum(Tally::wall_s)
-                                    : 0.0);
-    s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0
-                                  ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s)
-                                  : 0.0);
+    s.add("gradients", totals_.sum(RunTotals::gradients))
+        .add("exchanges", totals_.sum(RunTotals::exchanges));
+    s.add("exchanges_failed", totals_.sum(RunTotals::failed));
+    s.add("data_wait_fraction",
+          totals_.sum(RunTotals::wall_s) > 0
+              ? totals_.sum(RunTotals::data_wait_s) / totals_.sum(RunTotals::wall_s)
+              : 0.0);
+    s.add("exposed_fraction",
+          totals_.sum(RunTotals::wall_s) > 0
+              ? totals_.sum(RunTotals::exposed_s) / totals_.sum(RunTotals::wall_s)
+              : 0.0);
     if (w_.params->overflow().defined())
       s.add("loss_scale", w_.params->loss_scale())
-          .add("skipped_steps", tally_.sum(Tally::skipped_steps));
+          .add("skipped_steps", totals_.sum(RunTotals::skipped_steps));
     s.add("damaged_images", damaged)
         .add("batch_norm", batch_norm_)
-        .add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
+        .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
-    if (w_.place.size > 1) add_rates(s, tally_.rates(), w_.graph);
-    s.raw("each_worker", tally_.each_worker());
+    if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
+    s.raw("each_worker", totals_.each_worker());
     JsonObject versions;
     versions.add("gossamer", version())
         .add("git", git_hash())
@@ -272,8 +276,8 @@ class Finish {
   void tell(double seen, double rate, double damaged) {
     // Rank 0 may be gone: then the one that writes also speaks.
     Progress say(w_.command.json ? stderr : stdout, false);
-    const double gradients = tally_.sum(Tally::gradients),
-                 per_gradient = gradients > 0 ? tally_.sum(Tally::exchanges) / gradients : 0.0;
+    const double gradients = totals_.sum(RunTotals::gradients),
+                 per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;
     say.note(fmt::format(
         "done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus "
         "distance {:.3g}",
@@ -299,13 +303,13 @@ class Finish {
       say.note(
           fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images "
                       "would take about {}; nothing was written",
-                      tally_.at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole,
+                      totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576, whole,
                       duration_text(whole / rate)));
     }
   }
 
   Worker& w_;
-  Tally tally_;
+  RunTotals totals_;
   std::vector<int> alive_;
   dist::MethodStats before_;
   double waited_for_data_ = 0;  // of the training loop, as wall_s

@@ -10,7 +10,7 @@
 
 namespace gossamer::apps {
 
-class Tally {
+class RunTotals {
  public:
   enum Field {
     gradients,
@@ -29,7 +29,7 @@ class Tally {
     kFields
   };
 
-  Tally(int workers, int rank)
+  RunTotals(int workers, int rank)
       : workers_(workers), rank_(rank), numbers_(static_cast<std::size_t>(workers * kFields)) {}
   void set(Field f, double value) { numbers_[index(rank_, f)] = value; }
   void set_edges(std::vector<dist::EdgeStats> own);
