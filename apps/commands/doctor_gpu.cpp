@@ -1,5 +1,6 @@
 // The GPU part of `gossamer doctor`: driver, GPUs, copies between them, the vendor's libraries,
 // shared memory.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -35,9 +36,18 @@ std::string nccl_version() {
   });
 }
 
+// "580.95.05", or "" if a container hides it.
+std::string driver_number() {
+  std::string number;
+  std::getline(std::ifstream("/sys/module/nvidia/version"), number);
+  return number;
+}
+
 // A note, or a problem if there is a GPU that cannot be used.
 Check no_gpu() {
   const bool present = fs::exists("/dev/nvidiactl") || fs::exists("/proc/driver/nvidia/version");
+  if (const cuda::Versions v = cuda::versions(); v.driver_is_too_old())
+    return old_driver(driver_number(), v);
   const std::string text =
       fmt::format("{}; this program computes on the CPU ({})",
                   present ? "an NVIDIA driver is loaded, but no GPU can be used" : "no NVIDIA GPU",
@@ -75,15 +85,12 @@ Check one_gpu(int index) {
 }
 
 Check driver() {
-  const cuda::Properties& p = cuda::properties(Device::cuda());
-  std::string number;  // "580.95.05"; some containers hide it
-  std::getline(std::ifstream("/sys/module/nvidia/version"), number);
-  if (!number.empty()) number += ", ";
-  const std::string text = fmt::format("{}for CUDA {}, program built with CUDA {}", number,
-                                       release(p.driver), release(p.runtime));
-  return p.driver / 1000 < p.runtime / 1000
-             ? Check{Verdict::problem, "driver", text, "install a newer NVIDIA driver"}
-             : Check{Verdict::ok, "driver", text, ""};
+  const cuda::Versions v = cuda::versions();
+  const std::string number = driver_number();
+  return {Verdict::ok, "driver",
+          fmt::format("{}for CUDA {}, program built with CUDA {}",
+                      number.empty() ? "" : number + ", ", release(v.driver), release(v.runtime)),
+          ""};
 }
 
 Check libraries() {
@@ -133,6 +140,20 @@ Check shared_memory() {
 }
 
 }  // namespace
+
+Check old_driver(const std::string& number, const cuda::Versions& v) {
+  const char* const needed = v.runtime >= 13000 ? "580" : "525";
+  const std::string built = release(v.runtime);
+  std::string package = built;
+  std::ranges::replace(package, '.', '-');
+  return {Verdict::problem, "driver",
+          fmt::format("the NVIDIA driver {}is for CUDA {}; this program was built with CUDA {} and "
+                      "needs >= {}",
+                      number.empty() ? "" : number + " ", release(v.driver), built, needed),
+          fmt::format("install driver {} or newer; or, for a data-centre GPU, NVIDIA's package "
+                      "cuda-compat-{}, and put /usr/local/cuda-{}/compat first in LD_LIBRARY_PATH",
+                      needed, package, built)};
+}
 
 std::vector<Check> gpu_checks() {
   const int count = cuda::device_count();
