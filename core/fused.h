@@ -2,7 +2,7 @@
 // once: batch norm with what surrounds it, the stem, loss and counters, pictures. Outside the tape.
 // They run on the current stream and never wait. On a CPU the same code loops over the same blocks
 // and threads: exact, slow, for tests. Formulas: core/ops/*_kernels.h. The optimizer's pass is in
-// fused_update.h.
+// update.h.
 #pragma once
 
 #include <array>

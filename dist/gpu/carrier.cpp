@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused_update.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/time.h"
@@ -48,8 +47,8 @@ void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
   mark_ = worker.peek(t, [&](double c, double s) {
     parts_.port.run(Lane::exchange, [this, &worker, c, s] {
       Tensor snapshot = parts_.own;
-      fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(),
-                      static_cast<float>(c), static_cast<float>(s), snapshot);
+      take_snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(), static_cast<float>(c),
+                    static_cast<float>(s), snapshot);
     });
   });
   leave(Lane::exchange);
@@ -85,8 +84,8 @@ void GpuCarrier::settle_difference(WorkerState<Tensor>& worker) {
   worker.apply(mark_, [&](double jx, double jy) {
     parts_.port.run(Lane::exchange, [this, &worker, jx, jy] {
       Tensor none, &twin = worker.has_twin() ? worker.twin() : none;
-      fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
-                              parts_.own, parts_.theirs);
+      apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy), parts_.own,
+                       parts_.theirs);
     });
   });
   leave(Lane::exchange);
@@ -135,7 +134,7 @@ void GpuCarrier::inspect() {
       return;
     }
     Tensor difference = Tensor::zeros(own.shape(), DType::f32, own.device()), none;
-    fused::apply_difference(difference, none, -1, 0, own, theirs);
+    apply_difference(difference, none, -1, 0, own, theirs);
     distance_ = squared_norm(difference);
   });
 }

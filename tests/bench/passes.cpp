@@ -12,8 +12,8 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/fused.h"
-#include "gossamer/core/fused_update.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {
@@ -166,16 +166,13 @@ void head(i64 n) {
 void updates() {
   const i64 n = 25'557'056, halves = 25'502'912;
   const auto block = [&](DType type = DType::f32) { return random({n}, type); };
-  fused::UpdateBuffers b;
-  b.values = block();
-  b.grads = block();
-  b.compute_half = Tensor::zeros({halves}, DType::bf16, kGpu);
-  b.compute_f32 = block();
-  const fused::ParameterGroups groups{Tensor::zeros({1, 2}, DType::f32, kGpu),
-                                      Tensor::zeros({n / 32}, DType::u8, kGpu)};
-  Tensor momentum = block(), snapshot = block(), half = block(DType::f16);
+  Tensor w = random({halves / 32, 32}, DType::f32), b = random({n - halves}, DType::f32);
+  FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = DType::bf16, .frozen = true});
+  params.settle_grads();
+  Tensor(params.grads()).copy_from(block());
+  const SgdRule sgd{block(), 0.9f, 0, false};
   const auto numbers_on = [](int jump) {
-    fused::StepNumbers numbers;
+    StepNumbers numbers;
     numbers.jump = jump;
     Tensor here = Tensor::empty({static_cast<i64>(sizeof numbers)}, DType::u8);
     std::memcpy(here.data(), &numbers, sizeof numbers);
@@ -184,33 +181,25 @@ void updates() {
   const Tensor quiet = numbers_on(0), jump = numbers_on(1);
   const auto size = static_cast<double>(n);
   const Shape shape{n};
-  row("SGD, f32 gradients", shape, 22 * size,
-      [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
-  fused::UpdateBuffers narrow = b;
-  narrow.grads = block(DType::bf16);
-  row("SGD, bf16 gradients", shape, 20 * size,
-      [&] { fused::sgd_pass(narrow, momentum, groups, false, quiet); });
-  b.twin = block();
-  row("SGD with twin", shape, 30 * size,
-      [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
-  b.own = block();
-  b.received = block();
+  row("SGD", shape, 22 * size, [&] { sgd_pass(params, sgd, quiet); });
+  UpdateBlocks blocks{block(), {}, {}};
+  row("SGD with twin", shape, 30 * size, [&] { sgd_pass(params, sgd, quiet, blocks); });
+  blocks.own = block();
+  blocks.received = block();
   row("SGD with twin, no difference came", shape, 30 * size,
-      [&] { fused::sgd_pass(b, momentum, groups, false, quiet); });
+      [&] { sgd_pass(params, sgd, quiet, blocks); });
   row("SGD with twin and difference f32", shape, 38 * size,
-      [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
-  b.own = b.received = block(DType::f16);
+      [&] { sgd_pass(params, sgd, jump, blocks); });
+  blocks.own = blocks.received = block(DType::f16);
   row("SGD with twin and difference f16", shape, 34 * size,
-      [&] { fused::sgd_pass(b, momentum, groups, false, jump); });
-  const AdamState adam{block(), Tensor::full({n}, 1, DType::f32, kGpu), {}};
-  b.twin = b.own = b.received = Tensor();
-  row("AdamW, f32 gradients", shape, 30 * size,
-      [&] { fused::adam_pass(b, adam, groups, fused::Decay::decoupled, quiet); });
-  const Tensor twin = block();
+      [&] { sgd_pass(params, sgd, jump, blocks); });
+  const AdamRule adam{block(), Tensor::full({n}, 1, DType::f32, kGpu), {}, 0, true};
+  row("AdamW", shape, 30 * size, [&] { adam_pass(params, adam, quiet); });
+  Tensor snapshot = block(), half = block(DType::f16);
   row("snapshot with twin f32", shape, 12 * size,
-      [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, snapshot); });
+      [&] { take_snapshot(params.values(), blocks.twin, 0.9f, 0.1f, snapshot); });
   row("snapshot with twin f16", shape, 10 * size,
-      [&] { fused::snapshot(b.values, twin, 0.9f, 0.1f, half); });
+      [&] { take_snapshot(params.values(), blocks.twin, 0.9f, 0.1f, half); });
 }
 
 // The least a step could take: its products at the rate of a large one, its passes at that of a

@@ -58,43 +58,42 @@ TEST(GpuKernelsLarge, IndicesBeyondTwoToThe31AreRight) {
 
 TEST(GpuKernelsGraph, ARecordedUpdateReadsTheNumbersOfItsStep) {
   if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
-  const i64 n = 32 * 64;
-  const auto make = [&](Device d) {
-    fused::UpdateBuffers b;
-    b.values = on(d, normal({n}, 1));
-    b.twin = on(d, normal({n}, 2));
-    b.grads = on(d, normal({n}, 3));
-    b.own = on(d, normal({n}, 4));
-    b.received = on(d, normal({n}, 5));
-    return b;
+  static constexpr i64 n = 32 * 64;
+  struct Side {
+    explicit Side(Device d)
+        : w(on(d, normal({n}, 1)).reshape({32, 64})),
+          params({{"w", w}}, {}, {.frozen = true}),
+          rule{Tensor::zeros({n}, DType::f32, d), 0.9f, 0.01f, false},
+          blocks{on(d, normal({n}, 2)), on(d, normal({n}, 4)), on(d, normal({n}, 5))},
+          numbers(step_numbers(d)) {
+      params.settle_grads();
+      Tensor(params.grads()).copy_from(on(d, normal({n}, 3)));
+    }
+    void pass() { sgd_pass(params, rule, numbers, blocks); }
+    Tensor w;
+    FlatParams params;
+    SgdRule rule;
+    UpdateBlocks blocks;
+    Tensor numbers;
   };
-  const auto groups_on = [&](Device d) {
-    const std::vector<std::uint8_t> lines(64, 0);
-    return fused::ParameterGroups{on(d, Tensor::from(std::vector<float>{0.01f, 1}, {1, 2})),
-                                  raw(d, lines.data(), lines.size())};
-  };
-  const fused::UpdateBuffers here = make({}), there = make(kGpu);
-  const fused::ParameterGroups groups = groups_on({}), groups_there = groups_on(kGpu);
-  Tensor momentum = Tensor::zeros({n}), momentum_there = Tensor::zeros({n}, DType::f32, kGpu),
-         numbers = fused::step_numbers(kGpu);
-  const cuda::Graph graph = cuda::Graph::capture(
-      kGpu, [&] { fused::sgd_pass(there, momentum_there, groups_there, false, numbers); });
+  Side here(Device::cpu()), there(kGpu);
+  const cuda::Graph graph = cuda::Graph::capture(kGpu, [&] { there.pass(); });
   EXPECT_EQ(graph.nodes(), 1u);
   for (int step = 0; step < 4; ++step) {
-    const fused::StepNumbers now{.learning_rate = 0.1f / static_cast<float>(step + 1),
-                                 .momentum = 0.9f,
-                                 .mix_c = 0.9f,
-                                 .mix_s = 0.1f,
-                                 .jump_x = 0.5f,
-                                 .jump_twin = 0.6f,
-                                 .jump = step % 2};
-    numbers.copy_from(raw(kGpu, &now, sizeof now));
+    const StepNumbers now{.learning_rate = 0.1f / static_cast<float>(step + 1),
+                          .mix_c = 0.9f,
+                          .mix_s = 0.1f,
+                          .jump_x = 0.5f,
+                          .jump_twin = 0.6f,
+                          .jump = step % 2};
+    there.numbers.copy_from(raw(kGpu, &now, sizeof now));
     graph.launch(cuda::current_stream(kGpu));
-    fused::sgd_pass(here, momentum, groups, false, raw({}, &now, sizeof now));
+    here.numbers.copy_from(raw({}, &now, sizeof now));
+    here.pass();
   }
-  expect_same_bits(there.values.to(Device::cpu()), here.values, "values");
-  expect_same_bits(there.twin.to(Device::cpu()), here.twin, "twin");
-  expect_same_bits(momentum_there.to(Device::cpu()), momentum, "momentum");
+  expect_same_bits(there.params.values().to(Device::cpu()), here.params.values(), "values");
+  expect_same_bits(there.blocks.twin.to(Device::cpu()), here.blocks.twin, "twin");
+  expect_same_bits(there.rule.momentum.to(Device::cpu()), here.rule.momentum, "momentum");
 }
 
 TEST(GpuKernelsStream, NoPassWaitsForTheDevice) {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/gpu/fakes.h"
-#include "gossamer/core/fused_update.h"
+#include "gossamer/core/update.h"
 #include "gossamer/nn/optim.h"
 #include "support/use_backend.h"
 
@@ -80,7 +80,7 @@ Tensor other_snapshot(i64 n, DType wire, std::size_t k) {
   for (i64 i = 0; i < n; ++i)
     t.as<float>()[i] = static_cast<float>((i * 3 + static_cast<i64>(k)) % 13 - 6) * .05f;
   Tensor out = Tensor::empty({n}, wire);
-  fused::snapshot(t, {}, 1, 0, out);
+  take_snapshot(t, {}, 1, 0, out);
   return out;
 }
 
@@ -96,8 +96,8 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
     if (!std::exchange(kept, false)) return;
     m.state.apply(mark, [&](double jx, double jy) {
       Tensor none, &twin = m.state.has_twin() ? m.state.twin() : none;
-      fused::apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
-                              own, theirs);
+      apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy), own,
+                       theirs);
     });
   };
   for (std::size_t k = 0; k < events.size(); ++k) switch (events[k].kind) {
@@ -114,8 +114,8 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
       case Event::snapshot:
         settle();
         mark = m.state.peek(events[k].t, [&](double c, double s) {
-          fused::snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
-                          static_cast<float>(c), static_cast<float>(s), own);
+          take_snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
+                        static_cast<float>(c), static_cast<float>(s), own);
         });
         break;
       case Event::arrives:
