@@ -1,5 +1,5 @@
 // `gossamer bench data`: how many images a second a core decodes and augments, where the time goes,
-// and whether that feeds a GPU.
+// and whether that is enough for a GPU.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -46,11 +46,11 @@ struct Sample {
 };
 
 struct Work {
-  std::vector<Sample> samples;  // those that are whole
+  std::vector<Sample> samples;  // without the damaged ones
   data::Dataset::Raw raw;
   data::Recipe recipe;
   double bytes = 0, megapixels = 0;  // means
-  i64 damaged = 0, other = 0;        // other: no JPEG
+  i64 damaged = 0, other = 0;        // other: not JPEG
 };
 
 struct Rate {  // of one kind of work
@@ -109,7 +109,7 @@ bool needs_jpeg(const Kind& kind) {
   return kind.name == kKinds[0].name || kind.name == kKinds[1].name;
 }
 
-// All threads do one kind of work for `seconds`, each beginning at another image.
+// All threads do one kind of work for `seconds`, each from another image on.
 Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i64 begin) {
   std::vector<Rate> rates(static_cast<std::size_t>(threads));
   std::vector<std::exception_ptr> errors(rates.size());
@@ -152,8 +152,8 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
   return sum;
 }
 
-// The whole way from the files on disk, by the loader, to images in host memory or to normalised
-// ones on a device, which resizes those to train on, too: CPU time is that of the process.
+// The whole way through the loader: from files on disk to images in host memory, or to normalised
+// images on a device, which also resizes training images. CPU time is that of the process.
 Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work& work, int threads,
                     double seconds, Device device) {
   data::LoaderOptions options;
@@ -231,7 +231,7 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
   return work;
 }
 
-// All that fits is read here, so that the loader is measured as it is in later epochs.
+// Fills the cache, so that the loader is measured as in later epochs.
 std::shared_ptr<const data::Dataset> filled(const std::shared_ptr<data::Cache>& cache,
                                             std::shared_ptr<const data::Dataset> set, int threads) {
   set = data::cached(std::move(set), cache);
@@ -240,7 +240,7 @@ std::shared_ptr<const data::Dataset> filled(const std::shared_ptr<data::Cache>& 
       [&](i64 i, std::vector<std::byte>& buffer) {
         try {
           set->bytes(i, buffer);
-        } catch (const DataError&) {  // the loader will meet it
+        } catch (const DataError&) {  // the loader will report it
         }
       },
       [&](i64) { return !cache->full(); });
@@ -281,10 +281,10 @@ int bench_data(const BenchDataOptions& o) {
     const bool possible =
         needs_jpeg(k) ? jpegs > 0 : work.raw.height == 0 || k.name == kKinds[3].name;
     check<ConfigError>(possible || o.what != k.name, "bench data: --what ", o.what,
-                       ": the set has no such pictures");
+                       ": the data set has no such pictures");
     if (possible && (all || o.what == k.name)) kinds.push_back(k);
   }
-  // Short slices in turn: what else the machine does falls on all alike.
+  // Short slices in turns, so that other load on the machine affects all kinds alike.
   const double loader_s = loader || to_device ? o.seconds / (all ? 4 : 1) : 0;
   const int rounds = std::max(
       1, static_cast<int>((o.seconds - loader_s) /

@@ -43,7 +43,7 @@ class Finish {
     w_.finished = true;
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
-    settle_batch_norm();
+    estimate_batch_norm();
     evaluate_share();
     record_totals();
     w_.write_trace();
@@ -52,8 +52,8 @@ class Finish {
     if (const i64 theirs = already_written();
         theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
       Progress(w_.command.json ? stderr : stdout, false)
-          .note(fmt::format("worker {} lost the others, and they ended before: their results, of "
-                            "{} worker(s), stay",
+          .note(fmt::format("worker {} lost the others, which ended before it: their results, of "
+                            "{} worker(s), are kept",
                             w_.group->rank(), theirs));
     else
       write_results(seen);
@@ -61,19 +61,19 @@ class Finish {
   }
 
  private:
-  // Whoever lost the others (frozen while they ended, or cut off) thinks that it leads. Of how many
-  // workers the results are that they left in this run; 0: there are none.
+  // The number of workers whose results are already in the folder; 0: none. A worker that lost the
+  // others (it was stopped, or cut off) while they ended believes that it leads.
   i64 already_written() const {
     if (!w_.folder.writes()) return 0;
     const nlohmann::json summary =
         nlohmann::json::parse(std::ifstream(w_.folder.file("summary.json")), nullptr, false);
     return summary.is_object() ? summary.value("workers_at_end", i64{0}) : 0;
   }
-  // rank 0, or the lowest one that lives
+  // the lowest rank that is alive
   bool leader() const { return alive_.front() == w_.group->rank(); }
 
-  // Runs one collective step. When a worker dies in it, this and all later ones are done without
-  // the others.
+  // Runs one collective step; false if it failed because a worker died. Then this worker does
+  // without the others, in this step and in all later ones.
   template <class F>
   bool together(const char* what, F&& step) {
     if (w_.place.size == 1) return true;
@@ -90,9 +90,9 @@ class Finish {
     }
   }
 
-  // The workers' running statistics belong to their own weights, not to the mean: estimate them
-  // afresh on training batches.
-  void settle_batch_norm() {
+  // The workers' running statistics belong to their own weights, not to the mean, so they are
+  // estimated again on training batches.
+  void estimate_batch_norm() {
     const i64 batches = w_.command.dry_run ? std::min<i64>(2, w_.config.train.bn_batches)
                                            : w_.config.train.bn_batches;
     const bool any = w_.params->buffers().numel() > 0;
@@ -141,12 +141,12 @@ class Finish {
                  [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
       counts_ = {sums[0], sums[1], sums[2], sums[3]};
     } else if (options.parts > 1 && leader()) {
-      // shares of others are lost: do all of it here
+      // the shares of the others are lost, so this worker evaluates the whole set
       options.part = 0, options.parts = 1;
       counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
     check<DataError>(counts_.images > 0 || !leader(), data::code::damaged_images,
-                     "data.val: not one image could be decoded; see bad_images.txt");
+                     "data.val: no image could be decoded; bad_images.txt lists why");
   }
 
   void record_totals() {
@@ -177,11 +177,11 @@ class Finish {
 
   void write_results(double seen) {
     const Config& c = w_.config;
-    // Each knows its own gradients exactly, the others' only by hearsay.
+    // A worker counts its own gradients exactly and estimates those of the others.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
       seen =
           w_.start_samples + totals_.sum(RunTotals::gradients) * static_cast<double>(c.train.batch);
-    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images())
+    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.merge_bad_images())
                                               : totals_.sum(RunTotals::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples),
                  rate = trained / std::max(1e-9, w_.wall_s);
@@ -257,11 +257,11 @@ class Finish {
       write_file(w_.folder.file("summary.json"), s.str() + "\n");
       if (c.run.report) write_report(w_.folder.path());
     }
-    tell(seen, rate, damaged);
+    print_results(seen, rate, damaged);
     if (w_.command.json) fmt::print("{}\n", s.str());
   }
 
-  // The master values, in f32, whatever type the layers computed in.
+  // Saves the f32 master values, whatever type the layers computed in.
   void save_model(const std::filesystem::path& path) {
     const auto copy = models::make(
         w_.config.model.name,
@@ -273,8 +273,8 @@ class Finish {
     nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
   }
 
-  void tell(double seen, double rate, double damaged) {
-    // Rank 0 may be gone: then the one that writes also speaks.
+  void print_results(double seen, double rate, double damaged) {
+    // Rank 0 may be gone, so the worker that writes the files also prints.
     Progress say(w_.command.json ? stderr : stdout, false);
     const double gradients = totals_.sum(RunTotals::gradients),
                  per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;

@@ -1,7 +1,7 @@
 // What `gossamer doctor` says about a driver that cannot run this program.
-#include <gtest/gtest.h>
-
 #include "gossamer/apps/commands/doctor.h"
+
+#include <gtest/gtest.h>
 
 namespace gossamer::apps {
 namespace {
