@@ -79,10 +79,10 @@ else()
   set(cuda_text "no CUDA (${GOSSAMER_CUDA_MISSING})")
 endif()
 
-# Adds CUDA to a library: the vendor's headers for its .cpp files, and nvcc for the op files, whose
-# formulas are written once. nvcc compiles their device code, and passes the rest to the same host
-# compiler with the same options. The result is one object, in which the CPU's loops are the same as
-# without CUDA.
+# Adds CUDA to a library: the vendor's headers for its .cpp files, and nvcc for ops/op_*.cpp and
+# cuda/kernels, whose formulas are written once. nvcc compiles their device code, and passes the rest
+# to the same host compiler with the same options. The result is one object, in which the CPU's loops
+# are the same as without CUDA.
 function(gossamer_cuda_sources target)
   set(gencode "")
   foreach(arch ${GOSSAMER_CUDA_ARCH})
@@ -107,7 +107,7 @@ function(gossamer_cuda_sources target)
   if(CCACHE)
     set(ccache ${CCACHE})
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp ${PROJECT_SOURCE_DIR}/core/cuda/kernels/*.cpp)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
     set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
@@ -129,9 +129,8 @@ function(gossamer_cuda_sources target)
   endforeach()
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/nvcc)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-  file(GLOB op_files ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp)
-  # nvcc compiles these files, the compiler of the other files does not.
-  set_source_files_properties(${op_files} PROPERTIES HEADER_FILE_ONLY TRUE)
+  # nvcc compiles these files; the compiler of the other files does not.
+  set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY TRUE)
   target_sources(${target} PRIVATE ${objects})
   target_compile_definitions(${target} PRIVATE GOSSAMER_HAS_CUDA)
   foreach(include ${CUDA_INCLUDE} ${CUDNN_INCLUDE} ${CUBLASLT_INCLUDE})

@@ -193,7 +193,7 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
         const DType compute = seed % 2 ? DType::f32 : DType::bf16;
         Model wanted(with_twin, compute);
         one_by_one(wanted, events, wire);
-        for (const std::string form : {backend(Device::cpu()).name(), "passes"})
+        for (const std::string form : {backend(Device::cpu()).name(), "cuda_emulated"})
           for (const bool lazy : {false, true}) {
             const UseBackend use(form);
             Model got(with_twin, compute);
@@ -210,7 +210,7 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
 TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
   fake::Machine machine(1, 1);
   machine.eager = true;
-  const UseBackend passes("passes");
+  const UseBackend passes("cuda_emulated");
   Model m(true, DType::f32);
   const i64 n = m.params.size();
   const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
