@@ -80,9 +80,9 @@ else()
 endif()
 
 # Adds CUDA to a library: the vendor's headers for its .cpp files, and nvcc for ops/op_*.cpp and
-# cuda/kernels, whose formulas are written once. nvcc compiles their device code, and passes the rest
-# to the same host compiler with the same options. The result is one object, in which the CPU's loops
-# are the same as without CUDA.
+# cuda/kernels, whose formulas are written once. nvcc compiles their device code, and passes the
+# rest to the same host compiler with the same options. The result is one object, in which the CPU's
+# loops are the same as without CUDA.
 function(gossamer_cuda_sources target)
   set(gencode "")
   foreach(arch ${GOSSAMER_CUDA_ARCH})
@@ -107,7 +107,8 @@ function(gossamer_cuda_sources target)
   if(CCACHE)
     set(ccache ${CCACHE})
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp ${PROJECT_SOURCE_DIR}/core/cuda/kernels/*.cpp)
+  file(GLOB files CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp ${PROJECT_SOURCE_DIR}/core/cuda/kernels/*.cpp)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
     set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
