@@ -21,11 +21,11 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/cache.h"
-#include "gossamer/data/codec/codec.h"
-#include "gossamer/data/codec/resize.h"
+#include "gossamer/data/codec/image_reader.h"
+#include "gossamer/data/codec/jpeg_measure.h"
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::apps {
@@ -43,11 +43,12 @@ double cpu_now(clockid_t clock) {
 struct Sample {
   std::string name;
   std::vector<std::byte> bytes;
+  data::ImageSize size;
 };
 
 struct Work {
   std::vector<Sample> samples;  // without the damaged ones
-  data::Dataset::Raw raw;
+  data::ImageSize raw;          // 0 x 0: the set has files, not raw pixels
   data::Recipe recipe;
   double bytes = 0, megapixels = 0;  // means
   i64 damaged = 0, other = 0;        // other: not JPEG
@@ -63,19 +64,14 @@ struct Rate {  // of one kind of work
 
 // What a thread reuses from image to image.
 struct Buffers {
-  data::Scratch scratch;
-  data::Image image;
+  data::ImageReader reader;
+  data::Preparer preparer;
   std::vector<std::uint8_t> out;
 };
 
-// The part of a picture that the recipe asks for, drawn as prepare() draws it.
+// The part of a picture that the recipe asks for.
 data::Box wanted_box(data::ImageSize size, const data::Recipe& recipe, Rng& rng) {
-  if (recipe.augment == data::Augment::resized_crop_flip)
-    return data::random_resized_crop(size, rng, recipe.min_area);
-  const data::CentreCrop at = data::centre_crop(size, recipe.resize, recipe.size);
-  const data::Axis h = data::make_axis(size.width, at.width, at.x, recipe.size),
-                   v = data::make_axis(size.height, at.height, at.y, recipe.size);
-  return {h.begin(), v.begin(), h.end() - h.begin(), v.end() - v.begin()};
+  return data::crop_of(recipe, size, rng).needed();
 }
 
 struct Kind {
@@ -88,18 +84,17 @@ const std::array kKinds{
                             Buffers&) { data::read_coefficients(s.bytes, s.name); }},
     Kind{"entropy",
          [](const Work& w, const Sample& s, Rng& rng, Buffers&) {
-           data::skim_jpeg(s.bytes, s.name,
-                           [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); });
+           data::skim_jpeg(s.bytes, s.name, wanted_box(s.size, w.recipe, rng));
          }},
     Kind{"decode",
          [](const Work& w, const Sample& s, Rng& rng, Buffers& buffers) {
-           const auto box = [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); };
-           data::decode_rows(
-               s.bytes, s.name, box, [](const data::Rows&) {}, buffers.image);
+           data::ImageReader& reader = buffers.reader;
+           reader.start(wanted_box(reader.open(s.bytes, s.name), w.recipe, rng));
+           for (data::Rows rows; reader.next(rows);) continue;
          }},
     Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Buffers& buffers) {
-           data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, buffers.scratch,
-                         [&] { return buffers.out.data(); });
+           buffers.preparer.read({s.bytes, s.name, w.raw}, w.recipe, rng);
+           buffers.preparer.finish(buffers.out.data());
          }}};
 
 bool is_jpeg(const Sample& s) {
@@ -192,7 +187,7 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
 
 Work load(const data::Dataset& set, const BenchDataOptions& o) {
   Work work;
-  work.raw = set.raw();
+  work.raw = {set.raw().width, set.raw().height};
   work.recipe.size = o.size;
   work.recipe.resize = o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
   work.recipe.augment = o.mode == "train" ? data::Augment::resized_crop_flip : data::Augment::none;
@@ -202,24 +197,15 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
     std::vector<std::byte> buffer;
     const i64 index = i * set.size() / count;  // from all over the set
     const auto bytes = set.bytes(index, buffer);
-    Sample sample{set.name(index), {bytes.begin(), bytes.end()}};
-    data::ImageSize size{work.raw.width, work.raw.height};
+    Sample sample{set.name(index), {bytes.begin(), bytes.end()}, work.raw};
     try {
-      if (work.raw.height == 0) {
-        data::Image image;
-        size = data::decode_part(
-            sample.bytes, sample.name,
-            [](data::ImageSize all) {
-              return data::Box{0, 0, all.width, all.height};
-            },
-            image);
-      }
+      if (work.raw.height == 0) sample.size = data::verify(sample.bytes, sample.name);
     } catch (const DataError&) {
       ++work.damaged;
       continue;
     }
     work.bytes += static_cast<double>(sample.bytes.size());
-    work.megapixels += 1e-6 * size.width * size.height;
+    work.megapixels += 1e-6 * sample.size.width * sample.size.height;
     held += sample.bytes.size();
     work.other += work.raw.height == 0 && !is_jpeg(sample);
     work.samples.push_back(std::move(sample));
