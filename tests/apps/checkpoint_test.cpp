@@ -167,8 +167,8 @@ TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
   write_file(run.file("summary.json"), "{}");
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut"});
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut early"});
-  EXPECT_EQ(run.settle_bad_images(), 2u);
-  EXPECT_EQ(run.settle_bad_images(), 2u);
+  EXPECT_EQ(run.merge_bad_images(), 2u);
+  EXPECT_EQ(run.merge_bad_images(), 2u);
   EXPECT_EQ(run.prepare("", true), "");
   EXPECT_FALSE(fs::exists(run.file("summary.json")));
 }
