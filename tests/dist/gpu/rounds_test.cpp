@@ -319,7 +319,7 @@ TEST(StagedRounds, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
   Devices devices(machine, n, true);
   on_workers(cluster, n, [&](int rank, Group& inner) {
     Watched group(inner);
-    Quadratic q(rank, 40, false);
+    Quadratic q(rank, 40);
     MethodOptions options = options_of("ring", n, kSteps);
     options.round_carrier = [&](Group& g, int slots) {
       return std::make_unique<StagedRounds>(g, machine.gpu(rank), slots);
@@ -348,7 +348,7 @@ TEST(StagedRounds, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
   std::atomic<i64> failed = 0;
   Devices devices(machine, n);
   on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(rank, 20, false);
+    Quadratic q(rank, 20);
     MethodOptions options = options_of("ring", n, 60);
     options.exchange_timeout_s = .15;
     options.round_carrier = [&](Group& g, int slots) {
@@ -413,7 +413,7 @@ TEST(StagedRounds, ADeviceThatFailsEndsTheRunOfItsWorkerWithItsWords) {
   const Devices devices(machine, n);
   on_workers(cluster, n, [&](int rank, Group& group) {
     Failing port(machine, rank, rank == 1 ? 60 : 1 << 30);
-    Quadratic q(rank, 20, false);
+    Quadratic q(rank, 20);
     MethodOptions options = options_of("ring", n, 80);
     options.round_carrier = [&](Group& g, int slots) {
       return std::make_unique<StagedRounds>(g, port, slots);
