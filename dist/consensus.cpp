@@ -4,13 +4,12 @@
 #include <cmath>
 
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gpu/collectives.h"
 
 namespace gossamer::dist {
 
 double exact_consensus_distance(Tensor copy, Collectives& all) {
   Tensor mean = copy.clone();
-  all_reduce_sum(mean, all);
+  all.all_reduce_sum(mean);
   scale(mean, 1.0f / static_cast<float>(all.members()));
   double square[] = {squared_distance(copy, mean)};
   all.all_reduce_sum(std::span<double>(square));

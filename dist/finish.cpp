@@ -5,7 +5,6 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
@@ -61,7 +60,7 @@ AveragedModel average_of_models(const FlatParams& params, Collectives& all,
     all.all_reduce_sum(sum);
     scale(out.values, static_cast<float>(*weight * all.members() / sum[0]));
   }
-  all_reduce_sum(out.values, all);
+  all.all_reduce_sum(out.values);
   scale(out.values, 1.0f / static_cast<float>(all.members()));
   std::vector<double> square = {squared_distance(params.values(), out.values)};
   all.all_reduce_sum(square);

@@ -19,10 +19,6 @@
 
 namespace gossamer::dist {
 
-class Carrier;
-class Reducer;
-class RoundCarrier;
-
 struct MethodOptions {
   double rate = 1;           // exchanges per worker per own gradient (r); 0: never
   i64 batch = 1;             // samples of one gradient
@@ -55,15 +51,8 @@ struct MethodOptions {
   i64 bucket_bytes = 25 << 20;
   int period = 1;                     // local-sgd: steps between two averages
   ConsensusControlOptions control{};  // consensus-control (consensus_controller.h)
-  std::function<std::unique_ptr<Carrier>(Group&, i64 size)>
-      // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
-      carrier{};
-  std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)>
-      // allreduce: how gradients are summed; empty: between CPUs, by the collectives
-      reducer{};
-  std::function<std::unique_ptr<RoundCarrier>(Group&, int slots)>
-      // the others: how pieces of a round travel; empty: between CPUs, by the payload
-      round_carrier{};
+  // a2cid2, adpsgd: type of the snapshots that travel. f16: half the bytes; between GPUs only
+  DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
   bool rejoin = false;
   std::function<void(const std::string& what, int peer)>

@@ -33,7 +33,8 @@ struct Worker {
   void fault(const std::string& what, int peer);
   // side of training images: data.sizes at this point of the run, `coming` images later
   int picture_size(double coming = 0) const;
-  void inject();  // sets up injector and group as dist.inject says
+  void inject();         // sets up injector and group as dist.inject says
+  void use_gpu_group();  // tensors of the group lie on `device` from now on
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
   void start_trace();
   void write_trace();  // trace-RANK.json, if one was asked for
@@ -50,7 +51,8 @@ struct Worker {
   std::shared_ptr<data::Cache> cache;  // of both, with data.cache_gb; else none
   Pictures prepare;
   std::unique_ptr<dist::Injector> injector;  // dist.inject: faults on purpose; none otherwise
-  std::unique_ptr<dist::Group> undisturbed;  // then the group below the faults
+  // the group below the faults, and that below the GPU's, where there are such
+  std::unique_ptr<dist::Group> undisturbed, on_host;
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;

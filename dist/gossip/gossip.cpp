@@ -31,9 +31,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   state_.alive = group.size();
   state_.accounts.resize(static_cast<std::size_t>(group.size()));
   state_.stats.alive = group.size();
-  if (group.size() > 1)
-    state_.carrier = options.carrier ? options.carrier(group, params.size())
-                                     : host_carrier(group, params.size());
+  if (group.size() > 1) state_.carrier = make_carrier(group, params.values(), options.wire);
   state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
   const RunFacts facts{.method = name(),

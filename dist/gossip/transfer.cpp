@@ -10,7 +10,7 @@ namespace gossamer::dist {
 namespace {
 
 // seconds for an exchange that was given up to let go of its buffers
-constexpr double kSettleLimit = 30;
+constexpr double kDrainLimit = 30;
 
 }  // namespace
 
@@ -38,7 +38,8 @@ void Transfer::begin(const Meeting& meeting) {
   limit_ = meeting.t ? kReplayPatience * options_.exchange_timeout_s : limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  carrier_.start(peer_, session_, own_progress_, Seconds(limit_));
+  group_.payload().exchange(peer_, session_, carrier_.own(), carrier_.theirs(),
+                            note_of(own_progress_), Seconds(limit_));
 }
 
 // A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time
@@ -50,8 +51,7 @@ double Transfer::limit(int peer) {
 
 bool Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const Carrier::Arrival arrival = arrived ? carrier_.arrived(*arrived) : Carrier::Arrival{};
-  const double distance = arrival.squared_distance;
+  const double distance = arrived ? arrived->squared_distance : 0;
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
                       .time = time_,
@@ -64,7 +64,7 @@ bool Transfer::end(const Event* arrived) {
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
-      const Progress& theirs = arrival.theirs;
+      const Progress theirs = progress_in(*arrived);
       carrier_.apply(state_.worker);
       if (std::isfinite(own_progress_.progress) && std::isfinite(theirs.progress) &&
           own_progress_.members == theirs.members) {
@@ -99,11 +99,11 @@ bool Transfer::end(const Event* arrived) {
 }
 
 void Transfer::abort() {
-  if (under_way()) carrier_.abort(peer_);
+  if (under_way()) group_.payload().abort(peer_);
 }
 
 void Transfer::settle() {
-  if (under_way()) carrier_.settle(Seconds(kSettleLimit));
+  if (under_way()) group_.payload().drain(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

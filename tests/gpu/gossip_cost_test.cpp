@@ -12,7 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
-#include "gossamer/dist/gpu/transport.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/dist/time.h"
@@ -46,9 +46,15 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
   const Rehearsal r;
   JoinOptions wait_long;
   wait_long.collective_timeout_s = 100;
-  const auto group = join(launch_info(), wait_long);
-  const bool busy = group->rank() == 0;
+  const auto host = join(launch_info(), wait_long);
+  const bool busy = host->rank() == 0;
   if (!r.on) configure_cuda({.plan_file = variable("GPU_PLANS", "")});
+  const std::string wire = variable("GPU_WIRE", "f32");
+  const std::unique_ptr<Group> on_gpu =
+      r.on ? nullptr
+           : gpu_group(*host, r.device,
+                       {.transport = variable("GPU_TRANSPORT", "peercopy"), .wire = wire});
+  Group* const group = r.on ? host.get() : on_gpu.get();
   const auto net = models::make(r.model);
   net->to(r.device);
   FlatParams params(net->parameters(), net->buffers(), {.compute = r.type, .frozen = true});
@@ -91,9 +97,7 @@ TEST(GpuGossipCostWorker, DISABLED_Trains) {
   MethodOptions options;
   options.quota = "exact";
   options.exchange_least_s = 10;
-  if (!r.on)
-    options.carrier = gpu_carriers(r.device, {.transport = variable("GPU_TRANSPORT", "peercopy"),
-                                              .wire = variable("GPU_WIRE", "f32")});
+  if (!r.on && wire == "f16") options.wire = DType::f16;
   auto method = make_method("a2cid2", params, sgd, *group, make_graph("ring", 2), options);
   // until the other has measured; whoever asks for an exchange is answered meanwhile
   if (!busy) return group->collectives().barrier();
