@@ -98,12 +98,14 @@ function(gossamer_cuda_sources target)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
     set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
+    set(resources ${PROJECT_BINARY_DIR}/nvcc/${stem}.resources)      # tests/core/cuda/resources_test.cpp
     set(exact "")
     if(stem MATCHES "^op_(optimizer|update|fused_update|fused_input)$")      # as in CMakeLists.txt: no fused multiply-adds
       set(exact -fmad=false -Xcompiler -ffp-contract=off)
     endif()
-    add_custom_command(OUTPUT ${object} DEPENDS ${file} DEPFILE ${object}.d VERBATIM
-      COMMAND ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG ${gencode} ${warnings} -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact}
+    add_custom_command(OUTPUT ${object} BYPRODUCTS ${resources} DEPENDS ${file} DEPFILE ${object}.d VERBATIM
+      COMMAND ${PROJECT_SOURCE_DIR}/core/cuda/nvcc_keeping_resources ${resources}
+        ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG -Xptxas -v ${gencode} ${warnings} -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact}
         ${GOSSAMER_CUDA_FLAGS} -DGOSSAMER_HAS_CUDA -I${PROJECT_BINARY_DIR}/include -isystem ${CUDA_INCLUDE} -MD -MF ${object}.d -c ${file} -o ${object}
       COMMENT "nvcc ${stem}")
     list(APPEND objects ${object})

@@ -30,9 +30,17 @@ struct Properties {
   int multiprocessors = 0;
   std::size_t memory = 0, l2 = 0;  // bytes
   double bandwidth = 0;            // bytes/s of the memory as built; 0: unknown
-  int driver = 0, runtime = 0;     // 13000 is CUDA 13.0
 };
 const Properties& properties(Device);
+// CUDA versions, 13000 for 13.0: the newest that the driver supports (0: no driver) and the one
+// that this program was built with (0: without CUDA). Asks no device, so that it tells why there is
+// none.
+struct Versions {
+  int driver = 0, runtime = 0;
+  // A driver runs programs of its own major version and of older ones.
+  bool driver_is_too_old() const { return driver > 0 && driver / 1000 < runtime / 1000; }
+};
+Versions versions();
 // of the whole device, every process counted
 struct FreeMemory {
   std::size_t free = 0, total = 0;

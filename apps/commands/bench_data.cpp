@@ -15,7 +15,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/pictures.h"
 #include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"

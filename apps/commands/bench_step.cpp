@@ -15,7 +15,8 @@
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/devices.h"
-#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
@@ -45,6 +46,18 @@ i64 peak_rss() {
     if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
   }
   return 0;
+}
+
+// How every convolution met so far is computed on this GPU: a JSON list.
+std::string convolutions_on(Device device) {
+  std::string list;
+  for (const cudnn::ConvEngine::Choice& c : conv_engine(device).choices()) {
+    JsonObject one;
+    one.add("problem", c.problem.key()).add("plan", c.plan).add("from", c.from);
+    one.add("us", c.microseconds).add("rejected", c.rejected);
+    list += (list.empty() ? "" : ", ") + one.str();
+  }
+  return "[" + list + "]";
 }
 
 Tensor random_images(i64 batch, i64 side) {
@@ -238,6 +251,7 @@ int bench_step(const BenchStepOptions& o) {
           .add("data_wait_fraction", wait_fraction);
     if (!device.is_cpu()) out.add("graph", o.graph).add("hidden_waits", hidden);
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_rss());
+    if (!device.is_cpu()) out.raw("convolutions", convolutions_on(device));
     fmt::print("{}\n", out.str());
     return 0;
   }

@@ -6,7 +6,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/codec/image.h"

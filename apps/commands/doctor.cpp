@@ -20,7 +20,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/finding.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops.h"

@@ -1,5 +1,6 @@
 // The GPU part of `gossamer doctor`: driver, GPUs and how they reach each other, the vendor's
 // libraries, shared memory.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -35,9 +36,18 @@ std::string nccl_version() {
   });
 }
 
+// "580.95.05"; "" where a container hides it
+std::string driver_number() {
+  std::string number;
+  std::getline(std::ifstream("/sys/module/nvidia/version"), number);
+  return number;
+}
+
 // No GPU: a note, unless one is there that cannot be used.
 Finding no_gpu() {
   const bool present = fs::exists("/dev/nvidiactl") || fs::exists("/proc/driver/nvidia/version");
+  if (const cuda::Versions v = cuda::versions(); v.driver_is_too_old())
+    return old_driver(driver_number(), v);
   const std::string text =
       fmt::format("{}; this program computes on the CPU ({})",
                   present ? "an NVIDIA driver is loaded, but no GPU can be used" : "no NVIDIA GPU",
@@ -75,15 +85,12 @@ Finding one_gpu(int index) {
 }
 
 Finding driver() {
-  const cuda::Properties& p = cuda::properties(Device::cuda());
-  std::string number;  // "580.95.05"; not to be seen in every container
-  std::getline(std::ifstream("/sys/module/nvidia/version"), number);
-  if (!number.empty()) number += ", ";
-  const std::string text = fmt::format("{}for CUDA {}, program built with CUDA {}", number,
-                                       release(p.driver), release(p.runtime));
-  return p.driver / 1000 < p.runtime / 1000
-             ? Finding{Verdict::problem, "driver", text, "install a newer NVIDIA driver"}
-             : Finding{Verdict::ok, "driver", text, ""};
+  const cuda::Versions v = cuda::versions();
+  const std::string number = driver_number();
+  return {Verdict::ok, "driver",
+          fmt::format("{}for CUDA {}, program built with CUDA {}",
+                      number.empty() ? "" : number + ", ", release(v.driver), release(v.runtime)),
+          ""};
 }
 
 Finding libraries() {
@@ -134,6 +141,20 @@ Finding shared_memory() {
 }
 
 }  // namespace
+
+Finding old_driver(const std::string& number, const cuda::Versions& v) {
+  const char* const needed = v.runtime >= 13000 ? "580" : "525";
+  const std::string built = release(v.runtime);
+  std::string package = built;
+  std::ranges::replace(package, '.', '-');
+  return {Verdict::problem, "driver",
+          fmt::format("the NVIDIA driver {}is for CUDA {}; this program was built with CUDA {} and "
+                      "needs >= {}",
+                      number.empty() ? "" : number + " ", release(v.driver), built, needed),
+          fmt::format("install driver {} or newer; or, for a data-centre GPU, NVIDIA's package "
+                      "cuda-compat-{}, and put /usr/local/cuda-{}/compat first in LD_LIBRARY_PATH",
+                      needed, package, built)};
+}
 
 std::vector<Finding> gpu_findings() {
   const int count = cuda::device_count();

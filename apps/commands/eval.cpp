@@ -6,6 +6,8 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/data/errors.h"

@@ -5,6 +5,8 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/consensus.h"
@@ -51,7 +53,7 @@ void Bookkeeper::before_step() {
 
 void Bookkeeper::before_update(double learning_rate) {
   ++unseen_;
-  if (losses->at_hand() || since_log_ + 1 >= w_.config.run.log_every) look(learning_rate);
+  if (losses->free_to_read() || since_log_ + 1 >= w_.config.run.log_every) look(learning_rate);
 }
 
 void Bookkeeper::look(double learning_rate) {

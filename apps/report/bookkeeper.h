@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "gossamer/apps/train/loss_sum.h"
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/worker.h"
 
 namespace gossamer::apps {

@@ -236,7 +236,7 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
       if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
   }
   state.params.refresh();
-  return go_on(at, then, now);
+  return continue_from(at, then, now);
 }
 
 }  // namespace gossamer::apps

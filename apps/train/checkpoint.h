@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/apps/train/image_order.h"
+#include "gossamer/apps/train/inputs.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
 #include "gossamer/dist/method.h"

@@ -6,12 +6,13 @@
 #include <optional>
 
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
 namespace {
 
-// Of "cuda:N"; none without a number.
+// N of "cuda:N"; none for the other names.
 std::optional<int> index_of(const std::string& name) {
   if (name == "auto" || name == "cpu" || name == "cuda") return {};
   int index = 0;
@@ -34,6 +35,21 @@ Device device_of(const std::string& name, int local_rank) {
   check<DeviceError>(!given || *given < gpus, "device ", name, ": this machine has ", gpus, " GPU",
                      gpus == 1 ? "" : "s", ", numbered from 0");
   return Device::cuda(given.value_or(local_rank % gpus));
+}
+
+Device worker_device(const Config& c, const dist::LaunchInfo& place) {
+  const Device device = device_of(c.train.device, place.local_rank);
+  check<ConfigError>(
+      c.train.cuda_graph != "on" || !device.is_cpu(),
+      "train.cuda_graph=on needs a GPU, and this worker computes on the CPU; use auto");
+  check<ConfigError>(
+      !c.train.tf32 || !device.is_cpu(),
+      "train.tf32=true needs a GPU, and this worker computes on the CPU; leave it out");
+  if (device.is_cpu()) return device;
+  check<ConfigError>(c.run.record.empty() && c.run.replay.empty(),
+                     "run.record and run.replay work on CPUs only; use train.device=cpu");
+  configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
+  return device;
 }
 
 std::string plan_file(const std::string& setting) {

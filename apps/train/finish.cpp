@@ -1,5 +1,6 @@
-// The end of a run: one averaged model, its batch-norm statistics, its accuracy, the files of
-// runs/NAME.
+// See finish.h.
+#include "gossamer/apps/train/finish.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -12,6 +13,9 @@
 
 #include "gossamer/apps/report/tally.h"
 #include "gossamer/apps/report/trace_merge.h"
+#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/autograd.h"
@@ -36,7 +40,7 @@ class Finish {
     waited_for_data_ = w_.loader->stats().wait_s;
     const double seen = w_.method->samples_seen();
     w_.method->finish();
-    w_.settled = true;
+    w_.finished = true;
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
     settle_batch_norm();

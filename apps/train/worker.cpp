@@ -1,8 +1,8 @@
-// Sets a worker up: data, model, group, method, and on --resume the state of its checkpoint.
+// Sets a worker up: data, model, group, method, loader, and with --resume the state of its
+// checkpoint.
 #include "gossamer/apps/train/worker.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -11,15 +11,12 @@
 #include "gossamer/apps/report/rank_table.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/devices.h"
-#include "gossamer/apps/train/loader_options.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/data/errors.h"
-#include "gossamer/data/unequal.h"
 #include "gossamer/dist/gpu/group.h"
 #include "gossamer/models/registry.h"
 
@@ -28,146 +25,39 @@ namespace {
 
 constexpr int kDryRunSteps = 20;
 
-bool unequal(const Config& c) { return c.data.shard.starts_with("dirichlet"); }
-
-std::vector<std::vector<i64>> parts_of(const Config& c, const data::Dataset& set, int workers) {
-  return data::dirichlet_parts(set, data::parse_dirichlet(c.data.shard), workers,
-                               static_cast<std::uint64_t>(c.train.seed));
-}
-
-nn::Schedule make_run_schedule(const Config& c, int workers, double total, double epoch) {
-  const int batch = static_cast<int>(c.train.batch);
-  const double peak = c.optim.scaling == "linear"
-                          ? nn::linear_scaling(c.optim.learning_rate, workers, batch)
-                          : c.optim.learning_rate;
-  return nn::make_schedule({.kind = c.optim.schedule,
-                            .peak = peak,
-                            .total = total,
-                            .warmup = std::min(c.optim.warmup_epochs * epoch, 0.5 * total),
-                            .warmup_from = c.optim.warmup_from,
-                            .final = c.optim.final,
-                            .milestones = c.optim.milestones,
-                            .gamma = c.optim.gamma});
-}
-
-// accum-adam's period: half the workers, as in Decent-DP's recipes.
-std::unique_ptr<Optimizer> make_run_optimizer(const Config& c, FlatParams& params, int workers) {
-  const std::string name =
-      c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
-  return nn::make_optimizer(
-      name, params,
-      {.momentum = c.optim.momentum,
-       .weight_decay = c.optim.weight_decay,
-       .nesterov = c.optim.nesterov && c.optim.momentum > 0,
-       .beta1 = c.optim.beta1,
-       .beta2 = c.optim.beta2,
-       .epsilon = c.optim.epsilon,
-       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(1, workers / 2)});
-}
-
-// What make_method is told. Rounds take the graph's name, which may be one that only synchronous
-// methods know.
-dist::MethodOptions method_options(const Config& c, int per_machine) {
-  dist::MethodOptions o;
-  // machines may hold different numbers: else nobody must agree on it
-  if (c.train.graph == "aer") o.workers_per_node = per_machine;
-  o.rate = c.train.rate;
-  o.batch = c.train.batch;
-  o.pairing = c.train.pairing;
-  o.quota = c.train.quota;
-  o.record = c.run.record;
-  o.replay = c.run.replay;
-  o.seed = static_cast<std::uint64_t>(c.train.seed);
-  o.exchange_timeout_s = c.dist.exchange_timeout_s;
-  o.clip_norm = c.optim.clip_norm;
-  o.min_workers = static_cast<int>(c.dist.min_workers);
-  o.overlap = c.train.overlap;
-  o.bucket_bytes = std::max<i64>(1, static_cast<i64>(c.train.bucket_mb * (1 << 20)));
-  o.consensus_factor = c.train.consensus_factor;
-  o.period = static_cast<int>(c.train.period);
-  o.control = {.method = c.control.method,
-               .target = c.control.target,
-               .phases = c.control.phases,
-               .fractions = c.control.fractions,
-               .measure = c.control.measure,
-               .factor = c.control.factor,
-               .most = static_cast<int>(c.control.most)};
-  if (dist::method_is_synchronous(c.train.method)) o.rounds = c.train.graph;
-  return o;
-}
-
-// The GPU of this worker, or the CPU. What this device can't do is said before anything is set up.
-Device device_for(const Config& c, const dist::LaunchInfo& place) {
-  const Device device = device_of(c.train.device, place.local_rank);
-  check<ConfigError>(
-      c.train.cuda_graph != "on" || !device.is_cpu(),
-      "train.cuda_graph=on is for a GPU, and this worker computes on the CPU; use auto");
-  check<ConfigError>(
-      !c.train.tf32 || !device.is_cpu(),
-      "train.tf32=true is for a GPU, and this worker computes on the CPU; leave it out");
-  if (device.is_cpu()) return device;
-  check<ConfigError>(c.run.record.empty() && c.run.replay.empty(),
-                     "run.record and run.replay are for CPUs; use train.device=cpu");
-  configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
-  return device;
-}
-
-std::string joined(const std::vector<std::string>& list) {
-  return list.size() == 1 ? list[0] : fmt::format("{} (+{} more)", list[0], list.size() - 1);
-}
-
 }  // namespace
-
-DataSets open_data(const Config& c, int workers) {
-  const auto open = [&](const std::vector<std::string>& paths, data::Part part) {
-    try {
-      return data::open(paths, part, data::parse_label_base(c.data.label_base));
-    } catch (const DataError& e) {
-      // The default data set is drawn by this program: say how.
-      if (!paths[0].starts_with("data-cache/shapes10")) throw;
-      fail<DataError>(
-          e.what(),
-          ". The default data set is made with: gossamer data make-shapes data-cache/shapes10");
-    }
-  };
-  DataSets sets{open(c.data.train, data::Part::train), open(c.data.val, data::Part::val)};
-  data::check_same_classes(*sets.train, *sets.val);
-  const auto have = static_cast<i64>(sets.train->classes().size());
-  check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
-                   " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
-  check<DataError>(sets.train->size() >= c.train.batch, joined(c.data.train), " has ",
-                   sets.train->size(),
-                   " images, fewer than one batch (train.batch = ", c.train.batch,
-                   "); use a smaller train.batch");
-  check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch,
-                   "a worker's share of ", joined(c.data.train), " is ",
-                   sets.train->size() / workers,
-                   " images, fewer than one batch (train.batch = ", c.train.batch,
-                   "); use a smaller train.batch, fewer workers or data.shard=false");
-  if (unequal(c)) {
-    const auto parts = parts_of(c, *sets.train, workers);
-    const auto least = std::ranges::min_element(parts, {}, &std::vector<i64>::size);
-    check<DataError>(
-        static_cast<i64>(least->size()) >= c.train.batch, "data.shard = ", c.data.shard,
-        " gives worker ", least - parts.begin(), " ", least->size(), " of ", sets.train->size(),
-        " images, fewer than one batch (train.batch = ", c.train.batch,
-        "); use a larger alpha, another train.seed, a smaller train.batch or fewer workers");
-  }
-  return sets;
-}
 
 Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& where,
                const std::optional<ResumePoint>& resume)
     : config(std::move(given)),
       command(how),
       place(where),
-      device(device_for(config, where)),
+      device(worker_device(config, where)),
       folder(how.dry_run ? "" : config.run_folder(), where.rank),
       board(config.run.tensorboard ? folder.path() : ""),
       progress(how.json ? stderr : stdout, where.rank != 0) {
   set_compute_threads(compute_threads_for(config, place.local_size));
   trace::name_thread("train");
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();
+  if (resume) start_samples = resume->samples;
+  open_images();
+  make_model();
+  join_group();
+  make_method();
+  make_loader();
+  resume_from(resume);
+  // No worker exchanges before all have their state.
+  std::vector<std::string> table;
+  if (place.size > 1 && !place.rejoin) {
+    group->collectives().barrier();
+    table =
+        rank_table(*group, place, compute_threads(), data_threads_for(config, place.local_size));
+  }
+  if (injector) injector->start();
+  describe(table, resume);
+}
+
+void Worker::open_images() {
   const DataSets sets = open_data(config, place.size);
   train_set = sets.train;
   val_set = sets.val;
@@ -180,54 +70,58 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
                     left_out.size(), left_out[0]));
     if (place.rank == 0) folder.add_bad_images(left_out);
   }
-  if (config.data.cache_gb > 0) {
-    cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
-    train_set = data::cached(train_set, cache);
-    val_set = data::cached(val_set, cache);
-    progress.note(fmt::format("data     up to {:g} GB of encoded files are kept in memory{}",
-                              config.data.cache_gb, place.size > 1 ? ", by each worker" : ""));
-  }
+  const auto epoch = static_cast<double>(train_set->size());
+  schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
+  total_samples = command.dry_run
+                      ? static_cast<double>(kDryRunSteps * config.train.batch * place.size)
+                      : config.train.epochs * epoch;
+  if (config.data.cache_gb <= 0) return;
+  cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
+  train_set = data::cached(train_set, cache);
+  val_set = data::cached(val_set, cache);
+  progress.note(fmt::format("data     up to {:g} GB of encoded files are kept in memory{}",
+                            config.data.cache_gb, place.size > 1 ? ", by each worker" : ""));
+}
+
+void Worker::make_model() {
   prepare = pictures(config);
   prepare.device = device;
   prepare.pairs = by_passes(device) && models::takes_pairs(config.model.name) &&
                   config.train.mixup == 0 && config.train.cutmix == 0;
-  const auto epoch = static_cast<double>(train_set->size());
-  total_samples = command.dry_run
-                      ? static_cast<double>(kDryRunSteps * config.train.batch * place.size)
-                      : config.train.epochs * epoch;
-  schedule = make_run_schedule(config, place.size, config.train.epochs * epoch, epoch);
-
-  const auto seed = static_cast<std::uint64_t>(config.train.seed);
-  const int classes = config.classes_or(static_cast<i64>(train_set->classes().size()));
-  net = models::make(config.model.name, {.classes = classes, .seed = seed});
+  net = models::make(config.model.name,
+                     {.classes = config.classes_or(static_cast<i64>(train_set->classes().size())),
+                      .seed = static_cast<std::uint64_t>(config.train.seed)});
   net->to(device);
-  // Exchanges beside the computation change the master values at any moment: the layers then need a
-  // copy of their own.
-  const bool beside = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
+  // Exchanges may change the master values while the layers compute, which then need a copy.
+  const bool frozen = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
   params = std::make_unique<FlatParams>(
       net->parameters(), net->buffers(),
-      FlatOptions{.compute = prepare.dtype, .frozen = beside, .loss_scale = config.loss_scale()});
-  optimizer = make_run_optimizer(config, *params, place.size);
+      FlatOptions{.compute = prepare.dtype, .frozen = frozen, .loss_scale = config.loss_scale()});
+  optimizer = run_optimizer(config, *params, place.size);
+}
 
+void Worker::join_group() {
+  const auto refused = [this](const std::string& text) {
+    folder.log("refused", JsonObject().add("what", text));
+    progress.note("refused  " + text);
+  };
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s,
                              .heartbeat_s = config.dist.heartbeat_s,
                              .dead_after_s = config.dist.dead_after_s,
                              .collective_timeout_s = config.dist.collective_timeout_s,
                              .on_wait = [this](const std::string& text) { progress.note(text); },
-                             .on_refused =
-                                 [this](const std::string& text) {
-                                   folder.log("refused", JsonObject().add("what", text));
-                                   progress.note("refused  " + text);
-                                 }});
+                             .on_refused = refused});
   inject();
   if (place.size > 1 && !device.is_cpu()) use_gpu_group();
-  // Rounds that are no graph (one-peer-exp …) lead everywhere.
+}
+
+void Worker::make_method() {
+  // Rounds that no graph has (one-peer-exp …) may pair any two workers.
   const std::string graph_name =
       dist::known_graph(config.train.graph) ? config.train.graph : "complete";
   if (place.size > 1)
     graph = dist::make_graph(graph_name, place.size, config.train.rate > 0 ? config.train.rate : 1,
                              place.local_size);
-  if (resume) start_samples = resume->samples;
   dist::MethodOptions options = method_options(config, place.local_size);
   options.total_samples = total_samples;
   options.start_samples = start_samples;
@@ -239,38 +133,37 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
   check(!method->needs_frozen_compute() || params->options().frozen,
         "train.method=", config.train.method, " needs a compute copy of its own");
-  const auto own =
-      unequal(config)
-          ? data::part_of(train_set, parts_of(config, *train_set,
-                                              place.size)[static_cast<std::size_t>(place.rank)])
-          : train_set;
-  const data::LoaderOptions loading = loader_options(config, prepare, place, device);
-  if (loading.boxes)
+}
+
+void Worker::make_loader() {
+  const auto images = own_images(config, train_set, place);
+  const data::LoaderOptions options = loader_options(config, prepare, place, device);
+  if (options.boxes)
     progress.note(
-        "data     pictures to train on are cropped, resized and flipped where the network "
-        "computes");
-  loader = std::make_unique<data::Loader>(own, loading);
-  if (place.rejoin)
-    at = {method->samples_seen(), static_cast<i64>(method->samples_seen() / epoch) + 1, 0};
-  order = image_order(*own, loading);
-  if (resume && !place.rejoin) {
-    const Continuation on = load_checkpoint(*resume, place.rank, place.size, state(), order);
-    at = on.at;
-    if (!on.note.empty()) progress.note("resumed  " + on.note);
+        "data     pictures to train on are cropped, resized and flipped on the device of the "
+        "network");
+  loader = std::make_unique<data::Loader>(images, options);
+  order = image_order(*images, options);
+}
+
+void Worker::resume_from(const std::optional<ResumePoint>& resume) {
+  if (place.rejoin) {
+    const double seen = method->samples_seen();
+    at = {seen, static_cast<i64>(seen / static_cast<double>(train_set->size())) + 1, 0};
+  } else if (resume) {
+    const Continuation from = load_checkpoint(*resume, place.rank, place.size, state(), order);
+    at = from.at;
+    if (!from.note.empty()) progress.note("resumed  " + from.note);
   }
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
   loader->set_size(picture_size());
   loader->seek(at.epoch, at.step);
-  // Nobody exchanges before everybody has its state.
-  if (place.size > 1 && !place.rejoin) group->collectives().barrier();
-  std::vector<std::string> table;
-  if (place.size > 1 && !place.rejoin)
-    table =
-        rank_table(*group, place, compute_threads(), data_threads_for(config, place.local_size));
-  if (injector) injector->start();
+}
 
+void Worker::describe(const std::vector<std::string>& table,
+                      const std::optional<ResumePoint>& resume) {
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}",
-                            joined(config.data.train), train_set->size(), val_set->size(),
+                            paths_text(config.data.train), train_set->size(), val_set->size(),
                             train_set->classes().size(), prepare.train_size, prepare.train_size));
   progress.note(fmt::format(
       "model    {}: {} parameters, {}{}", config.model.name, params->parameter_count(),
@@ -295,10 +188,10 @@ Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& wh
   } else {
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }
-  progress.note(
-      fmt::format("budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples,
-                  total_samples / epoch, place.size, config.train.batch,
-                  start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
+  progress.note(fmt::format(
+      "budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples,
+      total_samples / static_cast<double>(train_set->size()), place.size, config.train.batch,
+      start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
   if (resume && !resume->own_state(place.size)) {
     const std::string which = resume->whole()
                                   ? fmt::format("{} workers wrote them", resume->world)
@@ -347,7 +240,7 @@ void Worker::use_gpu_group() {
 }
 
 void Worker::fault(const std::string& what, int peer) {
-  if (settled || stop_signal()) return;  // workers that leave as planned
+  if (finished || stop_signal()) return;  // workers that leave as planned
   if (what != "exchange failed") lost = true;
   const bool joined = what == "joined";
   folder.log(joined ? "joined" : "fault", JsonObject().add("what", what).add("peer", peer));

@@ -1,5 +1,5 @@
-// One worker of a run: everything it owns, set up in worker.cpp, trained in train.cpp, settled in
-// finish.cpp.
+// One worker of a run and all that it owns. worker.cpp sets it up, loop.cpp trains, finish.cpp ends
+// the run.
 #pragma once
 
 #include <atomic>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
@@ -14,7 +15,8 @@
 #include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/train/checkpoint.h"
-#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/cache.h"
 #include "gossamer/data/loader/loader.h"
@@ -27,56 +29,58 @@
 namespace gossamer::apps {
 
 struct Worker {
+  // Joins the group: returns when all workers are ready.
   Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
-  // from any thread: log and tell
+  // Logs and prints it. From any thread.
   void fault(const std::string& what, int peer);
-  // side of training images: data.sizes at this point of the run, `coming` images later
-  int picture_size(double coming = 0) const;
-  void inject();         // sets up injector and group as dist.inject says
-  void use_gpu_group();  // tensors of the group lie on `device` from now on
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
+  // Side of the training images when `ahead` more images have been seen (data.sizes).
+  int picture_size(double ahead = 0) const;
   void start_trace();
-  void write_trace();  // trace-RANK.json, if one was asked for
+  void write_trace();  // trace-RANK.json, if a trace was started
 
   const Config config;
   const TrainCommand command;
   const dist::LaunchInfo place;
   const Device device;  // where this worker computes
   RunFolder folder;
-  // TensorBoard: worker 0 while training, who leads at the end
-  EventWriter board;
+  EventWriter board;  // TensorBoard: written by worker 0 in training, by the leader at the end
   Progress progress;
   std::shared_ptr<const data::Dataset> train_set, val_set;
-  std::shared_ptr<data::Cache> cache;  // of both, with data.cache_gb; else none
+  std::shared_ptr<data::Cache> cache;  // of both sets; none if data.cache_gb is 0
   Pictures prepare;
-  std::unique_ptr<dist::Injector> injector;  // dist.inject: faults on purpose; none otherwise
-  // the group below the faults, and that below the GPU's, where there are such
-  std::unique_ptr<dist::Group> undisturbed, on_host;
+  std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none
+  std::unique_ptr<dist::Group> undisturbed;  // with injected faults: the group below them
+  std::unique_ptr<dist::Group> on_host;      // on a GPU: the group below its own
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<Optimizer> optimizer;
   dist::Graph graph;
-  std::unique_ptr<dist::Method> method;  // after what its thread uses, so that it stops first
+  // declared after all that its thread uses, so that the thread stops first
+  std::unique_ptr<dist::Method> method;
   std::unique_ptr<data::Loader> loader;
   nn::Schedule schedule;
   double total_samples = 0, start_samples = 0;  // of all workers
   Position at;                                  // next batch
   ImageOrder order;                             // of its images
   double wall_s = 0;                            // of the training loop
-  std::atomic<bool> settled{false};  // the run is averaged: who leaves now is not a fault
-  std::atomic<bool> lost{false};     // some worker was lost on the way
+  std::atomic<bool> finished{false};  // the models are averaged: a worker that leaves is no fault
+  std::atomic<bool> lost{false};      // some worker was lost on the way
   double trace_began_us = 0;
-};
 
-// Opens data, checks classes: what can be checked before any worker is started.
-struct DataSets {
-  std::shared_ptr<const data::Dataset> train, val;
+ private:
+  // The steps of the constructor, in their order.
+  void open_images();
+  void make_model();
+  void join_group();
+  void inject();         // dist.inject: the injector, and a group that it disturbs
+  void use_gpu_group();  // from now on the group's tensors lie on `device`
+  void make_method();
+  void make_loader();
+  void resume_from(const std::optional<ResumePoint>&);
+  void describe(const std::vector<std::string>& table, const std::optional<ResumePoint>&);
 };
-DataSets open_data(const Config&, int workers);
-
-// After the loop: average, batch norm, evaluation, files. Returns the exit code.
-int finish_run(Worker&);
 
 }  // namespace gossamer::apps

@@ -19,6 +19,8 @@ void select(Device);
 // device would do for: they make a context on the thread's device, which would be device 0, and
 // with eight workers a machine eight contexts there.
 void select_any();
+// The device of a stream of ours, by its handle: cudaStreamGetDevice exists since CUDA 12.8 only.
+Device device_of(void* stream);
 void count_wait();
 
 }  // namespace gossamer::cuda

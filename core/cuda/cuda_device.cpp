@@ -20,7 +20,8 @@ std::string what_to_do(cudaError_t status) {
     case cudaErrorInsufficientDriver:
       return "the NVIDIA driver is missing or too old for CUDA " +
              std::to_string(CUDART_VERSION / 1000) + "." +
-             std::to_string(CUDART_VERSION % 1000 / 10) + ": install a newer one";
+             std::to_string(CUDART_VERSION % 1000 / 10) + ": install " +
+             (CUDART_VERSION >= 13000 ? "580" : "525") + " or newer";
     case cudaErrorStubLibrary:
       return "libcuda.so.1 is the toolkit's stub: take the stubs folder out of LD_LIBRARY_PATH";
     case cudaErrorNoKernelImageForDevice:
@@ -69,8 +70,6 @@ Properties read_properties(int index) {
   int clock_khz = 0;
   if (cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, index) == cudaSuccess)
     out.bandwidth = 2.0 * clock_khz * 1e3 * p.memoryBusWidth / 8;  // two transfers a clock
-  check_call(cudaDriverGetVersion(&out.driver), "cudaDriverGetVersion", device);
-  check_call(cudaRuntimeGetVersion(&out.runtime), "cudaRuntimeGetVersion", device);
   return out;
 }
 
@@ -83,7 +82,7 @@ const Table& table() {
     if (status != cudaSuccess || count == 0) {
       const cudaError_t shown = status == cudaSuccess ? cudaErrorNoDevice : status;
       made->why_none = std::string(cudaGetErrorString(shown)) + "; " + what_to_do(shown);
-      cudaGetLastError();  // not an error of whoever calls next
+      cudaGetLastError();  // or the next call would report it
       return made;
     }
     try {
@@ -106,6 +105,12 @@ std::atomic<int> first_selected{-1};
 bool built() { return true; }
 int device_count() { return static_cast<int>(table().devices.size()); }
 std::string why_none() { return table().why_none; }
+
+Versions versions() {
+  Versions v{0, CUDART_VERSION};
+  if (cudaDriverGetVersion(&v.driver) != cudaSuccess) cudaGetLastError();
+  return v;
+}
 
 const Properties& properties(Device device) {
   const auto& devices = table().devices;

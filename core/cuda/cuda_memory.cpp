@@ -16,10 +16,7 @@ namespace {
 class Marks : public PoolSystem {
  public:
   void* mark(void* stream) override {
-    // of the stream: an event works on its own device only
-    Device device = Device::cuda();
-    check_call(cudaStreamGetDevice(static_cast<cudaStream_t>(stream), &device.index),
-               "cudaStreamGetDevice", device);
+    const Device device = device_of(stream);  // an event works on its own device only
     const UseDevice use(device);
     cudaEvent_t event = nullptr;
     check_call(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags",

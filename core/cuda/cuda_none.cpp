@@ -20,6 +20,7 @@ std::string why_none() {
   return "this build has no CUDA; install the CUDA toolkit with cuDNN and configure with "
          "-DGOSSAMER_CUDA=ON, or use device=cpu";
 }
+Versions versions() { return {}; }
 const Properties& properties(Device) { none("properties of a GPU"); }
 FreeMemory free_memory(Device) { none("memory of a GPU"); }
 bool can_access_peer(Device, Device) { return false; }

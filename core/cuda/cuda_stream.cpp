@@ -14,7 +14,7 @@
 namespace gossamer::cuda {
 namespace {
 
-// Handles that nobody uses at the moment, by device and kind.
+// Handles that are not in use, by device and kind.
 template <class Handle>
 class Spares {
  public:
@@ -41,6 +41,29 @@ Spares<cudaStream_t>& spare_streams() {
 }
 Spares<cudaEvent_t>& spare_events() {
   static auto* const it = new Spares<cudaEvent_t>;
+  return *it;
+}
+
+// The device of every stream that was ever made.
+class Devices {
+ public:
+  void add(void* stream, Device device) {
+    const std::scoped_lock lock(mutex_);
+    of_[stream] = device;
+  }
+  Device find(void* stream) {
+    const std::scoped_lock lock(mutex_);
+    const auto it = of_.find(stream);
+    check<DeviceError>(it != of_.end(), "a stream that was not made by cuda::Stream");
+    return it->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<void*, Device> of_;
+};
+Devices& devices() {
+  static auto* const it = new Devices;
   return *it;
 }
 
@@ -87,9 +110,12 @@ Stream::Stream(Device device, Priority priority) {
     check_call(cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking,
                                             priority == Priority::high ? greatest : least),
                "cudaStreamCreateWithPriority", device);
+    devices().add(handle, device);
   }
   impl_ = std::make_shared<Impl>(device, kind, handle);
 }
+
+Device device_of(void* stream) { return devices().find(stream); }
 
 Device Stream::device() const { return impl_->device; }
 void* Stream::handle() const { return impl_->handle; }

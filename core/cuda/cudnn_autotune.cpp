@@ -1,11 +1,12 @@
 // Autotuning: random operands, several sets of them so that no run finds its data in the L2 cache,
-// events around every run, median of three.
+// events around every timed run, medians.
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cudnn_autotune.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "gossamer/core/cuda/rank_by_time.h"
 #include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/random.h"
 
@@ -45,8 +46,6 @@ Operands make_operands(const ConvProblem& p, Device device) {
           random_tensor({p.n, p.ho(), p.wo(), p.k}, p.type, device, 3)};
 }
 
-constexpr double kHopeless = 2;  // times the quickest so far: not measured again
-
 // Rounding of the type over a sum in f32, relative to a typical element. In f32 a chain of n
 // additions is off by some 2e-7 sqrt(n) at one of 48 elements: 4e-4 for the three million terms of
 // a stem's filter. Products rounded to 10 bits are off by 8e-4 whatever n is.
@@ -75,21 +74,8 @@ void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const St
      "cudnnBackendExecute of " + plan.describe());
 }
 
-double median_of_3(double a, double b, double c) {
-  return std::max(std::min(a, b), std::min(std::max(a, b), c));
-}
-
-std::vector<std::size_t> by_time(const std::vector<double>& times) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < times.size(); ++i)
-    if (times[i] > 0) order.push_back(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return times[a] < times[b]; });
-  return order;
-}
-
 Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
-                 const ConvProblem& problem, Device device) {
+                 const ConvProblem& problem, Device device, std::chrono::milliseconds warm_up) {
   const Stream stream = cuda::current_stream(device);
   std::vector<Operands> sets{make_operands(problem, device)};
   const std::size_t once = sets[0].x.bytes() + sets[0].w.bytes() + sets[0].y.bytes();
@@ -101,43 +87,38 @@ Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
     const Operands& o = sets[turn++ % sets.size()];
     execute(handle, plan, device, stream, o.x.data(), o.w.data(), o.y.data());
   };
-  std::vector<double> times(plans.size());
   const Event marks[] = {Event(device, Event::Timing::on), Event(device, Event::Timing::on)};
-  double quickest = INFINITY;
-  std::string why;  // of the first that was refused
-  for (std::size_t i = 0; i < plans.size(); ++i) {
+  std::string why;  // what the first plan said that did not run
+  const auto time = [&](std::size_t i) {
     try {
-      double t[3];
-      for (int repeat = 0; repeat < 3; ++repeat) {
-        // loads the kernel; and while it runs the host enqueues the one that is measured
-        run(plans[i]);
-        marks[0].record(stream);
-        run(plans[i]);
-        marks[1].record(stream);
-        if (!marks[1].wait(std::chrono::seconds(60)))
-          fail<DeviceError>("a convolution that takes longer than a minute");
-        t[repeat] = 1e3 * Event::milliseconds(marks[0], marks[1]);
-        if (repeat == 0 && t[0] > kHopeless * quickest) t[1] = t[2] = t[0], repeat = 2;
-      }
-      times[i] = median_of_3(t[0], t[1], t[2]);
-      quickest = std::min(quickest, times[i]);
+      // loads the kernel; and while it runs the host enqueues the run that is timed
+      run(plans[i]);
+      marks[0].record(stream);
+      run(plans[i]);
+      marks[1].record(stream);
+      if (!marks[1].wait(std::chrono::seconds(60)))
+        fail<DeviceError>("a convolution that takes longer than a minute");
+      return 1e3 * Event::milliseconds(marks[0], marks[1]);
     } catch (const DeviceError& e) {
-      // refused when it came to running: not a candidate
-      times[i] = 0;
       if (why.empty()) why = e.what();
+      return 0.0;
     }
-  }
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < plans.size();)
+    if (time(i) <= 0)
+      ++i;
+    else if (std::chrono::steady_clock::now() - begin >= warm_up)
+      break;
+
   Measured best;
-  for (const std::size_t i : by_time(times)) {
-    Operands& o = sets[0];
-    Tensor& result = problem.op == ConvOp::forward         ? o.y
-                     : problem.op == ConvOp::backward_data ? o.x
-                                                           : o.w;
-    result.zero();
+  for (const auto& [i, microseconds] : rank_by_time(plans.size(), time)) {
+    const Operands& o = sets[0];
+    prepare_check(device, problem, o.x.data(), o.w.data(), o.y.data());
     execute(handle, plans[i], device, stream, o.x.data(), o.w.data(), o.y.data());
     if (conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem)) {
       best.plan = plans[i];
-      best.microseconds = times[i];
+      best.microseconds = microseconds;
       return best;
     }
     ++best.rejected;
@@ -145,7 +126,7 @@ Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
   check<DeviceError>(best.rejected > 0, "cuDNN: no plan for ", problem.key(), " runs on ", device,
                      ", of ", plans.size(), "; the first: ", why);
   fail<DeviceError>("cuDNN: none of ", plans.size(), " plans computes ", problem.key(),
-                    " right on ", device, " (", best.rejected,
+                    " correctly on ", device, " (", best.rejected,
                     " ran and were wrong); update cuDNN");
 }
 

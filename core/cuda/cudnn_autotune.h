@@ -1,5 +1,8 @@
-// Measuring plans. Internal to core/cuda/cudnn_*.cpp.
+// Measuring plans on the GPU at hand. Internal to core/cuda/cudnn_*.cpp.
 #pragma once
+
+#include <chrono>
+#include <vector>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_graph.h"
@@ -13,16 +16,12 @@ void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const cu
 struct Measured {
   ConvPlan plan;
   double microseconds = 0;
-  int rejected = 0;  // faster ones whose result was wrong
+  int rejected = 0;  // faster plans whose result was wrong
 };
-// The fastest plan whose result is right. Every plan runs on buffers that the last runs have driven
-// out of the L2 cache; its time is the median of three. DeviceError when no plan is right.
+// The fastest plan whose result is right. The GPU first runs for `warm_up`, so that its clocks have
+// risen; every timed run finds its operands outside of the L2 cache. DeviceError when no plan is
+// right.
 Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
-                 const ConvProblem& problem, Device device);
-
-// Which of `times` to try first, second, …: by time; a place whose time is 0 did not run and is
-// left out.
-std::vector<std::size_t> by_time(const std::vector<double>& times);
-double median_of_3(double a, double b, double c);
+                 const ConvProblem& problem, Device device, std::chrono::milliseconds warm_up);
 
 }  // namespace gossamer::cudnn

@@ -2,8 +2,10 @@
 #include "gossamer/core/cuda/cudnn_engine.h"
 
 #ifdef GOSSAMER_HAS_CUDA
+#include <chrono>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/cuda/cudnn_autotune.h"
@@ -19,9 +21,12 @@ std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
 
 #ifdef GOSSAMER_HAS_CUDA
 namespace {
-// As a rule all that cuDNN proposes, 27 to 40. It puts likely ones first (core_cuda_plan_test), so
-// that a hopeless one ends after one timed run.
+// As a rule all that cuDNN proposes, 27 to 40. It puts likely ones first
+// (tests/core/cuda/plan_test.cpp), so that a slow one ends after one timed run.
 constexpr std::size_t kCandidates = 40;
+// How long the GPU runs before plans are timed: the first time its clocks rise from idle, later
+// they are at most a little lower after the host's search for plans.
+constexpr std::chrono::milliseconds kFirstWarmUp{200}, kWarmUp{20};
 }  // namespace
 
 struct ConvEngine::Impl {
@@ -36,6 +41,7 @@ struct ConvEngine::Impl {
   };
   mutable std::mutex mutex;
   std::map<std::string, Entry> entries;
+  std::chrono::milliseconds warm_up = kFirstWarmUp;
 
   Impl(Device d, EngineOptions o) : device(d), options(std::move(o)), file(options.plan_file) {}
   Entry choose(const ConvProblem& problem);
@@ -68,7 +74,7 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
       cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing),
       "cudaStreamIsCapturing", device);
   if (!options.autotune || capturing != cudaStreamCaptureStatusNone) return guess(problem, plans);
-  const Measured best = measure(handle, plans, problem, device);
+  const Measured best = measure(handle, plans, problem, device, std::exchange(warm_up, kWarmUp));
   file.store(key, best.plan.json());
   return {best.plan, {problem, best.plan.describe(), "measured", best.microseconds, best.rejected}};
 }

@@ -1,5 +1,5 @@
 // One element of a convolution or of one of its gradients as a sum of products: term i of element
-// `at`. What a kernel's result is checked with, independently of how it was computed. The formulas
+// `at`. A kernel's result is checked with it, independently of how it was computed. The formulas
 // are those of core/README.md.
 #pragma once
 
@@ -93,10 +93,15 @@ struct ConvTerm {
   }
 };
 
-// Largest difference between elements of a result and their sums of products, over the root mean
-// square of those sums; `samples` elements spread over the result. x, w, y lie on `device`, the
-// result among them; the result must hold no earlier sum. The host waits.
-double conv_error(Device, const ConvProblem&, const void* x, const void* w, const void* y,
+// Fills the result (x, w or y, by p.op) before the run that conv_error checks: small multiples of a
+// power of two, exact in every type, of the size that sums of products of values in (-1, 1) have. A
+// plan that ignores p.accumulate, or that adds where it should overwrite, is then wrong everywhere.
+void prepare_check(Device, const ConvProblem& p, void* x, void* w, void* y);
+
+// Largest difference between elements of a result and what they should be, over the root mean
+// square of the latter; `samples` elements spread over the result. With p.accumulate the result
+// must have been filled by prepare_check. x, w, y lie on `device`. The host waits.
+double conv_error(Device, const ConvProblem& p, const void* x, const void* w, const void* y,
                   int samples = 48);
 
 }  // namespace gossamer::cudnn

@@ -9,11 +9,13 @@
 
 namespace gossamer::fused {
 
-// Blocks of a pass. Sums: few, since each leaves 2 C numbers to add; they depend on the shape only,
-// so that a result does not depend on the GPU. 512 blocks of 256 threads with four loads of 16
-// bytes each under way keep 8 MB in flight; an H200 needs about 3.5 MB (4.3 TB/s times 0.8 us).
-// Elementwise passes: about four waves of 132 x 4 blocks, so that the last one is short.
-inline constexpr i64 kBlocksOfSums = 512, kBlocksOfPasses = 2048;
+// Blocks of a pass. Sums: few, because each block leaves 2 C numbers to add; the number depends on
+// the shape only, so that a result does not depend on the GPU. 384 is one wave where three blocks
+// fit on each of 132 multiprocessors (H100, H200), as they do for every kernel of sums in bf16
+// (tests/core/cuda/resources_test.cpp). With 256 threads and four loads of 16 bytes each under way
+// they keep 6.3 MB in flight; an H200 needs about 3.5 MB (4.3 TB/s times 0.8 us). Elementwise
+// passes: about four waves of 132 x 4 blocks, so that the last one is short.
+inline constexpr i64 kBlocksOfSums = 384, kBlocksOfPasses = 2048;
 
 struct Matrix {
   i64 rows, cols;

@@ -15,11 +15,15 @@ namespace gossamer {
 
 // A kernel is a struct, copied to the device, with
 //   static constexpr int threads, phases;
-//   struct Shared { … };      of a block: holds nothing sensible at the start
-//   struct State { … };       of a thread: starts as State{}, kept from phase to phase (registers
-//   on a GPU) template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&)
-//   const; GOSSAMER_HD int rounds(i64 block) const;        optional: how often the block goes
-//   through all phases (else once)
+//   struct Shared { … };   of a block: its content is undefined at the start
+//   struct State { … };    of a thread: starts as State{}, kept from phase to phase (in registers)
+//   template <int phase> GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const;
+// and optionally
+//   GOSSAMER_HD bool again(i64 block, const Shared&, const State&) const;
+//       asked after the last phase: does the block go through all phases once more? All its threads
+//       must agree, and what they read here must not be written in the last phase.
+//   static constexpr int resident;
+//       blocks that must fit on a multiprocessor at a time: the compiler limits the registers
 // Between two phases all threads of a block wait for each other. Within a phase no thread may read
 // what another writes there.
 struct Nothing {};
@@ -27,11 +31,21 @@ struct Nothing {};
 namespace detail {
 
 template <class K>
-GOSSAMER_HD inline int rounds_of(const K& k, i64 block) {
-  if constexpr (requires { k.rounds(block); })
-    return k.rounds(block);
+GOSSAMER_HD inline bool goes_again(const K& k, i64 block, const typename K::Shared& shared,
+                                   const typename K::State& state) {
+  if constexpr (requires { k.again(block, shared, state); })
+    return k.again(block, shared, state);
   else
-    return 1;
+    return false;
+}
+
+// 0: as many as fit
+template <class K>
+constexpr int resident_of() {
+  if constexpr (requires { K::resident; })
+    return K::resident;
+  else
+    return 0;
 }
 
 template <class K, int phase = 0>
@@ -57,13 +71,14 @@ __device__ inline void run_phases(const K& k, i64 block, int thread, typename K:
   }
 }
 template <class K>
-__global__ void __launch_bounds__(K::threads) block_kernel(const __grid_constant__ K k) {
+__global__ void __launch_bounds__(K::threads, resident_of<K>())
+    block_kernel(const __grid_constant__ K k) {
   __shared__ typename K::Shared shared;
   typename K::State state{};
   const i64 block = blockIdx.x;
-  const int rounds = rounds_of(k, block);
-  for (int round = 0; round < rounds; ++round) {
-    if (round > 0) __syncthreads();
+  run_phases(k, block, static_cast<int>(threadIdx.x), shared, state);
+  while (goes_again(k, block, shared, state)) {
+    __syncthreads();
     run_phases(k, block, static_cast<int>(threadIdx.x), shared, state);
   }
 }
@@ -93,9 +108,9 @@ void for_each_block(Device device, i64 blocks, const K& k) {
         // as NaN: a read before the first write shows
         std::memset(static_cast<void*>(shared.get()), 0xff, sizeof *shared);
         states.assign(K::threads, typename K::State{});
-        const int rounds = detail::rounds_of(k, block);
-        for (int round = 0; round < rounds; ++round)
+        do {
           detail::run_block_on_cpu(k, block, *shared, states);
+        } while (detail::goes_again(k, block, *shared, states[0]));
       }
     });
     return;

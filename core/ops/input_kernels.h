@@ -3,6 +3,8 @@
 // outputs: it resizes the lines it needs across into shared memory, 64 at a time, then down.
 #pragma once
 
+#include <cmath>
+
 #include "gossamer/core/fused.h"
 #include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/grid.h"
@@ -32,8 +34,9 @@ struct Taps {
 
 template <class T, bool pairs>
 struct InputTile {
-  static constexpr int side = 16, lines = 64, threads = side * side, phases = 3;
+  static constexpr int side = 16, lines = 64, threads = side * side, phases = 4;
   struct Shared {
+    Taps across[side], down[side];  // of the tile's columns and rows
     float line[lines][side][3];
     float out[side][side][3];
   };
@@ -53,72 +56,89 @@ struct InputTile {
     int y, x;  // its first output
   };
   GOSSAMER_HD Tile tile(i64 block) const {
-    const i64 n = block / (down * across);
-    const int rest = static_cast<int>(block - n * (down * across));
+    const unsigned index = static_cast<unsigned>(block),
+                   image = static_cast<unsigned>(down * across), n = index / image;
+    const int rest = static_cast<int>(index - n * image);
     return {n, rest / across * side, rest % across * side};
   }
-  GOSSAMER_HD static Taps across_taps(const fused::Picture& p, int column, int width) {
-    return Taps::of(p.width, p.to_width, p.x + (p.flip ? width - 1 - column : column));
+  // Input lines that the tile's outputs need: [begin, end), of them [from, to) in this round.
+  struct Lines {
+    int begin, end, from, to;
+  };
+  GOSSAMER_HD Lines lines_of(const Tile& t, const Shared& shared, int round) const {
+    const Taps &top = shared.down[0], &bottom = shared.down[(t.y + side < h ? side : h - t.y) - 1];
+    const int begin = top.first, end = bottom.first + bottom.count, from = begin + round * lines;
+    return {begin, end, from, from + lines < end ? from + lines : end};
   }
-  GOSSAMER_HD Taps down_taps(const fused::Picture& p, int row) const {
-    return Taps::of(p.height, p.to_height, p.y + row);
-  }
-  // Input lines [begin, end) that the tile's outputs need.
-  GOSSAMER_HD void lines_of(const fused::Picture& p, const Tile& t, int& begin, int& end) const {
-    const Taps top = down_taps(p, t.y),
-               bottom = down_taps(p, (t.y + side < h ? t.y + side : h) - 1);
-    begin = top.first;
-    end = bottom.first + bottom.count;
-  }
-  GOSSAMER_HD int rounds(i64 block) const {
-    const Tile t = tile(block);
-    int begin, end;
-    lines_of(pictures[t.n], t, begin, end);
-    const int n = (end - begin + lines - 1) / lines;
-    return n < 1 ? 1 : n;
+  GOSSAMER_HD bool again(i64 block, const Shared& shared, const State& state) const {
+    const Lines l = lines_of(tile(block), shared, state.round);
+    return l.from < l.end;
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
     const Tile t = tile(block);
-    const fused::Picture p = pictures[t.n];
-    int begin, end;
-    lines_of(p, t, begin, end);
-    const int from = begin + state.round * lines, to = from + lines < end ? from + lines : end;
-    const int row = thread / side, column = thread % side;
-    if constexpr (phase == 0) {  // thread: a column of every 16th line
-      if (t.x + column >= w) return;
-      const Taps taps = across_taps(p, t.x + column, w);
-      for (int line = from + row; line < to; line += side) {
-        const std::uint8_t* pixel =
-            bytes + p.offset + static_cast<i64>(line) * p.pitch + 3 * taps.first;
-        float sum[3] = {0, 0, 0}, total = 0;
-        for (int k = 0; k < taps.count; ++k) {
-          const float weight = taps.weight(k);
-          total += weight;
-          for (int c = 0; c < 3; ++c) sum[c] += weight * static_cast<float>(pixel[3 * k + c]);
-        }
-        for (int c = 0; c < 3; ++c) shared.line[line - from][column][c] = sum[c] / total;
-      }
-    } else if constexpr (phase == 1) {  // thread: an output
-      const bool inside = t.y + row < h && t.x + column < w;
-      if (inside) {
-        const Taps taps = down_taps(p, t.y + row);
-        const int last = taps.first + taps.count < to ? taps.first + taps.count : to;
-        for (int line = taps.first > from ? taps.first : from; line < last; ++line) {
-          const float weight = taps.weight(line - taps.first);
-          state.total += weight;
-          for (int c = 0; c < 3; ++c) state.sum[c] += weight * shared.line[line - from][column][c];
-        }
-      }
-      if (to >= end)
-        for (int c = 0; c < 3; ++c)
-          shared.out[row][column][c] =
-              inside ? state.sum[c] / state.total * factor[c] + offset[c] : 0.0f;
+    if constexpr (phase == 0) {
+      if (state.round == 0) find_taps(t, thread, shared);
     } else {
-      ++state.round;
-      if (to >= end) write(t, thread, shared);
+      const Lines l = lines_of(t, shared, state.round);
+      if constexpr (phase == 1) resize_across(t, l, thread, shared);
+      if constexpr (phase == 2) resize_down(t, l, thread, shared, state);
+      if constexpr (phase == 3) {
+        ++state.round;
+        if (l.to >= l.end) write(t, thread, shared);
+      }
     }
+  }
+
+  // Threads 0 … 15: a column's taps, 16 … 31: a row's. Once for the block, because the centres are
+  // double, which a GPU computes slowly.
+  GOSSAMER_HD void find_taps(const Tile& t, int thread, Shared& shared) const {
+    const fused::Picture& p = pictures[t.n];
+    const int i = thread % side, x = t.x + i, y = t.y + i;
+    if (thread < side && x < w)
+      shared.across[i] = Taps::of(p.width, p.to_width, p.x + (p.flip ? w - 1 - x : x));
+    if (thread >= side && thread < 2 * side && y < h)
+      shared.down[i] = Taps::of(p.height, p.to_height, p.y + y);
+  }
+
+  // thread: a column of every 16th line
+  GOSSAMER_HD void resize_across(const Tile& t, const Lines& l, int thread, Shared& shared) const {
+    const int row = thread / side, column = thread % side;
+    if (t.x + column >= w) return;
+    const fused::Picture& p = pictures[t.n];
+    const Taps taps = shared.across[column];
+    for (int line = l.from + row; line < l.to; line += side) {
+      const std::uint8_t* pixel =
+          bytes + p.offset + static_cast<i64>(line) * p.pitch + 3 * taps.first;
+      float sum[3] = {0, 0, 0}, total = 0;
+      for (int k = 0; k < taps.count; ++k) {
+        const float weight = taps.weight(k);
+        total += weight;
+        for (int c = 0; c < 3; ++c) sum[c] += weight * static_cast<float>(pixel[3 * k + c]);
+      }
+      for (int c = 0; c < 3; ++c) shared.line[line - l.from][column][c] = sum[c] / total;
+    }
+  }
+
+  // thread: an output
+  GOSSAMER_HD void resize_down(const Tile& t, const Lines& l, int thread, Shared& shared,
+                               State& state) const {
+    const int row = thread / side, column = thread % side;
+    const bool inside = t.y + row < h && t.x + column < w;
+    if (inside) {
+      const Taps taps = shared.down[row];
+      const int last = taps.first + taps.count < l.to ? taps.first + taps.count : l.to;
+      for (int line = taps.first > l.from ? taps.first : l.from; line < last; ++line) {
+        const float weight = taps.weight(line - taps.first);
+        state.total += weight;
+        for (int c = 0; c < 3; ++c) state.sum[c] += weight * shared.line[line - l.from][column][c];
+      }
+    }
+    if (l.to < l.end) return;
+    for (int c = 0; c < 3; ++c)
+      shared.out[row][column][c] =
+          inside ? state.sum[c] / state.total * factor[c] + offset[c] : 0.0f;
   }
 
   GOSSAMER_HD void write(const Tile& t, int thread, const Shared& shared) const {

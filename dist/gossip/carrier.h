@@ -6,15 +6,11 @@
 
 #include "gossamer/core/optimizer.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
-
-// What both sides know of the run's progress travels with x. progress: NaN once it is settled.
-struct Progress {
-  double progress = 0, beyond = 0, members = 0;
-};
 
 // The note of an exchange.
 std::span<const char> note_of(const Progress& own);

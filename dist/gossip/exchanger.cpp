@@ -11,11 +11,13 @@ namespace gossamer::dist {
 namespace {
 
 constexpr double kLongestPause = 1;  // seconds
+// seconds for a state on its way to let go of its buffer
+constexpr double kDrainLimit = 30;
 
 }  // namespace
 
 Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph,
-                     const MethodOptions& options, const std::vector<Event>* early)
+                     const MethodOptions& options, std::vector<Event> early)
     : state_(state),
       group_(group),
       membership_(membership),
@@ -25,9 +27,9 @@ Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, c
       policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay)
                            : make_partner_policy(options, graph, group.rank())),
       transfer_(state, group, options_),
-      peers_(static_cast<std::size_t>(graph.n)),
-      came_back_(early != nullptr) {
-  if (early) come_back(*early);
+      early_(early.begin(), early.end()) {
+  for (int p = 0; p < base_.n; ++p)
+    if (!state_.roster.member(p)) policy_->gone(p);
   adopt_graph();
   thread_ = std::thread([this] { run(); });
 }
@@ -68,12 +70,12 @@ void Exchanger::run() {
     if (state_.replay) state_.replay->give_up();
   }
   for (int p = 0; p < base_.n; ++p)
-    if (peer(p).dead) membership_.left(p);  // who comes back from now on comes too late
+    if (!state_.roster.member(p)) membership_.left(p);  // a return from now on is too late
   // an error in mid-exchange: the payload must let go of our buffers before they are freed
   transfer_.abort();
   transfer_.settle();
-  settle_giver();
-  // The last word to everyone: whoever still waits for an answer of ours has it now. epoch 1:
+  drain_giver();
+  // The last word to everyone: a peer that still waits for an answer of ours has it now. epoch 1:
   // training ended as planned.
   const std::scoped_lock lock(state_.mutex);
   Message bye{.type = MessageType::bye};
@@ -85,9 +87,6 @@ void Exchanger::run() {
 }
 
 void Exchanger::loop() {
-  if (came_back_)
-    for (int p = 0; p < base_.n; ++p)
-      if (p != group_.rank() && !peer(p).dead) greet(p, true);
   for (;;) {
     turn();
     if (finished()) return;
@@ -105,7 +104,11 @@ void Exchanger::turn() {
   if (abandoned_)
     transfer_.abort();
   else if (stopping_)
-    say_stopped();
+    stop();
+  {
+    const std::scoped_lock lock(state_.mutex);
+    state_.roster.advance(wall_seconds());
+  }
   policy_->advance(now());
   if (arrived_ && (abandoned_ || policy_->may_end())) {
     end_transfer();
@@ -116,10 +119,8 @@ void Exchanger::turn() {
     transfer_.begin(*meeting);
     policy_->begun();
   }
-  for (int p = 0; p < base_.n; ++p)
-    if (peer(p).returning && wall_seconds() - peer(p).said_back_at > kLongestPause) greet(p);
   const std::scoped_lock lock(state_.mutex);
-  if (state_.giver) state_.giver->turn();
+  state_.giver->turn();
   state_.hold = policy_->hold();
   state_.changed.notify_all();
 }
@@ -142,7 +143,9 @@ Now Exchanger::now() {
 bool Exchanger::finished() {
   if (transfer_.under_way()) return false;  // the payload still holds our buffers
   if (abandoned_) return true;
-  return said_stop_ && !policy_->meeting() && policy_->resting() && agreed();
+  if (policy_->meeting() || !policy_->resting()) return false;
+  const std::scoped_lock lock(state_.mutex);
+  return state_.roster.ended(wall_seconds());
 }
 
 Seconds Exchanger::pause() {
@@ -156,58 +159,129 @@ Seconds Exchanger::pause() {
   return Seconds(std::max(0.0, until - wall));
 }
 
+// The roster's messages first: a peer drops what comes from a worker that is no member.
 void Exchanger::flush() {
-  for (auto& [peer, message] : policy_->take_messages()) link_.send(peer, message);
+  std::vector<std::pair<int, Message>> messages;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    messages = state_.roster.take_messages();
+  }
+  for (const auto& [peer, message] : messages) link_.send(peer, message);
+  for (const auto& [peer, message] : policy_->take_messages()) link_.send(peer, message);
 }
 
 void Exchanger::handle(const Event& e) {
-  switch (e.kind) {
-    case Event::Kind::message:
-      return handle(e.peer, e.message);
-    case Event::Kind::exchanged: {
-      if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
-        arrived_ = e;
-      bool given = false;
-      if (state_.giver) {
-        const std::scoped_lock lock(state_.mutex);
-        given = state_.giver->ended(e);
-      }
-      if (given && peer(e.peer).waiting)
-        returned(e.peer, *std::exchange(peer(e.peer).waiting, std::nullopt));
-      return;
+  std::vector<Roster::Change> changes;
+  bool member = true;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    const double now = wall_seconds();
+    switch (e.kind) {
+      case Event::Kind::message:
+        member = state_.roster.member(e.peer);
+        handle(e.peer, e.message, now);
+        break;
+      case Event::Kind::exchanged:
+        if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
+          arrived_ = e;
+        if (state_.giver->ended(e))
+          for (const Message& back : state_.giver->take_kept())
+            state_.roster.receive(e.peer, back, now);
+        break;
+      case Event::Kind::dead:
+        state_.giver->gone(e.peer);
+        state_.roster.lost(e.peer, "dead");
+        break;
+      case Event::Kind::joined:
+        state_.roster.joined(e.peer, now);
+        break;
+      case Event::Kind::woken:
+      case Event::Kind::none:
+        break;
     }
-    case Event::Kind::dead:
-      return bury(e.peer, "dead");
-    case Event::Kind::joined:
-      peer(e.peer).returning = peer(e.peer).dead;
-      return greet(e.peer);
-    case Event::Kind::woken:
-    case Event::Kind::none:
-      return;
+    changes = state_.roster.take_changes();
   }
+  for (const Roster::Change& change : changes) follow(change);
+  if (e.kind == Event::Kind::message && member) policy_->receive(e.peer, e.message);
 }
 
-void Exchanger::handle(int from, const Message& m) {
-  switch (m.type) {
-    case MessageType::back:
-      return returned(from, m);
-    case MessageType::ask_state: {
-      const std::scoped_lock lock(state_.mutex);
-      if (state_.giver) state_.giver->asked(from, m, stopping_);
+void Exchanger::handle(int from, const Message& m, double now) {
+  if (m.type == MessageType::ask_state) return state_.giver->asked(from, m, stopping_);
+  if (m.type == MessageType::back && state_.giver->keep(from, m)) return;
+  if (m.type == MessageType::bye && m.epoch == 0) state_.giver->gone(from);
+  state_.roster.receive(from, m, now);
+}
+
+void Exchanger::follow(const Roster::Change& change) {
+  using Kind = Roster::Change::Kind;
+  const int peer = change.peer;
+  switch (change.kind) {
+    case Kind::stopped:
+      return policy_->stopped(peer);
+    case Kind::left:
+      return policy_->gone(peer);
+    case Kind::reset:
+      if (transfer_.peer() == peer) transfer_.abort();
+      policy_->gone(peer);
+      policy_->joined(peer);
+      return adopt_graph();
+    case Kind::returned: {
+      membership_.joined(peer);
+      policy_->joined(peer);
+      adopt_graph();
+      {
+        const std::scoped_lock lock(state_.mutex);
+        state_.giver->back(peer);
+      }
+      if (options_.on_fault) options_.on_fault("joined", peer);
       return;
     }
-    case MessageType::bye:
-      if (m.epoch == 1) return policy_->gone(from);  // for pairing only
-      membership_.left(from);
-      return bury(from, "left");
-    default:
+    case Kind::lost:
       break;
   }
-  if (peer(from).dead) return;  // late words
-  if (m.type != MessageType::stopped) return policy_->receive(from, m);
-  const bool known = peer(from).stopped.has_value();
-  peer(from).stopped = m.epoch;
-  if (!known) policy_->stopped(from);
+  if (change.why == "left") membership_.left(peer);
+  if (transfer_.peer() == peer) transfer_.abort();
+  policy_->gone(peer);
+  adopt_graph();
+  int alive = 0;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    state_.record({.kind = RecordedEvent::Kind::gone, .peer = peer});
+    alive = state_.roster.alive();
+  }
+  if (options_.on_fault) options_.on_fault(change.why, peer);
+  check<DistError>(alive >= options_.min_workers, "worker ", group_.rank(), ": only ", alive,
+                   " of ", base_.n, " workers are alive, at least ", options_.min_workers,
+                   " are wanted; resume from the last checkpoint");
+}
+
+void Exchanger::adopt_graph() {
+  const std::vector<bool> gone = state_.roster.gone();  // no other thread changes it
+  const Graph g = heal(base_, gone);
+  policy_->adopt(g, gone);
+  double total = 0;
+  for (const Edge& e : g.edges) total += e.rate;
+  const GraphConstants k = constants(g);
+  // exchanges of a worker per unit of time, as the graph is scaled
+  const double mean_rate = 2 * total / static_cast<double>(std::ranges::count(gone, false));
+  const std::scoped_lock lock(state_.mutex);
+  state_.eta_at_rate_1 = state_.worker.has_twin() && mean_rate > 0 ? k.eta / mean_rate : 0;
+  state_.worker.gossip.alpha_tilde = k.alpha_tilde;
+  state_.worker.longest_gap = options_.rate > 0 ? 2 / options_.rate : 1;
+}
+
+// A worker that is taking over our state is waited for: without us it could not come back.
+void Exchanger::stop() {
+  {
+    const std::scoped_lock lock(state_.mutex);
+    if (state_.roster.stopping()) return;
+  }
+  if (!policy_->may_stop()) return;
+  const std::scoped_lock lock(state_.mutex);
+  if (state_.giver->wanted()) state_.give();  // no step comes any more that would do it
+  if (state_.giver->busy()) return;
+  policy_->stop();
+  state_.roster.stop(wall_seconds());
 }
 
 void Exchanger::end_transfer() {
@@ -216,6 +290,16 @@ void Exchanger::end_transfer() {
   const bool ok = transfer_.end(!abandoned_ && policy_->accepts(end.ok) ? &end : nullptr);
   policy_->ended();
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
+}
+
+void Exchanger::drain_giver() {
+  bool sending = false;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    for (int p = 0; p < base_.n; ++p) state_.giver->gone(p);
+    sending = state_.giver->sending();
+  }
+  if (sending) group_.payload().drain(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

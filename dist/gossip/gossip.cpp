@@ -21,18 +21,15 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
       group_(group),
       options_(options),
       membership_(group, options.min_workers),
-      state_(params.values(), params.buffers(),
-             accelerated && group.size() > 1 && options.rate > 0) {
+      state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0,
+             Roster(group.rank(), group.size(),
+                    options.start_samples / (static_cast<double>(options.batch) * group.size()))) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
   check<ConfigError>(
       !exchanges || !params.aliased(), name(),
       ": exchanges change the parameters while gradients are computed; build FlatParams "
       "with FlatOptions::frozen = true, so that a gradient belongs to one point");
-  state_.alive = group.size();
-  state_.accounts.resize(static_cast<std::size_t>(group.size()));
-  state_.stats.alive = group.size();
   if (group.size() > 1) state_.carrier = make_carrier(group, params.values(), options.wire);
-  state_.progress = options.start_samples / (static_cast<double>(options.batch) * group.size());
   state_.clock.resume(wall_seconds());
   const RunFacts facts{.method = name(),
                        .graph = graph.name,
@@ -51,15 +48,15 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
   const double digest = state_digest(name(), params, graph, options);
-  std::optional<Takeover> taken;
-  if (options.rejoin) taken = come_back(digest, graph);
+  std::vector<Event> early;
+  if (options.rejoin) early = start_again(digest, graph);
   state_.giver = std::make_unique<StateGiver>(group, digest, Seconds(options.exchange_timeout_s));
-  exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options,
-                                           taken ? &taken->early : nullptr);
+  exchanger_ =
+      std::make_unique<Exchanger>(state_, group, membership_, graph, options, std::move(early));
 }
 
-// Goes on from where a neighbour is.
-Takeover GossipMethod::come_back(double digest, const Graph& graph) {
+// Goes on from where a neighbour is. Returns the events that came meanwhile.
+std::vector<Event> GossipMethod::start_again(double digest, const Graph& graph) {
   StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(),
                    group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
@@ -70,16 +67,13 @@ Takeover GossipMethod::come_back(double digest, const Graph& graph) {
   if (state_.carrier) state_.carrier->training_ends();
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
   params_.refresh();
-  Count count = block.count();
-  state_.progress = count.progress;
-  // the exchanger finds out who else is there
-  state_.set_alive(1, count.gradients_of_all);
-  state_.accounts = std::move(count.accounts);
-  Account& own = state_.accounts[static_cast<std::size_t>(group_.rank())];
-  // what others have done while this worker was dead
-  if (own.share >= 0) own.leap += state_.progress - own.share;
-  own.share = -1;
-  return taken;
+  std::vector<bool> reached;
+  for (int p = 0; p < group_.size(); ++p) {
+    reached.push_back(group_.control().alive(p));
+    if (reached.back() && p != group_.rank()) membership_.joined(p);
+  }
+  state_.roster.start_again(block.count(), reached, wall_seconds());
+  return std::move(taken.early);
 }
 
 GossipMethod::~GossipMethod() = default;
@@ -128,7 +122,7 @@ void GossipMethod::step(double learning_rate) {
                                      update);
     else
       update(nullptr, nullptr);
-    state_.progress += 1;
+    state_.roster.gradient();
     ++state_.stats.gradients;
     if (state_.giver && state_.giver->wanted()) {
       if (state_.carrier) state_.carrier->training_begins(state_.worker);
@@ -166,7 +160,7 @@ void GossipMethod::wait_for_exchanges() {
 
 double GossipMethod::samples_seen() const {
   const std::scoped_lock lock(state_.mutex);
-  return state_.gradients_of_all() * static_cast<double>(options_.batch);
+  return state_.roster.gradients_of_all() * static_cast<double>(options_.batch);
 }
 
 // Done when n q has reached the budget and no exchange under way can lower q again. From then on q
@@ -176,30 +170,32 @@ bool GossipMethod::done() const {
   if (options_.total_samples <= 0) return false;
   if (state_.replay) return done_as_recorded();
   const std::scoped_lock lock(state_.mutex);
-  if (!state_.in_flight &&
-      state_.gradients_of_all() * static_cast<double>(options_.batch) >= options_.total_samples)
-    settle();
-  return state_.settled;
+  if (!state_.in_flight && state_.roster.gradients_of_all() * static_cast<double>(options_.batch) >=
+                               options_.total_samples)
+    complete();
+  return state_.roster.is_complete();
 }
 
 bool GossipMethod::done_as_recorded() const {
   {
     const std::scoped_lock lock(state_.mutex);
-    if (state_.settled) return true;
+    if (state_.roster.is_complete()) return true;
   }
   const RecordedEvent* next = awaited([&] { return state_.replay->await_training(); });
   if (next == nullptr || next->kind != RecordedEvent::Kind::settled) return false;
   {
     const std::scoped_lock lock(state_.mutex);
-    settle();
+    complete();
   }
   state_.replay->pass();
   if (exchanger_) exchanger_->wake();
   return true;
 }
 
-void GossipMethod::settle() const {
-  if (!std::exchange(state_.settled, true)) state_.record({.kind = RecordedEvent::Kind::settled});
+void GossipMethod::complete() const {
+  if (state_.roster.is_complete()) return;
+  state_.roster.complete();
+  state_.record({.kind = RecordedEvent::Kind::settled});
 }
 
 void GossipMethod::finish() {
@@ -208,7 +204,7 @@ void GossipMethod::finish() {
                    state_.replay ? state_.replay->place() : "", ": the program finishes before");
   {
     const std::scoped_lock lock(state_.mutex);
-    settle();
+    complete();
   }
   if (exchanger_) exchanger_->finish();
   {
@@ -259,10 +255,12 @@ MethodStats GossipMethod::stats() const {
   const std::scoped_lock lock(state_.mutex);
   MethodStats out = state_.stats;
   out.eta = state_.worker.gossip.eta;
+  const int alive = state_.roster.alive();
+  if (!finished_) out.alive = alive;
   out.edges = state_.edges.edges();
   if (state_.squared_distance >= 0)
-    out.consensus_distance = std::sqrt(state_.squared_distance * std::max(1, state_.alive - 1) /
-                                       (2.0 * std::max(2, state_.alive)));
+    out.consensus_distance =
+        std::sqrt(state_.squared_distance * std::max(1, alive - 1) / (2.0 * std::max(2, alive)));
   return out;
 }
 

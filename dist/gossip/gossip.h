@@ -25,10 +25,9 @@ class GossipMethod : public Method {
   bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
 
  private:
-  Takeover come_back(double digest, const Graph&);
+  std::vector<Event> start_again(double digest, const Graph&);
   void wait_for_exchanges();
-  // under the mutex: this worker's progress stays from now on
-  void settle() const;
+  void complete() const;  // under the mutex: training is over
   bool done_as_recorded() const;
   template <class F>
   auto awaited(F next) const;

@@ -46,7 +46,7 @@ StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size, int workers) :
 
 void StateBlock::set_count(const Count& count) {
   std::vector<double> all = {count.progress, count.gradients_of_all};
-  for (const Account& a : count.accounts) all.insert(all.end(), {a.share, a.leap});
+  for (const Account& a : count.accounts) all.insert(all.end(), {a.share, a.taken_over});
   check(static_cast<i64>(all.size()) == numbers(), "StateBlock: accounts of ",
         count.accounts.size(), " workers, there are ", workers_);
   std::memcpy(block_.as<float>() + block_.numel() - 2 * numbers(), all.data(),
@@ -180,8 +180,15 @@ bool StateGiver::ended(const Event& e) {
   return true;
 }
 
+bool StateGiver::keep(int peer, const Message& back) {
+  if (!sending_ || peer_ != peer) return false;
+  kept_.push_back(back);
+  return true;
+}
+
 void StateGiver::gone(int peer) {
   if (peer_ != peer) return;
+  kept_.clear();
   wanted_ = filled_ = false;
   // the buffer is ours again when its event has come
   if (sending_)

@@ -9,30 +9,16 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "gossamer/core/flat.h"
+#include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
-
-// What one worker knows of the progress of another that is no sign of gradients.
-struct Account {
-  // the progress that it is thought to have taken along when it died; -1: it lives
-  double share = -1;
-  // it was started again with another's progress: how much more than it had when it died, all lives
-  // together
-  double leap = 0;
-};
-
-// How much all have done, as one worker counts it.
-struct Count {
-  double progress = 0;  // its q
-  double gradients_of_all = 0;
-  std::vector<Account> accounts;  // by rank; its own holds its leap
-};
 
 // What is taken over, as one block of floats on its way.
 class StateBlock {
@@ -82,7 +68,10 @@ class StateGiver {
   void gone(int peer);
   void back(int peer);                       // who asked takes part again
   bool sending() const { return sending_; }  // the payload reads our buffer
-  bool sending_to(int peer) const { return sending_ && peer_ == peer; }
+  // A `back` of the worker that we still send to: it has all it needs, our payload does not know
+  // yet. True: kept until the sending has ended.
+  bool keep(int peer, const Message& back);
+  std::vector<Message> take_kept() { return std::exchange(kept_, {}); }
   // until who asked is back, is gone, or takes too long
   bool busy();
 
@@ -101,6 +90,7 @@ class StateGiver {
   double since_ = 0;
   bool wanted_ = false, filled_ = false, sending_ = false;
   std::unique_ptr<StateBlock> block_;
+  std::vector<Message> kept_;
 };
 
 // never that of an exchange between partners

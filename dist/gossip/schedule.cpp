@@ -16,18 +16,11 @@ double unit53(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>(((static_cast<std::uint64_t>(high) << 32) | low) >> 11) * 0x1p-53;
 }
 
-std::uint32_t name_of(const std::vector<bool>& gone) {
-  if (std::ranges::find(gone, true) == gone.end()) return 0;
-  std::uint32_t hash = 0x811c9dc5u;  // FNV-1a
-  for (const bool g : gone) hash = (hash ^ (g ? 1u : 0u)) * 0x01000193u;
-  return std::max(hash, 1u);
-}
-
 class SeededAgenda : public Agenda {
  public:
   SeededAgenda(int self, double rate, std::uint64_t seed) : self_(self), rate_(rate), seed_(seed) {}
   bool adopt(const Graph& graph, const std::vector<bool>& gone) override {
-    if (list_ && list_->list() == name_of(gone)) return false;
+    if (list_ && list_->list() == name_of_set(gone)) return false;
     list_ = std::make_unique<EventList>(graph, gone, rate_, seed_);
     alone_ = graph.neighbours(self_).empty();
     return true;
@@ -85,7 +78,7 @@ class RoundsAgenda : public Agenda {
 
 EventList::EventList(const Graph& graph, const std::vector<bool>& gone, double rate,
                      std::uint64_t seed)
-    : edges_(graph.edges), philox_(seed), list_(name_of(gone)) {
+    : edges_(graph.edges), philox_(seed), list_(name_of_set(gone)) {
   double total = 0;
   for (const Edge& e : edges_) cumulative_.push_back(total += e.rate);
   per_unit_ = edges_.empty() ? 0 : rate * static_cast<double>(std::ranges::count(gone, false)) / 2;

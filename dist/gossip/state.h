@@ -11,6 +11,7 @@
 #include "gossamer/dist/gossip/carrier.h"
 #include "gossamer/dist/gossip/rejoin.h"
 #include "gossamer/dist/gossip/replay.h"
+#include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/time.h"
@@ -18,8 +19,10 @@
 namespace gossamer::dist {
 
 struct GossipState {
-  GossipState(Tensor values, Tensor statistics, bool with_twin)
-      : worker(std::move(values), with_twin), buffers(std::move(statistics)) {}
+  GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members)
+      : worker(std::move(values), with_twin),
+        buffers(std::move(statistics)),
+        roster(std::move(members)) {}
 
   std::mutex mutex;
   std::condition_variable changed;  // the hold moved, an exchange ended, or error was set
@@ -32,25 +35,7 @@ struct GossipState {
   RateTracker rate;
   double eta_at_rate_1 = 0;  // of the graph as it is now
 
-  // Progress (P5): +1 with each own gradient, averaged with the partner at each exchange. The sum
-  // over workers is the number of gradients done by all; so (number of workers) * progress
-  // estimates it anywhere. A dead worker takes its share with it, about as large as ours at that
-  // moment: that share is kept in `beyond`, since its gradients have been used, and comes off it
-  // when the worker is back. `beyond` is averaged as progress is. Both are left alone between two
-  // that do not know of the same deaths yet.
-  double progress = 0, beyond = 0;
-  std::vector<Account> accounts;  // by rank: progress that is no sign of gradients
-  int alive = 1;
-  double members = 0;  // names the set of workers that count as alive
-  // the number of gradients stays what it was found to be
-  void set_alive(int count, double gradients) {
-    alive = count;
-    stats.alive = count;
-    beyond = gradients - alive * progress;
-  }
-  // this worker is done: its progress stays, or a partner would stop short on account of it
-  bool settled = false;
-  double gradients_of_all() const { return beyond + alive * progress; }
+  Roster roster;  // who takes part, and how much all have done
 
   // Pace: set by the communication thread after each of its events. What training did not get in
   // that time it does without.
@@ -70,8 +55,7 @@ struct GossipState {
   // for those that were started again; none: this worker is alone
   std::unique_ptr<StateGiver> giver;
   void give() {
-    giver->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers,
-                {progress, gradients_of_all(), accounts});
+    giver->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, roster.count());
   }
   std::exception_ptr error;  // of the communication thread; thrown by the next step
   MethodStats stats;

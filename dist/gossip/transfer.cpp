@@ -27,7 +27,7 @@ void Transfer::begin(const Meeting& meeting) {
     state_.changed.wait(lock, [&] { return !state_.held; });
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
     carrier_.snapshot(state_.worker, time_);
-    own_progress_ = {state_.settled ? NAN : state_.progress, state_.beyond, state_.members};
+    own_progress_ = state_.roster.progress();
     gradients_ = state_.stats.gradients;
     state_.record(
         {.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
@@ -66,11 +66,7 @@ bool Transfer::end(const Event* arrived) {
     if (done.ok) {
       const Progress theirs = progress_in(*arrived);
       carrier_.apply(state_.worker);
-      if (std::isfinite(own_progress_.progress) && std::isfinite(theirs.progress) &&
-          own_progress_.members == theirs.members) {
-        state_.progress -= 0.5 * (own_progress_.progress - theirs.progress);
-        state_.beyond -= 0.5 * (own_progress_.beyond - theirs.beyond);
-      }
+      state_.roster.average(own_progress_, theirs);
       state_.rate.exchange();
       ++state_.stats.exchanges;
       state_.squared_distance =

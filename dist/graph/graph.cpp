@@ -137,4 +137,11 @@ Graph heal(const Graph& g, const std::vector<bool>& dead) {
   return healed;
 }
 
+std::uint32_t name_of_set(const std::vector<bool>& gone) {
+  if (std::ranges::find(gone, true) == gone.end()) return 0;
+  std::uint32_t hash = 0x811c9dc5u;  // FNV-1a
+  for (const bool g : gone) hash = (hash ^ (g ? 1u : 0u)) * 0x01000193u;
+  return std::max(hash, 1u);
+}
+
 }  // namespace gossamer::dist

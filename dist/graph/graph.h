@@ -1,6 +1,7 @@
 // Graphs of workers: pure functions of (name, n), and the constants of A2CiD2 (NeurIPS 2023).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,8 @@ void validate(const Graph&);
 // What is left when `dead` workers are gone; the neighbours of a dead worker are joined so that the
 // rest stays connected.
 Graph heal(const Graph&, const std::vector<bool>& dead);
+// 32 bits that name the set of workers that are gone, the same on every worker; 0: nobody is.
+std::uint32_t name_of_set(const std::vector<bool>& gone);
 
 struct GraphConstants {
   double chi1 = 0, chi2 = 0, eta = 0, alpha = 0.5, alpha_tilde = 0.5;

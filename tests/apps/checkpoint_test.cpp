@@ -203,8 +203,8 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
   begins_anew([](ImageOrder& o) { o.shared = false; }, "data.shard was true and is false");
   begins_anew([](ImageOrder& o) { o.set ^= 1; }, "the training images are others now");
   // between epochs nothing is lost, whatever changes
-  EXPECT_EQ(go_on({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");
-  EXPECT_THAT(go_on({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note,
+  EXPECT_EQ(continue_from({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");
+  EXPECT_THAT(continue_from({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note,
               HasSubstr("does not say in which order"));
 }
 

@@ -6,7 +6,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
 

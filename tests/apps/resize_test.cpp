@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
-#include "gossamer/apps/train/gradient_step.h"
-#include "gossamer/apps/train/loader_options.h"
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/optim.h"
@@ -20,12 +19,12 @@ using ::testing::HasSubstr;
 
 // Does as a CUDA graph does: recording computes nothing, launching does the recorded work on the
 // memory it was recorded with.
-Recorder fake_graphs(int& launched) {
-  return [&launched](const Work& work) -> std::unique_ptr<Recording> {
-    struct Fake final : Recording {
+GraphCapture fake_graphs(int& launched) {
+  return [&launched](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+    struct Fake final : CapturedGraph {
       int& count;
-      const Work recorded;
-      Fake(int& c, Work w) : count(c), recorded(std::move(w)) {}
+      const StepWork recorded;
+      Fake(int& c, StepWork w) : count(c), recorded(std::move(w)) {}
       void launch() override { ++count, recorded(); }
     };
     return std::make_unique<Fake>(launched, work);
@@ -66,10 +65,9 @@ class ResizeOn : public ProgramTest {
                               .prepare = prepare,
                               .loss_of = TrainingLoss(config, 0),
                               .before_backward = {}},
-          StepGraph::Options{.mode = how.graph ? StepGraph::Mode::on : StepGraph::Mode::off,
-                             .record = fake_graphs(launched),
-                             .counters = {},
-                             .log = {}},
+          GradientStep::Graph{.mode = how.graph ? GraphMode::on : GraphMode::off,
+                              .capture = fake_graphs(launched),
+                              .log = {}},
           how.fixed);
       net->train();
     }
@@ -236,8 +234,7 @@ TEST_F(ResizeOnDevice, AResumedRunIsTheUninterruptedOne) {
                                         "run.keep=9",     "run.name=whole",
                                         "data.sizes=16",  "data.size_milestones=0.5"};
   ASSERT_EQ(run(device(saving)).code, 0);
-  EXPECT_THAT(read_text(folder / "out"),
-              HasSubstr("cropped, resized and flipped where the network computes"));
+  EXPECT_THAT(read_text(folder / "out"), HasSubstr("cropped, resized and flipped on the device"));
   ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=again", "data.threads=7"}).code, 0);
   expect_same_models("whole", "again");
   for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {

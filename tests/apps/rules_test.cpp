@@ -101,8 +101,9 @@ TEST(Rules, TheSourcesAreWhatClangFormatWrites) {
 // none does.
 TEST(Rules, NoTwoHeadersDefineOneName) {
   const std::regex opens(R"(^(?:inline )?namespace ([\w:]+) \{)");
-  const std::regex type(R"(^(?:class|struct|enum class|enum|union) (\w+)[^;]*\{|)"
-                        R"(^(?:class|struct|enum class|enum|union) (\w+)[^;()]*$)");
+  // `struct Outer::Inner {` defines no name of the namespace.
+  const std::regex type(R"(^(?:class|struct|enum class|enum|union) (\w+)(?![\w:])[^;]*\{|)"
+                        R"(^(?:class|struct|enum class|enum|union) (\w+)(?![\w:])[^;()]*$)");
   std::map<std::string, std::string> home;
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h") continue;

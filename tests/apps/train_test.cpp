@@ -87,11 +87,11 @@ TEST_F(Train, ClassifyNamesTheClassesOfTheData) {
 TEST_F(Train, WhatNeedsAGpuSaysSo) {
   const Result on = run(tiny({"train.cuda_graph=on"}));
   EXPECT_EQ(on.code, 2);
-  EXPECT_THAT(on.err, HasSubstr("train.cuda_graph=on is for a GPU"));
+  EXPECT_THAT(on.err, HasSubstr("train.cuda_graph=on needs a GPU"));
   const Result tf32 = run(tiny({"train.tf32=true"})),
                half = run(tiny({"train.tf32=true", "train.dtype=bf16"}));
   EXPECT_EQ(tf32.code, 2);
-  EXPECT_THAT(tf32.err, HasSubstr("train.tf32=true is for a GPU"));
+  EXPECT_THAT(tf32.err, HasSubstr("train.tf32=true needs a GPU"));
   EXPECT_EQ(half.code, 2);
   EXPECT_THAT(half.err, HasSubstr("train.tf32 = true; it must be false unless train.dtype=f32"));
   if (cuda::device_count() > 0) GTEST_SKIP() << "this machine has a GPU";

@@ -1,12 +1,11 @@
 // The loss with mixup, CutMix and label smoothing: that of soft targets, its gradient too, and
 // nothing that a resume would change.
-#include "gossamer/apps/train/training_loss.h"
-
 #include <cmath>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/mix.h"

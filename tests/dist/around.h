@@ -21,9 +21,7 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   std::vector<int> alive() const override { return inner_.alive(); }
   std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
   DevicePort* device_port() override { return inner_.device_port(); }
-  std::unique_ptr<Reducer> reducer(std::size_t buckets) override {
-    return inner_.reducer(buckets);
-  }
+  std::unique_ptr<Reducer> reducer(std::size_t buckets) override { return inner_.reducer(buckets); }
 
  protected:
   void send(int peer, const Message& m) override { inner_.control().send(peer, m); }

@@ -62,20 +62,20 @@ class Death {
   double part_;
 };
 
-void run(Group& host, const std::string& transport, const std::string& wire, i64 size,
-         double steps, double learning_rate, int dies) {
+void run(Group& host, const std::string& transport, const std::string& wire, i64 size, double steps,
+         double learning_rate, int dies) {
   // cpu: to try the processes without a GPU
   const Device gpu = variable("GPU_DEVICE", "cuda") == "cpu" ? Device::cpu() : Device::cuda(0);
   const std::unique_ptr<Group> on_gpu =
-      gpu.is_cpu() ? nullptr
-                   : gpu_group(host, gpu,
-                               {.transport = transport,
-                                .wire = wire,
-                                .ctas = 2,
-                                .log = [&](const std::string& line) {
-                                  std::fprintf(stderr, "worker %d: %s\n", host.rank(),
-                                               line.c_str());
-                                }});
+      gpu.is_cpu()
+          ? nullptr
+          : gpu_group(host, gpu,
+                      {.transport = transport,
+                       .wire = wire,
+                       .ctas = 2,
+                       .log = [&](const std::string& line) {
+                         std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
+                       }});
   Group& group = gpu.is_cpu() ? host : *on_gpu;
   GpuQuadratic q(gpu, group.rank(), size);
   MethodOptions options;
@@ -120,16 +120,16 @@ void run_all_reduce(Group& host, const std::string& transport, i64 size, int ste
   const Device gpu = variable("GPU_DEVICE", "cuda") == "cpu" ? Device::cpu() : Device::cuda(0);
   const char* hostid = std::getenv("NCCL_HOSTID");
   const std::unique_ptr<Group> on_gpu =
-      gpu.is_cpu() ? nullptr
-                   : gpu_group(host, gpu,
-                               {.traffic = GpuTraffic::all_reduce,
-                                .transport = transport,
-                                .nccl_hostid = hostid ? hostid : "",
-                                .ctas = 2,
-                                .log = [&](const std::string& line) {
-                                  std::fprintf(stderr, "worker %d: %s\n", host.rank(),
-                                               line.c_str());
-                                }});
+      gpu.is_cpu()
+          ? nullptr
+          : gpu_group(host, gpu,
+                      {.traffic = GpuTraffic::all_reduce,
+                       .transport = transport,
+                       .nccl_hostid = hostid ? hostid : "",
+                       .ctas = 2,
+                       .log = [&](const std::string& line) {
+                         std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
+                       }});
   Group& group = gpu.is_cpu() ? host : *on_gpu;
   std::vector<Tensor> parts, factors;
   std::vector<NamedTensor> named;
@@ -213,9 +213,9 @@ struct Mixed {
 Mixed mix_in_rounds(Group& host, const std::string& name, Device device,
                     const std::string& transport, i64 size, int steps, int dies) {
   const std::unique_ptr<Group> on_gpu =
-      device.is_cpu() ? nullptr
-                      : gpu_group(host, device,
-                                  {.traffic = GpuTraffic::rounds, .transport = transport});
+      device.is_cpu()
+          ? nullptr
+          : gpu_group(host, device, {.traffic = GpuTraffic::rounds, .transport = transport});
   Group& group = device.is_cpu() ? host : *on_gpu;
   constexpr int kParts = 4;
   std::vector<Tensor> parts;

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gossamer/apps/train/gradient_step.h"
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/models/resnet.h"
@@ -79,7 +79,7 @@ TEST_F(GpuTraining, ThePassIsTheLoopsOfTheCpu) {
 }
 
 struct Loop {
-  Loop(Device device, StepGraph::Mode mode)
+  Loop(Device device, GraphMode mode)
       : net(models::make(config.model.name, {.classes = 10, .seed = 3})) {
     config.train.mixup = .2;
     net->to(device);
@@ -94,8 +94,7 @@ struct Loop {
                             .prepare = prepare,
                             .loss_of = TrainingLoss(config, 0),
                             .before_backward = {}},
-        StepGraph::Options{
-            .mode = mode, .record = cuda_recorder(device), .counters = {}, .log = {}});
+        GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
     net->train();
   }
   void step(i64 k, i64 rows = 32) {
@@ -119,16 +118,15 @@ struct Loop {
   std::unique_ptr<GradientStep> gradient;
 };
 
-TEST_F(GpuTraining, AGraphFollowsStepsAsTheyStandAndTheCpu) {
+TEST_F(GpuTraining, AGraphFollowsEagerStepsAndTheCpu) {
   std::vector<double> losses[3];
   for (int which = 0; which < 3; ++which) {
-    Loop loop(which == 2 ? Device::cpu() : gpu,
-              which == 0 ? StepGraph::Mode::on : StepGraph::Mode::off);
+    Loop loop(which == 2 ? Device::cpu() : gpu, which == 0 ? GraphMode::on : GraphMode::off);
     for (i64 k = 0; k < 20; ++k) {
       loop.step(k, k == 8 ? 20 : 32);  // a smaller batch on the way
       losses[which].push_back(loop.gradient->losses().take());
     }
-    EXPECT_EQ(loop.gradient->recorded(), which == 0);
+    EXPECT_EQ(loop.gradient->captured(), which == 0);
   }
   for (std::size_t k = 0; k < 20; ++k) {
     EXPECT_NEAR(losses[0][k], losses[1][k], 1e-2 * losses[1][k]) << "graph, step " << k;
@@ -139,7 +137,7 @@ TEST_F(GpuTraining, AGraphFollowsStepsAsTheyStandAndTheCpu) {
 // A step waits once, for the end of the step before the last, so that the host does not run away;
 // and when somebody looks at the losses.
 TEST_F(GpuTraining, AStepWaitsForNothingButTheStepBeforeTheLast) {
-  for (const StepGraph::Mode mode : {StepGraph::Mode::on, StepGraph::Mode::off}) {
+  for (const GraphMode mode : {GraphMode::on, GraphMode::off}) {
     Loop loop(gpu, mode);
     for (i64 k = 0; k < 10; ++k) loop.step(k);
     const std::uint64_t before = cuda::waits();
@@ -174,7 +172,7 @@ class Noise : public data::Dataset {
 // A net with an ImageNet stem, fed by the loader: boxes that the step resizes (on a GPU in pairs),
 // or images that the host has resized.
 struct FedLoop {
-  FedLoop(Device device, StepGraph::Mode mode, bool boxes, double mixup, bool drop_last = false)
+  FedLoop(Device device, GraphMode mode, bool boxes, double mixup, bool drop_last = false)
       : loader(std::make_shared<Noise>(), {.batch = 32,
                                            .size = 48,
                                            .augment = data::Augment::resized_crop_flip,
@@ -200,8 +198,7 @@ struct FedLoop {
                             .prepare = prepare,
                             .loss_of = TrainingLoss(config, 0),
                             .before_backward = {}},
-        StepGraph::Options{
-            .mode = mode, .record = cuda_recorder(device), .counters = {}, .log = {}});
+        GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
     net->train();
   }
   void step(i64 k) {
@@ -221,23 +218,21 @@ struct FedLoop {
 
 TEST_F(GpuTraining, PicturesThatTheStepResizesTrainAsThoseOfTheHost) {
   for (const double mixup : {0.0, 0.3}) {
-    FedLoop graph(gpu, StepGraph::Mode::on, true, mixup),
-        eager(gpu, StepGraph::Mode::off, true, mixup),
-        host(gpu, StepGraph::Mode::off, false, mixup),
-        cpu(Device::cpu(), StepGraph::Mode::off, true, mixup);
+    FedLoop graph(gpu, GraphMode::on, true, mixup), eager(gpu, GraphMode::off, true, mixup),
+        host(gpu, GraphMode::off, false, mixup), cpu(Device::cpu(), GraphMode::off, true, mixup);
     for (i64 k = 0; k < 16; ++k) {  // the seventh batch of an epoch is smaller
       for (FedLoop* loop : {&graph, &eager, &host, &cpu}) loop->step(k);
       const double want = host.gradient->losses().take();
       EXPECT_NEAR(graph.gradient->losses().take(), want, 2e-2 * want) << "graph, step " << k;
-      EXPECT_NEAR(eager.gradient->losses().take(), want, 2e-2 * want) << "as it stands, step " << k;
+      EXPECT_NEAR(eager.gradient->losses().take(), want, 2e-2 * want) << "eager, step " << k;
       EXPECT_NEAR(cpu.gradient->losses().take(), want, 2e-2 * want) << "CPU, step " << k;
     }
-    EXPECT_TRUE(graph.gradient->recorded());
+    EXPECT_TRUE(graph.gradient->captured());
   }
 }
 
 TEST_F(GpuTraining, AStepThatResizesWaitsForNothingElse) {
-  for (const StepGraph::Mode mode : {StepGraph::Mode::on, StepGraph::Mode::off}) {
+  for (const GraphMode mode : {GraphMode::on, GraphMode::off}) {
     FedLoop loop(gpu, mode, true, 0, true);
     for (i64 k = 0; k < 20; ++k) loop.step(k);  // the loader's memory is found, too
     const std::uint64_t before = cuda::waits();

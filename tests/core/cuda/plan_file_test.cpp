@@ -102,5 +102,40 @@ TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
   }
 }
 
+TEST(ConvTerm, ChecksThatAGradientWasAddedToWhatWasThere) {
+  using namespace cudnn;
+  const ConvGeometry g{2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1};
+  Rng rng(6);
+  const auto draw = [&](Shape shape) {
+    Tensor t = Tensor::empty(shape);
+    for (float& v : t.span<float>()) v = rng.uniform(-1, 1);
+    return t;
+  };
+  const Tensor w = draw({g.k, g.r, g.s, g.c}), y = draw({g.n, g.ho, g.wo, g.k});
+  Tensor x = Tensor::empty({g.n, g.h, g.w, g.c}), sums = x.clone();
+  backend("reference").conv_dx(g, y, w, sums);
+  ConvProblem p = problem_of(ConvOp::backward_data, DType::f32, g);
+  const auto error = [&] { return conv_error(Device::cpu(), p, x.data(), w.data(), y.data()); };
+  const auto prepare = [&] {
+    prepare_check(Device::cpu(), p, x.data(), const_cast<void*>(w.data()),
+                  const_cast<void*>(y.data()));
+  };
+  for (const bool accumulate : {true, false}) {
+    p.accumulate = accumulate;
+    prepare();
+    for (i64 i = 0; i < x.numel(); ++i) x.as<float>()[i] += sums.as<float>()[i];
+    if (accumulate)
+      EXPECT_LT(error(), 1e-5);
+    else
+      EXPECT_GT(error(), 0.5) << "it was added where it should have been overwritten";
+    prepare();
+    std::ranges::copy(sums.span<float>(), x.span<float>().begin());
+    if (accumulate)
+      EXPECT_GT(error(), 0.5) << "what was there is lost";
+    else
+      EXPECT_LT(error(), 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace gossamer

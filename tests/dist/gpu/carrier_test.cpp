@@ -1,7 +1,5 @@
 // The difference of an exchange inside the optimizer's pass: the same bits as mix, update and jump
 // one after the other, whatever comes between, and in whatever order the streams of a device run.
-#include "gossamer/dist/gossip/gpu_carrier.h"
-
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -10,6 +8,7 @@
 
 #include "dist/gpu/fakes.h"
 #include "gossamer/core/fused_update.h"
+#include "gossamer/dist/gossip/gpu_carrier.h"
 #include "gossamer/nn/optim.h"
 #include "support/use_backend.h"
 

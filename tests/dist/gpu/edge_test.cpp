@@ -290,7 +290,8 @@ TEST(GpuEdge, ADeviceThatNeverLetsGoIsSaidSoOnceAndForAll) {
 TEST(GpuEdge, CopiesWhereTheMemoryCanBeReached) {
   GpuWorld w({.workers = 3, .best = true});
   for (int round = 0; round < 3; ++round) exchange(w);
-  EXPECT_THAT(w.decisions, testing::UnorderedElementsAre("edge 0-1: peercopy", "edge 1-0: peercopy"));
+  EXPECT_THAT(w.decisions,
+              testing::UnorderedElementsAre("edge 0-1: peercopy", "edge 1-0: peercopy"));
   EXPECT_EQ(w.machine.live_communicators(0), 0);
   end_well(w);
 }

@@ -1,5 +1,7 @@
 // Training with exchanges between fake GPUs, with the threads of a real run: training, pairing, GPU
 // exchange and device of every worker. For TSan.
+#include "gossamer/dist/gpu/payload.h"
+
 #include <gmock/gmock.h>
 
 #include "dist/gpu/fakes.h"
@@ -7,7 +9,6 @@
 #include "gossamer/dist/gpu/device_group.h"
 #include "gossamer/dist/gpu/nccl_channel.h"
 #include "gossamer/dist/gpu/nccl_port.h"
-#include "gossamer/dist/gpu/payload.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/time.h"
 #include "support/use_backend.h"
@@ -119,8 +120,7 @@ Outcome train(const Trial& run) {
       options.wire = run.wire;
       Setup setup(rank, machine, post, host, run.peer_copy,
                   {.grace_s = run.dies < 0 ? 30. : 1, .abort_s = 30});
-      DeviceGroup group(
-          {.host = host, .port = machine.gpu(rank), .edges = setup.payload.get()});
+      DeviceGroup group({.host = host, .port = machine.gpu(rank), .edges = setup.payload.get()});
       auto method =
           make_method(run.method, q.params, q.sgd, group, make_graph("ring", run.workers), options);
       while (!method->done()) {

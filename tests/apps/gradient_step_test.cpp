@@ -1,15 +1,13 @@
-// A step as a recorded graph, with a fake that does as a CUDA graph does: recording computes
-// nothing, launching does the recorded work on the same memory, and the host's code does not run.
-// The losses are those of steps done as they stand.
-#include <cstdlib>
+// A training step as a recorded graph, with a fake that behaves like a CUDA graph: recording
+// computes nothing, launching repeats the recorded work on the same memory, and the host's code
+// does not run. The losses are those of eager steps, bit for bit.
 #include <cstring>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "dist/workers.h"
-#include "gossamer/apps/train/devices.h"
-#include "gossamer/apps/train/gradient_step.h"
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/core/fused_update.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
@@ -46,8 +44,8 @@ struct FakeGraphs {
   LossSum* losses = nullptr;
   int recorded = 0, launched = 0;
   std::string fails{};
-  Recorder recorder() {
-    return [this](const Work& work) -> std::unique_ptr<Recording> {
+  GraphCapture recorder() {
+    return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
       if (!fails.empty()) fail<DeviceError>(fails);
       ++recorded;
       if (losses) {
@@ -58,10 +56,10 @@ struct FakeGraphs {
       } else {
         for (const Tensor& c : counters_of(net)) ++*c.as<i64>();
       }
-      struct Fake final : Recording {
+      struct Fake final : CapturedGraph {
         FakeGraphs& all;
-        const Work work;
-        Fake(FakeGraphs& a, Work w) : all(a), work(std::move(w)) {}
+        const StepWork work;
+        Fake(FakeGraphs& a, StepWork w) : all(a), work(std::move(w)) {}
         void launch() override {
           ++all.launched;
           const auto counters = counters_of(all.net);
@@ -100,7 +98,7 @@ std::unique_ptr<Optimizer> sgd_for(FlatParams& params, bool passes) {
 
 // The loop: all of it but methods and files.
 struct Training {
-  Training(const Config& c, StepGraph::Mode mode, bool fixed)
+  Training(const Config& c, GraphMode mode, bool fixed)
       : config(c),
         net(models::make(c.model.name, {.classes = 4, .seed = 3})),
         params(net->parameters(), net->buffers(), {.frozen = true}),
@@ -116,8 +114,7 @@ struct Training {
                         if (before_backward) before_backward();
                       }},
                  {.mode = mode,
-                  .record = graphs.recorder(),
-                  .counters = {},
+                  .capture = graphs.recorder(),
                   .log = [this](const std::string& line) { said.push_back(line); }},
                  fixed) {
     net->train();
@@ -152,15 +149,15 @@ void expect_same(Training& a, Training& b) {
     EXPECT_EQ(std::memcmp(x[i].data(), y[i].data(), x[i].bytes()), 0) << "state " << i;
 }
 
-TEST(RecordedStep, GivesTheLossesOfStepsAsTheyStand) {
+TEST(RecordedStep, GivesTheLossesOfEagerSteps) {
   for (const auto& [mixup, cutmix] : {std::pair{0.0, 0.0}, std::pair{0.3, 1.0}}) {
     SCOPED_TRACE(mixup);
-    Training eager(config_with(mixup, cutmix), StepGraph::Mode::off, false),
-        graph(config_with(mixup, cutmix), StepGraph::Mode::on, true);
+    Training eager(config_with(mixup, cutmix), GraphMode::off, false),
+        graph(config_with(mixup, cutmix), GraphMode::on, true);
     for (i64 k = 0; k < 10; ++k) ASSERT_EQ(eager.step(k), graph.step(k)) << k;
     expect_same(eager, graph);
     EXPECT_EQ(graph.graphs.recorded, 1);
-    EXPECT_EQ(graph.graphs.launched, 10 - StepGraph::kEager);
+    EXPECT_EQ(graph.graphs.launched, 10 - CapturedStep::kEagerSteps);
     EXPECT_EQ(eager.graphs.recorded, 0);
     EXPECT_EQ(*counters_of(*graph.net)[0].as<i64>(), 10) << "batches that batch norm has seen";
   }
@@ -168,7 +165,7 @@ TEST(RecordedStep, GivesTheLossesOfStepsAsTheyStand) {
 
 TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
   for (const bool fixed : {false, true}) {
-    const auto mode = fixed ? StepGraph::Mode::on : StepGraph::Mode::off;
+    const auto mode = fixed ? GraphMode::on : GraphMode::off;
     Training late(config_with(0.3, 1), mode, fixed), early(config_with(0.3, 1), mode, fixed);
     const auto bring = [&](i64 k) {
       early.gradient.bring(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
@@ -190,16 +187,16 @@ TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
   }
 }
 
-TEST(RecordedStep, ASmallerLastBatchIsDoneAsItStandsAndAnotherSizeIsRecordedAnew) {
-  Training eager(config_with(0.2, 0), StepGraph::Mode::off, false),
-      graph(config_with(0.2, 0), StepGraph::Mode::automatic, true);
+TEST(RecordedStep, ASmallerLastBatchRunsEagerlyAndAnotherSizeIsRecordedAgain) {
+  Training eager(config_with(0.2, 0), GraphMode::off, false),
+      graph(config_with(0.2, 0), GraphMode::automatic, true);
   const auto step = [&](i64 k, i64 rows, int side) {
     ASSERT_EQ(eager.step(k, rows, side), graph.step(k, rows, side)) << k;
   };
   for (i64 k = 0; k < 5; ++k) step(k, 6, 16);
   EXPECT_EQ(graph.graphs.launched, 2);
   step(5, 4, 16);
-  EXPECT_EQ(graph.graphs.launched, 2) << "as it stands";
+  EXPECT_EQ(graph.graphs.launched, 2) << "eager";
   for (i64 k = 6; k < 9; ++k) step(k, 6, 16);
   EXPECT_EQ(graph.graphs.launched, 5);
   EXPECT_EQ(graph.graphs.recorded, 1) << "and the recording is still good";
@@ -213,8 +210,8 @@ TEST(RecordedStep, ASmallerLastBatchIsDoneAsItStandsAndAnotherSizeIsRecordedAnew
 
 TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
   const Config c = config_with(0.2, 1);
-  Training whole(c, StepGraph::Mode::on, true), first(c, StepGraph::Mode::on, true),
-      second(c, StepGraph::Mode::on, true);
+  Training whole(c, GraphMode::on, true), first(c, GraphMode::on, true),
+      second(c, GraphMode::on, true);
   for (i64 k = 0; k < 12; ++k) whole.step(k);
   for (i64 k = 0; k < 6; ++k) first.step(k);
   const auto from = first.state(), to = second.state();
@@ -225,10 +222,10 @@ TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
 }
 
 TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
-  Training each(config_with(0, 0), StepGraph::Mode::off, false),
-      seldom(config_with(0, 0), StepGraph::Mode::on, true);
-  EXPECT_TRUE(each.gradient.losses().at_hand());
-  EXPECT_FALSE(seldom.gradient.losses().at_hand());
+  Training each(config_with(0, 0), GraphMode::off, false),
+      seldom(config_with(0, 0), GraphMode::on, true);
+  EXPECT_TRUE(each.gradient.losses().free_to_read());
+  EXPECT_FALSE(seldom.gradient.losses().free_to_read());
   double sum = 0;
   for (i64 k = 0; k < 6; ++k) {
     sum += each.step(k);
@@ -243,7 +240,7 @@ TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
 
 TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   {
-    Training run(config_with(0, 0), StepGraph::Mode::automatic, true);
+    Training run(config_with(0, 0), GraphMode::automatic, true);
     run.graphs.fails = "the work waits for the device";
     for (i64 k = 0; k < 6; ++k) run.step(k);
     ASSERT_EQ(run.said.size(), 1u);
@@ -251,9 +248,9 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
     EXPECT_EQ(*counters_of(*run.net)[0].as<i64>(), 6) << "each batch counts once";
   }
   {
-    Training run(config_with(0, 0), StepGraph::Mode::on, true);
+    Training run(config_with(0, 0), GraphMode::on, true);
     run.graphs.fails = "the work waits for the device";
-    for (i64 k = 0; k < StepGraph::kEager; ++k) run.step(k);
+    for (i64 k = 0; k < CapturedStep::kEagerSteps; ++k) run.step(k);
     try {
       run.step(3);
       ADD_FAILURE();
@@ -267,23 +264,23 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   net.push(nn::Linear(12, 4)).push(nn::Dropout(0.5f));
   FlatParams params(net.parameters(), net.buffers());
   const Pictures prepare = pictures(config_with(0, 0));
-  const auto made = [&](StepGraph::Mode mode) {
+  const auto made = [&](GraphMode mode) {
     return GradientStep({.net = net,
                          .params = params,
                          .prepare = prepare,
                          .loss_of = TrainingLoss(config_with(0, 0), 0),
                          .before_backward = {}},
-                        {.mode = mode, .record = {}, .counters = {}, .log = {}});
+                        {.mode = mode, .capture = {}, .log = {}});
   };
-  EXPECT_THROW(made(StepGraph::Mode::on), ConfigError);
-  EXPECT_NO_THROW(made(StepGraph::Mode::automatic));
+  EXPECT_THROW(made(GraphMode::on), ConfigError);
+  EXPECT_NO_THROW(made(GraphMode::automatic));
 }
 
 // Marks are part of the recording; that a bucket is ready is said after each launch, in the
 // recorded order, if it was asked for.
 TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
-  Training run(config_with(0, 0), StepGraph::Mode::on, true),
-      plain(config_with(0, 0), StepGraph::Mode::off, false);
+  Training run(config_with(0, 0), GraphMode::on, true),
+      plain(config_with(0, 0), GraphMode::off, false);
   run.graphs.losses = &run.gradient.losses();
   std::vector<std::pair<char, std::size_t>> calls;
   const std::vector<FlatRange> buckets = run.params.buckets(1 << 16);
@@ -295,7 +292,7 @@ TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
   run.before_backward = [&] {
     if (asked) run.params.arm_ready();
   };
-  std::vector<std::size_t> order;  // of a step as it stands
+  std::vector<std::size_t> order;  // of an eager step
   for (i64 k = 0; k < 9; ++k) {
     calls.clear();
     asked = k != 2 && k != 6;
@@ -326,13 +323,12 @@ TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
 
 // The whole step of two workers whose gradients are summed under backward, launched and not, with a
 // smaller batch on the way.
-TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInStepsAsTheyStand) {
-  const auto train = [](StepGraph::Mode mode, bool overlap) {
+TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
+  const auto train = [](GraphMode mode, bool overlap) {
     std::vector<std::vector<float>> x(2);
     std::vector<std::unique_ptr<Training>> runs;
     for (int rank = 0; rank < 2; ++rank)
-      runs.push_back(
-          std::make_unique<Training>(config_with(0, 0), mode, mode == StepGraph::Mode::on));
+      runs.push_back(std::make_unique<Training>(config_with(0, 0), mode, mode == GraphMode::on));
     dist::LocalCluster cluster(2);
     dist::on_workers(cluster, 2, [&](int rank, dist::Group& group) {
       Training& run = *runs[static_cast<std::size_t>(rank)];
@@ -351,16 +347,16 @@ TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInStepsAsTheyStand) 
         method->step(.05);
         run.gradient.step_ends();
       }
-      EXPECT_EQ(run.graphs.launched, mode == StepGraph::Mode::on ? 5 : 0);
+      EXPECT_EQ(run.graphs.launched, mode == GraphMode::on ? 5 : 0);
       x[static_cast<std::size_t>(rank)].assign(run.params.values().span<float>().begin(),
                                                run.params.values().span<float>().end());
     });
     EXPECT_EQ(x[0], x[1]);
     return x[0];
   };
-  const std::vector<float> after = train(StepGraph::Mode::off, false);
-  EXPECT_EQ(train(StepGraph::Mode::off, true), after);
-  EXPECT_EQ(train(StepGraph::Mode::on, true), after);
+  const std::vector<float> after = train(GraphMode::off, false);
+  EXPECT_EQ(train(GraphMode::off, true), after);
+  EXPECT_EQ(train(GraphMode::on, true), after);
 }
 
 // The update is one launch whose numbers are in device memory: a recording of it takes what was
@@ -387,27 +383,6 @@ TEST(RecordedUpdate, ReadsItsNumbersAnew) {
     ASSERT_EQ(std::memcmp(params.values().data(), want.values().data(), want.values().bytes()), 0)
         << k;
   }
-}
-
-TEST(Devices, AreNamedAndTheirPlansHaveAPlace) {
-  EXPECT_TRUE(device_of("cpu").is_cpu());
-  if (cuda::device_count() == 0) {
-    EXPECT_TRUE(device_of("auto").is_cpu());
-    for (const char* name : {"cuda", "cuda:1"}) EXPECT_THROW(device_of(name), DeviceError) << name;
-  }
-  for (const char* name : {"gpu", "cuda:", "cuda:x", "cuda:-1", ""})
-    EXPECT_THROW(check_device_name(name), ConfigError) << name;
-  EXPECT_EQ(plan_file("none"), "");
-  EXPECT_EQ(plan_file("here/plans.json"), "here/plans.json");
-  const char* const home = std::getenv("HOME");
-  const std::string before = home ? home : "";
-  setenv("HOME", "/of/someone", 1);
-  unsetenv("XDG_CACHE_HOME");
-  EXPECT_EQ(plan_file("auto"), "/of/someone/.cache/gossamer/plans.json");
-  setenv("XDG_CACHE_HOME", "/there", 1);
-  EXPECT_EQ(plan_file("auto"), "/there/gossamer/plans.json");
-  unsetenv("XDG_CACHE_HOME");
-  if (home) setenv("HOME", before.c_str(), 1);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
-// `gossamer train`: who starts what, and the training loop.
+// `gossamer train`: reads the configuration, then starts the workers or is one of them.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -10,11 +9,11 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
 #include "gossamer/apps/report/bookkeeper.h"
-#include "gossamer/apps/train/gradient_step.h"
-#include "gossamer/apps/train/loader_options.h"
+#include "gossamer/apps/train/finish.h"
+#include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/trace.h"
 
 namespace gossamer::apps {
 namespace {
@@ -22,70 +21,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
-// A recorded graph is for GPUs; elsewhere auto means off.
-StepGraph::Options graph_options(Worker& w) {
-  return {.mode = w.device.is_cpu() ? StepGraph::Mode::off
-                                    : StepGraph::mode_of(w.config.train.cuda_graph),
-          .record = cuda_recorder(w.device),
-          .counters = {},
-          .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }};
-}
-
-// The loop. Decentralisation is the one line method->step(): a gradient event; exchanges go on in
-// the background.
-void train_loop(Worker& w, Bookkeeper& book) {
-  GradientStep gradient(
-      {.net = *w.net,
-       .params = *w.params,
-       .prepare = w.prepare,
-       .loss_of = TrainingLoss(w.config, w.place.rank),
-       .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
-      graph_options(w));
-  book.losses = &gradient.losses();
-  double learning_rate = 0;
-  i64 step = 0;
-  // of the batch that was brought, or else of the one to bring
-  Position next = w.at;
-  // False: an epoch is over. coming: images that will have been seen when the batch is computed.
-  const auto bring = [&](double coming) {
-    const trace::Scope scope("data");
-    w.loader->set_size(w.picture_size(coming));
-    const data::Batch batch = w.loader->next();
-    if (batch.labels.defined())
-      gradient.bring(batch, next);
-    else
-      next = {next.samples, next.epoch + 1, 0};
-    return batch.labels.defined();
-  };
-  const auto of_a_step = static_cast<double>(w.config.train.batch * w.place.size);
-  bool brought = false;
-  w.net->train();
-  while (!w.method->done() && !stop_signal()) {
-    book.before_step();
-    const trace::Scope scope("step", step);
-    if (!brought && !bring(0)) continue;
-    w.at = next;
-    gradient.compute();
-    ++next.step;
-    // The update may wait for the device or for others; the next batch need not wait for the
-    // update.
-    brought = w.method->samples_seen() + of_a_step < w.total_samples && bring(of_a_step);
-    book.before_update(learning_rate);
-    learning_rate = w.schedule(w.method->samples_seen());
-    if (w.injector) w.injector->before_step(step);
-    {
-      const trace::Scope update("update");
-      w.method->step(learning_rate);
-    }
-    gradient.step_ends();
-    ++w.at.step, ++step;
-    book.after_step(learning_rate);
-    if (w.injector) w.injector->after_step();
-  }
-  book.last(learning_rate);
-  book.losses = nullptr;
 }
 
 int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
@@ -116,7 +51,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   }
   w.wall_s = seconds_since(begin);
   if (const int number = stop_signal()) {
-    w.settled = true;
+    w.finished = true;
     book.save("interrupted");
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));

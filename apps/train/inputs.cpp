@@ -1,0 +1,221 @@
+// See inputs.h.
+#include "gossamer/apps/train/inputs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/train/options.h"
+#include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/unequal.h"
+
+namespace gossamer::apps {
+
+// --- the data sets
+
+namespace {
+
+bool unequal(const Config& c) { return c.data.shard.starts_with("dirichlet"); }
+
+std::vector<std::vector<i64>> parts_of(const Config& c, const data::Dataset& set, int workers) {
+  return data::dirichlet_parts(set, data::parse_dirichlet(c.data.shard), workers,
+                               static_cast<std::uint64_t>(c.train.seed));
+}
+
+}  // namespace
+
+std::string paths_text(const std::vector<std::string>& paths) {
+  return paths.size() == 1 ? paths[0] : fmt::format("{} (+{} more)", paths[0], paths.size() - 1);
+}
+
+DataSets open_data(const Config& c, int workers) {
+  const auto open = [&](const std::vector<std::string>& paths, data::Part part) {
+    try {
+      return data::open(paths, part, data::parse_label_base(c.data.label_base));
+    } catch (const DataError& e) {
+      // The default data set is drawn by this program: say how.
+      if (!paths[0].starts_with("data-cache/shapes10")) throw;
+      fail<DataError>(
+          e.what(),
+          ". The default data set is made with: gossamer data make-shapes data-cache/shapes10");
+    }
+  };
+  DataSets sets{open(c.data.train, data::Part::train), open(c.data.val, data::Part::val)};
+  data::check_same_classes(*sets.train, *sets.val);
+  const auto have = static_cast<i64>(sets.train->classes().size());
+  check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
+                   " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
+  check<DataError>(sets.train->size() >= c.train.batch, paths_text(c.data.train), " has ",
+                   sets.train->size(),
+                   " images, fewer than one batch (train.batch = ", c.train.batch,
+                   "); use a smaller train.batch");
+  check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch,
+                   "a worker's share of ", paths_text(c.data.train), " is ",
+                   sets.train->size() / workers,
+                   " images, fewer than one batch (train.batch = ", c.train.batch,
+                   "); use a smaller train.batch, fewer workers or data.shard=false");
+  if (unequal(c)) {
+    const auto parts = parts_of(c, *sets.train, workers);
+    const auto least = std::ranges::min_element(parts, {}, &std::vector<i64>::size);
+    check<DataError>(
+        static_cast<i64>(least->size()) >= c.train.batch, "data.shard = ", c.data.shard,
+        " gives worker ", least - parts.begin(), " ", least->size(), " of ", sets.train->size(),
+        " images, fewer than one batch (train.batch = ", c.train.batch,
+        "); use a larger alpha, another train.seed, a smaller train.batch or fewer workers");
+  }
+  return sets;
+}
+
+std::shared_ptr<const data::Dataset> own_images(const Config& c,
+                                                std::shared_ptr<const data::Dataset> set,
+                                                const dist::LaunchInfo& place) {
+  if (!unequal(c)) return set;
+  const auto rank = static_cast<std::size_t>(place.rank);
+  return data::part_of(set, parts_of(c, *set, place.size)[rank]);
+}
+
+// --- the loader
+
+namespace {
+
+data::Augment crop_of(const Config& c, const Pictures& p) {
+  const std::string name = c.data.augment[0] == "auto"
+                               ? (p.train_size <= 64 ? "pad-crop-flip" : "resized-crop-flip")
+                               : c.data.augment[0];
+  return name == "none"            ? data::Augment::none
+         : name == "pad-crop-flip" ? data::Augment::pad_crop_flip
+                                   : data::Augment::resized_crop_flip;
+}
+
+// Mixup and CutMix do not mind: they are done there anyway, after it.
+bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
+  const bool shifts = crop == data::Augment::pad_crop_flip, steps = c.data.augment.size() > 1,
+             area = c.data.filter == "area";
+  const bool device_can = !shifts && !steps && !area;
+  check<ConfigError>(c.data.resize_on != "device" || !area,
+                     "data.resize_on=device: a device resizes bilinearly; use "
+                     "data.filter=bilinear, or data.resize_on=auto");
+  check<ConfigError>(c.data.resize_on != "device" || device_can,
+                     "data.resize_on=device: ", shifts ? "pad-crop-flip" : c.data.augment.back(),
+                     " changes pictures after their resize, which is done on the host; use "
+                     "data.resize_on=auto, or leave ",
+                     shifts ? "it for data.augment=resized-crop-flip" : "it out of data.augment");
+  return c.data.resize_on == "device" ||
+         (c.data.resize_on == "auto" && !device.is_cpu() && device_can);
+}
+
+}  // namespace
+
+bool shares_epochs(const Config& c) {
+  return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true";
+}
+
+data::LoaderOptions loader_options(const Config& c, const Pictures& p,
+                                   const dist::LaunchInfo& place, Device device) {
+  const data::Augment crop = crop_of(c, p);
+  const int threads_here = place.local_size * (compute_threads_for(c, place.local_size) +
+                                               data_threads_for(c, place.local_size));
+  data::LoaderOptions o{.batch = c.train.batch,
+                        .size = p.train_size,
+                        .resize = p.size == p.train_size ? p.resize : 0,
+                        .augment = crop,
+                        .pad = std::max(1, p.train_size / 8),
+                        .filter = p.filter,
+                        .threads = data_threads_for(c, place.local_size),
+                        .rank = place.rank,
+                        .world = place.size,
+                        .shard = shares_epochs(c),
+                        .seed = static_cast<std::uint64_t>(c.train.seed),
+                        .strict = c.data.strict_images,
+                        .pinned = !device.is_cpu(),
+                        .boxes = resizes_on_device(c, crop, device),
+                        // With a core for everybody nobody has to give way, and other programs
+                        // can't starve the data threads.
+                        .background = threads_here > cores()};
+  for (std::size_t i = 1; i < c.data.augment.size(); ++i) {
+    o.steps.push_back(data::parse_pixel_step(c.data.augment[i]));
+    // becomes 0 once normalized
+    if (auto* erasing = std::get_if<data::RandomErasing>(&o.steps.back()))
+      for (std::size_t k = 0; k < 3; ++k)
+        erasing->fill[k] =
+            static_cast<std::uint8_t>(std::lround(std::clamp(p.mean[k], 0.0f, 1.0f) * 255));
+  }
+  if (!c.data.cpus.empty()) o.cpus = data::parse_cpus(c.data.cpus);
+  return o;
+}
+
+// --- their order
+
+namespace {
+
+using Metadata = std::map<std::string, std::string>;
+
+template <class T>
+bool read(const Metadata& all, const std::string& key, T& value, int base = 10) {
+  const auto at = all.find(key);
+  if (at == all.end()) return false;
+  const char* end = at->second.data() + at->second.size();
+  const auto [stopped, error] = std::from_chars(at->second.data(), end, value, base);
+  return error == std::errc() && stopped == end;
+}
+
+std::string difference(const std::optional<ImageOrder>& then, const ImageOrder& now) {
+  if (!then) return "the checkpoint does not say in which order its images came";
+  if (then->set != now.set)
+    return "the training images are others now (their names, labels or number)";
+  if (then->seed != now.seed)
+    return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
+  if (then->shared != now.shared)
+    return fmt::format("data.shard was {} and is {}", then->shared, now.shared);
+  return {};
+}
+
+}  // namespace
+
+ImageOrder image_order(const data::Dataset& set, const data::LoaderOptions& options) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .shared = options.shard,
+          .set = data::fingerprint(set)};
+}
+
+Metadata to_metadata(const ImageOrder& o) {
+  return {{"order.batch", std::to_string(o.batch)},
+          {"order.seed", std::to_string(o.seed)},
+          {"order.shared", o.shared ? "1" : "0"},
+          {"order.set", fmt::format("{:016x}", o.set)}};
+}
+
+std::optional<ImageOrder> parse_order(const Metadata& all) {
+  ImageOrder o;
+  int shared = 0;
+  if (!read(all, "order.batch", o.batch) || o.batch < 1 || !read(all, "order.seed", o.seed) ||
+      !read(all, "order.shared", shared) || !read(all, "order.set", o.set, 16))
+    return std::nullopt;
+  o.shared = shared != 0;
+  return o;
+}
+
+Continuation continue_from(const Position& saved, const std::optional<ImageOrder>& then,
+                           const ImageOrder& now) {
+  // an epoch begins: whatever its order, it is a whole one
+  if (saved.step == 0) return {saved, {}};
+  const std::string why = difference(then, now);
+  if (!why.empty())
+    return {{saved.samples, saved.epoch, 0},
+            fmt::format("epoch {} begins anew, what it had seen comes again: {}", saved.epoch + 1,
+                        why)};
+  const i64 images = saved.step * then->batch, step = images / now.batch,
+            again = images - step * now.batch;
+  return {{saved.samples, saved.epoch, step},
+          again == 0
+              ? std::string()
+              : fmt::format("{} images come twice: batches of {} end elsewhere than those of {}",
+                            again, now.batch, then->batch)};
+}
+
+}  // namespace gossamer::apps

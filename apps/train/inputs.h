@@ -1,0 +1,69 @@
+// The images of a run: the data sets, a worker's share of them, how they are loaded, and in which
+// order they come.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/apps/train/pictures.h"
+#include "gossamer/data/dataset.h"
+#include "gossamer/data/loader/loader.h"
+#include "gossamer/dist/net/launch.h"
+
+namespace gossamer::apps {
+
+struct DataSets {
+  std::shared_ptr<const data::Dataset> train, val;
+};
+// Opens both and checks what can be checked before any worker is started: equal classes, and
+// enough images for a batch of each worker. DataError names the set and the numbers.
+DataSets open_data(const Config&, int workers);
+
+std::string paths_text(const std::vector<std::string>& paths);  // "a" or "a (+2 more)"
+
+// Workers divide one order of the set among themselves; otherwise each draws its own order.
+bool shares_epochs(const Config&);
+// The images that a worker draws from: all of the set, or its part if data.shard is dirichlet.
+std::shared_ptr<const data::Dataset> own_images(const Config&, std::shared_ptr<const data::Dataset>,
+                                                const dist::LaunchInfo&);
+// For this worker, computing on this device. ConfigError: an unknown augmentation step, or one that
+// does not go with data.resize_on.
+data::LoaderOptions loader_options(const Config&, const Pictures&, const dist::LaunchInfo&, Device);
+
+// Where a worker is in its images.
+struct Position {
+  double samples = 0;       // seen by all workers
+  i64 epoch = 0, step = 0;  // next batch of this worker's loader
+};
+
+// What the order of a worker's images depends on, besides epoch and rank. A checkpoint stores it:
+// "step 812" of another batch size or another data set would repeat images or leave some out
+// without notice.
+struct ImageOrder {
+  i64 batch = 0;
+  std::uint64_t seed = 0;
+  bool shared = false;    // the workers share an epoch (data.shard)
+  std::uint64_t set = 0;  // data::fingerprint() of this worker's images
+};
+ImageOrder image_order(const data::Dataset&, const data::LoaderOptions&);
+
+// As text in the header of a checkpoint, and back; nullopt if it is missing or damaged.
+std::map<std::string, std::string> to_metadata(const ImageOrder&);
+std::optional<ImageOrder> parse_order(const std::map<std::string, std::string>& metadata);
+
+// Where a run of order `now` continues after it was saved at `saved` with order `then`: exactly
+// there if both orders are equal; at the same image, or less than a batch before it, if only the
+// batch size differs; otherwise at the beginning of that epoch. note: which images come twice and
+// why, or empty.
+struct Continuation {
+  Position at;
+  std::string note;
+};
+Continuation continue_from(const Position& saved, const std::optional<ImageOrder>& then,
+                           const ImageOrder& now);
+
+}  // namespace gossamer::apps

@@ -1,0 +1,188 @@
+// The training loop. Decentralisation is one line of it: method->step() is a gradient event;
+// exchanges go on in the background.
+#include "gossamer/apps/train/loop.h"
+
+#include <algorithm>
+
+#include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/report/bookkeeper.h"
+#include "gossamer/apps/train/worker.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/data/mix.h"
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::apps {
+
+// --- the loss
+
+TrainingLoss::TrainingLoss(const Config& c, int rank)
+    : mix_{c.train.mixup, c.train.cutmix},
+      smoothing_(static_cast<float>(c.optim.label_smoothing)),
+      seed_(static_cast<std::uint64_t>(c.train.seed)),
+      rank_(static_cast<std::uint64_t>(rank)) {}
+
+TrainingLoss::Mix TrainingLoss::draw(int height, int width, const Position& at) const {
+  if (!mix_.on()) return {};
+  Rng rng(data::mix(seed_, data::mix(static_cast<std::uint64_t>(at.epoch), rank_)),
+          data::mix(static_cast<std::uint64_t>(at.step), 0x6d6978 /* "mix" */));
+  const data::MixPlan plan = data::draw_mix(mix_, height, width, rng);
+  Mix out{};
+  std::ranges::copy(plan.plan, out.begin());
+  const float own = static_cast<float>(plan.own);
+  out[6] = own, out[7] = 1 - own;
+  return out;
+}
+
+namespace {
+
+// mix_batch blends each image with the one before it; these are that image's labels.
+Tensor labels_before(const Tensor& labels) {
+  const i64 n = labels.shape(0);
+  Tensor out = Tensor::empty(labels.shape(), labels.dtype(), labels.device());
+  out.slice(0, 1).copy_from(labels.slice(n - 1, n));
+  if (n > 1) out.slice(1, n).copy_from(labels.slice(0, n - 1));
+  return out;
+}
+
+}  // namespace
+
+Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
+                                const Tensor& mix) const {
+  const CrossEntropyOptions options{.label_smoothing = smoothing_};
+  if (!mix_.on()) return cross_entropy(net(images), labels, options);
+  const Tensor logits = net(mix_batch(images, mix.slice(0, 6)));
+  // Cross entropy is linear in its target, so the weighted sum of two is exactly the loss of the
+  // mixed label.
+  return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)),
+             mul(cross_entropy(logits, labels_before(labels), options), mix.slice(7, 8)));
+}
+
+// --- the gradient
+
+namespace {
+
+std::vector<Tensor> counters_of(nn::Module& net) {
+  std::vector<Tensor> out;
+  for (const NamedTensor& buffer : net.buffers())
+    if (buffer.tensor.dtype() == DType::i64) out.push_back(buffer.tensor);
+  return out;
+}
+
+CapturedStep::Options capture_options(GradientStep::Graph graph, nn::Module& net,
+                                      FlatParams& params) {
+  const auto on_failure = [mode = graph.mode, log = std::move(graph.log)](const std::string& why) {
+    check<ConfigError>(mode != GraphMode::on,
+                       "train.cuda_graph=on: a step cannot be captured: ", why,
+                       "; use auto or off");
+    if (log) log("steps run eagerly, not as a CUDA graph: " + why);
+  };
+  return {.enabled = graph.mode != GraphMode::off,
+          .capture = with_ready_gradients(params, std::move(graph.capture)),
+          .counters = counters_of(net),
+          .on_failure = on_failure};
+}
+
+}  // namespace
+
+GraphMode graph_mode(const std::string& name) {
+  if (name == "auto") return GraphMode::automatic;
+  check<ConfigError>(name == "on" || name == "off", "train.cuda_graph = \"", name,
+                     "\"; it must be one of auto, on, off");
+  return name == "on" ? GraphMode::on : GraphMode::off;
+}
+
+GradientStep::GradientStep(Parts parts, Graph graph, bool fixed)
+    : parts_(std::move(parts)),
+      inputs_(parts_.params.values().device(), fixed),
+      losses_(parts_.params.values().device(), fixed),
+      graph_(capture_options(std::move(graph), parts_.net, parts_.params)) {
+  for (nn::Module* module : parts_.net.modules())
+    if (dynamic_cast<nn::Dropout*>(module))
+      graph_.disable("Dropout draws from a counter on the host, so a graph would repeat one mask");
+}
+
+void GradientStep::bring(const data::Batch& batch, const Position& at) {
+  const int side = static_cast<int>(batch.side());
+  inputs_.bring(batch, parts_.loss_of.draw(side, side, at));
+}
+
+void GradientStep::compute() {
+  const StepInputs::Views in = inputs_.take();
+  if (parts_.before_backward) parts_.before_backward();
+  const Tensor& pixels = in.batch.images.defined() ? in.batch.images : in.batch.bytes;
+  graph_.run({{in.batch.count(), in.batch.side()}, pixels.data()}, [this, in] {
+    Tensor loss;
+    {
+      const trace::Scope forward("forward");
+      loss = parts_.loss_of(parts_.net, parts_.prepare(in.batch), in.batch.labels, in.numbers);
+    }
+    const trace::Scope backward("backward");
+    parts_.params.zero_grad();
+    parts_.params.backward(loss);
+    losses_.add(loss);
+  });
+}
+
+// --- the loop
+
+void train_loop(Worker& w, Bookkeeper& book) {
+  GradientStep gradient(
+      {.net = *w.net,
+       .params = *w.params,
+       .prepare = w.prepare,
+       .loss_of = TrainingLoss(w.config, w.place.rank),
+       .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
+      {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
+       .capture = cuda_graph_capture(w.device),
+       .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }});
+  book.losses = &gradient.losses();
+
+  // Brings the batch at `next`; false at the end of an epoch. ahead: images that all workers will
+  // have seen in the meantime.
+  Position next = w.at;
+  const auto bring_batch = [&](double ahead) {
+    const trace::Scope scope("data");
+    w.loader->set_size(w.picture_size(ahead));
+    const data::Batch batch = w.loader->next();
+    if (batch.labels.defined())
+      gradient.bring(batch, next);
+    else
+      next = {next.samples, next.epoch + 1, 0};
+    return batch.labels.defined();
+  };
+
+  const auto images_of_a_step = static_cast<double>(w.config.train.batch * w.place.size);
+  double learning_rate = 0;
+  bool brought = false;
+  w.net->train();
+  for (i64 step = 0; !w.method->done() && !stop_signal();) {
+    book.before_step();
+    const trace::Scope scope("step", step);
+    if (!brought && !bring_batch(0)) continue;
+    w.at = next;
+    gradient.compute();
+    ++next.step;
+    // The update may wait for the device or for other workers; the next batch is brought meanwhile.
+    brought = w.method->samples_seen() + images_of_a_step < w.total_samples &&
+              bring_batch(images_of_a_step);
+
+    book.before_update(learning_rate);
+    learning_rate = w.schedule(w.method->samples_seen());
+    if (w.injector) w.injector->before_step(step);
+    {
+      const trace::Scope update("update");
+      w.method->step(learning_rate);
+    }
+    gradient.step_ends();
+    ++w.at.step, ++step;
+    book.after_step(learning_rate);
+    if (w.injector) w.injector->after_step();
+  }
+  book.last(learning_rate);
+  book.losses = nullptr;
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,112 @@
+// The training loop of one worker: take a batch, compute its loss and gradient, update, report.
+#pragma once
+
+#include <array>
+#include <functional>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/pictures.h"
+#include "gossamer/apps/train/step_inputs.h"
+#include "gossamer/core/captured_step.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/update.h"
+#include "gossamer/data/augment/mixup.h"
+#include "gossamer/nn/module.h"
+
+namespace gossamer::apps {
+
+// The loss of one training batch: mixup or CutMix where the images are, label smoothing, cross
+// entropy.
+class TrainingLoss {
+ public:
+  TrainingLoss(const Config&, int rank);
+  // How a batch is mixed: the plan of mix_batch (6 numbers), the weight of an image's own label,
+  // and the weight of its neighbour's. A function of seed, rank and position only, so that a
+  // resumed run mixes the same way.
+  using Mix = std::array<float, 8>;
+  Mix draw(int height, int width, const Position&) const;
+  // images: normalized [N, H, W, 3]; labels: i32 [N]; mix: those numbers, f32 [8]; all on one
+  // device. Returns the mean loss, [].
+  Tensor operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
+                    const Tensor& mix) const;
+
+ private:
+  data::MixOptions mix_;
+  float smoothing_;
+  std::uint64_t seed_, rank_;
+};
+
+// The sum of the losses since the last take(). It lies on the device, so that adding is part of
+// the step and only reading it waits for the device.
+class LossSum {
+ public:
+  // deferred: behaves on a CPU as on a GPU, for tests.
+  explicit LossSum(Device device, bool deferred = false)
+      : sum_(Tensor::zeros({1}, DType::f32, device)), free_(device.is_cpu() && !deferred) {}
+  void add(const Tensor& loss) {
+    Tensor one = loss.detach().reshape({1});
+    axpy(sum_, 1, one);
+  }
+  bool free_to_read() const { return free_; }  // take() waits for nothing
+  double take() {
+    const double sum = static_cast<double>(sum_.item());
+    sum_.zero();
+    return sum;
+  }
+
+ private:
+  Tensor sum_;
+  bool free_;
+};
+
+// train.cuda_graph: a step is captured as a CUDA graph where that is possible; must be; is not.
+enum class GraphMode { automatic, on, off };
+GraphMode graph_mode(const std::string& name);  // auto | on | off, else ConfigError
+
+// The gradient of a batch: copied to the device, forward, backward. On a GPU, the device's work is
+// captured as a graph after a few steps. Events in the graph mark where the gradients of a bucket
+// are complete; all buckets are reported as ready right after a launch, and their sums wait for the
+// events on the device.
+class GradientStep {
+ public:
+  struct Parts {
+    nn::Module& net;
+    FlatParams& params;
+    const Pictures& prepare;
+    TrainingLoss loss_of;
+    // Method::prepare; called before any work of the step is given to the device
+    std::function<void()> before_backward;
+  };
+  struct Graph {
+    GraphMode mode = GraphMode::off;
+    GraphCapture capture;
+    std::function<void(const std::string&)> log;
+  };
+  // fixed: behaves on a CPU as on a GPU, for tests. ConfigError if mode is `on` and the network
+  // cannot be captured.
+  GradientStep(Parts, Graph, bool fixed = false);
+
+  // The batch of the next compute(). Brought before the update of the last step, its copy to a GPU
+  // runs beside that update.
+  void bring(const data::Batch&, const Position&);
+  // Afterwards FlatParams::grads() holds the gradient, and losses() includes the loss.
+  void compute();
+  void compute(const data::Batch& batch, const Position& at) { bring(batch, at), compute(); }
+  void step_ends() { inputs_.step_ends(); }  // call it when the update is enqueued
+  LossSum& losses() { return losses_; }
+  bool captured() const { return graph_.captured(); }
+
+ private:
+  Parts parts_;
+  StepInputs inputs_;
+  LossSum losses_;
+  CapturedStep graph_;
+};
+
+struct Worker;
+class Bookkeeper;
+// Trains until the method is done or a signal asks to stop.
+void train_loop(Worker&, Bookkeeper&);
+
+}  // namespace gossamer::apps

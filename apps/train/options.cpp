@@ -1,0 +1,93 @@
+// See options.h.
+#include "gossamer/apps/train/options.h"
+
+#include <algorithm>
+
+#include <sched.h>
+
+#include "gossamer/core/cuda.h"
+#include "gossamer/nn/optim.h"
+
+namespace gossamer::apps {
+
+nn::Schedule run_schedule(const Config& c, int workers, double total, double epoch) {
+  const int batch = static_cast<int>(c.train.batch);
+  const double peak = c.optim.scaling == "linear"
+                          ? nn::linear_scaling(c.optim.learning_rate, workers, batch)
+                          : c.optim.learning_rate;
+  return nn::make_schedule({.kind = c.optim.schedule,
+                            .peak = peak,
+                            .total = total,
+                            .warmup = std::min(c.optim.warmup_epochs * epoch, 0.5 * total),
+                            .warmup_from = c.optim.warmup_from,
+                            .final = c.optim.final,
+                            .milestones = c.optim.milestones,
+                            .gamma = c.optim.gamma});
+}
+
+// accum-adam's period: half the workers, as in Decent-DP's recipes.
+std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, int workers) {
+  const std::string name =
+      c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
+  return nn::make_optimizer(
+      name, params,
+      {.momentum = c.optim.momentum,
+       .weight_decay = c.optim.weight_decay,
+       .nesterov = c.optim.nesterov && c.optim.momentum > 0,
+       .beta1 = c.optim.beta1,
+       .beta2 = c.optim.beta2,
+       .epsilon = c.optim.epsilon,
+       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(1, workers / 2)});
+}
+
+// What make_method is told. Rounds take the graph's name, which may be one that only synchronous
+// methods know.
+dist::MethodOptions method_options(const Config& c, int per_machine) {
+  dist::MethodOptions o;
+  // machines may hold different numbers: else nobody must agree on it
+  if (c.train.graph == "aer") o.workers_per_node = per_machine;
+  o.rate = c.train.rate;
+  o.batch = c.train.batch;
+  o.pairing = c.train.pairing;
+  o.quota = c.train.quota;
+  o.record = c.run.record;
+  o.replay = c.run.replay;
+  o.seed = static_cast<std::uint64_t>(c.train.seed);
+  o.exchange_timeout_s = c.dist.exchange_timeout_s;
+  o.clip_norm = c.optim.clip_norm;
+  o.min_workers = static_cast<int>(c.dist.min_workers);
+  o.overlap = c.train.overlap;
+  o.bucket_bytes = std::max<i64>(1, static_cast<i64>(c.train.bucket_mb * (1 << 20)));
+  o.consensus_factor = c.train.consensus_factor;
+  o.period = static_cast<int>(c.train.period);
+  o.control = {.method = c.control.method,
+               .target = c.control.target,
+               .phases = c.control.phases,
+               .fractions = c.control.fractions,
+               .measure = c.control.measure,
+               .factor = c.control.factor,
+               .most = static_cast<int>(c.control.most)};
+  if (dist::method_is_synchronous(c.train.method)) o.rounds = c.train.graph;
+  return o;
+}
+
+int cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+int compute_threads_for(const Config& c, int workers_here) {
+  return static_cast<int>(c.train.threads.value ? c.train.threads.value
+                                                : std::max(1, cores() / workers_here));
+}
+
+int data_threads_for(const Config& c, int workers_here) {
+  if (c.data.threads.value) return static_cast<int>(c.data.threads.value);
+  const int share = cores() / workers_here;
+  // then the cores are free, but for those that drive GPU and exchanges
+  const bool gpu = c.train.device != "cpu" && cuda::device_count() > 0;
+  return gpu ? std::clamp(share - 2, 1, 64) : std::clamp(share / 4, 1, 16);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,26 @@
+// What a run's configuration means for the libraries: schedule, optimizer, method, threads.
+#pragma once
+
+#include <memory>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/optimizer.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/nn/schedule.h"
+
+namespace gossamer::apps {
+
+// total: images of the run; epoch: images of an epoch.
+nn::Schedule run_schedule(const Config&, int workers, double total, double epoch);
+std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers);
+// per_machine: workers of this machine. What depends on the run (samples, callbacks) is left to the
+// caller.
+dist::MethodOptions method_options(const Config&, int per_machine);
+
+int cores();  // that this process may use
+// Threads of each of the workers on this machine.
+int compute_threads_for(const Config&, int workers_here);
+int data_threads_for(const Config&, int workers_here);
+
+}  // namespace gossamer::apps

@@ -1,0 +1,57 @@
+// See pictures.h.
+#include "gossamer/apps/train/pictures.h"
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/fused.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/models/registry.h"
+
+namespace gossamer::apps {
+
+DType compute_type(const std::string& name) {
+  return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
+}
+
+data::Shrink shrink_of(const std::string& name) {
+  return name == "area" ? data::Shrink::area : data::Shrink::bilinear;
+}
+
+Tensor Pictures::operator()(const Tensor& images) const {
+  return normalize(images.to(device), mean, std, dtype);
+}
+
+Tensor Pictures::operator()(const data::Batch& batch) const {
+  if (batch.images.defined()) return (*this)(batch.images);
+  const i64 n = batch.count(), side = batch.size;
+  const Shape shape = pairs && side % 2 == 0 ? Shape{n, side / 2, side / 2, fused::kStemChannels}
+                                             : Shape{n, side, side, 3};
+  Tensor out = Tensor::empty(shape, dtype, device);
+  fused::input_pass(batch.bytes.to(device), batch.pictures.to(device), mean, std, out);
+  return out;
+}
+
+Pictures pictures(const Config& c) {
+  Pictures p;
+  p.train_size = static_cast<int>(c.data.size.value ? c.data.size.value
+                                                    : models::info(c.model.name).image_size);
+  p.size = static_cast<int>(c.data.eval_size.value ? c.data.eval_size.value : p.train_size);
+  check<ConfigError>(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s <= p.train_size; }),
+                     "data.sizes holds a side above data.size = ", p.train_size);
+  p.resize = static_cast<int>(c.data.resize.value ? c.data.resize.value
+                              : p.size <= 64      ? p.size
+                                                  : p.size * 256 / 224);
+  check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than ",
+                     c.data.eval_size.value ? "data.eval_size" : "data.size", " = ", p.size);
+  // Channel statistics of CIFAR-10 and ImageNet as everyone uses them.
+  p.mean =
+      p.size <= 64 ? std::array{0.4914f, 0.4822f, 0.4465f} : std::array{0.485f, 0.456f, 0.406f};
+  p.std = p.size <= 64 ? std::array{0.2023f, 0.1994f, 0.2010f} : std::array{0.229f, 0.224f, 0.225f};
+  for (std::size_t i = 0; i < c.data.mean.size(); ++i)
+    p.mean[i] = static_cast<float>(c.data.mean[i]);
+  for (std::size_t i = 0; i < c.data.std.size(); ++i) p.std[i] = static_cast<float>(c.data.std[i]);
+  p.filter = shrink_of(c.data.filter);
+  p.dtype = compute_type(c.train.dtype);
+  return p;
+}
+
+}  // namespace gossamer::apps

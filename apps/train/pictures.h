@@ -1,0 +1,34 @@
+// How the pixels of a picture become the input of a model.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/core/tensor.h"
+#include "gossamer/data/augment/augment.h"
+#include "gossamer/data/loader/loader.h"
+
+namespace gossamer::apps {
+
+// A model file stores these (model_file.h).
+struct Pictures {
+  // evaluation: side; shorter side before the centre crop
+  int size = 32, resize = 32;
+  int train_size = 32;                           // largest side in training
+  data::Shrink filter = data::Shrink::bilinear;  // of every resize
+  std::array<float, 3> mean{}, std{};
+  DType dtype = DType::f32;
+  Device device{};  // where the model computes
+  // boxes become pairs [N, size/2, size/2, 16], as a stem on a GPU wants them (core/stem_conv.h)
+  bool pairs = false;
+  // images: u8 [N, size, size, 3] on any device. Returns them normalized, on `device`.
+  Tensor operator()(const Tensor& images) const;
+  // its images, or what its boxes are cropped and resized to
+  Tensor operator()(const data::Batch&) const;
+};
+Pictures pictures(const Config&);
+DType compute_type(const std::string& name);      // f32 | bf16 | f16, as train.dtype
+data::Shrink shrink_of(const std::string& name);  // bilinear | area, as data.filter
+
+}  // namespace gossamer::apps

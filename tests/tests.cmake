@@ -1,0 +1,91 @@
+# The test programs, and the tests that are scripts. Included by CMakeLists.txt.
+enable_testing()
+find_package(GTest REQUIRED)
+include(GoogleTest)
+
+# Longer than the tests themselves wait for events on a loaded machine.
+set(timeout $<IF:$<BOOL:${GOSSAMER_SANITIZE}>,3000,1500>)
+
+# gossamer_tests(NAME FOLDER [EXCEPT FOLDER]): the program test_NAME of the tests below a folder.
+function(gossamer_tests name folder)
+  cmake_parse_arguments(arg "" "EXCEPT" "" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*_test.cpp)
+  if(arg_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "/${arg_EXCEPT}/")
+  endif()
+  set(program test_${name})
+  add_executable(${program} ${sources})
+  target_link_libraries(${program} PRIVATE gossamer_apps gossamer_flags
+    GTest::gtest GTest::gmock GTest::gtest_main fmt::fmt nlohmann_json::nlohmann_json)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${program} PRIVATE
+    GOSSAMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GOSSAMER_PROGRAM="$<TARGET_FILE:gossamer>")
+  # EXPECT_… stands below an `if` without braces.
+  target_compile_options(${program} PRIVATE -Wno-dangling-else)
+  add_dependencies(${program} gossamer)
+  # ctest -L gpu: the tests that need a GPU and are skipped without one.
+  # Waiting OpenMP threads sleep: with more threads than cores, spinning makes small models 20 times
+  # slower. How many threads share the work is tested, so OpenMP may not choose it (OMP_DYNAMIC).
+  gtest_discover_tests(${program} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${timeout} LABELS $<IF:$<STREQUAL:${name},gpu>,gpu,cpu>
+    ENVIRONMENT OMP_WAIT_POLICY=passive ENVIRONMENT_MODIFICATION OMP_DYNAMIC=set:false)
+endfunction()
+
+gossamer_tests(core tests/core EXCEPT tests/core/ops)
+gossamer_tests(ops tests/core/ops)
+gossamer_tests(nn tests/nn)
+gossamer_tests(models tests/models)
+gossamer_tests(data tests/data)
+gossamer_tests(dist tests/dist EXCEPT tests/dist/net)
+gossamer_tests(net tests/dist/net)
+gossamer_tests(apps tests/apps)
+gossamer_tests(gpu tests/gpu)
+gossamer_tests(fuzz tests/fuzz)
+
+# tests/fuzz/run builds each of these with clang. Here all are in one program, so each entry point
+# gets a name of its own.
+file(GLOB fuzzers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.cpp)
+list(FILTER fuzzers EXCLUDE REGEX "_test\\.cpp$")
+foreach(file ${fuzzers})
+  get_filename_component(name ${file} NAME_WE)
+  set_source_files_properties(${file} PROPERTIES
+    COMPILE_DEFINITIONS LLVMFuzzerTestOneInput=fuzz_${name})
+endforeach()
+target_sources(test_fuzz PRIVATE ${fuzzers})
+
+add_executable(bench_passes tests/bench/passes.cpp)
+target_link_libraries(bench_passes PRIVATE gossamer::core gossamer_flags)
+
+# Model files and pictures against PyTorch and torchvision; skipped if those are not installed.
+find_program(PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+add_executable(checkpoint_interop tests/interop/checkpoint_interop.cpp)
+target_link_libraries(checkpoint_interop PRIVATE gossamer::models gossamer_flags)
+add_executable(image_interop tests/interop/image_interop.cpp)
+target_link_libraries(image_interop PRIVATE gossamer::data gossamer_flags)
+if(PYTHON)
+  add_test(NAME interop.images_torchvision
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/images_torchvision.py
+      $<TARGET_FILE:image_interop> ${PROJECT_SOURCE_DIR}/../shared/data/photos/photos.tar)
+  set_tests_properties(interop.images_torchvision PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME interop.safetensors_torch
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/safetensors_torch.py
+      $<TARGET_FILE:checkpoint_interop>)
+  set_tests_properties(interop.safetensors_torch PROPERTIES
+    SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
+endif()
+
+# Another project that uses the installed libraries, and one that has the sources as a folder
+# (configured only: it is the same build).
+add_test(NAME consumer.installed
+  COMMAND ${PROJECT_SOURCE_DIR}/tests/consumer/run ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+
+# The script that measures on a GPU, with fake programs.
+add_test(NAME gpu_run COMMAND ${PROJECT_SOURCE_DIR}/tests/gpu/run_test)
+set_tests_properties(gpu_run PROPERTIES LABELS cpu TIMEOUT 400)
+
+# The first program of the README: its loss falls.
+add_executable(readme_example tests/nn/readme_example.cpp)
+target_link_libraries(readme_example PRIVATE gossamer::nn gossamer_flags)
+add_test(NAME readme_example COMMAND readme_example)
+set_tests_properties(readme_example PROPERTIES
+  PASS_REGULAR_EXPRESSION "step 50  loss 0\\.0" ENVIRONMENT OMP_WAIT_POLICY=passive)
