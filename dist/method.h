@@ -12,9 +12,9 @@
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/optimizer.h"
+#include "gossamer/dist/control_options.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -50,7 +50,7 @@ struct MethodOptions {
   // prepare()). allreduce: gradients are summed in pieces of this size
   i64 bucket_bytes = 25 << 20;
   int period = 1;                     // local-sgd: steps between two averages
-  ConsensusControlOptions control{};  // consensus-control (consensus_controller.h)
+  ConsensusControlOptions control{};  // consensus-control
   // a2cid2, adpsgd: type of the snapshots that travel. f16: half the bytes; between GPUs only
   DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
@@ -127,9 +127,5 @@ std::string method_optimizer(const std::string& name);
 bool method_takes(const std::string& name, const std::string& optimizer);
 // True for methods in which workers meet in rounds: train.graph may be any name of rounds.h.
 bool method_is_synchronous(const std::string& name);
-
-// Batch-norm statistics of the members, merged in place (buffers "….running_mean",
-// "….running_var").
-void merge_batch_norm(FlatParams&, Collectives&);
 
 }  // namespace gossamer::dist
