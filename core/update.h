@@ -1,21 +1,22 @@
-// One-pass updates over flat spans: optimizer steps, A2CiD2 mixing, gossip jumps, clipping. Outside
-// the tape. The element formulas are templates, so tests and the simulator run the same maths in
-// f64.
+// What a training step does to the parameters, beside the tape: the formulas of the optimizers and
+// of A2CiD2, the one pass over FlatParams that applies them together, and passes over whole blocks.
+// The formulas are templates, so tests and the simulator run the same maths in double.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "gossamer/core/optimizer.h"
+#include "gossamer/core/flat.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
 
-// --- formulas
-// -------------------------------------------------------------------------------------------------
-// (x, y) <- (c x + s y, s x + c y): the flow of dx = eta (y - x) dt, dy = eta (x - y) dt (A2CiD2,
-// NeurIPS 2023).
+// --- formulas, for one parameter
+
+// The flow of dx = eta (y - x) dt, dy = eta (x - y) dt over `elapsed` (A2CiD2, NeurIPS 2023):
+// (x, y) <- (c x + s y, s x + c y).
 template <class T>
 struct MixCoefficients {
   T c = 1, s = 0;
@@ -31,13 +32,11 @@ GOSSAMER_HD inline void mix_element(T c, T s, T& x, T& y) {
   y = s * x + c * y;
   x = mixed;
 }
-// A communication event whose difference d = own snapshot - received snapshot arrives when (c, s)
-// has elapsed since the snapshot: x -= (c a + s b) d, y -= (s a + c b) d with a = alpha, b =
-// alpha~. c = 1, s = 0: applied at once.
+// A difference d = own snapshot - received snapshot is applied.
 template <class T>
-GOSSAMER_HD inline void jump_element(T jx, T jy, T d, T& x, T& y) {
-  x -= jx * d;
-  y -= jy * d;
+GOSSAMER_HD inline void jump_element(T jump_x, T jump_y, T d, T& x, T& y) {
+  x -= jump_x * d;
+  y -= jump_y * d;
 }
 // SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction u
 // (nesterov: g + mu m), x -= lr u.
@@ -49,12 +48,13 @@ GOSSAMER_HD inline T sgd_direction(T mu, T wd, bool nesterov, T x, T g, T& m) {
 }
 
 // Adam (Kingma and Ba 2015) and Accumulated Adam of period s (Decent-DP, ICLR 2025, Alg. 4). In
-// step t, k = ceil(t/s):
-//   A += g/s,  m = M + (1 - beta1) g,  v = V + (1 - beta2) g^2,  x -= lr/(1 - beta1^k) m /
-//   (sqrt(v)/sqrt(1 - beta2^k) + epsilon) every s steps:  M = beta1 (M + (1 - beta1) A),  V = beta2
-//   (V + (1 - beta2) A^2),  A = 0
-// M and V are stored with beta already on them; then s = 1 is Adam itself, bit for bit, and needs
-// no A.
+// step t, with k = ceil(t/s):
+//   A += g/s,  m = M + (1 - beta1) g,  v = V + (1 - beta2) g^2
+//   x -= lr/(1 - beta1^k) m / (sqrt(v)/sqrt(1 - beta2^k) + epsilon)
+// and every s steps:
+//   M = beta1 (M + (1 - beta1) A),  V = beta2 (V + (1 - beta2) A^2),  A = 0
+// M and V are stored with beta already on them; so s = 1 is Adam itself, bit for bit, and needs no
+// A.
 template <class T>
 struct AdamFactors {
   T beta1, gain1, beta2, gain2;  // gain = 1 - beta, rounded once
@@ -95,51 +95,130 @@ GOSSAMER_HD inline T adam_direction(const AdamFactors<T>& f, T g, T& first, T& s
   return f.rate * m / (sqrt(v) * f.root + f.epsilon);
 }
 
-// The factor on gradients whose squared norm this is.
-GOSSAMER_HD inline float clip_factor(const GradientScale& scale, double squared_norm) {
-  using std::sqrt;
-  const double norm = scale.factor * sqrt(squared_norm);
-  return static_cast<float>(scale.clip > 0 && norm > scale.clip ? scale.factor * scale.clip / norm
-                                                                : scale.factor);
-}
+// --- optimizers. Their classes are in nn; dist, which may not see nn, knows this interface.
 
-// --- passes over FlatParams (op_optimizer.cpp)
-// ------------------------------------------------------------------------------ Each: mix with the
-// twin (if any), update values (weight decay on [0, decayed) only), the same update on the twin,
-// compute copy; all of it on `range` only. Gradients are multiplied by grad_scale and divided by
-// the parameters' loss scale. If the last find_overflow() found some, only mixing and the compute
-// copy are left of it.
-struct SgdStep {
-  float learning_rate = 0, momentum = 0, weight_decay = 0;
-  bool nesterov = false;
-  float grad_scale = 1;
+// A second copy of the parameters that takes every update too (A2CiD2's x~), mixed with the first
+// in the same pass: (x, twin) <- (c x + s twin, s x + c twin), then both take the optimizer's
+// update, computed at the mixed x.
+struct Twin {
+  Tensor values;  // f32, same layout as FlatParams::values()
+  float c = 1, s = 0;
 };
-void sgd_update(FlatParams&, Tensor& momentum, const SgdStep&, const Twin* twin = nullptr,
-                FlatRange range = {});
 
-struct AdamStep {
-  float learning_rate = 0;
+// A difference that arrived while the gradient was computed, applied in the same pass. After the
+// update, and before the compute copy: (x, twin) -= (x, twin) (own - received).
+struct Difference {
+  Tensor own, received;  // the two snapshots of an exchange: f32 or f16, same layout
+  float x = 0, twin = 0;
+};
+
+// What gradients are multiplied by: factor (averaging), and by less where their norm would still
+// exceed `clip` then (0: no limit).
+struct GradientScale {
+  double factor = 1, clip = 0;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  // One update of FlatParams::values() with its gradients, in one pass that also writes the compute
+  // copy.
+  void step(float learning_rate, const Twin* twin = nullptr, const GradientScale& scale = {},
+            const Difference* late = nullptr) {
+    begin_step(scale);
+    update({}, learning_rate, twin, late);
+  }
+  // The same in pieces: one begin_step(), then update() for ranges that together are the block,
+  // each once, in any order; they begin and end between parameters. When it begins all gradients
+  // must be in, if there is a norm to clip, or an overflow() of the parameters to look for.
+  virtual void begin_step(const GradientScale& = {}) = 0;
+  virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr,
+                      const Difference* late = nullptr) = 0;
+  // For checkpoints: flat blocks of the parameters' layout, e.g. {"momentum", …}, and counters (i64
+  // of one element).
+  virtual std::vector<NamedTensor> state() = 0;
+  virtual const char* name() const = 0;
+};
+
+// --- the pass: mix with the twin, update, apply a difference, write the compute copy. Each number
+// is read and written once: 5 to 11 streams instead of a pass for each formula. Everything that
+// changes from step to step lies where the parameters are, so the host never waits for a GPU, and a
+// recorded graph of the pass stays valid.
+
+// The numbers of one step.
+struct StepNumbers {
+  double squared_norm = 0;  // of the gradients, if it is measured
+  float learning_rate = 0, grad_scale = 1;
+  float mix_c = 1, mix_s = 0;  // before the update (x, twin) <- (c x + s twin, s x + c twin)
+  // after it, if `jump`: (x, twin) -= (jump_x, jump_twin) (own - received)
+  float jump_x = 0, jump_twin = 0;
+  std::int32_t jump = 0;      // 0: own and received are not read
+  AdamFactors<float> adam{};  // AdamFactors::at(step, …, learning rate, …)
+};
+static_assert(std::is_trivially_copyable_v<StepNumbers>);
+Tensor step_numbers(Device);  // u8, holds StepNumbers{}
+// squared_norm <- |g|^2 without the loss scale. No wait
+void measure_gradients(Tensor& numbers, FlatParams&);
+// Adam's steps are counted where the parameters are: only there it is known which were left out.
+struct AdamCount {
+  Tensor steps;  // i64 [1]; undefined: not Adam
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  float weight_decay = 0;
-  bool decoupled = false;    // AdamW: x -= lr wd x, instead of g += wd x
-  i64 step = 1, period = 1;  // t and s
-  float grad_scale = 1;
+  i64 period = 1;
 };
-struct AdamState {
-  Tensor first, second, sum;
-};  // M, V, A: f32 [size]; A only if period > 1
-void adam_update(FlatParams&, AdamState&, const AdamStep&, const Twin* twin = nullptr,
-                 FlatRange range = {});
+// All numbers but squared_norm. They travel as arguments of a launch, so nothing on the host has to
+// stay where it is; grad_scale (from the norm, if there is a limit) and Adam's factors are computed
+// there. No wait
+void write_numbers(Tensor& numbers, const StepNumbers&, const GradientScale& = {},
+                   const AdamCount& = {});
 
-// --- passes over equal f32 spans
-// -----------------------------------------------------------------------------------------------
+// What the pass works on beside FlatParams; undefined where not wanted.
+struct UpdateBlocks {
+  Tensor twin;           // f32 [size]
+  Tensor own, received;  // f32 or f16 [size]: the two snapshots of an exchange
+};
+// Weight decay is for parameters of rank >= 2: biases and batch norm keep their size.
+struct SgdRule {
+  Tensor momentum;  // f32 [size]
+  float mu = 0, weight_decay = 0;
+  bool nesterov = false;
+};
+struct AdamRule {
+  Tensor first, second, sum;  // M, V, A: f32 [size]; A only with a period
+  float weight_decay = 0;
+  bool decoupled = false;  // AdamW: x -= lr wd x, instead of g += wd x
+};
+// On a range of the block that begins and ends on 32 elements, as parameters do. Gradients are
+// multiplied by grad_scale and divided by the parameters' loss scale. If the last find_overflow()
+// found some, the update is left out; the rest is done. ShapeError and DeviceError name the block
+// that does not fit.
+void sgd_pass(FlatParams&, const SgdRule&, const Tensor& numbers, const UpdateBlocks& = {},
+              FlatRange = {});
+void adam_pass(FlatParams&, const AdamRule&, const Tensor& numbers, const UpdateBlocks& = {},
+               FlatRange = {});
+
+// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
+void find_overflow(FlatParams&);
+// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some. No
+// wait
+void count_step(const FlatParams&, Tensor& steps);
+// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then left out.
+// The host waits for a GPU.
+double squared_gradient(FlatParams&);
+
+// --- exchanges. Snapshots are f32 or f16, of a multiple of 8 elements; twin may be undefined.
+
+// snapshot <- c x + s twin. x and twin stay: the next gradient event does this drift for both.
+void take_snapshot(const Tensor& x, const Tensor& twin, float c, float s, Tensor& snapshot);
+// (x, twin) -= (jump_x, jump_twin) (own - received)
+void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, const Tensor& own,
+                      const Tensor& received);
+
+// --- passes over equal f32 blocks (op_blocks.cpp)
+
+// (x, y) <- (c x + s y, s x + c y)
 void mix(Tensor& x, Tensor& y, float c, float s);
-// d = own - received; y may be undefined
-void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Tensor& received);
 // x <- own x + share received
 void weighted_sum(Tensor& x, float own, float share, const Tensor& received);
-// mix (y may be null), then snapshot <- x
-void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot);
 double squared_norm(const Tensor& x);
 double squared_distance(const Tensor& a, const Tensor& b);
 // the same, left on the device: f32 [1]. No wait
@@ -149,14 +228,6 @@ void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out);
 inline constexpr i64 kSketchWidth = 1024;
 void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums);
 bool all_finite(const Tensor& x);
-// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
-void find_overflow(FlatParams&);
-// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some. No
-// wait.
-void count_step(const FlatParams&, Tensor& steps);
-// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then left out.
-// The host waits for a GPU.
-double squared_gradient(FlatParams&);
 void scale(Tensor& x, float factor);
 // y += a x
 void axpy(Tensor& y, float a, const Tensor& x);

@@ -1,21 +1,16 @@
-// Optimizers over FlatParams: state in flat blocks, one pass a step. Weight decay spares 1-D
-// tensors (biases, batch norm).
+// Optimizers over FlatParams: their state in flat blocks of the parameters' layout, one pass a step
+// (core/update.h), for which the host never waits. Weight decay spares 1-D tensors (biases, batch
+// norm).
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "gossamer/core/flat.h"
-#include "gossamer/core/fused_update.h"
-#include "gossamer/core/optimizer.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer::nn {
 
-// A step in one of two forms, of the same bits. Where by_passes() (backend.h) when the optimizer is
-// made: the pass of fused_update.h, for which the host never waits. Elsewhere the loops of
-// update.h, which are quicker on a CPU.
 class FlatOptimizer : public Optimizer {
  public:
   void begin_step(const GradientScale& = {}) override;
@@ -23,23 +18,17 @@ class FlatOptimizer : public Optimizer {
               const Difference* late = nullptr) final;
 
  protected:
-  FlatOptimizer(FlatParams&, float weight_decay);
-  struct Pass {
-    fused::ParameterGroups groups;
-    Tensor numbers;
-  };
-  virtual void by_loops(FlatRange, float learning_rate, float grad_scale, const Twin*) = 0;
-  // numbers: all that is the same for every optimizer is in them, and has to be written to the
-  // pass's yet.
-  virtual void by_pass(FlatRange, Pass&, const fused::UpdateBuffers&, fused::StepNumbers numbers,
-                       const GradientScale&) = 0;
+  explicit FlatOptimizer(FlatParams&);
+  Tensor state_block() const;  // f32 [size], zero
+  // What differs between optimizers; numbers_ holds the numbers of the step.
+  virtual AdamCount count() const { return {}; }
+  virtual void pass(const UpdateBlocks&, FlatRange) = 0;
 
   FlatParams& params_;
+  Tensor numbers_;
 
  private:
-  std::optional<Pass> pass_;
   GradientScale scale_;
-  float grad_scale_ = 1;  // for loops: with the clipping
   bool begun_ = false;
 };
 
@@ -55,12 +44,9 @@ class Sgd : public FlatOptimizer {
   const char* name() const override { return "sgd"; }
 
  private:
-  void by_loops(FlatRange, float learning_rate, float grad_scale, const Twin*) override;
-  void by_pass(FlatRange, Pass&, const fused::UpdateBuffers&, fused::StepNumbers,
-               const GradientScale&) override;
+  void pass(const UpdateBlocks&, FlatRange) override;
 
-  SgdOptions options_;
-  Tensor momentum_;
+  SgdRule rule_;
 };
 
 // As torch.optim.Adam; decoupled: as torch.optim.AdamW. period s > 1: Accumulated Adam (Decent-DP,
@@ -83,14 +69,11 @@ class Adam : public FlatOptimizer {
   const char* name() const override;
 
  private:
-  void by_loops(FlatRange, float learning_rate, float grad_scale, const Twin*) override;
-  void by_pass(FlatRange, Pass&, const fused::UpdateBuffers&, fused::StepNumbers,
-               const GradientScale&) override;
+  AdamCount count() const override { return count_; }
+  void pass(const UpdateBlocks&, FlatRange) override;
 
-  AdamOptions options_;
-  AdamState moments_;
-  // that were taken; where the parameters are
-  Tensor steps_;
+  AdamRule rule_;
+  AdamCount count_;  // of the steps that were taken
 };
 
 struct OptimizerOptions {

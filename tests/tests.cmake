@@ -31,6 +31,15 @@ function(gossamer_tests name folder)
     ENVIRONMENT OMP_WAIT_POLICY=passive ENVIRONMENT_MODIFICATION OMP_DYNAMIC=set:false)
 endfunction()
 
+# They compare the pass of core/update.h with plain loops of their own, bit for bit.
+set_source_files_properties(
+  tests/core/kernels_update_test.cpp
+  tests/nn/optim_test.cpp
+  tests/nn/loss_scale_test.cpp
+  tests/apps/gradient_step_test.cpp
+  tests/dist/gpu/carrier_test.cpp
+  PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
+
 gossamer_tests(core tests/core EXCEPT tests/core/ops)
 gossamer_tests(ops tests/core/ops)
 gossamer_tests(nn tests/nn)

@@ -11,7 +11,7 @@
 
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/core/optimizer.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/nn/module.h"
 

@@ -5,7 +5,7 @@
 
 #include "gossamer/apps/config.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/core/optimizer.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/nn/schedule.h"
 

@@ -1,64 +1,230 @@
-// One-pass updates over flat spans, outside the tape: mixing, jumps, norms. Those of optimizers are
-// in op_optimizer.cpp.
+// The pass of update.h: one optimizer step over FlatParams with all that belongs to it, and the
+// snapshots and differences of exchanges.
+//
+// Each pass is one functor for N neighbouring parameters. A thread of a GPU takes eight, with
+// vector loads; on a CPU N is 1 and the loop around it is vectorised (eight at a time take 2 to 8
+// times as long there, measured). No product is fused with a sum (-ffp-contract=off), so both give
+// the same bits.
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
 
-#include "gossamer/core/flat.h"
-#include "gossamer/core/ops/kernel.h"
-#include "gossamer/core/ops/update_kernels.h"
+#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {
 
-void check_same(const char* op, const Tensor& x, const Tensor& y) {
-  check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
-  check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(),
-                    op, ": ", x.dtype(), " ", x.shape(), " and ", y.dtype(), " ", y.shape(),
-                    "; wanted two f32 spans of one length");
-  check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ",
-                     y.device());
+// --- N neighbouring numbers
+struct One {
+  float v[1];
+};
+template <int N>
+using Lanes = std::conditional_t<N == 8, Eight, One>;
+template <int N, Reuse reuse = Reuse::later, class T>
+GOSSAMER_HD inline Lanes<N> load_lanes(const T* p) {
+  if constexpr (N == 8)
+    return load_eight<true, reuse>(p, 8);
+  else
+    return {{static_cast<float>(*p)}};
+}
+template <int N, class T>
+GOSSAMER_HD inline void store_lanes(T* p, const Lanes<N>& value) {
+  if constexpr (N == 8)
+    store_eight<true>(p, 8, value);
+  else
+    *p = T(value.v[0]);
+}
+// f.operator()<N, has_twin>(), N by the device.
+template <class F>
+void with_lanes(Device device, const Tensor& twin, F&& f) {
+  if (device.is_cpu())
+    twin.defined() ? f.template operator()<1, true>() : f.template operator()<1, false>();
+  else
+    twin.defined() ? f.template operator()<8, true>() : f.template operator()<8, false>();
 }
 
-struct MixElement {
-  float *x, *y;
-  float c, s;
-  GOSSAMER_HD void operator()(i64 i) const { mix_element(c, s, x[i], y[i]); }
-};
-struct MixSnapshot {
-  float *x, *y, *snapshot;
-  float c, s;
-  GOSSAMER_HD void operator()(i64 i) const {
-    float a = x[i], b = y[i];
-    mix_element(c, s, a, b);
-    x[i] = a;
-    y[i] = b;
-    snapshot[i] = a;
+// --- what an update subtracts from x, given x and its gradient. s0, s1, s2: the optimizer's state
+struct SgdUpdate {
+  static constexpr int blocks = 1;  // of state
+  float weight_decay, mu;
+  bool nesterov;
+  GOSSAMER_HD float operator()(const StepNumbers& n, float wd, float x, float g, float& s0, float&,
+                               float&) const {
+    return n.learning_rate * sgd_direction(mu, wd, nesterov, x, g, s0);
   }
 };
-template <bool has_twin>
-struct JumpElement {
-  float *x, *y;
-  const float *own, *received;
-  float jx, jy;
-  GOSSAMER_HD void operator()(i64 i) const {
-    const float d = own[i] - received[i];
-    float a = x[i], b = has_twin ? y[i] : 0.0f;
-    jump_element(jx, jy, d, a, b);
-    x[i] = a;
-    if constexpr (has_twin) y[i] = b;
+template <bool accumulates>
+struct AdamUpdate {
+  static constexpr int blocks = accumulates ? 3 : 2;
+  float weight_decay;
+  bool decoupled;
+  GOSSAMER_HD float operator()(const StepNumbers& n, float wd, float x, float g, float& s0,
+                               float& s1, float& s2) const {
+    const float coupled = decoupled ? 0 : wd, straight = decoupled ? n.learning_rate * wd : 0;
+    return adam_direction<accumulates>(n.adam, g + coupled * x, s0, s1, s2) + straight * x;
   }
 };
-struct WeightedSum {
-  float* x;
-  const float* received;
-  float own, share;
-  GOSSAMER_HD void operator()(i64 i) const { x[i] = own * x[i] + share * received[i]; }
+struct NoUpdate {  // the step is left out
+  static constexpr int blocks = 0;
+  float weight_decay = 0;
 };
-struct SquareGap {
-  const float *a, *b;
+
+// The blocks of a pass, from the first element of its range on.
+struct Blocks {
+  float *x, *twin;  // twin may be null
+  const float* g;
+  float* state[3];
+  Blocks from(i64 at) const {
+    Blocks b{x + at, twin ? twin + at : nullptr, g + at, {}};
+    for (int k = 0; k < 3; ++k) b.state[k] = state[k] ? state[k] + at : nullptr;
+    return b;
+  }
+};
+
+// One parameter, without a difference. All else is known before the loop over a range.
+template <class Update, bool has_twin, class Copy>
+struct UpdateOne {
+  Update update;
+  Blocks b;
+  StepNumbers n;
+  Copy* copy;  // what layers read; void: nothing
+  float wd, grad_scale;
+  void operator()(i64 i) const {
+    float x = b.x[i], twin = 0;
+    if constexpr (has_twin) {
+      twin = b.twin[i];
+      mix_element(n.mix_c, n.mix_s, x, twin);
+    }
+    if constexpr (Update::blocks > 0) {
+      float s0 = b.state[0][i], s1 = 0, s2 = 0;
+      if constexpr (Update::blocks > 1) s1 = b.state[1][i];
+      if constexpr (Update::blocks > 2) s2 = b.state[2][i];
+      const float step = update(n, wd, x, grad_scale * b.g[i], s0, s1, s2);
+      b.state[0][i] = s0;
+      if constexpr (Update::blocks > 1) b.state[1][i] = s1;
+      if constexpr (Update::blocks > 2) b.state[2][i] = s2;
+      x -= step;
+      twin -= step;
+    }
+    b.x[i] = x;
+    if constexpr (has_twin) b.twin[i] = twin;
+    if constexpr (!std::is_void_v<Copy>) store(copy, i, x);
+  }
+};
+
+// Eight neighbouring parameters.
+template <class Update, bool has_twin, class Wire>
+struct UpdateEight {
+  Update update;
+  Blocks b;
+  const StepNumbers* numbers;
+  const Wire *own, *received;
+  i64 begin, decayed;     // the range's first element; those below `decayed` have rank >= 2
+  float unscale;          // 1/loss scale
+  const float* overflow;  // not 0: the update is left out; may be null
+  void* half;             // what layers read of elements below `decayed`; may be null
+  // else bf16. Not a parameter of the template: that would be all these kernels twice
+  bool half_is_f16;
+  float* full;  // of those that `half` does not hold; may be null
+  GOSSAMER_HD void operator()(i64 i) const {
+    const i64 at = begin + 8 * i;
+    const StepNumbers n = *numbers;
+    const bool skip = overflow && *overflow > 0, matrix = at < decayed;
+    const float grad_scale = n.grad_scale * unscale, wd = matrix ? update.weight_decay : 0;
+    Eight x = load_eight<true>(b.x + at, 8), twin{}, mine{}, theirs{}, s[3]{};
+    if constexpr (has_twin) twin = load_eight<true>(b.twin + at, 8);
+    const Eight g = load_eight<true, Reuse::never>(b.g + at, 8);
+    GOSSAMER_UNROLL
+    for (int k = 0; k < Update::blocks; ++k) s[k] = load_eight<true>(b.state[k] + at, 8);
+    if (n.jump) {
+      mine = load_eight<true, Reuse::never>(own + at, 8);
+      theirs = load_eight<true, Reuse::never>(received + at, 8);
+    }
+    GOSSAMER_UNROLL
+    for (int j = 0; j < 8; ++j) {
+      if constexpr (has_twin) mix_element(n.mix_c, n.mix_s, x.v[j], twin.v[j]);
+      const float step =
+          skip ? 0 : update(n, wd, x.v[j], grad_scale * g.v[j], s[0].v[j], s[1].v[j], s[2].v[j]);
+      x.v[j] -= step;
+      twin.v[j] -= step;
+      if (n.jump) jump_element(n.jump_x, n.jump_twin, mine.v[j] - theirs.v[j], x.v[j], twin.v[j]);
+    }
+    store_eight<true>(b.x + at, 8, x);
+    if constexpr (has_twin) store_eight<true>(b.twin + at, 8, twin);
+    GOSSAMER_UNROLL
+    for (int k = 0; k < Update::blocks; ++k) store_eight<true>(b.state[k] + at, 8, s[k]);
+    if (half && matrix && half_is_f16)
+      store_eight<true>(static_cast<f16*>(half) + at, 8, x);
+    else if (half && matrix)
+      store_eight<true>(static_cast<bf16*>(half) + at, 8, x);
+    else if (full)
+      store_eight<true>(full + at, 8, x);
+  }
+};
+
+struct WriteNumbers {
+  StepNumbers value;
+  GradientScale scale;
+  const i64* steps;  // of Adam; null: not Adam
+  double beta1, beta2, epsilon;
+  i64 period;
+  StepNumbers* to;
+  GOSSAMER_HD void operator()(i64) const {
+    using std::sqrt;
+    StepNumbers n = value;
+    n.squared_norm = to->squared_norm;
+    const double norm = scale.factor * sqrt(n.squared_norm);
+    n.grad_scale = static_cast<float>(
+        scale.clip > 0 && norm > scale.clip ? scale.factor * scale.clip / norm : scale.factor);
+    // Before the first step that is taken, the factors are not used.
+    if (steps)
+      n.adam = AdamFactors<float>::at(*steps > 0 ? *steps : 1, period,
+                                      static_cast<double>(n.learning_rate), beta1, beta2, epsilon);
+    *to = n;
+  }
+};
+
+template <int N, bool has_twin, class Wire>
+struct TakeSnapshot {
+  const float *x, *twin;
+  float c, s;
+  Wire* out;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const i64 at = N * i;
+    Lanes<N> a = load_lanes<N>(x + at);
+    if constexpr (has_twin) {
+      Lanes<N> b = load_lanes<N>(twin + at);
+      GOSSAMER_UNROLL
+      for (int j = 0; j < N; ++j) mix_element(c, s, a.v[j], b.v[j]);
+    }
+    store_lanes<N>(out + at, a);
+  }
+};
+template <int N, bool has_twin, class Wire>
+struct ApplyDifference {
+  float *x, *twin;
+  const Wire *own, *received;
+  float jump_x, jump_twin;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const i64 at = N * i;
+    const Lanes<N> mine = load_lanes<N, Reuse::never>(own + at),
+                   theirs = load_lanes<N, Reuse::never>(received + at);
+    Lanes<N> a = load_lanes<N>(x + at), b{};
+    if constexpr (has_twin) b = load_lanes<N>(twin + at);
+    GOSSAMER_UNROLL
+    for (int j = 0; j < N; ++j)
+      jump_element(jump_x, jump_twin, mine.v[j] - theirs.v[j], a.v[j], b.v[j]);
+    store_lanes<N>(x + at, a);
+    if constexpr (has_twin) store_lanes<N>(twin + at, b);
+  }
+};
+
+struct SquareAt {
+  const float* x;
   GOSSAMER_HD double operator()(i64 i) const {
-    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
-    return d * d;
+    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
 };
 struct NotFinite {  // exponent all ones
@@ -76,130 +242,185 @@ struct CountStep {
   i64* steps;
   GOSSAMER_HD void operator()(i64) const { *steps += overflow && *overflow > 0 ? 0 : 1; }
 };
-// One random bit an element, 64 of them in a word (splitmix64).
-GOSSAMER_HD std::uint64_t scramble(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
+
+// --- checks
+void check_block(const char* op, const char* what, const Tensor& t, i64 size, DType type,
+                 Device device) {
+  check<ShapeError>(
+      t.defined() && t.dtype() == type && t.numel() == size, op, ": ", what, " is ",
+      t.defined() ? std::string(name_of(t.dtype())) + " " + t.shape().str() : "undefined",
+      "; wanted ", type, " of ", size, " elements, the layout of the parameters");
+  check<DeviceError>(t.device() == device, op, ": ", what, " is on ", t.device(),
+                     ", the parameters on ", device);
+  check<ShapeError>(aligned16(t.data()), op, ": ", what, " must start on 16 bytes");
 }
-// rows of kSketchWidth elements that one piece adds up
-constexpr i64 kSketchWord = 64, kSketchRows = 256;
-struct SketchPiece {
-  const float* x;
-  i64 n;
-  std::uint64_t stream;
-  double* out;  // [pieces, kSketchWidth]
-  GOSSAMER_HD void operator()(i64 p, i64 begin, i64 end) const {
-    double* sums = out + p * kSketchWidth;
-    for (i64 c = begin; c < end; ++c) sums[c] = 0;
-    for (i64 r = p * kSketchRows; r < (p + 1) * kSketchRows; ++r) {
-      const i64 row = r * kSketchWidth, last = n - row < end ? n - row : end;
-      for (i64 c = begin; c < last;) {
-        const i64 word = c / kSketchWord * kSketchWord,
-                  stop = word + kSketchWord < last ? word + kSketchWord : last;
-        const std::uint64_t signs = scramble(stream ^ static_cast<std::uint64_t>(row + word));
-        for (; c < stop; ++c) {
-          const auto value = static_cast<double>(x[row + c]);
-          sums[c] += (signs >> (c - word) & 1) ? -value : value;
-        }
-      }
-    }
-  }
-};
-struct JoinSketch {  // the first piece becomes the sum
-  double* pieces;
-  i64 n;
-  GOSSAMER_HD void operator()(i64 c) const {
-    for (i64 p = 1; p < n; ++p) pieces[c] += pieces[p * kSketchWidth + c];
-  }
-};
-struct ScaleElement {
-  float* x;
-  float factor;
-  GOSSAMER_HD void operator()(i64 i) const { x[i] *= factor; }
-};
-template <class Y, class X>
-struct AddScaled {
-  Y* y;
-  const X* x;
-  float a;
-  GOSSAMER_HD void operator()(i64 i) const { store(y, i, load(y, i) + a * load(x, i)); }
-};
+// f.template operator()<Wire>() for the type of a snapshot.
+template <class F>
+void with_wire(const char* op, const Tensor& snapshot, F&& f) {
+  if (!snapshot.defined() || snapshot.dtype() == DType::f32) return f.template operator()<float>();
+  check<ShapeError>(snapshot.dtype() == DType::f16, op, ": a snapshot is ", snapshot.dtype(),
+                    "; wanted f32 or f16");
+  f.template operator()<f16>();
+}
+void check_exchange(const char* op, const Tensor& own, const Tensor& received, i64 size,
+                    Device device) {
+  check_block(op, "own", own, size, own.defined() ? own.dtype() : DType::f32, device);
+  check_block(op, "received", received, size, own.dtype(), device);
+}
+i64 check_exchanged(const char* op, const Tensor& x, const Tensor& twin) {
+  check<ShapeError>(x.defined() && x.numel() % 8 == 0, op, ": x is ",
+                    x.defined() ? x.shape().str() : "undefined",
+                    "; wanted a multiple of 8 elements");
+  check_block(op, "x", x, x.numel(), DType::f32, x.device());
+  if (twin.defined()) check_block(op, "twin", twin, x.numel(), DType::f32, x.device());
+  return x.numel();
+}
+float* pointer(const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; }
+
+// for_each() of a CPU, which makes no kernel for GPUs.
+template <class F>
+void loop_on_cpu(i64 n, F f) {
+  parallel_for(n, 1 << 15, [&](i64 begin, i64 end) {
+    F local = f;  // a copy the optimiser can keep in registers
+    GOSSAMER_IVDEP
+    for (i64 i = begin; i < end; ++i) local(i);
+  });
+}
+
+// The matrices of the range, then its vectors, each with the one type of their copy.
+template <class Update>
+void pass_on_cpu(const FlatParams& p, const Update& update, const Blocks& blocks,
+                 const StepNumbers& n, FlatRange range) {
+  const float grad_scale = n.grad_scale / p.loss_scale();
+  const auto part = [&]<class Copy>(i64 from, i64 to, Copy* copy) {
+    if (from >= to) return;
+    if constexpr (!std::is_void_v<Copy>) copy += from;
+    const Blocks b = blocks.from(from);
+    const float wd = from < p.decayed() ? update.weight_decay : 0;
+    if (b.twin)
+      loop_on_cpu(to - from, UpdateOne<Update, true, Copy>{update, b, n, copy, wd, grad_scale});
+    else
+      loop_on_cpu(to - from, UpdateOne<Update, false, Copy>{update, b, n, copy, wd, grad_scale});
+  };
+  const auto f32_part = [&](i64 from, i64 to) {
+    if (p.aliased())
+      part(from, to, static_cast<void*>(nullptr));
+    else
+      part(from, to, p.compute_f32().as<float>());
+  };
+  const i64 border = std::clamp(p.decayed(), range.begin, range.end);
+  const Tensor& half = p.compute_half();
+  if (half.defined() && half.dtype() == DType::f16)
+    part(range.begin, border, half.as<f16>());
+  else if (half.defined())
+    part(range.begin, border, half.as<bf16>());
+  else
+    f32_part(range.begin, border);
+  f32_part(border, range.end);
+}
+
+template <class Update>
+void pass(const char* op, FlatParams& p, const Update& update, std::array<Tensor, 3> state,
+          const Tensor& numbers, const UpdateBlocks& blocks, FlatRange range) {
+  const i64 size = p.size();
+  const Device device = p.values().device();
+  if (range.end < 0) range.end = size;
+  check<ShapeError>(range.begin >= 0 && range.begin <= range.end && range.end <= size &&
+                        range.begin % 32 == 0 && range.end % 32 == 0,
+                    op, ": range [", range.begin, ", ", range.end, ") of a block of ", size,
+                    "; wanted one that begins and ends on 32 elements");
+  if (blocks.twin.defined()) check_block(op, "twin", blocks.twin, size, DType::f32, device);
+  const bool exchanged = blocks.own.defined() || blocks.received.defined();
+  if (exchanged) check_exchange(op, blocks.own, blocks.received, size, device);
+  check_block(op, "numbers", numbers, sizeof(StepNumbers), DType::u8, device);
+  p.settle_grads(range);
+  const Blocks b{p.values().as<float>(),
+                 pointer(blocks.twin),
+                 p.grads().as<float>(),
+                 {pointer(state[0]), pointer(state[1]), pointer(state[2])}};
+  const auto* now = static_cast<const StepNumbers*>(numbers.data());
+  if (device.is_cpu() && !exchanged)
+    return p.skips_step() ? pass_on_cpu(p, NoUpdate{}, b, *now, range)
+                          : pass_on_cpu(p, update, b, *now, range);
+  const Tensor& half = p.compute_half();
+  with_wire(op, blocks.own, [&]<class Wire>() {
+    const auto go = [&]<bool has_twin>() {
+      for_each(
+          device, (range.end - range.begin) / 8,
+          UpdateEight<Update, has_twin, Wire>{
+              update, b, now, exchanged ? blocks.own.as<Wire>() : nullptr,
+              exchanged ? blocks.received.as<Wire>() : nullptr, range.begin, p.decayed(),
+              1 / p.loss_scale(), pointer(p.overflow()), half.defined() ? half.data() : nullptr,
+              half.defined() && half.dtype() == DType::f16,
+              p.aliased() ? nullptr : p.compute_f32().as<float>()},
+          1 << 12);
+    };
+    if (b.twin)
+      go.template operator()<true>();
+    else
+      go.template operator()<false>();
+  });
+}
 
 }  // namespace
 
-void mix(Tensor& x, Tensor& y, float c, float s) {
-  check_same("mix", x, y);
-  for_each(x.device(), x.numel(), MixElement{x.as<float>(), y.as<float>(), c, s});
+Tensor step_numbers(Device device) {
+  Tensor here = Tensor::empty({sizeof(StepNumbers)}, DType::u8);
+  const StepNumbers start;
+  std::memcpy(here.data(), &start, sizeof start);
+  return device.is_cpu() ? here : here.to(device);
 }
 
-void mix_and_snapshot(Tensor& x, Tensor* y, float c, float s, Tensor& snapshot) {
-  check_same("mix_and_snapshot", x, snapshot);
-  if (!y) {
-    snapshot.reshape(x.shape()).copy_from(x);
-    return;
+void measure_gradients(Tensor& numbers, FlatParams& params) {
+  check_block("measure_gradients", "numbers", numbers, sizeof(StepNumbers), DType::u8,
+              params.values().device());
+  params.settle_grads();
+  const double scale = static_cast<double>(params.loss_scale());
+  double* const norm = &static_cast<StepNumbers*>(numbers.data())->squared_norm;
+  sum_to(numbers.device(), params.size(), SquareAt{params.grads().as<float>()}, 1 / (scale * scale),
+         norm);
+}
+
+void write_numbers(Tensor& numbers, const StepNumbers& value, const GradientScale& scale,
+                   const AdamCount& adam) {
+  const Device device = numbers.defined() ? numbers.device() : Device::cpu();
+  check_block("write_numbers", "numbers", numbers, sizeof value, DType::u8, device);
+  const i64* steps = nullptr;
+  if (adam.steps.defined()) {
+    check_block("write_numbers", "steps", adam.steps, 1, DType::i64, device);
+    steps = adam.steps.as<i64>();
   }
-  check_same("mix_and_snapshot", x, *y);
-  for_each(x.device(), x.numel(),
-           MixSnapshot{x.as<float>(), y->as<float>(), snapshot.as<float>(), c, s});
+  for_each(device, 1,
+           WriteNumbers{value, scale, steps, adam.beta1, adam.beta2, adam.epsilon, adam.period,
+                        static_cast<StepNumbers*>(numbers.data())});
 }
 
-void jump(Tensor& x, Tensor& y, float jx, float jy, const Tensor& own, const Tensor& received) {
-  check_same("jump", x, own);
-  check_same("jump", own, received);
-  if (y.defined()) {
-    check_same("jump", x, y);
-    for_each(x.device(), x.numel(),
-             JumpElement<true>{x.as<float>(), y.as<float>(), own.as<float>(), received.as<float>(),
-                               jx, jy});
+void sgd_pass(FlatParams& params, const SgdRule& rule, const Tensor& numbers,
+              const UpdateBlocks& blocks, FlatRange range) {
+  check_block("sgd_pass", "momentum", rule.momentum, params.size(), DType::f32,
+              params.values().device());
+  pass("sgd_pass", params, SgdUpdate{rule.weight_decay, rule.mu, rule.nesterov}, {rule.momentum},
+       numbers, blocks, range);
+}
+
+void adam_pass(FlatParams& params, const AdamRule& rule, const Tensor& numbers,
+               const UpdateBlocks& blocks, FlatRange range) {
+  const char* op = "adam_pass";
+  const auto fits = [&](const char* what, const Tensor& t) {
+    check_block(op, what, t, params.size(), DType::f32, params.values().device());
+  };
+  fits("first moment", rule.first);
+  fits("second moment", rule.second);
+  if (rule.sum.defined()) {
+    fits("sum of gradients", rule.sum);
+    pass(op, params, AdamUpdate<true>{rule.weight_decay, rule.decoupled},
+         {rule.first, rule.second, rule.sum}, numbers, blocks, range);
   } else {
-    for_each(
-        x.device(), x.numel(),
-        JumpElement<false>{x.as<float>(), nullptr, own.as<float>(), received.as<float>(), jx, jy});
+    pass(op, params, AdamUpdate<false>{rule.weight_decay, rule.decoupled},
+         {rule.first, rule.second}, numbers, blocks, range);
   }
 }
 
-void weighted_sum(Tensor& x, float own, float share, const Tensor& received) {
-  check_same("weighted_sum", x, received);
-  for_each(x.device(), x.numel(), WeightedSum{x.as<float>(), received.as<float>(), own, share});
-}
-
-double squared_norm(const Tensor& x) {
-  return sum_all(x.device(), x.numel(), kernels::SquareAt{x.as<float>()});
-}
-double squared_distance(const Tensor& a, const Tensor& b) {
-  check_same("squared_distance", a, b);
-  return sum_all(a.device(), a.numel(), SquareGap{a.as<float>(), b.as<float>()});
-}
-void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out) {
-  check_same("squared_distance_to", a, b);
-  check<ShapeError>(out.dtype() == DType::f32 && out.numel() == 1 && out.device() == a.device(),
-                    "squared_distance_to: the result goes to ", out.dtype(), " ", out.shape(),
-                    " on ", out.device(), "; wanted one f32 on ", a.device());
-  sum_to(a.device(), a.numel(), SquareGap{a.as<float>(), b.as<float>()}, 1, out.as<float>());
-}
-void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums) {
-  check<ShapeError>(
-      x.dtype() == DType::f32 && sums.size() == static_cast<std::size_t>(kSketchWidth),
-      "count_sketch: ", x.dtype(), " ", x.shape(), " into ", sums.size(), " sums; wanted f32 and ",
-      kSketchWidth);
-  const i64 piece = kSketchRows * kSketchWidth,
-            pieces = std::max<i64>(1, (x.numel() + piece - 1) / piece);
-  const auto block =
-      allocate(static_cast<std::size_t>(pieces * kSketchWidth) * sizeof(double), x.device());
-  auto* out = static_cast<double*>(block->data);
-  for_each_row(x.device(), pieces, kSketchWidth,
-               SketchPiece{x.as<float>(), x.numel(), scramble(stream), out}, piece);
-  for_each(x.device(), kSketchWidth, JoinSketch{out, pieces});
-  if (x.device().is_cpu())
-    std::copy_n(out, sums.size(), sums.begin());
-  else
-    cuda::read(sums.data(), out, sums.size_bytes(), cuda::current_stream(x.device()));
-}
-bool all_finite(const Tensor& x) {
-  return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0;
-}
 void find_overflow(FlatParams& params) {
   if (!params.overflow().defined()) return;
   params.settle_grads();
@@ -208,37 +429,53 @@ void find_overflow(FlatParams& params) {
          params.overflow().as<float>());
   for_each(grads.device(), 1, CountOverflow{params.overflow().as<float>()});
 }
+
 void count_step(const FlatParams& params, Tensor& steps) {
   const Device device = params.values().device();
   check<ShapeError>(steps.defined() && steps.dtype() == DType::i64 && steps.numel() == 1,
                     "count_step: wanted i64 of one element");
   check<DeviceError>(steps.device() == device, "count_step: the counter is on ", steps.device(),
                      ", the parameters on ", device);
-  for_each(device, 1,
-           CountStep{params.overflow().defined() ? params.overflow().as<float>() : nullptr,
-                     steps.as<i64>()});
+  for_each(device, 1, CountStep{pointer(params.overflow()), steps.as<i64>()});
 }
+
 double squared_gradient(FlatParams& params) {
   params.settle_grads();
   const double scale = static_cast<double>(params.loss_scale()),
                norm = squared_norm(params.grads()) / (scale * scale);
   return params.overflow().defined() && !std::isfinite(norm) ? 0 : norm;
 }
-void scale(Tensor& x, float factor) {
-  for_each(x.device(), x.numel(), ScaleElement{x.as<float>(), factor});
+
+bool all_finite(const Tensor& x) {
+  return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0;
+}
+double squared_norm(const Tensor& x) {
+  return sum_all(x.device(), x.numel(), SquareAt{x.as<float>()});
 }
 
-void axpy(Tensor& y, float a, const Tensor& x) {
-  check_same("axpy", y, x);
-  for_each(y.device(), y.numel(), AddScaled<float, float>{y.as<float>(), x.as<float>(), a});
+void take_snapshot(const Tensor& x, const Tensor& twin, float c, float s, Tensor& out) {
+  const char* op = "take_snapshot";
+  const i64 size = check_exchanged(op, x, twin);
+  check_block(op, "the snapshot", out, size, out.defined() ? out.dtype() : DType::f32, x.device());
+  with_wire(op, out, [&]<class Wire>() {
+    with_lanes(x.device(), twin, [&]<int N, bool has_twin>() {
+      for_each(x.device(), size / N,
+               TakeSnapshot<N, has_twin, Wire>{x.as<float>(), pointer(twin), c, s, out.as<Wire>()});
+    });
+  });
 }
 
-void accumulate(Tensor& y, const Tensor& x) {
-  check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(),
-                    "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
-                    y.defined() ? y.shape().str() : "nothing");
-  with_floating(y.dtype(), x.dtype(), "accumulate", [&]<class Y, class X>() {
-    for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
+void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, const Tensor& own,
+                      const Tensor& received) {
+  const char* op = "apply_difference";
+  const i64 size = check_exchanged(op, x, twin);
+  check_exchange(op, own, received, size, x.device());
+  with_wire(op, own, [&]<class Wire>() {
+    with_lanes(x.device(), twin, [&]<int N, bool has_twin>() {
+      for_each(x.device(), size / N,
+               ApplyDifference<N, has_twin, Wire>{x.as<float>(), pointer(twin), own.as<Wire>(),
+                                                  received.as<Wire>(), jump_x, jump_twin});
+    });
   });
 }
 

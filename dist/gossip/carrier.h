@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "gossamer/core/optimizer.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/transport.h"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused_update.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/time.h"
@@ -44,8 +43,8 @@ void GpuCarrier::snapshot(WorkerState<Tensor>& worker, double t) {
   mark_ = worker.peek(t, [&](double c, double s) {
     port_.run(Lane::exchange, [this, &worker, c, s] {
       Tensor snapshot = own_;
-      fused::snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(),
-                      static_cast<float>(c), static_cast<float>(s), snapshot);
+      take_snapshot(worker.x(), worker.has_twin() ? worker.twin() : Tensor(), static_cast<float>(c),
+                    static_cast<float>(s), snapshot);
     });
   });
   leave(Lane::exchange);
@@ -79,8 +78,8 @@ void GpuCarrier::settle_difference(WorkerState<Tensor>& worker) {
   worker.apply(mark_, [&](double jx, double jy) {
     port_.run(Lane::exchange, [this, &worker, jx, jy] {
       Tensor none, &twin = worker.has_twin() ? worker.twin() : none;
-      fused::apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
-                              own_, theirs_);
+      apply_difference(worker.x(), twin, static_cast<float>(jx), static_cast<float>(jy), own_,
+                       theirs_);
     });
   });
   leave(Lane::exchange);

@@ -38,6 +38,15 @@ inline void mix_and_snapshot(std::vector<double>& x, std::vector<double>* y, dou
   snapshot = x;
 }
 
+inline void jump(Tensor& x, Tensor& y, double jx, double jy, const Tensor& own,
+                 const Tensor& received) {
+  apply_difference(x, y, static_cast<float>(jx), static_cast<float>(jy), own, received);
+}
+inline void mix_and_snapshot(Tensor& x, Tensor* y, double c, double s, Tensor& snapshot) {
+  if (y) mix(x, *y, static_cast<float>(c), static_cast<float>(s));
+  snapshot.copy_from(x);
+}
+
 // AD-PSGD: eta = 0, and no twin
 struct Gossip {
   double eta = 0, alpha = 0.5, alpha_tilde = 0.5;

@@ -8,14 +8,15 @@
 
 #include "dist/workers.h"
 #include "gossamer/apps/train/loop.h"
-#include "gossamer/core/fused_update.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 #include "support/error_of.h"
+#include "support/updates.h"
 #include "support/use_backend.h"
 
 namespace gossamer::apps {
@@ -92,7 +93,7 @@ Config config_with(double mixup, double cutmix) {
 
 // passes: an optimizer as on a GPU.
 std::unique_ptr<Optimizer> sgd_for(FlatParams& params, bool passes) {
-  const UseBackend use(passes ? "passes" : backend(Device::cpu()).name());
+  const UseBackend use(passes ? "cuda_emulated" : backend(Device::cpu()).name());
   return nn::make_optimizer("sgd", params, {.weight_decay = 1e-3});
 }
 
@@ -366,20 +367,17 @@ TEST(RecordedUpdate, ReadsItsNumbersAnew) {
              other = models::make("resnet8-cifar", {.classes = 4, .seed = 3});
   FlatParams params(net->parameters(), net->buffers()), want(other->parameters(), other->buffers());
   Tensor momentum = Tensor::zeros({params.size()}), theirs = Tensor::zeros({params.size()}),
-         numbers = fused::step_numbers({});
-  const auto groups = fused::parameter_groups(params, 0.01f);
-  const fused::UpdateBuffers buffers = fused::buffers_of(params);
-  const auto recorded = [=] { fused::sgd_pass(buffers, momentum, groups, true, numbers); };
+         numbers = step_numbers(Device::cpu());
+  const auto recorded = [&] { sgd_pass(params, {momentum, .9f, .01f, true}, numbers); };
   for (int k = 0; k < 4; ++k) {
     for (FlatParams* p : {&params, &want}) {
       p->settle_grads();
       Tensor(p->grads()).fill(0.1f * static_cast<float>(k + 1));
     }
     const float rate = 0.1f / static_cast<float>(k + 1);
-    fused::write_numbers(numbers, {.learning_rate = rate, .momentum = .9f});
+    write_numbers(numbers, {.learning_rate = rate});
     recorded();
-    sgd_update(want, theirs,
-               {.learning_rate = rate, .momentum = .9f, .weight_decay = .01f, .nesterov = true});
+    testing::plain_sgd(want, {theirs, .9f, .01f, true}, {.learning_rate = rate});
     ASSERT_EQ(std::memcmp(params.values().data(), want.values().data(), want.values().bytes()), 0)
         << k;
   }

@@ -1,23 +1,24 @@
-// The update pass of GPUs against the passes it stands for, bit for bit, and the wire formats.
+// The update pass, one and eight at a time, against the passes it stands for, bit for bit;
+// snapshots and differences.
 #include <limits>
 
 #include "core/kernel_helpers.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/core/fused_update.h"
+#include "gossamer/core/update.h"
+#include "support/updates.h"
 
 namespace gossamer {
 namespace {
 
 using namespace testing;
-using fused::StepNumbers;
 
 struct Model {
   Tensor w1 = normal({5, 7}, 1), b1 = normal({7}, 2), w2 = normal({33, 3, 2, 2}, 3),
          b2 = normal({40}, 4);
   FlatParams params;
   Tensor momentum, twin, own, received;
-  AdamState adam;
+  AdamRule adam;
   explicit Model(FlatOptions o) : params({{"w1", w1}, {"b1", b1}, {"w2", w2}, {"b2", b2}}, {}, o) {
     const i64 n = params.size();
     momentum = normal({n}, 10);
@@ -42,60 +43,42 @@ struct Model {
             {"vectors", params.compute_f32()}};
   }
 };
-void write(const Tensor& numbers, const StepNumbers& n) {
-  std::memcpy(numbers.data(), &n, sizeof n);
-}
 void expect_equal(const Model& a, const Model& b) {
   for (std::size_t k = 0; k < a.all().size(); ++k)
     expect_same_bits(a.all()[k].second, b.all()[k].second, a.all()[k].first);
 }
-// The difference arrives after the step; the copy that layers read follows it at once in the pass,
-// here by hand.
-void late_jump(Model& m, bool with_twin) {
-  Tensor none;
-  jump(const_cast<Tensor&>(m.params.values()), with_twin ? m.twin : none, 0.5f, 0.7f, m.own,
-       m.received);
-  m.params.refresh();
+// With a difference among the blocks eight neighbours are updated at a time, as on a GPU.
+enum class Way { one, eight, with_difference };
+UpdateBlocks blocks_of(const Model& m, bool with_twin, Way way) {
+  const bool given = way != Way::one;
+  return {with_twin ? m.twin : Tensor(), given ? m.own : Tensor(), given ? m.received : Tensor()};
 }
 
-TEST(UpdatePass, IsMixStepAndLateJumpBitForBit) {
+TEST(UpdatePass, IsMixStepAndDifferenceBitForBit) {
   for (const FlatOptions o : {FlatOptions{DType::f32, false}, FlatOptions{DType::f32, true},
                               FlatOptions{DType::bf16, true}, FlatOptions{DType::f16, true}})
     for (const bool nesterov : {false, true})
       for (const bool with_twin : {false, true})
-        for (const bool with_jump : {false, true}) {
+        for (const Way way : {Way::one, Way::eight, Way::with_difference}) {
           SCOPED_TRACE(::testing::Message()
                        << o.compute << " frozen " << o.frozen << " nesterov " << nesterov
-                       << " twin " << with_twin << " jump " << with_jump);
+                       << " twin " << with_twin << " way " << static_cast<int>(way));
           Model one(o), two(o);
-          const auto groups = fused::parameter_groups(two.params, 0.02f);
-          const Tensor numbers = fused::step_numbers({});
-          fused::UpdateBuffers buffers = fused::buffers_of(two.params);
-          if (with_twin) buffers.twin = two.twin;
-          buffers.own = two.own;
-          buffers.received = two.received;
           for (std::uint64_t k = 0; k < 3; ++k) {
             const float rate = 0.1f / static_cast<float>(k + 1),
                         c = 0.9f - 0.1f * static_cast<float>(k);
             for (Model* m : {&one, &two}) m->give_gradients(100 + k);
-            const Twin twin{one.twin, c, 1 - c};
-            sgd_update(one.params, one.momentum,
-                       {.learning_rate = rate,
-                        .momentum = 0.9f,
-                        .weight_decay = 0.02f,
-                        .nesterov = nesterov,
-                        .grad_scale = 0.25f},
-                       with_twin ? &twin : nullptr);
-            if (with_jump) late_jump(one, with_twin);
-            write(numbers, {.learning_rate = rate,
-                            .momentum = 0.9f,
-                            .grad_scale = 0.25f,
-                            .mix_c = c,
-                            .mix_s = 1 - c,
-                            .jump_x = 0.5f,
-                            .jump_twin = 0.7f,
-                            .jump = with_jump});
-            fused::sgd_pass(buffers, two.momentum, groups, nesterov, numbers);
+            const StepNumbers numbers{.learning_rate = rate,
+                                      .grad_scale = 0.25f,
+                                      .mix_c = c,
+                                      .mix_s = 1 - c,
+                                      .jump_x = 0.5f,
+                                      .jump_twin = 0.7f,
+                                      .jump = way == Way::with_difference};
+            plain_sgd(one.params, {one.momentum, 0.9f, 0.02f, nesterov}, numbers,
+                      blocks_of(one, with_twin, way));
+            sgd_pass(two.params, {two.momentum, 0.9f, 0.02f, nesterov}, numbers_of(numbers),
+                     blocks_of(two, with_twin, way));
             expect_equal(one, two);
           }
         }
@@ -104,95 +87,45 @@ TEST(UpdatePass, IsMixStepAndLateJumpBitForBit) {
 TEST(UpdatePass, IsAdamInItsFormsBitForBit) {
   for (const bool decoupled : {false, true})
     for (const i64 period : {1, 3})
-      for (const bool with_twin : {false, true}) {
-        SCOPED_TRACE(::testing::Message()
-                     << "decoupled " << decoupled << " period " << period << " twin " << with_twin);
-        const DType half = with_twin ? DType::f16 : DType::bf16;
-        Model one({half, true}), two({half, true});
-        if (period == 1) one.adam.sum = two.adam.sum = Tensor();
-        const auto groups = fused::parameter_groups(two.params, 0.02f);
-        const Tensor numbers = fused::step_numbers({});
-        fused::UpdateBuffers buffers = fused::buffers_of(two.params);
-        if (with_twin) buffers.twin = two.twin;
-        buffers.own = two.own;
-        buffers.received = two.received;
-        for (i64 step = 1; step <= 4; ++step) {
-          for (Model* m : {&one, &two}) m->give_gradients(200 + static_cast<std::uint64_t>(step));
-          const Twin twin{one.twin, 0.8f, 0.2f};
-          adam_update(one.params, one.adam,
-                      {.learning_rate = 0.01f,
-                       .weight_decay = 0.02f,
-                       .decoupled = decoupled,
-                       .step = step,
-                       .period = period},
-                      with_twin ? &twin : nullptr);
-          late_jump(one, with_twin);
-          const auto factors =
-              AdamFactors<float>::at(step, period, static_cast<double>(0.01f), 0.9, 0.999, 1e-8);
-          write(numbers, {.learning_rate = 0.01f,
-                          .mix_c = 0.8f,
-                          .mix_s = 0.2f,
-                          .jump_x = 0.5f,
-                          .jump_twin = 0.7f,
-                          .jump = 1,
-                          .adam = factors});
-          fused::adam_pass(buffers, two.adam, groups,
-                           decoupled ? fused::Decay::decoupled : fused::Decay::coupled, numbers);
-          for (std::size_t k = 0; k < one.all().size(); ++k)
-            if (one.all()[k].second.defined())
-              expect_same_bits(one.all()[k].second, two.all()[k].second, one.all()[k].first);
+      for (const bool with_twin : {false, true})
+        for (const Way way : {Way::one, Way::eight, Way::with_difference}) {
+          SCOPED_TRACE(::testing::Message()
+                       << "decoupled " << decoupled << " period " << period << " twin " << with_twin
+                       << " way " << static_cast<int>(way));
+          const DType half = with_twin ? DType::f16 : DType::bf16;
+          Model one({half, true}), two({half, true});
+          for (Model* m : {&one, &two}) {
+            if (period == 1) m->adam.sum = Tensor();
+            m->adam.weight_decay = 0.02f;
+            m->adam.decoupled = decoupled;
+          }
+          for (i64 step = 1; step <= 4; ++step) {
+            for (Model* m : {&one, &two}) m->give_gradients(200 + static_cast<std::uint64_t>(step));
+            const StepNumbers numbers{
+                .learning_rate = 0.01f,
+                .mix_c = 0.8f,
+                .mix_s = 0.2f,
+                .jump_x = 0.5f,
+                .jump_twin = 0.7f,
+                .jump = way == Way::with_difference,
+                .adam = AdamFactors<float>::at(step, period, static_cast<double>(0.01f), 0.9, 0.999,
+                                               1e-8)};
+            plain_adam(one.params, one.adam, numbers, blocks_of(one, with_twin, way));
+            adam_pass(two.params, two.adam, numbers_of(numbers), blocks_of(two, with_twin, way));
+            for (std::size_t k = 0; k < one.all().size(); ++k)
+              if (one.all()[k].second.defined())
+                expect_same_bits(one.all()[k].second, two.all()[k].second, one.all()[k].first);
+          }
         }
-      }
 }
 
-class UpdatePassIn16Bits : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(Types, UpdatePassIn16Bits, ::testing::Values(DType::bf16, DType::f16),
-                         [](const auto& test) { return name_of(test.param); });
-TEST_P(UpdatePassIn16Bits, TakesGradientsAndGroupsOfTheirOwn) {
-  Model one({}), two({});
-  const Tensor rounded = normal({one.params.size()}, 7).to(GetParam());
-  one.give_gradients(1);
-  Tensor(one.params.grads()).copy_from(rounded.to(DType::f32));
-  fused::UpdateBuffers buffers = fused::buffers_of(two.params);
-  buffers.grads = rounded;
-  // The last group: b2 with half the rate and decay.
-  const auto groups = fused::parameter_groups(
-      two.params, {{.weight_decay = 0.02f}, {}, {.weight_decay = 0.5f, .rate = 0.5f}},
-      [&](std::size_t k) {
-        const auto& e = two.params.entries()[k];
-        return e.name == "b2" ? 2 : e.shape.rank() >= 2 ? 0 : 1;
-      });
-  const Tensor numbers = fused::step_numbers({});
-  write(numbers, {.learning_rate = 0.1f, .momentum = 0.9f});
-  const float
-      before = two.b2.span<float>()[5],
-      g = as_f32(rounded).span<float>()[static_cast<std::size_t>(two.b2.as<float>() -
-                                                                 two.params.values().as<float>()) +
-                                        5],
-      m = two.momentum.span<float>()[static_cast<std::size_t>(two.b2.as<float>() -
-                                                              two.params.values().as<float>()) +
-                                     5];
-  fused::sgd_pass(buffers, two.momentum, groups, false, numbers);
-  sgd_update(one.params, one.momentum,
-             {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.02f});
-  expect_same_bits(two.w1, one.w1, "w1");
-  expect_same_bits(two.b1, one.b1, "b1");
-  EXPECT_NEAR(two.b2.span<float>()[5], before - 0.05f * (0.9f * m + g + 0.5f * before), 1e-6f);
-  EXPECT_THROW(fused::parameter_groups(two.params, {{}}, [](std::size_t) { return 1; }),
-               ConfigError);
-}
-
-TEST(UpdatePass, DoesNotTouchSnapshotsWithoutAJump) {
+TEST(UpdatePass, WantsBothSnapshotsOrNone) {
   Model m({});
-  fused::UpdateBuffers buffers = fused::buffers_of(m.params);
-  const Tensor numbers = fused::step_numbers({});
+  const Tensor numbers = numbers_of({});
   m.give_gradients(1);
-  // own and received do not exist
-  fused::sgd_pass(buffers, m.momentum, fused::parameter_groups(m.params, 0), false, numbers);
-  buffers.own = m.own;
-  EXPECT_THROW(
-      fused::sgd_pass(buffers, m.momentum, fused::parameter_groups(m.params, 0), false, numbers),
-      ShapeError);
+  sgd_pass(m.params, {.momentum = m.momentum}, numbers);
+  for (const UpdateBlocks& half : {UpdateBlocks{{}, m.own, {}}, UpdateBlocks{{}, {}, m.own}})
+    EXPECT_THROW(sgd_pass(m.params, {.momentum = m.momentum}, numbers, half), ShapeError);
 }
 
 TEST(Snapshot, IsWhereTheDriftWouldBe) {
@@ -202,14 +135,14 @@ TEST(Snapshot, IsWhereTheDriftWouldBe) {
   mix(x, twin, 0.7f, 0.3f);
   Tensor wide = Tensor::empty({n}), half = Tensor::empty({n}, DType::f16);
   const Tensor before = m.params.values().clone();
-  fused::snapshot(m.params.values(), m.twin, 0.7f, 0.3f, wide);
-  fused::snapshot(m.params.values(), m.twin, 0.7f, 0.3f, half);
+  take_snapshot(m.params.values(), m.twin, 0.7f, 0.3f, wide);
+  take_snapshot(m.params.values(), m.twin, 0.7f, 0.3f, half);
   expect_same_bits(wide, x, "snapshot");
   expect_same_bits(m.params.values(), before, "values");
   for (i64 i = 0; i < n; ++i)
     ASSERT_NEAR(static_cast<float>(half.as<f16>()[i]), wide.as<float>()[i],
                 std::fabs(wide.as<float>()[i]) / 2048 + 1e-7f);
-  fused::snapshot(m.params.values(), none, 1, 0, wide);
+  take_snapshot(m.params.values(), none, 1, 0, wide);
   expect_same_bits(wide, before, "plain");
 }
 
@@ -222,9 +155,9 @@ TEST(Difference, IsOppositeOnBothSidesInEitherFormat) {
     for (i64 i = 0; i < n; ++i)
       before.push_back(static_cast<double>(x[0].as<float>()[i]) +
                        static_cast<double>(x[1].as<float>()[i]));
-    for (const int k : {0, 1}) fused::snapshot(x[k], {}, 1, 0, s[k]);
+    for (const int k : {0, 1}) take_snapshot(x[k], {}, 1, 0, s[k]);
     Tensor y[2] = {x[0].clone(), x[1].clone()}, z[2] = {twin[0].clone(), twin[1].clone()};
-    for (const int k : {0, 1}) fused::apply_difference(x[k], twin[k], 0.5f, 0.9f, s[k], s[1 - k]);
+    for (const int k : {0, 1}) apply_difference(x[k], twin[k], 0.5f, 0.9f, s[k], s[1 - k]);
     // the sum stays to the last digit of the additions, whatever the wire rounds
     for (i64 i = 0; i < n; ++i)
       EXPECT_NEAR(
@@ -232,7 +165,9 @@ TEST(Difference, IsOppositeOnBothSidesInEitherFormat) {
           before[static_cast<std::size_t>(i)], 1e-6);
     if (wire == DType::f32)
       for (const int k : {0, 1}) {
-        jump(y[k], z[k], 0.5f, 0.9f, s[k], s[1 - k]);
+        for (i64 i = 0; i < n; ++i)
+          jump_element(0.5f, 0.9f, s[k].as<float>()[i] - s[1 - k].as<float>()[i],
+                       y[k].as<float>()[i], z[k].as<float>()[i]);
         expect_same_bits(x[k], y[k], "x");
         expect_same_bits(twin[k], z[k], "twin");
       }

@@ -18,9 +18,9 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused_update.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/update.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 #include "gpu/workers.h"
@@ -154,7 +154,7 @@ TEST(GpuGossipCost, AnExchangeInEveryStepIsTimed) {
         const cuda::Event snapped(gpu);
         {
           const cuda::UseStream use(exchange);
-          fused::snapshot(params.values(), twin.values, 0.95f, 0.05f, own);
+          take_snapshot(params.values(), twin.values, 0.95f, 0.05f, own);
         }
         snapped.record(exchange);
         came = partner.exchange(own, received, snapped);

@@ -44,70 +44,69 @@ TEST(GpuKernelsLarge, IndicesBeyondTwoToThe31AreRight) {
          y = Tensor::empty({rows, 64}, DType::bf16, kGpu);
   x.slice(rows - 3, rows).fill(2);
   const auto vector = [&](float v) { return Tensor::full({64}, v, DType::f32, kGpu); };
-  fused::NormFactors f{vector(0), vector(1), vector(3), vector(-1)};
-  fused::norm_apply(x, f, {.relu = true}, y);
+  const Norm n{x, vector(1), vector(-1), vector(0), vector(1), vector(3), vector(-1)};
+  passes(kGpu).norm_apply(n, {.relu = true}, false, y);
   for (const float v : y.slice(rows - 4, rows - 3).to(Device::cpu()).to(DType::f32).span<float>())
     ASSERT_EQ(v, 2);
   for (const float v : y.slice(rows - 3, rows).to(Device::cpu()).to(DType::f32).span<float>())
     ASSERT_EQ(v, 5);
-  Tensor dx = x, gamma = vector(1), scale = vector(0), shift = vector(0);
-  fused::norm_back({.dy = y}, {y, f, gamma, dx, scale, shift});
+  const Norm second{y, n.scale, n.shift, n.mean, n.inv_std, n.a, n.b};
+  const Tensor scale = vector(0), shift = vector(0);
+  passes(kGpu).norm_back(second, {}, {}, y, {x, scale, shift}, nullptr, nullptr);
   EXPECT_NEAR(shift.to(Device::cpu()).span<float>()[63], 2.0 * static_cast<double>(rows),
               1e-3 * static_cast<double>(rows));
 }
 
 TEST(GpuKernelsGraph, ARecordedUpdateReadsTheNumbersOfItsStep) {
   if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
-  const i64 n = 32 * 64;
-  const auto make = [&](Device d) {
-    fused::UpdateBuffers b;
-    b.values = on(d, normal({n}, 1));
-    b.twin = on(d, normal({n}, 2));
-    b.grads = on(d, normal({n}, 3));
-    b.own = on(d, normal({n}, 4));
-    b.received = on(d, normal({n}, 5));
-    return b;
+  static constexpr i64 n = 32 * 64;
+  struct Side {
+    explicit Side(Device d)
+        : w(on(d, normal({n}, 1)).reshape({32, 64})),
+          params({{"w", w}}, {}, {.frozen = true}),
+          rule{Tensor::zeros({n}, DType::f32, d), 0.9f, 0.01f, false},
+          blocks{on(d, normal({n}, 2)), on(d, normal({n}, 4)), on(d, normal({n}, 5))},
+          numbers(step_numbers(d)) {
+      params.settle_grads();
+      Tensor(params.grads()).copy_from(on(d, normal({n}, 3)));
+    }
+    void pass() { sgd_pass(params, rule, numbers, blocks); }
+    Tensor w;
+    FlatParams params;
+    SgdRule rule;
+    UpdateBlocks blocks;
+    Tensor numbers;
   };
-  const auto groups_on = [&](Device d) {
-    const std::vector<std::uint8_t> lines(64, 0);
-    return fused::ParameterGroups{on(d, Tensor::from(std::vector<float>{0.01f, 1}, {1, 2})),
-                                  raw(d, lines.data(), lines.size())};
-  };
-  const fused::UpdateBuffers here = make({}), there = make(kGpu);
-  const fused::ParameterGroups groups = groups_on({}), groups_there = groups_on(kGpu);
-  Tensor momentum = Tensor::zeros({n}), momentum_there = Tensor::zeros({n}, DType::f32, kGpu),
-         numbers = fused::step_numbers(kGpu);
-  const cuda::Graph graph = cuda::Graph::capture(
-      kGpu, [&] { fused::sgd_pass(there, momentum_there, groups_there, false, numbers); });
+  Side here(Device::cpu()), there(kGpu);
+  const cuda::Graph graph = cuda::Graph::capture(kGpu, [&] { there.pass(); });
   EXPECT_EQ(graph.nodes(), 1u);
   for (int step = 0; step < 4; ++step) {
-    const fused::StepNumbers now{.learning_rate = 0.1f / static_cast<float>(step + 1),
-                                 .momentum = 0.9f,
-                                 .mix_c = 0.9f,
-                                 .mix_s = 0.1f,
-                                 .jump_x = 0.5f,
-                                 .jump_twin = 0.6f,
-                                 .jump = step % 2};
-    numbers.copy_from(raw(kGpu, &now, sizeof now));
+    const StepNumbers now{.learning_rate = 0.1f / static_cast<float>(step + 1),
+                          .mix_c = 0.9f,
+                          .mix_s = 0.1f,
+                          .jump_x = 0.5f,
+                          .jump_twin = 0.6f,
+                          .jump = step % 2};
+    there.numbers.copy_from(raw(kGpu, &now, sizeof now));
     graph.launch(cuda::current_stream(kGpu));
-    fused::sgd_pass(here, momentum, groups, false, raw({}, &now, sizeof now));
+    here.numbers.copy_from(raw({}, &now, sizeof now));
+    here.pass();
   }
-  expect_same_bits(there.values.to(Device::cpu()), here.values, "values");
-  expect_same_bits(there.twin.to(Device::cpu()), here.twin, "twin");
-  expect_same_bits(momentum_there.to(Device::cpu()), momentum, "momentum");
+  expect_same_bits(there.params.values().to(Device::cpu()), here.params.values(), "values");
+  expect_same_bits(there.blocks.twin.to(Device::cpu()), here.blocks.twin, "twin");
+  expect_same_bits(there.rule.momentum.to(Device::cpu()), here.rule.momentum, "momentum");
 }
 
 TEST(GpuKernelsStream, NoPassWaitsForTheDevice) {
   if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
   const Shape shape{8, 14, 14, 64};
-  NormOn n(kGpu, shape, DType::bf16, 1);
-  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), dx = Tensor::empty(shape, DType::bf16, kGpu),
-         s = Tensor::empty({64}, DType::f32, kGpu), h = Tensor::empty({64}, DType::f32, kGpu);
+  NormOn n(shape, DType::bf16, kGpu);
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu);
+  const NormGrads grads = grads_like(n);
   const auto step = [&] {
-    fused::norm_statistics(n.x, n.gamma, n.beta, 1e-5f, {}, n.factors);
-    fused::norm_apply(n.x, n.factors, {.relu = true}, y);
-    fused::norm_back({.dy = y, .relu = fused::NormGradient::Relu::factors},
-                     {n.x, n.factors, n.gamma, dx, s, h});
+    passes(kGpu).norm_statistics(n, NormOn::kEps, {});
+    const Tensor mask = passes(kGpu).norm_apply(n, {.relu = true}, true, y);
+    passes(kGpu).norm_back(n, {.relu = true}, mask, y, grads, nullptr, nullptr);
   };
   step();  // the cache of memory is filled
   const std::uint64_t before = cuda::waits();

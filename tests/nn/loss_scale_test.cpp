@@ -8,12 +8,13 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/fused_update.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/update.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
 #include "support/error_of.h"
+#include "support/updates.h"
 #include "support/use_backend.h"
 
 namespace gossamer::nn {
@@ -145,11 +146,11 @@ TEST(Overflow, LeavesOutExactlyThatStep) {
     for (const float bad : {std::numeric_limits<float>::infinity(),
                             -std::numeric_limits<float>::infinity(), std::nanf("")})
       for (const int when : {0, 3}) {
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << name << (passes ? " by passes " : " by loops ") << bad << " at " << when);
         Small with, without;
         const OptimizerOptions o{.weight_decay = .1, .period = 2};
-        const UseBackend use(passes ? "passes" : backend(Device::cpu()).name());
+        const UseBackend use(passes ? "cuda_emulated" : backend(Device::cpu()).name());
         const auto a = make_optimizer(name, with.params, o),
                    b = make_optimizer(name, without.params, o);
         for (int step = 0; step < 6; ++step) {
@@ -192,55 +193,48 @@ TEST(Overflow, MixesAllTheSame) {
   }
 }
 
-// The pass of GPUs does the same: it reads the flag where it lies, so nobody waits.
-TEST(Overflow, LeavesOutTheSamePassOnAGpu) {
+// Eight parameters at a time, as on a GPU, read the flag where it lies, so nobody waits.
+TEST(Overflow, LeavesOutTheSameInEveryWay) {
   for (const bool bad : {false, true})
-    for (const bool adam : {false, true}) {
-      Small one, two;
-      Tensor momentum = Tensor::full({one.params.size()}, .5f), same = momentum.clone();
-      AdamState state{
-          Tensor::full({one.params.size()}, .1f), Tensor::full({one.params.size()}, .2f), {}};
-      AdamState state2{state.first.clone(), state.second.clone(), {}};
-      fused::UpdateBuffers buffers = fused::buffers_of(two.params);
-      buffers.twin = Tensor::full({two.params.size()}, 2);
-      const Twin twin{buffers.twin.clone(), 0.75f, 0.25f};
-      for (Small* m : {&one, &two}) {
-        m->gradient(2, bad ? std::numeric_limits<float>::infinity() : 0);
-        find_overflow(m->params);
+    for (const bool adam : {false, true})
+      for (const bool eight : {false, true}) {
+        Small one, two;
+        const i64 n = one.params.size();
+        Tensor momentum = Tensor::full({n}, .5f), same = momentum.clone();
+        AdamRule rule{Tensor::full({n}, .1f), Tensor::full({n}, .2f), {}, .1f},
+            rule2{rule.first.clone(), rule.second.clone(), {}, .1f};
+        UpdateBlocks blocks{Tensor::full({n}, 2), {}, {}}, blocks2{Tensor::full({n}, 2), {}, {}};
+        if (eight) blocks2.own = blocks2.received = Tensor::zeros({n});
+        for (Small* m : {&one, &two}) {
+          m->gradient(2, bad ? std::numeric_limits<float>::infinity() : 0);
+          find_overflow(m->params);
+        }
+        const StepNumbers numbers{
+            .learning_rate = .05f,
+            .grad_scale = .5f,
+            .mix_c = .75f,
+            .mix_s = .25f,
+            .adam = AdamFactors<float>::at(3, 1, static_cast<double>(.05f), .9, .999, 1e-8)};
+        if (adam) {
+          gossamer::testing::plain_adam(one.params, rule, numbers, blocks);
+          adam_pass(two.params, rule2, gossamer::testing::numbers_of(numbers), blocks2);
+        } else {
+          gossamer::testing::plain_sgd(one.params, {momentum, .9f, .1f}, numbers, blocks);
+          sgd_pass(two.params, {same, .9f, .1f}, gossamer::testing::numbers_of(numbers), blocks2);
+        }
+        EXPECT_EQ(one.values(), two.values());
+        EXPECT_EQ(one.read(), two.read());
+        EXPECT_TRUE(equal({{"twin", blocks.twin},
+                           {"momentum", momentum},
+                           {"first", rule.first},
+                           {"second", rule.second}},
+                          {{"twin", blocks2.twin},
+                           {"momentum", same},
+                           {"first", rule2.first},
+                           {"second", rule2.second}}));
+        EXPECT_EQ(momentum.span<float>()[0] == .5f, bad || adam);
+        EXPECT_EQ(rule.first.span<float>()[0] == .1f, bad || !adam);
       }
-      const auto groups = fused::parameter_groups(two.params, 0.1f);
-      const Tensor numbers = fused::step_numbers({});
-      *static_cast<fused::StepNumbers*>(numbers.data()) = {
-          .learning_rate = .05f,
-          .momentum = .9f,
-          .grad_scale = .5f,
-          .mix_c = .75f,
-          .mix_s = .25f,
-          .adam = AdamFactors<float>::at(3, 1, static_cast<double>(.05f), .9, .999, 1e-8)};
-      if (adam) {
-        adam_update(one.params, state,
-                    {.learning_rate = .05f, .weight_decay = .1f, .step = 3, .grad_scale = .5f},
-                    &twin);
-        fused::adam_pass(buffers, state2, groups, fused::Decay::coupled, numbers);
-      } else {
-        sgd_update(one.params, momentum,
-                   {.learning_rate = .05f, .momentum = .9f, .weight_decay = .1f, .grad_scale = .5f},
-                   &twin);
-        fused::sgd_pass(buffers, same, groups, false, numbers);
-      }
-      EXPECT_EQ(one.values(), two.values());
-      EXPECT_EQ(one.read(), two.read());
-      EXPECT_TRUE(equal({{"twin", twin.values},
-                         {"momentum", momentum},
-                         {"first", state.first},
-                         {"second", state.second}},
-                        {{"twin", buffers.twin},
-                         {"momentum", same},
-                         {"first", state2.first},
-                         {"second", state2.second}}));
-      EXPECT_EQ(momentum.span<float>()[0] == .5f, bad || adam);
-      EXPECT_EQ(state.first.span<float>()[0] == .1f, bad || !adam);
-    }
 }
 
 TEST(Overflow, HappensInF16WhenTheScaleIsTooLargeAndIsCounted) {

@@ -10,7 +10,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
-#include "support/use_backend.h"
+#include "support/updates.h"
 
 namespace gossamer::nn {
 namespace {
@@ -40,9 +40,17 @@ TEST(Adam, T19_ExactNumbersInDouble) {
 
 // Two parameters, a matrix and a vector, whose gradients are written down.
 struct Small {
-  explicit Small(FlatOptions o = {}) : params({{"w", w}, {"b", b}}, {}, o) {}
+  // more: elements of a second matrix
+  explicit Small(FlatOptions o = {}, i64 more = 0)
+      : params(more > 0 ? std::vector<NamedTensor>{{"w2", grow(more)}, {"w", w}, {"b", b}}
+                        : std::vector<NamedTensor>{{"w", w}, {"b", b}},
+               {}, o) {}
+  Tensor grow(i64 more) {
+    w2 = Tensor::full({2, more / 2}, .3f);
+    return w2;
+  }
   Tensor w = Tensor::from(std::vector<float>{.5f, -1.25f, 2, .1f, -.3f, .75f}, {2, 3}),
-         b = Tensor::from(std::vector<float>{.2f, -.4f}, {2});
+         b = Tensor::from(std::vector<float>{.2f, -.4f}, {2}), w2;
   FlatParams params;
   void gradient(int step) {
     params.settle_grads();
@@ -85,15 +93,16 @@ TEST(Adam, SixStepsMatchPyTorch) {
 
 TEST(Adam, T19_AccumulatedWithPeriod1IsAdamBitForBit) {
   Small plain, accumulated;
-  AdamState moments{Tensor::zeros({plain.params.size()}), Tensor::zeros({plain.params.size()}), {}};
-  AdamState with_sum{Tensor::zeros({plain.params.size()}), Tensor::zeros({plain.params.size()}),
-                     Tensor::zeros({plain.params.size()})};
+  const auto zeros = [&] { return Tensor::zeros({plain.params.size()}); };
+  const AdamRule moments{zeros(), zeros(), {}, .1f}, with_sum{zeros(), zeros(), zeros(), .1f};
   for (int step = 0; step < 200; ++step) {
     plain.gradient(step), accumulated.gradient(step);
-    const AdamStep o{.learning_rate = .01f, .weight_decay = .1f, .step = step + 1};
-    adam_update(plain.params, moments, o);
+    const StepNumbers n{
+        .learning_rate = .01f,
+        .adam = AdamFactors<float>::at(step + 1, 1, static_cast<double>(.01f), .9, .999, 1e-8)};
+    adam_pass(plain.params, moments, gossamer::testing::numbers_of(n));
     // a sum is there: the path of the accumulated form
-    adam_update(accumulated.params, with_sum, o);
+    adam_pass(accumulated.params, with_sum, gossamer::testing::numbers_of(n));
     ASSERT_EQ(plain.values(), accumulated.values()) << step;
   }
 }
@@ -116,8 +125,9 @@ TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
   for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
     for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       SCOPED_TRACE(name);
-      Small whole({.compute = type, .frozen = true}), pieces({.compute = type, .frozen = true}),
-          twinned({.compute = type, .frozen = true});
+      Small whole({.compute = type, .frozen = true}, 60),
+          pieces({.compute = type, .frozen = true}, 60),
+          twinned({.compute = type, .frozen = true}, 60);
       const OptimizerOptions options{.weight_decay = .1, .period = 3};
       const auto a = make_optimizer(name, whole.params, options),
                  b = make_optimizer(name, pieces.params, options),
@@ -127,9 +137,8 @@ TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
         whole.gradient(step), pieces.gradient(step), twinned.gradient(step);
         a->step(.03f, nullptr, {.5});
         b->begin_step({.5});
-        // across the border of matrices and vectors, and not at a parameter's edge
-        b->update({17, -1}, .03f);
-        b->update({0, 17}, .03f);
+        b->update({64, -1}, .03f);  // from within a matrix to the last vector
+        b->update({0, 64}, .03f);
         c->step(.03f, &twin, {.5});
       }
       EXPECT_EQ(whole.values(), pieces.values());
@@ -146,25 +155,28 @@ TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
     }
 }
 
-// As on a GPU: the same bits in every form, with whatever a step may bring, and in pieces.
-TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
+// The optimizers against plain loops, bit for bit, with whatever a step may bring, and in pieces.
+TEST(Optimizers, ThePassIsThePlainLoopsBitForBit) {
   for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
     for (const FlatOptions flat : {FlatOptions{}, FlatOptions{.frozen = true},
                                    FlatOptions{.compute = DType::bf16, .frozen = true}})
       for (int what = 0; what < 8; ++what) {
         const bool with_twin = what & 1, late = what & 2, nesterov = what & 4;
-        SCOPED_TRACE(testing::Message()
+        SCOPED_TRACE(::testing::Message()
                      << name << " in " << name_of(flat.compute) << " frozen " << flat.frozen
                      << " twin " << with_twin << " difference " << late);
         Small one(flat), two(flat), three(flat);
         const OptimizerOptions options{.weight_decay = .1, .nesterov = nesterov, .period = 3};
-        const auto loops = make_optimizer(name, one.params, options);
-        const UseBackend passes("passes");
         const auto pass = make_optimizer(name, two.params, options),
                    pieces = make_optimizer(name, three.params, options);
         const i64 n = one.params.size(), border = one.params.decayed();
-        Tensor twins[3] = {Tensor::zeros({n}), Tensor::zeros({n}), Tensor::zeros({n})};
-        Difference difference{Tensor::zeros({n}), Tensor::zeros({n}), .5f, .7f};
+        const auto zeros = [&] { return Tensor::zeros({n}); };
+        const bool accumulates = std::string(name).starts_with("accum");
+        const SgdRule sgd{zeros(), .9f, .1f, nesterov};
+        const AdamRule adam{zeros(), zeros(), accumulates ? zeros() : Tensor(), .1f,
+                            std::string(name).ends_with("w")};
+        Tensor twins[3] = {zeros(), zeros(), zeros()};
+        Difference difference{zeros(), zeros(), .5f, .7f};
         for (i64 i = 0; i < n; ++i) {
           difference.own.as<float>()[i] = static_cast<float>(i % 7) * .1f;
           difference.received.as<float>()[i] = static_cast<float>(i % 5) * -.2f;
@@ -180,7 +192,25 @@ TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
                                                             : 0};
           const Twin twin[3] = {{twins[0], c, 1 - c}, {twins[1], c, 1 - c}, {twins[2], c, 1 - c}};
           const Difference* arrived = late && step % 3 == 1 ? &difference : nullptr;
-          loops->step(rate, with_twin ? &twin[0] : nullptr, scale, arrived);
+          const double norm = scale.factor * std::sqrt(squared_gradient(one.params));
+          const StepNumbers numbers{
+              .learning_rate = rate,
+              .grad_scale = static_cast<float>(scale.clip > 0 && norm > scale.clip
+                                                   ? scale.factor * scale.clip / norm
+                                                   : scale.factor),
+              .mix_c = c,
+              .mix_s = 1 - c,
+              .jump_x = .5f,
+              .jump_twin = .7f,
+              .jump = arrived != nullptr,
+              .adam = AdamFactors<float>::at(step + 1, accumulates ? 3 : 1,
+                                             static_cast<double>(rate), .9, .999, 1e-8)};
+          const UpdateBlocks blocks{with_twin ? twins[0] : Tensor(), difference.own,
+                                    difference.received};
+          if (std::string(name) == "sgd")
+            gossamer::testing::plain_sgd(one.params, sgd, numbers, blocks);
+          else
+            gossamer::testing::plain_adam(one.params, adam, numbers, blocks);
           pass->step(rate, with_twin ? &twin[1] : nullptr, scale, arrived);
           pieces->begin_step(scale);
           pieces->update({border, -1}, rate, with_twin ? &twin[2] : nullptr, arrived);
@@ -194,62 +224,57 @@ TEST(Optimizers, ThePassOfAGpuIsTheLoopsBitForBit) {
           }
           for (const Tensor& t : {twins[1], twins[2]})
             ASSERT_TRUE(std::ranges::equal(twins[0].span<float>(), t.span<float>())) << step;
-          const auto want = loops->state(), got = pass->state();
+          const std::vector<Tensor> want = std::string(name) == "sgd"
+                                               ? std::vector<Tensor>{sgd.momentum}
+                                               : std::vector<Tensor>{adam.first, adam.second};
+          const auto got = pass->state();
           for (std::size_t i = 0; i < want.size(); ++i)
-            ASSERT_EQ(
-                std::memcmp(want[i].tensor.data(), got[i].tensor.data(), want[i].tensor.bytes()), 0)
-                << want[i].name;
+            ASSERT_EQ(std::memcmp(want[i].data(), got[i].tensor.data(), want[i].bytes()), 0)
+                << got[i].name;
         }
       }
 }
 
 TEST(Optimizers, WhatAPassCannotDoIsSaid) {
   Small m;
-  Sgd loops(m.params);
-  const UseBackend passes("passes");
-  Sgd pass(m.params);
-  EXPECT_THROW(pass.update({}, .1f), Error) << "without begin_step";
-  loops.begin_step(), pass.begin_step();
+  Sgd sgd(m.params);
+  EXPECT_THROW(sgd.update({}, .1f), Error) << "without begin_step";
+  sgd.begin_step();
   Difference difference{Tensor::zeros({m.params.size()}), Tensor::zeros({m.params.size()}), 1, 1};
-  EXPECT_THROW(loops.update({0, m.params.decayed()}, .1f, nullptr, &difference), Error)
-      << "a piece, and a difference of the whole";
-  EXPECT_THROW(pass.update({17, -1}, .1f), ShapeError) << "not at a parameter's edge";
+  EXPECT_THROW(sgd.update({17, -1}, .1f), ShapeError) << "not at a parameter's edge";
   difference.received = Tensor();
-  EXPECT_THROW(pass.step(.1f, nullptr, {}, &difference), ShapeError);
+  EXPECT_THROW(sgd.step(.1f, nullptr, {}, &difference), ShapeError);
+  difference = {Tensor(), Tensor::zeros({m.params.size()}), 1, 1};
+  EXPECT_THROW(sgd.step(.1f, nullptr, {}, &difference), ShapeError);
 }
 
 // With the whole norm, whatever range is updated first; and never by more than `factor`.
 TEST(Optimizers, BringTheNormOfGradientsDownToItsLimit) {
-  for (const std::string form : {backend(Device::cpu()).name(), "passes"})
-    for (const double clip : {0.0, .75, 1e3}) {
-      SCOPED_TRACE(testing::Message() << form << " clip " << clip);
-      const UseBackend use(form);
-      Small m;
-      Sgd sgd(m.params, {.momentum = 0});
-      const std::vector<float> before = m.values();
-      m.gradient(3);
-      const double factor = .5, norm = factor * std::sqrt(squared_norm(m.params.grads()));
-      ASSERT_GT(norm, .75);
-      sgd.step(1, nullptr, {factor, clip});
-      double moved = 0;
-      for (std::size_t i = 0; i < before.size(); ++i)
-        moved += std::pow(static_cast<double>(m.values()[i]) - static_cast<double>(before[i]), 2);
-      EXPECT_NEAR(std::sqrt(moved), clip == .75 ? clip : norm, 1e-6 * norm);
-    }
+  for (const double clip : {0.0, .75, 1e3}) {
+    SCOPED_TRACE(::testing::Message() << "clip " << clip);
+    Small m;
+    Sgd sgd(m.params, {.momentum = 0});
+    const std::vector<float> before = m.values();
+    m.gradient(3);
+    const double factor = .5, norm = factor * std::sqrt(squared_norm(m.params.grads()));
+    ASSERT_GT(norm, .75);
+    sgd.step(1, nullptr, {factor, clip});
+    double moved = 0;
+    for (std::size_t i = 0; i < before.size(); ++i)
+      moved += std::pow(static_cast<double>(m.values()[i]) - static_cast<double>(before[i]), 2);
+    EXPECT_NEAR(std::sqrt(moved), clip == .75 ? clip : norm, 1e-6 * norm);
+  }
 }
 
-// A gradient that no backward reached counts as zero, in either form.
+// A gradient that no backward reached counts as zero.
 TEST(Optimizers, AParameterWithoutAGradientOnlyDecays) {
-  for (const std::string form : {backend(Device::cpu()).name(), "passes"}) {
-    const UseBackend use(form);
-    Small m;
-    Sgd sgd(m.params, {.momentum = 0, .weight_decay = .5f});
-    m.gradient(1);
-    m.params.zero_grad();
-    sgd.step(.1f);
-    EXPECT_NEAR(m.w.span<float>()[0], .5f * .95f, 1e-6f);
-    EXPECT_EQ(m.b.span<float>()[0], .2f);
-  }
+  Small m;
+  Sgd sgd(m.params, {.momentum = 0, .weight_decay = .5f});
+  m.gradient(1);
+  m.params.zero_grad();
+  sgd.step(.1f);
+  EXPECT_NEAR(m.w.span<float>()[0], .5f * .95f, 1e-6f);
+  EXPECT_EQ(m.b.span<float>()[0], .2f);
 }
 
 TEST(Optimizers, GoOnFromTheirSavedState) {

@@ -271,26 +271,40 @@ TEST(OpErrors, BatchNormNamesTheTensorThatDoesNotFit) {
 }
 
 TEST(OpErrors, UpdatesNameTheBlockThatDoesNotFit) {
-  Tensor w = f32({4, 4}), b = f32({3}), x = f32({4}), y = f32({5}), none;
+  Tensor w = f32({4, 4}), b = f32({3}), x = f32({4}), y = f32({5}), z = f32({8}), none;
   FlatParams params({{"w", w}, {"b", b}});
+  const Tensor numbers = step_numbers(Device::cpu()), right = f32({64});
   expect_all({
       {"momentum",
-       [&] { sgd_update(params, x, {.momentum = 0.9f}); },
-       {"sgd_update:", "momentum", "[4]", "64"}},
+       [&] { sgd_pass(params, {.momentum = x}, numbers); },
+       {"sgd_pass:", "momentum", "[4]", "64"}},
       {"momentum missing",
-       [&] { sgd_update(params, none, {.momentum = 0.9f}); },
-       {"sgd_update:", "momentum", "undefined"}},
+       [&] { sgd_pass(params, {}, numbers); },
+       {"sgd_pass:", "momentum", "undefined"}},
+      {"moment",
+       [&] { adam_pass(params, {.first = right, .second = x, .sum = {}}, numbers); },
+       {"adam_pass:", "second moment", "[4]", "64"}},
       {"twin",
        [&] {
-         const Twin twin{x};
-         sgd_update(params, none, {}, &twin);
+         sgd_pass(params, {.momentum = right}, numbers, {.twin = x, .own = {}, .received = {}});
        },
-       {"sgd_update:", "twin", "[4]"}},
+       {"sgd_pass:", "twin", "[4]"}},
+      {"numbers",
+       [&] { sgd_pass(params, {.momentum = right}, x); },
+       {"sgd_pass:", "numbers", "[4]"}},
+      {"range",
+       [&] {
+         sgd_pass(params, {.momentum = right}, numbers, {}, {17, 32});
+       },
+       {"sgd_pass:", "[17, 32)", "64"}},
       {"mix", [&] { mix(x, y, 1, 0); }, {"mix:", "[4]", "[5]"}},
-      {"jump", [&] { jump(x, none, 1, 1, x, y); }, {"jump:", "[4]", "[5]"}},
+      {"difference",
+       [&] { apply_difference(z, none, 1, 1, right, z); },
+       {"apply_difference:", "own", "[64]", "8"}},
+      {"length", [&] { apply_difference(x, none, 1, 1, x, x); }, {"apply_difference:", "[4]", "8"}},
       {"snapshot",
-       [&] { mix_and_snapshot(x, nullptr, 1, 0, y); },
-       {"mix_and_snapshot:", "[4]", "[5]"}},
+       [&] { take_snapshot(z, none, 1, 0, y); },
+       {"take_snapshot:", "the snapshot", "[5]", "8"}},
       {"distance", [&] { squared_distance(x, y); }, {"squared_distance:", "[4]", "[5]"}},
       {"axpy", [&] { axpy(x, 1, y); }, {"axpy:", "[4]", "[5]"}},
       {"accumulate", [&] { accumulate(x, y); }, {"accumulate:", "[4]", "[5]"}},

@@ -8,6 +8,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/update.h"
+#include "support/updates.h"
 
 namespace gossamer {
 namespace {
@@ -108,11 +109,11 @@ TEST(GoldenOps, FiveSgdStepsMatchPyTorch) {
         window.tensor.copy_from(golden(name + ".g" + window.name + std::to_string(step)));
       for (const NamedTensor& p : {NamedTensor{"w", w}, NamedTensor{"b", b}})
         p.tensor.slot()->stale = false;
-      sgd_update(params, momentum,
-                 {.learning_rate = 0.1f,
-                  .momentum = 0.9f,
-                  .weight_decay = 0.05f,
-                  .nesterov = name == "sgd_nesterov"});
+      testing::sgd_update(params, momentum,
+                          {.learning_rate = 0.1f,
+                           .momentum = 0.9f,
+                           .weight_decay = 0.05f,
+                           .nesterov = name == "sgd_nesterov"});
     }
     expect_close(w, golden(name + ".w5"), "w");
     expect_close(b, golden(name + ".b5"), "b");

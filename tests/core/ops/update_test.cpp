@@ -1,4 +1,4 @@
-// One-pass updates against plain loops: SGD in all its forms, mixing, jumps, norms.
+// Updates against plain loops in double: SGD in all its forms, mixing, differences, norms.
 #include "gossamer/core/update.h"
 
 #include <cmath>
@@ -9,9 +9,12 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/random.h"
+#include "support/updates.h"
 
 namespace gossamer {
 namespace {
+
+using testing::SgdStep, testing::sgd_update;
 
 Tensor normal(Shape shape, std::uint64_t seed) {
   Tensor t = Tensor::empty(shape);
@@ -81,7 +84,7 @@ TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
       for (const bool nesterov : {false, true})
         for (const bool with_twin : {false, true})
           for (const float mu : {0.9f, 0.0f}) {
-            SCOPED_TRACE(testing::Message()
+            SCOPED_TRACE(::testing::Message()
                          << compute << (frozen ? " frozen" : "") << (nesterov ? " nesterov" : "")
                          << (with_twin ? " twin" : "") << " mu " << mu);
             Model m({compute, frozen});
@@ -90,7 +93,7 @@ TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
                                .weight_decay = 0.1f,
                                .nesterov = nesterov,
                                .grad_scale = 0.5f};
-            Tensor momentum = mu > 0 ? Tensor::zeros({m.params.size()}) : Tensor();
+            const Tensor momentum = Tensor::zeros({m.params.size()});
             Twin twin{Tensor::zeros({m.params.size()}), 0.8f, 0.2f};
             m.fill(twin.values, 50);
             std::vector<double> x = wide(m.params.values()), v(x.size()), other = wide(twin.values);
@@ -102,10 +105,8 @@ TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
             }
             expect_near(m.params.values(), x, "values");
             if (with_twin) expect_near(twin.values, other, "twin");
-            if (mu > 0) {
-              expect_near(momentum, v, "momentum");
-              EXPECT_TRUE(m.padding_is_zero(momentum));
-            }
+            expect_near(momentum, v, "momentum");
+            EXPECT_TRUE(m.padding_is_zero(momentum));
             EXPECT_TRUE(m.padding_is_zero(m.params.values()));
             EXPECT_TRUE(m.padding_is_zero(twin.values));
             // What layers read is the new value, in the type they read.
@@ -168,30 +169,18 @@ TEST(Mix, FollowsTheFlowAndKeepsTheSum) {
   }
 }
 
-TEST(Mix, AndSnapshotIsMixThenCopy) {
-  Tensor x = normal({333}, 1), y = normal({333}, 2), x2 = x.clone(), y2 = y.clone(),
-         snapshot = Tensor::zeros({333});
-  mix(x, y, 0.7f, 0.3f);
-  mix_and_snapshot(x2, &y2, 0.7f, 0.3f, snapshot);
-  EXPECT_EQ(wide(x), wide(x2));
-  EXPECT_EQ(wide(y), wide(y2));
-  EXPECT_EQ(wide(snapshot), wide(x));
-  mix_and_snapshot(y2, nullptr, 1, 0, snapshot);
-  EXPECT_EQ(wide(snapshot), wide(y2));
-}
-
-TEST(Jump, MovesBothCopiesByTheirShareOfTheDifference) {
-  Tensor x = normal({77}, 1), y = normal({77}, 2);
-  const Tensor own = normal({77}, 3), received = normal({77}, 4);
+TEST(Difference, MovesBothCopiesByTheirShare) {
+  Tensor x = normal({80}, 1), y = normal({80}, 2);
+  const Tensor own = normal({80}, 3), received = normal({80}, 4);
   const auto x0 = wide(x), y0 = wide(y), a = wide(own), b = wide(received);
-  jump(x, y, 0.5f, 1.25f, own, received);
-  for (std::size_t i = 0; i < 77; ++i) {
+  apply_difference(x, y, 0.5f, 1.25f, own, received);
+  for (std::size_t i = 0; i < 80; ++i) {
     ASSERT_NEAR(static_cast<double>(x.span<float>()[i]), x0[i] - 0.5 * (a[i] - b[i]), 1e-6);
     ASSERT_NEAR(static_cast<double>(y.span<float>()[i]), y0[i] - 1.25 * (a[i] - b[i]), 1e-6);
   }
   Tensor none, z = x.clone();
-  jump(z, none, 0.5f, 9, own, received);
-  for (std::size_t i = 0; i < 77; ++i)
+  apply_difference(z, none, 0.5f, 9, own, received);
+  for (std::size_t i = 0; i < 80; ++i)
     ASSERT_NEAR(static_cast<double>(z.span<float>()[i]),
                 static_cast<double>(x.span<float>()[i]) - 0.5 * (a[i] - b[i]), 1e-6);
 }

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/gpu/fakes.h"
-#include "gossamer/core/fused_update.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/gossip/gpu_carrier.h"
 #include "gossamer/nn/optim.h"
 #include "support/use_backend.h"
@@ -79,7 +79,7 @@ Tensor other_snapshot(i64 n, DType wire, std::size_t k) {
   for (i64 i = 0; i < n; ++i)
     t.as<float>()[i] = static_cast<float>((i * 3 + static_cast<i64>(k)) % 13 - 6) * .05f;
   Tensor out = Tensor::empty({n}, wire);
-  fused::snapshot(t, {}, 1, 0, out);
+  take_snapshot(t, {}, 1, 0, out);
   return out;
 }
 
@@ -95,8 +95,8 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
     if (!std::exchange(kept, false)) return;
     m.state.apply(mark, [&](double jx, double jy) {
       Tensor none, &twin = m.state.has_twin() ? m.state.twin() : none;
-      fused::apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy),
-                              own, theirs);
+      apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy), own,
+                       theirs);
     });
   };
   for (std::size_t k = 0; k < events.size(); ++k) switch (events[k].kind) {
@@ -113,8 +113,8 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
       case Event::snapshot:
         settle();
         mark = m.state.peek(events[k].t, [&](double c, double s) {
-          fused::snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
-                          static_cast<float>(c), static_cast<float>(s), own);
+          take_snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
+                        static_cast<float>(c), static_cast<float>(s), own);
         });
         break;
       case Event::arrives:
@@ -191,7 +191,7 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
         const DType compute = seed % 2 ? DType::f32 : DType::bf16;
         Model wanted(with_twin, compute);
         one_by_one(wanted, events, wire);
-        for (const std::string form : {backend(Device::cpu()).name(), "passes"})
+        for (const std::string form : {backend(Device::cpu()).name(), "cuda_emulated"})
           for (const bool lazy : {false, true}) {
             const UseBackend use(form);
             Model got(with_twin, compute);
@@ -208,7 +208,7 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
 TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
   fake::Machine machine(1, 1);
   machine.eager = true;
-  const UseBackend passes("passes");
+  const UseBackend passes("cuda_emulated");
   Model m(true, DType::f32);
   const i64 n = m.params.size();
   const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
