@@ -256,7 +256,7 @@ bool Staged::look(Exchanges::iterator e) {
     return false;
   }
   const bool sends = e->out != outgoing_.end();
-  // who gives up waits for the copy all the same: it reads the tensor
+  // the copy reads the tensor, also of an exchange that was given up
   if (sends && e->out->at == Outgoing::At::moving) return true;
   if (e->given_up)
     fail(e, "given up");

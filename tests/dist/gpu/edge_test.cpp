@@ -42,7 +42,7 @@ TEST(GpuEdge, TwoWorkersExchangeAndBothApplyIt) {
   }
 }
 
-// Both begin at once, with and without a channel: all of their first letters cross.
+// Both begin at once, with and without a channel: all of their first messages cross.
 TEST(GpuEdge, BothSidesProposingAtOnceIsOneExchange) {
   GpuWorld w({});
   for (int round = 0; round < 3; ++round) {
