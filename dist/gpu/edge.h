@@ -3,8 +3,8 @@
 // It starts work on the device and asks about it later, so a test can drive it through any order of
 // events (tests/dist/gpu/edge_test.cpp).
 //
-//   idle -> [clearing -> opening -> joining ->] arming -> ready -> moving -> inspecting ->
-//   confirming -> idle
+//   idle -> [clearing -> opening -> joining ->]
+//           arming -> ready -> moving -> inspecting -> confirming -> idle
 //
 //   clearing     an old channel lets go of its buffers
 //   opening      the two hosts tell each other what the channel needs (open, offer)
