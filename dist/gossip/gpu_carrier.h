@@ -2,11 +2,10 @@
 // waits, on the device, for the one before. So the computation waits for a snapshot's 0.1 ms at
 // most, never for a peer:
 //
-//   compute  ── fwd k ── bwd k ──[order]─ step k ─[order]── fwd k+1 ── bwd k+1 ──[order]─ step k+1
-//   and jump ─[order]── exchange ───────[order]─ snapshot ─[order]····(both READY)─ NCCL or
-//   copy ─ inspect ·(both MOVED)·[order] host                                  polls taken launches
-//   polls           polls, confirms     keeps the difference training thread   enqueues fwd, bwd k
-//   ─ waits for their end ─ enqueues step k, fwd and bwd k+1 ─ …
+//   compute   - fwd k - bwd k -[order]- step k -[order]- fwd k+1 - bwd k+1 -[order]- step k+1 with
+//   d exchange  ----[order]- snapshot -[order]..(READY both)- transfer - inspect .(MOVED both)
+//   training  waits for the end of bwd k - enqueues step k, fwd and bwd k+1 - waits ...
+//   gossip    enqueues the snapshot, starts the exchange           keeps the difference d
 //
 // The training thread does not run ahead of the device by an update: behind one that waits for a
 // whole step to come, a snapshot would wait as long, and an exchange would take two steps where its
