@@ -40,11 +40,8 @@ const std::vector<Page>& pages() {
     for (const char* folder : kFolders)
       for (const auto& entry : fs::recursive_directory_iterator(root / folder))
         if (entry.path().extension() == ".md") files.push_back(fs::relative(entry.path(), root));
-    // not yet rewritten
-    const std::set<std::string> old{"README.md", "core/README.md"};
     std::vector<Page> found;
     for (const fs::path& file : files) {
-      if (old.contains(file.string())) continue;
       Page page{file, text_of(root / file), {}, {}};
       std::istringstream lines(page.text);
       std::string fence;
