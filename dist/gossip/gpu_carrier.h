@@ -2,8 +2,8 @@
 // waits, on the device, for the one before. So the computation waits for a snapshot's 0.1 ms at
 // most, never for a peer:
 //
-//   compute   - fwd k - bwd k -[order]- step k -[order]- fwd k+1 - bwd k+1 -[order]- step k+1 with
-//   d exchange  ----[order]- snapshot -[order]..(READY both)- transfer - inspect .(MOVED both)
+//   compute   - fwd k - bwd k -[order]- step k -[order]- fwd k+1 - bwd k+1 -[order]- step k+1
+//   exchange  ----[order]- snapshot -[order]..(READY both)- transfer - inspect .(MOVED both)
 //   training  waits for the end of bwd k - enqueues step k, fwd and bwd k+1 - waits ...
 //   gossip    enqueues the snapshot, starts the exchange           keeps the difference d
 //
