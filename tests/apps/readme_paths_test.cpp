@@ -152,7 +152,10 @@ TEST(Readmes, EverySymbolExists) {
 TEST(Readmes, EveryConfigurationKeyExists) {
   static const std::regex key(
       R"(\b((?:train|data|model|optim|dist|run|eval|control)\.[a-z][a-z0-9_]*)\b(?![./(]))");
-  const std::string config = text_of(root / "apps/config.h");
+  std::string config;
+  for (const auto& entry : fs::directory_iterator(root / "apps"))
+    if (entry.path().filename().string().starts_with("config") && entry.path().extension() == ".h")
+      config += text_of(entry.path());
   static const std::set<std::string> files{"toml", "cpp",   "h",  "sh",         "py",
                                            "json", "jsonl", "md", "safetensors"};
   for (const Page& page : pages())
