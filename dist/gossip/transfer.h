@@ -1,5 +1,5 @@
-// One exchange: a snapshot of both sides, the transfer, the jump (worker_state.h). With whom and
-// when is a PartnerPolicy's matter.
+// One exchange: both sides take a snapshot, send it, and apply the difference (worker_state.h). A
+// PartnerPolicy decides with which worker and when.
 #pragma once
 
 #include <map>
@@ -17,12 +17,12 @@ class Transfer {
   // Training goes on meanwhile.
   void begin(const Meeting&);
   // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing.
-  // Returns whether the jump was made.
+  // Returns whether the difference was applied.
   bool end(const Event* arrived);  // its end, if all arrived; else null
-  // The peer is gone, or this worker goes: an exchange with it ends soon, with arrived = false.
+  // The peer is gone, or this worker goes: an exchange with it ends soon, with null.
   void abort();
   // after abort(), before the end of this object: the payload has let go of our buffers
-  void settle();
+  void drain();
 
   bool under_way() const { return peer_ >= 0; }
   int peer() const { return peer_; }  // -1: none

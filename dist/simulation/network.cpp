@@ -112,7 +112,7 @@ void NetworkSimulation::present(int worker, std::span<double> x) {
     x[k] = mixed.c * w.state.x()[k] + mixed.s * w.state.twin()[k];
 }
 
-void NetworkSimulation::handle(const Happening& h) {
+void NetworkSimulation::handle(const Due& h) {
   Worker& w = at(h.who);
   switch (h.what) {
     case What::message:
@@ -145,7 +145,7 @@ void NetworkSimulation::turn(int i) {
   for (bool again = true; again;) {
     again = false;
     w.policy->advance(now(w));
-    if (w.arrived && w.policy->may_end()) end_exchange(i), again = true;
+    if (w.arrived) end_exchange(i), again = true;
     send(i);
     if (const auto meeting = w.policy->meeting(); meeting && w.partner < 0) {
       begin_exchange(i, *meeting);
