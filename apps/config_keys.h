@@ -175,8 +175,8 @@ void each_key(C& c, F&& f) {
     "neighbour");
   f("dist.restart_after_s", c.dist.restart_after_s, "seconds between the death and the restart");
   f("dist.transport", c.dist.transport,
-    "between GPUs: auto (peer copies or NCCL, whichever is faster on an edge; allreduce: nccl; in "
-    "rounds: host) | peercopy (one machine) | nccl | host");
+    "between GPUs: auto (peercopy if the peer's memory can be reached, else nccl; allreduce: nccl; "
+    "in rounds: host) | peercopy (one machine) | nccl | host");
   f("dist.wire", c.dist.wire,
     "type in which exchanges between GPUs are sent: f32 | f16; allreduce: f32");
   f("dist.nccl_ctas", c.dist.nccl_ctas,

@@ -10,7 +10,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/consensus.h"
+#include "gossamer/dist/finish.h"
 
 namespace gossamer::apps {
 

@@ -239,7 +239,7 @@ TEST_F(LaunchTest, AnAgentThatIsAnotherProgramIsRefused) {
   r = run(
       on_hosts({}, fake_ssh("echo Welcome; echo '{\"event\": \"started\"}'; sleep 100; exit 0")));
   EXPECT_EQ(r.code, 5) << r.err;
-  EXPECT_THAT(r.err, AllOf(ContainsRegex("\\[[ab]\\] Welcome"), HasSubstr("another language")));
+  EXPECT_THAT(r.err, AllOf(ContainsRegex("\\[[ab]\\] Welcome"), HasSubstr("unknown message")));
 }
 
 TEST_F(LaunchTest, AnAgentNeedsTheLaunchersFolder) {
