@@ -16,7 +16,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/gpu/transport.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
@@ -107,6 +107,7 @@ void Worker::join_group() {
                              .on_wait = [this](const std::string& text) { progress.note(text); },
                              .on_refused = refused});
   inject();
+  if (place.size > 1 && !device.is_cpu()) use_gpu_group();
 }
 
 void Worker::make_method() {
@@ -120,22 +121,7 @@ void Worker::make_method() {
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
-  if (place.size > 1 && !device.is_cpu()) {
-    const char* hostid = std::getenv("NCCL_HOSTID");
-    const dist::GpuTransportOptions transport{
-        .transport = config.dist.transport,
-        .wire = config.dist.wire,
-        .nccl_hostid = hostid ? hostid : "",
-        .ctas = static_cast<int>(config.dist.nccl_ctas),
-        .collective_timeout_s = config.dist.collective_timeout_s,
-        .log = [this](const std::string& line) { progress.note("gpu      " + line); }};
-    if (config.train.method == "allreduce")
-      options.reducer = dist::gpu_reducers(device, transport);
-    else if (dist::method_is_synchronous(config.train.method))
-      options.round_carrier = dist::gpu_round_carriers(device, transport);
-    else
-      options.carrier = dist::gpu_carriers(device, transport);
-  }
+  if (!device.is_cpu() && config.dist.wire == "f16") options.wire = DType::f16;
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges)
     options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
@@ -229,6 +215,23 @@ void Worker::inject() {
                           dist::Seconds(config.dist.dead_after_s));
 }
 
+void Worker::use_gpu_group() {
+  const char* hostid = std::getenv("NCCL_HOSTID");
+  const bool rounds = dist::method_is_synchronous(config.train.method);
+  on_host = std::move(group);
+  group = dist::gpu_group(
+      *on_host, device,
+      {.traffic = config.train.method == "allreduce" ? dist::GpuTraffic::all_reduce
+                  : rounds                           ? dist::GpuTraffic::rounds
+                                                     : dist::GpuTraffic::gossip,
+       .transport = config.dist.transport,
+       .wire = config.dist.wire,
+       .nccl_hostid = hostid ? hostid : "",
+       .ctas = static_cast<int>(config.dist.nccl_ctas),
+       .collective_timeout_s = config.dist.collective_timeout_s,
+       .log = [this](const std::string& line) { progress.note("gpu      " + line); }});
+}
+
 void Worker::fault(const std::string& what, int peer) {
   if (finished || stop_signal()) return;  // workers that leave as planned
   if (what != "exchange failed") lost = true;
@@ -246,6 +249,22 @@ void Worker::log_exchange(const dist::ExchangeRecord& e) const {
                              .add("distance", e.distance)
                              .add("seconds", e.seconds)
                              .add("staleness", e.staleness));
+}
+
+void Worker::save(const std::string& label) {
+  if (!folder.writes()) return;
+  at.samples = method->samples_seen();
+  Position next = at;
+  // After the last batch of an epoch, a resumed run begins the next epoch.
+  if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
+  save_checkpoint(folder.path(), label, place.rank, place.size, state(), next, order,
+                  config.run.keep);
+}
+
+void Worker::add_to_board(double samples,
+                          const std::vector<std::pair<std::string, double>>& values) {
+  if (place.rank == 0)
+    board.scalars(static_cast<i64>(samples / static_cast<double>(config.train.batch)), values);
 }
 
 void Worker::start_trace() {

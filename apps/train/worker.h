@@ -37,6 +37,10 @@ struct Worker {
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
   // Side of the training images when `ahead` more images have been seen (data.sizes).
   int picture_size(double ahead = 0) const;
+  // A checkpoint `label` in the run's folder.
+  void save(const std::string& label);
+  // TensorBoard, of worker 0 only; its step is the number of gradients of all workers.
+  void add_to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
   void start_trace();
   void write_trace();  // trace-RANK.json, if a trace was started
 
@@ -52,6 +56,7 @@ struct Worker {
   Pictures prepare;
   std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none
   std::unique_ptr<dist::Group> undisturbed;  // with injected faults: the group below them
+  std::unique_ptr<dist::Group> on_host;      // on a GPU: the group below its own
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
@@ -74,7 +79,8 @@ struct Worker {
   void open_images();
   void make_model();
   void join_group();
-  void inject();  // dist.inject: the injector, and a group that it disturbs
+  void inject();         // dist.inject: the injector, and a group that it disturbs
+  void use_gpu_group();  // from now on the group's tensors lie on `device`
   void make_method();
   void make_loader();
   void resume_from(const std::optional<ResumePoint>&);

@@ -1,34 +1,27 @@
-// Snapshots on CPUs: floats, with the progress behind them.
+// Snapshots on CPUs; the progress is the note that goes with them.
 #include "gossamer/dist/gossip/carrier.h"
 
 #include <cstring>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/gossip/gpu_carrier.h"
 
 namespace gossamer::dist {
 namespace {
 
 class HostCarrier final : public Carrier {
  public:
-  HostCarrier(Group& group, i64 size)
-      : group_(group), own_(Tensor::zeros({size})), theirs_(Tensor::zeros({size})) {}
+  explicit HostCarrier(i64 size) : own_(Tensor::zeros({size})), theirs_(Tensor::zeros({size})) {}
 
   void snapshot(WorkerState<Tensor>& worker, double t) override {
     mark_ = worker.snapshot(t, own_);
   }
   void apply(WorkerState<Tensor>& worker) override { worker.apply(mark_, own_, theirs_); }
 
-  void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) override {
-    group_.payload().exchange(peer, session, own_, theirs_, note_of(own), limit);
-  }
-  Arrival arrived(const Event& e) override {
-    return {.squared_distance = e.squared_distance, .theirs = progress_in(e)};
-  }
-  void abort(int peer) override { group_.payload().abort(peer); }
-  void settle(Seconds limit) override { group_.payload().drain(limit); }
+  const Tensor& own() const override { return own_; }
+  const Tensor& theirs() const override { return theirs_; }
 
  private:
-  Group& group_;
   Tensor own_, theirs_;  // [size]
   double mark_ = 0;
 };
@@ -47,8 +40,14 @@ Progress progress_in(const Event& e) {
   return theirs;
 }
 
-std::unique_ptr<Carrier> host_carrier(Group& group, i64 size) {
-  return std::make_unique<HostCarrier>(group, size);
+std::unique_ptr<Carrier> make_carrier(Group& group, const Tensor& x, DType wire) {
+  DevicePort* const port = group.device_port();
+  if (port == nullptr) {
+    check<ConfigError>(wire == DType::f32, "snapshots between CPUs are f32, not ", wire);
+    return std::make_unique<HostCarrier>(x.numel());
+  }
+  return std::make_unique<GpuCarrier>(*port, Tensor::empty({x.numel()}, wire, x.device()),
+                                      Tensor::empty({x.numel()}, wire, x.device()));
 }
 
 }  // namespace gossamer::dist

@@ -1,5 +1,5 @@
-// How the two snapshots of an exchange are taken, travel, and are applied: between floats on CPUs
-// through a Payload (here), or between the buffers of GPUs (dist/gpu/carrier.h).
+// How the two snapshots of an exchange are taken and applied: on a CPU (here), or on a GPU
+// (gpu_carrier.h). A Payload moves them.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,8 @@ class Carrier {
   // --- under the mutex of the state. On a GPU these only enqueue: the order of the calls is the
   // order in which the device does them. first half of a communication event
   virtual void snapshot(WorkerState<Tensor>&, double t) = 0;
-  // Second half, of the last snapshot; after arrived(). On a GPU the gradient event takes the
-  // difference along, if that comes next.
+  // Second half, of the last snapshot, when the peer's is there. On a GPU the gradient event takes
+  // the difference along, if that comes next.
   virtual void apply(WorkerState<Tensor>&) = 0;
   // step: Optimizer::step with these. No twin for AD-PSGD; late: a difference that goes with it, or
   // null.
@@ -42,19 +42,12 @@ class Carrier {
   // --- outside of it
   // Before a gradient event. On a GPU it returns when the device has the gradients.
   virtual void await_gradients() {}
-  // One exchange at a time:
-  // Sends the last snapshot and returns; Event{exchanged, peer, session} follows.
-  virtual void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) = 0;
-  struct Arrival {
-    double squared_distance = 0;  // of the two snapshots; not finite: they must not be applied
-    Progress theirs;
-  };
-  virtual Arrival arrived(const Event&) = 0;  // that event, if it was ok
-  virtual void abort(int peer) = 0;           // as Payload's
-  virtual void settle(Seconds limit) = 0;
+  // The last snapshot, and where the peer's goes. One exchange at a time.
+  virtual const Tensor& own() const = 0;
+  virtual const Tensor& theirs() const = 0;
 };
 
-// size: of x.
-std::unique_ptr<Carrier> host_carrier(Group&, i64 size);
+// For snapshots of `x`, of this type on their way.
+std::unique_ptr<Carrier> make_carrier(Group&, const Tensor& x, DType wire);
 
 }  // namespace gossamer::dist

@@ -29,9 +29,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point
   if (exchanges) params.freeze();
-  if (group.size() > 1)
-    state_.carrier = options.carrier ? options.carrier(group, params.size())
-                                     : host_carrier(group, params.size());
+  if (group.size() > 1) state_.carrier = make_carrier(group, params.values(), options.wire);
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
   // At rate 0 too: someone must notice deaths, and the workers stop together.

@@ -37,7 +37,8 @@ void Transfer::begin(const Meeting& meeting) {
   limit_ = limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  carrier_.start(peer_, session_, own_progress_, Seconds(limit_));
+  group_.payload().exchange(peer_, session_, carrier_.own(), carrier_.theirs(),
+                            note_of(own_progress_), Seconds(limit_));
 }
 
 // A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time
@@ -49,8 +50,7 @@ double Transfer::limit(int peer) {
 
 bool Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const Carrier::Arrival arrival = arrived ? carrier_.arrived(*arrived) : Carrier::Arrival{};
-  const double distance = arrival.squared_distance;
+  const double distance = arrived ? arrived->squared_distance : 0;
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
                       .time = time_,
@@ -63,8 +63,9 @@ bool Transfer::end(const Event* arrived) {
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
+      const Progress theirs = progress_in(*arrived);
       carrier_.apply(state_.worker);
-      state_.roster.average(own_progress_, arrival.theirs);
+      state_.roster.average(own_progress_, theirs);
       state_.rate.exchange();
       ++state_.stats.exchanges;
       state_.squared_distance =
@@ -93,11 +94,11 @@ bool Transfer::end(const Event* arrived) {
 }
 
 void Transfer::abort() {
-  if (under_way()) carrier_.abort(peer_);
+  if (under_way()) group_.payload().abort(peer_);
 }
 
 void Transfer::drain() {
-  if (under_way()) carrier_.settle(Seconds(kDrainLimit));
+  if (under_way()) group_.payload().drain(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

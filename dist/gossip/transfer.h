@@ -4,8 +4,8 @@
 
 #include <map>
 
+#include "gossamer/dist/gossip/deadline.h"
 #include "gossamer/dist/gossip/state.h"
-#include "gossamer/dist/net/deadline.h"
 
 namespace gossamer::dist {
 

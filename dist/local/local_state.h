@@ -1,5 +1,5 @@
-// What the workers of a LocalCluster share: mail, exchanges, collectives, and who reaches whom.
-// Private to dist/local/local_cluster.cpp.
+// What the workers of a LocalCluster share: mail, exchanges, collectives, and which worker reaches
+// which. Private to dist/local/local_cluster.cpp.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +25,7 @@ inline Instant after(Seconds s) {
 
 // One side's exchange, as long as the other side has not come.
 struct Waiting {
+  std::uint64_t session;
   Tensor send, receive;
   std::vector<char> note;
   Instant deadline;
@@ -181,7 +182,7 @@ struct Shared {
     }
   }
 
-  // Who was cut off for too long is given up. Returns when the next will be.
+  // Workers that were cut off for too long are given up. Returns when the next will be.
   Instant expire_cuts() {
     Instant next = Instant::max();
     for (auto it = cuts.begin(); it != cuts.end();) {

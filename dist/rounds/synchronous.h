@@ -4,11 +4,13 @@
 //
 // A death, or a worker that was late beyond the deadline, costs its neighbours that round: they use
 // their own value in its place (after a deadline perhaps on one side only, which moves the mean a
-// little). Then all living workers meet in a collective and the rounds begin anew, over those who
+// little). Then all living workers meet in a collective and the rounds begin anew, over those that
 // are left: so nobody needs to agree with others on the step in which it heard of the death.
 #pragma once
 
+#include <map>
 #include <set>
+#include <span>
 
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
@@ -76,7 +78,7 @@ class SynchronousMethod : public Method {
   // of this worker, by real ranks, with the consensus factor; counts rounds
   Round next_round();
   void set_next_round(i64 k) { next_ = k; }
-  void launch(int slot, const Round&, const Tensor& piece, i64 notes = 0);
+  void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {});
   void launch_all(const Round&);  // every piece of values()
   bool pending(int slot) const { return exchange_.pending(slot); }
   int slots() const { return static_cast<int>(pieces_.size()); }
@@ -124,7 +126,7 @@ class SynchronousMethod : public Method {
   std::vector<int> members_;
   bool by_rank_ = false;
   std::set<int> gone_;  // heard of since the last meeting
-  // who waits for the next meeting, and the first round that it did not begin
+  // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;
   std::uint32_t epoch_ = 0;
   i64 next_ = 0, steps_ = 0;

@@ -71,6 +71,46 @@ TEST(Rules, FoldersDependOnEachOtherOnlyAlongTheArrows) {
   }
 }
 
+// Inside dist. Files that lie in dist itself are of three kinds: what a worker needs of the outside
+// (transport), what all methods share (method), and the list of methods.
+std::string room_in_dist(const fs::path& path) {  // dist/gpu/edge.h -> gpu
+  const auto second = std::next(path.begin());
+  if (std::next(second) != path.end()) return second->string();
+  static const std::set<std::string> transport{"transport", "clock_offset", "device_port",
+                                               "reducer", "time"};
+  if (transport.contains(path.stem().string())) return "transport";
+  return path.filename() == "method.cpp" ? "list of methods" : "method";
+}
+
+TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
+  const std::map<std::string, std::set<std::string>> allowed{
+      {"transport", {}},
+      {"graph", {}},
+      {"net", {"transport"}},
+      {"local", {"transport"}},
+      {"gpu", {"transport"}},
+      {"faults", {"transport"}},
+      {"method", {"transport", "graph"}},
+      {"gossip", {"transport", "graph", "method"}},
+      {"rounds", {"transport", "graph", "method"}},
+      {"list of methods", {"transport", "graph", "method", "gossip", "rounds"}},
+      {"simulation", {"transport", "graph", "method", "gossip", "rounds"}}};
+  const std::regex include(R"re(^\s*#include "gossamer/(dist/[\w/.]+)")re");
+  std::map<std::string, fs::path> homes;
+  for (const SourceFile& f : sources()) {
+    if (is_test(f) || f.folder() != "dist") continue;
+    const std::string room = room_in_dist(f.path);
+    ASSERT_TRUE(allowed.contains(room)) << f.path << ": " << room << " has no arrows";
+    for (const std::string& line : f.lines)
+      if (std::smatch m; std::regex_search(line, m, include))
+        if (const std::string to = room_in_dist(m[1].str()); to != room)
+          EXPECT_TRUE(allowed.at(room).contains(to)) << f.path << " includes " << line;
+    if (f.path.extension() == ".h")
+      EXPECT_TRUE(homes.try_emplace(f.path.filename().string(), f.path).second)
+          << f.path << " and " << homes.at(f.path.filename().string()) << " have one name";
+  }
+}
+
 // The rooms of a folder: its sub-folders, and its own files by name. X.h and X.cpp belong to the
 // room of X/. For each folder: which rooms may include which others.
 TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
@@ -123,15 +163,41 @@ TEST(Rules, NoSourceFileIsLongerThanSixHundredLines) {
   for (const SourceFile& f : sources()) EXPECT_LE(f.lines.size(), 600u) << f.path;
 }
 
+// Bytes that continue a character of UTF-8 do not count.
+std::ptrdiff_t characters(const std::string& line) {
+  return std::ranges::count_if(
+      line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
 TEST(Rules, NoLineIsLongerThanAHundredCharacters) {
-  // Of UTF-8: bytes that continue a character do not count.
-  const auto characters = [](const std::string& line) {
-    return std::ranges::count_if(
-        line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  };
   for (const SourceFile& f : sources())
     for (std::size_t i = 0; i < f.lines.size(); ++i)
       EXPECT_LE(characters(f.lines[i]), 100) << f.path.string() << ":" << i + 1;
+}
+
+// CMake files, scripts of any language, configurations.
+TEST(Rules, NoLineOfOtherFilesIsLongerThanAHundredCharacters) {
+  const fs::path root = GOSSAMER_SOURCE_DIR;
+  std::vector<fs::path> files{root / "CMakeLists.txt", root / "CMakePresets.json",
+                              root / ".clang-tidy", root / ".ci/run"};
+  const std::set<std::string> kinds{".cmake", ".in", ".json", ".py", ".sh", ".toml", ".txt"};
+  for (const char* folder : {"core", "nn", "models", "data", "dist", "apps", "tests"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file()) continue;
+      char start[2] = {};
+      const bool script =
+          std::ifstream(entry.path()).read(start, 2) && std::string_view(start, 2) == "#!";
+      if (script || kinds.contains(entry.path().extension().string())) files.push_back(entry);
+    }
+  EXPECT_GT(files.size(), 20u);
+  for (const fs::path& path : files) {
+    std::ifstream in(path);
+    int number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      EXPECT_LE(characters(line), 100) << path.string() << ":" << number;
+    }
+  }
 }
 
 // .clang-format decides how the code looks. Other versions of the program give other output.

@@ -5,6 +5,7 @@
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/nn/layers.h"
 #include "support/error_of.h"

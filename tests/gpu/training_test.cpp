@@ -9,6 +9,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/models/resnet.h"
+#include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 
@@ -135,7 +136,7 @@ TEST_F(GpuTraining, AGraphFollowsEagerStepsAndTheCpu) {
 }
 
 // A step waits once, for the end of the step before the last, so that the host does not run away;
-// and when somebody looks at the losses.
+// and when the losses are read.
 TEST_F(GpuTraining, AStepWaitsForNothingButTheStepBeforeTheLast) {
   for (const GraphMode mode : {GraphMode::on, GraphMode::off}) {
     Loop loop(gpu, mode);

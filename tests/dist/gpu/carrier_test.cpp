@@ -1,7 +1,5 @@
 // The difference of an exchange inside the optimizer's pass: the same bits as mix, update and jump
 // one after the other, whatever comes between, and in whatever order the streams of a device run.
-#include "gossamer/dist/gpu/carrier.h"
-
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -10,6 +8,7 @@
 
 #include "dist/gpu/fakes.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/gossip/gpu_carrier.h"
 #include "gossamer/nn/optim.h"
 #include "support/use_backend.h"
 
@@ -138,8 +137,7 @@ int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, s
   fake::Gpu& gpu = machine.gpu(0);
   const i64 n = m.params.size();
   const Tensor own = Tensor::empty({n}, wire), theirs = Tensor::empty({n}, wire);
-  GpuCarrier carrier(
-      {.port = gpu, .payload = nullptr, .own = own, .theirs = theirs, .staging = nullptr}, {});
+  GpuCarrier carrier(gpu, own, theirs);
   int taken_along = 0;
   Rng random(seed, 7);
   for (std::size_t k = 0; k < events.size(); ++k) {
@@ -214,12 +212,7 @@ TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
   Model m(true, DType::f32);
   const i64 n = m.params.size();
   const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
-  GpuCarrier carrier({.port = machine.gpu(0),
-                      .payload = nullptr,
-                      .own = own,
-                      .theirs = theirs,
-                      .staging = nullptr},
-                     {});
+  GpuCarrier carrier(machine.gpu(0), own, theirs);
   const auto late_in_event = [&](double t) {
     bool seen = false;
     carrier.gradient_event(m.state, t, [&](const Twin*, const Difference* late) { seen = late; });

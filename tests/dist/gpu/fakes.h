@@ -141,6 +141,13 @@ class Machine {
     for (const auto& [id, side] : sides) n += side.rank == rank && !side.gone;
     return n;
   }
+  // multiprocessors that its communicators may take, all together
+  int most_ctas(int rank) {
+    const std::scoped_lock lock(mutex);
+    int sum = 0;
+    for (const auto& [id, side] : sides) sum += side.rank == rank ? side.most_ctas : 0;
+    return sum;
+  }
   std::vector<std::string> problems() {
     const std::scoped_lock lock(mutex);
     return problems_;
@@ -169,7 +176,7 @@ class Machine {
   using Comm = NcclPort::Comm;
   // One rank of a communicator.
   struct Side {
-    int rank = 0, place = 0, ranks = 2;
+    int rank = 0, place = 0, ranks = 2, most_ctas = 0;
     std::string name;
     NcclPort::Id id{};
     NcclPort::Status status;
@@ -393,6 +400,7 @@ inline NcclPort::Comm Gpu::init(const Id& id, int ranks, int rank, const Options
   machine_.sides[comm] = {.rank = rank_,
                           .place = rank,
                           .ranks = ranks,
+                          .most_ctas = options.most_ctas,
                           .name = options.name,
                           .id = id,
                           .status = {},
@@ -465,21 +473,19 @@ inline bool Gpu::gone(Comm comm) {
 // Another worker's snapshot, by its address.
 class Memory final : public PeerMemory {
  public:
-  explicit Memory(const void* snapshot) : snapshot_(snapshot) {}
-  ChannelBytes share() override {
-    ChannelBytes out(sizeof snapshot_);
-    std::memcpy(out.data(), &snapshot_, sizeof snapshot_);
+  bool reachable = true;
+  ChannelBytes share(const Sent& own) override {
+    ChannelBytes out(sizeof own.data);
+    std::memcpy(out.data(), &own.data, sizeof own.data);
     return out;
   }
-  std::shared_ptr<const void> open(const ChannelBytes& shared) override {
+  std::shared_ptr<const void> open(const ChannelBytes& shared, std::size_t) override {
+    check<DistError>(reachable, "no mapping of another container's memory");
     const void* theirs = nullptr;
     check<DistError>(shared.size() == sizeof theirs, "a handle of ", shared.size(), " bytes");
     std::memcpy(&theirs, shared.data(), sizeof theirs);
     return {std::shared_ptr<void>(), theirs};
   }
-
- private:
-  const void* snapshot_;
 };
 
 }  // namespace gossamer::dist::fake
