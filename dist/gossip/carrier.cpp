@@ -1,4 +1,4 @@
-// Snapshots on CPUs: floats, with the progress behind them.
+// Snapshots on CPUs.
 #include "gossamer/dist/gossip/carrier.h"
 
 #include <cstring>
@@ -11,26 +11,22 @@ namespace {
 class HostCarrier final : public Carrier {
  public:
   HostCarrier(Group& group, i64 size)
-      : group_(group), own_(Tensor::zeros({size})), theirs_(Tensor::zeros({size})) {}
+      : group_(group), own_(Tensor::zeros({size})), received_(Tensor::zeros({size})) {}
 
-  void snapshot(WorkerState<Tensor>& worker, double t) override {
-    mark_ = worker.snapshot(t, own_);
-  }
-  void apply(WorkerState<Tensor>& worker) override { worker.apply(mark_, own_, theirs_); }
-
-  void start(int peer, std::uint64_t session, const Progress& own, Seconds limit) override {
-    group_.payload().exchange(peer, session, own_, theirs_, note_of(own), limit);
+  const Tensor& own() const override { return own_; }
+  const Tensor& received() const override { return received_; }
+  void start(int peer, std::uint64_t session, const Progress& note, Seconds limit) override {
+    group_.payload().exchange(peer, session, own_, received_, note_of(note), limit);
   }
   Arrival arrived(const Event& e) override {
     return {.squared_distance = e.squared_distance, .theirs = progress_in(e)};
   }
   void abort(int peer) override { group_.payload().abort(peer); }
-  void settle(Seconds limit) override { group_.payload().drain(limit); }
+  void drain(Seconds limit) override { group_.payload().drain(limit); }
 
  private:
   Group& group_;
-  Tensor own_, theirs_;  // [size]
-  double mark_ = 0;
+  const Tensor own_, received_;  // f32 [size]
 };
 
 }  // namespace

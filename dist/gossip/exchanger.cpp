@@ -73,7 +73,7 @@ void Exchanger::run() {
     if (!state_.roster.member(p)) membership_.left(p);  // a return from now on is too late
   // an error in mid-exchange: the payload must let go of our buffers before they are freed
   transfer_.abort();
-  transfer_.settle();
+  transfer_.drain();
   drain_giver();
   // The last word to everyone: a peer that still waits for an answer of ours has it now. epoch 1:
   // training ended as planned.
@@ -265,9 +265,9 @@ void Exchanger::adopt_graph() {
   // exchanges of a worker per unit of time, as the graph is scaled
   const double mean_rate = 2 * total / static_cast<double>(std::ranges::count(gone, false));
   const std::scoped_lock lock(state_.mutex);
-  state_.eta_at_rate_1 = state_.worker.has_twin() && mean_rate > 0 ? k.eta / mean_rate : 0;
-  state_.worker.gossip.alpha_tilde = k.alpha_tilde;
-  state_.worker.longest_gap = options_.rate > 0 ? 2 / options_.rate : 1;
+  state_.eta_at_rate_1 = state_.model.has_twin() && mean_rate > 0 ? k.eta / mean_rate : 0;
+  state_.model.numbers.alpha_tilde = k.alpha_tilde;
+  state_.model.numbers.longest_gap = options_.rate > 0 ? 2 / options_.rate : 1;
 }
 
 // A worker that is taking over our state is waited for: without us it could not come back.

@@ -29,9 +29,12 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
       !exchanges || !params.aliased(), name(),
       ": exchanges change the parameters while gradients are computed; build FlatParams "
       "with FlatOptions::frozen = true, so that a gradient belongs to one point");
-  if (group.size() > 1)
+  if (group.size() > 1) {
     state_.carrier = options.carrier ? options.carrier(group, params.size())
                                      : host_carrier(group, params.size());
+    const Carrier& c = *state_.carrier;
+    state_.model.exchange_by(c.own(), c.received(), c.device());
+  }
   state_.clock.resume(wall_seconds());
   const RunFacts facts{.method = name(),
                        .graph = graph.name,
@@ -59,14 +62,15 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
 
 // Goes on from where a neighbour is. Returns the events that came meanwhile.
 std::vector<Event> GossipMethod::start_again(double digest, const Graph& graph) {
-  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(),
+  StateBlock block(params_.values().numel(), state_.model.has_twin(), params_.buffers().numel(),
                    group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
                              Seconds(kTakeoverPatience * options_.exchange_timeout_s));
-  if (state_.carrier) state_.carrier->training_begins(state_.worker);
-  Tensor(params_.values()).copy_from(block.x);
-  if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
-  if (state_.carrier) state_.carrier->training_ends();
+  {
+    const GossipModel::Access access(state_.model);
+    Tensor(params_.values()).copy_from(block.x);
+    if (state_.model.has_twin()) state_.model.twin().copy_from(block.twin);
+  }
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
   params_.refresh();
   std::vector<bool> reached;
@@ -104,36 +108,24 @@ void GossipMethod::step(double learning_rate) {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
-  if (state_.carrier) state_.carrier->await_gradients();
+  state_.model.await_gradients();
   // it looks at all gradients, which are nobody else's
   optimizer_.begin_step({.clip = options_.clip_norm});
   {
     const std::scoped_lock lock(state_.mutex);
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
-    state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
-    check<DistError>(!recorded || recorded->eta == state_.worker.gossip.eta,
-                     recorded ? state_.replay->place() : "", ": eta is ", state_.worker.gossip.eta,
-                     ", not ", recorded ? recorded->eta : 0,
+    const double eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
+    check<DistError>(!recorded || recorded->eta == eta, recorded ? state_.replay->place() : "",
+                     ": eta is ", eta, ", not ", recorded ? recorded->eta : 0,
                      " as in the record; is the graph the same?");
-    const auto update = [&](const Twin* twin, const Difference* late) {
-      optimizer_.update({}, rate, twin, late);
-    };
-    if (state_.carrier)
-      state_.carrier->gradient_event(state_.worker, static_cast<double>(state_.clock.count()),
-                                     update);
-    else
-      update(nullptr, nullptr);
+    state_.model.numbers.eta = eta;
+    state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_, rate);
     state_.roster.gradient();
     ++state_.stats.gradients;
-    if (state_.giver && state_.giver->wanted()) {
-      if (state_.carrier) state_.carrier->training_begins(state_.worker);
-      state_.give();
-      if (state_.carrier) state_.carrier->training_ends();
-    }
-    state_.record({.kind = RecordedEvent::Kind::gradient,
-                   .learning_rate = learning_rate,
-                   .eta = state_.worker.gossip.eta});
+    if (state_.giver && state_.giver->wanted()) state_.give();
+    state_.record(
+        {.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = eta});
   }
   if (state_.replay) state_.replay->pass();
   if (exchanger_) {
@@ -218,10 +210,10 @@ void GossipMethod::finish() {
     if (state_.recorder) state_.recorder->end(digest);
     if (state_.replay) state_.replay->check_end(digest);
   }
-  if (state_.carrier) state_.carrier->training_begins(state_.worker);
+  const GossipModel::Access access(state_.model);
   const double distance = average_models(params_, membership_);
   const std::scoped_lock lock(state_.mutex);
-  state_.worker.restart();
+  state_.model.restart();
   state_.squared_distance = -1;
   state_.stats.consensus_distance = distance;
   state_.stats.alive = static_cast<int>(membership_.members().size());
@@ -240,14 +232,13 @@ void GossipMethod::quiesce(const std::function<void()>& f) {
   } hold(state_);
   // ends by the deadline of the exchange
   state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });
-  if (state_.carrier) state_.carrier->training_begins(state_.worker);
+  const GossipModel::Access access(state_.model);
   f();
-  if (state_.carrier) state_.carrier->training_ends();
 }
 
 std::vector<NamedTensor> GossipMethod::state() {
   if (!accelerated_) return {};
-  return {{"acid.tilde", state_.worker.has_twin() ? state_.worker.twin() : params_.values()}};
+  return {{"acid.tilde", state_.model.has_twin() ? state_.model.twin() : params_.values()}};
 }
 
 // Between exchanges the distance is estimated from the differences that partners see. For two
@@ -256,7 +247,7 @@ std::vector<NamedTensor> GossipMethod::state() {
 MethodStats GossipMethod::stats() const {
   const std::scoped_lock lock(state_.mutex);
   MethodStats out = state_.stats;
-  out.eta = state_.worker.gossip.eta;
+  out.eta = state_.model.numbers.eta;
   const int alive = state_.roster.alive();
   if (!finished_) out.alive = alive;
   out.edges = state_.edges.edges();

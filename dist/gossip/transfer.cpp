@@ -1,4 +1,4 @@
-// Snapshot, payload, jump.
+// Snapshot, transfer, difference.
 #include "gossamer/dist/gossip/transfer.h"
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace gossamer::dist {
 namespace {
 
 // seconds for an exchange that was given up to let go of its buffers
-constexpr double kSettleLimit = 30;
+constexpr double kDrainLimit = 30;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void Transfer::begin(const Meeting& meeting) {
     // a copy is being taken: short
     state_.changed.wait(lock, [&] { return !state_.held; });
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
-    carrier_.snapshot(state_.worker, time_);
+    state_.model.snapshot(time_);
     own_progress_ = state_.roster.progress();
     gradients_ = state_.stats.gradients;
     state_.record(
@@ -60,11 +60,11 @@ bool Transfer::end(const Event* arrived) {
                       .staleness = 0,
                       .ok = arrived != nullptr && std::isfinite(distance)};
   {
-    const trace::Scope scope("jump", peer_);
+    const trace::Scope scope("difference", peer_);
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
-      carrier_.apply(state_.worker);
+      state_.model.arrived();
       state_.roster.average(own_progress_, arrival.theirs);
       state_.rate.exchange();
       ++state_.stats.exchanges;
@@ -97,8 +97,8 @@ void Transfer::abort() {
   if (under_way()) carrier_.abort(peer_);
 }
 
-void Transfer::settle() {
-  if (under_way()) carrier_.settle(Seconds(kSettleLimit));
+void Transfer::drain() {
+  if (under_way()) carrier_.drain(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

@@ -1,4 +1,4 @@
-// One exchange: a snapshot of both sides, the transfer, the jump (worker_state.h). With whom and
+// One exchange: a snapshot of both sides, the transfer, the difference (a2cid2.h). With whom and
 // when is a PartnerPolicy's matter.
 #pragma once
 
@@ -17,12 +17,12 @@ class Transfer {
   // Training goes on meanwhile.
   void begin(const Meeting&);
   // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing.
-  // Returns whether the jump was made.
+  // Returns whether the difference was applied.
   bool end(const Event* arrived);  // its end, if all arrived; else null
   // The peer is gone, or this worker goes: an exchange with it ends soon, with arrived = false.
   void abort();
   // after abort(), before the end of this object: the payload has let go of our buffers
-  void settle();
+  void drain();
 
   bool under_way() const { return peer_ >= 0; }
   int peer() const { return peer_; }  // -1: none
