@@ -6,7 +6,6 @@
 #include <queue>
 #include <unordered_set>
 
-#include "gossamer/core/fused.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
@@ -25,30 +24,14 @@ Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
     const auto first = std::ranges::find(inputs, slot);
     if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i))
       continue;
-    if (slot->value.shape() != slot->shape) continue;
     if (slot->leaf ? slot->stale : !slot->stale && slot->value.sole())
       places[i] = {slot->value, !slot->leaf};
   }
   return places;
 }
 
-// A gradient of the mean over the pixels of [N, H, W, C] may come as [N, C] (global_avg_pool):
-// written out for those who want it so.
-Tensor written_out(const Tensor& g, const Shape& shape) {
-  if (g.shape() == shape || shape.rank() != 4 || g.shape() != Shape{shape[0], shape[3]}) return g;
-  Tensor dense = Tensor::empty(shape, g.dtype(), g.device());
-  fused::global_average_back(g, dense);
-  return dense;
-}
-
 // Adds a gradient to the slot, or overwrites it if nothing has come since it was marked stale.
-void gather(Slot& slot, const Tensor& given, const char* op) {
-  if (slot.stale && slot.spread && given.shape() == Shape{slot.shape[0], slot.shape[-1]}) {
-    slot.stale = false;
-    slot.value = given;
-    return;
-  }
-  const Tensor g = written_out(given, slot.shape);
+void gather(Slot& slot, const Tensor& g, const char* op) {
   check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(),
                     ", the input is ", slot.shape);
   if (slot.stale) {
@@ -68,9 +51,65 @@ void gather(Slot& slot, const Tensor& given, const char* op) {
   }
   // The stored gradient may be shared with another consumer (add hands one tensor to both inputs):
   // then never write into it.
-  if (!slot.leaf) slot.value = written_out(slot.value, slot.shape);
   if (!slot.leaf && !slot.value.sole()) slot.value = slot.value.clone();
   accumulate(slot.value, g);
+}
+
+// The recorded nodes that lead to `root`, oldest first. A node's number is above those of its
+// inputs' makers, so walked backwards every gradient is complete when its maker's turn comes. Of
+// each leaf: how many gradients will still come.
+std::vector<std::shared_ptr<Node>> tape_of(const Tensor& root) {
+  std::vector<std::shared_ptr<Node>> order, stack{root.slot()->maker};
+  std::unordered_set<Node*> seen;
+  std::unordered_set<Slot*> leaves;
+  while (!stack.empty()) {
+    std::shared_ptr<Node> node = std::move(stack.back());
+    stack.pop_back();
+    if (!node || !seen.insert(node.get()).second) continue;
+    check<Error>(
+        static_cast<bool>(node->back), node->name,
+        ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
+    for (const auto& slot : node->inputs) {
+      if (!slot) continue;
+      if (!slot->leaf)
+        stack.push_back(slot->maker);
+      else  // set at the first visit: a failed pass may have left a count
+        slot->pending = leaves.insert(slot.get()).second ? 1 : slot->pending + 1;
+    }
+    order.push_back(std::move(node));
+  }
+  std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
+  return order;
+}
+
+// Calls the op's closure, if a gradient has reached its result, and gathers what it returns.
+void walk(Node& node) {
+  const auto out = node.out.lock();
+  Grads grads;
+  Places places;
+  if (out && !out->stale) {
+    places = places_of(node.inputs);
+    grads = node.back(out->value, node.saved, places);
+    check<Error>(grads.size() == node.inputs.size(), node.name, ": returned ", grads.size(),
+                 " gradients for ", node.inputs.size(), " inputs");
+    out->value = Tensor();
+  }
+  node.saved.clear();  // activations are freed while we walk
+  node.back = nullptr;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto& slot = node.inputs[i];
+    if (!slot) continue;
+    if (i < grads.size() && grads[i].defined()) {
+      const bool in_place = places[i].at.defined() && places[i].at.data() == grads[i].data();
+      places[i].at = Tensor();
+      if (in_place)
+        slot->stale = false;
+      else
+        gather(*slot, grads[i], node.name);
+      grads[i] = Tensor();
+    }
+    if (slot->leaf && --slot->pending == 0 && slot->on_ready) slot->on_ready();
+  }
 }
 
 }  // namespace
@@ -135,61 +174,13 @@ void backward(const Tensor& root, float gradient) {
                "backward: nothing was recorded for this tensor: no input requires a gradient, "
                "NoGrad was alive, or backward already ran");
   const NoGrad off;
-  // 1. Reachable nodes, and for each leaf how many gradients will still come (for on_ready).
-  std::vector<std::shared_ptr<Node>> order;
-  std::unordered_set<Node*> seen;
-  std::unordered_set<Slot*> leaves;
-  std::vector<std::shared_ptr<Node>> stack{root.slot()->maker};
-  while (!stack.empty()) {
-    std::shared_ptr<Node> node = std::move(stack.back());
-    stack.pop_back();
-    if (!node || !seen.insert(node.get()).second) continue;
-    check<Error>(
-        static_cast<bool>(node->back), node->name,
-        ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
-    for (const auto& slot : node->inputs) {
-      if (!slot) continue;
-      // a failed pass may have left a count
-      if (slot->leaf)
-        slot->pending = leaves.insert(slot.get()).second ? 1 : slot->pending + 1;
-      else
-        stack.push_back(slot->maker);
-    }
-    order.push_back(std::move(node));
-  }
-  // 2. Newest first: every consumer of a tensor has a higher number than its maker.
-  std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
+  std::vector<std::shared_ptr<Node>> order = tape_of(root);
   gather(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()),
          "backward");
   while (!order.empty()) {
     const std::shared_ptr<Node> node = std::move(order.back());
     order.pop_back();
-    const auto out = node->out.lock();
-    Grads grads;
-    Places places;
-    if (out && !out->stale) {
-      places = places_of(node->inputs);
-      grads = node->back(out->value, node->saved, places);
-      check<Error>(grads.size() == node->inputs.size(), node->name, ": returned ", grads.size(),
-                   " gradients for ", node->inputs.size(), " inputs");
-      out->value = Tensor();
-    }
-    node->saved.clear();  // activations are freed while we walk
-    node->back = nullptr;
-    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
-      const auto& slot = node->inputs[i];
-      if (!slot) continue;
-      if (i < grads.size() && grads[i].defined()) {
-        const bool there = places[i].at.defined() && places[i].at.data() == grads[i].data();
-        places[i].at = Tensor();
-        if (there)
-          slot->stale = false;
-        else
-          gather(*slot, grads[i], node->name);
-        grads[i] = Tensor();
-      }
-      if (slot->leaf && --slot->pending == 0 && slot->on_ready) slot->on_ready();
-    }
+    walk(*node);
   }
 }
 

@@ -11,15 +11,15 @@
 
 namespace gossamer {
 
-// one per input, in order; an undefined entry means "no gradient"
+// One gradient for each input, in order; an undefined one means "none".
 using Grads = std::vector<Tensor>;
 using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved)>;
-// Where the gradient of one input is gathered, if an op may put it there itself: then it returns
-// `at` as its gradient.
+// The one extra idea: an op may write an input's gradient straight to the place where it is
+// gathered, and returns `at` as that gradient. This saves a copy for parameters, whose gradients
+// lie in one block (flat.h), and an addition where branches of a network meet.
 struct Place {
-  Tensor at;  // undefined: nowhere yet, or others see that memory too
-  // true: to be added to;  false: to be overwritten (the window of a flat parameter)
-  bool holds_sum = false;
+  Tensor at;               // undefined: no such place, or other handles see that memory too
+  bool holds_sum = false;  // true: add to it;  false: overwrite it
 };
 using Places = std::vector<Place>;  // one per input
 using BackInPlace =
@@ -46,9 +46,7 @@ struct Slot {
   Tensor value;       // the sum so far; for flat parameters a fixed window
   bool stale = true;  // the next gradient overwrites instead of adding
   bool leaf = true;
-  bool flat = false;  // value is a window of a FlatParams, which relies on it
-  // its maker also takes a gradient [N, C] of its [N, H, W, C]: that of the mean over the pixels
-  bool spread = false;
+  bool flat = false;            // value is a window of a FlatParams, which relies on it
   std::shared_ptr<Node> maker;  // null for a leaf
   // leaf only: called when its last gradient of this backward pass is in
   std::function<void()> on_ready;

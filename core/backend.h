@@ -1,7 +1,10 @@
-// The few calls for which a vendor's library is faster than plain loops. Everything else is one
-// formula in op_*.cpp. Backends: "reference" (plain loops, the oracle of the tests), "onednn"
-// (CPU), "cuda" (cuBLASLt, cuDNN), and "passes": a CPU that takes the way of a GPU through every
-// op, block by block (for tests).
+// The only seam between ops and devices: the calls that are computed differently on each device.
+// Everything else is one formula in ops/op_*.cpp, for all devices. An op checks shapes, calls the
+// backend of its tensors' device and records the gradient; a backend checks nothing again.
+//   reference      plain loops, sums in double: the oracle of the tests
+//   onednn         the CPU: oneDNN, and own kernels where they are faster
+//   cuda           a GPU: cuDNN, cuBLASLt, and passes that fuse what lies between their calls
+//   cuda_emulated  the same passes over the same blocks and threads on a CPU, for tests
 #pragma once
 
 #include <string>
@@ -26,50 +29,83 @@ struct PoolGeometry {
   bool operator==(const PoolGeometry&) const = default;
 };
 
-// Types: x, y, w, dy, dx share one type (f32, bf16 or f16); dw, scale, shift, mean and the like are
-// f32. Sums are in f32.
+// A batch norm (Ioffe and Szegedy 2015) over the rows of x [..., C]; all others are f32 [C].
+struct Norm {
+  Tensor x, scale, shift;
+  Tensor mean, inv_std;  // the statistics in use; inv_std = 1/sqrt(variance + eps)
+  Tensor a, b;           // a = scale inv_std, b = shift - mean a: the normalised x is a x + b
+  bool given = false;    // the statistics are constants: no gradient flows through them
+};
+struct NormRunning {
+  Tensor mean, var;  // either may be undefined: not kept
+  float momentum = 0.1f;
+};
+// What one pass makes of a normalised x: y = pool?(relu?(a x + b (+ add | + second))).
+struct NormTail {
+  const Tensor* add = nullptr;   // like x; not read by norm_back
+  const Norm* second = nullptr;  // another normalised tensor like x, with relu
+  bool relu = false;
+  bool pool = false;  // max pooling over 3 x 3 windows, stride 2, padding 1; with relu alone
+};
+struct NormGrads {
+  Tensor dx, d_scale, d_shift;  // dx may be dy's memory unless pooled
+};
+
+// Types: x, y, w and their gradients share one type (f32, bf16 or f16); dw and everything per
+// channel is f32. Sums are in f32 or better. Results are overwritten unless it says otherwise.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
+
   // c = alpha op(a) op(b) + beta c.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb; c [m, n],
   // f32 or the type of a.
   virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
                     Tensor& c) = 0;
-  // y = x w' + bias: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d] of theirs. The sum is
-  // rounded once, bias included. gemm and a pass, unless a vendor has both in one
-  virtual void linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);
+  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d]. False:
+  // not done, this backend cannot.
+  virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);
+
+  // The formulas are those of conv2d in ops.h.
   virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;
   virtual void conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx) = 0;
   virtual void conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw) = 0;
   // dx += what conv_dx computes, in place; false: not done, this backend cannot.
   virtual bool conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 
-  // Batch norm of a CPU; where by_passes() these fail, since there it is made of the passes of
-  // fused.h. Over all but the last dimension; x, add, y [rows, c]. Train: batch mean and biased
-  // variance are computed,
-  //   y = relu?(scale (x - mean) inv_std + shift + add?);   mean, inv_std f32 [c] are outputs
-  //   (inv_std = 1/sqrt(var + eps)).
-  virtual void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale,
-                                const Tensor& shift, float eps, bool relu, Tensor& y, Tensor& mean,
-                                Tensor& inv_std);
-  // Same formula with given statistics (mean and inv_std are inputs).
-  virtual void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale,
-                                const Tensor& shift, bool relu, const Tensor& mean,
-                                const Tensor& inv_std, Tensor& y);
-  // g = dy where y > 0 (relu) else dy;  d_shift = sum g;  d_scale = sum g xhat;
-  //   dx = scale inv_std (g - d_shift/rows - xhat d_scale/rows);  d_add = g if wanted (nullptr:
-  //   not). y is needed with relu only.
-  virtual void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y,
-                               const Tensor& scale, const Tensor& mean, const Tensor& inv_std,
-                               bool relu, Tensor& dx, Tensor& d_scale, Tensor& d_shift,
-                               Tensor* d_add);
+  // From x, scale and shift: the batch's mean, inv_std (of the biased variance), a and b, into the
+  // tensors of Norm; running <- (1 - momentum) running + momentum batch (unbiased variance).
+  virtual void norm_statistics(Norm&, float eps, const NormRunning&) = 0;
+  // Writes y. Returns what norm_back must know of the ReLU and the pooling, in a form of the
+  // backend's own (undefined: nothing); if not `backward`, anything.
+  virtual Tensor norm_apply(const Norm&, const NormTail&, bool backward, Tensor& y) = 0;
+  // With g = dy where pooling and ReLU let it through, n rows and xhat = (x - mean) inv_std:
+  //   d_shift = sum g;  d_scale = sum g xhat;  d_add (null: not wanted) = g;
+  //   dx = a (g - d_shift/n - xhat d_scale/n), or a g with given statistics.
+  // second: the gradients of tail.second. d_add may be dy's memory if dx is not.
+  virtual void norm_back(const Norm&, const NormTail&, const Tensor& mask, const Tensor& dy,
+                         const NormGrads&, const NormGrads* second, Tensor* d_add) = 0;
+
+  // max_pool2d and avg_pool2d in ops.h. taken: u8 like y, the tap r kernel + s of the first
+  // maximum; undefined: not kept.
+  virtual void max_pool(const PoolGeometry&, const Tensor& x, Tensor& y, const Tensor& taken) = 0;
+  virtual void max_pool_back(const PoolGeometry&, const Tensor& dy, const Tensor& taken,
+                             Tensor& dx) = 0;
+  virtual void avg_pool(const PoolGeometry&, const Tensor& x, Tensor& y) = 0;
+  virtual void avg_pool_back(const PoolGeometry&, const Tensor& dy, Tensor& dx) = 0;
+  // The mean over all pixels: x, dx [N, H, W, C]; y, dy [N, C].
+  virtual void global_average(const Tensor& x, Tensor& y) = 0;
+  virtual void global_average_back(const Tensor& dy, Tensor& dx) = 0;
+
+  // cross_entropy in ops.h, for each row: logits [N, K], labels i32 [N]; losses f32 [N]; dz = p - q
+  // like logits, undefined: not wanted. On a GPU, where the op cannot look at labels, one outside
+  // [0, K) makes its row's loss and gradient NaN.
+  virtual void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
+                            Tensor& losses, const Tensor& dz) = 0;
 };
 
 // the one in use; CPU: "onednn" unless set otherwise; a GPU: "cuda" (backend_cuda.h)
 Backend& backend(Device);
-// whether ops there are made of the passes of fused.h: on GPUs, and under "passes"
-bool by_passes(Device);
 // of the CPU; DeviceError lists what this build has
 Backend& backend(const std::string& name);
 void use_cpu_backend(const std::string& name);  // for the whole process

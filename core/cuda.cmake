@@ -67,7 +67,7 @@ else()
   set(cuda_text "no CUDA (${GOSSAMER_CUDA_MISSING})")
 endif()
 
-# Adds the CUDA side to a library: vendor headers for its .cpp files, and nvcc for the op files, whose formulas are
+# Adds the CUDA side to a library: vendor headers for its .cpp files, and nvcc for ops/op_*.cpp and cuda/kernels, whose formulas are
 # written once. There nvcc makes the device code and hands the rest to the same host compiler with the same options: one object, and
 # the CPU's loops are what they are without CUDA.
 function(gossamer_cuda_sources target)
@@ -94,7 +94,7 @@ function(gossamer_cuda_sources target)
   if(CCACHE)
     set(ccache ${CCACHE})
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp ${PROJECT_SOURCE_DIR}/core/cuda/kernels/*.cpp)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
     set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
@@ -112,8 +112,7 @@ function(gossamer_cuda_sources target)
   endforeach()
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/nvcc)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-  file(GLOB op_files ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp)
-  set_source_files_properties(${op_files} PROPERTIES HEADER_FILE_ONLY TRUE)      # nvcc compiles them
+  set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY TRUE)      # nvcc compiles them
   target_sources(${target} PRIVATE ${objects})
   target_compile_definitions(${target} PRIVATE GOSSAMER_HAS_CUDA)
   foreach(include ${CUDA_INCLUDE} ${CUDNN_INCLUDE} ${CUBLASLT_INCLUDE})

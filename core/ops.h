@@ -55,9 +55,6 @@ Tensor softmax(const Tensor& x);  // over the last dimension
 Tensor log_softmax(const Tensor& x);
 struct CrossEntropyOptions {
   float label_smoothing = 0;
-  // fused::new_counters(device): loss, top-1, top-5 and rows are added to, on the device, without a
-  // wait; undefined: none
-  Tensor counters{};
 };
 // Mean over rows of -sum_k q_k log p_k, p = softmax(logits), q = (1-a) onehot(label) + a/K.
 // logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns
@@ -119,8 +116,8 @@ struct NormInput {
   Tensor x, scale, shift, running_mean, running_var;
   BatchNormOptions options{};
 };
-// Two ends of a ResNet, on a CPU what the formula says, on a GPU one pass forward and two backward
-// (fused.h): relu(batch_norm(a) + batch_norm(b)): a block whose shortcut is projected
+// Two ends of a ResNet, which a GPU computes in one pass forward and two backward.
+// relu(batch_norm(a) + batch_norm(b)): a block whose shortcut is projected
 Tensor batch_norm_sum(const NormInput& a, const NormInput& b);
 // max_pool2d(relu(batch_norm(a)), {3, 2, 1}): the stem; x [N, H, W, C]
 Tensor batch_norm_pool(const NormInput& a);

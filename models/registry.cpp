@@ -85,7 +85,6 @@ std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& op
 }
 
 const ModelInfo& info(const std::string& name) { return find(name).info; }
-bool takes_pairs(const std::string& name) { return find(name).options.imagenet_stem; }
 
 const std::vector<ModelInfo>& list() {
   static const std::vector<ModelInfo> infos = [] {

@@ -25,8 +25,6 @@ struct ModelInfo {
 // ConfigError on an unknown name: lists the known ones and the nearest.
 std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& = {});
 const ModelInfo& info(const std::string& name);
-// its first convolution takes pictures in pairs, too (core/stem_conv.h)
-bool takes_pairs(const std::string& name);
 const std::vector<ModelInfo>& list();
 
 }  // namespace gossamer::models

@@ -2,8 +2,6 @@
 // CIFAR forms.
 #include "gossamer/models/resnet.h"
 
-#include "gossamer/core/fused.h"
-
 namespace gossamer::models {
 namespace {
 
@@ -131,11 +129,8 @@ class ResNet : public nn::Module {
   }
 
   Tensor forward(const Tensor& images) override {
-    check<ShapeError>(
-        images.rank() == 4 &&
-            (images.shape(3) == 3 || (imagenet_stem_ && images.shape(3) == fused::kStemChannels)),
-        "resnet: input ", images.shape(), "; wanted images [N, H, W, 3]",
-        imagenet_stem_ ? ", or their pairs [N, H/2, W/2, 16]" : "");
+    check<ShapeError>(images.rank() == 4 && images.shape(3) == 3, "resnet: input ", images.shape(),
+                      "; wanted images [N, H, W, 3]");
     // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
     Tensor x = conv1_(images);
     // [N, 56, 56, 64];   CIFAR as before

@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "gossamer/core/fused.h"
-#include "gossamer/core/stem_conv.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::nn {
@@ -41,11 +39,7 @@ Conv2d::Conv2d(i64 in, i64 out, Conv2dOptions options) : options_(options) {
 Tensor Conv2d::forward(const Tensor& x) {
   check_type("Conv2d", x, weight_);
   const auto& [kernel, stride, padding, dilation, groups, bias] = options_;
-  const bool stem = kernel == 7 && stride == 2 && padding == 3 && dilation == 1 && groups == 1 &&
-                    weight_.shape(3) == 3;
-  const bool pairs = stem && x.rank() == 4 && x.shape(3) == fused::kStemChannels;
-  const Tensor y =
-      pairs ? conv2d_of_pairs(x, weight_) : conv2d(x, weight_, {stride, padding, dilation, groups});
+  const Tensor y = conv2d(x, weight_, {stride, padding, dilation, groups});
   if (!bias_.defined()) return y;
   // a bias stays f32 when weights are bf16
   return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));

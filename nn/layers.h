@@ -17,8 +17,7 @@ struct Conv2dOptions {
 class Conv2d : public Module {
  public:
   Conv2d(i64 in, i64 out, Conv2dOptions = {});
-  // [N, H, W, in] -> [N, Ho, Wo, out]; a 7 x 7 stem takes pairs too (core/stem_conv.h)
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override;  // [N, H, W, in] -> [N, Ho, Wo, out]
 
  private:
   Conv2dOptions options_;

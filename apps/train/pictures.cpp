@@ -2,7 +2,7 @@
 #include "gossamer/apps/train/pictures.h"
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/models/registry.h"
 
@@ -23,10 +23,8 @@ Tensor Pictures::operator()(const Tensor& images) const {
 Tensor Pictures::operator()(const data::Batch& batch) const {
   if (batch.images.defined()) return (*this)(batch.images);
   const i64 n = batch.count(), side = batch.size;
-  const Shape shape = pairs && side % 2 == 0 ? Shape{n, side / 2, side / 2, fused::kStemChannels}
-                                             : Shape{n, side, side, 3};
-  Tensor out = Tensor::empty(shape, dtype, device);
-  fused::input_pass(batch.bytes.to(device), batch.pictures.to(device), mean, std, out);
+  Tensor out = Tensor::empty({n, side, side, 3}, dtype, device);
+  input_pass(batch.bytes.to(device), batch.pictures.to(device), mean, std, out);
   return out;
 }
 

@@ -20,8 +20,6 @@ struct Pictures {
   std::array<float, 3> mean{}, std{};
   DType dtype = DType::f32;
   Device device{};  // where the model computes
-  // boxes become pairs [N, size/2, size/2, 16], as a stem on a GPU wants them (core/stem_conv.h)
-  bool pairs = false;
   // images: u8 [N, size, size, 3] on any device. Returns them normalized, on `device`.
   Tensor operator()(const Tensor& images) const;
   // its images, or what its boxes are cropped and resized to

@@ -4,13 +4,13 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 
 namespace gossamer::apps {
 namespace {
 
 Tensor rows_of(const Tensor& t, i64 count) { return t.defined() ? t.slice(0, count) : t; }
-i64 table_bytes(i64 count) { return count * static_cast<i64>(sizeof(fused::Picture)); }
+i64 table_bytes(i64 count) { return count * static_cast<i64>(sizeof(Picture)); }
 
 // The part of `room` that a batch takes.
 StepInputs::Views window(const StepInputs::Views& room, const data::Batch& batch) {

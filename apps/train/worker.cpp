@@ -12,7 +12,6 @@
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
-#include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -86,8 +85,6 @@ void Worker::open_images() {
 void Worker::make_model() {
   prepare = pictures(config);
   prepare.device = device;
-  prepare.pairs = by_passes(device) && models::takes_pairs(config.model.name) &&
-                  config.train.mixup == 0 && config.train.cutmix == 0;
   net = models::make(config.model.name,
                      {.classes = config.classes_or(static_cast<i64>(train_set->classes().size())),
                       .seed = static_cast<std::uint64_t>(config.train.seed)});

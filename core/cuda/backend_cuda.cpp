@@ -6,7 +6,8 @@
 #include <mutex>
 
 #include "gossamer/core/cuda/cublas_gemm.h"
-#include "gossamer/core/stem_conv.h"
+#include "gossamer/core/cuda/fused.h"
+#include "gossamer/core/cuda/stem.h"
 
 namespace gossamer {
 
@@ -15,7 +16,7 @@ namespace {
 
 using cudnn::ConvOp;
 
-class Cuda final : public Backend {
+class Cuda final : public FusedBackend {
  public:
   Cuda(Device device, const CudaOptions& options)
       : device_(device),
@@ -41,16 +42,17 @@ class Cuda final : public Backend {
 
   // In the product's epilogue where the vendor can: a bias of the result's type, and true matrices
   // (as PyTorch asks of them, too).
-  void linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) override {
+  bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) override {
     const bool matrices = x.shape(0) > 1 && x.shape(1) > 1 && w.shape(0) > 1;
-    if (!matrices || bias.dtype() != y.dtype()) return Backend::linear(x, w, bias, y);
+    if (!matrices || bias.dtype() != y.dtype()) return false;
     gemm_.run(false, true, 1, x, w, 0, y, &bias, options_.tf32);
+    return true;
   }
 
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
     if (y.numel() == 0) return;
-    if (is_stem(g))
-      stem_conv(*this, g, x, w, y);
+    if (stem::fits(g))
+      stem::conv(*this, g, x, w, y);
     else
       run(ConvOp::forward, g, x, w, y);
   }
@@ -66,7 +68,7 @@ class Cuda final : public Backend {
   }
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
     if (dy.numel() == 0) return dw.zero();
-    if (is_stem(g)) return stem_conv_dw(*this, g, x, dy, dw);
+    if (stem::fits(g)) return stem::conv_dw(*this, g, x, dy, dw);
     if (dw.dtype() == x.dtype()) return run(ConvOp::backward_filter, g, x, dw, dy);
     // cuDNN writes the type of the images; it sums in f32 inside.
     Tensor rounded = Tensor::empty(dw.shape(), x.dtype(), device_);

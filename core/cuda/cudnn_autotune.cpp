@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/cuda/rank_by_time.h"
-#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/random.h"
 
 namespace gossamer::cudnn {

@@ -83,8 +83,5 @@ class Planner {
 };
 
 std::string library_version();  // "9.19.0", or "not found: …"
-// The properties of an H200 (SXM, 141 GB) as cuDNN's JSON, for planning without one. The values are
-// from public data sheets.
-const char* h200_properties();
 
 }  // namespace gossamer::cudnn

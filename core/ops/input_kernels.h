@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/grid.h"
 
@@ -32,7 +32,7 @@ struct Taps {
   }
 };
 
-template <class T, bool pairs>
+template <class T>
 struct InputTile {
   static constexpr int side = 16, lines = 64, threads = side * side, phases = 4;
   struct Shared {
@@ -45,20 +45,17 @@ struct InputTile {
     int round;
   };
   const std::uint8_t* bytes;
-  const fused::Picture* pictures;
-  // [n, h, w, 3], or [n, h/2, w/2, 16] as stem_input makes them
-  T* out;
+  const Picture* pictures;
+  T* out;                      // [n, h, w, 3]
   int h, w, down, across;      // outputs; tiles of an image
   float factor[3], offset[3];  // normalised = value factor + offset, value in [0, 255]
 
   struct Tile {
-    i64 n;
-    int y, x;  // its first output
+    int n, y, x;  // image, and the tile's first output
   };
   GOSSAMER_HD Tile tile(i64 block) const {
-    const unsigned index = static_cast<unsigned>(block),
-                   image = static_cast<unsigned>(down * across), n = index / image;
-    const int rest = static_cast<int>(index - n * image);
+    const int index = static_cast<int>(block), image = down * across, n = index / image,
+              rest = index - n * image;
     return {n, rest / across * side, rest % across * side};
   }
   // Input lines that the tile's outputs need: [begin, end), of them [from, to) in this round.
@@ -94,7 +91,7 @@ struct InputTile {
   // Threads 0 … 15: a column's taps, 16 … 31: a row's. Once for the block, because the centres are
   // double, which a GPU computes slowly.
   GOSSAMER_HD void find_taps(const Tile& t, int thread, Shared& shared) const {
-    const fused::Picture& p = pictures[t.n];
+    const Picture& p = pictures[t.n];
     const int i = thread % side, x = t.x + i, y = t.y + i;
     if (thread < side && x < w)
       shared.across[i] = Taps::of(p.width, p.to_width, p.x + (p.flip ? w - 1 - x : x));
@@ -106,7 +103,7 @@ struct InputTile {
   GOSSAMER_HD void resize_across(const Tile& t, const Lines& l, int thread, Shared& shared) const {
     const int row = thread / side, column = thread % side;
     if (t.x + column >= w) return;
-    const fused::Picture& p = pictures[t.n];
+    const Picture& p = pictures[t.n];
     const Taps taps = shared.across[column];
     for (int line = l.from + row; line < l.to; line += side) {
       const std::uint8_t* pixel =
@@ -142,24 +139,10 @@ struct InputTile {
   }
 
   GOSSAMER_HD void write(const Tile& t, int thread, const Shared& shared) const {
-    if constexpr (pairs) {  // thread: half the channels of 2 x 2 pixels
-      const int half = thread % 2, x = thread / 2 % (side / 2), y = thread / side;
-      if (y >= side / 2 || t.y + 2 * y >= h || t.x + 2 * x >= w) return;
-      Eight e{};
-      GOSSAMER_UNROLL
-      for (int j = 0; j < 8; ++j) {
-        const int channel = 8 * half + j;
-        if (channel < 12)
-          e.v[j] = shared.out[2 * y + channel / 6][2 * x + channel / 3 % 2][channel % 3];
-      }
-      const i64 pair = (t.n * (h / 2) + t.y / 2 + y) * (w / 2) + t.x / 2 + x;
-      store_eight<true>(out + 16 * pair + 8 * half, 8, e);
-    } else {
-      for (int i = thread; i < side * side * 3; i += threads) {
-        const int c = i % 3, x = i / 3 % side, y = i / (3 * side);
-        if (t.y + y < h && t.x + x < w)
-          store(out, ((t.n * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
-      }
+    for (int i = thread; i < side * side * 3; i += threads) {
+      const int c = i % 3, x = i / 3 % side, y = i / (3 * side);
+      if (t.y + y < h && t.x + x < w)
+        store(out, ((i64{t.n} * h + t.y + y) * w + t.x + x) * 3 + c, shared.out[y][x][c]);
     }
   }
 };

@@ -1,8 +1,6 @@
 // conv2d: shape checks and the gradient; the sums themselves are the backend's.
 #include "gossamer/core/backend.h"
-#include "gossamer/core/fused.h"
 #include "gossamer/core/ops/op_helpers.h"
-#include "gossamer/core/stem_conv.h"
 
 namespace gossamer {
 namespace {
@@ -75,34 +73,6 @@ Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
         }
         return grads;
       });
-  return y;
-}
-
-Tensor conv2d_of_pairs(const Tensor& pairs, const Tensor& w) {
-  detail::check_floating("conv2d_of_pairs", "input", pairs);
-  detail::check_floating("conv2d_of_pairs", "weight", w);
-  detail::check_device("conv2d_of_pairs", pairs, w);
-  const bool in_pairs = pairs.rank() == 4 && pairs.shape(3) == fused::kStemChannels;
-  const bool stem = w.rank() == 4 && w.shape(1) == 7 && w.shape(2) == 7 && w.shape(3) == 3;
-  check<ShapeError>(in_pairs && stem && pairs.dtype() == w.dtype(), "conv2d_of_pairs: input ",
-                    pairs.shape(), " ", pairs.dtype(), ", weight ", w.shape(), " ", w.dtype(),
-                    "; wanted [N, H/2, W/2, ", fused::kStemChannels,
-                    "] and [K, 7, 7, 3] of one type");
-  check<ShapeError>(
-      !detail::wants(pairs),
-      "conv2d_of_pairs: the input wants a gradient, and pictures get none; detach() it");
-  const i64 h = pairs.shape(1), w2 = pairs.shape(2);
-  const ConvGeometry g{pairs.shape(0), 2 * h, 2 * w2, 3, w.shape(0), 7, 7, h, w2, 2, 3, 1, 1};
-  Tensor y = Tensor::empty({g.n, h, w2, g.k}, pairs.dtype(), pairs.device());
-  stem_conv(backend(pairs.device()), g, pairs, w, y);
-  if (!wants_grad({w})) return y;
-  const DType w_type = detail::grad_type(w);
-  record("conv2d_of_pairs", y, {w}, {pairs},
-         [=](const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
-           Tensor dw = detail::overwritable(places[0], {g.k, 7, 7, 3}, dy.device());
-           stem_conv_dw(backend(dy.device()), g, saved[0], dy, dw);
-           return Grads{detail::as_type(dw, w_type)};
-         });
   return y;
 }
 

@@ -1,11 +1,10 @@
-// The input pass of fused.h: checks and launches of input_kernels.h.
+// The pass of input_pass.h: checks and launches of input_kernels.h.
 #include <cmath>
 #include <cstring>
 
-#include "gossamer/core/ops/fused_checks.h"
 #include "gossamer/core/ops/input_kernels.h"
 
-namespace gossamer::fused {
+namespace gossamer {
 
 using namespace kernels;
 
@@ -35,12 +34,8 @@ void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<fl
   const char* op = "input_pass";
   check<ShapeError>(bytes.defined() && bytes.dtype() == DType::u8 && pictures.defined() &&
                         pictures.dtype() == DType::u8 && out.defined() && out.rank() == 4,
-                    op,
-                    ": wanted u8 bytes, u8 pictures and an output [N, H, W, 3] or [N, H/2, W/2, ",
-                    kStemChannels, "]");
-  const bool pairs = out.shape(3) == kStemChannels;
-  check<ShapeError>(pairs || out.shape(3) == 3, op, ": output is ", out.shape(),
-                    "; wanted [N, H, W, 3] or [N, H/2, W/2, ", kStemChannels, "]");
+                    op, ": wanted u8 bytes, u8 pictures and an output [N, H, W, 3]");
+  check<ShapeError>(out.shape(3) == 3, op, ": output is ", out.shape(), "; wanted [N, H, W, 3]");
   check<ShapeError>(pictures.numel() == out.shape(0) * static_cast<i64>(sizeof(Picture)), op, ": ",
                     pictures.numel(), " bytes of pictures for output ", out.shape(),
                     "; each takes ", sizeof(Picture));
@@ -49,33 +44,26 @@ void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<fl
                      ", output on ", out.device());
   check<ShapeError>(aligned16(out.data()) && aligned16(pictures.data()), op,
                     ": output and pictures must start on 16 bytes");
-  const int h = static_cast<int>(out.shape(1)) * (pairs ? 2 : 1),
-            w = static_cast<int>(out.shape(2)) * (pairs ? 2 : 1);
+  const int h = static_cast<int>(out.shape(1)), w = static_cast<int>(out.shape(2));
   with_floating(out.dtype(), op, [&]<class T>() {
-    const auto go = [&]<bool in_pairs>() {
-      using Kernel = InputTile<T, in_pairs>;
-      const int down = (h + Kernel::side - 1) / Kernel::side,
-                across = (w + Kernel::side - 1) / Kernel::side;
-      Kernel k{bytes.as<std::uint8_t>(),
-               static_cast<const Picture*>(pictures.data()),
-               out.as<T>(),
-               h,
-               w,
-               down,
-               across,
-               {},
-               {}};
-      for (std::size_t c = 0; c < 3; ++c) {
-        k.factor[c] = 1 / (255 * std[c]);
-        k.offset[c] = -mean[c] / std[c];
-      }
-      for_each_block(out.device(), out.shape(0) * down * across, k);
-    };
-    if (pairs)
-      go.template operator()<true>();
-    else
-      go.template operator()<false>();
+    using Kernel = InputTile<T>;
+    const int down = (h + Kernel::side - 1) / Kernel::side,
+              across = (w + Kernel::side - 1) / Kernel::side;
+    Kernel k{bytes.as<std::uint8_t>(),
+             static_cast<const Picture*>(pictures.data()),
+             out.as<T>(),
+             h,
+             w,
+             down,
+             across,
+             {},
+             {}};
+    for (std::size_t c = 0; c < 3; ++c) {
+      k.factor[c] = 1 / (255 * std[c]);
+      k.offset[c] = -mean[c] / std[c];
+    }
+    for_each_block(out.device(), out.shape(0) * down * across, k);
   });
 }
 
-}  // namespace gossamer::fused
+}  // namespace gossamer

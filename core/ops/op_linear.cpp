@@ -29,16 +29,19 @@ struct AddBias {  // y = z + bias
   }
 };
 
-}  // namespace
-
-void Backend::linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+// y = x w' + bias; the sum is rounded once, bias included.
+void with_bias(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+  Backend& engine = backend(x.device());
+  if (engine.linear(x, w, bias, y)) return;
   Tensor z = y.dtype() == DType::f32 ? y : Tensor::empty(y.shape(), DType::f32, y.device());
-  gemm(false, true, 1, x, w, 0, z);
+  engine.gemm(false, true, 1, x, w, 0, z);
   const i64 n = y.shape(0), d = y.shape(1);
   with_floating(y.dtype(), bias.dtype(), "linear", [&]<class Y, class B>() {
     for_each_row(y.device(), n, d, AddBias<Y, B>{z.as<float>(), bias.as<B>(), y.as<Y>(), d});
   });
 }
+
+}  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   check_matrices("matmul", "[M, K] x [K, N]", a, b, 0);
@@ -76,7 +79,7 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
   }
   Tensor y = Tensor::empty({n, d}, x.dtype(), x.device());
   if (bias.defined())
-    backend(x.device()).linear(x, w, bias, y);
+    with_bias(x, w, bias, y);
   else
     backend(x.device()).gemm(false, true, 1, x, w, 0, y);
   if (!wants_grad({x, w, bias})) return y;

@@ -1,10 +1,9 @@
 // Sums, means, softmax and the classification loss.
 #include <cmath>
-#include <cstring>
 
 #include "gossamer/core/backend.h"
-#include "gossamer/core/fused.h"
 #include "gossamer/core/ops/op_helpers.h"
+#include "gossamer/core/ops/softmax_row.h"
 
 namespace gossamer {
 namespace {
@@ -27,19 +26,6 @@ struct CopyRow {  // dx[r, c] = g[c]
     for (i64 c = begin; c < end; ++c) store(dx, r * cols + c, g[c]);
   }
 };
-
-// Largest element and log sum exp(z - largest) of one row.
-template <class T>
-GOSSAMER_HD inline void row_statistics(const T* z, i64 cols, float& top, float& log_sum) {
-  top = load(z, 0);
-  for (i64 c = 1; c < cols; ++c) {
-    const float v = load(z, c);
-    if (v > top || v != v) top = v;  // a NaN stays and shows
-  }
-  float sum = 0;
-  for (i64 c = 0; c < cols; ++c) sum += expf(load(z, c) - top);
-  log_sum = logf(sum);
-}
 
 template <class T>
 struct SoftmaxRow {
@@ -76,79 +62,13 @@ struct SoftmaxBackRow {
   }
 };
 
-// loss[r] = -sum_k q_k log p_k;  log p_k = z_k - top - log_sum; top and log_sum are kept for
-// backward, apart: in one number a large top would swallow the digits of log_sum.
 template <class T>
-struct CrossEntropyRow {
-  const T* logits;
-  const std::int32_t* labels;
-  float *loss, *norm;
-  i64 cols;
-  float smoothing;
-  GOSSAMER_HD void operator()(i64 r) const {
-    const T* z = logits + r * cols;
-    float top, log_sum;
-    row_statistics(z, cols, top, log_sum);
-    float value = (1 - smoothing) * (log_sum - (load(z, labels[r]) - top));
-    if (smoothing > 0) {
-      float all = 0;
-      for (i64 c = 0; c < cols; ++c) all += load(z, c) - top;
-      value += smoothing * (log_sum - all / static_cast<float>(cols));
-    }
-    loss[r] = value;
-    norm[2 * r] = top;
-    norm[2 * r + 1] = log_sum;
-  }
-};
-
-template <class T>
-struct CrossEntropyBackRow {  // dz = (p - q) g / rows
-  const T* logits;
-  const std::int32_t* labels;
-  const float *norm, *g;
-  T* dz;
-  i64 cols;
-  float smoothing, per_row;
-  GOSSAMER_HD void operator()(i64 r) const {
-    const float factor = *g * per_row, spread = smoothing / static_cast<float>(cols);
-    for (i64 c = 0; c < cols; ++c) {
-      const float p = expf(load(logits, r * cols + c) - norm[2 * r] - norm[2 * r + 1]);
-      const float q = spread + (c == labels[r] ? 1 - smoothing : 0.0f);
-      store(dz, r * cols + c, factor * (p - q));
-    }
-  }
-};
-
-template <class T>
-struct ScaleByOne {  // dx = x g; g is one f32
-  const T* x;
+struct ScaleBy {  // x <- g factor x; g is one f32
   const float* g;
-  T* dx;
-  GOSSAMER_HD void operator()(i64 i) const { store(dx, i, load(x, i) * *g); }
+  float factor;
+  T* x;
+  GOSSAMER_HD void operator()(i64 i) const { store(x, i, load(x, i) * (*g * factor)); }
 };
-
-// A block of threads a row, and the gradient in the same pass.
-Tensor cross_entropy_by_passes(const Tensor& logits, const Tensor& labels, CrossEntropyOptions o) {
-  const i64 rows = logits.shape(0);
-  const Device device = logits.device();
-  Tensor losses = Tensor::empty({rows}, DType::f32, device);
-  Tensor dz =
-      wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
-  fused::softmax_loss(logits, labels, o.label_smoothing, 1.0f / static_cast<float>(rows), losses,
-                      dz, o.counters);
-  Tensor y = Tensor::empty({}, DType::f32, device);
-  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows),
-         y.as<float>());
-  if (!dz.defined()) return y;
-  record("cross_entropy", y, {logits}, {dz}, [](const Tensor& g, const std::vector<Tensor>& saved) {
-    Tensor dx = Tensor::empty(saved[0].shape(), saved[0].dtype(), saved[0].device());
-    with_floating(dx.dtype(), "cross_entropy", [&]<class T>() {
-      for_each(dx.device(), dx.numel(), ScaleByOne<T>{saved[0].as<T>(), g.as<float>(), dx.as<T>()});
-    });
-    return Grads{dx};
-  });
-  return y;
-}
 
 template <class T>
 struct InTopK {
@@ -229,18 +149,6 @@ void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
                       "; does the model have as many outputs as the data set has classes?");
 }
 
-// What softmax_loss counts in its pass.
-void count_rows(const Tensor& logits, const Tensor& labels, const Tensor& losses,
-                Tensor& counters) {
-  detail::check_device("cross_entropy", logits, counters);
-  fused::Counters c = fused::read_counters(counters);
-  for (const float loss : losses.span<float>()) c.loss += static_cast<double>(loss);
-  c.top1 += static_cast<double>(count_top_k(logits, labels, 1));
-  c.top5 += static_cast<double>(count_top_k(logits, labels, 5));
-  c.rows += static_cast<double>(losses.numel());
-  std::memcpy(counters.data(), &c, sizeof c);
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x) { return sum_scaled("sum", x, 1); }
@@ -279,33 +187,24 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   const float smoothing = options.label_smoothing;
   check<ShapeError>(smoothing >= 0 && smoothing < 1, "cross_entropy: label_smoothing ", smoothing,
                     " is not in [0, 1)");
-  const i64 rows = logits.shape(0), cols = logits.shape(1);
+  const i64 rows = logits.shape(0);
   check<ShapeError>(rows > 0, "cross_entropy: logits ", logits.shape(), " have no rows");
   const Device device = logits.device();
-  if (by_passes(device)) return cross_entropy_by_passes(logits, labels, options);
-  Tensor losses = Tensor::empty({rows}, DType::f32, device),
-         norm = Tensor::empty({rows, 2}, DType::f32, device);
-  with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
-    for_each(device, rows,
-             CrossEntropyRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(),
-                                norm.as<float>(), cols, smoothing},
-             row_grain(cols));
-  });
+  const float share = 1.0f / static_cast<float>(rows);
+  Tensor losses = Tensor::empty({rows}, DType::f32, device);
+  const Tensor dz =
+      wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
+  backend(device).softmax_loss(logits, labels, smoothing, losses, dz);
   Tensor y = Tensor::empty({}, DType::f32, device);
   sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows),
          y.as<float>());
-  if (options.counters.defined()) count_rows(logits, labels, losses, options.counters);
-  record("cross_entropy", y, {logits}, {logits, labels, norm},
-         [=](const Tensor& g, const std::vector<Tensor>& saved) {
-           Tensor dz = Tensor::empty({rows, cols}, saved[0].dtype(), device);
-           with_floating(dz.dtype(), "cross_entropy", [&]<class T>() {
-             for_each(device, rows,
-                      CrossEntropyBackRow<T>{saved[0].as<T>(), saved[1].as<std::int32_t>(),
-                                             saved[2].as<float>(), g.as<float>(), dz.as<T>(), cols,
-                                             smoothing, 1.0f / static_cast<float>(rows)},
-                      row_grain(cols));
+  record("cross_entropy", y, {logits}, {dz},
+         [share](const Tensor& g, const std::vector<Tensor>& saved) {
+           const Tensor& dx = saved[0];  // nobody reads p - q again
+           with_floating(dx.dtype(), "cross_entropy", [&]<class T>() {
+             for_each(dx.device(), dx.numel(), ScaleBy<T>{g.as<float>(), share, dx.as<T>()});
            });
-           return Grads{dz};
+           return Grads{dx};
          });
   return y;
 }

@@ -128,9 +128,9 @@ void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::stri
   if (std::uint8_t* const dst = place()) std::memcpy(dst, made, recipe.bytes());
 }
 
-fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw,
-                           const std::string& name, const Recipe& recipe, Rng& rng,
-                           Scratch& scratch, std::size_t most, std::vector<std::uint8_t>& out) {
+Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
+                    const Recipe& recipe, Rng& rng, Scratch& scratch, std::size_t most,
+                    std::vector<std::uint8_t>& out) {
   Crop crop;
   const auto pick = [&](ImageSize whole) { return crop = crop_of(recipe, whole, rng); };
   if (!decode_needed(source_of(bytes, raw, name), pick, most, scratch.image, scratch.rows, out))

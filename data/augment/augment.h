@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/codec/image.h"
@@ -41,16 +41,16 @@ struct Recipe {
 void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
              const Recipe&, Rng&, Scratch&, Place);
 
-// For who resizes elsewhere (fused::input_pass): which part of a picture of this size the recipe
+// For who resizes elsewhere (input_pass): which part of a picture of this size the recipe
 // takes, and what becomes of it; prepare() takes the same from the same generator. Not for
 // pad_crop_flip, nor for recipes with steps, which need the resized pixels.
 Crop crop_of(const Recipe&, ImageSize whole, Rng&);
 // `out` becomes the pixels that the crop needs, as they are; where those are more than `most`
 // bytes, the crop, made here. The Picture says what is left to do, its offset counted from out's
 // first byte.
-fused::Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw,
-                           const std::string& name, const Recipe&, Rng&, Scratch&, std::size_t most,
-                           std::vector<std::uint8_t>& out);
+Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
+                    const Recipe&, Rng&, Scratch&, std::size_t most,
+                    std::vector<std::uint8_t>& out);
 
 // Shorter side to `resize`, then the centre: where the crop lies in the resized picture
 // (torchvision's rounding).

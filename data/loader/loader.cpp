@@ -54,7 +54,7 @@ struct Loader::Impl {
     const auto rows = static_cast<std::size_t>(o.batch);
     const std::size_t box = maker.box_bytes();
     const Pool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t),
-                            box ? rows * sizeof(fused::Picture) : 0};
+                            box ? rows * sizeof(Picture) : 0};
     pool = std::make_shared<Pool>(bytes, static_cast<int>(std::min<i64>(o.ahead, steps)), o.pinned);
   }
 

@@ -56,7 +56,7 @@ struct LoaderOptions {
 struct Batch {
   Tensor images;  // u8 [N, size, size, 3]; undefined with boxes
   Tensor labels;  // i32 [N]; undefined: the epoch is over
-  // boxes, for fused::input_pass: u8 [all their bytes], u8 [N sizeof(fused::Picture)]
+  // boxes, for input_pass: u8 [all their bytes], u8 [N sizeof(Picture)]
   Tensor bytes{}, pictures{};
   i64 room = 0;  // boxes: bytes that any batch of this loader may have
   i64 size = 0;  // boxes: side of what they become

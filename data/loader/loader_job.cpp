@@ -18,7 +18,7 @@ void Job::put(int i, const Prepared& image) {
   const std::size_t at = used.fetch_add(image.pixels.size(), std::memory_order_relaxed);
   std::memcpy(static_cast<std::uint8_t*>(memory.images->data) + at, image.pixels.data(),
               image.pixels.size());
-  fused::Picture& picture = static_cast<fused::Picture*>(memory.pictures->data)[i];
+  Picture& picture = static_cast<Picture*>(memory.pictures->data)[i];
   picture = image.picture;
   picture.offset += static_cast<std::int64_t>(at);
 }
@@ -48,7 +48,7 @@ void Job::move(i64 from, i64 to) {
   };
   row(memory.labels, sizeof(std::int32_t));
   if (room)
-    row(memory.pictures, sizeof(fused::Picture));
+    row(memory.pictures, sizeof(Picture));
   else
     row(memory.images, recipe->bytes());
 }
@@ -64,14 +64,13 @@ Batch Job::lend(i64 rows) {
   Tensor labels = wrap(memory.labels, {rows}, DType::i32);
   if (!room) return {wrap(memory.images, {rows, side, side, 3}, DType::u8), std::move(labels)};
   const auto bytes = static_cast<i64>(used.load(std::memory_order_relaxed));
-  const std::span pictures(static_cast<const fused::Picture*>(memory.pictures->data),
+  const std::span pictures(static_cast<const Picture*>(memory.pictures->data),
                            static_cast<std::size_t>(rows));
-  fused::check_pictures(pictures, bytes, static_cast<int>(side), static_cast<int>(side));
+  check_pictures(pictures, bytes, static_cast<int>(side), static_cast<int>(side));
   return {.images = {},
           .labels = std::move(labels),
           .bytes = wrap(memory.images, {bytes}, DType::u8),
-          .pictures =
-              wrap(memory.pictures, {rows * static_cast<i64>(sizeof(fused::Picture))}, DType::u8),
+          .pictures = wrap(memory.pictures, {rows * static_cast<i64>(sizeof(Picture))}, DType::u8),
           .room = static_cast<i64>(room),
           .size = side};
 }

@@ -85,7 +85,7 @@ struct Prepared {
   // a box, or an image made aside; else it is in its place already
   std::vector<std::uint8_t> pixels;
   bool aside = false;
-  fused::Picture picture{};  // of a box
+  Picture picture{};  // of a box
   int label = 0;
   bool absent = false;          // damaged, and not to be replaced
   std::vector<Damage> damaged;  // what was met on the way to a good one

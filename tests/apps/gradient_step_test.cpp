@@ -93,7 +93,7 @@ Config config_with(double mixup, double cutmix) {
 
 // passes: an optimizer as on a GPU.
 std::unique_ptr<Optimizer> sgd_for(FlatParams& params, bool passes) {
-  const UseBackend use(passes ? "passes" : backend(Device::cpu()).name());
+  const UseBackend use(passes ? "cuda_emulated" : backend(Device::cpu()).name());
   return nn::make_optimizer("sgd", params, {.weight_decay = 1e-3});
 }
 

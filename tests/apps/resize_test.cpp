@@ -32,7 +32,7 @@ GraphCapture fake_graphs(int& launched) {
 }
 
 struct Way {
-  bool boxes = false, fixed = false, graph = false, pairs = false;
+  bool boxes = false, fixed = false, graph = false;
 };
 
 class ResizeOn : public ProgramTest {
@@ -52,13 +52,12 @@ class ResizeOn : public ProgramTest {
       config.train.cutmix = mixup;
       nn::seed_initialisation(3);
       net = models::resnet(
-          {.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = how.pairs || stem, .classes = 10});
+          {.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = false, .classes = 10});
       params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
                                             FlatOptions{.compute = type, .frozen = true});
       sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
       prepare = pictures(config);
       prepare.dtype = type;
-      prepare.pairs = how.pairs;
       gradient = std::make_unique<GradientStep>(
           GradientStep::Parts{.net = *net,
                               .params = *params,
@@ -86,7 +85,6 @@ class ResizeOn : public ProgramTest {
       }
       return losses;
     }
-    static inline bool stem = false;  // the entry of an ImageNet network
     Config config;
     data::Loader loader;
     std::unique_ptr<nn::Module> net;
@@ -133,21 +131,6 @@ TEST_F(ResizeOn, ARecordedStepFindsBoxesOfAnySizeWhereItLooks) {
     EXPECT_EQ(std::memcmp(plain.params->values().data(), graph.params->values().data(),
                           plain.params->values().bytes()),
               0);
-  }
-}
-
-TEST_F(ResizeOn, AStemTakesThePairsThatTheInputPassWrites) {
-  const UseBackend use("passes");
-  for (const auto& [type, most] : {std::pair{DType::f32, 1e-4}, std::pair{DType::bf16, 0.02}}) {
-    Training::stem = true;
-    Training images(set(), {.boxes = true}, type),
-        pairs(set(), {.boxes = true, .fixed = true, .graph = true, .pairs = true}, type);
-    Training::stem = false;
-    expect_near(pairs.run(10), images.run(10), most);
-    EXPECT_GT(pairs.launched, 2);
-    for (Training* t : {&images, &pairs}) t->loader.set_size(15);
-    // an odd side has no pairs
-    expect_near(pairs.run(3), images.run(3), most == 1e-4 ? 1e-3 : most);
   }
 }
 

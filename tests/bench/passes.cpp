@@ -11,14 +11,13 @@
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {
 
-using fused::NormGradient;
 const Device kGpu = Device::cuda(0);
 double copy_rate = 0;  // bytes/s
 
@@ -73,63 +72,53 @@ Tensor random(Shape shape, DType type, std::uint64_t seed = 1) {
   return out;
 }
 
-struct Branch {
-  Tensor x, gamma, beta, dx, d_gamma, d_beta;
-  fused::NormFactors f;
-  explicit Branch(const Shape& s)
-      : x(random(s, DType::bf16)),
-        gamma(filled({s[-1]}, 1, DType::f32)),
-        beta(filled({s[-1]}, 0, DType::f32)),
-        dx(Tensor::empty(s, DType::bf16, kGpu)),
-        d_gamma(Tensor::empty({s[-1]}, DType::f32, kGpu)),
-        d_beta(Tensor::empty({s[-1]}, DType::f32, kGpu)),
-        f(fused::NormFactors::empty(s[-1], kGpu)) {}
-  fused::NormBack back() { return {x, f, gamma, dx, d_gamma, d_beta}; }
+Backend& gpu() { return backend(kGpu); }
+
+struct Branch : Norm {
+  NormGrads grads;
+  explicit Branch(const Shape& s) {
+    const auto vector = [&] { return Tensor::empty({s[-1]}, DType::f32, kGpu); };
+    x = random(s, DType::bf16);
+    scale = filled({s[-1]}, 1, DType::f32);
+    shift = filled({s[-1]}, 0, DType::f32);
+    for (Tensor* t : {&mean, &inv_std, &a, &b}) *t = vector();
+    grads = {Tensor::empty(s, DType::bf16, kGpu), vector(), vector()};
+    gpu().norm_statistics(*this, 1e-5f, {});
+  }
 };
 
 void norms(const Shape& shape) {
   Branch one(shape), two(shape);
   const double tensor = static_cast<double>(one.x.bytes());
-  Tensor y = Tensor::empty(shape, DType::bf16, kGpu),
-         mask = Tensor::empty({fused::norm_mask_bytes(y)}, DType::u8, kGpu),
-         dy = random(shape, DType::bf16, 2);
-  row("norm statistics", shape, tensor,
-      [&] { fused::norm_statistics(one.x, one.gamma, one.beta, 1e-5f, {}, one.f); });
-  fused::norm_statistics(two.x, two.gamma, two.beta, 1e-5f, {}, two.f);
-  row("norm + ReLU", shape, 2 * tensor,
-      [&] { fused::norm_apply(one.x, one.f, {.relu = true}, y); });
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), dy = random(shape, DType::bf16, 2);
+  const NormTail alone{.relu = true}, add{.add = &two.x, .relu = true},
+      joint{.second = &two, .relu = true};
+  Tensor mask;
+  row("norm statistics", shape, tensor, [&] { gpu().norm_statistics(one, 1e-5f, {}); });
+  row("norm + ReLU", shape, 2 * tensor, [&] { gpu().norm_apply(one, alone, true, y); });
   row("norm + add + ReLU + mask", shape, 3.0625 * tensor,
-      [&] { fused::norm_apply(one.x, one.f, {.add = &two.x, .relu = true, .mask = &mask}, y); });
-  row("two norms + ReLU + mask", shape, 3.0625 * tensor, [&] {
-    fused::norm_apply(one.x, one.f,
-                      {.second = &two.x, .second_factors = &two.f, .relu = true, .mask = &mask}, y);
-  });
+      [&] { mask = gpu().norm_apply(one, add, true, y); });
+  row("two norms + ReLU + mask", shape, 3.0625 * tensor,
+      [&] { mask = gpu().norm_apply(one, joint, true, y); });
   row("norm backward", shape, 5 * tensor,
-      [&] { fused::norm_back({.dy = dy, .relu = NormGradient::Relu::factors}, one.back()); });
-  row("norm backward, shortcut", shape, 6.125 * tensor, [&] {
-    fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(),
-                     nullptr, &y);
-  });
-  const fused::NormBack second = two.back();
-  row("two norms backward", shape, 8.125 * tensor, [&] {
-    fused::norm_back({.dy = dy, .relu = NormGradient::Relu::bits, .mask = mask}, one.back(),
-                     &second);
-  });
+      [&] { gpu().norm_back(one, alone, {}, dy, one.grads, nullptr, nullptr); });
+  row("norm backward, shortcut", shape, 6.125 * tensor,
+      [&] { gpu().norm_back(one, alone, mask, dy, one.grads, nullptr, &y); });
+  row("two norms backward", shape, 8.125 * tensor,
+      [&] { gpu().norm_back(one, joint, mask, dy, one.grads, &two.grads, nullptr); });
 }
 
 void stem(i64 n) {
   const Shape shape{n, 112, 112, 64}, pooled{n, 56, 56, 64};
   Branch b(shape);
-  Tensor y = Tensor::empty(pooled, DType::bf16, kGpu),
-         taken = Tensor::empty(pooled, DType::u8, kGpu);
+  Tensor y = Tensor::empty(pooled, DType::bf16, kGpu), taken;
   const double tensor = static_cast<double>(b.x.bytes());
-  fused::norm_statistics(b.x, b.gamma, b.beta, 1e-5f, {}, b.f);
+  const NormTail tail{.relu = true, .pool = true};
   row("norm + ReLU + pooling", shape, 1.375 * tensor,
-      [&] { fused::stem_pool(b.x, b.f, y, taken); });
-  row("pooling + norm backward", shape, 3.75 * tensor, [&] {
-    fused::norm_back({.from = NormGradient::From::pooled, .dy = y, .taken = taken}, b.back());
-  });
-  std::vector<fused::Picture> pictures(static_cast<std::size_t>(n));
+      [&] { taken = gpu().norm_apply(b, tail, true, y); });
+  row("pooling + norm backward", shape, 3.75 * tensor,
+      [&] { gpu().norm_back(b, tail, taken, y, b.grads, nullptr, nullptr); });
+  std::vector<Picture> pictures(static_cast<std::size_t>(n));
   const int width = 330, height = 270;  // the mean of random crops of ImageNet
   for (std::size_t k = 0; k < pictures.size(); ++k)
     pictures[k] = {static_cast<i64>(k) * width * height * 3,
@@ -141,26 +130,25 @@ void stem(i64 n) {
                    0,
                    0,
                    static_cast<int>(k % 2)};
-  Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(fused::Picture))}, DType::u8);
+  Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8);
   std::memcpy(table.data(), pictures.data(), table.bytes());
   const Tensor there = table.to(kGpu), bytes = random({n * width * height * 3}, DType::u8);
-  Tensor pairs = Tensor::empty({n, 112, 112, 16}, DType::bf16, kGpu);
-  row("input: resize, flip, pairs", pairs.shape(),
-      static_cast<double>(bytes.bytes() + pairs.bytes()), [&] {
-        fused::input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, pairs);
+  Tensor images = Tensor::empty({n, 224, 224, 3}, DType::bf16, kGpu);
+  row("input: resize, flip", images.shape(), static_cast<double>(bytes.bytes() + images.bytes()),
+      [&] {
+        input_pass(bytes, there, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, images);
       });
 }
 
 void head(i64 n) {
   Tensor x = random({n, 7, 7, 2048}, DType::bf16), y = Tensor::empty({n, 2048}, DType::bf16, kGpu);
   row("global average", x.shape(), static_cast<double>(x.bytes()),
-      [&] { fused::global_average(x, y); });
-  Tensor z = random({n, 1000}, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu),
-         losses = Tensor::empty({n}, DType::f32, kGpu),
-         dz = Tensor::empty({n, 1000}, DType::bf16, kGpu), counters = fused::new_counters(kGpu);
-  row("softmax, loss, counters", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()), [&] {
-    fused::softmax_loss(z, labels, 0.1f, 1.0f / static_cast<float>(n), losses, dz, counters);
-  });
+      [&] { gpu().global_average(x, y); });
+  const Tensor z = random({n, 1000}, DType::f32), labels = Tensor::zeros({n}, DType::i32, kGpu),
+               dz = Tensor::empty({n, 1000}, DType::f32, kGpu);
+  Tensor losses = Tensor::empty({n}, DType::f32, kGpu);
+  row("softmax, loss", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()),
+      [&] { gpu().softmax_loss(z, labels, 0.1f, losses, dz); });
 }
 
 void updates() {

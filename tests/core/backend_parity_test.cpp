@@ -163,36 +163,40 @@ void compare_batch_norms(Shape shape, DType type, bool relu, bool with_add, floa
   s << type << " " << shape << " relu " << relu << " add " << with_add << " offset " << offset
     << ": ";
   const std::string what = s.str();
-  const Tensor x = random_tensor(shape, type, 1, offset), add = random_tensor(shape, type, 2),
-               dy = random_tensor(shape, type, 3, 0.5f);
-  const Tensor scale = random_tensor({c}, DType::f32, 4), shift = random_tensor({c}, DType::f32, 5);
-  const Tensor* extra = with_add ? &add : nullptr;
-  Tensor y1 = Tensor::empty(shape, type), y2 = Tensor::empty(shape, type);
-  Tensor mean1 = Tensor::empty({c}), mean2 = Tensor::empty({c}), inv1 = Tensor::empty({c}),
-         inv2 = Tensor::empty({c});
-  fast.batch_norm_train(x, extra, scale, shift, 1e-5f, relu, y1, mean1, inv1);
-  slow.batch_norm_train(x, extra, scale, shift, 1e-5f, relu, y2, mean2, inv2);
-  expect_close(mean1, mean2, 1e-5f, what + "mean");
-  expect_close(inv1, inv2, 1e-5f, what + "inv_std");
+  const Tensor add = random_tensor(shape, type, 2), dy = random_tensor(shape, type, 3, 0.5f);
+  const auto vector = [&] { return Tensor::empty({c}); };
+  const auto like = [&] { return Tensor::empty(shape, type); };
+  Norm n1{random_tensor(shape, type, 1, offset),
+          random_tensor({c}, DType::f32, 4),
+          random_tensor({c}, DType::f32, 5),
+          vector(),
+          vector(),
+          vector(),
+          vector()};
+  Norm n2{n1.x, n1.scale, n1.shift, vector(), vector(), vector(), vector()};
+  const NormTail tail{.add = with_add ? &add : nullptr, .relu = relu};
+  fast.norm_statistics(n1, 1e-5f, {});
+  slow.norm_statistics(n2, 1e-5f, {});
+  expect_close(n1.mean, n2.mean, 1e-5f, what + "mean");
+  expect_close(n1.inv_std, n2.inv_std, 1e-5f, what + "inv_std");
+  Tensor y1 = like(), y2 = like(), y3 = like();
+  fast.norm_apply(n1, tail, true, y1);
+  slow.norm_apply(n2, tail, true, y2);
   expect_close(y1, y2, 2e-5f, what + "y");
+  fast.norm_apply(n2, tail, true, y3);
+  expect_close(y3, y2, 2e-5f, what + "apply");
 
-  Tensor y3 = Tensor::empty(shape, type), y4 = Tensor::empty(shape, type);
-  fast.batch_norm_apply(x, extra, scale, shift, relu, mean2, inv2, y3);
-  slow.batch_norm_apply(x, extra, scale, shift, relu, mean2, inv2, y4);
-  expect_close(y3, y4, 2e-5f, what + "apply");
-
-  Tensor dx1 = Tensor::empty(shape, type), dx2 = Tensor::empty(shape, type),
-         da1 = Tensor::empty(shape, type), da2 = Tensor::empty(shape, type);
-  Tensor ds1 = Tensor::empty({c}), ds2 = Tensor::empty({c}), db1 = Tensor::empty({c}),
-         db2 = Tensor::empty({c});
-  fast.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx1, ds1, db1,
-                       with_add ? &da1 : nullptr);
-  slow.batch_norm_back(dy, x, relu ? &y2 : nullptr, scale, mean2, inv2, relu, dx2, ds2, db2,
-                       with_add ? &da2 : nullptr);
-  expect_close(dx1, dx2, 2e-5f, what + "dx");
-  expect_close(ds1, ds2, 2e-5f, what + "d_scale");
-  expect_close(db1, db2, 2e-5f, what + "d_shift");
-  if (with_add) expect_close(da1, da2, 0, what + "d_add");
+  for (const bool given : {false, true}) {
+    n2.given = given;
+    const NormGrads g1{like(), vector(), vector()}, g2{like(), vector(), vector()};
+    Tensor da1 = like(), da2 = like();
+    fast.norm_back(n2, tail, y2, dy, g1, nullptr, with_add ? &da1 : nullptr);
+    slow.norm_back(n2, tail, y2, dy, g2, nullptr, with_add ? &da2 : nullptr);
+    expect_close(g1.dx, g2.dx, 2e-5f, what + "dx");
+    expect_close(g1.d_scale, g2.d_scale, 2e-5f, what + "d_scale");
+    expect_close(g1.d_shift, g2.d_shift, 2e-5f, what + "d_shift");
+    if (with_add) expect_close(da1, da2, 0, what + "d_add");
+  }
 }
 
 TEST_P(Parity, BatchNormOfManyWidths) {
@@ -222,7 +226,7 @@ TEST_P(Parity, NotANumberIsNotHiddenByRelu) {
   x = x.to(GetParam());
   const Tensor one = Tensor::full({16}, 1), zero = Tensor::zeros({16});
   Tensor y = Tensor::empty(x.shape(), GetParam());
-  backend("onednn").batch_norm_apply(x, nullptr, one, zero, true, zero, one, y);
+  backend("onednn").norm_apply({x, one, zero, zero, one, one, zero}, {.relu = true}, true, y);
   EXPECT_TRUE(std::isnan(y.to(DType::f32).as<float>()[5]));
 }
 

@@ -1,4 +1,5 @@
-// Shared by the tests of fused passes: inputs that are the same on every machine, and comparisons.
+// Shared by the tests of fused passes: where they run, inputs that are the same on every machine,
+// and comparisons.
 #pragma once
 
 #include <cmath>
@@ -8,10 +9,15 @@
 
 #include <gtest/gtest.h>
 
-#include "gossamer/core/fused.h"
+#include "gossamer/core/backend.h"
 #include "gossamer/core/random.h"
 
 namespace gossamer::testing {
+
+// The passes there: a GPU's, or the same emulated on the CPU.
+inline Backend& passes(Device device = {}) {
+  return device.is_cpu() ? backend("cuda_emulated") : backend(device);
+}
 
 inline Tensor normal(Shape shape, std::uint64_t seed, DType type = DType::f32, float mean = 0,
                      float deviation = 1) {
@@ -46,6 +52,28 @@ inline void expect_same_bits(const Tensor& got, const Tensor& want, const std::s
              *b = static_cast<const std::uint8_t*>(want.data());
   for (std::size_t i = 0; i < got.bytes(); ++i)
     ASSERT_EQ(a[i], b[i]) << what << ": byte " << i << " of " << got.bytes();
+}
+
+inline Tensor on(Device device, const Tensor& t) { return device.is_cpu() ? t : t.to(device); }
+
+// A batch norm of random numbers, with its statistics.
+struct NormOn : Norm {
+  static constexpr float kEps = 1e-5f;
+  i64 cols;
+  NormOn(const Shape& shape, DType type, Device d = {}, std::uint64_t seed = 1, float offset = 0.5f,
+         float deviation = 2)
+      : cols(shape[-1]) {
+    const auto vector = [&] { return Tensor::empty({cols}, DType::f32, d); };
+    x = on(d, normal(shape, seed, type, offset, deviation));
+    scale = on(d, normal({cols}, seed + 1, DType::f32, 1, 0.5f));
+    shift = on(d, normal({cols}, seed + 2));
+    for (Tensor* t : {&mean, &inv_std, &a, &b}) *t = vector();
+    passes(d).norm_statistics(*this, kEps, {});
+  }
+};
+inline NormGrads grads_like(const Norm& n) {
+  const auto like = [](const Tensor& t) { return Tensor::empty(t.shape(), t.dtype(), t.device()); };
+  return {like(n.x), like(n.scale), like(n.shift)};
 }
 
 }  // namespace gossamer::testing

@@ -1,4 +1,4 @@
-// A loader that hands over boxes, resized by fused::input_pass, against one that resizes: the same
+// A loader that hands over boxes, resized by input_pass, against one that resizes: the same
 // pictures, whatever the threads do.
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/data/loader/loader.h"
 
@@ -54,7 +54,7 @@ class Photos : public Dataset {
 // What a device makes of a batch of boxes: f32 [N, size, size, 3], values 0 to 255.
 std::vector<float> made(const Batch& b) {
   Tensor out = Tensor::empty({b.count(), b.size, b.size, 3});
-  fused::input_pass(b.bytes, b.pictures, {0, 0, 0}, {1 / 255.0f, 1 / 255.0f, 1 / 255.0f}, out);
+  input_pass(b.bytes, b.pictures, {0, 0, 0}, {1 / 255.0f, 1 / 255.0f, 1 / 255.0f}, out);
   const auto values = out.span<float>();
   return {values.begin(), values.end()};
 }
@@ -62,9 +62,8 @@ std::vector<std::int32_t> labels(const Batch& b) {
   const auto v = b.labels.span<std::int32_t>();
   return {v.begin(), v.end()};
 }
-std::span<const fused::Picture> pictures(const Batch& b) {
-  return {static_cast<const fused::Picture*>(b.pictures.data()),
-          static_cast<std::size_t>(b.count())};
+std::span<const Picture> pictures(const Batch& b) {
+  return {static_cast<const Picture*>(b.pictures.data()), static_cast<std::size_t>(b.count())};
 }
 
 // All batches of an epoch from both; how many pictures differ at all, as the device rounds once and
@@ -152,7 +151,7 @@ TEST(Boxes, ABoxThatIsTooLargeIsResizedOnTheHost) {
     const auto few = made(a);
     const auto pixels = h.images.span<std::uint8_t>();
     for (std::size_t i = 0; i < 6; ++i) {
-      const fused::Picture& p = pictures(b)[i];
+      const Picture& p = pictures(b)[i];
       EXPECT_EQ(p.width * 3, p.pitch);
       const bool large = p.width * p.height > 4 * 16 * 16;
       (large ? resized : kept) += 1;

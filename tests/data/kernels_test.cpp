@@ -5,13 +5,11 @@
 #include "core/kernel_helpers.h"
 #include "data/helpers.h"
 #include "gossamer/core/dtype.h"
-#include "gossamer/core/fused.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/data/codec/resize.h"
 
 namespace gossamer::data {
 namespace {
-
-using fused::Picture;
 
 struct Batch {
   std::vector<std::uint8_t> bytes;
@@ -36,17 +34,15 @@ struct Batch {
                            out.data() + (row * width + b) * 3);
     want.push_back(out);
   }
-  Tensor run(bool pairs, DType type, const std::array<float, 3>& mean,
-             const std::array<float, 3>& std) const {
-    fused::check_pictures(pictures, static_cast<i64>(bytes.size()), height, width);
+  Tensor run(DType type, const std::array<float, 3>& mean, const std::array<float, 3>& std) const {
+    check_pictures(pictures, static_cast<i64>(bytes.size()), height, width);
     const i64 n = static_cast<i64>(pictures.size());
     Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8),
            pixels = Tensor::empty({static_cast<i64>(bytes.size())}, DType::u8);
     std::memcpy(table.data(), pictures.data(), table.bytes());
     std::memcpy(pixels.data(), bytes.data(), pixels.bytes());
-    Tensor out = pairs ? Tensor::full({n, height / 2, width / 2, 16}, 7, type)
-                       : Tensor::full({n, height, width, 3}, 7, type);
-    fused::input_pass(pixels, table, mean, std, out);
+    Tensor out = Tensor::full({n, height, width, 3}, 7, type);
+    input_pass(pixels, table, mean, std, out);
     return out;
   }
 };
@@ -71,7 +67,7 @@ TEST(InputPass, IsTheResizeOfTheCpuWithinOneStepOfAByte) {
   for (const auto& [height, width] :
        {std::pair{32, 32}, std::pair{40, 34}, std::pair{16, 50}, std::pair{2, 2}}) {
     const Batch b = a_batch(height, width);
-    const Tensor out = b.run(false, DType::f32, {0, 0, 0}, {1, 1, 1});
+    const Tensor out = b.run(DType::f32, {0, 0, 0}, {1, 1, 1});
     const std::size_t size = static_cast<std::size_t>(height) * width * 3;
     double sum = 0;
     for (std::size_t i = 0; i < b.want.size() * size; ++i) {
@@ -86,16 +82,13 @@ TEST(InputPass, IsTheResizeOfTheCpuWithinOneStepOfAByte) {
   }
 }
 
-TEST(InputPass, InPairsItIsStemInputOfThePlainPicture) {
+TEST(InputPass, NormalisesInEveryType) {
   const std::array<float, 3> mean{0.485f, 0.456f, 0.406f}, std{0.229f, 0.224f, 0.225f};
   for (const DType type : {DType::f32, DType::bf16, DType::f16})
     for (const auto& [height, width] : {std::pair{32, 48}, std::pair{18, 20}}) {
       const Batch b = a_batch(height, width);
-      const Tensor plain = b.run(false, type, mean, std), pairs = b.run(true, type, mean, std);
-      Tensor want = Tensor::empty(pairs.shape(), type);
-      fused::stem_input(plain, want);
-      testing::expect_same_bits(pairs, want, name_of(type));
-      // The normalisation itself, at one pixel of the picture that is only mirrored.
+      const Tensor plain = b.run(type, mean, std);
+      // at one pixel of the picture that is only mirrored
       const std::size_t at = (3 * static_cast<std::size_t>(height) * width + 5 * width + 4) * 3;
       for (std::size_t c = 0; c < 3; ++c)
         EXPECT_NEAR(
@@ -118,18 +111,18 @@ TEST(InputPass, OnlyPixelsThatAreUsedNeedBeThere) {
   some.bytes = part.pixels;
   some.pictures.push_back(
       {-(i64{kept.y} * kept.width + kept.x) * 3, kept.width * 3, 200, 160, 80, 64, 30, 20, 0});
-  const Tensor a = whole.run(false, DType::f32, {0, 0, 0}, {1, 1, 1}),
-               b = some.run(false, DType::f32, {0, 0, 0}, {1, 1, 1});
+  const Tensor a = whole.run(DType::f32, {0, 0, 0}, {1, 1, 1}),
+               b = some.run(DType::f32, {0, 0, 0}, {1, 1, 1});
   testing::expect_same_bits(a, b, "part");
 }
 
 TEST(InputPass, PicturesThatDoNotExistAreFoundBeforeTheDevice) {
   const Picture good{0, 30, 10, 10, 8, 8, 0, 0, 0};
-  EXPECT_NO_THROW(fused::check_pictures({&good, 1}, 300, 8, 8));
+  EXPECT_NO_THROW(check_pictures({&good, 1}, 300, 8, 8));
   const auto expect_bad = [&](auto change) {
     Picture p = good;
     change(p);
-    EXPECT_THROW(fused::check_pictures({&p, 1}, 300, 8, 8), ShapeError);
+    EXPECT_THROW(check_pictures({&p, 1}, 300, 8, 8), ShapeError);
   };
   expect_bad([](Picture& p) { p.offset = 1; });
   expect_bad([](Picture& p) { p.offset = -1; });

@@ -7,8 +7,8 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
+#include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {

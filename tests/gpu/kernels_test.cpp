@@ -44,14 +44,15 @@ TEST(GpuKernelsLarge, IndicesBeyondTwoToThe31AreRight) {
          y = Tensor::empty({rows, 64}, DType::bf16, kGpu);
   x.slice(rows - 3, rows).fill(2);
   const auto vector = [&](float v) { return Tensor::full({64}, v, DType::f32, kGpu); };
-  fused::NormFactors f{vector(0), vector(1), vector(3), vector(-1)};
-  fused::norm_apply(x, f, {.relu = true}, y);
+  const Norm n{x, vector(1), vector(-1), vector(0), vector(1), vector(3), vector(-1)};
+  passes(kGpu).norm_apply(n, {.relu = true}, false, y);
   for (const float v : y.slice(rows - 4, rows - 3).to(Device::cpu()).to(DType::f32).span<float>())
     ASSERT_EQ(v, 2);
   for (const float v : y.slice(rows - 3, rows).to(Device::cpu()).to(DType::f32).span<float>())
     ASSERT_EQ(v, 5);
-  Tensor dx = x, gamma = vector(1), scale = vector(0), shift = vector(0);
-  fused::norm_back({.dy = y}, {y, f, gamma, dx, scale, shift});
+  const Norm second{y, n.scale, n.shift, n.mean, n.inv_std, n.a, n.b};
+  const Tensor scale = vector(0), shift = vector(0);
+  passes(kGpu).norm_back(second, {}, {}, y, {x, scale, shift}, nullptr, nullptr);
   EXPECT_NEAR(shift.to(Device::cpu()).span<float>()[63], 2.0 * static_cast<double>(rows),
               1e-3 * static_cast<double>(rows));
 }
@@ -99,14 +100,13 @@ TEST(GpuKernelsGraph, ARecordedUpdateReadsTheNumbersOfItsStep) {
 TEST(GpuKernelsStream, NoPassWaitsForTheDevice) {
   if (cuda::device_count() == 0) GTEST_SKIP() << cuda::why_none();
   const Shape shape{8, 14, 14, 64};
-  NormOn n(kGpu, shape, DType::bf16, 1);
-  Tensor y = Tensor::empty(shape, DType::bf16, kGpu), dx = Tensor::empty(shape, DType::bf16, kGpu),
-         s = Tensor::empty({64}, DType::f32, kGpu), h = Tensor::empty({64}, DType::f32, kGpu);
+  NormOn n(shape, DType::bf16, kGpu);
+  Tensor y = Tensor::empty(shape, DType::bf16, kGpu);
+  const NormGrads grads = grads_like(n);
   const auto step = [&] {
-    fused::norm_statistics(n.x, n.gamma, n.beta, 1e-5f, {}, n.factors);
-    fused::norm_apply(n.x, n.factors, {.relu = true}, y);
-    fused::norm_back({.dy = y, .relu = fused::NormGradient::Relu::factors},
-                     {n.x, n.factors, n.gamma, dx, s, h});
+    passes(kGpu).norm_statistics(n, NormOn::kEps, {});
+    const Tensor mask = passes(kGpu).norm_apply(n, {.relu = true}, true, y);
+    passes(kGpu).norm_back(n, {.relu = true}, mask, y, grads, nullptr, nullptr);
   };
   step();  // the cache of memory is filled
   const std::uint64_t before = cuda::waits();

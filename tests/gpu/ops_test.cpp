@@ -87,7 +87,7 @@ TEST_F(GpuOps, AgreeWithTheReferenceInFloat16) { compare_all(DType::f16); }
 TEST_F(GpuOps, AResNetTrainsAsOnTheCpuInFloat32) {
   for (const bool bottleneck : {false, true}) {
     const Trained got = train_small(Device::cuda(), bottleneck, DType::f32, 5);
-    const UseBackend passes("passes");
+    const UseBackend passes("cuda_emulated");
     const Trained want = train_small(Device::cpu(), bottleneck, DType::f32, 5);
     EXPECT_LT(distance(got.logits, want.logits), 1e-4);
     EXPECT_LT(distance(got.grads, want.grads), 1e-4);
@@ -102,7 +102,7 @@ TEST_F(GpuOps, AResNetIn16BitsIsNoFurtherFromFloat32ThanOnTheCpu) {
   for (const DType type : {DType::bf16, DType::f16}) {
     SCOPED_TRACE(name_of(type));
     const Trained got = train_small(Device::cuda(), true, type, 5);
-    const UseBackend passes("passes");
+    const UseBackend passes("cuda_emulated");
     const Trained want = train_small(Device::cpu(), true, type, 5),
                   exact = train_small(Device::cpu(), true, DType::f32, 5);
     EXPECT_LT(distance(got.logits, exact.logits), 1.5 * distance(want.logits, exact.logits));

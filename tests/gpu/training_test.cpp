@@ -169,7 +169,7 @@ class Noise : public data::Dataset {
   std::vector<std::string> classes_ = std::vector<std::string>(10);
 };
 
-// A net with an ImageNet stem, fed by the loader: boxes that the step resizes (on a GPU in pairs),
+// A net with an ImageNet stem, fed by the loader: boxes that the step resizes,
 // or images that the host has resized.
 struct FedLoop {
   FedLoop(Device device, GraphMode mode, bool boxes, double mixup, bool drop_last = false)
@@ -191,7 +191,6 @@ struct FedLoop {
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
-    prepare.pairs = !device.is_cpu() && mixup == 0;
     gradient = std::make_unique<GradientStep>(
         GradientStep::Parts{.net = *net,
                             .params = *params,

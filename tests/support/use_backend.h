@@ -7,8 +7,7 @@
 
 namespace gossamer {
 
-// "passes" takes a GPU's way through every op, and through the step of optimizers that are made
-// meanwhile.
+// "cuda_emulated" computes every op as on a GPU.
 struct UseBackend {
   std::string before = backend(Device::cpu()).name();
   explicit UseBackend(const std::string& name) { use_cpu_backend(name); }

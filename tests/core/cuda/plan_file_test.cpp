@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
-#include "gossamer/core/ops/conv_term.h"
 #include "gossamer/core/random.h"
 #include "support/temp_folder.h"
 

@@ -1,18 +1,29 @@
-// What cuDNN would do on an H200, asked without one: every convolution of ResNet-50 gets a Hopper
-// kernel with a small workspace. And plans as text: they come back.
+// What cuDNN would do on an H200, an H100 and an A100, asked without one: every convolution of
+// every model and of the list of ops has plans whose kernels ship with cuDNN. And plans as text:
+// they come back.
+#include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "core/cuda/gpu_properties.h"
+#include "core/ops/op_cases.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/cudnn_plan.h"
+#include "gossamer/models/registry.h"
 
 namespace gossamer::cudnn {
 namespace {
 
-class Planning : public testing::Test {
+using testing::kA100, testing::kH100, testing::kH200;
+
+class Planning : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!cuda::built()) GTEST_SKIP() << "this build has no CUDA";
@@ -25,9 +36,31 @@ struct Layer {
   ConvProblem problem;  // forward
 };
 
-// The 53 convolutions of ResNet-50 v1.5 (the stride sits on the 3x3) on 224 x 224 pictures; the
-// stem as 4 x 4 convolution of 2 x 2 blocks of pixels, 12 channels padded to 16.
-std::vector<Layer> resnet50(i64 batch, DType type) {
+// The shape of a ResNet, as models/registry.cpp makes it.
+struct Form {
+  const char* model;
+  std::vector<i64> blocks, widths;
+  bool bottleneck, imagenet, pad_shortcut;
+  i64 batch;
+};
+const std::vector<Form>& forms() {
+  static const std::vector<Form> list{
+      {"resnet18", {2, 2, 2, 2}, {64, 128, 256, 512}, false, true, false, 256},
+      {"resnet34", {3, 4, 6, 3}, {64, 128, 256, 512}, false, true, false, 256},
+      {"resnet50", {3, 4, 6, 3}, {64, 128, 256, 512}, true, true, false, 256},
+      {"resnet18-cifar", {2, 2, 2, 2}, {64, 128, 256, 512}, false, false, false, 128},
+      {"resnet8-cifar", {1, 1, 1}, {16, 32, 64}, false, false, true, 128},
+      {"resnet20-cifar", {3, 3, 3}, {16, 32, 64}, false, false, true, 128},
+  };
+  return list;
+}
+const Form& form_of(const std::string& model) {
+  return *std::ranges::find(forms(), model, &Form::model);
+}
+
+// All convolutions, on 224 x 224 pictures or CIFAR's 32 x 32. ImageNet's stem as the GPU computes
+// it: a 4 x 4 convolution of 2 x 2 blocks of pixels, 12 channels padded to 16.
+std::vector<Layer> layers_of(const Form& form, i64 batch, DType type) {
   std::vector<Layer> layers;
   const auto add = [&](const std::string& name, i64 size, i64 c, i64 k, i64 kernel, i64 stride,
                        i64 before, i64 after) {
@@ -35,31 +68,53 @@ std::vector<Layer> resnet50(i64 batch, DType type) {
         {name,
          {ConvOp::forward, type, batch, size, size, c, k, kernel, kernel, stride, before, after}});
   };
-  add("stem", 112, 16, 64, 4, 1, 2, 1);
-  const int blocks[] = {3, 4, 6, 3};
-  i64 in = 64, size = 56;
-  for (int stage = 0; stage < 4; ++stage) {
-    const i64 width = i64{64} << stage;
-    for (int b = 0; b < blocks[stage]; ++b) {
+  if (form.imagenet)
+    add("stem", 112, 16, 64, 4, 1, 2, 1);
+  else
+    add("stem", 32, 3, form.widths[0], 3, 1, 1, 1);
+  i64 in = form.widths[0], size = form.imagenet ? 56 : 32;
+  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
+    const i64 width = form.widths[stage], out = form.bottleneck ? 4 * width : width;
+    for (i64 b = 0; b < form.blocks[stage]; ++b) {
       const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(b) + ".";
       const i64 stride = stage > 0 && b == 0 ? 2 : 1;
-      add(name + "conv1", size, in, width, 1, 1, 0, 0);
-      add(name + "conv2", size, width, width, 3, stride, 1, 1);
-      add(name + "conv3", size / stride, width, 4 * width, 1, 1, 0, 0);
-      if (b == 0) add(name + "downsample", size, in, 4 * width, 1, stride, 0, 0);
-      in = 4 * width;
+      if (form.bottleneck) {
+        add(name + "conv1", size, in, width, 1, 1, 0, 0);
+        add(name + "conv2", size, width, width, 3, stride, 1, 1);
+        add(name + "conv3", size / stride, width, out, 1, 1, 0, 0);
+      } else {
+        add(name + "conv1", size, in, width, 3, stride, 1, 1);
+        add(name + "conv2", size / stride, width, out, 3, 1, 1, 1);
+      }
+      if ((stride != 1 || in != out) && !form.pad_shortcut)
+        add(name + "downsample", size, in, out, 1, stride, 0, 0);
+      in = out;
       size /= stride;
     }
   }
   return layers;
 }
 
-class PlanningOf : public Planning, public testing::WithParamInterface<DType> {};
-INSTANTIATE_TEST_SUITE_P(Types, PlanningOf, testing::Values(DType::bf16, DType::f16),
+TEST(PlanningTable, HasTheFiltersOfTheModels) {
+  for (const Form& form : forms()) {
+    std::vector<std::string> wanted, found;
+    for (const NamedTensor& p : models::make(form.model)->parameters())
+      if (p.tensor.rank() == 4) wanted.push_back(p.tensor.shape().str());
+    for (const Layer& layer : layers_of(form, 1, DType::bf16)) {
+      const ConvProblem& p = layer.problem;
+      const bool pairs = form.imagenet && layer.name == "stem";
+      found.push_back((pairs ? Shape{p.k, 7, 7, 3} : Shape{p.k, p.r, p.s, p.c}).str());
+    }
+    EXPECT_EQ(found, wanted) << form.model;
+  }
+}
+
+class PlanningOf : public Planning, public ::testing::WithParamInterface<DType> {};
+INSTANTIATE_TEST_SUITE_P(Types, PlanningOf, ::testing::Values(DType::bf16, DType::f16),
                          [](const auto& test) { return name_of(test.param); });
 TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceOnAnH200) {
-  const Planner planner = Planner::for_properties(h200_properties());
-  const std::vector<Layer> layers = resnet50(256, GetParam());
+  const Planner planner = Planner::for_properties(kH200);
+  const std::vector<Layer> layers = layers_of(form_of("resnet50"), 256, GetParam());
   ASSERT_EQ(layers.size(), 53u);
   std::map<std::string, std::string> seen;  // problem -> first layer with it
   std::size_t searches = 0;
@@ -69,7 +124,7 @@ TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceO
       library_version().c_str(), name_of(GetParam()));
   for (const Layer& layer : layers) {
     for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
-      // nobody wants the gradient of the pictures
+      // the gradient of the pictures is not needed
       if (op == ConvOp::backward_data && layer.name == "stem") continue;
       ConvProblem problem = layer.problem;
       problem.op = op;
@@ -92,8 +147,75 @@ TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceO
   EXPECT_EQ(searches, 3 * 23u - 1);
 }
 
+// Whatever the GPU: a convolution has plans, and none of their kernels is compiled while the
+// program runs.
+class PlanningFor
+    : public Planning,
+      public ::testing::WithParamInterface<std::tuple<std::pair<const char*, const char*>, DType>> {
+ protected:
+  void expect_plans(const std::string& name, ConvProblem problem) {
+    problem.type = std::get<DType>(GetParam());
+    if (!seen_.insert(problem.key()).second) return;
+    const std::vector<ConvPlan> plans = planner().plans(problem);
+    EXPECT_FALSE(plans.empty()) << name << ", " << problem.key();
+    fewest_ = std::min(fewest_, plans.size());
+    for (const ConvPlan& plan : plans) {
+      EXPECT_FALSE(plan.compiles()) << name << ", " << problem.key() << ": " << plan.describe();
+      EXPECT_LE(plan.workspace(), kWorkspaceCap);
+    }
+    if (!plans.empty()) largest_ = std::max(largest_, plans[0].workspace());
+  }
+  const Planner& planner() {
+    if (!planner_) planner_.emplace(Planner::for_properties(std::get<0>(GetParam()).second));
+    return *planner_;
+  }
+  void report(const char* what) const {
+    std::printf("%s, %s: %zu %s, at least %zu plans each, first guesses need %.1f MB at most\n",
+                std::get<0>(GetParam()).first, name_of(std::get<DType>(GetParam())), seen_.size(),
+                what, fewest_, static_cast<double>(largest_) / 1e6);
+  }
+
+ private:
+  std::optional<Planner> planner_;
+  std::set<std::string> seen_;
+  std::size_t fewest_ = 1000, largest_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Gpus, PlanningFor,
+                         ::testing::Combine(::testing::Values(std::pair{"H100", kH100},
+                                                              std::pair{"A100", kA100}),
+                                            ::testing::Values(DType::bf16, DType::f16, DType::f32)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).first) +
+                                  name_of(std::get<DType>(test.param));
+                         });
+
+TEST_P(PlanningFor, EveryConvolutionOfTheModels) {
+  for (const Form& form : forms())
+    for (const Layer& layer : layers_of(form, form.batch, DType::bf16))
+      for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
+        if (op == ConvOp::backward_data && layer.name == "stem") continue;
+        ConvProblem problem = layer.problem;
+        problem.op = op;
+        expect_plans(form.model + (" " + layer.name), problem);
+        problem.accumulate = op == ConvOp::backward_data;
+        expect_plans(form.model + (" " + layer.name), problem);
+      }
+  report("convolutions of models");
+}
+
+TEST_P(PlanningFor, EveryConvolutionOfTheListOfOps) {
+  for (const testing::rows::ConvCase& c : testing::rows::conv_cases())
+    for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
+      ConvProblem problem{op,          DType::bf16, c.x[0],       c.x[1],    c.x[2],
+                          c.x[3],      c.w[0],      c.w[1],       c.w[2],    c.o.stride,
+                          c.o.padding, c.o.padding, c.o.dilation, c.o.groups};
+      expect_plans(c.what, problem);
+    }
+  report("convolutions of the list of ops");
+}
+
 TEST_F(Planning, PlansComeBackFromTheirText) {
-  const Planner planner = Planner::for_properties(h200_properties());
+  const Planner planner = Planner::for_properties(kH200);
   const auto plans =
       planner.plans({ConvOp::backward_filter, DType::bf16, 64, 14, 14, 256, 256, 3, 3, 1, 1, 1}, 3);
   ASSERT_EQ(plans.size(), 3u);
@@ -109,7 +231,7 @@ TEST_F(Planning, PlansComeBackFromTheirText) {
 }
 
 TEST_F(Planning, F32PlansKeepTheirDigitsUnlessTf32IsAllowed) {
-  const Planner planner = Planner::for_properties(h200_properties());
+  const Planner planner = Planner::for_properties(kH200);
   ConvProblem problem{ConvOp::forward, DType::f32, 32, 28, 28, 128, 128, 3, 3, 1, 1, 1};
   const auto exact = planner.plans(problem);
   ASSERT_FALSE(exact.empty());
@@ -122,9 +244,9 @@ TEST_F(Planning, F32PlansKeepTheirDigitsUnlessTf32IsAllowed) {
 
 // cuDNN's first list may hold nothing but kernels that round products.
 TEST_F(Planning, EveryConvolutionOfResNet50HasAnExactF32Plan) {
-  const Planner planner = Planner::for_properties(h200_properties());
+  const Planner planner = Planner::for_properties(kH200);
   for (const i64 batch : {4, 256})
-    for (const Layer& layer : resnet50(batch, DType::f32))
+    for (const Layer& layer : layers_of(form_of("resnet50"), batch, DType::f32))
       for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
         if (op == ConvOp::backward_data && layer.name == "stem") continue;
         ConvProblem problem = layer.problem;
@@ -134,7 +256,7 @@ TEST_F(Planning, EveryConvolutionOfResNet50HasAnExactF32Plan) {
 }
 
 TEST_F(Planning, SaysWhatItWasAskedWhenCuDnnRefuses) {
-  const Planner planner = Planner::for_properties(h200_properties());
+  const Planner planner = Planner::for_properties(kH200);
   try {
     (void)planner.plans({ConvOp::forward, DType::u8, 1, 8, 8, 16, 16, 3, 3, 1, 1, 1});
     FAIL() << "u8 convolutions do not exist here";

@@ -64,7 +64,8 @@ struct OneThread {
 struct OpGradients : ::testing::TestWithParam<std::string> {
   UseBackend use{GetParam()};
 };
-INSTANTIATE_TEST_SUITE_P(Forms, OpGradients, ::testing::Values(backend_names().front(), "passes"),
+INSTANTIATE_TEST_SUITE_P(Forms, OpGradients,
+                         ::testing::Values(backend_names().front(), "cuda_emulated"),
                          [](const auto& form) { return form.param; });
 
 TEST_P(OpGradients, AgreeWithFiniteDifferencesForEveryOpAndInput) {

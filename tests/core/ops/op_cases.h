@@ -300,12 +300,14 @@ inline void linear_algebra(std::vector<OpCase>& all) {
                  true});
 }
 
-inline void convolutions(std::vector<OpCase>& all) {
-  const struct {
-    const char* what;
-    Shape x, w;
-    ConvOptions o;
-  } list[] = {
+// The convolutions, for tests of backends and of plans.
+struct ConvCase {
+  const char* what;
+  Shape x, w;
+  ConvOptions o;
+};
+inline const std::vector<ConvCase>& conv_cases() {
+  static const std::vector<ConvCase> list{
       {"1x1", {2, 4, 5, 3}, {6, 1, 1, 3}, {}},
       {"1x1 stride 2", {2, 5, 6, 8}, {16, 1, 1, 8}, {.stride = 2}},
       {"3x3", {2, 6, 5, 4}, {5, 3, 3, 4}, {.padding = 1}},
@@ -320,7 +322,11 @@ inline void convolutions(std::vector<OpCase>& all) {
       {"stride skips the edge", {1, 6, 6, 2}, {3, 1, 1, 2}, {.stride = 4}},
       {"wider than the image", {1, 2, 2, 3}, {2, 5, 5, 3}, {.padding = 2}},
   };
-  for (const auto& c : list) {
+  return list;
+}
+
+inline void convolutions(std::vector<OpCase>& all) {
+  for (const ConvCase& c : conv_cases()) {
     const i64 taps = c.w[1] * c.w[2] * c.w[3], pixels = c.x[0] * c.x[1] * c.x[2];
     all.push_back({"conv2d",
                    c.what,

@@ -2,12 +2,11 @@
 // through, its sums, and what is passed on.
 #pragma once
 
-#include "gossamer/core/ops/norm_kernels.h"
+#include "gossamer/core/cuda/kernels/norm.h"
 
 namespace gossamer::kernels {
 
 // --- g at (row, eight columns) before the ReLU's mask
-// -------------------------------------------------------------------------------------
 template <class T>
 struct DenseGradient {
   const T* dy;
@@ -17,27 +16,9 @@ struct DenseGradient {
   }
 };
 
-// Of a global average: every pixel of an image gets the same, dy [images, cols]/pixels. Saves
-// writing it out.
-template <class T>
-struct SpreadGradient {
-  const T* dy;
-  unsigned pixels;
-  float factor;
-  template <bool whole>
-  GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
-    Eight e = load_eight<whole>(
-        dy + static_cast<i64>(static_cast<unsigned>(row) / pixels) * cols + col, count);
-    GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j) e.v[j] *= factor;
-    return e;
-  }
-};
-
 // Of max pooling over 3 x 3 with stride 2 and padding 1: each input pixel asks the up to four
 // windows that cover it. taken: the tap that was the maximum, kNoTap where ReLU made it zero (so no
 // further mask is needed). Taps are numbered 3 r + s.
-inline constexpr std::uint8_t kNoTap = 255;
 template <class T>
 struct PooledGradient {
   const T* dy;  // [n, ho, wo, cols]
@@ -70,21 +51,19 @@ inline constexpr bool is_pooled = false;
 template <class T>
 inline constexpr bool is_pooled<PooledGradient<T>> = true;
 
-// --- the ReLU's mask
-// -------------------------------------------------------------------------------------------------
-//   none: no ReLU;  factors: x scale + shift > 0, computed again;  bits: as NormApply wrote them;
-//   output: y > 0
-enum class Mask { none, factors, bits, output };
+// --- the ReLU's mask. none: no ReLU;  factors: x a + b > 0, computed again;  bits: as NormApply
+// wrote them
+enum class Mask { none, factors, bits };
 
 template <class T, class Source, Mask mask, bool whole, bool joint>
 struct NormBackInput {
   Source source;
-  const T *x, *x2, *y;
+  const T *x, *x2;
   const std::uint8_t* bits;
   const float *scale, *shift;
 
   struct Loaded {
-    Eight g, x, x2, y;
+    Eight g, x, x2;
     unsigned bits;
   };
   GOSSAMER_HD Loaded load(i64 row, const Tiles::Place& p, i64 cols) const {
@@ -93,7 +72,6 @@ struct NormBackInput {
     l.g = source.template load<whole>(row, p.col, p.count, cols);
     l.x = load_eight<whole>(x + at, p.count);
     if constexpr (joint) l.x2 = load_eight<whole>(x2 + at, p.count);
-    if constexpr (mask == Mask::output) l.y = load_eight<whole>(y + at, p.count);
     if constexpr (mask == Mask::bits) l.bits = bits[row * ((cols + 7) / 8) + p.col / 8];
     return l;
   }
@@ -102,7 +80,6 @@ struct NormBackInput {
     bool open = true;
     if constexpr (mask == Mask::factors) open = l.x.v[j] * s.v[j] + b.v[j] > 0;
     if constexpr (mask == Mask::bits) open = (l.bits >> j & 1u) != 0;
-    if constexpr (mask == Mask::output) open = l.y.v[j] > 0;
     return open ? l.g.v[j] : 0.0f;
   }
   GOSSAMER_HD Eight factor(const float* from, const Tiles::Place& p) const {

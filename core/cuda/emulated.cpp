@@ -1,25 +1,24 @@
-// The way of a GPU on a CPU: batch norm, pooling and loss go through the passes of fused.h, block
-// by block, the stem's convolution sees pairs of pixels, and gradients are added in place. What a
-// GPU leaves to its vendor is left to the CPU's best backend. Slow; for tests, which so see every
-// op's GPU form without a GPU.
-#include "gossamer/core/backend.h"
-#include "gossamer/core/stem_conv.h"
+// A GPU emulated on a CPU: the fused passes, block by block, the stem's convolution on pairs of
+// pixels, gradients added in place. What a GPU leaves to its vendor is left to the CPU's best
+// backend. Slow; for tests, which thus see every op as on a GPU without one.
+#include "gossamer/core/cuda/fused.h"
+#include "gossamer/core/cuda/stem.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {
 
-class Passes final : public Backend {
+class CudaEmulated final : public FusedBackend {
  public:
-  const char* name() const override { return "passes"; }
+  const char* name() const override { return "cuda_emulated"; }
 
   void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
             Tensor& c) override {
     vendor_.gemm(ta, tb, alpha, a, b, beta, c);
   }
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
-    if (is_stem(g))
-      stem_conv(backend("reference"), g, x, w, y);
+    if (stem::fits(g))
+      stem::conv(backend("reference"), g, x, w, y);
     else
       vendor_.conv(g, x, w, y);
   }
@@ -33,8 +32,8 @@ class Passes final : public Backend {
     return true;
   }
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
-    if (is_stem(g))
-      stem_conv_dw(backend("reference"), g, x, dy, dw);
+    if (stem::fits(g))
+      stem::conv_dw(backend("reference"), g, x, dy, dw);
     else
       vendor_.conv_dw(g, x, dy, dw);
   }
@@ -45,8 +44,8 @@ class Passes final : public Backend {
 
 }  // namespace
 
-Backend& passes_backend() {
-  static Passes it;
+Backend& cuda_emulated_backend() {
+  static CudaEmulated it;
   return it;
 }
 

@@ -1,10 +1,9 @@
 // Pooling for GPUs: a thread has eight channels of a pixel, and no division by anything but 32-bit
-// numbers. Same formulas, taps and ties as op_pool.cpp, which CPUs use.
+// numbers. Same formulas, taps and ties as cpu/pool.cpp.
 #pragma once
 
 #include "gossamer/core/backend.h"
-#include "gossamer/core/ops/eight.h"
-#include "gossamer/core/ops/grid.h"
+#include "gossamer/core/cuda/kernels/launch.h"
 
 namespace gossamer::kernels {
 
@@ -119,6 +118,50 @@ struct PoolBackward {
       for (int j = 0; j < 8; ++j) sum.v[j] *= factor;
     }
     store_eight<whole>(dx + row * tiles.cols + p.col, p.count, sum);
+  }
+};
+
+// --- global average
+template <class T, bool whole>
+struct GlobalAverage {
+  const T* x;
+  T* y;
+  i64 pixels, cols;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const i64 groups = (cols + 7) / 8, n = i / groups, col = (i - n * groups) * 8;
+    const int count = cols - col < 8 ? static_cast<int>(cols - col) : 8;
+    const float factor = 1.0f / static_cast<float>(pixels);
+    Eight sum{};
+    const T* from = x + n * pixels * cols + col;
+    i64 p = 0;
+    for (; p + 4 <= pixels; p += 4) {  // four loads under way
+      Eight e[4];
+      GOSSAMER_UNROLL
+      for (int k = 0; k < 4; ++k) e[k] = load_eight<whole>(from + (p + k) * cols, count);
+      GOSSAMER_UNROLL
+      for (int k = 0; k < 4; ++k)
+        for (int j = 0; j < 8; ++j) sum.v[j] += e[k].v[j];
+    }
+    for (; p < pixels; ++p) {
+      const Eight e = load_eight<whole>(from + p * cols, count);
+      for (int j = 0; j < 8; ++j) sum.v[j] += e.v[j];
+    }
+    for (int j = 0; j < 8; ++j) sum.v[j] *= factor;
+    store_eight<whole>(y + n * cols + col, count, sum);
+  }
+};
+template <class T, bool whole>
+struct GlobalAverageBack {
+  const T* dy;
+  T* dx;
+  i64 pixels, cols;
+  float factor;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const i64 groups = (cols + 7) / 8, pixel = i / groups, col = (i - pixel * groups) * 8;
+    const int count = cols - col < 8 ? static_cast<int>(cols - col) : 8;
+    Eight e = load_eight<whole>(dy + pixel / pixels * cols + col, count);
+    for (int j = 0; j < 8; ++j) e.v[j] *= factor;
+    store_eight<whole>(dx + pixel * cols + col, count, e);
   }
 };
 

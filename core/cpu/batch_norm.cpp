@@ -3,7 +3,7 @@
 //
 // Narrow layers (16 channels) would leave the adder waiting for itself; so `fold` rows of c
 // channels are viewed as one row of fold * c columns, and the columns are added up at the end.
-#include "gossamer/core/cpu/cpu_batch_norm.h"
+#include "gossamer/core/cpu/batch_norm.h"
 
 #include <cmath>
 #include <vector>
@@ -143,26 +143,6 @@ void affine(const View& view, i64 pieces, const T* x, const T* add, const float*
 }
 
 template <class T>
-void normalize(const View& view, i64 pieces, const Tensor& x, const Tensor* add,
-               const Tensor& scale, const Tensor& shift, bool relu, const float* mean,
-               const float* inv_std, Tensor& y) {
-  std::vector<float> a(static_cast<std::size_t>(view.c)), b(a.size());
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    a[i] = scale.as<float>()[i] * inv_std[i];
-    b[i] = shift.as<float>()[i] - mean[i] * a[i];
-  }
-  const auto wa = view.spread(a.data()), wb = view.spread(b.data());
-  const auto run = [&]<bool has_add, bool with_relu>() {
-    affine<T, has_add, with_relu>(view, pieces, x.as<T>(), has_add ? add->as<T>() : nullptr,
-                                  wa.data(), wb.data(), y.as<T>());
-  };
-  if (add != nullptr)
-    relu ? run.template operator()<true, true>() : run.template operator()<true, false>();
-  else
-    relu ? run.template operator()<false, true>() : run.template operator()<false, false>();
-}
-
-template <class T>
 void statistics(const View& view, i64 pieces, const T* x, double rows, float eps, float* mean,
                 float* inv_std) {
   // Sums of x - x0, x0 the first row: the variance of values far from zero keeps its digits.
@@ -187,8 +167,11 @@ void statistics(const View& view, i64 pieces, const T* x, double rows, float eps
 
 template <class T, bool with_relu, bool wants_add>
 void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x, const T* y,
-              const float* scale, const float* mean, const float* inv_std, T* dx, float* d_scale,
-              float* d_shift, T* d_add) {
+              const Norm& norm, const NormGrads& grads, T* d_add) {
+  const float *scale = norm.scale.as<float>(), *mean = norm.mean.as<float>(),
+              *inv_std = norm.inv_std.as<float>();
+  float *d_scale = grads.d_scale.as<float>(), *d_shift = grads.d_shift.as<float>();
+  T* dx = grads.dx.as<T>();
   const auto n = static_cast<std::size_t>(view.c);
   std::vector<double> sum(n), sum_x(n);
   const auto wide_mean = view.spread(mean);
@@ -207,8 +190,9 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
                  through = static_cast<double>(scale[i]) * inv;
     d_shift[i] = static_cast<float>(sum[i]);
     d_scale[i] = static_cast<float>(sum_x[i] * inv);
-    const double slope = -through * inv * inv * sum_x[i] / rows;
     a[i] = static_cast<float>(through);
+    if (norm.given) continue;  // b = c = 0
+    const double slope = -through * inv * inv * sum_x[i] / rows;
     b[i] = static_cast<float>(slope);
     c[i] = static_cast<float>(-through * sum[i] / rows - slope * static_cast<double>(mean[i]));
   }
@@ -240,49 +224,50 @@ View view_of(const Tensor& x) { return View(x.numel() / x.shape(-1), x.shape(-1)
 
 }  // namespace
 
-void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift,
-                      float eps, bool relu, Tensor& y, Tensor& mean, Tensor& inv_std) {
-  if (x.numel() == 0) return;
-  const View view = view_of(x);
-  const i64 pieces = pieces_of(x.numel());
-  with_floating(x.dtype(), "batch_norm", [&]<class T>() {
-    statistics<T>(view, pieces, x.as<T>(), static_cast<double>(x.numel() / view.c), eps,
-                  mean.as<float>(), inv_std.as<float>());
-    normalize<T>(view, pieces, x, add, scale, shift, relu, mean.as<float>(), inv_std.as<float>(),
-                 y);
+void batch_statistics(Norm& n, float eps) {
+  const View view = view_of(n.x);
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+    statistics<T>(view, pieces_of(n.x.numel()), n.x.as<T>(),
+                  static_cast<double>(n.x.numel() / view.c), eps, n.mean.as<float>(),
+                  n.inv_std.as<float>());
   });
 }
 
-void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale, const Tensor& shift,
-                      bool relu, const Tensor& mean, const Tensor& inv_std, Tensor& y) {
-  if (x.numel() == 0) return;
-  const View view = view_of(x);
-  with_floating(x.dtype(), "batch_norm", [&]<class T>() {
-    normalize<T>(view, pieces_of(x.numel()), x, add, scale, shift, relu, mean.as<float>(),
-                 inv_std.as<float>(), y);
-  });
-}
-
-void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale,
-                     const Tensor& mean, const Tensor& inv_std, bool relu, Tensor& dx,
-                     Tensor& d_scale, Tensor& d_shift, Tensor* d_add) {
-  if (x.numel() == 0) return;
-  const View view = view_of(x);
-  const i64 pieces = pieces_of(x.numel());
-  const double rows = static_cast<double>(x.numel() / view.c);
-  with_floating(x.dtype(), "batch_norm", [&]<class T>() {
-    const auto run = [&]<bool masked, bool wants_add>() {
-      backward<T, masked, wants_add>(
-          view, pieces, rows, dy.as<T>(), x.as<T>(), masked ? y->as<T>() : nullptr,
-          scale.as<float>(), mean.as<float>(), inv_std.as<float>(), dx.as<T>(), d_scale.as<float>(),
-          d_shift.as<float>(), wants_add ? d_add->as<T>() : nullptr);
+void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
+  if (n.x.numel() == 0) return;
+  const View view = view_of(n.x);
+  const auto a = view.spread(n.a.as<float>()), b = view.spread(n.b.as<float>());
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+    const auto run = [&]<bool has_add, bool with_relu>() {
+      affine<T, has_add, with_relu>(view, pieces_of(n.x.numel()), n.x.as<T>(),
+                                    has_add ? add->as<T>() : nullptr, a.data(), b.data(),
+                                    y.as<T>());
     };
-    if (relu)
-      d_add != nullptr ? run.template operator()<true, true>()
-                       : run.template operator()<true, false>();
+    if (add)
+      relu ? run.template operator()<true, true>() : run.template operator()<true, false>();
     else
-      d_add != nullptr ? run.template operator()<false, true>()
-                       : run.template operator()<false, false>();
+      relu ? run.template operator()<false, true>() : run.template operator()<false, false>();
+  });
+}
+
+void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+                     Tensor* d_add) {
+  if (n.x.numel() == 0) {
+    for (Tensor t : {grads.d_scale, grads.d_shift}) t.zero();
+    return;
+  }
+  const View view = view_of(n.x);
+  const double rows = static_cast<double>(n.x.numel() / view.c);
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+    const auto run = [&]<bool masked, bool wants_add>() {
+      backward<T, masked, wants_add>(view, pieces_of(n.x.numel()), rows, dy.as<T>(), n.x.as<T>(),
+                                     masked ? y->as<T>() : nullptr, n, grads,
+                                     wants_add ? d_add->as<T>() : nullptr);
+    };
+    if (y)
+      d_add ? run.template operator()<true, true>() : run.template operator()<true, false>();
+    else
+      d_add ? run.template operator()<false, true>() : run.template operator()<false, false>();
   });
 }
 

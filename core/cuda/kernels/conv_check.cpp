@@ -2,7 +2,7 @@
 #include <cmath>
 #include <vector>
 
-#include "gossamer/core/ops/conv_term.h"
+#include "gossamer/core/cuda/conv_term.h"
 
 namespace gossamer::cudnn {
 namespace {

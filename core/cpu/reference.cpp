@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/cpu_backend.h"
 #include "gossamer/core/ops/kernel.h"
 
 namespace gossamer {
@@ -22,7 +22,7 @@ i64 target(i64 i, i64 r, const ConvGeometry& g, i64 extent) {
   return o >= 0 && o % g.stride == 0 && o / g.stride < extent ? o / g.stride : -1;
 }
 
-class Reference final : public Backend {
+class Reference final : public CpuBackend {
  public:
   const char* name() const override { return "reference"; }
 
@@ -140,13 +140,12 @@ class Reference final : public Backend {
     });
   }
 
-  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale,
-                        const Tensor& shift, float eps, bool relu, Tensor& y, Tensor& mean,
-                        Tensor& inv_std) override {
-    const i64 cols = x.shape(-1), rows = x.numel() / cols;
-    float *pm = mean.as<float>(), *pi = inv_std.as<float>();
-    with_floating(x.dtype(), "batch_norm", [&]<class T>() {
-      const T* px = x.as<T>();
+ protected:
+  void batch_statistics(Norm& n, float eps) override {
+    const i64 cols = n.x.shape(-1), rows = n.x.numel() / cols;
+    float *pm = n.mean.as<float>(), *pi = n.inv_std.as<float>();
+    with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+      const T* px = n.x.as<T>();
       parallel_for(cols, 4, [&](i64 begin, i64 end) {
         for (i64 c = begin; c < end; ++c) {
           double sum = 0, squares = 0;
@@ -162,17 +161,14 @@ class Reference final : public Backend {
         }
       });
     });
-    batch_norm_apply(x, add, scale, shift, relu, mean, inv_std, y);
   }
 
-  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale,
-                        const Tensor& shift, bool relu, const Tensor& mean, const Tensor& inv_std,
-                        Tensor& y) override {
-    const i64 cols = x.shape(-1), rows = x.numel() / cols;
-    const float *ps = scale.as<float>(), *pb = shift.as<float>(), *pm = mean.as<float>(),
-                *pi = inv_std.as<float>();
-    with_floating(x.dtype(), "batch_norm", [&]<class T>() {
-      const T *px = x.as<T>(), *pa = add ? add->as<T>() : nullptr;
+  void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) override {
+    const i64 cols = n.x.shape(-1), rows = n.x.numel() / cols;
+    const float *ps = n.scale.as<float>(), *pb = n.shift.as<float>(), *pm = n.mean.as<float>(),
+                *pi = n.inv_std.as<float>();
+    with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+      const T *px = n.x.as<T>(), *pa = add ? add->as<T>() : nullptr;
       T* py = y.as<T>();
       parallel_for(rows, (1 << 15) / cols + 1, [&](i64 begin, i64 end) {
         for (i64 r = begin; r < end; ++r)
@@ -185,18 +181,16 @@ class Reference final : public Backend {
     });
   }
 
-  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale,
-                       const Tensor& mean, const Tensor& inv_std, bool relu, Tensor& dx,
-                       Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
-    const i64 cols = x.shape(-1), rows = x.numel() / cols;
-    const float *ps = scale.as<float>(), *pm = mean.as<float>(), *pi = inv_std.as<float>();
-    with_floating(x.dtype(), "batch_norm_back", [&]<class T>() {
-      const T *pdy = dy.as<T>(), *px = x.as<T>(), *py = relu ? y->as<T>() : nullptr;
-      T *pdx = dx.as<T>(), *pda = d_add ? d_add->as<T>() : nullptr;
+  void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+                       Tensor* d_add) override {
+    const i64 cols = n.x.shape(-1), rows = n.x.numel() / cols;
+    const float *ps = n.scale.as<float>(), *pm = n.mean.as<float>(), *pi = n.inv_std.as<float>();
+    with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+      const T *pdy = dy.as<T>(), *px = n.x.as<T>(), *py = y ? y->as<T>() : nullptr;
+      T *pdx = grads.dx.as<T>(), *pda = d_add ? d_add->as<T>() : nullptr;
       parallel_for(cols, 4, [&](i64 begin, i64 end) {
         for (i64 c = begin; c < end; ++c) {
-          const double m = static_cast<double>(pm[c]), inv = static_cast<double>(pi[c]),
-                       n = static_cast<double>(rows);
+          const double m = static_cast<double>(pm[c]), inv = static_cast<double>(pi[c]);
           const auto up = [&](i64 i) {
             return py && !(load(py, i) > 0) ? 0.0 : static_cast<double>(load(pdy, i));
           };
@@ -206,15 +200,16 @@ class Reference final : public Backend {
             sum += up(i);
             dot += up(i) * xhat(i);
           }
+          const double share = n.given ? 0 : 1 / static_cast<double>(rows);
           for (i64 i = c; i < rows * cols; i += cols) {
             const double g = up(i);
             if (pda) store(pda, i, static_cast<float>(g));
             store(pdx, i,
                   static_cast<float>(static_cast<double>(ps[c]) * inv *
-                                     (g - sum / n - xhat(i) * dot / n)));
+                                     (g - share * (sum + xhat(i) * dot))));
           }
-          d_shift.as<float>()[c] = static_cast<float>(sum);
-          d_scale.as<float>()[c] = static_cast<float>(dot);
+          grads.d_shift.as<float>()[c] = static_cast<float>(sum);
+          grads.d_scale.as<float>()[c] = static_cast<float>(dot);
         }
       });
     });

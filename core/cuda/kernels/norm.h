@@ -5,13 +5,14 @@
 //   A = gamma inv_std,  B = -A inv_std sum(g xhat)/rows,  C = -A sum g/rows - B mean.
 #pragma once
 
-#include "gossamer/core/ops/eight.h"
-#include "gossamer/core/ops/grid.h"
+#include <cmath>
+
+#include "gossamer/core/cuda/kernels/launch.h"
 
 namespace gossamer::kernels {
 
-// --- pass 1: sums over rows, `sums` of them a channel, per block: partial[(part sums + k) cols +
-// c] -----------------------------------
+// --- pass 1: sums over rows, `sums` of them a channel, per block:
+// partial[(part sums + k) cols + c]
 template <int sums>
 struct SumState {
   float total[sums][8];
@@ -77,7 +78,6 @@ struct NormSums {
 };
 
 // --- pass 2: adds the partial sums of a channel and hands them to finish(channel, totals)
-// --------------------------------------------
 template <int sums, class Finish>
 struct JoinParts {
   static constexpr int threads = 256, phases = 2, columns = 8, lines = threads / columns;
@@ -135,27 +135,19 @@ struct FinishStatistics {
   }
 };
 
-// The factors of a batch norm with given statistics.
-struct NormFactorsFrom {
-  const float *gamma, *beta, *mean, *inv_std;
-  float *scale, *shift;
-  GOSSAMER_HD void operator()(i64 c) const {
-    scale[c] = gamma[c] * inv_std[c];
-    shift[c] = beta[c] - mean[c] * scale[c];
-  }
-};
-
 // total: sum g, sum g (x - mean), and with a second input sum g (x2 - mean2).
 struct NormBackFactors {
   const float *gamma, *mean, *inv_std;
+  bool given;  // statistics that are constants: dx = A g
   float *a, *b, *c, *d_gamma, *d_beta;
   GOSSAMER_HD void set(i64 i, double rows, double sum_g, double sum_gx) const {
     const double inv = static_cast<double>(inv_std[i]), up = static_cast<double>(gamma[i]) * inv,
                  with = sum_gx * inv;
-    const double slope = -up * inv * with / rows;
+    const double slope = given ? 0 : -up * inv * with / rows,
+                 constant = given ? 0 : -up * sum_g / rows - slope * static_cast<double>(mean[i]);
     a[i] = static_cast<float>(up);
     b[i] = static_cast<float>(slope);
-    c[i] = static_cast<float>(-up * sum_g / rows - slope * static_cast<double>(mean[i]));
+    c[i] = static_cast<float>(constant);
     d_gamma[i] = static_cast<float>(with);
     d_beta[i] = static_cast<float>(sum_g);
   }
@@ -171,7 +163,6 @@ struct FinishBack {
 };
 
 // --- pass 3, forward
-// -------------------------------------------------------------------------------------------------
 // what is added before the ReLU: nothing, a tensor, a second normalised tensor
 enum class Join { none, add, norm };
 
@@ -227,6 +218,63 @@ struct NormApply {
           store_eight<whole>(y + r * tiles.cols + p.col, p.count, z);
           if (mask) mask[r * groups + p.col / 8] = static_cast<std::uint8_t>(bits);
         });
+  }
+};
+
+// max over 3 x 3 windows (stride 2, padding 1) of relu(x scale + shift); taken: which tap it was,
+// kNoTap if the ReLU made it zero.
+template <class T, bool whole>
+struct NormPool {
+  static constexpr int threads = Tiles::threads, phases = 1;
+  using Shared = Nothing;
+  using State = Nothing;
+  Tiles tiles;  // rows: output pixels
+  const T* x;
+  const float *scale, *shift;
+  T* y;
+  std::uint8_t* taken;
+  unsigned h, w, ho, wo;
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
+    const Tiles::Place p = tiles.place(block, thread);
+    if (p.count == 0) return;
+    const Eight s = load_eight<whole>(scale + p.col, p.count),
+                b = load_eight<whole>(shift + p.col, p.count);
+    tiles.for_rows<1>(
+        p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p, s, b); });
+  }
+
+  GOSSAMER_HD void one_pixel(i64 row, const Tiles::Place& p, const Eight& s, const Eight& b) const {
+    const unsigned pixel = static_cast<unsigned>(row), line = pixel / wo, q = pixel - line * wo,
+                   n = line / ho, o = line - n * ho;
+    Eight best;
+    std::uint8_t tap[8];
+    GOSSAMER_UNROLL
+    for (int j = 0; j < 8; ++j) {
+      best.v[j] = 0;
+      tap[j] = kNoTap;
+    }
+    GOSSAMER_UNROLL
+    for (unsigned r = 0; r < 3; ++r) GOSSAMER_UNROLL
+    for (unsigned t = 0; t < 3; ++t) {
+      // beyond the edge wraps around to a large number
+      const unsigned u = 2 * o + r - 1, v = 2 * q + t - 1;
+      if (u >= h || v >= w) continue;
+      const Eight e = load_eight<whole>(
+          x + ((static_cast<i64>(n) * h + u) * w + v) * tiles.cols + p.col, p.count);
+      GOSSAMER_UNROLL
+      for (int j = 0; j < 8; ++j) {
+        const float value = e.v[j] * s.v[j] + b.v[j];
+        if (value > best.v[j] || value != value) {  // a NaN wins and stays
+          best.v[j] = value;
+          tap[j] = static_cast<std::uint8_t>(3 * r + t);
+        }
+      }
+    }
+    const i64 at = row * tiles.cols + p.col;
+    store_eight<whole>(y + at, p.count, best);
+    store_bytes<whole>(taken + at, p.count, tap);
   }
 };
 

@@ -3,8 +3,8 @@
 // the ops have checked before. The choice depends on shape and type only, never on a measurement,
 // so that a resumed run repeats the same bits.
 #ifdef GOSSAMER_HAS_ONEDNN
-#include "gossamer/core/backend.h"
-#include "gossamer/core/cpu/cpu_batch_norm.h"
+#include "gossamer/core/cpu/batch_norm.h"
+#include "gossamer/core/cpu/cpu_backend.h"
 #include "gossamer/core/cpu/onednn_calls.h"
 #include "gossamer/core/cpu/winograd.h"
 
@@ -23,7 +23,7 @@ bool use_winograd(const ConvGeometry& g, DType type) {
   return cpu::winograd_fits(g) && (type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16);
 }
 
-class OneDnn final : public Backend {
+class OneDnn final : public CpuBackend {
  public:
   const char* name() const override { return "onednn"; }
 
@@ -64,20 +64,14 @@ class OneDnn final : public Backend {
     cpu::onednn_conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
   }
 
-  void batch_norm_train(const Tensor& x, const Tensor* add, const Tensor& scale,
-                        const Tensor& shift, float eps, bool relu, Tensor& y, Tensor& mean,
-                        Tensor& inv_std) override {
-    cpu::batch_norm_train(x, add, scale, shift, eps, relu, y, mean, inv_std);
+ protected:
+  void batch_statistics(Norm& n, float eps) override { cpu::batch_statistics(n, eps); }
+  void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) override {
+    cpu::batch_norm(n, add, relu, y);
   }
-  void batch_norm_apply(const Tensor& x, const Tensor* add, const Tensor& scale,
-                        const Tensor& shift, bool relu, const Tensor& mean, const Tensor& inv_std,
-                        Tensor& y) override {
-    cpu::batch_norm_apply(x, add, scale, shift, relu, mean, inv_std, y);
-  }
-  void batch_norm_back(const Tensor& dy, const Tensor& x, const Tensor* y, const Tensor& scale,
-                       const Tensor& mean, const Tensor& inv_std, bool relu, Tensor& dx,
-                       Tensor& d_scale, Tensor& d_shift, Tensor* d_add) override {
-    cpu::batch_norm_back(dy, x, y, scale, mean, inv_std, relu, dx, d_scale, d_shift, d_add);
+  void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+                       Tensor* d_add) override {
+    cpu::batch_norm_back(n, y, dy, grads, d_add);
   }
 };
 

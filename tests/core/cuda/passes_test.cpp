@@ -1,20 +1,16 @@
-// The fused stem and head against the ops they replace and the reference backend, on a CPU through
-// the GPU's blocks and threads.
+// The fused stem, pooling, averages and loss against the ops on the CPU and the reference backend:
+// emulated, through the same blocks and threads as on a GPU.
 #include <cmath>
 
 #include "core/kernel_helpers.h"
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/backend.h"
+#include "gossamer/core/cuda/stem.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/stem_conv.h"
-#include "support/use_backend.h"
 
 namespace gossamer {
 namespace {
 
 using namespace testing;
-using fused::NormFactors;
-using fused::NormGradient;
 
 // Rows [0, h) and columns [0, w) of [N, H, W, C].
 Tensor corner(const Tensor& x, i64 h, i64 w) {
@@ -37,10 +33,10 @@ TEST(Stem, OnPairsOfPixelsIsTheSameConvolution) {
       const Tensor x = normal({n, size, wide, 3}, 1, type),
                    w = type == DType::f32 ? normal({k, 7, 7, 3}, 2)
                                           : as_f32(normal({k, 7, 7, 3}, 2, type));
-      Tensor pairs = Tensor::empty({n, half, wide / 2, fused::kStemChannels}, type),
-             filters = Tensor::empty({k, 4, 4, fused::kStemChannels}, type);
-      fused::stem_input(x, pairs);
-      fused::stem_weight(w, filters);
+      Tensor pairs = Tensor::empty({n, half, wide / 2, stem::kChannels}, type),
+             filters = Tensor::empty({k, 4, 4, stem::kChannels}, type);
+      stem::pair_images(x, pairs);
+      stem::pair_filters(w, filters);
       Tensor want = Tensor::empty({n, half, wide / 2, k}, type);
       backend("reference")
           .conv({n, size, wide, 3, k, 7, 7, half, wide / 2, 2, 3, 1, 1}, x,
@@ -55,34 +51,13 @@ TEST(Stem, OnPairsOfPixelsIsTheSameConvolution) {
     }
 }
 
-TEST(Stem, OfImagesThatLieInPairsIsConv2dOfTheImagesWithItsGradient) {
-  for (const char* engine : {"reference", "passes"})
-    for (const DType type : {DType::f32, DType::bf16}) {
-      const UseBackend use(engine);
-      const Tensor x = normal({2, 12, 14, 3}, 1, type), dy = normal({2, 6, 7, 5}, 3, type);
-      Tensor pairs = Tensor::empty({2, 6, 7, fused::kStemChannels}, type);
-      fused::stem_input(x, pairs);
-      Tensor w = normal({5, 7, 7, 3}, 2, type).requires_grad(),
-             v = w.detach().clone().requires_grad();
-      const Tensor want = conv2d(x, w, {.stride = 2, .padding = 3}),
-                   got = conv2d_of_pairs(pairs, v);
-      expect_close(got, want, rounding(type), rounding(type), engine);
-      for (const Tensor& y : {want, got}) sum(mul(y, dy)).backward();
-      expect_close(v.grad(), w.grad(), rounding(type), 10 * rounding(type), "gradient");
-      // Images need no gradient, and what is no stem is refused.
-      EXPECT_THROW(conv2d_of_pairs(pairs.detach().clone().requires_grad(), w), ShapeError);
-      EXPECT_THROW(conv2d_of_pairs(x, w), ShapeError);
-      EXPECT_THROW(conv2d_of_pairs(pairs, normal({5, 3, 3, 3}, 2, type)), ShapeError);
-    }
-}
-
 TEST(Stem, TheFiltersGradientComesBackFromPairs) {
   const i64 n = 2, size = 12, half = 6, k = 4;
   const Tensor x = normal({n, size, size, 3}, 1), dy = normal({n, half, half, k}, 3);
   Tensor want = Tensor::empty({k, 7, 7, 3}), got = Tensor::empty({k, 7, 7, 3}),
          pairs = Tensor::empty({n, half, half, 16}), d_filters = Tensor::empty({k, 4, 4, 16});
   backend("reference").conv_dw({n, size, size, 3, k, 7, 7, half, half, 2, 3, 1, 1}, x, dy, want);
-  fused::stem_input(x, pairs);
+  stem::pair_images(x, pairs);
   // dy with the line that was cut off: no gradient there
   Tensor padded = Tensor::zeros({n, half + 1, half + 1, k});
   for (i64 i = 0; i < n * half; ++i)
@@ -91,38 +66,39 @@ TEST(Stem, TheFiltersGradientComesBackFromPairs) {
   backend("reference")
       .conv_dw({n, half, half, 16, k, 4, 4, half + 1, half + 1, 1, 2, 1, 1}, pairs, padded,
                d_filters);
-  fused::stem_weight_grad(d_filters, got);
+  stem::unpair_filters(d_filters, got);
   expect_same_bits(got, want, "dw");
   Tensor back = Tensor::empty({k, 7, 7, 3}), there = Tensor::empty({k, 4, 4, 16});
-  fused::stem_weight(want, there);
-  fused::stem_weight_grad(there, back);
+  stem::pair_filters(want, there);
+  stem::unpair_filters(there, back);
   expect_same_bits(back, want, "there and back");
 }
 
-struct Pooled {
-  Tensor x, gamma, beta, y, taken;
-  NormFactors f;
+struct Pooled : NormOn {
+  Tensor y, taken;
   Pooled(const Shape& s, DType type)
-      : x(normal(s, 3, type, 0.3f)),
-        gamma(normal({s[-1]}, 4)),
-        beta(normal({s[-1]}, 5)),
-        y(Tensor::empty({s[0], (s[1] - 1) / 2 + 1, (s[2] - 1) / 2 + 1, s[3]}, type)),
-        taken(Tensor::empty(y.shape(), DType::u8)),
-        f(NormFactors::empty(s[-1], {})) {
-    fused::norm_statistics(x, gamma, beta, 1e-5f, {}, f);
-    fused::stem_pool(x, f, y, taken);
+      : NormOn(s, type, {}, 3, 0.3f, 1),
+        y(Tensor::empty({s[0], (s[1] - 1) / 2 + 1, (s[2] - 1) / 2 + 1, s[3]}, type)) {
+    taken = passes().norm_apply(*this, {.relu = true, .pool = true}, true, y);
   }
 };
 const Shape kStems[] = {{2, 8, 8, 64}, {1, 7, 9, 16}, {3, 5, 4, 3}, {1, 1, 1, 8}, {2, 2, 3, 13}};
+
+// relu(norm(x)) in f32, and its pooling by the op.
+Tensor normalised(const NormOn& n) {
+  Norm wide = n;
+  wide.x = as_f32(n.x);
+  Tensor z = Tensor::empty(n.x.shape());
+  passes().norm_apply(wide, {.relu = true}, false, z);
+  return z;
+}
 
 TEST(StemPool, IsNormReluAndPoolingInOne) {
   for (const Shape& s : kStems)
     for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       if (s.numel() == s[-1]) continue;  // one pixel has no statistics
-      Pooled p(s, type);
-      Tensor z = Tensor::empty(s);
-      fused::norm_apply(as_f32(p.x), p.f, {.relu = true}, z);
-      const Tensor want = max_pool2d(z, {.kernel = 3, .stride = 2, .padding = 1});
+      const Pooled p(s, type);
+      const Tensor want = max_pool2d(normalised(p), {.kernel = 3, .stride = 2, .padding = 1});
       expect_close(p.y, want, type == DType::f32 ? 0 : rounding(type) / 2, 0, s.str());
     }
 }
@@ -131,36 +107,30 @@ TEST(StemPool, ItsGradientReachesTheStatistics) {
   for (const Shape& s : kStems)
     for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       if (s.numel() == s[-1]) continue;
-      Pooled p(s, type);
+      const Pooled p(s, type);
       const Tensor dy = normal(p.y.shape(), 9, type);
-      // The same by parts: pooling's gradient by its op, then batch norm's with the output as mask.
-      Tensor z = Tensor::empty(s);
-      fused::norm_apply(as_f32(p.x), p.f, {.relu = true}, z);
-      Tensor leaf = z.clone();
+      // The same by parts: pooling's gradient by its op, then batch norm's under the ReLU.
+      Tensor leaf = normalised(p);
       leaf.requires_grad();
       const Tensor pooled = max_pool2d(leaf, {.kernel = 3, .stride = 2, .padding = 1});
       sum(mul(pooled, as_f32(dy))).backward();
-      const i64 c = s[-1];
-      Tensor dx[2] = {Tensor::empty(s), Tensor::empty(s, type)},
-             scale[2] = {Tensor::empty({c}), Tensor::empty({c})},
-             shift[2] = {Tensor::empty({c}), Tensor::empty({c})};
-      const Tensor wide = as_f32(p.x);
-      fused::norm_back({.dy = leaf.grad(), .relu = NormGradient::Relu::output, .mask = z},
-                       {wide, p.f, p.gamma, dx[0], scale[0], shift[0]});
-      fused::norm_back({.from = NormGradient::From::pooled, .dy = dy, .taken = p.taken},
-                       {p.x, p.f, p.gamma, dx[1], scale[1], shift[1]});
-      expect_close(dx[1], dx[0], rounding(type), 1e-4, "dx " + s.str());
-      expect_close(scale[1], scale[0], 1e-4, 1e-3, "d_gamma");
-      expect_close(shift[1], shift[0], 1e-4, 1e-3, "d_beta");
+      Norm wide = p;
+      wide.x = as_f32(p.x);
+      const NormGrads want = grads_like(wide), got = grads_like(p);
+      passes().norm_back(wide, {.relu = true}, {}, leaf.grad(), want, nullptr, nullptr);
+      passes().norm_back(p, {.relu = true, .pool = true}, p.taken, dy, got, nullptr, nullptr);
+      expect_close(got.dx, want.dx, rounding(type), 1e-4, "dx " + s.str());
+      expect_close(got.d_scale, want.d_scale, 1e-4, 1e-3, "d_scale");
+      expect_close(got.d_shift, want.d_shift, 1e-4, 1e-3, "d_shift");
     }
 }
 
 TEST(StemPool, ANanWinsAndAWindowOfNegativesHasNoTap) {
-  Tensor x = Tensor::full({1, 4, 4, 8}, -1), y = Tensor::empty({1, 2, 2, 8}),
-         taken = Tensor::empty({1, 2, 2, 8}, DType::u8);
-  x.span<float>()[(3 * 4 + 3) * 8 + 2] = std::nanf("");
-  NormFactors f{Tensor::zeros({8}), Tensor::full({8}, 1), Tensor::full({8}, 1), Tensor::zeros({8})};
-  fused::stem_pool(x, f, y, taken);
+  const Tensor one = Tensor::full({8}, 1), zero = Tensor::zeros({8});
+  const Norm n{Tensor::full({1, 4, 4, 8}, -1), one, zero, zero, one, one, zero};
+  n.x.span<float>()[(3 * 4 + 3) * 8 + 2] = std::nanf("");
+  Tensor y = Tensor::empty({1, 2, 2, 8});
+  const Tensor taken = passes().norm_apply(n, {.relu = true, .pool = true}, true, y);
   for (std::size_t i = 0; i < 32; ++i) {
     if (i == 3 * 8 + 2) continue;
     EXPECT_EQ(y.span<float>()[i], 0);
@@ -195,12 +165,12 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
           Tensor y = Tensor::empty(want.shape(), type),
                  taken = Tensor::empty(want.shape(), DType::u8), dx = Tensor::empty(s, type);
           if (maximum) {
-            fused::max_pool(p, x.detach(), y, taken);
-            fused::max_pool_back(p, dy, taken, dx);
+            passes().max_pool(p, x.detach(), y, taken);
+            passes().max_pool_back(p, dy, taken, dx);
             expect_same_bits(y, want, "max");
           } else {
-            fused::avg_pool(p, x.detach(), y);
-            fused::avg_pool_back(p, dy, dx);
+            passes().avg_pool(p, x.detach(), y);
+            passes().avg_pool_back(p, dy, dx);
             expect_close(y, want, rounding(type), 1e-6, "average");
           }
           expect_close(dx, leaf.grad(), rounding(type), 1e-6, "dx");
@@ -208,7 +178,7 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
       }
   Tensor big = Tensor::full({1, 4, 4, 8}, -std::numeric_limits<float>::infinity()),
          y = Tensor::empty({1, 2, 2, 8}), taken = Tensor::empty({1, 2, 2, 8}, DType::u8);
-  fused::max_pool({1, 4, 4, 8, 2, 2, 3, 2, 1}, big, y, taken);
+  passes().max_pool({1, 4, 4, 8, 2, 2, 3, 2, 1}, big, y, taken);
   EXPECT_EQ(taken.span<std::uint8_t>()[0], 4);  // the first tap inside, as the op
   EXPECT_EQ(taken.span<std::uint8_t>()[31], 0);
 }
@@ -220,15 +190,15 @@ TEST(GlobalAverage, IsTheOpAndItsGradient) {
       x.requires_grad();
       const Tensor want = global_avg_pool(x), dy = normal({s[0], s[3]}, 2, type);
       Tensor y = Tensor::empty({s[0], s[3]}, type), dx = Tensor::empty(s, type);
-      fused::global_average(x.detach(), y);
+      passes().global_average(x.detach(), y);
       expect_close(y, want, rounding(type), 1e-6, s.str());
       sum(mul(want, dy)).backward();
-      fused::global_average_back(dy, dx);
+      passes().global_average_back(dy, dx);
       expect_close(dx, x.grad(), rounding(type), 1e-7, s.str());
     }
 }
 
-TEST(SoftmaxLoss, IsTheOpWithItsGradientAndCounts) {
+TEST(SoftmaxLoss, IsTheOpWithItsGradient) {
   for (const DType type : {DType::f32, DType::bf16, DType::f16})
     for (const i64 classes : {1000, 10, 257, 3})
       for (const float smoothing : {0.0f, 0.1f}) {
@@ -240,24 +210,14 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradientAndCounts) {
           wanted.push_back(static_cast<std::int32_t>((7 * r + 1) % classes));
         const Tensor labels = Tensor::from(wanted, {rows});
         z.requires_grad();
-        const Tensor loss = cross_entropy(z, labels, {smoothing});
+        const Tensor loss = mul(cross_entropy(z, labels, {smoothing}), static_cast<float>(rows));
         loss.backward();
-        for (const DType grad : {DType::f32, type == DType::f32 ? DType::f16 : type}) {
-          Tensor losses = Tensor::empty({rows}), dz = Tensor::empty({rows, classes}, grad),
-                 counters = fused::new_counters({});
-          for (int k = 0; k < 2; ++k)
-            fused::softmax_loss(z.detach(), labels, smoothing, 1.0f / static_cast<float>(rows),
-                                losses, dz, counters);
-          const fused::Counters c = fused::read_counters(counters);
-          EXPECT_NEAR(c.loss / c.rows, static_cast<double>(loss.item()),
-                      1e-5 * (1 + std::fabs(static_cast<double>(loss.item()))));
-          EXPECT_EQ(c.rows, 2 * rows);
-          EXPECT_EQ(c.top1, 2 * static_cast<double>(count_top_k(z, labels, 1)));
-          EXPECT_EQ(c.top5, 2 * static_cast<double>(count_top_k(z, labels, 5)));
-          // f16 has steps of 2^-24.
-          expect_close(dz, z.grad(), 2 * std::max(rounding(grad), rounding(type)),
-                       grad == DType::f16 || type == DType::f16 ? 0x1p-24 : 1e-8, "dz");
-        }
+        Tensor losses = Tensor::empty({rows});
+        const Tensor dz = Tensor::empty({rows, classes}, type);
+        passes().softmax_loss(z.detach(), labels, smoothing, losses, dz);
+        EXPECT_NEAR(sum(losses).item(), loss.item(), 1e-5f * (1 + std::fabs(loss.item())));
+        // f16 has steps of 2^-24
+        expect_close(dz, z.grad(), 2 * rounding(type), type == DType::f16 ? 0x1p-24 : 1e-7, "dz");
       }
 }
 
@@ -267,9 +227,9 @@ TEST(SoftmaxLoss, ShowsWhatIsWrong) {
   // a class ruled out is no error
   z.span<float>()[12 + 1] = -std::numeric_limits<float>::infinity();
   const Tensor labels = Tensor::from(std::vector<std::int32_t>{0, 0, 0, 6}, {4});
-  Tensor losses = Tensor::empty({4}), dz = Tensor::empty({4, 6}),
-         counters = fused::new_counters({});
-  fused::softmax_loss(z, labels, 0, 1, losses, dz, counters);
+  Tensor losses = Tensor::empty({4});
+  const Tensor dz = Tensor::empty({4, 6});
+  passes().softmax_loss(z, labels, 0, losses, dz);
   EXPECT_FALSE(std::isnan(losses.span<float>()[0]));
   EXPECT_TRUE(std::isnan(losses.span<float>()[1]));
   EXPECT_FALSE(std::isnan(losses.span<float>()[2]));
@@ -277,11 +237,8 @@ TEST(SoftmaxLoss, ShowsWhatIsWrong) {
   // a label that is no class
   EXPECT_TRUE(std::isnan(losses.span<float>()[3]));
   for (std::size_t c = 0; c < 6; ++c) EXPECT_TRUE(std::isnan(dz.span<float>()[18 + c]));
-  Tensor none;
-  fused::softmax_loss(z, labels, 0, 1, losses, none, none);
-  EXPECT_THROW(fused::softmax_loss(z, Tensor::from(std::vector<std::int32_t>{0}, {1}), 0, 1, losses,
-                                   none, none),
-               ShapeError);
+  passes().softmax_loss(z, labels, 0, losses, {});
+  EXPECT_TRUE(std::isnan(losses.span<float>()[3]));
 }
 
 }  // namespace

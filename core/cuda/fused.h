@@ -1,0 +1,33 @@
+// What a GPU computes between its vendor's calls, as passes that read and write each number once:
+// batch norm with what surrounds it, pooling, averages, the loss. A pass is a struct in kernels/
+// that says what a thread of a block does; for_each_block (ops/grid.h) runs it, on a GPU as a
+// launch and on a CPU as loops over the same blocks and threads. Nothing waits for the device.
+#pragma once
+
+#include "gossamer/core/backend.h"
+
+namespace gossamer {
+
+// The base of "cuda", which adds its vendor's calls, and of "cuda_emulated".
+class FusedBackend : public Backend {
+ public:
+  // kernels/norm.cpp, kernels/norm_back.cpp. The mask: with add or second one bit an element, u8
+  // [rows ceil(C/8)]; after pooling the taps, kNoTap where the ReLU gave zero; else none, since
+  // a x + b > 0 is computed again.
+  void norm_statistics(Norm&, float eps, const NormRunning&) final;
+  Tensor norm_apply(const Norm&, const NormTail&, bool backward, Tensor& y) final;
+  void norm_back(const Norm&, const NormTail&, const Tensor& mask, const Tensor& dy,
+                 const NormGrads&, const NormGrads* second, Tensor* d_add) final;
+  // kernels/pool.cpp
+  void max_pool(const PoolGeometry&, const Tensor& x, Tensor& y, const Tensor& taken) final;
+  void max_pool_back(const PoolGeometry&, const Tensor& dy, const Tensor& taken, Tensor& dx) final;
+  void avg_pool(const PoolGeometry&, const Tensor& x, Tensor& y) final;
+  void avg_pool_back(const PoolGeometry&, const Tensor& dy, Tensor& dx) final;
+  void global_average(const Tensor& x, Tensor& y) final;
+  void global_average_back(const Tensor& dy, Tensor& dx) final;
+  // kernels/loss.cpp
+  void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
+                    Tensor& losses, const Tensor& dz) final;
+};
+
+}  // namespace gossamer

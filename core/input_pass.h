@@ -1,0 +1,31 @@
+// From decoded bytes to the input of a network in one pass on its device: crop, antialiased resize,
+// flip, normalisation and type (ops/op_fused_input.cpp). Outside the tape; waits for nothing.
+#pragma once
+
+#include <array>
+#include <span>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer {
+
+// One picture of a batch: where its bytes are and what becomes of it. A box of width x height
+// pixels is resized to to_width x to_height with Pillow's antialiased triangle filter (taps end at
+// the box); the output is a window of that, from (x, y) on, mirrored if flip.
+struct Picture {
+  // of the box's first pixel in the batch's bytes; only pixels that are used need be there
+  std::int64_t offset = 0;
+  std::int32_t pitch = 0;  // bytes from row to row
+  std::int32_t width = 0, height = 0, to_width = 0, to_height = 0, x = 0, y = 0;
+  std::int32_t flip = 0;
+};
+// Before a batch goes to the device, where nobody can look: ShapeError names the picture whose
+// window or bytes do not exist.
+void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
+// bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] of a floating type:
+// (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in
+// data/codec/image.h, which rounds to bytes twice.
+void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean,
+                const std::array<float, 3>& std, Tensor& out);
+
+}  // namespace gossamer
