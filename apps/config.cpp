@@ -18,7 +18,7 @@
 #include "gossamer/data/unequal.h"
 #include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/gossip/schedule.h"
-#include "gossamer/dist/gpu/transport.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
@@ -459,9 +459,9 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
           "1 to the number of workers, " + std::to_string(workers));
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
-  dist::check_gpu_transport({.transport = c.dist.transport,
-                             .wire = c.dist.wire,
-                             .ctas = static_cast<int>(c.dist.nccl_ctas)});
+  dist::check_gpu_options({.transport = c.dist.transport,
+                           .wire = c.dist.wire,
+                           .ctas = static_cast<int>(c.dist.nccl_ctas)});
   const auto faults = dist::parse_injections(c.dist.inject);
   dist::validate(faults, workers);
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) {

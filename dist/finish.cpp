@@ -5,8 +5,6 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gpu/collectives.h"
-#include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
 namespace {
@@ -61,7 +59,7 @@ AveragedModel average_of_models(const FlatParams& params, Collectives& all,
     all.all_reduce_sum(sum);
     scale(out.values, static_cast<float>(*weight * all.members() / sum[0]));
   }
-  all_reduce_sum(out.values, all);
+  all.all_reduce_sum(out.values);
   scale(out.values, 1.0f / static_cast<float>(all.members()));
   std::vector<double> square = {squared_distance(params.values(), out.values)};
   all.all_reduce_sum(square);
@@ -82,6 +80,15 @@ double average_models(FlatParams& params, Membership& membership) {
   membership.run([&](Collectives& all) { model = average_of_models(params, all); });
   adopt(params, model);
   return model.distance;
+}
+
+double exact_consensus_distance(Tensor copy, Collectives& all) {
+  Tensor mean = copy.clone();
+  all.all_reduce_sum(mean);
+  scale(mean, 1.0f / static_cast<float>(all.members()));
+  double square[] = {squared_distance(copy, mean)};
+  all.all_reduce_sum(std::span<double>(square));
+  return std::sqrt(square[0] / all.members());
 }
 
 }  // namespace gossamer::dist

@@ -1,4 +1,4 @@
-// The end of training, the same for all methods: one model out of many.
+// One model out of many, at the end of training and for a look at it; the same for all methods.
 #pragma once
 
 #include <optional>
@@ -24,5 +24,13 @@ void adopt(FlatParams&, const AveragedModel&);  // and refreshes the compute cop
 // values <- mean over the living, batch-norm statistics merged, compute copy refreshed. Returns
 // sqrt(mean |x_i - mean|^2) before.
 double average_models(FlatParams&, Membership&);
+
+// Batch-norm statistics of the members, merged in place (buffers "….running_mean",
+// "….running_var").
+void merge_batch_norm(FlatParams&, Collectives&);
+
+// sqrt(mean over members of |x_i - mean|^2) of the members' copies [n] f32. Collective: all members
+// call it. `copy` is used up.
+double exact_consensus_distance(Tensor copy, Collectives&);
 
 }  // namespace gossamer::dist

@@ -9,7 +9,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/gossip/gossip.h"
-#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/rounds/allreduce.h"
 #include "gossamer/dist/rounds/consensus_control.h"
 #include "gossamer/dist/rounds/dpsgd.h"
@@ -173,6 +172,10 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
                      "method ", name, ": record and replay are for a2cid2 and adpsgd");
   check<ConfigError>(!options.rejoin || options.replay.empty(), "method ", name,
                      ": a worker that was started again can't replay a record");
+  check<DeviceError>(params.values().device().is_cpu() || group.size() < 2 || group.device_port(),
+                     "method ", name, ": the parameters are on ", params.values().device(),
+                     ", and this group moves tensors of the CPU; wrap it with gpu_group() "
+                     "(dist/gpu/group.h)");
   validate(graph);
   if (group.size() > 1) {
     std::vector<int> others;
@@ -192,7 +195,7 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
     // from its own.
     if (options.start_samples == 0) {
       const Tensor& x = params.values();
-      all_reduce_sum(x, group.collectives());
+      group.collectives().all_reduce_sum(x);
       Tensor values = x;
       scale(values, 1.0f / static_cast<float>(group.size()));
     }

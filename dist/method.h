@@ -11,17 +11,13 @@
 #include <vector>
 
 #include "gossamer/core/flat.h"
-#include "gossamer/core/update.h"
+#include "gossamer/core/optimizer.h"
+#include "gossamer/dist/control_options.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
-
-class Carrier;
-class Reducer;
-class RoundCarrier;
 
 struct MethodOptions {
   double rate = 1;           // exchanges per worker per own gradient (r); 0: never
@@ -54,16 +50,9 @@ struct MethodOptions {
   // prepare()). allreduce: gradients are summed in pieces of this size
   i64 bucket_bytes = 25 << 20;
   int period = 1;                     // local-sgd: steps between two averages
-  ConsensusControlOptions control{};  // consensus-control (consensus_controller.h)
-  std::function<std::unique_ptr<Carrier>(Group&, i64 size)>
-      // a2cid2, adpsgd: how snapshots travel; empty: between CPUs, by the payload
-      carrier{};
-  std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)>
-      // allreduce: how gradients are summed; empty: between CPUs, by the collectives
-      reducer{};
-  std::function<std::unique_ptr<RoundCarrier>(Group&, int slots)>
-      // the others: how pieces of a round travel; empty: between CPUs, by the payload
-      round_carrier{};
+  ConsensusControlOptions control{};  // consensus-control
+  // a2cid2, adpsgd: type of the snapshots that travel. f16: half the bytes; between GPUs only
+  DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
   bool rejoin = false;
   std::function<void(const std::string& what, int peer)>
@@ -138,9 +127,5 @@ std::string method_optimizer(const std::string& name);
 bool method_takes(const std::string& name, const std::string& optimizer);
 // True for methods in which workers meet in rounds: train.graph may be any name of rounds.h.
 bool method_is_synchronous(const std::string& name);
-
-// Batch-norm statistics of the members, merged in place (buffers "….running_mean",
-// "….running_var").
-void merge_batch_norm(FlatParams&, Collectives&);
 
 }  // namespace gossamer::dist

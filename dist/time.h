@@ -14,6 +14,19 @@ inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// While one lives, sleeps of this thread end when they are due; usually Linux lets them end up to
+// 50 us later.
+class PreciseSleep {
+ public:
+  PreciseSleep();
+  ~PreciseSleep();
+  PreciseSleep(const PreciseSleep&) = delete;
+  PreciseSleep& operator=(const PreciseSleep&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
 // Gradient k ends at time k exactly; in between, time follows the wall clock in mean gradient
 // durations and stops short of the next integer. So mixing per gradient doesn't depend on how
 // evenly the machine runs, and a worker that pauses (evaluation) stands still.

@@ -3,6 +3,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/reducer.h"
 
 namespace gossamer::dist {
 namespace {
@@ -26,5 +27,7 @@ double distance_of_exchange(const Tensor& send, const Tensor& receive) {
                           receive.dtype() == DType::f32 && send.numel() == receive.numel();
   return comparable ? squared_distance(send, receive) : 0;
 }
+
+std::unique_ptr<Reducer> Group::reducer(std::size_t) { return std::make_unique<HostReducer>(); }
 
 }  // namespace gossamer::dist

@@ -94,8 +94,8 @@ class ControlLink {
 
 constexpr std::size_t kLongestNote = 64;  // bytes
 
-// Full-duplex exchange of tensors with one neighbour: ours goes there, theirs comes here. One at a
-// time with each peer; with several peers at once.
+// Full-duplex exchange of tensors with one neighbour: ours goes there, theirs comes here. With
+// several peers at once; with one peer one after the other, in the order in which both sides ask.
 class Payload {
  public:
   virtual ~Payload() = default;
@@ -104,13 +104,14 @@ class Payload {
   // type and size of what the other receives. An undefined or empty tensor: nothing goes that way
   // (push-sum, state transfer); one of the two must go. note: up to kLongestNote bytes for the
   // peer's host, which travel with `send`. session: agreed by both sides (pairing nonce), guards
-  // against mixing up two exchanges. After `deadline` it fails.
-  // On a GPU `send` is read when the work is done that the calling thread's current stream has been
-  // given so far; once the event has come, any stream may read `receive`.
+  // against mixing up two exchanges. It fails `deadline` after its turn has come.
+  // On a GPU `send` is read when the work is done that its stream has been given so far (which
+  // stream: gpu/group.h); once the event has come, any stream may read `receive`.
   virtual void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
                         std::span<const char> note, Seconds deadline) = 0;
-  // the peer is dead: a pending exchange with it ends with ok = false
-  virtual void abort(int peer) = 0;
+  // The peer is dead: exchanges with it that are under way, of this session and above, end soon
+  // with ok = false.
+  virtual void abort(int peer, std::uint64_t from_session = 0) = 0;
   // After abort(): returns when no exchange uses its tensors any more. DistError after `limit`.
   virtual void drain(Seconds limit) = 0;
 };
@@ -121,8 +122,8 @@ void check_exchange(int peer, const Tensor& send, const Tensor& receive,
 // Event::squared_distance of tensors on a CPU.
 double distance_of_exchange(const Tensor& send, const Tensor& receive);
 
-// Small letters from the exchange machinery of one worker to that of another, where it needs words
-// of its own (gpu_payload.h). In order; nothing of a lost connection comes after `dead`.
+// Small messages from the exchange machinery of one worker to that of another, where it needs words
+// of its own (gpu/payload.h). In order; nothing of a lost connection comes after `dead`.
 class Mailbox {
  public:
   virtual ~Mailbox() = default;
@@ -150,6 +151,9 @@ class Collectives {
   virtual int members() const = 0;  // how many take part now
 };
 
+class DevicePort;
+class Reducer;
+
 // This process's (or thread's) place among the workers.
 class Group {
  public:
@@ -171,6 +175,10 @@ class Group {
   // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker
   // that joined later: counted from its start.
   virtual std::uint64_t arrivals(int /*peer*/) const { return 1; }
+  // The device on which this group's tensors lie (device_port.h); none: the CPU.
+  virtual DevicePort* device_port() { return nullptr; }
+  // Sums gradients of this many buckets beside the computation (reducer.h).
+  virtual std::unique_ptr<Reducer> reducer(std::size_t buckets);
 };
 
 }  // namespace gossamer::dist

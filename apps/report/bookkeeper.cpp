@@ -9,7 +9,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/consensus.h"
+#include "gossamer/dist/finish.h"
 
 namespace gossamer::apps {
 namespace {

@@ -1,5 +1,5 @@
 // See finish.h.
-#include "gossamer/apps/train/finish.h"
+#include "gossamer/dist/finish.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +14,7 @@
 #include "gossamer/apps/report/tally.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/worker.h"

@@ -16,7 +16,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/dist/gpu/transport.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
@@ -109,6 +109,7 @@ void Worker::join_group() {
                              .on_wait = [this](const std::string& text) { progress.note(text); },
                              .on_refused = refused});
   inject();
+  if (place.size > 1 && !device.is_cpu()) use_gpu_group();
 }
 
 void Worker::make_method() {
@@ -122,22 +123,7 @@ void Worker::make_method() {
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
-  if (place.size > 1 && !device.is_cpu()) {
-    const char* hostid = std::getenv("NCCL_HOSTID");
-    const dist::GpuTransportOptions transport{
-        .transport = config.dist.transport,
-        .wire = config.dist.wire,
-        .nccl_hostid = hostid ? hostid : "",
-        .ctas = static_cast<int>(config.dist.nccl_ctas),
-        .collective_timeout_s = config.dist.collective_timeout_s,
-        .log = [this](const std::string& line) { progress.note("gpu      " + line); }};
-    if (config.train.method == "allreduce")
-      options.reducer = dist::gpu_reducers(device, transport);
-    else if (dist::method_is_synchronous(config.train.method))
-      options.round_carrier = dist::gpu_round_carriers(device, transport);
-    else
-      options.carrier = dist::gpu_carriers(device, transport);
-  }
+  if (!device.is_cpu() && config.dist.wire == "f16") options.wire = DType::f16;
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges)
     options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
@@ -231,6 +217,23 @@ void Worker::inject() {
   undisturbed = std::move(group);
   group = dist::disturbed(*undisturbed, *injector, static_cast<std::uint64_t>(config.train.seed),
                           dist::Seconds(config.dist.dead_after_s));
+}
+
+void Worker::use_gpu_group() {
+  const char* hostid = std::getenv("NCCL_HOSTID");
+  const bool rounds = dist::method_is_synchronous(config.train.method);
+  on_host = std::move(group);
+  group = dist::gpu_group(
+      *on_host, device,
+      {.traffic = config.train.method == "allreduce" ? dist::GpuTraffic::all_reduce
+                  : rounds                           ? dist::GpuTraffic::rounds
+                                                     : dist::GpuTraffic::gossip,
+       .transport = config.dist.transport,
+       .wire = config.dist.wire,
+       .nccl_hostid = hostid ? hostid : "",
+       .ctas = static_cast<int>(config.dist.nccl_ctas),
+       .collective_timeout_s = config.dist.collective_timeout_s,
+       .log = [this](const std::string& line) { progress.note("gpu      " + line); }});
 }
 
 void Worker::fault(const std::string& what, int peer) {

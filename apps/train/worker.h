@@ -52,6 +52,7 @@ struct Worker {
   Pictures prepare;
   std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none
   std::unique_ptr<dist::Group> undisturbed;  // with injected faults: the group below them
+  std::unique_ptr<dist::Group> on_host;      // on a GPU: the group below its own
   std::unique_ptr<dist::Group> group;
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
@@ -74,7 +75,8 @@ struct Worker {
   void open_images();
   void make_model();
   void join_group();
-  void inject();  // dist.inject: the injector, and a group that it disturbs
+  void inject();         // dist.inject: the injector, and a group that it disturbs
+  void use_gpu_group();  // from now on the group's tensors lie on `device`
   void make_method();
   void make_loader();
   void resume_from(const std::optional<ResumePoint>&);

@@ -35,8 +35,10 @@ class DisturbedPayload final : public Payload {
     const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() <
                       faults_.drop(peer);
     if (lost) return link_.post(failure(peer, session, "lost (injected)"));
-    if (!faults_.cut(peer)) return inner_.exchange(peer, session, send, receive, note, deadline);
     const std::scoped_lock lock(mutex_);
+    // in order with those that wait
+    if (!faults_.cut(peer) && std::ranges::find(waiting_, peer, &Waiting::peer) == waiting_.end())
+      return inner_.exchange(peer, session, send, receive, note, deadline);
     waiting_.push_back({peer,
                         session,
                         send,
@@ -44,9 +46,9 @@ class DisturbedPayload final : public Payload {
                         {note.begin(), note.end()},
                         faults_.now() + deadline.count()});
   }
-  void abort(int peer) override {
-    for (Event& e : give_up(peer)) link_.post(std::move(e));
-    inner_.abort(peer);
+  void abort(int peer, std::uint64_t from_session) override {
+    for (Event& e : give_up(peer, from_session)) link_.post(std::move(e));
+    inner_.abort(peer, from_session);
   }
   void drain(Seconds limit) override { inner_.drain(limit); }
 
@@ -63,12 +65,13 @@ class DisturbedPayload final : public Payload {
     });
     return ends;
   }
-  std::vector<Event> give_up(int peer) {
+  std::vector<Event> give_up(int peer, std::uint64_t from_session = 0) {
     std::vector<Event> ends;
     const std::scoped_lock lock(mutex_);
     std::erase_if(waiting_, [&](const Waiting& w) {
-      if (w.peer == peer) ends.push_back(failure(peer, w.session, "cut off (injected)"));
-      return w.peer == peer;
+      const bool ends_now = w.peer == peer && w.session >= from_session;
+      if (ends_now) ends.push_back(failure(peer, w.session, "cut off (injected)"));
+      return ends_now;
     });
     return ends;
   }

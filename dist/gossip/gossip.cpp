@@ -29,12 +29,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
       !exchanges || !params.aliased(), name(),
       ": exchanges change the parameters while gradients are computed; build FlatParams "
       "with FlatOptions::frozen = true, so that a gradient belongs to one point");
-  if (group.size() > 1) {
-    state_.carrier = options.carrier ? options.carrier(group, params.size())
-                                     : host_carrier(group, params.size());
-    const Carrier& c = *state_.carrier;
-    state_.model.exchange_by(c.own(), c.received(), c.device());
-  }
+  if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
   state_.clock.resume(wall_seconds());
   const RunFacts facts{.method = name(),
                        .graph = graph.name,

@@ -2,10 +2,10 @@
 // workers never wait for a particular partner, and slow ones hold nobody up.
 #pragma once
 
+#include "gossamer/dist/gossip/deadline.h"
 #include "gossamer/dist/gossip/pairing.h"
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/quota.h"
-#include "gossamer/dist/net/deadline.h"
 
 namespace gossamer::dist {
 

@@ -18,13 +18,11 @@ GossipModel::GossipModel(Tensor x, bool with_twin) : x_(std::move(x)) {
   if (with_twin) twin_ = x_.clone();
 }
 
-void GossipModel::exchange_by(Tensor own, Tensor received, DevicePort* device) {
-  check<ShapeError>(own.numel() == x_.numel() && received.numel() == x_.numel() &&
-                        own.dtype() == received.dtype(),
-                    "snapshots of an exchange: ", own.dtype(), " ", own.shape(), " and ",
-                    received.dtype(), " ", received.shape(), " of parameters ", x_.shape());
-  own_ = std::move(own);
-  received_ = std::move(received);
+void GossipModel::exchange_by(DType wire, DevicePort* device) {
+  check<ConfigError>(device != nullptr || wire == DType::f32,
+                     "snapshots between CPUs are f32, not ", wire);
+  own_ = Tensor::empty({x_.numel()}, wire, x_.device());
+  received_ = Tensor::empty({x_.numel()}, wire, x_.device());
   device_ = device;
   if (!device_) return;
   order_ = device_->make_event();
@@ -103,6 +101,7 @@ void GossipModel::await_gradients() {
   if (!device_) return;
   const trace::Scope scope("wait gradients");
   device_->record(gradients_, Lane::compute);
+  const PreciseSleep precise;
   const double began = wall_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(waited_ / 2));
   while (!device_->done(gradients_)) {

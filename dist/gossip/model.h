@@ -19,8 +19,8 @@
 #pragma once
 
 #include "gossamer/core/update.h"
+#include "gossamer/dist/device_port.h"
 #include "gossamer/dist/gossip/a2cid2.h"
-#include "gossamer/dist/gpu/port.h"
 
 namespace gossamer::dist {
 
@@ -28,20 +28,23 @@ class GossipModel {
  public:
   // x: the master values of the parameters. The twin starts as a copy; AD-PSGD has none.
   GossipModel(Tensor x, bool with_twin);
-  // own, received: where snapshots go, f32 or f16 of the size of x; received is written by others.
-  // device: none on a CPU. ShapeError
-  void exchange_by(Tensor own, Tensor received, DevicePort* device);
+  // Before the first exchange. wire: the type of snapshots, f32 or f16. device: of x; none: a CPU.
+  // ConfigError: snapshots between CPUs are f32.
+  void exchange_by(DType wire, DevicePort* device);
 
   A2cid2 numbers;
   Tensor& x() { return x_; }
   Tensor& twin() { return twin_; }  // undefined: AD-PSGD
   bool has_twin() const { return twin_.defined(); }
+  // The two snapshots of the exchange under way: what goes to the peer, and where the peer's comes.
+  const Tensor& own() const { return own_; }
+  const Tensor& received() const { return received_; }
 
   // A gradient event at `t`, after the optimizer's begin_step().
   void gradient(double t, Optimizer&, float learning_rate);
   // First half of a communication event: own <- x at `t`.
   void snapshot(double t);
-  // Second half: the other worker's snapshot is in `received`.
+  // Second half: received() has come.
   void arrived();
   // While it lives, the training thread may read and write x and x~, as all events so far left
   // them; later events see what it did.

@@ -8,7 +8,6 @@
 #include <mutex>
 
 #include "gossamer/dist/edge_statistics.h"
-#include "gossamer/dist/gossip/carrier.h"
 #include "gossamer/dist/gossip/model.h"
 #include "gossamer/dist/gossip/rejoin.h"
 #include "gossamer/dist/gossip/replay.h"
@@ -28,7 +27,6 @@ struct GossipState {
   std::condition_variable changed;  // the hold moved, an exchange ended, or error was set
 
   GossipModel model;
-  std::unique_ptr<Carrier> carrier;  // none: this worker is alone
   // batch-norm statistics; the training thread writes them, under no lock
   Tensor buffers;
   GradientClock clock;

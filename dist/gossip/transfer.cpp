@@ -1,8 +1,10 @@
-// Snapshot, transfer, difference.
+// Snapshot, payload, difference.
 #include "gossamer/dist/gossip/transfer.h"
 
 #include <cmath>
+#include <cstring>
 
+#include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/exchange_trace.h"
 
@@ -12,10 +14,22 @@ namespace {
 // seconds for an exchange that was given up to let go of its buffers
 constexpr double kDrainLimit = 30;
 
+// The progress of both sides is the note of an exchange.
+std::span<const char> note_of(const Progress& own) {
+  return {reinterpret_cast<const char*>(&own), sizeof own};
+}
+Progress progress_in(const Event& e) {
+  Progress theirs;
+  check<DistError>(e.note.size() == sizeof theirs, "a note of ", e.note.size(),
+                   " bytes came with exchange ", e.session, "; wanted ", sizeof theirs);
+  std::memcpy(static_cast<void*>(&theirs), e.note.data(), sizeof theirs);
+  return theirs;
+}
+
 }  // namespace
 
 Transfer::Transfer(GossipState& state, Group& group, const MethodOptions& options)
-    : state_(state), group_(group), options_(options), carrier_(*state.carrier) {}
+    : state_(state), group_(group), options_(options) {}
 
 void Transfer::begin(const Meeting& meeting) {
   peer_ = meeting.peer;
@@ -38,7 +52,8 @@ void Transfer::begin(const Meeting& meeting) {
   limit_ = meeting.t ? kReplayPatience * options_.exchange_timeout_s : limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  carrier_.start(peer_, session_, own_progress_, Seconds(limit_));
+  group_.payload().exchange(peer_, session_, state_.model.own(), state_.model.received(),
+                            note_of(own_progress_), Seconds(limit_));
 }
 
 // A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time
@@ -50,8 +65,7 @@ double Transfer::limit(int peer) {
 
 bool Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const Carrier::Arrival arrival = arrived ? carrier_.arrived(*arrived) : Carrier::Arrival{};
-  const double distance = arrival.squared_distance;
+  const double distance = arrived ? arrived->squared_distance : 0;
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
                       .time = time_,
@@ -64,8 +78,9 @@ bool Transfer::end(const Event* arrived) {
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
+      const Progress theirs = progress_in(*arrived);
       state_.model.arrived();
-      state_.roster.average(own_progress_, arrival.theirs);
+      state_.roster.average(own_progress_, theirs);
       state_.rate.exchange();
       ++state_.stats.exchanges;
       state_.squared_distance =
@@ -94,11 +109,11 @@ bool Transfer::end(const Event* arrived) {
 }
 
 void Transfer::abort() {
-  if (under_way()) carrier_.abort(peer_);
+  if (under_way()) group_.payload().abort(peer_);
 }
 
 void Transfer::drain() {
-  if (under_way()) carrier_.drain(Seconds(kDrainLimit));
+  if (under_way()) group_.payload().drain(Seconds(kDrainLimit));
 }
 
 }  // namespace gossamer::dist

@@ -4,8 +4,8 @@
 
 #include <map>
 
+#include "gossamer/dist/gossip/deadline.h"
 #include "gossamer/dist/gossip/state.h"
-#include "gossamer/dist/net/deadline.h"
 
 namespace gossamer::dist {
 
@@ -34,7 +34,6 @@ class Transfer {
   const MethodOptions& options_;
   double limit(int peer);
 
-  Carrier& carrier_;
   int peer_ = -1;
   std::uint64_t session_ = 0;
   i64 gradients_ = 0;  // own, at the snapshot

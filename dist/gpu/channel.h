@@ -21,12 +21,18 @@ class GpuChannel {
   virtual void launch(const void* send, void* receive, std::size_t bytes) = 0;
   // of the last launch, on this side: the peer may need more time
   virtual Stage moved() = 0;
-  // another channel would be better: it is opened for the next exchange
-  virtual bool outdated() const { return false; }
+  // It can send what lies there. Else a new one is opened for the next exchange.
+  virtual bool sends_from(const void*) const { return true; }
   // No more is moved. Until gone(), the device may still write to the buffers of a launch.
   virtual void abort() = 0;
   virtual bool gone() = 0;
   virtual std::string why() const = 0;  // after failed
+};
+
+// Device memory that is sent, exchange after exchange.
+struct Sent {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
 };
 
 class GpuChannelMaker {
@@ -34,12 +40,12 @@ class GpuChannelMaker {
   virtual ~GpuChannelMaker() = default;
   virtual const char* name() const = 0;  // "nccl", "peercopy"
   // What the other side must know before open(): the higher rank's offer, and the lower rank's
-  // answer to it. DistError if it makes no sense.
-  virtual ChannelBytes offer(int peer) = 0;
-  virtual ChannelBytes answer(int peer, const ChannelBytes& theirs) = 0;
+  // answer to it. send: what this side will send. DistError if it makes no sense.
+  virtual ChannelBytes offer(int peer, const Sent& send) = 0;
+  virtual ChannelBytes answer(int peer, const Sent& send, const ChannelBytes& theirs) = 0;
   // own: what offer() or answer() returned.
-  virtual std::unique_ptr<GpuChannel> open(int peer, bool lower, const ChannelBytes& own,
-                                           const ChannelBytes& theirs) = 0;
+  virtual std::unique_ptr<GpuChannel> open(int peer, bool lower, const Sent& send,
+                                           const ChannelBytes& own, const ChannelBytes& theirs) = 0;
 };
 
 }  // namespace gossamer::dist

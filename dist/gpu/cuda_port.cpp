@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <mutex>
+#include <vector>
 
 namespace gossamer::dist {
 
@@ -11,6 +12,7 @@ struct CudaPort::Impl {
   cuda::Stream compute, exchange;
   std::mutex mutex;  // of the list; the events themselves are thread-safe
   std::deque<cuda::Event> events;
+  std::vector<Event> spare;
   const cuda::Event& event(Event e) {
     const std::scoped_lock lock(mutex);
     return events.at(e);
@@ -26,8 +28,18 @@ CudaPort::~CudaPort() = default;
 
 DevicePort::Event CudaPort::make_event() {
   const std::scoped_lock lock(impl_->mutex);
+  if (!impl_->spare.empty()) {
+    const Event e = impl_->spare.back();
+    impl_->spare.pop_back();
+    impl_->events[e] = cuda::Event(impl_->device);  // a fresh one: never recorded
+    return e;
+  }
   impl_->events.emplace_back(impl_->device);
   return static_cast<Event>(impl_->events.size() - 1);
+}
+void CudaPort::free_event(Event e) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->spare.push_back(e);
 }
 void CudaPort::record(Event e, Lane lane) {
   const cuda::Stream& current = cuda::current_stream(impl_->device);

@@ -15,6 +15,7 @@ class CudaPort final : public DevicePort {
   explicit CudaPort(Device);
   ~CudaPort() override;
   Event make_event() override;
+  void free_event(Event) override;
   void record(Event, Lane) override;
   void wait(Lane, Event) override;
   bool done(Event) override;

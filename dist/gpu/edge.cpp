@@ -28,6 +28,7 @@ GpuEdge::GpuEdge(int self, int peer, DevicePort& port, GpuChannelMaker& maker, c
 GpuEdge::~GpuEdge() {
   for (auto* channel : {&channel_, &retiring_})
     if (*channel && !(*channel)->gone()) (void)channel->release();
+  port_.free_event(inspected_);
 }
 
 // --- events
@@ -46,7 +47,7 @@ void GpuEdge::begin(Request request, double now) {
     result_ = failure("an earlier exchange never let go of the GPU");
     return;
   }
-  if (channel_ && !channel_->outdated())
+  if (channel_ && channel_->sends_from(request_.send))
     phase_ = Phase::arming;
   else
     reopen();
@@ -193,7 +194,7 @@ void GpuEdge::reopen() {
 void GpuEdge::say_open() {
   phase_ = Phase::opening;
   if (lower() && peer_open_) return join(*peer_open_);
-  if (!lower()) own_offer_ = maker_.offer(peer_);
+  if (!lower()) own_offer_ = maker_.offer(peer_, sent());
   say(Kind::open, lower() ? ChannelBytes{} : own_offer_);
 }
 
@@ -202,10 +203,10 @@ void GpuEdge::join(const ChannelBytes& theirs) {
   const ChannelBytes offer = theirs;
   try {
     if (lower()) {
-      own_offer_ = maker_.answer(peer_, offer);
+      own_offer_ = maker_.answer(peer_, sent(), offer);
       say(Kind::offer, own_offer_);
     }
-    channel_ = maker_.open(peer_, lower(), own_offer_, offer);
+    channel_ = maker_.open(peer_, lower(), sent(), own_offer_, offer);
   } catch (const DistError& e) {
     return fail(e.what(), true);
   }
@@ -351,7 +352,7 @@ std::string GpuEdge::late() const {
   }
 }
 
-// --- for who drives it
+// --- for the thread that drives it
 // -------------------------------------------------------------------------------------------------
 
 bool GpuEdge::watches_device() const {

@@ -89,6 +89,7 @@ class GpuEdge {
 
  private:
   bool lower() const { return self_ < peer_; }
+  Sent sent() const { return {.data = request_.send, .bytes = request_.bytes}; }
   bool advance();
   void say(GpuLetter::Kind, std::vector<char> bytes = {}, std::uint64_t generation = 0);
   void reopen();

@@ -2,12 +2,15 @@
 #include "gossamer/dist/gpu/nccl_channel.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "gossamer/core/error.h"
 
 namespace gossamer::dist {
 namespace {
+
+constexpr int kNetworkCtas = 2;
 
 class NcclChannel final : public GpuChannel {
  public:
@@ -18,6 +21,8 @@ class NcclChannel final : public GpuChannel {
         peer_(1 - rank),
         done_(device.make_event()),
         comm_(nccl.init(id, 2, rank, options)) {}
+
+  ~NcclChannel() override { device_.free_event(done_); }
 
   Stage opened() override { return look(); }
 
@@ -60,25 +65,39 @@ class NcclChannel final : public GpuChannel {
 
 }  // namespace
 
-NcclChannelMaker::NcclChannelMaker(int self, DevicePort& device, NcclPort& nccl, int most_ctas)
-    : self_(self), most_ctas_(most_ctas), device_(device), nccl_(nccl) {}
+NcclChannelMaker::NcclChannelMaker(int self, DevicePort& device, NcclPort& nccl, int most_ctas,
+                                   std::uint64_t machine)
+    : self_(self), most_ctas_(most_ctas), machine_(machine), device_(device), nccl_(nccl) {}
 
-ChannelBytes NcclChannelMaker::answer(int, const ChannelBytes&) {
-  const NcclPort::Id id = nccl_.unique_id();
-  return {id.begin(), id.end()};
+ChannelBytes NcclChannelMaker::offer(int, const Sent&) {
+  ChannelBytes out(sizeof machine_);
+  std::memcpy(out.data(), &machine_, sizeof machine_);
+  return out;
 }
 
-std::unique_ptr<GpuChannel> NcclChannelMaker::open(int peer, bool lower, const ChannelBytes& own,
+ChannelBytes NcclChannelMaker::answer(int peer, const Sent& send, const ChannelBytes&) {
+  ChannelBytes out = offer(peer, send);
+  const NcclPort::Id id = nccl_.unique_id();
+  out.insert(out.end(), id.begin(), id.end());
+  return out;
+}
+
+std::unique_ptr<GpuChannel> NcclChannelMaker::open(int peer, bool lower, const Sent&,
+                                                   const ChannelBytes& own,
                                                    const ChannelBytes& theirs) {
-  const ChannelBytes& said = lower ? own : theirs;
+  std::uint64_t machine = 0;
   NcclPort::Id id;
-  check<DistError>(said.size() == id.size(), "worker ", peer, " sent an NCCL id of ", said.size(),
-                   " bytes; wanted ", id.size());
-  std::ranges::copy(said, id.begin());
+  const ChannelBytes& answer = lower ? own : theirs;
+  check<DistError>(theirs.size() >= sizeof machine && answer.size() == sizeof machine + id.size(),
+                   "worker ", peer, " sent an NCCL id of ", answer.size(), " bytes; wanted ",
+                   sizeof machine + id.size());
+  std::memcpy(&machine, theirs.data(), sizeof machine);
+  std::copy(answer.begin() + sizeof machine, answer.end(), id.begin());
+  const bool near = machine != 0 && machine == machine_;
   const auto [first, second] = std::minmax(self_, peer);
   return std::make_unique<NcclChannel>(
       device_, nccl_, id, lower ? 0 : 1,
-      NcclPort::Options{.most_ctas = most_ctas_,
+      NcclPort::Options{.most_ctas = near ? most_ctas_ : std::min(most_ctas_, kNetworkCtas),
                         .name = "edge " + std::to_string(first) + "-" + std::to_string(second)});
 }
 

@@ -7,9 +7,9 @@
 #ifdef GOSSAMER_HAS_NCCL
 #include <algorithm>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "gossamer/dist/gpu/nccl_library.h"
@@ -26,8 +26,9 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1));
 // The threads that end communicators outlive the port, if the device never lets go.
 struct Ends {
   std::mutex mutex;
-  std::map<NcclPort::Comm, bool> gone;
-  std::deque<std::string> names;  // NCCL may keep the pointer
+  std::set<NcclPort::Comm> ending;
+  // of living communicators and those that end: NCCL may keep the pointer
+  std::map<NcclPort::Comm, std::string> names;
 };
 
 class RealNccl final : public NcclPort {
@@ -55,6 +56,12 @@ class RealNccl final : public NcclPort {
 
   Comm init(const Id& id, int ranks, int rank, const Options& options) override {
     const cuda::UseDevice use(device_.device());
+    const Comm comm = next_++;
+    [[maybe_unused]] const char* name = nullptr;
+    {
+      const std::scoped_lock lock(ends_->mutex);
+      name = (ends_->names[comm] = options.name).c_str();
+    }
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.splitShare = 0;
@@ -65,7 +72,7 @@ class RealNccl final : public NcclPort {
       config.maxCTAs = options.most_ctas;
     }
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 3)
-    config.commName = ends_->names.emplace_back(options.name).c_str();
+    config.commName = name;
     if (ranks == 2 && options.most_ctas > 0)
       config.nChannelsPerNetPeer = std::min(options.most_ctas, 2);
 #endif
@@ -73,7 +80,6 @@ class RealNccl final : public NcclPort {
     std::memcpy(&unique, id.data(), sizeof unique);
     ncclComm_t handle = nullptr;
     must(nccl_->init(&handle, ranks, unique, rank, &config), "ncclCommInitRankConfig", nullptr);
-    const Comm comm = next_++;
     comms_[comm] = handle;
     return comm;
   }
@@ -116,8 +122,7 @@ class RealNccl final : public NcclPort {
   void finalize(Comm comm) override { leave(comm, false); }
   bool gone(Comm comm) override {
     const std::scoped_lock lock(ends_->mutex);
-    const auto found = ends_->gone.find(comm);
-    return found != ends_->gone.end() && found->second;
+    return !ends_->ending.contains(comm);
   }
 
  private:
@@ -157,7 +162,7 @@ class RealNccl final : public NcclPort {
   void end(Comm comm, ncclComm_t handle, bool at_once) {
     {
       const std::scoped_lock lock(ends_->mutex);
-      ends_->gone[comm] = false;
+      ends_->ending.insert(comm);
     }
     std::thread([nccl = nccl_, ends = ends_, device = device_.device(), comm, handle, at_once] {
       const cuda::UseDevice use(device);
@@ -174,7 +179,8 @@ class RealNccl final : public NcclPort {
           nccl->abort(handle);
       }
       const std::scoped_lock lock(ends->mutex);
-      ends->gone[comm] = true;
+      ends->ending.erase(comm);
+      ends->names.erase(comm);
     }).detach();
   }
 

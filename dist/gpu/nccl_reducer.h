@@ -7,7 +7,7 @@
 // dropped, and the failure goes up to Membership, which lets the living meet again.
 #pragma once
 
-#include "gossamer/dist/gpu/reducer.h"
+#include "gossamer/dist/gpu/gpu_reducer.h"
 
 namespace gossamer::dist {
 

@@ -2,9 +2,12 @@
 #include "gossamer/dist/gpu/payload.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {
@@ -20,6 +23,7 @@ GpuPayload::GpuPayload(int self, DevicePort& port, std::function<GpuChannelMaker
       maker_(std::move(maker)),
       outside_(std::move(outside)),
       limits_(limits),
+      taken_(port.make_event()),
       thread_([this] { run(); }) {}
 
 GpuPayload::~GpuPayload() {
@@ -31,36 +35,54 @@ GpuPayload::~GpuPayload() {
   thread_.join();
 }
 
-void GpuPayload::exchange(int peer, GpuEdge::Request request, Seconds deadline) {
+void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
+                          const Tensor& receive, std::span<const char> note, Seconds deadline) {
+  check_exchange(peer, send, receive, note);
+  check<ShapeError>(send.defined() && receive.defined() && send.numel() == receive.numel() &&
+                        send.dtype() == receive.dtype(),
+                    "exchange with worker ", peer,
+                    " between GPUs: both tensors must go, and have one size and type");
   {
     const std::scoped_lock lock(mutex_);
     check<DistError>(lost_.empty(), "worker ", self_, ": no more exchanges between GPUs: ", lost_);
     check<DistError>(!busy_, "exchange with worker ", peer, ": the last one is not finished");
     busy_ = true;
-    last_.reset();
-    request.until = outside_.clock() + deadline.count();
-    wanted_.emplace(peer, std::move(request));
+    send_ = send;
+    receive_ = receive;
+    port_.record(taken_, DevicePort::Lane::exchange);
+    wanted_.emplace(peer,
+                    GpuEdge::Request{.session = session,
+                                     .send = send.data(),
+                                     .receive = receive.data(),
+                                     .bytes = send.bytes(),
+                                     .snapshot = taken_,
+                                     .note = {note.begin(), note.end()},
+                                     .inspect = [this] { inspect(); },
+                                     .sound = [this] { return std::isfinite(distance_.load()); },
+                                     .until = outside_.clock() + deadline.count()});
   }
   changed_.notify_all();
 }
 
-void GpuPayload::abort(int peer) {
+// Of both sides the same number: infinities are seen by both.
+void GpuPayload::inspect() {
+  port_.run(DevicePort::Lane::exchange, [this] {
+    distance_ = send_.dtype() == DType::f32
+                    ? squared_distance(send_, receive_)
+                    : squared_distance(send_.to(DType::f32), receive_.to(DType::f32));
+  });
+}
+
+void GpuPayload::abort(int peer, std::uint64_t) {
   const std::scoped_lock lock(mutex_);
   inputs_.push_back({Input::Kind::abort, peer, {}});
   changed_.notify_all();
 }
 
-void GpuPayload::settle(Seconds limit) {
+void GpuPayload::drain(Seconds limit) {
   std::unique_lock lock(mutex_);
   check<DistError>(changed_.wait_for(lock, limit, [&] { return !busy_; }), "worker ", self_,
                    ": an exchange between GPUs did not end within ", limit.count(), " s");
-}
-
-std::vector<char> GpuPayload::note(std::uint64_t session) {
-  const std::scoped_lock lock(mutex_);
-  check<DistError>(last_ && last_->ok && last_->session == session, "exchange ", session,
-                   " is not the last that came through");
-  return last_->note;
 }
 
 std::uint64_t GpuPayload::doubtful() const {
@@ -97,6 +119,7 @@ GpuEdge& GpuPayload::edge(int peer) {
 
 void GpuPayload::run() {
   trace::name_thread("gpu exchange");
+  const PreciseSleep precise;
   try {
     for (;;) {
       std::vector<Input> inputs;
@@ -184,7 +207,6 @@ void GpuPayload::collect() {
 void GpuPayload::post(int peer, const GpuEdge::Result& result) {
   {
     const std::scoped_lock lock(mutex_);
-    last_ = result;
     doubtful_ += result.doubtful;
     busy_ = false;
   }
@@ -195,6 +217,8 @@ void GpuPayload::post(int peer, const GpuEdge::Result& result) {
   done.session = result.session;
   done.ok = result.ok;
   done.why = result.why;
+  done.note = result.note;
+  if (done.ok) done.squared_distance = distance_;
   outside_.post(done);
 }
 

@@ -1,8 +1,9 @@
-// Exchanges between GPUs: one thread that owns all edges of a worker (edge.h), makes all of its
-// NCCL calls, watches the device and reads the others' letters. Neither training nor pairing ever
-// waits for it.
+// Exchanges of snapshots between GPUs: one thread that owns all edges of a worker (edge.h), makes
+// all of its NCCL calls, watches the device and reads the messages of the other hosts. Neither
+// training nor pairing ever waits for it.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -15,7 +16,7 @@
 
 namespace gossamer::dist {
 
-class GpuPayload {
+class GpuPayload final : public Payload {
  public:
   struct Outside {
     // a letter; in order, dropped if the connection is lost
@@ -29,16 +30,15 @@ class GpuPayload {
   ~GpuPayload();  // aborts what is under way
 
   // --- the thread that trains or pairs
-  // Starts it and returns; later posts Event{exchanged, peer, session, ok, why}. One at a time,
-  // whoever the peer is: there is one snapshot buffer. request.until is set here. DistError if one
-  // is under way, or if the device is lost (wedged, or an error of the device).
-  void exchange(int peer, GpuEdge::Request, Seconds deadline);
-  // the exchange with it shall end soon
-  void abort(int peer);
-  // until none is under way; DistError after `limit`
-  void settle(Seconds limit);
-  // of the other host: of the last exchange, which was ok
-  std::vector<char> note(std::uint64_t session);
+  // `send` is read behind what the exchange lane has been given so far. One at a time, whoever the
+  // peer is: kernels of NCCL wait for the other GPU, and two of them for each other. Both tensors
+  // go, and have one size. ok also means that both sides have it, and that the distance of the two
+  // snapshots is finite. DistError if one is under way, or if the device is lost (wedged, or an
+  // error of the device).
+  void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
+                std::span<const char> note, Seconds deadline) override;
+  void abort(int peer, std::uint64_t from_session = 0) override;
+  void drain(Seconds limit) override;  // until none is under way
   // exchanges that the other side may have applied and we did not
   std::uint64_t doubtful() const;
 
@@ -57,6 +57,7 @@ class GpuPayload {
   void run();
   void take(std::vector<Input>, std::optional<std::pair<int, GpuEdge::Request>>);
   void collect();
+  void inspect();
   void post(int peer, const GpuEdge::Result&);
   Seconds pause() const;
   GpuEdge& edge(int peer);
@@ -73,7 +74,10 @@ class GpuPayload {
   std::optional<std::pair<int, GpuEdge::Request>> wanted_;
   bool busy_ = false, closing_ = false;
   std::string lost_;  // why no exchange is possible any more
-  std::optional<GpuEdge::Result> last_;
+  // of the exchange under way, or the last; kept for a device that never let go of them
+  Tensor send_, receive_;
+  const DevicePort::Event taken_;
+  std::atomic<double> distance_ = 0;
   std::uint64_t doubtful_ = 0;
 
   std::map<int, GpuEdge> edges_;  // of the thread

@@ -7,10 +7,13 @@ namespace {
 
 class PeerCopyChannel final : public GpuChannel {
  public:
-  PeerCopyChannel(DevicePort& device, std::shared_ptr<const void> theirs)
-      : device_(device), theirs_(std::move(theirs)), done_(device.make_event()) {}
+  PeerCopyChannel(DevicePort& device, const void* own, std::shared_ptr<const void> theirs)
+      : device_(device), own_(own), theirs_(std::move(theirs)), done_(device.make_event()) {}
+  ~PeerCopyChannel() override { device_.free_event(done_); }
 
   Stage opened() override { return Stage::done; }
+  // the peer has mapped this buffer and no other
+  bool sends_from(const void* data) const override { return data == own_; }
   void launch(const void*, void* receive, std::size_t bytes) override {
     device_.copy(DevicePort::Lane::exchange, receive, theirs_.get(), bytes);
     device_.record(done_, DevicePort::Lane::exchange);
@@ -22,15 +25,16 @@ class PeerCopyChannel final : public GpuChannel {
 
  private:
   DevicePort& device_;
+  const void* const own_;
   std::shared_ptr<const void> theirs_;
   const DevicePort::Event done_;
 };
 
 }  // namespace
 
-std::unique_ptr<GpuChannel> PeerCopyMaker::open(int, bool, const ChannelBytes&,
+std::unique_ptr<GpuChannel> PeerCopyMaker::open(int, bool, const Sent& send, const ChannelBytes&,
                                                 const ChannelBytes& theirs) {
-  return std::make_unique<PeerCopyChannel>(device_, memory_.open(theirs));
+  return std::make_unique<PeerCopyChannel>(device_, send.data, memory_.open(theirs, send.bytes));
 }
 
 }  // namespace gossamer::dist

@@ -45,22 +45,23 @@ std::uint64_t machine_id() {
   return hash;
 }
 
-CudaPeerMemory::CudaPeerMemory(Tensor snapshot) : snapshot_(std::move(snapshot)) {
-  const cuda::UseDevice use(snapshot_.device());
-  const auto [base, bytes] = allocation_of(snapshot_.data());
+ChannelBytes CudaPeerMemory::share(const Sent& send) {
+  const cuda::UseDevice use(device_);
+  const auto [base, bytes] = allocation_of(send.data);
   Block whole;
   whole.data = base;
   whole.bytes = bytes;
-  whole.device = snapshot_.device();
+  whole.device = device_;
   whole.release = [] {};  // not ours
-  Shared s{.machine = machine_id(),
-           .offset = static_cast<std::uint64_t>(static_cast<const char*>(snapshot_.data()) -
-                                                static_cast<const char*>(base)),
-           .bytes = snapshot_.bytes(),
-           .allocation = bytes,
-           .handle = cuda::share(whole)};
-  shared_.resize(sizeof s);
-  std::memcpy(shared_.data(), &s, sizeof s);
+  const Shared s{.machine = machine_id(),
+                 .offset = static_cast<std::uint64_t>(static_cast<const char*>(send.data) -
+                                                      static_cast<const char*>(base)),
+                 .bytes = send.bytes,
+                 .allocation = bytes,
+                 .handle = cuda::share(whole)};
+  ChannelBytes out(sizeof s);
+  std::memcpy(out.data(), &s, sizeof s);
+  return out;
 }
 
 bool CudaPeerMemory::is_near(const ChannelBytes& shared) {
@@ -70,21 +71,18 @@ bool CudaPeerMemory::is_near(const ChannelBytes& shared) {
   return s.machine != 0 && s.machine == machine_id();
 }
 
-ChannelBytes CudaPeerMemory::share() { return shared_; }
-
-std::shared_ptr<const void> CudaPeerMemory::open(const ChannelBytes& shared) {
+std::shared_ptr<const void> CudaPeerMemory::open(const ChannelBytes& shared, std::size_t bytes) {
   Shared s;
   check<DistError>(shared.size() == sizeof s, "a handle of ", shared.size(), " bytes; wanted ",
                    sizeof s);
   std::memcpy(&s, shared.data(), sizeof s);
   check<DistError>(s.machine == machine_id() && s.machine != 0,
                    "a peer copy from another machine; set dist.transport=auto or nccl");
-  check<DistError>(s.bytes == snapshot_.bytes() && s.offset <= s.allocation &&
-                       s.bytes <= s.allocation - s.offset,
-                   "a snapshot of ", s.bytes, " bytes, wanted ", snapshot_.bytes());
+  check<DistError>(
+      s.bytes == bytes && s.offset <= s.allocation && s.bytes <= s.allocation - s.offset,
+      "a snapshot of ", s.bytes, " bytes, wanted ", bytes);
   try {
-    const std::shared_ptr<Block> block =
-        cuda::open_shared(s.handle, s.allocation, snapshot_.device());
+    const std::shared_ptr<Block> block = cuda::open_shared(s.handle, s.allocation, device_);
     return {block, static_cast<const char*>(block->data) + s.offset};
   } catch (const DeviceError& e) {  // of this edge only: other edges may do
     fail<DistError>(e.what(), "; containers must share their IPC namespace for peer copies");

@@ -2,22 +2,21 @@
 // allocations, and where in them a buffer lies.
 #pragma once
 
-#include "gossamer/core/tensor.h"
+#include "gossamer/core/device.h"
 #include "gossamer/dist/gpu/peer_copy.h"
 
 namespace gossamer::dist {
 
 class CudaPeerMemory final : public PeerMemory {
  public:
-  explicit CudaPeerMemory(Tensor snapshot);  // on a GPU; kept as it is while this lives
-  ChannelBytes share() override;
-  std::shared_ptr<const void> open(const ChannelBytes& shared) override;
+  explicit CudaPeerMemory(Device device) : device_(device) {}
+  ChannelBytes share(const Sent&) override;
+  std::shared_ptr<const void> open(const ChannelBytes& shared, std::size_t bytes) override;
   // on this machine, as far as that can be told beforehand
   static bool is_near(const ChannelBytes& shared);
 
  private:
-  Tensor snapshot_;
-  ChannelBytes shared_;
+  const Device device_;
 };
 
 // the same in all processes of one machine, until it is started again; 0: not known

@@ -1,37 +1,15 @@
-// What exchanges and sums between GPUs need of a device and of NCCL, and no more. Implemented by
-// CUDA and NCCL (cuda_port.cpp, nccl_port.cpp), and by fakes in the tests, which make every order
-// of events happen that a real device may produce.
+// What exchanges and sums need of NCCL, and no more. Implemented by the real NCCL (nccl_port.h) and
+// by fakes in the tests.
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <string>
+
+#include "gossamer/dist/device_port.h"
 
 namespace gossamer::dist {
 
 enum class Stage : std::uint8_t { pending, done, failed };
-
-// One worker's GPU. Two lanes (streams) matter here: that of the training, and one of high priority
-// for exchanges. Nothing here waits for the device. Errors of the device are DeviceErrors. Calls
-// may come from several threads.
-class DevicePort {
- public:
-  enum class Lane : std::uint8_t { compute, exchange };
-  using Event = std::uint32_t;
-  virtual ~DevicePort() = default;
-  virtual Event make_event() = 0;
-  // Marks the work that the lane has been given so far. On the compute lane while its graph is
-  // recorded: each launch does, at this place.
-  virtual void record(Event, Lane) = 0;
-  // later work of the lane starts after the event's last mark; the host goes on
-  virtual void wait(Lane, Event) = 0;
-  virtual bool done(Event) = 0;  // its last mark is reached (true if there is none)
-  // what `kernels` launches goes to the lane
-  virtual void run(Lane, const std::function<void()>& kernels) = 0;
-  virtual void copy(Lane, void* to, const void* from, std::size_t bytes) = 0;
-};
 
 // NCCL as far as it is used. Communicators are non-blocking: init() and group_end() return at once,
 // and status() says when what they began has come about. Only then may an event be recorded behind

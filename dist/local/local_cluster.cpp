@@ -71,19 +71,19 @@ class LocalPayload : public Payload {
                          .ok = false,
                          .session = session,
                          .why = "dead"});
-    const auto pending = shared_.meetings.lower_bound({rank, peer, 0});
-    check<DistError>(pending == shared_.meetings.end() || std::get<0>(pending->first) != rank ||
-                         std::get<1>(pending->first) != peer,
-                     "exchange with worker ", peer, ": the last one is not finished");
+    check<DistError>(!shared_.meetings.contains({rank, peer, session}), "exchange with worker ",
+                     peer, ": session ", session, " is under way already");
     shared_.meetings[{rank, peer, session}] = {
-        send, receive, {note.begin(), note.end()}, after(deadline)};
+        session, send, receive, {note.begin(), note.end()}, after(deadline)};
     shared_.meet(rank, peer, session);
     shared_.worker(rank).filled.notify_all();  // its deadline may be the next thing to happen
   }
-  void abort(int peer) override {
+  void abort(int peer, std::uint64_t from_session) override {
     const std::scoped_lock lock(shared_.mutex);
     if (!self_.dead())
-      shared_.end_meetings(self_.rank, [&](int with, const Waiting&) { return with == peer; });
+      shared_.end_meetings(self_.rank, [&](int with, const Waiting& w) {
+        return with == peer && w.session >= from_session;
+      });
   }
   // copies are made under the mutex that abort() took
   void drain(Seconds) override {}

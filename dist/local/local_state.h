@@ -25,6 +25,7 @@ inline Instant after(Seconds s) {
 
 // One side's exchange, as long as the other side has not come.
 struct Waiting {
+  std::uint64_t session;
   Tensor send, receive;
   std::vector<char> note;
   Instant deadline;

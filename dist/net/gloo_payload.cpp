@@ -1,5 +1,5 @@
 // One thread for each peer with which there is or was an exchange: so exchanges with several peers
-// run at once.
+// run at once, and those with one peer in their order.
 //
 // An edge that failed is closed on both sides before it is used again: who fails tells the other
 // over the control link (AsioLink::reset_edge), in order with the messages that arrange the next
@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -50,7 +51,9 @@ struct GlooPayload::Impl {
     std::uint64_t session, arrival;  // arrival: of the peer, as link.arrivals() counts
     Tensor send, receive;
     std::vector<char> note;
-    SteadyClock::time_point until;
+    Seconds deadline;
+    bool given_up = false;            // it shall end
+    SteadyClock::time_point until{};  // from its turn on
   };
   // All there is with one peer. Guarded by the mutex, but for `stop`.
   struct Lane {
@@ -61,9 +64,9 @@ struct GlooPayload::Impl {
     std::uint64_t opened = 0;
     bool stale = false;                     // the peer closed its end
     std::optional<std::uint64_t> given_up;  // the last session that the peer reported as failed
-    std::optional<Job> job;                 // from exchange() until its event is posted
-    std::shared_ptr<GlooContext> active;    // the context that the job uses
-    std::atomic<bool> stop{false};          // the job shall end
+    std::deque<Job> jobs;                   // from exchange() until its event is posted
+    std::shared_ptr<GlooContext> active;    // the context that the first of them uses
+    std::atomic<bool> stop{false};          // the first of them shall end
     std::condition_variable wanted;
     std::thread thread;
   };
@@ -92,9 +95,12 @@ struct GlooPayload::Impl {
     NoSigpipe quiet;
     std::unique_lock lock(mutex);
     for (;;) {
-      lane.wanted.wait(lock, [&] { return closing || lane.job; });
+      lane.wanted.wait(lock, [&] { return closing || !lane.jobs.empty(); });
       if (closing) return;
-      const Job now = *lane.job;
+      Job now = lane.jobs.front();
+      now.until =
+          SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(now.deadline);
+      lane.stop = now.given_up || lane.given_up == now.session;
       lock.unlock();
       Event done;
       done.kind = Event::Kind::exchanged;
@@ -109,7 +115,7 @@ struct GlooPayload::Impl {
         link.reset_edge(lane.peer, now.session, drop(lane).value_or(now.session), now.arrival);
       }
       lock.lock();
-      lane.job.reset();
+      lane.jobs.pop_front();
       lane.active.reset();
       link.post(done);
       settled.notify_all();
@@ -226,14 +232,19 @@ struct GlooPayload::Impl {
     lane.given_up = session;
     const bool ours = lane.edge && lane.opened == opened;
     if (ours) lane.stale = true;
-    if (!lane.job || (!ours && lane.job->session != session)) return false;
-    abort_locked(lane);
+    for (Job& job : lane.jobs) job.given_up = job.given_up || job.session == session;
+    if (lane.jobs.empty() || (!ours && lane.jobs.front().session != session)) return false;
+    stop_first_locked(lane);
     return true;
   }
 
-  static void abort_locked(Lane& lane) {
+  static void stop_first_locked(Lane& lane) {
     lane.stop = true;
     if (lane.active) lane.active->abort();
+  }
+  static void abort_locked(Lane& lane, std::uint64_t from_session = 0) {
+    for (Job& job : lane.jobs) job.given_up = job.given_up || job.session >= from_session;
+    if (!lane.jobs.empty() && lane.jobs.front().given_up) stop_first_locked(lane);
   }
 };
 
@@ -261,26 +272,16 @@ void GlooPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
   const std::uint64_t arrival = impl_->link.arrivals(peer);
   std::lock_guard lock(impl_->mutex);
   Impl::Lane& lane = impl_->lane_locked(peer);
-  if (lane.job)
-    fail<DistError>("exchange with worker ", peer, ": the one of session ", lane.job->session,
-                    " is not finished");
-  lane.stop = lane.given_up == session;
-  lane.job =
-      Impl::Job{session,
-                arrival,
-                send,
-                receive,
-                {note.begin(), note.end()},
-                SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(deadline)};
+  lane.jobs.push_back({session, arrival, send, receive, {note.begin(), note.end()}, deadline});
   lane.wanted.notify_all();
 }
 
-void GlooPayload::abort(int peer) {
+void GlooPayload::abort(int peer, std::uint64_t from_session) {
   {
     std::lock_guard lock(impl_->mutex);
     for (auto& [rank, lane] : impl_->lanes) {
       // Our own rank: this worker was given up itself.
-      if (lane->job && (rank == peer || peer == impl_->link.rank())) Impl::abort_locked(*lane);
+      if (rank == peer || peer == impl_->link.rank()) Impl::abort_locked(*lane, from_session);
     }
   }
   impl_->link.interrupt();
@@ -292,7 +293,7 @@ void GlooPayload::forget(int peer) {
     const auto found = impl_->lanes.find(peer);
     if (found == impl_->lanes.end()) return;
     Impl::Lane& lane = *found->second;
-    if (lane.job) Impl::abort_locked(lane);
+    Impl::abort_locked(lane);
     lane.stale = true;
     lane.given_up.reset();
   }
@@ -302,8 +303,11 @@ void GlooPayload::forget(int peer) {
 void GlooPayload::drain(Seconds limit) {
   std::unique_lock lock(impl_->mutex);
   const auto idle = [this] {
-    return std::ranges::none_of(impl_->lanes,
-                                [](const auto& l) { return l.second->stop && l.second->job; });
+    return std::ranges::none_of(impl_->lanes, [](const auto& l) {
+      const auto& [peer, lane] = l;
+      return (lane->stop && !lane->jobs.empty()) ||
+             std::ranges::any_of(lane->jobs, &Impl::Job::given_up);
+    });
   };
   check<DistError>(impl_->settled.wait_for(lock, limit, idle), "worker ", impl_->link.rank(),
                    ": an exchange did not end within ", limit.count(), " s of being given up");

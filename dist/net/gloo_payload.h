@@ -19,7 +19,7 @@ class GlooPayload final : public Payload {
   ~GlooPayload() override;
   void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
                 std::span<const char> note, Seconds deadline) override;
-  void abort(int peer) override;
+  void abort(int peer, std::uint64_t from_session = 0) override;
   void drain(Seconds limit) override;
   // it is dead: as abort(), and nothing of the edge is used again when it comes back
   void forget(int peer);

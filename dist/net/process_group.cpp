@@ -34,7 +34,7 @@ struct SoloPayload final : Payload {
                 Seconds) override {
     fail<DistError>("a worker alone cannot exchange with worker ", peer);
   }
-  void abort(int) override {}
+  void abort(int, std::uint64_t) override {}
   void drain(Seconds) override {}
 };
 

@@ -7,23 +7,9 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
-namespace {
-
-std::unique_ptr<Reducer> make_reducer(const FlatParams& params, Group& group, std::size_t buckets,
-                                      const MethodOptions& options) {
-  if (options.reducer) return options.reducer(group, buckets);
-  check<ConfigError>(
-      params.grads().device().is_cpu(), "allreduce: the gradients are on ", params.grads().device(),
-      ", and MethodOptions::reducer does not say how GPUs sum them (dist/gpu/transport.h)");
-  return std::make_unique<HostReducer>();
-}
-
-}  // namespace
-
 AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group& group,
                                  const MethodOptions& options)
     : params_(params),
@@ -36,8 +22,7 @@ AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group
   stats_.alive = static_cast<int>(known_.size());
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
-  sum_ = std::make_unique<GradientSum>(params_.grads(), buckets,
-                                       make_reducer(params_, group_, buckets.size(), options_));
+  sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, group_.reducer(buckets.size()));
   if (options_.overlap) {
     params_.on_ready(
         buckets, [this](std::size_t bucket) { sum_->ready(bucket); },
@@ -110,7 +95,7 @@ bool AllReduceMethod::catch_up(Collectives& all) {
   for (const Tensor& tensor : own) {
     theirs.push_back(tensor.clone());
     if (tensor.dtype() == DType::f32) {
-      broadcast(theirs.back(), all, root);
+      all.broadcast(theirs.back(), root);
     } else {  // a counter
       const Tensor host = theirs.back().to(Device::cpu());
       std::vector<double> counter = {group_.rank() == root ? static_cast<double>(*host.as<i64>())

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "gossamer/core/flat.h"
-#include "gossamer/dist/rounds/reducer.h"
+#include "gossamer/dist/reducer.h"
 
 namespace gossamer::dist {
 

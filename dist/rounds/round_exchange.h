@@ -1,16 +1,13 @@
 // The transfers of synchronous rounds: starts exchanges with a round's workers, and waits for them
-// in the training thread. No thread of its own: the carrier works beside the computation, and its
+// in the training thread. No thread of its own: the payload works beside the computation, and its
 // events are read here, in poll() and wait().
 #pragma once
 
-#include <deque>
 #include <functional>
-#include <map>
 #include <vector>
 
 #include "gossamer/core/tensor.h"
 #include "gossamer/dist/graph/rounds.h"
-#include "gossamer/dist/rounds/round_carrier.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -22,13 +19,12 @@ class RoundExchange {
     int peer = 0;
     double weight = 0;  // W_ij; 0: only sent to
     double share = 0;   // W_ji; 0: only received from
-    bool sends = false, receives = false, started = false, landing = false, ended = false,
-         ok = false;
-    Tensor received{};                // valid if ok
-    RoundCarrier::Arrival arrival{};  // of it, after wait()
-    // of the transfer; on a GPU from when the host asked for it
-    double began = 0, seconds = 0;
-    double began_us = 0;  // for traces
+    bool sends = false, receives = false, ended = false, ok = false;
+    Tensor received{};              // valid if ok
+    std::vector<char> note{};       // of its sender
+    double squared_distance = 0;    // between the piece and what came; not finite: of no use
+    double began = 0, seconds = 0;  // from launch() to its end
+    double began_us = 0;            // for traces
   };
   // One piece on its way to and from the workers of a round. Slots are independent of each other (a
   // bucket each).
@@ -37,23 +33,23 @@ class RoundExchange {
     i64 round = 0;
     std::uint64_t session = 0;
     double own = 1;
+    Tensor piece{};
     std::vector<Part> parts;  // ascending peers
   };
 
   // other: what is no end of an exchange (messages, deaths), as it is read. deadline: of one
-  // exchange, from its start.
-  RoundExchange(Group&, std::unique_ptr<RoundCarrier>, int slots, Seconds deadline,
-                std::function<void(const Event&)> other);
+  // exchange, from its turn on.
+  RoundExchange(Group&, int slots, Seconds deadline, std::function<void(const Event&)> other);
   ~RoundExchange();  // gives up what is on its way
   RoundExchange(const RoundExchange&) = delete;
   RoundExchange& operator=(const RoundExchange&) = delete;
 
   // Begins the exchange of `piece` with the workers of `round`; it must not change before wait().
-  // Its last `notes` floats are for the others' hosts. All workers launch slots and rounds in the
-  // same order: exchanges with one peer run one after the other. Workers in `without` are not
-  // waited for.
+  // note: for the others' hosts. All workers launch slots and rounds in the same order, with
+  // ascending sessions: exchanges with one peer run one after the other. Workers in `without` are
+  // not waited for.
   void launch(int slot, const Round& round, i64 number, std::uint64_t session, const Tensor& piece,
-              i64 notes, const std::function<bool(int)>& without);
+              std::span<const char> note, const std::function<bool(int)>& without);
   bool pending(int slot) const { return flights_[static_cast<std::size_t>(slot)].open; }
   // Until every part has ended, well or not.
   const Flight& complete(int slot);
@@ -66,24 +62,17 @@ class RoundExchange {
   double waited() const { return waited_; }  // seconds in complete() and wait(), all together
 
  private:
-  struct Job {
-    std::size_t slot, part;
-  };
   void handle(const Event&);
-  void start_next(int peer);
-  void end(Part&, bool ok);
-  void ended(Flight&, Part&, bool ok);  // with traces
-  bool landed(const Event&);
+  static void end(Part&, bool ok);
+  std::size_t most_with_one_peer() const;  // exchanges that have not ended
 
   ControlLink& link_;
+  Payload& payload_;
   const int rank_;
   const Seconds deadline_;
   const std::function<void(const Event&)> other_;
   std::vector<Flight> flights_;
-  std::map<int, std::deque<Job>> queues_;  // the first of each is with the carrier
   double waited_ = 0;
-  // destroyed first: it uses the tensors of flights
-  const std::unique_ptr<RoundCarrier> carrier_;
 };
 
 }  // namespace gossamer::dist

@@ -2,7 +2,9 @@
 #include "gossamer/dist/rounds/sgp.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/rounds/mixing.h"
 
@@ -12,7 +14,6 @@ SgpMethod::SgpMethod(FlatParams& params, Optimizer& optimizer, Group& group, con
                      const MethodOptions& options)
     : SynchronousMethod("sgp", params, optimizer, group, graph, options, {{0, params.size()}},
                         true),
-      send_(Tensor::zeros({params.size() + 1}, DType::f32, params.values().device())),
       weight_(Tensor::full({1}, 1)),
       resumed_(steps_before() == 0) {}
 
@@ -50,21 +51,22 @@ double SgpMethod::part_of_values(double part) {
 }
 
 void SgpMethod::send() {
-  const i64 size = params_.size();
-  send_.slice(0, size).copy_from(params_.values());
-  send_.slice(size, size + 1).fill(weight_.item());
-  launch(0, next_round(), send_, 1);
+  launch(0, next_round(), params_.values(),
+         {static_cast<const char*>(weight_.data()), weight_.bytes()});
 }
 
 void SgpMethod::receive() {
-  const i64 size = params_.size();
   Tensor values = params_.values();
   std::vector<std::pair<double, Tensor>> others;  // W_ij w_j, z_j
   double incoming = 0, kept = 0;
   const auto use = [&](const RoundExchange::Part& p) {
     if (!p.receives) return;
-    const double mass = p.weight * static_cast<double>(p.arrival.notes[0]);
-    others.emplace_back(mass, p.received.slice(0, size));
+    float weight = 0;
+    check<DistError>(p.note.size() == sizeof weight, "sgp: worker ", p.peer, " sent a note of ",
+                     p.note.size(), " bytes; wanted its push-sum weight");
+    std::memcpy(&weight, p.note.data(), sizeof weight);
+    const double mass = p.weight * static_cast<double>(weight);
+    others.emplace_back(mass, p.received);
     incoming += mass;
   };
   // what was not taken stays here

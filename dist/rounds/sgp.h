@@ -2,10 +2,10 @@
 // only for what is sent to it, so rounds may be directed. Then W need not keep the mean of the
 // values, but push-sum does: with u = w z, both u and w are mixed, and z = u / w is the model.
 //
-// values() holds z. The gradient step u -= lr d is z -= (lr / w) d. (z, w) travel together: one
-// float more, and any rounds whose columns sum to 1 are right, also after a loss: what is not taken
-// is kept. (On regular graphs w stays 1.) overlap: what was sent after a step is added after the
-// next backward; otherwise each step waits for its own round.
+// values() holds z. The gradient step u -= lr d is z -= (lr / w) d. (z, w) travel together, and any
+// rounds whose columns sum to 1 are right, also after a loss: what is not taken is kept. (On
+// regular graphs w stays 1.) overlap: what was sent after a step is added after the next backward;
+// otherwise each step waits for its own round.
 #pragma once
 
 #include "gossamer/dist/rounds/synchronous.h"
@@ -31,8 +31,7 @@ class SgpMethod final : public SynchronousMethod {
   void send();
   void receive();
 
-  Tensor send_;               // [size + 1]: z, w
-  Tensor weight_;             // f32 [1], on the CPU: as it travels
+  Tensor weight_;             // f32 [1], on the CPU; it travels as the note of the values
   double weight_before_ = 1;  // the last receive()
   bool resumed_ = false;
 };

@@ -9,7 +9,6 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/dist/gpu/collectives.h"
 #include "gossamer/dist/rounds/mixing.h"
 #include "gossamer/dist/time.h"
 
@@ -44,10 +43,7 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
       graph_(graph),
       directed_(directed),
       pieces_(std::move(pieces)),
-      exchange_(group,
-                options.round_carrier ? options.round_carrier(group, slots())
-                                      : host_round_carrier(group, slots()),
-                slots(), Seconds(options.exchange_timeout_s),
+      exchange_(group, slots(), Seconds(options.exchange_timeout_s),
                 [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())),
       samples_(options.start_samples) {
@@ -128,12 +124,13 @@ Round SynchronousMethod::next_round() {
   return with_consensus_factor(std::move(round), options_.consensus_factor);
 }
 
-void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece, i64 notes) {
+void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece,
+                               std::span<const char> note) {
   const i64 number = next_ - 1;
   const std::uint64_t session =
       (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
       static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
-  exchange_.launch(slot, round, number, session, piece, notes,
+  exchange_.launch(slot, round, number, session, piece, note,
                    [this, number](int peer) { return left_out(peer, number); });
 }
 
@@ -150,7 +147,7 @@ double SynchronousMethod::arrivals(int slot,
   const bool of_now =
       flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
   for (const RoundExchange::Part& p : flight.parts) {
-    const double distance = p.arrival.squared_distance;
+    const double distance = p.squared_distance;
     const bool ok = p.ok && std::isfinite(distance);
     ok ? use(p) : lost(p);
     ExchangeRecord& record =
@@ -345,7 +342,7 @@ bool SynchronousMethod::average_exactly() {
     mean.copy_from(params_.values());
     std::vector<double> weight = {weight_in_mean().value_or(1)};
     if (weight_in_mean()) scale(mean, static_cast<float>(weight[0]));
-    all_reduce_sum(mean, all);
+    all.all_reduce_sum(mean);
     all.all_reduce_sum(weight);
     scale(mean, static_cast<float>(1 / weight[0]));
   });

@@ -8,7 +8,9 @@
 // are left: so nobody needs to agree with others on the step in which it heard of the death.
 #pragma once
 
+#include <map>
 #include <set>
+#include <span>
 
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
@@ -77,7 +79,7 @@ class SynchronousMethod : public Method {
   // of this worker, by real ranks, with the consensus factor; counts rounds
   Round next_round();
   void set_next_round(i64 k) { next_ = k; }
-  void launch(int slot, const Round&, const Tensor& piece, i64 notes = 0);
+  void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {});
   void launch_all(const Round&);  // every piece of values()
   bool pending(int slot) const { return exchange_.pending(slot); }
   int slots() const { return static_cast<int>(pieces_.size()); }

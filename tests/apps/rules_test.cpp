@@ -71,6 +71,46 @@ TEST(Rules, FoldersDependOnEachOtherOnlyAlongTheArrows) {
   }
 }
 
+// Inside dist. Files that lie in dist itself are of three kinds: what a worker needs of the outside
+// (transport), what all methods share (method), and the list of methods.
+std::string room_in_dist(const fs::path& path) {  // dist/gpu/edge.h -> gpu
+  const auto second = std::next(path.begin());
+  if (std::next(second) != path.end()) return second->string();
+  static const std::set<std::string> transport{"transport", "clock_offset", "device_port",
+                                               "reducer", "time"};
+  if (transport.contains(path.stem().string())) return "transport";
+  return path.filename() == "method.cpp" ? "list of methods" : "method";
+}
+
+TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
+  const std::map<std::string, std::set<std::string>> allowed{
+      {"transport", {}},
+      {"graph", {}},
+      {"net", {"transport"}},
+      {"local", {"transport"}},
+      {"gpu", {"transport"}},
+      {"faults", {"transport"}},
+      {"method", {"transport", "graph"}},
+      {"gossip", {"transport", "graph", "method"}},
+      {"rounds", {"transport", "graph", "method"}},
+      {"list of methods", {"transport", "graph", "method", "gossip", "rounds"}},
+      {"simulation", {"transport", "graph", "method", "gossip", "rounds"}}};
+  const std::regex include(R"re(^\s*#include "gossamer/(dist/[\w/.]+)")re");
+  std::map<std::string, fs::path> homes;
+  for (const SourceFile& f : sources()) {
+    if (is_test(f) || f.folder() != "dist") continue;
+    const std::string room = room_in_dist(f.path);
+    ASSERT_TRUE(allowed.contains(room)) << f.path << ": " << room << " has no arrows";
+    for (const std::string& line : f.lines)
+      if (std::smatch m; std::regex_search(line, m, include))
+        if (const std::string to = room_in_dist(m[1].str()); to != room)
+          EXPECT_TRUE(allowed.at(room).contains(to)) << f.path << " includes " << line;
+    if (f.path.extension() == ".h")
+      EXPECT_TRUE(homes.try_emplace(f.path.filename().string(), f.path).second)
+          << f.path << " and " << homes.at(f.path.filename().string()) << " have one name";
+  }
+}
+
 TEST(Rules, NoSourceFileIsLongerThanSixHundredLines) {
   for (const SourceFile& f : sources()) EXPECT_LE(f.lines.size(), 600u) << f.path;
 }

@@ -2,6 +2,7 @@
 // everything on. What a test wants to see or to spoil it overrides.
 #pragma once
 
+#include "gossamer/dist/reducer.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -19,6 +20,8 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   }
   std::vector<int> alive() const override { return inner_.alive(); }
   std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
+  DevicePort* device_port() override { return inner_.device_port(); }
+  std::unique_ptr<Reducer> reducer(std::size_t buckets) override { return inner_.reducer(buckets); }
 
  protected:
   void send(int peer, const Message& m) override { inner_.control().send(peer, m); }
@@ -36,7 +39,9 @@ class Around : public Group, protected ControlLink, protected Payload, protected
                 std::span<const char> note, Seconds deadline) override {
     inner_.payload().exchange(peer, session, out, in, note, deadline);
   }
-  void abort(int peer) override { inner_.payload().abort(peer); }
+  void abort(int peer, std::uint64_t from_session) override {
+    inner_.payload().abort(peer, from_session);
+  }
   void drain(Seconds limit) override { inner_.payload().drain(limit); }
 
   void all_reduce_sum(const Tensor& x) override { inner_.collectives().all_reduce_sum(x); }

@@ -4,6 +4,7 @@
 
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "support/error_of.h"
 

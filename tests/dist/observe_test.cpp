@@ -5,8 +5,8 @@
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/clock_offset.h"
-#include "gossamer/dist/consensus.h"
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/local/local_cluster.h"
 
 namespace gossamer::dist {

@@ -11,7 +11,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gpu/transport.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"
@@ -62,12 +62,24 @@ class Death {
   double part_;
 };
 
-void run(Group& group, const std::string& transport, const std::string& wire, i64 size,
-         double steps, double learning_rate, int dies) {
+void run(Group& host, const std::string& transport, const std::string& wire, i64 size, double steps,
+         double learning_rate, int dies) {
   // cpu: to try the processes without a GPU
   const Device gpu = variable("GPU_DEVICE", "cuda") == "cpu" ? Device::cpu() : Device::cuda(0);
+  const std::unique_ptr<Group> on_gpu =
+      gpu.is_cpu()
+          ? nullptr
+          : gpu_group(host, gpu,
+                      {.transport = transport,
+                       .wire = wire,
+                       .ctas = 2,
+                       .log = [&](const std::string& line) {
+                         std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
+                       }});
+  Group& group = gpu.is_cpu() ? host : *on_gpu;
   GpuQuadratic q(gpu, group.rank(), size);
   MethodOptions options;
+  if (!gpu.is_cpu() && wire == "f16") options.wire = DType::f16;
   options.total_samples = steps * group.size();
   options.seed = 3;
   options.exchange_least_s = 10;  // processes take turns on one GPU
@@ -75,11 +87,6 @@ void run(Group& group, const std::string& transport, const std::string& wire, i6
   if (dies >= 0) options.rate = 4;  // so that somebody is always exchanging
   if (group.rank() == dies)
     options.on_exchange = [&](const ExchangeRecord& e) { death.exchanged(e); };
-  if (!gpu.is_cpu())
-    options.carrier = gpu_carriers(
-        gpu, {.transport = transport, .wire = wire, .ctas = 2, .log = [&](const std::string& line) {
-                std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str());
-              }});
   auto method =
       make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", group.size()), options);
   const double began = wall_seconds();
@@ -108,9 +115,22 @@ void run(Group& group, const std::string& transport, const std::string& wire, i6
 
 // Gradients of a real backward pass, summed under it, against the sum of the host: after every
 // step, until a worker dies. On a GPU most of the passes are launches of a graph.
-void run_all_reduce(Group& group, const std::string& transport, i64 size, int steps, int dies) {
+void run_all_reduce(Group& host, const std::string& transport, i64 size, int steps, int dies) {
   constexpr int kParts = 6;
   const Device gpu = variable("GPU_DEVICE", "cuda") == "cpu" ? Device::cpu() : Device::cuda(0);
+  const char* hostid = std::getenv("NCCL_HOSTID");
+  const std::unique_ptr<Group> on_gpu =
+      gpu.is_cpu()
+          ? nullptr
+          : gpu_group(host, gpu,
+                      {.traffic = GpuTraffic::all_reduce,
+                       .transport = transport,
+                       .nccl_hostid = hostid ? hostid : "",
+                       .ctas = 2,
+                       .log = [&](const std::string& line) {
+                         std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
+                       }});
+  Group& group = gpu.is_cpu() ? host : *on_gpu;
   std::vector<Tensor> parts, factors;
   std::vector<NamedTensor> named;
   for (int i = 0; i < kParts; ++i) {
@@ -122,14 +142,6 @@ void run_all_reduce(Group& group, const std::string& transport, i64 size, int st
   nn::Sgd sgd(params, {.momentum = 0});
   MethodOptions options;
   options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;  // a bucket for each
-  const char* hostid = std::getenv("NCCL_HOSTID");
-  if (!gpu.is_cpu()) {
-    const auto log = [&](const std::string& line) {
-      std::fprintf(stderr, "worker %d: %s\n", group.rank(), line.c_str());
-    };
-    options.reducer = gpu_reducers(
-        gpu, {.transport = transport, .nccl_hostid = hostid ? hostid : "", .ctas = 2, .log = log});
-  }
   auto method =
       make_method("allreduce", params, sgd, group, make_graph("complete", group.size()), options);
   Rng random(11, static_cast<std::uint64_t>(group.rank()));
@@ -198,8 +210,13 @@ struct Mixed {
   std::vector<float> before, after;  // the parameters before finish(), after it
   MethodStats stats;
 };
-Mixed mix_in_rounds(Group& group, const std::string& name, Device device,
+Mixed mix_in_rounds(Group& host, const std::string& name, Device device,
                     const std::string& transport, i64 size, int steps, int dies) {
+  const std::unique_ptr<Group> on_gpu =
+      device.is_cpu()
+          ? nullptr
+          : gpu_group(host, device, {.traffic = GpuTraffic::rounds, .transport = transport});
+  Group& group = device.is_cpu() ? host : *on_gpu;
   constexpr int kParts = 4;
   std::vector<Tensor> parts;
   std::vector<NamedTensor> named;
@@ -216,8 +233,6 @@ Mixed mix_in_rounds(Group& group, const std::string& name, Device device,
   options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;  // a piece for each
   options.period = 3;
   options.control = {.target = "online", .factor = .5, .most = 2};
-  if (!device.is_cpu())
-    options.round_carrier = gpu_round_carriers(device, {.transport = transport});
   auto method = make_method(name, params, sgd, group, make_graph("ring", group.size()), options);
   Rng random(11, static_cast<std::uint64_t>(group.rank()));
   const auto values = [&] {

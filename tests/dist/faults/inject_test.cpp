@@ -7,8 +7,8 @@
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/faults/injector.h"
+#include "gossamer/dist/gossip/deadline.h"
 #include "gossamer/dist/local/local_cluster.h"
-#include "gossamer/dist/net/deadline.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {

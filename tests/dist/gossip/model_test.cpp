@@ -159,8 +159,8 @@ int by_model(Model& m, const std::vector<Event>& events, DType wire, bool lazy,
   machine.eager = !lazy;
   fake::Gpu& gpu = machine.gpu(0);
   const i64 n = m.params.size();
-  const Tensor own = Tensor::empty({n}, wire), theirs = Tensor::empty({n}, wire);
-  m.state.exchange_by(own, theirs, &gpu);
+  m.state.exchange_by(wire, &gpu);
+  const Tensor theirs = m.state.received();
   OnDevice optimizer(m, gpu);
   Rng random(seed, 7);
   for (std::size_t k = 0; k < events.size(); ++k) {
@@ -221,9 +221,8 @@ TEST(GossipModel, ADifferenceIsAppliedOnceAndByWhatComesFirst) {
   fake::Machine machine(1, 1);
   machine.eager = true;
   Model m(true, DType::f32);
-  const i64 n = m.params.size();
-  const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
-  m.state.exchange_by(own, theirs, &machine.gpu(0));
+  m.state.exchange_by(DType::f32, &machine.gpu(0));
+  const Tensor own = m.state.own(), theirs = m.state.received();
   OnDevice optimizer(m, machine.gpu(0));
   const auto late_in_event = [&](double t) {
     optimizer.with_difference = 0;

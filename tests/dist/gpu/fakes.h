@@ -465,21 +465,19 @@ inline bool Gpu::gone(Comm comm) {
 // Another worker's snapshot, by its address.
 class Memory final : public PeerMemory {
  public:
-  explicit Memory(const void* snapshot) : snapshot_(snapshot) {}
-  ChannelBytes share() override {
-    ChannelBytes out(sizeof snapshot_);
-    std::memcpy(out.data(), &snapshot_, sizeof snapshot_);
+  bool reachable = true;
+  ChannelBytes share(const Sent& own) override {
+    ChannelBytes out(sizeof own.data);
+    std::memcpy(out.data(), &own.data, sizeof own.data);
     return out;
   }
-  std::shared_ptr<const void> open(const ChannelBytes& shared) override {
+  std::shared_ptr<const void> open(const ChannelBytes& shared, std::size_t) override {
+    check<DistError>(reachable, "no mapping of another container's memory");
     const void* theirs = nullptr;
     check<DistError>(shared.size() == sizeof theirs, "a handle of ", shared.size(), " bytes");
     std::memcpy(&theirs, shared.data(), sizeof theirs);
     return {std::shared_ptr<void>(), theirs};
   }
-
- private:
-  const void* snapshot_;
 };
 
 }  // namespace gossamer::dist::fake

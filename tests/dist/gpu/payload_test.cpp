@@ -1,10 +1,12 @@
 // Training with exchanges between fake GPUs, with the threads of a real run: training, pairing, GPU
 // exchange and device of every worker. For TSan.
+#include "gossamer/dist/gpu/payload.h"
+
 #include <gmock/gmock.h>
 
 #include "dist/gpu/fakes.h"
 #include "dist/workers.h"
-#include "gossamer/dist/gpu/carrier.h"
+#include "gossamer/dist/gpu/device_group.h"
 #include "gossamer/dist/gpu/nccl_channel.h"
 #include "gossamer/dist/gpu/nccl_port.h"
 #include "gossamer/dist/local/local_cluster.h"
@@ -42,22 +44,16 @@ class Post {
   std::set<std::pair<int, int>> cut_;
 };
 
-// What a worker's carrier stands on.
+// What a worker's exchanges stand on.
 struct Setup {
-  Setup(int rank, fake::Machine& machine, Post& post, Group& group, i64 size, DType wire,
-        bool peer_copy, const GpuEdge::Limits& limits)
-      : rank_(rank),
-        post_(post),
-        own(Tensor::zeros({size}, DType::f32).to(DType::f32)),
-        theirs(Tensor::zeros({size})),
-        memory(own.data()) {
-    if (wire == DType::f16) own = Tensor::empty({size}, wire), theirs = Tensor::empty({size}, wire);
-    memory = fake::Memory(own.data());
+  Setup(int rank, fake::Machine& machine, Post& post, Group& group, bool peer_copy,
+        const GpuEdge::Limits& limits)
+      : rank_(rank), post_(post) {
     fake::Gpu& gpu = machine.gpu(rank);
     if (peer_copy)
       maker = std::make_unique<PeerCopyMaker>(gpu, memory);
     else
-      maker = std::make_unique<NcclChannelMaker>(rank, gpu, gpu, 2);
+      maker = std::make_unique<NcclChannelMaker>(rank, gpu, gpu, 2, 1);
     payload = std::make_unique<GpuPayload>(
         rank, gpu, [this](int) -> GpuChannelMaker& { return *maker; },
         GpuPayload::Outside{
@@ -74,7 +70,6 @@ struct Setup {
   ~Setup() { post_.read(rank_, {}); }
   const int rank_;
   Post& post_;
-  Tensor own, theirs;
   fake::Memory memory;
   std::unique_ptr<GpuChannelMaker> maker;
   std::unique_ptr<GpuPayload> payload;
@@ -115,24 +110,17 @@ Outcome train(const Trial& run) {
               .problems = {}};
   std::exception_ptr error;
   try {
-    on_workers(cluster, run.workers, [&](int rank, Group& group) {
+    on_workers(cluster, run.workers, [&](int rank, Group& host) {
       Quadratic q(rank, 40, method_needs_frozen_compute(run.method));
       MethodOptions options;
       options.total_samples = run.gradients * run.workers;
       options.seed = 4;
       options.exchange_timeout_s = run.faults.transfer_hangs > 0 ? .3 : 20;
       options.exchange_least_s = .2;
-      std::shared_ptr<Setup> setup;
-      options.carrier = [&](Group& g, i64 size) -> std::unique_ptr<Carrier> {
-        setup = std::make_shared<Setup>(
-            rank, machine, post, g, size, run.wire, run.peer_copy,
-            GpuEdge::Limits{.grace_s = run.dies < 0 ? 30. : 1, .abort_s = 30});
-        return std::make_unique<GpuCarrier>(GpuCarrier::Parts{.port = machine.gpu(rank),
-                                                              .payload = setup->payload.get(),
-                                                              .own = setup->own,
-                                                              .theirs = setup->theirs},
-                                            setup);
-      };
+      options.wire = run.wire;
+      Setup setup(rank, machine, post, host, run.peer_copy,
+                  {.grace_s = run.dies < 0 ? 30. : 1, .abort_s = 30});
+      DeviceGroup group({.host = host, .port = machine.gpu(rank), .edges = setup.payload.get()});
       auto method =
           make_method(run.method, q.params, q.sgd, group, make_graph("ring", run.workers), options);
       while (!method->done()) {
@@ -214,16 +202,19 @@ TEST(GpuTraining, GoesOnWhenAWorkerDies) {
 
 TEST(GpuPayload, SaysWhatIsWrongWithACall) {
   fake::Machine machine(2, 1);
-  PeerCopyMaker maker(machine.gpu(0), *std::make_unique<fake::Memory>(nullptr));
+  fake::Memory memory;
+  PeerCopyMaker maker(machine.gpu(0), memory);
   GpuPayload payload(
       0, machine.gpu(0), [&](int) -> GpuChannelMaker& { return maker; },
       {.send = [](int, std::vector<char>) {}, .post = [](Event) {}, .clock = wall_seconds});
-  payload.exchange(1, {}, Seconds(100));
-  EXPECT_THROW(payload.exchange(1, {}, Seconds(100)), DistError);
-  EXPECT_THROW(payload.note(0), DistError);
-  EXPECT_THROW(payload.settle(Seconds(0)), DistError);
+  const Tensor own = Tensor::zeros({4}), theirs = Tensor::zeros({4}), other = Tensor::zeros({5});
+  EXPECT_THROW(payload.exchange(1, 7, own, other, {}, Seconds(100)), ShapeError);
+  EXPECT_THROW(payload.exchange(1, 7, own, {}, {}, Seconds(100)), ShapeError);
+  payload.exchange(1, 7, own, theirs, {}, Seconds(100));
+  EXPECT_THROW(payload.exchange(1, 8, own, theirs, {}, Seconds(100)), DistError);
+  EXPECT_THROW(payload.drain(Seconds(0)), DistError);
   payload.abort(1);
-  payload.settle(Seconds(60));
+  payload.drain(Seconds(60));
 }
 
 TEST(Nccl, IsFoundOrItIsSaidWhyNot) {

@@ -12,8 +12,8 @@
 #include "dist/small_net.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gpu/staged_rounds.h"
-#include "gossamer/dist/gpu/transport.h"
+#include "gossamer/dist/gpu/device_group.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/rounds/round_exchange.h"
 #include "gossamer/dist/time.h"
@@ -45,6 +45,11 @@ class Devices {
   std::atomic<bool> over_ = false;
   std::vector<std::thread> threads_;
 };
+
+// Its tensors lie on this device, and go over the host behind its compute lane.
+DeviceGroup staged(Group& host, DevicePort& port) {
+  return DeviceGroup({.host = host, .port = port, .lane = DevicePort::Lane::compute});
+}
 
 bool soon(const std::function<bool()>& test) {
   for (const double limit = wall_seconds() + 20; !test();
@@ -93,7 +98,12 @@ Outcome train(const Trial& t, bool gpu) {
               .problems = {}};
   {
     const Devices devices(machine, t.workers);
-    on_workers(cluster, t.workers, [&](int rank, Group& group) {
+    on_workers(cluster, t.workers, [&](int rank, Group& host) {
+      std::optional<DeviceGroup> device;
+      if (gpu)
+        device.emplace(DeviceGroup::Parts{
+            .host = host, .port = machine.gpu(rank), .lane = DevicePort::Lane::compute});
+      Group& group = gpu ? *device : host;
       const auto r = static_cast<std::size_t>(rank);
       Net net(rank);
       auto optimizer =
@@ -103,10 +113,6 @@ Outcome train(const Trial& t, bool gpu) {
       options.clip_norm = t.clip;
       options.period = 3;
       options.control = {.method = t.controlled, .target = "online", .factor = .7, .most = 8};
-      if (gpu)
-        options.round_carrier = [&](Group& g, int slots) {
-          return std::make_unique<StagedRounds>(g, machine.gpu(rank), slots);
-        };
       auto method = make_method(t.method, *net.params, *optimizer, group,
                                 make_graph("complete", t.workers), options);
       std::optional<std::thread> reaper;
@@ -241,7 +247,7 @@ void mix_and_step(Tensor x, const std::vector<Tensor>& others, int worker, int r
 }
 
 // Everything that computes is in the compute lane, which falls behind as far as the rounds let it.
-TEST(StagedRounds, FollowAComputeLaneThatIsFarBehind) {
+TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
   std::vector<Tensor> want;
   for (int i = 0; i < kWorkers; ++i) want.push_back(Tensor::zeros({kSlots * kHalf}));
   for (int round = 0; round < kRounds; ++round) {
@@ -262,14 +268,14 @@ TEST(StagedRounds, FollowAComputeLaneThatIsFarBehind) {
     fake::Machine machine(kWorkers, seed);
     LocalCluster cluster(kWorkers);
     const Devices devices(machine, kWorkers);
-    on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+    on_workers(cluster, kWorkers, [&](int rank, Group& host) {
       fake::Gpu& gpu = machine.gpu(rank);
+      DeviceGroup group = staged(host, gpu);
       const Tensor x = Tensor::zeros({kSlots * kHalf});
       Round ring{.own = 1 / 3.0, .in = {}, .out = {}};
       for (int j = 0; j < kWorkers; ++j)
         if (j != rank) ring.in.push_back({j, 1 / 3.0}), ring.out.push_back({j, 1 / 3.0});
-      RoundExchange exchange(group, std::make_unique<StagedRounds>(group, gpu, kSlots), kSlots,
-                             Seconds(20), [](const Event&) {});
+      RoundExchange exchange(group, kSlots, Seconds(20), [](const Event&) {});
       for (int round = 0; round < kRounds; ++round)
         for (int slot = 0; slot < kSlots; ++slot) {
           std::vector<Tensor> others;
@@ -281,7 +287,7 @@ TEST(StagedRounds, FollowAComputeLaneThatIsFarBehind) {
           const Tensor piece = x.slice(slot * kHalf, (slot + 1) * kHalf);
           gpu.run(DevicePort::Lane::compute, [=] { mix_and_step(piece, others, rank, round); });
           exchange.launch(slot, ring, round, static_cast<std::uint64_t>(round * kSlots + slot + 1),
-                          piece, 0, [](int) { return false; });
+                          piece, {}, [](int) { return false; });
         }
       for (int slot = 0; slot < kSlots; ++slot) exchange.wait(slot);
       const DevicePort::Event end = gpu.make_event();
@@ -312,25 +318,23 @@ class Watched final : public Around {
 
 // The step returns while the device has done nothing yet; the exchange runs while nobody calls the
 // method.
-TEST(StagedRounds, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
+TEST(Staged, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
   constexpr int n = 3, kSteps = 4;
   fake::Machine machine(n, 1);
   LocalCluster cluster(n);
   Devices devices(machine, n, true);
   on_workers(cluster, n, [&](int rank, Group& inner) {
-    Watched group(inner);
+    Watched host(inner);
+    DeviceGroup group = staged(host, machine.gpu(rank));
     Quadratic q(rank, 40, false);
     MethodOptions options = options_of("ring", n, kSteps);
-    options.round_carrier = [&](Group& g, int slots) {
-      return std::make_unique<StagedRounds>(g, machine.gpu(rank), slots);
-    };
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
     for (int step = 0; !method->done(); ++step) {
       q.gradient();
       method->step(.1);
-      if (step == 0) EXPECT_EQ(group.begun, 0) << "sent before the device had written it";
+      if (step == 0) EXPECT_EQ(host.begun, 0) << "sent before the device had written it";
       devices.hold(rank, false);
-      EXPECT_TRUE(soon([&] { return group.begun == 2 * (step + 1); }))
+      EXPECT_TRUE(soon([&] { return host.begun == 2 * (step + 1); }))
           << "nothing was sent after step " << step;
     }
     method->finish();
@@ -340,20 +344,18 @@ TEST(StagedRounds, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
 
 // --- trouble
 // -------------------------------------------------------------------------------------------------
-TEST(StagedRounds, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
+TEST(Staged, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
   constexpr int n = 4;
   fake::Machine machine(n, 1);
   LocalCluster cluster(n);
   std::vector<std::vector<float>> x(n);
   std::atomic<i64> failed = 0;
   Devices devices(machine, n);
-  on_workers(cluster, n, [&](int rank, Group& group) {
+  on_workers(cluster, n, [&](int rank, Group& host) {
+    DeviceGroup group = staged(host, machine.gpu(rank));
     Quadratic q(rank, 20, false);
     MethodOptions options = options_of("ring", n, 60);
     options.exchange_timeout_s = .15;
-    options.round_carrier = [&](Group& g, int slots) {
-      return std::make_unique<StagedRounds>(g, machine.gpu(rank), slots);
-    };
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
     std::optional<std::thread> later;
     for (int step = 0; !method->done(); ++step) {
@@ -405,19 +407,17 @@ class Failing final : public DevicePort {
   std::atomic<int> looks_;
 };
 
-TEST(StagedRounds, ADeviceThatFailsEndsTheRunOfItsWorkerWithItsWords) {
+TEST(Staged, ADeviceThatFailsEndsTheRunOfItsWorkerWithItsWords) {
   constexpr int n = 3;
   fake::Machine machine(n, 1);
   LocalCluster cluster(n);
   std::string error;
   const Devices devices(machine, n);
-  on_workers(cluster, n, [&](int rank, Group& group) {
+  on_workers(cluster, n, [&](int rank, Group& host) {
     Failing port(machine, rank, rank == 1 ? 60 : 1 << 30);
+    DeviceGroup group = staged(host, port);
     Quadratic q(rank, 20, false);
     MethodOptions options = options_of("ring", n, 80);
-    options.round_carrier = [&](Group& g, int slots) {
-      return std::make_unique<StagedRounds>(g, port, slots);
-    };
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
     try {
       while (!method->done()) {
@@ -436,16 +436,22 @@ TEST(StagedRounds, ADeviceThatFailsEndsTheRunOfItsWorkerWithItsWords) {
   EXPECT_THAT(error, testing::HasSubstr("an illegal memory access"));
 }
 
-TEST(GpuRoundCarriers, RefuseWhatTheyCanNotDo) {
-  const auto refused = [](const GpuTransportOptions& o) {
-    return error_of<ConfigError>([&] { gpu_round_carriers(Device::cuda(0), o); });
+TEST(GpuOptions, RefuseWhatDoesNotGoWithTheTraffic) {
+  const auto refused = [](GpuOptions o, GpuTraffic traffic) {
+    o.traffic = traffic;
+    return error_of<ConfigError>([&] { check_gpu_options(o); });
   };
   for (const char* transport : {"nccl", "peercopy"})
-    EXPECT_THAT(refused({.transport = transport}),
+    EXPECT_THAT(refused({.transport = transport}, GpuTraffic::rounds),
                 testing::HasSubstr("over the host: use auto or host"));
-  EXPECT_THAT(refused({.wire = "f16"}), testing::HasSubstr("exchange f32"));
-  EXPECT_THAT(refused({.transport = "pigeon"}), testing::HasSubstr("known are"));
-  EXPECT_TRUE(gpu_round_carriers(Device::cuda(0), {.transport = "host"}));
+  EXPECT_THAT(refused({.wire = "f16"}, GpuTraffic::rounds), testing::HasSubstr("move f32"));
+  EXPECT_THAT(refused({.wire = "f16"}, GpuTraffic::all_reduce), testing::HasSubstr("move f32"));
+  EXPECT_THAT(refused({.transport = "peercopy"}, GpuTraffic::all_reduce),
+              testing::HasSubstr("nccl or host"));
+  EXPECT_THAT(refused({.transport = "pigeon"}, GpuTraffic::gossip),
+              testing::HasSubstr("known are"));
+  check_gpu_options({.traffic = GpuTraffic::rounds, .transport = "host"});
+  check_gpu_options({.transport = "peercopy", .wire = "f16"});
 }
 
 }  // namespace

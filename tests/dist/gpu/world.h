@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/gpu/fakes.h"
-#include "gossamer/dist/gpu/choice.h"
+#include "gossamer/dist/gpu/best_channel.h"
 #include "gossamer/dist/gpu/edge.h"
 #include "gossamer/dist/gpu/nccl_channel.h"
 #include "gossamer/dist/simulation/simulated_worker.h"
@@ -19,8 +19,8 @@ class GpuWorld {
   struct Options {
     int workers = 2;
     std::uint64_t seed = 1;
-    // how bytes travel; neither: NCCL; choice: what is quicker
-    bool peer_copy = false, choice = false;
+    // how bytes travel; neither: NCCL; best: peer copies, where the memory can be reached
+    bool peer_copy = false, best = false;
     fake::Faults faults{};
     // mean time that an exchange is given; the clock moves by about 0.01 a move
     double patience = 10;
@@ -33,19 +33,18 @@ class GpuWorld {
   struct Worker {
     Worker(GpuWorld& world, int id)
         : gpu(world.machine.gpu(id)),
-          memory(send.data()),
-          nccl(id, gpu, gpu, 2),
+          nccl(id, gpu, gpu, 4, 1),
           copies(gpu, memory),
-          choice(id, {&copies, &nccl},
-                 {.clock = [&world] { return world.now; },
-                  .possible = {},
-                  .log = [&world](const std::string& line) { world.decisions.push_back(line); }}),
+          best(id, {.copies = &copies,
+                    .nccl = &nccl,
+                    .near = {},
+                    .log = [&world](const std::string& line) { world.decisions.push_back(line); }}),
           order(gpu.make_event()),
           taken(gpu.make_event()),
           state({1.0 * id, 10.0 - id}, true) {
       state.numbers.eta = 0.3;
       state.numbers.alpha_tilde = 0.8;
-      GpuChannelMaker& maker = world.options.choice      ? static_cast<GpuChannelMaker&>(choice)
+      GpuChannelMaker& maker = world.options.best        ? static_cast<GpuChannelMaker&>(best)
                                : world.options.peer_copy ? static_cast<GpuChannelMaker&>(copies)
                                                          : nccl;
       for (int p = 0; p < world.options.workers; ++p)
@@ -58,7 +57,7 @@ class GpuWorld {
     fake::Memory memory;
     NcclChannelMaker nccl;
     PeerCopyMaker copies;
-    GpuChoice choice;
+    BestChannel best;
     const DevicePort::Event order, taken;  // the last work on (x, x~); the snapshot
     std::map<int, GpuEdge> edges;
     SimulatedWorker state;

@@ -7,6 +7,7 @@
 
 #include <gmock/gmock.h>
 
+#include "dist/around.h"
 #include "dist/gpu/fakes.h"
 #include "dist/rounds/synchronous.h"
 #include "dist/small_net.h"
@@ -133,6 +134,17 @@ inline std::unique_ptr<Reducer> reducer_of(Way way, Group& group, fake::Machine&
   return std::make_unique<HostReducer>();
 }
 
+// A group whose gradients are summed as the test wants.
+class Summed final : public Around {
+ public:
+  using Make = std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)>;
+  Summed(Group& inner, Make make) : Around(inner), make_(std::move(make)) {}
+  std::unique_ptr<Reducer> reducer(std::size_t buckets) override { return make_(*this, buckets); }
+
+ private:
+  const Make make_;
+};
+
 struct Outcome {
   // of each worker after its last step; empty: it died
   std::vector<std::vector<float>> x;
@@ -155,17 +167,17 @@ inline Outcome train(const Trial& t) {
   std::atomic<int> early = 0;
   {
     const Devices devices(machine, t.workers);
-    on_workers(cluster, t.workers, [&](int rank, Group& group) {
+    on_workers(cluster, t.workers, [&](int rank, Group& inner) {
+      std::atomic<int> added = 0;
+      Summed group(inner, [&](Group& g, std::size_t buckets) -> std::unique_ptr<Reducer> {
+        EXPECT_EQ(buckets, static_cast<std::size_t>(kBuckets));
+        return std::make_unique<Counted>(reducer_of(t.way, g, machine, buckets), added);
+      });
       Net net(rank);
       auto optimizer = nn::make_optimizer(t.optimizer, *net.params, {.weight_decay = .01});
-      std::atomic<int> added = 0;
       MethodOptions options = options_of("", t.workers, t.steps);
       options.bucket_bytes = kBucket;
       options.clip_norm = t.clip;
-      options.reducer = [&](Group& g, std::size_t buckets) -> std::unique_ptr<Reducer> {
-        EXPECT_EQ(buckets, static_cast<std::size_t>(kBuckets));
-        return std::make_unique<Counted>(reducer_of(t.way, g, machine, buckets), added);
-      };
       auto method = make_method("allreduce", *net.params, *optimizer, group,
                                 make_graph("complete", t.workers), options);
       const auto victim = t.dies.find(rank);

@@ -87,7 +87,10 @@ TEST_P(AllReduceWays, NoGradientIsLostOrAppliedTwiceWhenAWorkerDies) {
     std::array<float, n> moved{};
     {
       const Devices devices(machine, n);
-      on_workers(cluster, n, [&](int rank, Group& group) {
+      on_workers(cluster, n, [&](int rank, Group& inner) {
+        Summed group(inner, [&](Group& g, std::size_t buckets) {
+          return reducer_of(GetParam(), g, machine, buckets);
+        });
         std::vector<NamedTensor> all;
         for (int i = 0; i < 3; ++i) all.push_back({std::to_string(i), Tensor::zeros({64})});
         FlatParams params(all);
@@ -96,9 +99,6 @@ TEST_P(AllReduceWays, NoGradientIsLostOrAppliedTwiceWhenAWorkerDies) {
         params.settle_grads();
         MethodOptions options = options_of("", n, steps);
         options.bucket_bytes = 256;
-        options.reducer = [&](Group& g, std::size_t buckets) {
-          return reducer_of(GetParam(), g, machine, buckets);
-        };
         auto method =
             make_method("allreduce", params, sgd, group, make_graph("complete", n), options);
         for (int step = 0; step < steps; ++step) {
@@ -180,16 +180,16 @@ Launched train_launched(Way way, int n, int steps, bool never, std::uint64_t see
   Launched out{.x = std::vector<std::vector<float>>(static_cast<std::size_t>(n)), .problems = {}};
   {
     const Devices devices(machine, n);
-    on_workers(cluster, n, [&](int rank, Group& group) {
+    on_workers(cluster, n, [&](int rank, Group& inner) {
+      Summed group(inner, [&](Group& g, std::size_t buckets) {
+        EXPECT_EQ(buckets, 3u);
+        return reducer_of(way, g, machine, buckets);
+      });
       fake::Gpu& gpu = machine.gpu(rank);
       LanePass pass(gpu, rank, by_step);
       nn::Sgd sgd(*pass.params, {.momentum = 0});
       MethodOptions options = options_of("", n, steps);
       options.bucket_bytes = LanePass::kFloats * static_cast<i64>(sizeof(float));
-      options.reducer = [&](Group& g, std::size_t buckets) {
-        EXPECT_EQ(buckets, 3u);
-        return reducer_of(way, g, machine, buckets);
-      };
       auto method =
           make_method("allreduce", *pass.params, sgd, group, make_graph("complete", n), options);
       std::optional<fake::Gpu::Graph> graph;

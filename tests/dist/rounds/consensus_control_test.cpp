@@ -3,8 +3,9 @@
 
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/consensus.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/local/local_cluster.h"
+#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/rounds/consensus_sketch.h"
 #include "gossamer/dist/rounds/dpsgd.h"
 #include "gossamer/dist/rounds/sgp.h"

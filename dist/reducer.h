@@ -1,6 +1,6 @@
 // How the gradients of a bucket become the sum of those of all members. Between CPUs by the group's
 // collectives; between GPUs by NCCL, or over the host (dist/gpu/). Who calls it, and in which
-// order: gradient_sum.h.
+// order: rounds/gradient_sum.h.
 #pragma once
 
 #include <algorithm>

@@ -14,7 +14,7 @@
 
 #include "gossamer/core/parallel.h"
 #include "gossamer/dist/gpu/port.h"
-#include "gossamer/dist/rounds/reducer.h"
+#include "gossamer/dist/reducer.h"
 
 namespace gossamer::dist {
 

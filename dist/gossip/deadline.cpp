@@ -1,5 +1,5 @@
 // Median and median absolute deviation over a window.
-#include "gossamer/dist/net/deadline.h"
+#include "gossamer/dist/gossip/deadline.h"
 
 #include <algorithm>
 #include <cmath>

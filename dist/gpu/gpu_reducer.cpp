@@ -1,5 +1,5 @@
 // Waiting with one eye on the others, and the way over the host.
-#include "gossamer/dist/gpu/reducer.h"
+#include "gossamer/dist/gpu/gpu_reducer.h"
 
 #include <algorithm>
 #include <thread>
@@ -46,6 +46,7 @@ std::string GpuReducer::missing() const {
 
 void GpuReducer::until(FunctionRef<bool()> test, const char* what) {
   const double began = wall_seconds();
+  const PreciseSleep precise;
   for (double next = began; !test();) {
     const double now = wall_seconds();
     if (now >= next) {

@@ -1,0 +1,52 @@
+// A Group around one of the host's, for tensors on a device. Knows no vendor: the device is a
+// DevicePort.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "gossamer/dist/gpu/staged.h"
+#include "gossamer/dist/reducer.h"
+
+namespace gossamer::dist {
+
+class DeviceGroup final : public Group {
+ public:
+  struct Parts {
+    Group& host;
+    DevicePort& port;
+    Device device{};
+    // whose work so far a tensor waits for before it is sent over the host
+    DevicePort::Lane lane = DevicePort::Lane::exchange;
+    Payload* edges = nullptr;  // the way between devices; none: over the host
+    std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)> reducer{};
+    std::shared_ptr<void> keep{};  // what owns the parts; destroyed last
+  };
+  explicit DeviceGroup(Parts);
+  ~DeviceGroup() override;
+
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  ControlLink& control() override;
+  Payload& payload() override;
+  Mailbox* mailbox() override { return host_.mailbox(); }
+  const char* why_no_mailbox() const override { return host_.why_no_mailbox(); }
+  Collectives& collectives() override;
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
+    host_.rebuild(alive, epoch);
+  }
+  std::vector<int> alive() const override { return host_.alive(); }
+  std::uint64_t arrivals(int peer) const override { return host_.arrivals(peer); }
+  DevicePort* device_port() override { return &port_; }
+  std::unique_ptr<Reducer> reducer(std::size_t buckets) override;
+
+ private:
+  struct Faces;
+  const std::shared_ptr<void> keep_;  // destroyed last
+  Group& host_;
+  DevicePort& port_;
+  const std::function<std::unique_ptr<Reducer>(Group&, std::size_t)> reducer_;
+  const std::unique_ptr<Faces> faces_;
+};
+
+}  // namespace gossamer::dist
