@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gossamer/core/flat.h"
-#include "gossamer/core/optimizer.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/control_options.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph/graph.h"
