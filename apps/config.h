@@ -263,8 +263,8 @@ void each_key(C& c, F&& f) {
     "neighbour");
   f("dist.restart_after_s", c.dist.restart_after_s, "so long after its death");
   f("dist.transport", c.dist.transport,
-    "between GPUs: auto (the quicker of the two, measured on each edge; allreduce: nccl; in "
-    "rounds: host) | peercopy (one machine) | nccl | host");
+    "between GPUs: auto (peercopy where the peer's memory can be reached, else nccl; allreduce: "
+    "nccl; in rounds: host) | peercopy (one machine) | nccl | host");
   f("dist.wire", c.dist.wire, "f32 | f16: what exchanges between GPUs send; allreduce: f32");
   f("dist.nccl_ctas", c.dist.nccl_ctas,
     "multiprocessors that NCCL may take: 2 for a network, 4 or 8 for NVLink; 0: as many as it "

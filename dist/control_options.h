@@ -22,7 +22,7 @@ struct ConsensusControlOptions {
   // plateau: fraction of the run at the start of a phase that is left alone to measure its distance
   double measure = 0.02;
   double factor = 1;  // online
-  // gossip steps after one local step; who needs more averages exactly (all-reduce)
+  // gossip steps after one local step; beyond that all workers average exactly (all-reduce)
   int most = 100;
 };
 

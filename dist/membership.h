@@ -1,5 +1,5 @@
-// Who takes part in collectives now, and how an operation survives a death: rebuild with the
-// living, and again.
+// The workers that take part in collectives now, and how an operation survives a death: the
+// collectives are rebuilt with the living, and the operation is done again.
 #pragma once
 
 #include <set>

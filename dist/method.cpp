@@ -188,7 +188,7 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
   check<ConfigError>(!options.rejoin || !entry.synchronous, "method ", name,
                      ": its workers step together, none can be started again by itself; ",
                      "a2cid2 and adpsgd can");
-  // who rejoins gets all of this from a neighbour
+  // a worker that rejoins gets all of this from a neighbour
   if (group.size() > 1 && !options.rejoin) {
     check_agreement(name, params, group, graph, options);
     // All begin at the mean of the initial values, except after a resume, where each worker goes on

@@ -95,8 +95,9 @@ class Method {
   // batch-norm statistics (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy.
   // Afterwards all workers hold the same model.
   virtual void finish() = 0;
-  // After finish(): whose models were averaged, ascending. Who came back too late for that may
-  // live, but is not among them. Empty: not said; they are those the Group calls alive.
+  // After finish(): whose models were averaged, ascending. A worker that came back too late
+  // for that may live, but is not among them. Empty: not said; they are those the Group calls
+  // alive.
   virtual std::vector<int> members() const { return {}; }
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
   // between two events.

@@ -20,9 +20,9 @@ class Reducer {
   // Any thread: what waits for others shall fail soon.
   virtual void interrupt() {}
 
-  // --- One thread; nobody else uses `all` meanwhile. Every wait is limited; a DistError says for
-  // whom it was in vain. All members together, at the start and whenever they have changed.
-  // members: ascending.
+  // --- One thread; nobody else uses `all` meanwhile. Every wait is limited; a DistError names
+  // the worker that did not come. All members together, at the start and whenever they have
+  // changed. members: ascending.
   virtual void open(Collectives& all, const std::vector<int>& members) = 0;
   // sum <- sum over the members of `own` (both f32 [n]), now or before complete() returns. The same
   // buckets in the same order on all members.

@@ -21,8 +21,8 @@ using Seconds = std::chrono::duration<double>;
 
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way
-// exchange of session `nonce`; no_state, the answer of one who can't give it; back, the sender
-// takes part again.
+// exchange of session `nonce`; no_state, the answer of a neighbour that cannot give it; back, the
+// sender takes part again.
 enum class MessageType : std::uint8_t {
   avail,
   propose,
@@ -88,7 +88,7 @@ class ControlLink {
     return std::nullopt;
   }
   virtual void connect(const std::vector<int>& peers,
-                       // opens links to new neighbours (healing); DistError names who is missing
+                       // opens links to new neighbours (healing); DistError names the missing
                        Seconds deadline) = 0;
 };
 
@@ -130,7 +130,7 @@ class Mailbox {
   // from any thread; dropped if the connection is lost
   virtual void send(int peer, std::span<const char>) = 0;
   struct Readers {
-    std::function<void(int peer, std::span<const char>)> letter;
+    std::function<void(int peer, std::span<const char>)> message;
     std::function<void(int peer)> dead;
   };
   // Called by a thread of the link; must be quick. Empty functions: nobody is called any more when
@@ -139,7 +139,7 @@ class Mailbox {
 };
 
 // Operations of all living workers. Every call has the deadline given at construction; DistError
-// names who is missing.
+// names the missing workers.
 class Collectives {
  public:
   virtual ~Collectives() = default;

@@ -101,11 +101,15 @@ Finding libraries() {
   const std::string text = fmt::format("cuDNN {}; cuBLASLt {}; NCCL {}", cudnn, cublas, nccl);
   if (complete && with_nccl) return {Verdict::ok, "libraries", text, ""};
   const bool gpu = cuda::device_count() > 0;
+  const int major = cuda::versions().runtime / 1000;
   return {gpu && !complete ? Verdict::problem : Verdict::note, "libraries", text,
-          complete ? "without NCCL, GPUs of several machines exchange through the host: pip "
-                     "install nvidia-nccl-cu13, its folder into LD_LIBRARY_PATH"
-                   : "for training on GPUs: pip install nvidia-cudnn-cu13 nvidia-cublas, their "
-                     "folders into LD_LIBRARY_PATH"};
+          complete
+              ? fmt::format("without NCCL, GPUs of several machines exchange through the host: pip "
+                            "install nvidia-nccl-cu{}, its folder into LD_LIBRARY_PATH",
+                            major)
+              : fmt::format("for training on GPUs: pip install nvidia-cudnn-cu{} nvidia-cublas{}, "
+                            "their folders into LD_LIBRARY_PATH",
+                            major, major < 13 ? "-cu12" : "")};
 }
 
 Finding peers(int count) {

@@ -189,11 +189,7 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   return *kept;
 }
 
-Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) {
-  const cuda::UseDevice use(device);
-  impl_->device = device;
-  ok(api().create(&impl_->handle), "cublasLtCreate");
-}
+Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) { impl_->device = device; }
 Gemm::~Gemm() = default;
 
 void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
@@ -205,6 +201,8 @@ void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, 
   const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data()) &&
                            (!bias || aligned(bias->data()));
   const std::scoped_lock lock(impl_->mutex);
+  // With the first product, so that what needs no cuBLASLt runs without it.
+  if (!impl_->handle) ok(api().create(&impl_->handle), "cublasLtCreate");
   const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
   Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr,
                                tf32 && a.dtype() == DType::f32, on_16_bytes});

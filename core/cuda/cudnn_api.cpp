@@ -13,8 +13,8 @@ constexpr std::size_t kOldest = 91100;  // first with planning for a device that
 Api load() {
   DynamicLibrary library{"libcudnn.so.9"};
   check<DeviceError>(library.found(), "cuDNN: libcudnn.so.9 is not found (", library.why(),
-                     "); install it (pip install nvidia-cudnn-cu13, or NVIDIA's package cudnn9) "
-                     "and put its folder into LD_LIBRARY_PATH");
+                     "); install it (pip install nvidia-cudnn-cu", CUDART_VERSION / 1000,
+                     ", or NVIDIA's package cudnn9) and put its folder into LD_LIBRARY_PATH");
   Api api;
   library.need(api.version, "cudnnGetVersion");
   library.need(api.error_string, "cudnnGetErrorString");
@@ -56,7 +56,7 @@ Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
      "cudnnBackendCreateDescriptor of type " + std::to_string(type));
 }
 void Descriptor::reset() {
-  if (raw_) api().destroy_descriptor(raw_);  // a failure here has nobody to tell
+  if (raw_) api().destroy_descriptor(raw_);  // a failure here changes nothing
   raw_ = nullptr;
 }
 

@@ -33,6 +33,7 @@ struct ConvEngine::Impl {
   Device device;
   EngineOptions options;
   PlanFile file;
+  // opened with the first convolution, so that what needs no cuDNN runs without it
   cudnnHandle_t handle = nullptr;
   std::unique_ptr<Planner> planner;
   struct Entry {
@@ -44,6 +45,7 @@ struct ConvEngine::Impl {
   std::chrono::milliseconds warm_up = kFirstWarmUp;
 
   Impl(Device d, EngineOptions o) : device(d), options(std::move(o)), file(options.plan_file) {}
+  void open();
   Entry choose(const ConvProblem& problem);
   Entry guess(const ConvProblem& problem, const std::vector<ConvPlan>& plans) {
     return {plans[0], {problem, plans[0].describe(), "heuristic", 0, 0}};
@@ -51,14 +53,16 @@ struct ConvEngine::Impl {
 };
 
 ConvEngine::ConvEngine(Device device, EngineOptions options)
-    : impl_(std::make_unique<Impl>(device, std::move(options))) {
-  const cuda::UseDevice use(device);
-  ok(api().create(&impl_->handle), "cudnnCreate");
-  impl_->planner = std::make_unique<Planner>(Planner::for_handle(impl_->handle));
-}
+    : impl_(std::make_unique<Impl>(device, std::move(options))) {}
 ConvEngine::~ConvEngine() {
   impl_->entries.clear();
   if (impl_->handle) api().destroy(impl_->handle);
+}
+
+void ConvEngine::Impl::open() {
+  if (planner) return;
+  if (!handle) ok(api().create(&handle), "cudnnCreate");
+  planner = std::make_unique<Planner>(Planner::for_handle(handle));
 }
 
 ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
@@ -88,6 +92,7 @@ void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {
 bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) {
   const cuda::UseDevice use(impl_->device);
   const std::scoped_lock lock(impl_->mutex);
+  impl_->open();
   const std::string key = problem.key();
   auto it = impl_->entries.find(key);
   if (it == impl_->entries.end()) it = impl_->entries.emplace(key, impl_->choose(problem)).first;

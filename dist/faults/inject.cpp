@@ -158,7 +158,7 @@ class Parser {
       out.at_step = number<i64>("a number of steps");
       if (out.at_step < 0) fail_at(here, "a number of steps is 0 or more");
       if (out.kind == Kind::restart)
-        fail_at(where, "who is dead makes no steps: give restart a time, @t=SECONDS");
+        fail_at(where, "a dead worker makes no steps: give restart a time, @t=SECONDS");
     } else if (accept("t=")) {
       out.at_s = real("a time in seconds", 0, 1e9);
       accept("s");

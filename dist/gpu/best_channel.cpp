@@ -1,6 +1,8 @@
 // An offer holds what both channels want to know; the answer says which one it is for.
 #include "gossamer/dist/gpu/best_channel.h"
 
+#include <algorithm>
+
 #include "gossamer/core/error.h"
 
 namespace gossamer::dist {
@@ -11,9 +13,8 @@ constexpr char kCopy = 'c', kNccl = 'n';
 
 // An offer: the length of the part for NCCL (at most 255), that part, the part for copies.
 ChannelBytes joined(const ChannelBytes& nccl, const ChannelBytes& copies) {
-  ChannelBytes out{static_cast<char>(nccl.size())};
-  out.insert(out.end(), nccl.begin(), nccl.end());
-  out.insert(out.end(), copies.begin(), copies.end());
+  ChannelBytes out(1 + nccl.size() + copies.size(), static_cast<char>(nccl.size()));
+  std::ranges::copy(copies, std::ranges::copy(nccl, out.begin() + 1).out);
   return out;
 }
 struct Offer {
@@ -27,8 +28,8 @@ Offer parts_of(int peer, const ChannelBytes& bytes) {
 }
 
 ChannelBytes tagged(char tag, const ChannelBytes& bytes) {
-  ChannelBytes out{tag};
-  out.insert(out.end(), bytes.begin(), bytes.end());
+  ChannelBytes out(1 + bytes.size(), tag);
+  std::ranges::copy(bytes, out.begin() + 1);
   return out;
 }
 

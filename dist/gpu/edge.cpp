@@ -8,11 +8,11 @@
 
 namespace gossamer::dist {
 namespace {
-// letters of one session before it begins here: open, ready, abort
+// messages of one session before it begins here: open, ready, abort
 constexpr std::size_t kMostEarly = 8;
 }  // namespace
 
-using Kind = GpuLetter::Kind;
+using Kind = EdgeMessage::Kind;
 
 GpuEdge::GpuEdge(int self, int peer, DevicePort& port, GpuChannelMaker& maker, const Limits& limits)
     : self_(self),
@@ -51,30 +51,30 @@ void GpuEdge::begin(Request request, double now) {
     phase_ = Phase::arming;
   else
     reopen();
-  for (const GpuLetter& letter : std::exchange(early_, {}))
-    if (letter.session == request_.session) receive(letter, now);
+  for (const EdgeMessage& message : std::exchange(early_, {}))
+    if (message.session == request_.session) receive(message, now);
 }
 
-void GpuEdge::receive(const GpuLetter& letter, double now) {
+void GpuEdge::receive(const EdgeMessage& message, double now) {
   now_ = now;
-  const bool current = phase_ != Phase::idle && letter.session == request_.session;
+  const bool current = phase_ != Phase::idle && message.session == request_.session;
   if (!current) {
-    if (!early_.empty() && early_.front().session != letter.session) early_.clear();
-    if (early_.size() < kMostEarly) early_.push_back(letter);
+    if (!early_.empty() && early_.front().session != message.session) early_.clear();
+    if (early_.size() < kMostEarly) early_.push_back(message);
     return;
   }
   // it has failed here, and the other side knows or has said so itself
   if (ending_) return;
   const bool transferred =
       phase_ == Phase::moving || phase_ == Phase::inspecting || phase_ == Phase::confirming;
-  switch (letter.kind) {
+  switch (message.kind) {
     case Kind::open:
-      return on_open(letter);
+      return on_open(message);
     case Kind::offer:
-      if (phase_ == Phase::opening && !lower()) join(letter.bytes);
+      if (phase_ == Phase::opening && !lower()) join(message.bytes);
       return;
     case Kind::ready:
-      return on_ready(letter);
+      return on_ready(message);
     case Kind::moved:
       if (!transferred) return;  // nobody can have what we did not send
       peer_moved_ = true;
@@ -102,7 +102,7 @@ void GpuEdge::give_up(double now) {
 void GpuEdge::peer_dead(double now) {
   now_ = now;
   early_.clear();
-  letters_.clear();
+  messages_.clear();
   if (phase_ == Phase::idle || ending_) return retire();
   const bool doubtful = phase_ == Phase::confirming;
   retire();
@@ -215,8 +215,8 @@ void GpuEdge::join(const ChannelBytes& theirs) {
 }
 
 // The other side has no channel. Of the higher one it also means: tell me your offer.
-void GpuEdge::on_open(const GpuLetter& letter) {
-  if (lower()) peer_open_ = letter.bytes;
+void GpuEdge::on_open(const EdgeMessage& message) {
+  if (lower()) peer_open_ = message.bytes;
   switch (phase_) {
     case Phase::opening:
       if (lower()) join(*peer_open_);
@@ -233,16 +233,16 @@ void GpuEdge::on_open(const GpuLetter& letter) {
   }
 }
 
-// Letters come in the order in which they were sent: a `ready` for another channel is old if ours
+// Messages come in the order in which they were sent: a `ready` for another channel is old if ours
 // is being opened, and means that the two sides hold different ones if ours is open.
-void GpuEdge::on_ready(const GpuLetter& letter) {
-  const std::string wrong = unlike(letter);
+void GpuEdge::on_ready(const EdgeMessage& message) {
+  const std::string wrong = unlike(message);
   if (!wrong.empty()) return fail(wrong, true);
-  const bool same = channel_ && letter.generation == generation_;
+  const bool same = channel_ && message.generation == generation_;
   const bool open = phase_ == Phase::arming || phase_ == Phase::ready;
   if (open && !same) return reopen();
   if (!same || !(open || phase_ == Phase::joining)) return;
-  peer_ready_ = letter;
+  peer_ready_ = message;
   if (phase_ == Phase::ready) launch();
 }
 
@@ -257,10 +257,10 @@ void GpuEdge::arm() {
   if (peer_ready_) launch();
 }
 
-std::string GpuEdge::unlike(const GpuLetter& ready) const {
+std::string GpuEdge::unlike(const EdgeMessage& ready) const {
   std::uint64_t size = 0;
   if (ready.bytes.size() < sizeof size)
-    return "worker " + std::to_string(peer_) + " sent half a letter";
+    return "worker " + std::to_string(peer_) + " sent half a message";
   std::memcpy(&size, ready.bytes.data(), sizeof size);
   if (size == request_.bytes) return {};
   return "worker " + std::to_string(peer_) + " sends " + std::to_string(size) + " bytes, wanted " +
@@ -328,10 +328,10 @@ void GpuEdge::settle() {
 }
 
 void GpuEdge::say(Kind kind, std::vector<char> bytes, std::uint64_t generation) {
-  letters_.push_back({.kind = kind,
-                      .session = request_.session,
-                      .generation = generation,
-                      .bytes = std::move(bytes)});
+  messages_.push_back({.kind = kind,
+                       .session = request_.session,
+                       .generation = generation,
+                       .bytes = std::move(bytes)});
 }
 
 std::string GpuEdge::late() const {

@@ -1,31 +1,38 @@
-// One edge between two GPUs: opens its channel, exchanges over it, survives the other side. A state
-// machine without thread, clock or socket: calls and letters in, letters and results out; what it
-// starts on the device it asks about later. So a test can drive it through any order of events
-// (tests/dist/gpu/edge_test.cpp).
+// One edge between two GPUs: it opens a channel, exchanges over it, and survives the other side. A
+// state machine without thread, clock or socket: calls and messages in, messages and results out.
+// It starts work on the device and asks about it later, so a test can drive it through any order of
+// events (tests/dist/gpu/edge_test.cpp).
 //
-//   idle -> [opening -> joining ->] arming -> ready -> moving -> inspecting -> confirming -> idle
-//               offer     channel    snapshot  READY     bytes      finite?       MOVED
-//                                     taken    of both   are here                 of both
+//   idle -> [clearing -> opening -> joining ->]
+//           arming -> ready -> moving -> inspecting -> confirming -> idle
 //
-// Rules:
-//   - Nothing is launched before both hosts have said `ready` for the same session and the same
-//   channel: a kernel of ours waits for the
-//     other GPU a round trip at most, never for its computation.
-//   - What arrived counts only when both hosts have said `moved`. That word is not taken back: who
-//   can't wait any longer asks (`withdraw`), and is
-//     answered by `moved`, which is on its way then, or by `abort`. So both sides apply an exchange
-//     or neither does, unless the control connection dies in that instant (Result::doubtful).
-//   - A channel on which something was launched that did not end well is aborted, and the exchange
-//   ends when the device has let go of its
-//     buffers. The next exchange opens a new one; who still holds the old one learns that from the
-//     other's `open`, or from a `ready` of another generation.
+//   clearing     an old channel lets go of its buffers
+//   opening      the two hosts tell each other what the channel needs (open, offer)
+//   joining      the channel opens
+//   arming       until our own snapshot is taken; then this side says `ready`
+//   ready        until both have said `ready` for the same session and channel
+//   moving       the transfer runs on the device
+//   inspecting   the device looks at what came: is it finite?
+//   confirming   this side has said `moved`; until the other one has
+//
+// Phase one, READY. Nothing is launched before both hosts have said `ready`. So a kernel of ours
+// waits for the other GPU a round trip at most, never for its computation.
+//
+// Phase two, MOVED. What came counts only when both hosts have said `moved`, and `moved` is final.
+// A side that cannot wait any longer asks with `withdraw`. The answer is `moved`, if that was on
+// its way already, or `abort`. So both sides apply an exchange or neither does, unless the control
+// connection breaks at that instant (Result::doubtful).
+//
+// A channel on which a launch did not end well is aborted, and the exchange ends when the device
+// has let go of its buffers. The next exchange opens a new channel. A side that still holds the old
+// one learns that from the other's `open`, or from a `ready` of another generation.
 #pragma once
 
 #include <optional>
 #include <utility>
 
 #include "gossamer/dist/gpu/channel.h"
-#include "gossamer/dist/gpu/letter.h"
+#include "gossamer/dist/gpu/edge_message.h"
 
 namespace gossamer::dist {
 
@@ -71,7 +78,7 @@ class GpuEdge {
 
   // Each may throw what the device throws: then the GPU is lost for this process.
   void begin(Request, double now);  // DistError unless idle
-  void receive(const GpuLetter&, double now);
+  void receive(const EdgeMessage&, double now);
   void give_up(double now);  // this worker wants the result soon
   // the connection was lost: nothing of what was said over it holds any more
   void peer_dead(double now);
@@ -84,21 +91,21 @@ class GpuEdge {
   // An aborted channel did not let go within abort_s: it may write to the buffers of its exchange
   // for ever, and the exchange lane may be stuck.
   bool wedged() const { return wedged_; }
-  std::vector<GpuLetter> take_letters() { return std::exchange(letters_, {}); }
+  std::vector<EdgeMessage> take_messages() { return std::exchange(messages_, {}); }
   std::optional<Result> take_result() { return std::exchange(result_, std::nullopt); }
 
  private:
   bool lower() const { return self_ < peer_; }
   Sent sent() const { return {.data = request_.send, .bytes = request_.bytes}; }
   bool advance();
-  void say(GpuLetter::Kind, std::vector<char> bytes = {}, std::uint64_t generation = 0);
+  void say(EdgeMessage::Kind, std::vector<char> bytes = {}, std::uint64_t generation = 0);
   void reopen();
   void say_open();
   void join(const ChannelBytes& theirs);
-  void on_open(const GpuLetter&);
-  void on_ready(const GpuLetter&);
+  void on_open(const EdgeMessage&);
+  void on_ready(const EdgeMessage&);
   void arm();
-  std::string unlike(const GpuLetter& ready) const;
+  std::string unlike(const EdgeMessage& ready) const;
   void launch();
   void arrived();
   void confirm();
@@ -125,13 +132,13 @@ class GpuEdge {
   Request request_;
   ChannelBytes own_offer_;
   std::optional<ChannelBytes> peer_open_;  // the higher side waits for our offer
-  std::optional<GpuLetter> peer_ready_;
+  std::optional<EdgeMessage> peer_ready_;
   bool launched_ = false, peer_moved_ = false, withdrew_ = false;
   std::optional<Result> ending_;  // clearing: what comes after it; none: opening
   double clear_until_ = 0;
 
-  std::vector<GpuLetter> early_;  // of a session that has not begun here, in order
-  std::vector<GpuLetter> letters_;
+  std::vector<EdgeMessage> early_;  // of a session that has not begun here, in order
+  std::vector<EdgeMessage> messages_;
   std::optional<Result> result_;
 };
 

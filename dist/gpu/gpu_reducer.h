@@ -2,11 +2,10 @@
 // lane, behind an event on the compute lane; the host watches, and only what it has seen come
 // through is used. So the optimizer never reads what an aborted kernel left behind.
 //
-//   compute   ── forward ── backward ─[ready 0]─ backward ─[ready 1]─ backward ─[ready
-//   2]············· update ── exchange  ·························[ready 0]─ sum 0 ─────[ready 1]─
-//   sum 1 ─────[ready 2]─ sum 2 ─[done] its thread                                 launches
-//   launches                launches      polls done host      ── enqueues all of backward
-//   ─────────────────────────────── waits for its thread ───────┴─ enqueues ──
+//   compute   - fwd - bwd -[ready 0]- bwd -[ready 1]- bwd -[ready 2].................. update
+//   exchange  ............[ready 0]- sum 0 ---[ready 1]- sum 1 ---[ready 2]- sum 2 -[done]
+//   thread                 launches            launches            launches          polls
+//   training  - enqueues all of backward ------------------------ waits for the thread -'
 #pragma once
 
 #include <atomic>
@@ -48,7 +47,7 @@ class GpuReducer : public Reducer {
   std::vector<int> members_;
 
  private:
-  // who of the members is not what it was; empty: nobody
+  // which member is gone, or has come anew; empty: none
   std::string missing() const;
 
   std::vector<std::uint64_t> arrivals_;  // of members_, when they met

@@ -28,12 +28,12 @@ struct Edges {
     payload = std::make_unique<GpuPayload>(
         group.rank(), port, [this](int) -> GpuChannelMaker& { return *best; },
         GpuPayload::Outside{
-            .send = [this](int peer, std::vector<char> letter) { mailbox.send(peer, letter); },
+            .send = [this](int peer, std::vector<char> message) { mailbox.send(peer, message); },
             .post = [&group](Event e) { group.control().post(std::move(e)); },
             .clock = wall_seconds});
-    mailbox.read(
-        {.letter = [this](int peer, std::span<const char> bytes) { payload->letter(peer, bytes); },
-         .dead = [this](int peer) { payload->dead(peer); }});
+    mailbox.read({.message = [this](int peer,
+                                    std::span<const char> bytes) { payload->message(peer, bytes); },
+                  .dead = [this](int peer) { payload->dead(peer); }});
   }
   ~Edges() { mailbox.read({}); }
   Edges(const Edges&) = delete;
@@ -75,9 +75,9 @@ struct Setup {
   std::unique_ptr<Edges> edges;
 };
 
-// Why NCCL would refuse these workers, all of whom call this; empty: it would not. It tells GPUs of
-// one machine apart by their bus, and machines by NCCL_HOSTID: two workers on one GPU of one
-// "machine" are an error of usage, which shows only when the communicator is being made.
+// Why NCCL would refuse these workers; empty: it would not. All of them call this together. It
+// tells GPUs of one machine apart by their bus, and machines by NCCL_HOSTID: two workers on one GPU
+// of one "machine" are an error of usage, which shows only when the communicator is being made.
 std::string shared_gpu(Group& group, Device device, const std::string& hostid) {
   const std::string uuid = cuda::properties(device).uuid;
   const auto n = static_cast<std::size_t>(group.size());
@@ -94,7 +94,7 @@ std::string shared_gpu(Group& group, Device device, const std::string& hostid) {
   return {};
 }
 
-// True if all workers, who call this together, can sum by NCCL.
+// True if all workers can sum by NCCL. All of them call this together.
 bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
   std::string why;  // this worker has no NCCL
   const std::string shared = shared_gpu(group, setup.port.device(), o.nccl_hostid);

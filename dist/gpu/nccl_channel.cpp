@@ -78,7 +78,8 @@ ChannelBytes NcclChannelMaker::offer(int, const Sent&) {
 ChannelBytes NcclChannelMaker::answer(int peer, const Sent& send, const ChannelBytes&) {
   ChannelBytes out = offer(peer, send);
   const NcclPort::Id id = nccl_.unique_id();
-  out.insert(out.end(), id.begin(), id.end());
+  out.resize(sizeof machine_ + id.size());
+  std::ranges::copy(id, out.begin() + sizeof machine_);
   return out;
 }
 

@@ -90,10 +90,10 @@ std::uint64_t GpuPayload::doubtful() const {
   return doubtful_;
 }
 
-void GpuPayload::letter(int peer, std::span<const char> bytes) {
-  Input input{Input::Kind::letter, peer, {}};
+void GpuPayload::message(int peer, std::span<const char> bytes) {
+  Input input{Input::Kind::message, peer, {}};
   // of another build, or damaged on purpose: it is as if it was never said
-  if (decode(bytes, input.letter) != nullptr) return;
+  if (decode(bytes, input.message) != nullptr) return;
   const std::scoped_lock lock(mutex_);
   inputs_.push_back(std::move(input));
   changed_.notify_all();
@@ -167,7 +167,7 @@ void GpuPayload::run() {
   changed_.notify_all();
 }
 
-// In the order in which all of it came. An exchange is begun last: letters for it that are here
+// In the order in which all of it came. An exchange is begun last: messages for it that are here
 // already are kept by its edge.
 void GpuPayload::take(std::vector<Input> inputs,
                       std::optional<std::pair<int, GpuEdge::Request>> wanted) {
@@ -175,8 +175,8 @@ void GpuPayload::take(std::vector<Input> inputs,
   for (const Input& input : inputs) {
     GpuEdge& e = edge(input.peer);
     switch (input.kind) {
-      case Input::Kind::letter:
-        e.receive(input.letter, now);
+      case Input::Kind::message:
+        e.receive(input.message, now);
         break;
       case Input::Kind::dead:
         e.peer_dead(now);
@@ -194,7 +194,7 @@ void GpuPayload::take(std::vector<Input> inputs,
 
 void GpuPayload::collect() {
   for (auto& [peer, e] : edges_) {
-    for (const GpuLetter& letter : e.take_letters()) outside_.send(peer, encode(letter));
+    for (const EdgeMessage& message : e.take_messages()) outside_.send(peer, encode(message));
     if (const auto result = e.take_result()) post(peer, *result);
     if (e.wedged()) {
       const std::scoped_lock lock(mutex_);

@@ -19,7 +19,7 @@ namespace gossamer::dist {
 class GpuPayload final : public Payload {
  public:
   struct Outside {
-    // a letter; in order, dropped if the connection is lost
+    // a message; in order, dropped if the connection is lost
     std::function<void(int peer, std::vector<char>)> send;
     std::function<void(Event)> post;  // Event{exchanged}
     std::function<double()> clock;    // seconds
@@ -30,8 +30,8 @@ class GpuPayload final : public Payload {
   ~GpuPayload();  // aborts what is under way
 
   // --- the thread that trains or pairs
-  // `send` is read behind what the exchange lane has been given so far. One at a time, whoever the
-  // peer is: kernels of NCCL wait for the other GPU, and two of them for each other. Both tensors
+  // `send` is read behind what the exchange lane has been given so far. One at a time, with
+  // any peer: kernels of NCCL wait for the other GPU, and two of them for each other. Both tensors
   // go, and have one size. ok also means that both sides have it, and that the distance of the two
   // snapshots is finite. DistError if one is under way, or if the device is lost (wedged, or an
   // error of the device).
@@ -44,15 +44,15 @@ class GpuPayload final : public Payload {
 
   // --- any thread
   // what the other side's `send` was given
-  void letter(int peer, std::span<const char>);
-  // its connection was lost; letters that come later are of a new one
+  void message(int peer, std::span<const char>);
+  // its connection was lost; messages that come later are of a new one
   void dead(int peer);
 
  private:
   struct Input {
-    enum class Kind : std::uint8_t { letter, dead, abort } kind;
+    enum class Kind : std::uint8_t { message, dead, abort } kind;
     int peer;
-    GpuLetter letter;
+    EdgeMessage message;
   };
   void run();
   void take(std::vector<Input>, std::optional<std::pair<int, GpuEdge::Request>>);

@@ -89,10 +89,13 @@ void Staged::abort(int peer, std::uint64_t from_session) {
 void Staged::drain(Seconds limit) {
   {
     std::unique_lock lock(mutex_);
-    check<DistError>(
-        changed_.wait_for(lock, limit,
-                          [&] { return std::ranges::none_of(exchanges_, &Exchange::given_up); }),
-        "worker ", group_.rank(), ": a staged exchange did not end within ", limit.count(), " s");
+    const auto drained = [&] {
+      return !lost_.empty() || std::ranges::none_of(exchanges_, [](const Exchange& e) {
+        return e.given_up || e.at == Exchange::At::landing;
+      });
+    };
+    check<DistError>(changed_.wait_for(lock, limit, drained), "worker ", group_.rank(),
+                     ": a staged exchange did not end within ", limit.count(), " s");
   }
   group_.payload().drain(limit);
 }
@@ -253,7 +256,7 @@ bool Staged::look(Exchanges::iterator e) {
     return false;
   }
   const bool sends = e->out != outgoing_.end();
-  // who gives up waits for the copy all the same: it reads the tensor
+  // the copy reads the tensor, also of an exchange that was given up
   if (sends && e->out->at == Outgoing::At::moving) return true;
   if (e->given_up)
     fail(e, "given up");

@@ -3,10 +3,10 @@
 // rounds. Copies have the exchange lane for themselves; a thread watches them, so that neither the
 // caller nor the compute lane ever waits for one that is not due:
 //
-//   compute   ─ bwd ─[written]─ update of the next piece ─ bwd ─ … ─ fwd k+1 ─ bwd k+1 ── mix ─
-//   update exchange  ·············· copy out [copied] ····· copy in, |send - receive|² [landed]
-//   thread            polls written, launches; polls copied, sends       polls landed, posts
-//   host      ── exchange() ─ enqueues on, and reads the next batch ─ … ─ next() ──┘ enqueues mix
+//   compute   - bwd -[written]- next update - bwd ... fwd k+1 - bwd k+1 ----------- mix - update
+//   exchange  .............. copy out [copied] ...... copy in, |send - receive|^2 [landed]
+//   thread            polls, launches   polls, sends                        polls, posts
+//   host      - exchange() - goes on, reads the next batch ........... next() -- enqueues mix
 //
 // A copy out is launched when the tensor is written, not behind an event: copies in that come first
 // need not wait for the computation then. A tensor that goes to several peers is copied once. The

@@ -296,7 +296,7 @@ void LocalCluster::cut(int a, int b) {
   s.link(a, b).cut = s.link(b, a).cut = true;
   if (!s.link(a, b).up) return;
   s.cuts[std::minmax(a, b)] = after(s.dead_after);
-  // whoever waits, waits for this limit now
+  // all that wait, wait for this limit now
   for (Worker& w : s.workers) w.filled.notify_all();
   s.changed.notify_all();
 }

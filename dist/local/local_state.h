@@ -1,5 +1,5 @@
-// What the workers of a LocalCluster share: mail, exchanges, collectives, and who reaches whom.
-// Private to dist/local/local_cluster.cpp.
+// What the workers of a LocalCluster share: mail, exchanges, collectives, and which worker reaches
+// which. Private to dist/local/local_cluster.cpp.
 #pragma once
 
 #include <algorithm>
@@ -182,7 +182,7 @@ struct Shared {
     }
   }
 
-  // Who was cut off for too long is given up. Returns when the next will be.
+  // Workers that were cut off for too long are given up. Returns when the next will be.
   Instant expire_cuts() {
     Instant next = Instant::max();
     for (auto it = cuts.begin(); it != cuts.end();) {

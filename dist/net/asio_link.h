@@ -23,10 +23,10 @@ namespace gossamer::dist {
 class AsioLink final : public ControlLink {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  static constexpr std::uint64_t kLetter = 0x6c657474657221ull;
+  static constexpr std::uint64_t kSideMessage = 0x6c657474657221ull;
 
   // Returns when all workers have met; with LaunchInfo::rejoin, when one of those that go on has
-  // answered and all it knows of were dialed. DistError names who is missing.
+  // answered and all it knows of were dialed. DistError names the missing workers.
   AsioLink(const LaunchInfo&, const JoinOptions&);
   // takes leave: the others get Event{dead, why = "left"}
   ~AsioLink() override;
@@ -71,7 +71,7 @@ class AsioLink final : public ControlLink {
   void reset_edge(int peer, std::uint64_t session, std::uint64_t opened, std::uint64_t arrival);
 
   // Which collective operation this worker has entered; rides on heartbeats, so that a time-out can
-  // name who did not come.
+  // name the workers that did not come.
   void set_mark(std::uint64_t);
   std::uint64_t mark(int peer) const;
 
@@ -81,8 +81,8 @@ class AsioLink final : public ControlLink {
     std::function<void(int peer)> joined;
     // reset_edge() of a peer
     std::function<void(int peer, std::uint64_t session, std::uint64_t opened)> reset;
-    // put() of a peer under kLetter: every one of them, in order
-    std::function<void(int peer, std::span<const char>)> letter;
+    // put() of a peer under kSideMessage: every one of them, in order
+    std::function<void(int peer, std::span<const char>)> message;
   };
   void on_events(Hooks);
 

@@ -1,5 +1,5 @@
-// Who comes to the control link, and who comes back: the first meeting, lost connections, processes
-// that were started again.
+// Workers that come to the control link, and come back: the first meeting, lost connections,
+// processes that were started again.
 #include <algorithm>
 #include <asio/post.hpp>
 
@@ -116,7 +116,7 @@ void AsioLink::Impl::ask_a_seed() {
       });
 }
 
-// The table of a worker that we asked. Where others live is news only for one who was away.
+// The table of a worker that we asked. Where others live is news only for a worker that was away.
 void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   std::vector<wire::Address> addresses;
   if (!info.rejoin || have_table || wire::decode_table(bytes, addresses) != nullptr ||

@@ -100,7 +100,7 @@ struct AsioLink::Impl {
   void note_stop(Clock::time_point now);
   void leave();
 
-  // asio_link_heal.cpp: who comes, and who comes back.
+  // asio_link_heal.cpp: workers that come, and come back.
   void meet_all();
   void rejoin();
   void ask_a_seed();

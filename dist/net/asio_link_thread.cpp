@@ -75,10 +75,10 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       return true;
     }
     case Kind::key_value: {
-      if (f.key == kLetter) {
+      if (f.key == kSideMessage) {
         std::lock_guard lock(hooks_mutex);
-        if (hooks.letter)
-          hooks.letter(rank, {reinterpret_cast<const char*>(payload.data()), payload.size()});
+        if (hooks.message)
+          hooks.message(rank, {reinterpret_cast<const char*>(payload.data()), payload.size()});
         return true;
       }
       {

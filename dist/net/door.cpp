@@ -102,8 +102,8 @@ void Door::greet(Connection::Socket socket) {
                             if (self->closed_ || guest->gone) return;
                             self->forget(guest);
                             if (error.empty()) return self->judge(guest, said, answer);
-                            // Who hangs up without a word did no harm: a scan, or a worker that
-                            // lost patience.
+                            // A caller that hangs up without a word did no harm: a scan, or a
+                            // worker that lost patience.
                             if (!answer.empty()) self->refuse(*guest, "no greeting");
                           });
 }

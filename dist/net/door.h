@@ -1,6 +1,6 @@
-// The listening socket of a worker, open as long as it runs: lets in who proves to know the token
-// in time, turns away and counts all others. Strangers cost little: few at a time, each for a short
-// time, and nothing of theirs is parsed. Private to dist/.
+// The listening socket of a worker, open as long as it runs: lets in callers that prove to know the
+// token in time, turns away and counts all others. Strangers cost little: few at a time, each for a
+// short time, and nothing of theirs is parsed. Private to dist/.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -29,7 +29,7 @@ class Door : public std::enable_shared_from_this<Door> {
   // DistError when the address cannot be had. listener: a socket that listens there already; it is
   // taken over.
   void open(const asio::ip::tcp::endpoint&, int listener = -1);
-  void receive(Arrived arrived) { arrived_ = std::move(arrived); }  // who is called from now on
+  void receive(Arrived arrived) { arrived_ = std::move(arrived); }  // called from now on
   void close();
   int refused() const { return refused_; }  // any thread
   std::uint16_t port() const { return port_; }

@@ -202,7 +202,7 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t ke
     k.knows_ours = of_ours == own;
     if (news || !k.knows_ours) say(from);
   }
-  // All addresses before the first connection: who is missing is known before anybody waits inside
+  // All addresses before the first connection: the missing are known before anybody waits inside
   // Gloo.
   for (const int m : others) fresh.connect(place[m], known[m].address);
 }

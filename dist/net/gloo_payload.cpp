@@ -1,10 +1,10 @@
 // One thread for each peer with which there is or was an exchange: so exchanges with several peers
 // run at once, and those with one peer in their order.
 //
-// An edge that failed is closed on both sides before it is used again: who fails tells the other
-// over the control link (AsioLink::reset_edge), in order with the messages that arrange the next
-// exchange; so both sides open a new one together. The notice names the session and the edge, so
-// that a late one does no harm to an edge opened since.
+// An edge that failed is closed on both sides before it is used again: the side that fails tells
+// the other over the control link (AsioLink::reset_edge), in order with the messages that arrange
+// the next exchange; so both sides open a new one together. The notice names the session and the
+// edge, so that a late one does no harm to an edge opened since.
 #ifdef GOSSAMER_HAS_GLOO
 #include "gossamer/dist/net/gloo_payload.h"
 

@@ -1,4 +1,4 @@
-// Reads the variables of whoever started us. Nothing else in the libraries looks at the
+// Reads the variables of the launcher. Nothing else in the libraries looks at the
 // environment.
 #include "gossamer/dist/net/launch.h"
 

@@ -17,7 +17,7 @@ struct LaunchInfo {
   int port = 0;
   // shared secret of the job: GOSSAMER_TOKEN, a file, or derived from what the launcher gives
   std::string token;
-  bool derived_token = false;  // the last: whoever knows the job's id can compute it
+  bool derived_token = false;  // the last: anybody that knows the job's id can compute it
   // which launcher's variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"
   std::string source = "alone";
   // all workers run on this machine: nobody listens on anything but the loopback

@@ -29,8 +29,8 @@ bool read_pair(const char* rank_name, const char* size_name, LaunchInfo& info) {
   return true;
 }
 
-// Who says how many are here says whether all are: then they talk over the loopback, whatever the
-// host is called.
+// A launcher that says how many are here also says whether all are: then they talk over the
+// loopback, whatever the host is called.
 void read_local(const char* rank_name, const char* size_name, LaunchInfo& info) {
   const auto size = number(size_name);
   info.local_rank = number(rank_name).value_or(0);

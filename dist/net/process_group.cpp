@@ -62,20 +62,20 @@ struct SoloGroup final : Group {
 };
 
 #ifdef GOSSAMER_HAS_GLOO
-// Letters ride on the control connections.
+// Messages ride on the control connections.
 class LinkMailbox final : public Mailbox {
  public:
   explicit LinkMailbox(AsioLink& link) : link_(link) {}
-  void send(int peer, std::span<const char> letter) override {
-    link_.put(peer, AsioLink::kLetter, {letter.begin(), letter.end()});
+  void send(int peer, std::span<const char> message) override {
+    link_.put(peer, AsioLink::kSideMessage, {message.begin(), message.end()});
   }
   void read(Readers readers) override {
     std::lock_guard lock(mutex_);
     readers_ = std::move(readers);
   }
-  void letter(int peer, std::span<const char> bytes) {
+  void message(int peer, std::span<const char> bytes) {
     std::lock_guard lock(mutex_);
-    if (readers_.letter) readers_.letter(peer, bytes);
+    if (readers_.message) readers_.message(peer, bytes);
   }
   void dead(int peer) {
     std::lock_guard lock(mutex_);
@@ -110,8 +110,8 @@ class ProcessGroup final : public Group {
          .joined = [this](int) { collectives_.joined(); },
          .reset = [this](int rank, std::uint64_t session,
                          std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
-         .letter = [this](int rank,
-                          std::span<const char> bytes) { mailbox_.letter(rank, bytes); }});
+         .message = [this](int rank,
+                           std::span<const char> bytes) { mailbox_.message(rank, bytes); }});
     if (info.rejoin) return;  // the others are at work: rebuild() when all agree
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));

@@ -11,7 +11,7 @@ namespace gossamer::dist {
 // A worker alone: no sockets, no threads.
 std::unique_ptr<Group> solo_group();
 
-// size >= 2. Returns when all workers have met and the collectives are up. DistError names who is
+// size >= 2. Returns when all workers have met and the collectives are up. DistError names the
 // missing.
 std::unique_ptr<Group> process_group(const LaunchInfo&, const JoinOptions& = {});
 

@@ -42,7 +42,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
 
   JoinedGroup run() {
     const auto start = SteadyClock::now();
-    // Worker 0 decides who is late; the others wait a little longer, to hear its verdict.
+    // Worker 0 decides which workers are late; the others wait a little longer, to hear its
+    // verdict.
     const auto patience =
         std::chrono::duration_cast<SteadyClock::duration>(Seconds(options_.connect_timeout_s));
     auto deadline = [&] {
@@ -199,7 +200,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                        std::to_string(hello.world) + " workers, worker " +
                        std::to_string(info_.rank) + " for " + std::to_string(info_.size));
     } else if (hello.rank < lowest || hello.rank >= hello.world) {
-      refuse(link, "worker " + std::to_string(hello.rank) + " has no business to dial worker " +
+      refuse(link, "worker " + std::to_string(hello.rank) + " must not dial worker " +
                        std::to_string(info_.rank));
     } else if (contacts_[hello.rank].link && contacts_[hello.rank].life != hello.life) {
       refuse(link, "there is a worker " + std::to_string(hello.rank) +

@@ -23,13 +23,13 @@ struct Contact {
 
 struct JoinedGroup {
   std::vector<Contact> contacts;  // by rank; our own without link
-  std::shared_ptr<Door> door;     // open; the caller says who receives from now on
+  std::shared_ptr<Door> door;     // open; the caller says what receives from now on
   // numeric; reachable for all others: payload connections bind it
   std::string local_address;
 };
 
 // Runs the io_context on the calling thread until all have met. life: of this process. DistError
-// names who is missing.
+// names the missing.
 JoinedGroup meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, std::uint64_t life);
 
 // How this worker introduces itself.

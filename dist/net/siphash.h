@@ -1,5 +1,5 @@
 // SipHash-2-4 with a key and a result of 128 bits (Aumasson and Bernstein, INDOCRYPT 2012): a
-// message authentication code for short messages. Who doesn't know the key can't make the code of a
+// message authentication code for short messages. Without the key nobody can make the code of a
 // message it has not seen one for. Not for passwords, not for encryption.
 #pragma once
 

@@ -24,11 +24,12 @@ using Bytes = std::vector<std::uint8_t>;
 using Token = std::array<std::uint8_t, 16>;
 
 enum class Kind : std::uint8_t {
-  hello = 1,  // first frame of whoever dials: rank, world, listening port, purpose, life
+  hello = 1,  // first frame of the dialer: rank, world, listening port, purpose, life
   welcome,    // the answer: rank and life of the other side
   reject,     // the other answer; payload: why, in words
   replaced,   // a third: another process has taken your rank (payload: words); end
-  // where everybody listens: from worker 0 at the start, from whom a restarted worker asked later
+  // where everybody listens: from worker 0 at the start, from the worker that a restarted one asked
+  // later
   table,
   message,    // one of transport.h
   beat,       // "I am alive"; key: how many collective operations the sender has entered; clock

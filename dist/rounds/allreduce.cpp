@@ -124,7 +124,7 @@ void AllReduceMethod::report_deaths() {
   // nobody else reads the link
   while (group_.control().next(Seconds(0)).kind != Event::Kind::none) {
   }
-  // not alive(): at the end, who is done may be gone already
+  // not alive(): at the end, a worker that is done may be gone already
   const std::vector<int> now = membership_.members();
   for (const int rank : known_)
     if (std::ranges::find(now, rank) == now.end() && options_.on_fault)

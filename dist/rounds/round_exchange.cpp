@@ -36,7 +36,7 @@ RoundExchange::~RoundExchange() {
   try {
     if (any) payload_.drain(Seconds(kDrainLimit));
   } catch (const std::exception&) {
-    // a destructor can't tell; whoever waits for the same payload will
+    // a destructor cannot report it; the next call of the same payload will
   }
 }
 

@@ -1,4 +1,4 @@
-// SGP, stochastic gradient push (Assran et al. 2019): each worker sends to whom it likes and waits
+// SGP, stochastic gradient push (Assran et al. 2019): each worker sends to any others and waits
 // only for what is sent to it, so rounds may be directed. Then W need not keep the mean of the
 // values, but push-sum does: with u = w z, both u and w are mixed, and z = u / w is the model.
 //

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kRoundBits = 32, kSlotBits = 12;  // of a session: epoch, round, slot
 
-// Rounds over those who are left. A name that does not go with their number (a hypercube of seven)
+// Rounds over those that are left. A name that does not go with their number (a hypercube of seven)
 // gives way to one that goes with any.
 std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, int per_node,
                                           bool shrunk, bool directed) {
@@ -91,8 +91,9 @@ void SynchronousMethod::step(double learning_rate) {
     after_update_(learning_rate);
     params_.refresh();
   }
-  // Rounds that began anew in the midst of this step: others are at its beginning. Who launched now
-  // would wait for them in the next step, while they wait for its measurements in this one.
+  // Rounds that began anew in the midst of this step: others are at its beginning. A worker that
+  // launched now would wait for them in the next step, while they wait for its measurements in this
+  // one.
   if (epoch_ == epoch) launch_ahead();
   samples_ += static_cast<double>(alive()) * static_cast<double>(options_.batch);
   ++steps_;
@@ -363,8 +364,8 @@ std::optional<std::vector<double>> SynchronousMethod::sum_over_workers(std::vect
 void SynchronousMethod::finish() {
   if (finished_) return;
   AveragedModel model;
-  // Who heard of a death in its last step comes to make a new start; it is then done too, and comes
-  // again.
+  // A worker that heard of a death in its last step comes to begin anew; it is then done too, and
+  // comes again.
   while (!meet(Purpose::finish, [&](Collectives& all) {
     model = average_of_models(params_, all, weight_in_mean());
   })) {

@@ -4,7 +4,7 @@
 //
 // A death, or a worker that was late beyond the deadline, costs its neighbours that round: they use
 // their own value in its place (after a deadline perhaps on one side only, which moves the mean a
-// little). Then all living workers meet in a collective and the rounds begin anew, over those who
+// little). Then all living workers meet in a collective and the rounds begin anew, over those that
 // are left: so nobody needs to agree with others on the step in which it heard of the death.
 #pragma once
 
@@ -127,7 +127,7 @@ class SynchronousMethod : public Method {
   std::vector<int> members_;
   bool by_rank_ = false;
   std::set<int> gone_;  // heard of since the last meeting
-  // who waits for the next meeting, and the first round that it did not begin
+  // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;
   std::uint32_t epoch_ = 0;
   i64 next_ = 0, steps_ = 0;

@@ -42,7 +42,7 @@ TEST(GpuEdge, TwoWorkersExchangeAndBothApplyIt) {
   }
 }
 
-// Both begin at once, with and without a channel: all of their first letters cross.
+// Both begin at once, with and without a channel: all of their first messages cross.
 TEST(GpuEdge, BothSidesProposingAtOnceIsOneExchange) {
   GpuWorld w({});
   for (int round = 0; round < 3; ++round) {
@@ -308,6 +308,20 @@ TEST(GpuEdge, UsesNcclWhereEitherSideCanNotMapTheOthersMemory) {
     EXPECT_EQ(w.machine.live_communicators(0), 1);
     EXPECT_THAT(w.decisions, testing::Contains(testing::HasSubstr("no mapping of another")));
     end_well(w);
+  }
+}
+
+TEST(NcclChannelMaker, TakesFewerMultiprocessorsBetweenTwoMachines) {
+  for (const auto& [other, ctas] : {std::pair(7, 4), {8, 2}, {0, 2}}) {
+    fake::Machine machine(2, 1);
+    NcclChannelMaker lower(0, machine.gpu(0), machine.gpu(0), 4, 7),
+        higher(1, machine.gpu(1), machine.gpu(1), 4, static_cast<std::uint64_t>(other));
+    const ChannelBytes offer = higher.offer(0, {}), answer = lower.answer(1, {}, offer);
+    const auto a = lower.open(1, true, {}, answer, offer),
+               b = higher.open(0, false, {}, offer, answer);
+    for (const int rank : {0, 1}) EXPECT_EQ(machine.most_ctas(rank), ctas) << other;
+    EXPECT_THROW(lower.open(1, true, {}, answer, {}), DistError);
+    EXPECT_THROW(higher.open(0, false, {}, offer, offer), DistError);
   }
 }
 

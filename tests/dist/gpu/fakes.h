@@ -141,6 +141,13 @@ class Machine {
     for (const auto& [id, side] : sides) n += side.rank == rank && !side.gone;
     return n;
   }
+  // multiprocessors that its communicators may take, all together
+  int most_ctas(int rank) {
+    const std::scoped_lock lock(mutex);
+    int sum = 0;
+    for (const auto& [id, side] : sides) sum += side.rank == rank ? side.most_ctas : 0;
+    return sum;
+  }
   std::vector<std::string> problems() {
     const std::scoped_lock lock(mutex);
     return problems_;
@@ -169,7 +176,7 @@ class Machine {
   using Comm = NcclPort::Comm;
   // One rank of a communicator.
   struct Side {
-    int rank = 0, place = 0, ranks = 2;
+    int rank = 0, place = 0, ranks = 2, most_ctas = 0;
     std::string name;
     NcclPort::Id id{};
     NcclPort::Status status;
@@ -393,6 +400,7 @@ inline NcclPort::Comm Gpu::init(const Id& id, int ranks, int rank, const Options
   machine_.sides[comm] = {.rank = rank_,
                           .place = rank,
                           .ranks = ranks,
+                          .most_ctas = options.most_ctas,
                           .name = options.name,
                           .id = id,
                           .status = {},

@@ -16,15 +16,15 @@
 namespace gossamer::dist {
 namespace {
 
-// Letters between threads.
+// Messages between threads.
 class Post {
  public:
   explicit Post(int n) : readers_(static_cast<std::size_t>(n)) {}
-  void send(int from, int to, std::span<const char> letter) {
+  void send(int from, int to, std::span<const char> message) {
     const std::scoped_lock lock(mutex_);
     if (const auto& r = readers_.at(static_cast<std::size_t>(to));
-        r.letter && !cut_.contains(std::minmax(from, to)))
-      r.letter(from, letter);
+        r.message && !cut_.contains(std::minmax(from, to)))
+      r.message(from, message);
   }
   void read(int rank, Mailbox::Readers r) {
     const std::scoped_lock lock(mutex_);
@@ -58,14 +58,15 @@ struct Setup {
         rank, gpu, [this](int) -> GpuChannelMaker& { return *maker; },
         GpuPayload::Outside{
             .send = [&post, rank](int to,
-                                  std::vector<char> letter) { post.send(rank, to, letter); },
+                                  std::vector<char> message) { post.send(rank, to, message); },
             .post = [&group](Event e) { group.control().post(std::move(e)); },
             .clock = wall_seconds},
         limits);
-    post.read(rank,
-              {.letter = [this](int from,
-                                std::span<const char> letter) { payload->letter(from, letter); },
-               .dead = [this](int peer) { payload->dead(peer); }});
+    post.read(rank, {.message =
+                         [this](int from, std::span<const char> message) {
+                           payload->message(from, message);
+                         },
+                     .dead = [this](int peer) { payload->dead(peer); }});
   }
   ~Setup() { post_.read(rank_, {}); }
   const int rank_;
@@ -223,13 +224,13 @@ TEST(Nccl, IsFoundOrItIsSaidWhyNot) {
   RecordProperty("nccl", version);
 }
 
-TEST(GpuLetter, DamagedBytesAreRefused) {
-  const GpuLetter letter{
-      .kind = GpuLetter::Kind::ready, .session = 7, .generation = 3, .bytes = {1, 2, 3}};
-  const std::vector<char> good = encode(letter);
-  GpuLetter out;
+TEST(EdgeMessage, DamagedBytesAreRefused) {
+  const EdgeMessage message{
+      .kind = EdgeMessage::Kind::ready, .session = 7, .generation = 3, .bytes = {1, 2, 3}};
+  const std::vector<char> good = encode(message);
+  EdgeMessage out;
   EXPECT_EQ(decode(good, out), nullptr);
-  EXPECT_EQ(out, letter);
+  EXPECT_EQ(out, message);
   Rng random(5);
   for (int i = 0; i < 20'000; ++i) {
     std::vector<char> bad = good;
@@ -239,7 +240,7 @@ TEST(GpuLetter, DamagedBytesAreRefused) {
           static_cast<char>(random.below(256));
     if (decode(bad, out) == nullptr) EXPECT_EQ(encode(out), bad) << "one form for one meaning";
   }
-  EXPECT_THROW(encode({.kind = GpuLetter::Kind::offer,
+  EXPECT_THROW(encode({.kind = EdgeMessage::Kind::offer,
                        .session = 1,
                        .generation = 0,
                        .bytes = std::vector<char>(2000)}),

@@ -1,6 +1,6 @@
 // Workers with fake GPUs whose real edges, channels and states run in any order a seed picks: which
-// letter arrives next, which stream goes on, who looks at his device, when the clock moves. Watches
-// what must never happen.
+// message arrives next, which stream goes on, who looks at his device, when the clock moves.
+// Watches what must never happen.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ class GpuWorld {
     double gives_up = 0;  // that a worker wants to be done with its exchange
     GpuEdge::Limits limits{.grace_s = 1e9, .abort_s = 1e9};
   };
-  using Kind = GpuLetter::Kind;
+  using Kind = EdgeMessage::Kind;
   using Values = std::vector<double>;
   struct Worker {
     Worker(GpuWorld& world, int id)
@@ -144,7 +144,7 @@ class GpuWorld {
   bool deliver(int from, int to) {
     auto& queue = mail[{from, to}];
     if (queue.empty()) return false;
-    GpuLetter again;
+    EdgeMessage again;
     const std::vector<char> bytes = encode(queue.front());
     EXPECT_EQ(decode(bytes, again), nullptr);
     EXPECT_EQ(again, queue.front());
@@ -190,9 +190,9 @@ class GpuWorld {
       while (machine.step(i)) any = true;
       for (int p = 0; p < options.workers; ++p)
         if (p != i) any |= deliver(p, i);
-      const std::size_t before = letters;
+      const std::size_t before = messages;
       poll(i);
-      any |= letters != before;
+      any |= messages != before;
     }
     return any;
   }
@@ -315,11 +315,11 @@ class GpuWorld {
   std::vector<std::unique_ptr<Worker>> workers;
   std::map<std::uint64_t, Session> sessions;
   std::uint64_t next_session = 1;
-  std::map<std::pair<int, int>, std::deque<GpuLetter>> mail;
+  std::map<std::pair<int, int>, std::deque<EdgeMessage>> mail;
   // broken connections, and who does not know yet
   std::map<std::pair<int, int>, std::set<int>> unnoticed;
   std::vector<std::string> problems, decisions;
-  std::size_t letters = 0;
+  std::size_t messages = 0;
 
  private:
   void problem(int i, std::uint64_t session, const std::string& what) {
@@ -331,14 +331,14 @@ class GpuWorld {
   void look(int i) {
     Worker& w = worker(i);
     for (auto& [p, e] : w.edges) {
-      for (GpuLetter& letter : e.take_letters()) {
-        ++letters;
-        Session& s = sessions.at(letter.session);
-        if (letter.kind == Kind::ready) s.ready[i] = letter.generation;
-        if (letter.kind == Kind::moved) s.moved.insert(i);
-        if (letter.kind == Kind::abort && s.moved.contains(i) && !s.broken)
-          problem(i, letter.session, "took back what it had confirmed");
-        if (!unnoticed.contains(std::minmax(i, p))) mail[{i, p}].push_back(std::move(letter));
+      for (EdgeMessage& message : e.take_messages()) {
+        ++messages;
+        Session& s = sessions.at(message.session);
+        if (message.kind == Kind::ready) s.ready[i] = message.generation;
+        if (message.kind == Kind::moved) s.moved.insert(i);
+        if (message.kind == Kind::abort && s.moved.contains(i) && !s.broken)
+          problem(i, message.session, "took back what it had confirmed");
+        if (!unnoticed.contains(std::minmax(i, p))) mail[{i, p}].push_back(std::move(message));
       }
     }
     for (const auto& launch : machine.take_launches()) {

@@ -8,7 +8,7 @@
 
 namespace gossamer::dist {
 
-struct GpuLetter {
+struct EdgeMessage {
   enum class Kind : std::uint8_t {
     // I have no channel (any more) for this session. From the higher rank: its offer, and that it
     // is about to join
@@ -26,11 +26,11 @@ struct GpuLetter {
   std::uint64_t session = 0;
   std::uint64_t generation = 0;  // ready: the session in which the channel was opened
   std::vector<char> bytes;       // open, offer, ready
-  bool operator==(const GpuLetter&) const = default;
+  bool operator==(const EdgeMessage&) const = default;
 };
 
-constexpr std::size_t kGpuLetterBytes = 1024;  // the longest `bytes`
-std::vector<char> encode(const GpuLetter&);
-const char* decode(std::span<const char>, GpuLetter& out);  // nullptr, or what is wrong
+constexpr std::size_t kMostMessageBytes = 1024;  // the longest `bytes`
+std::vector<char> encode(const EdgeMessage&);
+const char* decode(std::span<const char>, EdgeMessage& out);  // nullptr, or what is wrong
 
 }  // namespace gossamer::dist
