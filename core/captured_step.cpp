@@ -54,7 +54,10 @@ GraphCapture with_ready_gradients(FlatParams& params, GraphCapture capture) {
 
 void CapturedStep::run(const Input& input, const StepWork& work) {
   if (!options_.enabled) return work();
-  if (graph_ && input == captured_) return launch();
+  if (graph_ && input == captured_) {
+    last_ = input;  // ends a row of other inputs: the short batch of each epoch does not add up
+    return launch();
+  }
   if (last_ != input) last_ = input, repeats_ = 0;
   if (++repeats_ > kEagerSteps) capture(input, work);
   if (graph_ && input == captured_)

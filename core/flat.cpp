@@ -63,7 +63,6 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
       return flat.slice(entry.offset, entry.offset + tensor.numel()).reshape(tensor.shape());
     };
     window(values_).copy_from(tensor);
-    tensor.rebind(window(half && tensor.rank() >= 2 ? compute_half_ : compute_f32_));
     auto slot = std::make_shared<Slot>();
     slot->shape = tensor.shape();
     slot->value = window(grads_);
@@ -71,7 +70,7 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     slots_.push_back(slot);
     tensor.set_slot(std::move(slot));
   }
-  refresh();
+  point_layers_at_copy();
 
   offset = 0;
   for (NamedTensor& buffer : buffers)
@@ -205,7 +204,23 @@ void FlatParams::replay_ready(const std::vector<std::size_t>& ranges) {
     if (std::exchange(buckets_[bucket].missing, 0) > 0) ready_(bucket);
 }
 
-bool FlatParams::aliased() const { return !options_.frozen; }
+void FlatParams::point_layers_at_copy() {
+  const bool half = options_.compute != DType::f32;
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    Tensor& tensor = params_[i].tensor;
+    const i64 begin = entries_[i].offset;
+    tensor.rebind((half && tensor.rank() >= 2 ? compute_half_ : compute_f32_)
+                      .slice(begin, begin + tensor.numel())
+                      .reshape(tensor.shape()));
+  }
+  refresh();
+}
+
+void FlatParams::freeze() {
+  if (std::exchange(options_.frozen, true)) return;
+  compute_f32_ = Tensor::zeros(values_.shape(), DType::f32, values_.device());
+  point_layers_at_copy();
+}
 
 void FlatParams::refresh() {
   if (options_.compute != DType::f32) {

@@ -21,8 +21,7 @@ struct FlatRange {
 struct FlatOptions {
   // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
   DType compute = DType::f32;
-  // f32: true gives layers a copy of their own, so values() may change during forward and backward
-  bool frozen = false;
+  bool frozen = false;  // freeze() from the start
   // grads() hold the gradients times this, a power of two: see backward()
   float loss_scale = 1;
 };
@@ -86,7 +85,11 @@ class FlatParams {
 
   // Compute copy. Aliases values() unless frozen or of 16 bits. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
-  bool aliased() const;
+  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
+  // forward and backward. Between two passes; methods that exchange values() beside the computation
+  // call it.
+  void freeze();
+  bool aliased() const { return !options_.frozen; }
   // f32 [size]; with 16 bits only [decayed(), size) is used
   const Tensor& compute_f32() const { return compute_f32_; }
   // bf16 or f16 [decayed()], undefined for f32
@@ -119,6 +122,7 @@ class FlatParams {
   struct Bucket {
     i64 parameters = 0, missing = 0;
   };
+  void point_layers_at_copy();
   void arrived(std::size_t slot);
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> bucket_of_;  // of slots_

@@ -19,8 +19,8 @@ struct Picture {
   std::int32_t width = 0, height = 0, to_width = 0, to_height = 0, x = 0, y = 0;
   std::int32_t flip = 0;
 };
-// Before a batch goes to the device, where nobody can look: ShapeError names the picture whose
-// window or bytes do not exist.
+// Before a batch goes to the device, where reads are not checked: ShapeError names the picture
+// whose window or bytes do not exist.
 void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
 // bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] of a floating type:
 // (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in

@@ -1,5 +1,5 @@
-// Samples are claimed by one thread, copied, and published; whoever meets one that is claimed but
-// not there reads it for itself.
+// The first thread that reads a sample claims it, copies it and publishes the copy. Other threads
+// that need it meanwhile read it from the data set.
 #include "gossamer/data/cache.h"
 
 #include <algorithm>
@@ -18,38 +18,38 @@ class CachedSet final : public Dataset {
   CachedSet(std::shared_ptr<const Dataset> set, std::shared_ptr<Cache> cache)
       : set_(std::move(set)),
         cache_(std::move(cache)),
-        kept_(static_cast<std::size_t>(set_->size())) {}
-  i64 size() const override { return static_cast<i64>(kept_.size()); }
+        cached_(static_cast<std::size_t>(set_->size())) {}
+  i64 size() const override { return static_cast<i64>(cached_.size()); }
   int label(i64 i) const override { return set_->label(i); }
   std::string name(i64 i) const override { return set_->name(i); }
   Raw raw() const override { return set_->raw(); }
   const std::vector<std::string>& classes() const override { return set_->classes(); }
 
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
-    Kept& kept = kept_.at(static_cast<std::size_t>(i));
-    if (const std::byte* const at = kept.at.load(std::memory_order_acquire))
-      return {at, kept.bytes};
+    Cached& cached = cached_.at(static_cast<std::size_t>(i));
+    if (const std::byte* const at = cached.at.load(std::memory_order_acquire))
+      return {at, cached.bytes};
     const std::span<const std::byte> read = set_->bytes(i, buffer);
-    if (!kept.claimed.exchange(true, std::memory_order_relaxed)) {
+    if (!cached.claimed.exchange(true, std::memory_order_relaxed)) {
       if (std::byte* const room = cache_->take(read.size())) {
         std::ranges::copy(read, room);
-        kept.bytes = static_cast<std::uint32_t>(read.size());
-        kept.at.store(room, std::memory_order_release);
+        cached.bytes = static_cast<std::uint32_t>(read.size());
+        cached.at.store(room, std::memory_order_release);
       }
     }
     return read;
   }
 
  private:
-  struct Kept {
+  struct Cached {
     std::atomic<const std::byte*> at = nullptr;
-    // for good: a cache that had no room for it has none later
+    // never taken back: a cache without room for a sample has none later
     std::atomic<bool> claimed = false;
     std::uint32_t bytes = 0;
   };
   std::shared_ptr<const Dataset> set_;
   std::shared_ptr<Cache> cache_;
-  mutable std::vector<Kept> kept_;
+  mutable std::vector<Cached> cached_;
 };
 
 }  // namespace

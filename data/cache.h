@@ -1,5 +1,5 @@
-// Encoded samples kept in memory: for disks that are slow to ask again, and to read an image
-// without the kernel's copy of it.
+// A cache of encoded samples in memory: for slow disks, and to read an image without the kernel's
+// copy of it.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@
 
 namespace gossamer::data {
 
-// Memory for the samples of one data set or several, up to a limit. Nothing is given back before
-// the end: where each epoch has another order, no sample is worth more than another.
+// Memory for the samples of one data set or several, up to a limit. Nothing is evicted: since each
+// epoch has another order, no sample is worth more than another.
 class Cache {
  public:
   explicit Cache(std::size_t most_bytes) : left_(most_bytes) {}
-  // Room for `bytes`, valid as long as the cache; nullptr: that would be above the limit, or there
-  // is no such memory. Thread-safe.
+  // Room for `bytes`, valid as long as the cache. nullptr: it would be above the limit, or there is
+  // no memory. Thread-safe.
   std::byte* take(std::size_t bytes);
   std::size_t used() const;
-  bool full() const;  // something found no room
+  bool full() const;  // a sample found no room
 
  private:
   mutable std::mutex mutex_;
@@ -30,9 +30,9 @@ class Cache {
   bool full_ = false;
 };
 
-// `set`, each sample of which is kept in `cache` when it is first read, while there is room. Later
-// reads give the kept bytes: what happens to the file isn't seen any more. What can't be read is
-// not kept, and is tried again.
+// The data set, with each sample stored in the cache when it is first read, while there is room.
+// Later reads return these bytes, even if the file has changed. A sample that can't be read is not
+// stored; the next read tries again.
 std::shared_ptr<const Dataset> cached(std::shared_ptr<const Dataset> set,
                                       std::shared_ptr<Cache> cache);
 

@@ -1,4 +1,4 @@
-// Decoding a whole data set, and what was noticed on the way.
+// Decodes a whole data set and collects what is wrong or unusual.
 #include "gossamer/data/check.h"
 
 #include <algorithm>

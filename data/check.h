@@ -1,5 +1,5 @@
-// Looks at every picture of a data set: which are damaged, which are unusual. Behind `gossamer data
-// check`.
+// Looks at every picture of a data set and lists the damaged and the unusual ones, for `gossamer
+// data check`.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,18 @@
 namespace gossamer::data {
 
 struct CheckReport {
-  i64 images = 0;           // looked at
+  i64 images = 0;           // that were looked at
   std::uint64_t bytes = 0;  // of their files
   int least_side = 0, most_side = 0;
-  // "name: what is wrong", in the order of the set; then those it had to leave out
+  // "name: what is wrong", in the order of the set; then the samples that it had to leave out
   std::vector<std::string> damaged;
   // by oddity (picture_facts.h): names, in the order of the set
   std::map<std::string, std::vector<std::string>> odd;
-  bool whole = true;  // false: ended early
+  bool whole = true;  // false: stopped early
 };
 
-// Reads and decodes everything. tick(done) as in work.h. Nothing in a picture makes it throw.
+// Reads and decodes every picture. tick(done): see for_each_sample(). A damaged picture is no
+// exception here.
 CheckReport check_pictures(const Dataset&, int threads, FunctionRef<bool(i64)> tick);
 
 }  // namespace gossamer::data

@@ -1,12 +1,13 @@
-// open(): one data set out of what the paths hold.
+// Opens data sets and compares them.
 #include "gossamer/data/dataset.h"
 
 #include <algorithm>
 #include <span>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/dataset/find.h"
+#include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/hash.h"
 #include "gossamer/data/mix.h"
 
@@ -26,13 +27,13 @@ std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part 
                                     LabelBase base) {
   std::vector<Index> indices;
   Containers containers = find_containers(paths, part);
-  for (const Found& found : containers.found) indices.push_back(index_container(found));
+  for (const Container& found : containers.found) indices.push_back(index_container(found));
   return open_indices(std::move(indices), base, std::move(containers.notes));
 }
 
 LabelBase parse_label_base(const std::string& text) {
   check<ConfigError>(text == "auto" || text == "0" || text == "1", "'", text,
-                     "' is not where labels begin; possible: auto, 0, 1");
+                     "' is no number of the first label; use auto, 0 or 1");
   return text == "auto" ? LabelBase::automatic : text == "0" ? LabelBase::zero : LabelBase::one;
 }
 
@@ -53,8 +54,8 @@ void check_same_classes(const Dataset& train, const Dataset& val) {
       first == second || first == LabelBase::automatic || second == LabelBase::automatic,
       code::other_classes, "a label 0 (image/class/label) occurs in ",
       first == LabelBase::zero ? "train, but not in val" : "val, but not in train",
-      ", so the one seems to count from 0 and the other from 1. Say what is true of both: "
-      "data.label_base=0 or data.label_base=1.");
+      ", so one seems to count from 0 and the other from 1. Set data.label_base=0 or "
+      "data.label_base=1 for both.");
   const auto &a = train.classes(), &b = val.classes();
   if (a == b) return;
   std::vector<std::string> only_train, only_val;
@@ -63,9 +64,9 @@ void check_same_classes(const Dataset& train, const Dataset& val) {
   std::string text;
   if (!only_train.empty()) text += "; only in train: " + list(only_train);
   if (!only_val.empty()) text += "; only in val: " + list(only_val);
-  fail<DataError>(
-      code::other_classes, a.size(), " classes in train and ", b.size(), " in val", text,
-      ". Both need the same class folders: add what is missing or remove what is too much.");
+  fail<DataError>(code::other_classes, a.size(), " classes in train and ", b.size(), " in val",
+                  text,
+                  ". Both need the same class folders: add the missing ones or remove the others.");
 }
 
 }  // namespace gossamer::data

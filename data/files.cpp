@@ -1,5 +1,5 @@
-// Files by pread: a mapped file that shrinks while it is used kills the process by a signal, a
-// short read is an error with a name.
+// Files are read by pread. If a mapped file shrinks while it is used, a signal ends the process;
+// with pread it is an error with the file's name.
 #include "gossamer/data/files.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace gossamer::data {
 namespace {
 
-// Disks and networks hiccup: what may pass is asked for again, for 1.6 s in all.
+// Disks and networks fail for moments: errors that may pass are tried again, for 1.6 s in all.
 constexpr std::array kPauses{std::chrono::milliseconds(10), std::chrono::milliseconds(50),
                              std::chrono::milliseconds(250), std::chrono::milliseconds(1250)};
 
@@ -29,9 +29,9 @@ bool may_pass(int error) {
          error == EHOSTUNREACH || error == ENOTCONN;
 }
 
-// call() until it succeeds or its error won't pass; then -1, with errno.
+// Repeats call() until it succeeds, or fails with an error that will not pass: then -1, with errno.
 template <class F>
-auto patiently(F call) {
+auto with_retries(F call) {
   for (std::size_t again = 0;;) {
     const auto got = call();
     if (got >= 0) return got;
@@ -41,9 +41,9 @@ auto patiently(F call) {
   }
 }
 
-// Damage of an image is what stays with its file; a run goes on without it. All else would make the
-// pictures of a run depend on the day.
-[[noreturn]] void refuse(const std::string& path, const std::string& what, int error) {
+// An error that stays with the file is damage of one image, and the run goes on without it. Any
+// other error ends the run: if it went on, its images would depend on the moment.
+[[noreturn]] void fail_errno(const std::string& path, const std::string& what, int error) {
   const std::string text = printable(path) + ": " + what + ": " + std::strerror(error);
   for (const int damage : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, ENXIO, EIO})
     if (error == damage) fail<DataError>(text);
@@ -69,9 +69,9 @@ std::string printable(std::string name) {
 }
 
 File::File(std::string path) : path_(std::move(path)) {
-  // O_NONBLOCK: a pipe without a writer would wait for one for ever. Regular files don't notice.
-  fd_ = patiently([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
-  if (fd_ < 0) refuse(path_, "can't be opened", errno);
+  // O_NONBLOCK: without it, a pipe would wait for a writer for ever. It does not affect files.
+  fd_ = with_retries([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  if (fd_ < 0) fail_errno(path_, "can't be opened", errno);
   struct stat info {};
   if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
     ::close(fd_);
@@ -84,9 +84,9 @@ File::~File() { ::close(fd_); }
 
 void File::read(std::size_t offset, std::span<std::byte> to) const {
   while (!to.empty()) {
-    const ssize_t got =
-        patiently([&] { return ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset)); });
-    if (got < 0) refuse(path_, "reading failed at byte " + std::to_string(offset), errno);
+    const ssize_t got = with_retries(
+        [&] { return ::pread(fd_, to.data(), to.size(), static_cast<off_t>(offset)); });
+    if (got < 0) fail_errno(path_, "reading failed at byte " + std::to_string(offset), errno);
     check<DataError>(got > 0, printable(path_), ": ends at byte ", offset,
                      "; it was longer when the run began");
     offset += static_cast<std::size_t>(got);

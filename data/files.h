@@ -1,4 +1,4 @@
-// Small file helpers of the data sets: positioned reads, whole small files, endings.
+// Helpers for files: reads at a position, whole small files, names.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace gossamer::data {
 
-// an encoded image is never larger; what claims to be is damage
+// No encoded image is larger: a larger size is damage.
 constexpr std::size_t kMaxEncoded = std::size_t{64} << 20;
 // DataError above it, before memory is asked for
 void check_encoded_size(std::uint64_t bytes, const std::string& name);
 
-// control characters become '?': names end up in terminals and lists
+// The name with '?' for control characters: names are written to terminals and lists.
 std::string printable(std::string name);
 
-// Open for reading. What may pass (a network that is away for a moment) is tried again for 1.6 s.
-// DataError, with path and reason: the file is not there, cut short, or can't be read (EIO);
-// IoError: what is no damage of this file (permissions, too many open files, no network, no
+// A file, open for reading. Errors that may pass (a network that is away for a moment) are tried
+// again for 1.6 s. DataError, with path and reason: the file is missing, cut short, or can't be
+// read (EIO). IoError: the file is not to blame (permissions, too many open files, no network, no
 // memory).
 class File {
  public:
@@ -39,10 +39,10 @@ class File {
   std::size_t size_ = 0;
 };
 
-// DataError above the limit
+// The content of a file. DataError if it is larger than the limit.
 std::vector<std::byte> read_whole(const std::string& path, std::size_t limit);
 
-// three of them, printable, for messages: "a, b, c, …"
+// The first three names, printable, for messages: "a, b, c, …"
 std::string first_of(const std::vector<std::string>& names);
 
 bool is_image_name(const std::string& name);  // by its ending, upper or lower case

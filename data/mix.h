@@ -1,4 +1,4 @@
-// Two words into one key for a random stream: neighbouring seeds, epochs and ranks must give
+// Makes one key for a random stream out of two words. Neighbouring seeds, epochs and ranks give
 // unrelated streams.
 #pragma once
 

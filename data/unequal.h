@@ -1,5 +1,5 @@
-// Workers whose data differ (non-IID), as in federated learning: of each class every worker has
-// another share.
+// Workers with different data (non-IID), as in federated learning: each worker has another share of
+// each class.
 #pragma once
 
 #include <memory>
@@ -13,15 +13,15 @@ namespace gossamer::data {
 // "dirichlet:0.3" -> 0.3, which is above 0, at most 1e6; ConfigError otherwise.
 double parse_dirichlet(const std::string& text);
 
-// Which samples each worker has, ascending: each sample belongs to one worker. The shares of a
-// class are drawn from Dirichlet(alpha, …, alpha) (Hsu, Qi, Brown 2019): a small alpha leaves a
-// class to few workers, a large one gives all the same. A pure function of its arguments and the
-// labels, so that workers need not tell each other. A worker may have nothing.
+// The samples of each worker, ascending: each sample belongs to one worker. The shares of a class
+// are drawn from Dirichlet(alpha, …, alpha) (Hsu, Qi, Brown 2019): with a small alpha few workers
+// have most of a class, with a large one all have the same. A pure function of its arguments and
+// the labels, so that workers need not communicate. A worker may have no samples.
 std::vector<std::vector<i64>> dirichlet_parts(const Dataset&, double alpha, int workers,
                                               std::uint64_t seed);
 
-// The samples `which` of a data set, as one: sample i of it is sample which[i]. The classes stay
-// all of them.
+// A part of a data set as a data set: its sample i is sample which[i] of the whole. It has all
+// classes of the whole.
 std::shared_ptr<const Dataset> part_of(std::shared_ptr<const Dataset>, std::vector<i64> which);
 
 }  // namespace gossamer::data

@@ -18,7 +18,7 @@ bool for_each_sample(i64 begin, i64 end, int threads,
   std::condition_variable ended;
   std::exception_ptr error;
   int running = 0;
-  std::vector<std::jthread> crew;
+  std::vector<std::jthread> workers;
   const auto run = [&] {
     std::vector<std::byte> buffer;
     try {
@@ -40,12 +40,12 @@ bool for_each_sample(i64 begin, i64 end, int threads,
     std::unique_lock lock(mutex);
     try {
       for (int t = 0; t < threads; ++t) {
-        crew.emplace_back(run);
+        workers.emplace_back(run);
         ++running;
       }
     } catch (...) {
-      // fewer threads than wanted will do, none will not
-      if (crew.empty()) throw;
+      // fewer threads than wanted are enough, but at least one is needed
+      if (workers.empty()) throw;
     }
     while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
       lock.unlock();
@@ -56,7 +56,7 @@ bool for_each_sample(i64 begin, i64 end, int threads,
       lock.lock();
     }
   }
-  crew.clear();
+  workers.clear();
   if (error) std::rethrow_exception(error);
   return tick(done) && whole;
 }

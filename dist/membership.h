@@ -28,7 +28,7 @@ class Membership {
   // without the dead: so `op` must not overwrite its inputs before its last collective. A failure
   // without a death, or fewer than min_workers alive, is a DistError.
   void run(FunctionRef<void(Collectives&)> op);
-  // of the collectives as last built: those who took part in the last run()
+  // of the collectives as last built: the workers in the last run()
   std::vector<int> members() const { return built_for_; }
   i64 rebuilds() const { return rebuilds_; }
 

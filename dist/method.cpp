@@ -8,7 +8,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/gossip.h"
+#include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/rounds/allreduce.h"
 #include "gossamer/dist/rounds/consensus_control.h"
 #include "gossamer/dist/rounds/dpsgd.h"
@@ -22,7 +22,7 @@ using Maker = std::function<std::unique_ptr<Method>(FlatParams&, Optimizer&, Gro
                                                     const MethodOptions&)>;
 
 struct Entry {
-  bool frozen, synchronous;
+  bool synchronous;
   const char* optimizer;  // that the method is named after
   Maker make;
 };
@@ -35,7 +35,7 @@ Maker maker() {
 }
 Maker gossip(bool accelerated) {
   return [=](auto& p, auto& o, auto& g, auto& graph, auto& options) {
-    return std::make_unique<GossipMethod>(accelerated, p, o, g, graph, options);
+    return make_gossip(accelerated, p, o, g, graph, options);
   };
 }
 Maker dpsgd(const std::string& name) {
@@ -62,19 +62,19 @@ std::unique_ptr<Method> consensus_control(FlatParams& p, Optimizer& o, Group& g,
 
 const std::map<std::string, Entry>& registry() {
   static const std::map<std::string, Entry> table = {
-      {"a2cid2", {true, false, "", gossip(true)}},
-      {"adpsgd", {true, false, "", gossip(false)}},
+      {"a2cid2", {false, "", gossip(true)}},
+      {"adpsgd", {false, "", gossip(false)}},
       {"allreduce",
-       {false, true, "",
+       {true, "",
         [](auto& p, auto& o, auto& g, auto&, auto& options) {
           return std::make_unique<AllReduceMethod>(p, o, g, options);
         }}},
-      {"dpsgd", {false, true, "", dpsgd("dpsgd")}},
-      {"dadam", {false, true, "adam", dpsgd("dadam")}},
-      {"accum-adam", {false, true, "accum-adam", dpsgd("accum-adam")}},
-      {"sgp", {false, true, "", maker<SgpMethod>()}},
-      {"local-sgd", {false, true, "", maker<LocalSgdMethod>()}},
-      {"consensus-control", {false, true, "", consensus_control}}};
+      {"dpsgd", {true, "", dpsgd("dpsgd")}},
+      {"dadam", {true, "adam", dpsgd("dadam")}},
+      {"accum-adam", {true, "accum-adam", dpsgd("accum-adam")}},
+      {"sgp", {true, "", maker<SgpMethod>()}},
+      {"local-sgd", {true, "", maker<LocalSgdMethod>()}},
+      {"consensus-control", {true, "", consensus_control}}};
   return table;
 }
 
@@ -143,7 +143,6 @@ std::vector<std::string> method_names() {
   return names;
 }
 
-bool method_needs_frozen_compute(const std::string& name) { return find(name).frozen; }
 bool method_is_synchronous(const std::string& name) { return find(name).synchronous; }
 std::string method_optimizer(const std::string& name) {
   const std::string named = find(name).optimizer;

@@ -24,7 +24,7 @@ struct MethodOptions {
   i64 batch = 1;             // samples of one gradient
   double total_samples = 0;  // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
-  // who averages with whom, and when: handshake | schedule | rounds (policy.h)
+  // how partners are chosen: handshake | schedule | rounds (policy.h)
   std::string pairing = "handshake";
   // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
   std::string quota = "poisson";
@@ -95,9 +95,9 @@ class Method {
   // batch-norm statistics (variance = mean(v + m^2) - mean(m)^2), refreshes the compute copy.
   // Afterwards all workers hold the same model.
   virtual void finish() = 0;
-  // After finish(): whose models were averaged, ascending. A worker that came back too late
-  // for that may live, but is not among them. Empty: not said; they are those the Group calls
-  // alive.
+  // After finish(): the workers whose models were averaged, ascending. A worker that came back too
+  // late for that may live, but is not among them. Empty: not known; take those that the Group
+  // calls alive.
   virtual std::vector<int> members() const { return {}; }
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
   // between two events.
@@ -106,8 +106,6 @@ class Method {
   virtual std::vector<NamedTensor> state() = 0;
   virtual MethodStats stats() const = 0;
   virtual const char* name() const = 0;
-  // FlatOptions::frozen must be set when exchanges run beside the computation
-  virtual bool needs_frozen_compute() const = 0;
 };
 
 // name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and
@@ -117,9 +115,6 @@ class Method {
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();
-// True if FlatParams must be built with FlatOptions::frozen for this method (unless there is one
-// worker, or rate is 0).
-bool method_needs_frozen_compute(const std::string& name);
 // The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for
 // the others, which take any.
 std::string method_optimizer(const std::string& name);

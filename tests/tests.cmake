@@ -92,7 +92,7 @@ add_test(NAME consumer.installed
 add_test(NAME gpu_run COMMAND ${PROJECT_SOURCE_DIR}/tests/gpu/run_test)
 set_tests_properties(gpu_run PROPERTIES LABELS cpu TIMEOUT 400)
 
-# The first program of the README: its loss falls.
+# The program of nn/README.md: its loss falls.
 add_executable(readme_example tests/nn/readme_example.cpp)
 target_link_libraries(readme_example PRIVATE gossamer::nn gossamer_flags)
 add_test(NAME readme_example COMMAND readme_example)

@@ -21,11 +21,11 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/cache.h"
-#include "gossamer/data/codec/codec.h"
-#include "gossamer/data/codec/resize.h"
+#include "gossamer/data/codec/image_reader.h"
+#include "gossamer/data/codec/jpeg_measure.h"
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::apps {
@@ -43,11 +43,12 @@ double cpu_now(clockid_t clock) {
 struct Sample {
   std::string name;
   std::vector<std::byte> bytes;
+  data::ImageSize size;
 };
 
 struct Work {
   std::vector<Sample> samples;  // those that are whole
-  data::Dataset::Raw raw;
+  data::ImageSize raw;          // of pixels; none: files
   data::Recipe recipe;
   double bytes = 0, megapixels = 0;  // means
   i64 damaged = 0, other = 0;        // other: no JPEG
@@ -62,44 +63,38 @@ struct Rate {  // of one kind of work
 };
 
 // What a thread keeps between images.
-struct Hand {
-  data::Scratch scratch;
-  data::Image image;
+struct Memory {
+  data::ImageReader reader;
+  data::Preparer preparer;
   std::vector<std::uint8_t> out;
 };
 
-// The part of a picture that the recipe asks for, drawn as prepare() draws it.
+// The part of a picture that the recipe asks for.
 data::Box wanted_box(data::ImageSize size, const data::Recipe& recipe, Rng& rng) {
-  if (recipe.augment == data::Augment::resized_crop_flip)
-    return data::random_resized_crop(size, rng, recipe.min_area);
-  const data::CentreCrop at = data::centre_crop(size, recipe.resize, recipe.size);
-  const data::Axis h = data::make_axis(size.width, at.width, at.x, recipe.size),
-                   v = data::make_axis(size.height, at.height, at.y, recipe.size);
-  return {h.begin(), v.begin(), h.end() - h.begin(), v.end() - v.begin()};
+  return data::crop_of(recipe, size, rng).needed();
 }
 
 struct Kind {
   const char* name;
-  std::function<void(const Work&, const Sample&, Rng&, Hand&)> run;
+  std::function<void(const Work&, const Sample&, Rng&, Memory&)> run;
 };
 
 const std::array kKinds{
     Kind{"coefficients", [](const Work&, const Sample& s, Rng&,
-                            Hand&) { data::read_coefficients(s.bytes, s.name); }},
+                            Memory&) { data::read_coefficients(s.bytes, s.name); }},
     Kind{"entropy",
-         [](const Work& w, const Sample& s, Rng& rng, Hand&) {
-           data::skim_jpeg(s.bytes, s.name,
-                           [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); });
+         [](const Work& w, const Sample& s, Rng& rng, Memory&) {
+           data::skim_jpeg(s.bytes, s.name, wanted_box(s.size, w.recipe, rng));
          }},
     Kind{"decode",
-         [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
-           const auto box = [&](data::ImageSize size) { return wanted_box(size, w.recipe, rng); };
-           data::decode_rows(
-               s.bytes, s.name, box, [](const data::Rows&) {}, hand.image);
+         [](const Work& w, const Sample& s, Rng& rng, Memory& memory) {
+           data::ImageReader& reader = memory.reader;
+           reader.start(wanted_box(reader.open(s.bytes, s.name), w.recipe, rng));
+           for (data::Rows rows; reader.next(rows);) continue;
          }},
-    Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Hand& hand) {
-           data::prepare(s.bytes, w.raw, s.name, w.recipe, rng, hand.scratch,
-                         [&] { return hand.out.data(); });
+    Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Memory& memory) {
+           memory.preparer.read({s.bytes, s.name, w.raw}, w.recipe, rng);
+           memory.preparer.finish(memory.out.data());
          }}};
 
 bool is_jpeg(const Sample& s) {
@@ -115,15 +110,15 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
   std::vector<std::exception_ptr> errors(rates.size());
   const auto body = [&](std::size_t me) {
     try {
-      Hand hand;
-      hand.out.resize(static_cast<std::size_t>(work.recipe.size) * work.recipe.size * 3);
+      Memory memory;
+      memory.out.resize(static_cast<std::size_t>(work.recipe.size) * work.recipe.size * 3);
       const i64 count = static_cast<i64>(work.samples.size());
       i64 at = begin + static_cast<i64>(me) * count / threads;
       const auto one = [&] {
         const Sample& sample = work.samples[static_cast<std::size_t>(at % count)];
         Rng rng(1, static_cast<std::uint64_t>(at++));
         if (needs_jpeg(kind) && !is_jpeg(sample)) return 0;
-        kind.run(work, sample, rng, hand);
+        kind.run(work, sample, rng, memory);
         return 1;
       };
       one();  // the thread's decoder is made
@@ -138,8 +133,8 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
     }
   };
   {
-    std::vector<std::jthread> crew;
-    for (std::size_t i = 1; i < rates.size(); ++i) crew.emplace_back(body, i);
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < rates.size(); ++i) others.emplace_back(body, i);
     body(0);
   }
   Rate sum;
@@ -192,7 +187,7 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
 
 Work load(const data::Dataset& set, const BenchDataOptions& o) {
   Work work;
-  work.raw = set.raw();
+  work.raw = {set.raw().width, set.raw().height};
   work.recipe.size = o.size;
   work.recipe.resize = o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
   work.recipe.augment = o.mode == "train" ? data::Augment::resized_crop_flip : data::Augment::none;
@@ -202,24 +197,15 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
     std::vector<std::byte> buffer;
     const i64 index = i * set.size() / count;  // from all over the set
     const auto bytes = set.bytes(index, buffer);
-    Sample sample{set.name(index), {bytes.begin(), bytes.end()}};
-    data::ImageSize size{work.raw.width, work.raw.height};
+    Sample sample{set.name(index), {bytes.begin(), bytes.end()}, work.raw};
     try {
-      if (work.raw.height == 0) {
-        data::Image image;
-        size = data::decode_part(
-            sample.bytes, sample.name,
-            [](data::ImageSize all) {
-              return data::Box{0, 0, all.width, all.height};
-            },
-            image);
-      }
+      if (work.raw.height == 0) sample.size = data::verify(sample.bytes, sample.name);
     } catch (const DataError&) {
       ++work.damaged;
       continue;
     }
     work.bytes += static_cast<double>(sample.bytes.size());
-    work.megapixels += 1e-6 * size.width * size.height;
+    work.megapixels += 1e-6 * sample.size.width * sample.size.height;
     held += sample.bytes.size();
     work.other += work.raw.height == 0 && !is_jpeg(sample);
     work.samples.push_back(std::move(sample));

@@ -24,7 +24,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 

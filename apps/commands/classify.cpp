@@ -9,7 +9,7 @@
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/data/codec/image.h"
+#include "gossamer/data/augment/augment.h"
 
 namespace gossamer::apps {
 

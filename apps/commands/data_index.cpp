@@ -10,23 +10,23 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/dataset/find.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::apps {
 
 int data_index(const DataIndexCommand& command) {
-  std::vector<data::Found> files;
+  std::vector<data::Container> files;
   // folders of images and packed shards need none
   std::size_t others = 0;
   // a folder may have shards of one part alone
   std::exception_ptr refused;
   for (const data::Part part : {data::Part::train, data::Part::val}) try {
-      for (const data::Found& found : data::find_containers(command.paths, part).found) {
-        const bool known =
-            std::ranges::any_of(files, [&](const data::Found& f) { return f.path == found.path; });
+      for (const data::Container& found : data::find_containers(command.paths, part).found) {
+        const bool known = std::ranges::any_of(
+            files, [&](const data::Container& f) { return f.path == found.path; });
         if (found.folder || found.path.ends_with(data::kPackEnding))
           ++others;
         else if (!known)
@@ -40,7 +40,7 @@ int data_index(const DataIndexCommand& command) {
   DataProgress progress("index", static_cast<i64>(files.size()), command.json);
   i64 images = 0, done = 0;
   std::size_t bytes = 0;
-  for (const data::Found& file : files) {
+  for (const data::Container& file : files) {
     if (!progress(done)) return stopped_code();
     const data::Index index = data::read_container(file);
     images += index.size();

@@ -8,7 +8,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/data/formats/pack.h"
+#include "gossamer/data/pack.h"
 
 namespace gossamer::apps {
 namespace {

@@ -9,7 +9,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/graph/rounds.h"
-#include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/graph/theory.h"
 
 namespace gossamer::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gossamer/apps/train/pictures.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::apps {

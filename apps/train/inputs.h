@@ -11,7 +11,7 @@
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/data/dataset.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {

@@ -7,7 +7,7 @@
 #include "gossamer/apps/config.h"
 #include "gossamer/core/tensor.h"
 #include "gossamer/data/augment/augment.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::apps {
 

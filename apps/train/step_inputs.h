@@ -13,7 +13,7 @@
 #include <span>
 
 #include "gossamer/core/cuda.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::apps {
 

@@ -89,11 +89,9 @@ void Worker::make_model() {
                      {.classes = config.classes_or(static_cast<i64>(train_set->classes().size())),
                       .seed = static_cast<std::uint64_t>(config.train.seed)});
   net->to(device);
-  // Exchanges may change the master values while the layers compute, which then need a copy.
-  const bool frozen = place.size > 1 && dist::method_needs_frozen_compute(config.train.method);
   params = std::make_unique<FlatParams>(
       net->parameters(), net->buffers(),
-      FlatOptions{.compute = prepare.dtype, .frozen = frozen, .loss_scale = config.loss_scale()});
+      FlatOptions{.compute = prepare.dtype, .loss_scale = config.loss_scale()});
   optimizer = run_optimizer(config, *params, place.size);
 }
 
@@ -128,8 +126,6 @@ void Worker::make_method() {
   if (config.run.log_exchanges)
     options.on_exchange = [this](const dist::ExchangeRecord& e) { log_exchange(e); };
   method = dist::make_method(config.train.method, *params, *optimizer, *group, graph, options);
-  check(!method->needs_frozen_compute() || params->options().frozen,
-        "train.method=", config.train.method, " needs a compute copy of its own");
 }
 
 void Worker::make_loader() {

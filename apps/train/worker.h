@@ -19,7 +19,7 @@
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/cache.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/dist/faults/injector.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"

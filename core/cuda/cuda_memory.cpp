@@ -153,7 +153,7 @@ UsePool::~UsePool() { graph_pool = std::move(before_); }
 std::shared_ptr<Block> allocate_device(std::size_t bytes, Device device) {
   const std::shared_ptr<CachingPool>& pool = graph_pool ? graph_pool : memory_of(device).pool;
   void* data = pool->take(bytes, current_stream(device).handle());
-  if (!data && graph_pool) {  // what work as it stands has left behind
+  if (!data && graph_pool) {  // the cache of eager work
     memory_of(device).pool->release();
     data = pool->take(bytes, current_stream(device).handle());
   }

@@ -1,4 +1,5 @@
-// The GPU in a build without CUDA: none is there, and whatever needs one says how to get it.
+// The GPU in a build without CUDA: there is none, and every call that needs one says how to
+// get it.
 #ifndef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"

@@ -8,7 +8,7 @@ namespace gossamer::cuda {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-// every piece starts and ends on one: vector loads, cuDNN, NCCL are content
+// every piece starts and ends on a multiple: enough for vector loads, cuDNN and NCCL
 constexpr std::size_t kGrain = 512;
 constexpr std::size_t kSmall = kMiB, kSmallSegment = 2 * kMiB;
 constexpr std::size_t kLarge = 16 * kMiB, kLargeSegment = 32 * kMiB;
@@ -48,8 +48,8 @@ void* CachingPool::take(std::size_t bytes, void* stream) {
   return piece->data;
 }
 
-// The smallest that fits. A large segment is not cut for something small: it would be missing as a
-// whole at the next step.
+// The smallest that fits. A large segment is not cut for a small request: the next step needs it
+// whole.
 CachingPool::Piece* CachingPool::find_free(std::size_t bytes, void* stream) {
   FreeList& list = free_[stream];
   Piece key{nullptr, bytes, nullptr, true, nullptr, nullptr, {}};

@@ -202,7 +202,7 @@ ConvPlan Planner::from_json(const std::string& json) const {
     return {};
   impl->workspace =
       static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  // to show it; the rest of the text is cuDNN's own business
+  // for describe(); the rest of the text is cuDNN's own
   const std::string name = "\"engineId\":";
   if (const std::size_t at = json.find(name); at != std::string::npos)
     impl->engine = std::atoi(json.c_str() + at + name.size());
@@ -213,7 +213,7 @@ std::string library_version() {
   return version_text([] { return api().version(); });
 }
 #else
-// Without CUDA nobody can make a planner, so nothing behind one is ever called.
+// Without CUDA no planner can be made, so these members are never called.
 namespace {
 [[noreturn]] void none() { fail<DeviceError>("cuDNN: ", cuda::why_none()); }
 }  // namespace

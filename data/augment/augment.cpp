@@ -6,8 +6,6 @@
 #include <cstring>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
-#include "gossamer/data/codec/resize.h"
 #include "gossamer/data/files.h"
 
 namespace gossamer::data {
@@ -59,33 +57,6 @@ Box random_resized_crop(ImageSize size, Rng& rng, float min_area) {
   return {(size.width - width) / 2, (size.height - height) / 2, width, height};
 }
 
-namespace {
-
-Crop centred(ImageSize size, int resize, int side, Shrink filter) {
-  const CentreCrop at = centre_crop(size, resize, side);
-  return {{0, 0, size.width, size.height}, at.width, at.height, at.x, at.y, side, false, filter};
-}
-
-// Shifts what is resized already: black comes in at the edge.
-void pad_crop_flip(const Source& source, const Recipe& recipe, Rng& rng, Scratch& scratch,
-                   std::uint8_t* dst) {
-  const int size = recipe.size;
-  scratch.square.resize(recipe.bytes());
-  const auto pick = [&](ImageSize whole) { return centred(whole, size, size, recipe.filter); };
-  decode_resized(source, pick, scratch.image, scratch.rows, [&] { return scratch.square.data(); });
-  const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
-  const int dy = recipe.pad - static_cast<int>(rng.below(reach)),
-            dx = recipe.pad - static_cast<int>(rng.below(reach));
-  shift(scratch.square.data(), size, dx, dy, dst);
-  if (rng.word() & 1u) flip(dst, size);
-}
-
-Source source_of(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name) {
-  return {bytes, name, {raw.width, raw.height}};
-}
-
-}  // namespace
-
 CentreCrop centre_crop(ImageSize size, int resize, int crop) {
   check<ConfigError>(crop >= 1 && resize >= crop, "centre crop: ", crop,
                      " pixels from a shorter side of ", resize,
@@ -99,48 +70,88 @@ CentreCrop centre_crop(ImageSize size, int resize, int crop) {
   return at;
 }
 
+namespace {
+
+Crop centred(ImageSize size, int resize, int side, Shrink filter) {
+  const CentreCrop at = centre_crop(size, resize, side);
+  return {{0, 0, size.width, size.height}, at.width, at.height, at.x, at.y, side, false, filter};
+}
+
+}  // namespace
+
 Crop crop_of(const Recipe& recipe, ImageSize whole, Rng& rng) {
   if (recipe.augment == Augment::none)
     return centred(whole, recipe.resize, recipe.size, recipe.filter);
+  if (recipe.augment == Augment::pad_crop_flip)
+    return centred(whole, recipe.size, recipe.size, recipe.filter);
   const Box box = random_resized_crop(whole, rng, recipe.min_area);
   const bool mirrored = rng.word() & 1u;
   return {box, recipe.size, recipe.size, 0, 0, recipe.size, mirrored, recipe.filter};
 }
 
-void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
-             const Recipe& recipe, Rng& rng, Scratch& scratch, Place place) {
-  const Source source = source_of(bytes, raw, name);
-  const auto decode = [&](Place to) {
-    decode_resized(
-        source, [&](ImageSize whole) { return crop_of(recipe, whole, rng); }, scratch.image,
-        scratch.rows, to);
-  };
-  if (recipe.augment != Augment::pad_crop_flip && recipe.steps.empty()) return decode(place);
-  // Steps and shifts are made aside: who has asked for the place should not take long.
-  scratch.made.resize(recipe.bytes());
-  std::uint8_t* const made = scratch.made.data();
-  if (recipe.augment == Augment::pad_crop_flip)
-    pad_crop_flip(source, recipe, rng, scratch, made);
+void Preparer::open(const Sample& sample) {
+  if (sample.raw.width > 0)
+    reader_.open_pixels(sample.bytes, sample.raw, sample.name);
   else
-    decode([&] { return made; });
-  for (const PixelStep& step : recipe.steps)
-    apply(step, {made, recipe.size, recipe.size}, rng, scratch.square);
-  if (std::uint8_t* const dst = place()) std::memcpy(dst, made, recipe.bytes());
+    reader_.open(sample.bytes, sample.name);
 }
 
-Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
-                    const Recipe& recipe, Rng& rng, Scratch& scratch, std::size_t most,
-                    std::vector<std::uint8_t>& out) {
-  Crop crop;
-  const auto pick = [&](ImageSize whole) { return crop = crop_of(recipe, whole, rng); };
-  if (!decode_needed(source_of(bytes, raw, name), pick, most, scratch.image, scratch.rows, out))
+void Preparer::resize(const Crop& crop) {
+  reader_.start(crop.needed());
+  resizer_.start(crop);
+  for (Rows rows; reader_.next(rows);) resizer_.add(rows);
+}
+
+void Preparer::read(const Sample& sample, const Recipe& recipe, Rng& rng) {
+  open(sample);
+  resize(crop_of(recipe, reader_.size(), rng));
+  const bool pads = recipe.augment == Augment::pad_crop_flip;
+  made_whole_ = pads || !recipe.steps.empty();
+  if (!made_whole_) return;
+  made_.resize(recipe.bytes());
+  if (pads) {
+    // What is resized already is shifted: black comes in at the edge.
+    scratch_.resize(recipe.bytes());
+    resizer_.finish(scratch_.data());
+    const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
+    const int dy = recipe.pad - static_cast<int>(rng.below(reach)),
+              dx = recipe.pad - static_cast<int>(rng.below(reach));
+    shift(scratch_.data(), recipe.size, dx, dy, made_.data());
+    if (rng.word() & 1u) flip(made_.data(), recipe.size);
+  } else {
+    resizer_.finish(made_.data());
+  }
+  for (const PixelStep& step : recipe.steps)
+    apply(step, {made_.data(), recipe.size, recipe.size}, rng, scratch_);
+}
+
+void Preparer::finish(std::uint8_t* dst) {
+  if (made_whole_)
+    std::ranges::copy(made_, dst);
+  else
+    resizer_.finish(dst);
+}
+
+Picture Preparer::read_box(const Sample& sample, const Recipe& recipe, Rng& rng, std::size_t most,
+                           std::vector<std::uint8_t>& out) {
+  open(sample);
+  const Crop crop = crop_of(recipe, reader_.size(), rng);
+  const Box box = crop.needed();
+  const std::size_t bytes = static_cast<std::size_t>(box.width) * 3 * box.height;
+  if (bytes > most) {
+    resize(crop);
+    out.resize(recipe.bytes());
+    resizer_.finish(out.data());
     return {.offset = 0,
             .pitch = 3 * crop.side,
             .width = crop.side,
             .height = crop.side,
             .to_width = crop.side,
             .to_height = crop.side};
-  const Box box = crop.needed();
+  }
+  reader_.start(box);
+  out.resize(bytes);
+  reader_.read(out.data());
   const std::int64_t above = box.y - crop.from.y, left = box.x - crop.from.x;
   return {.offset = -(above * 3 * box.width + 3 * left),
           .pitch = 3 * box.width,
@@ -154,16 +165,16 @@ Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const st
 }
 
 Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) {
+  centre_crop({1, 1}, resize, crop);  // checks the sizes before the file is read
   const File file(path);
   check_encoded_size(file.size(), path);
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
-  Scratch scratch;
-  centre_crop({1, 1}, resize, crop);  // the sizes are checked before the file
   Tensor out = Tensor::empty({1, crop, crop, 3}, DType::u8);
-  const auto pick = [&](ImageSize whole) { return centred(whole, resize, crop, filter); };
-  decode_resized({bytes, path}, pick, scratch.image, scratch.rows,
-                 [&] { return out.as<std::uint8_t>(); });
+  Preparer preparer;
+  Rng unused(0);
+  preparer.read({bytes, path}, {.size = crop, .resize = resize, .filter = filter}, unused);
+  preparer.finish(out.as<std::uint8_t>());
   return out;
 }
 

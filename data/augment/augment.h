@@ -8,19 +8,16 @@
 
 #include "gossamer/core/input_pass.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/tensor.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/codec/image.h"
+#include "gossamer/data/codec/image_reader.h"
 #include "gossamer/data/codec/resize.h"
-#include "gossamer/data/loader/loader.h"
 
 namespace gossamer::data {
 
-struct Scratch {  // one per thread, reused for every image
-  std::vector<std::byte> file;
-  Image image;
-  // within the resize; a copy that a step reads; an image before it goes to its place
-  std::vector<std::uint8_t> rows, square, made;
-};
+// The crop. none: resize the shorter side, then the centre (evaluation).
+enum class Augment { none, pad_crop_flip, resized_crop_flip };
 
 // What is done to each image: its crop (and flip), then the steps in their order. All draw from one
 // generator, the image's own.
@@ -36,27 +33,57 @@ struct Recipe {
   }
 };
 
-// To u8 [size, size, 3]. raw.height > 0: bytes are pixels of that size, else an encoded image.
-// DataError: damaged; then `place` was not asked.
-void prepare(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
-             const Recipe&, Rng&, Scratch&, Place);
+// A sample as a data set gives it. raw.width > 0: the bytes are pixels of that size, u8 [height,
+// width, 3]; else an encoded image.
+struct Sample {
+  std::span<const std::byte> bytes;
+  std::string name;  // for messages
+  ImageSize raw{};
+};
 
-// For who resizes elsewhere (input_pass): which part of a picture of this size the recipe
-// takes, and what becomes of it; prepare() takes the same from the same generator. Not for
-// pad_crop_flip, nor for recipes with steps, which need the resized pixels.
+// Makes one image at a time: read() or read_box() draws the crop, then reads what the crop needs.
+// One per thread: memory is reused. Both throw DataError if the image is damaged.
+class Preparer {
+ public:
+  void read(const Sample&, const Recipe&, Rng&);
+  // After read(): the image, u8 [size, size, 3]. Nothing is read or drawn any more, and little is
+  // left to compute.
+  void finish(std::uint8_t* dst);
+
+  // For a device that resizes (input_pass). `out` becomes the pixels that the crop needs, as
+  // they are; where those are more than `most` bytes, the crop, made here. The Picture says what is
+  // left to do, its offset counted from out's first byte. Not for pad_crop_flip, nor for recipes
+  // with steps, which need the resized pixels. The same generator gives the same crop as in read().
+  Picture read_box(const Sample&, const Recipe&, Rng&, std::size_t most,
+                   std::vector<std::uint8_t>& out);
+
+ private:
+  void open(const Sample&);
+  void resize(const Crop&);  // all of it but Resizer::finish()
+
+  ImageReader reader_;
+  Resizer resizer_;
+  bool made_whole_ = false;  // the image is in made_
+  std::vector<std::uint8_t> made_, scratch_;
+};
+
+// Which part of a picture of this size the recipe takes, and what becomes of it. pad_crop_flip: the
+// picture before it is shifted.
 Crop crop_of(const Recipe&, ImageSize whole, Rng&);
-// `out` becomes the pixels that the crop needs, as they are; where those are more than `most`
-// bytes, the crop, made here. The Picture says what is left to do, its offset counted from out's
-// first byte.
-Picture prepare_box(std::span<const std::byte> bytes, Dataset::Raw raw, const std::string& name,
-                    const Recipe&, Rng&, Scratch&, std::size_t most,
-                    std::vector<std::uint8_t>& out);
 
-// Shorter side to `resize`, then the centre: where the crop lies in the resized picture
-// (torchvision's rounding).
+// Inception-style crop: area in [min_area, 1] of the image, aspect in [3/4, 4/3]; ten tries, then
+// the centre (torchvision).
+Box random_resized_crop(ImageSize, Rng&, float min_area = 0.08f);
+
+// Shorter side to `resize`, then the centre: the size of the resized picture, and where the crop
+// lies in it (torchvision's rounding).
 struct CentreCrop {
   int width, height, x, y;
-};  // of the resized picture; corner of the crop
+};
 CentreCrop centre_crop(ImageSize, int resize, int crop);
+
+// One image for inference: shorter side to `resize`, centre crop: u8 [1, crop, crop, 3]. DataError
+// names the file.
+Tensor read_image(const std::string& path, int resize, int crop, Shrink = Shrink::bilinear);
 
 }  // namespace gossamer::data

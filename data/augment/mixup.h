@@ -1,5 +1,5 @@
-// Mixup and CutMix: how a batch is blended with itself, drawn on the CPU; the blending is core's
-// mix_batch, on the device that trains.
+// Mixup and CutMix: how a batch is blended with itself. The plan is drawn here, on the CPU; core's
+// mix_batch blends, on the device that trains.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct MixPlan {
   std::array<float, 6> plan{1, 1, 0, 0, 0, 0};  // mix_batch's
 };
 // Mixup (Zhang et al. 2018): the same share of every pixel. CutMix (Yun et al. 2019): a rectangle
-// around a random place, cut at the edges; `own` is what is left of the picture. ConfigError on a
-// negative alpha.
+// around a random position, cut at the edges; `own` is the share of the picture that is left.
+// ConfigError on a negative alpha.
 MixPlan draw_mix(const MixOptions&, int height, int width, Rng&);
 
 }  // namespace gossamer::data

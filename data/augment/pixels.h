@@ -1,6 +1,6 @@
-// What augmentation does to a picture's pixels: colour operations (colour.cpp) and affine warps
-// (warp.cpp), as torchvision's PIL backend applies them, bit for bit Pillow 9.4
-// (tests/data/augment_golden_test.cpp). In place; no randomness here: see policy.h.
+// Changes of a picture's pixels, in place: colour operations (colour.cpp) and affine warps
+// (warp.cpp), as torchvision's PIL backend applies them, bit for bit as Pillow 9.4
+// (tests/data/augment_golden_test.cpp). Random choices are made in policy.h.
 #pragma once
 
 #include <cstdint>
@@ -25,11 +25,11 @@ void sharpness(Pixels, double factor, std::vector<std::uint8_t>& scratch);
 void hue(Pixels, double shift);  // of a full turn, -0.5 to 0.5
 void invert(Pixels);
 void posterize(Pixels, int bits);         // keeps the upper 0 to 8 bits
-void solarize(Pixels, double threshold);  // inverts what is not below it
+void solarize(Pixels, double threshold);  // inverts values that are not below it
 void autocontrast(Pixels);
 void equalize(Pixels);
 
-// --- warps about the picture's centre (shears: about its corner); what comes in is black.
+// --- warps about the picture's centre (shears: about its corner). Uncovered pixels become black.
 enum class Filter { nearest, bilinear };
 // counter-clockwise
 void rotate(Pixels, double degrees, Filter, std::vector<std::uint8_t>& scratch);

@@ -1,5 +1,5 @@
-// Random changes of a picture's pixels, the steps of a recipe after crop and flip. Each is a pure
-// function of (pixels, generator).
+// Random changes of a picture's pixels: the steps of a recipe after crop and flip. Each is a pure
+// function of pixels and generator.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct RandAugment {
   int ops = 2, magnitude = 9;
   Filter filter = Filter::nearest;
 };
-// One operation out of 14 with a magnitude of its own, wide ranges (Müller and Hutter 2021).
+// One operation out of 14 with a random magnitude from wide ranges (Müller and Hutter 2021).
 struct TrivialAugmentWide {
   Filter filter = Filter::nearest;
 };
@@ -32,16 +32,16 @@ struct TrivialAugmentWide {
 // becomes `fill` (Zhong et al. 2017).
 struct RandomErasing {
   double probability = 0.25, min_area = 0.02, max_area = 0.33;
-  // the mean of ImageNet: 0 once normalized, as in torchvision's recipes
+  // the mean of ImageNet: it becomes 0 when normalised, as in torchvision's recipes
   std::array<std::uint8_t, 3> fill{124, 116, 104};
 };
 using PixelStep = std::variant<ColourJitter, RandAugment, TrivialAugmentWide, RandomErasing>;
 
 // "colour-jitter:BRIGHTNESS:CONTRAST:SATURATION:HUE", "rand-augment:OPS:MAGNITUDE",
-// "trivial-augment-wide", "random-erasing:PROBABILITY"; numbers may be left out from the right, the
-// two policies take ":bilinear" at the end. ConfigError says what is wrong.
+// "trivial-augment-wide", "random-erasing:PROBABILITY". The last numbers may be left out; the two
+// policies accept ":bilinear" at the end. ConfigError says what is wrong.
 PixelStep parse_pixel_step(const std::string& text);
-// ConfigError on values that make no sense
+// ConfigError if a value is out of its range
 void check_step(const PixelStep&);
 void apply(const PixelStep&, Pixels, Rng&, std::vector<std::uint8_t>& scratch);
 
@@ -66,7 +66,7 @@ constexpr int kPolicyOps = 14, kMagnitudes = 31;
 struct Strength {
   double value;
   bool either_sign;
-};  // either_sign: the minus is drawn
+};  // either_sign: the sign is drawn
 Strength rand_augment_strength(PolicyOp, int magnitude, int height, int width);
 Strength trivial_augment_strength(PolicyOp, int magnitude);
 void apply(PolicyOp, double value, Pixels, Filter, std::vector<std::uint8_t>& scratch);

@@ -1,6 +1,6 @@
-// Formats that are rare in data sets (BMP, GIF), by stb_image. Its other readers are left out:
+// Formats that are rare in data sets (BMP, GIF), by stb_image. Its other readers are not used:
 // those without a magic number would take random bytes for a picture, and its PNM reader returns
-// uninitialised memory for a file that ends early.
+// uninitialised memory if a file ends early.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wsign-compare"
@@ -24,7 +24,8 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/format_reader.h"
+#include "gossamer/data/codec/limits.h"
 
 namespace gossamer::data {
 namespace {
@@ -51,9 +52,9 @@ std::uint64_t word(std::span<const std::byte> bytes, std::size_t at, std::size_t
   return value;
 }
 
-// What stb_image doesn't check itself: nullptr if all is well. It reads zeros beyond the end of a
-// file, so that what is missing would show as black, and leaves palette entries that a BMP doesn't
-// hold uninitialised.
+// Finds defects that stb_image doesn't check; nullptr: none. It reads zeros beyond the end of a
+// file, so that missing pixels would become black, and leaves palette entries that a BMP doesn't
+// contain uninitialised.
 const char* defect(std::span<const std::byte> bytes, ImageSize size) {
   if (starts(bytes, 0, "BM")) {
     const std::uint64_t offset = word(bytes, 10, 4), header = word(bytes, 14, 4),
@@ -76,42 +77,59 @@ const char* defect(std::span<const std::byte> bytes, ImageSize size) {
 int length(std::span<const std::byte> bytes) {
   return static_cast<int>(std::min<std::size_t>(bytes.size(), 1u << 30));
 }
-const stbi_uc* start(std::span<const std::byte> bytes) {
+const stbi_uc* start_of(std::span<const std::byte> bytes) {
   return reinterpret_cast<const stbi_uc*>(bytes.data());
 }
 
+class OtherReader final : public FormatReader {
+ public:
+  ImageSize open(std::span<const std::byte> bytes, const std::string& name) override {
+    bytes_ = bytes;
+    name_ = name;
+    check<DataError>(!bytes.empty(), name, ": the file is empty");
+    if (const char* format = foreign_format(bytes))
+      fail<DataError>(name, ": this is ", format,
+                      "; convert it to JPEG or PNG (JPEG, PNG, BMP and GIF are read)");
+    int channels = 0;
+    check<DataError>(stbi_info_from_memory(start_of(bytes), length(bytes), &size_.width,
+                                           &size_.height, &channels) == 1,
+                     name, ": not a picture of a known format (JPEG, PNG, BMP and GIF are read)");
+    check_size(size_, name);
+    return size_;
+  }
+
+  void start(Box box) override {
+    box_ = box;
+    check_memory(size_, 14, name_, "BMP or GIF");  // a GIF: RGBA twice, RGB, marks
+    if (const char* what = defect(bytes_, size_))
+      fail<DataError>(name_, ": damaged picture: ", what);
+  }
+
+  bool next(Rows& rows) override {
+    if (pixels_) return false;
+    int width = 0, height = 0, channels = 0;
+    pixels_.reset(
+        stbi_load_from_memory(start_of(bytes_), length(bytes_), &width, &height, &channels, 3));
+    check<DataError>(
+        pixels_ && width == size_.width && height == size_.height, name_,
+        ": damaged picture: ", pixels_ ? "the header contradicts itself" : stbi_failure_reason());
+    const std::size_t row = static_cast<std::size_t>(size_.width) * 3;
+    rows = {pixels_.get() + static_cast<std::size_t>(box_.y) * row +
+                static_cast<std::size_t>(box_.x) * 3,
+            row, box_.height, pixels_.get() + static_cast<std::size_t>(size_.height) * row};
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  std::string name_;
+  ImageSize size_;
+  Box box_;
+  std::unique_ptr<stbi_uc, void (*)(void*)> pixels_{nullptr, stbi_image_free};
+};
+
 }  // namespace
 
-ImageSize probe_other(std::span<const std::byte> bytes, const std::string& name) {
-  check<DataError>(!bytes.empty(), name, ": the file is empty");
-  if (const char* format = foreign_format(bytes))
-    fail<DataError>(name, ": this is ", format,
-                    "; convert it to JPEG or PNG (JPEG, PNG, BMP and GIF are read)");
-  ImageSize size;
-  int channels = 0;
-  check<DataError>(
-      stbi_info_from_memory(start(bytes), length(bytes), &size.width, &size.height, &channels) == 1,
-      name, ": not a picture that is understood (JPEG, PNG, BMP and GIF are)");
-  check_size(size, name);
-  return size;
-}
-
-ImageSize decode_other(std::span<const std::byte> bytes, const std::string& name, PickBox pick,
-                       Image& out) {
-  const ImageSize size = probe_other(bytes, name);
-  const Box box = pick(size);
-  check_box(box, size, name);
-  check_memory(size, 14, name, "BMP or GIF");  // a GIF: RGBA twice, RGB, marks
-  if (const char* what = defect(bytes, size)) fail<DataError>(name, ": damaged picture: ", what);
-  int width = 0, height = 0, channels = 0;
-  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(start(bytes), length(bytes), &width, &height, &channels, 3),
-      stbi_image_free);
-  check<DataError>(
-      pixels && width == size.width && height == size.height, name,
-      ": damaged picture: ", pixels ? "the header contradicts itself" : stbi_failure_reason());
-  copy_box(pixels.get(), size, box, out);
-  return size;
-}
+std::unique_ptr<FormatReader> other_reader() { return std::make_unique<OtherReader>(); }
 
 }  // namespace gossamer::data

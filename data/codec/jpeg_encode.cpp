@@ -1,9 +1,11 @@
-// Writing JPEG: made data sets, packed shards, tests.
+// Writing JPEG by libjpeg.
+#include "gossamer/data/codec/jpeg_encode.h"
+
 #include <cstdlib>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
 #include "gossamer/data/codec/jpeg_library.h"
+#include "gossamer/data/codec/limits.h"
 
 namespace gossamer::data {
 

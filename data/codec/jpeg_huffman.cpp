@@ -1,6 +1,6 @@
-// Huffman decoding of baseline JPEG (ITU T.81, F.2.2). The time goes into one chain: bits -> table
-// -> length -> bits. Everything else is kept out of it: no stuffed bytes, no test for the end of
-// the data inside an MCU, values by arithmetic without a branch.
+// Huffman decoding of baseline JPEG (ITU T.81, F.2.2). One chain takes the time: bits -> table ->
+// length -> bits. Everything else is kept out of it: no stuffed bytes, no test for the end of the
+// data inside an MCU, values by arithmetic without a branch.
 #include "gossamer/data/codec/jpeg_huffman.h"
 
 #include <algorithm>
@@ -51,8 +51,8 @@ int value_of(std::uint64_t bits, HuffmanEntry e) {
   return 2 * value <= most ? value - most : value;
 }
 
-// Copies and cleans while there is room to do it by whole vectors: to the next marker, or nearly to
-// an end.
+// Copies and cleans by whole vectors while there is room for them: up to the next marker, or nearly
+// to the end.
 void copy_to_marker([[maybe_unused]] const unsigned char*& raw,
                     [[maybe_unused]] const unsigned char* raw_end,
                     [[maybe_unused]] unsigned char*& to,
@@ -76,9 +76,9 @@ void copy_to_marker([[maybe_unused]] const unsigned char*& raw,
 #endif
 }
 
-// What the second of two symbols does must be known to the end of its code: bits beyond the table's
-// are taken for zeros, and may be anything. What follows the first one doesn't depend on its value:
-// pairs are made for its first value and copied for the others.
+// A second symbol is used only if its whole code lies within the table's bits, because the bits
+// after them are not known. What follows the first symbol doesn't depend on its value: pairs are
+// made for its first value and copied for the others.
 void make_pairs(std::span<HuffmanPair> entries) {
   const int look = std::countr_zero(entries.size());
   for (std::size_t i = 0; i < entries.size();) {
@@ -285,8 +285,8 @@ bool HuffmanDecoder::run(std::span<const Block> mcu, std::int16_t (*const* block
     if constexpr (store) out[0] = static_cast<std::int16_t>(last);
     const auto& table = ac[mcu[i].ac];
     std::size_t k = 0;  // the last coefficient that is known
-    // False: the block is complete, perhaps with the first of two symbols; then the second was none
-    // of it, and is written first so that what it wrote is gone.
+    // False: the block is complete. If the first of two symbols completes it, the second doesn't
+    // belong to it: it is written first, so that the first overwrites it.
     const auto two = [&] {
       const HuffmanPair& p = next_ac(table);
       const std::size_t k1 = k + p.first.advance;

@@ -1,6 +1,5 @@
-// Huffman decoding of baseline JPEG: the hot loop of jpeg.cpp, in place of libjpeg's. What it gives
-// up for speed: the input is whole and in memory, and one scan; files of other kinds stay with
-// libjpeg.
+// Huffman decoding of baseline JPEG: the hot loop of jpeg.cpp, in place of libjpeg's. For its speed
+// it needs the whole input in memory, and a single scan; libjpeg decodes other files.
 #pragma once
 
 #include <array>
@@ -26,8 +25,8 @@ struct HuffmanPair {
   HuffmanEntry first, both;
 };
 
-// One code, and what the next kLook bits say under it: one symbol (DC) or two (AC). They are small,
-// so that those of a picture and its coefficients fit into an L1 cache of 32 KB.
+// The table of one code: for all values of the next kLook bits, one symbol (DC) or two (AC). It is
+// small, so that the tables of a picture and its coefficients fit into an L1 cache of 32 KB.
 enum class Coefficients { dc, ac };
 template <Coefficients kind>
 class HuffmanTable {
@@ -55,8 +54,8 @@ class HuffmanTable {
 };
 
 // The coded bytes of a scan without their stuffing (FF 00 stands for FF). A scan in one part is
-// cleaned a piece at a time as it is needed, since what a crop needs may end early; one that
-// restart markers divide as a whole, since what it needs are many short parts.
+// cleaned piece by piece when it is needed, since a crop may need only its beginning. A scan that
+// restart markers divide is cleaned as a whole, since a crop needs many short parts of it.
 class CodedBytes {
  public:
   // Worst case of one MCU: 10 blocks of 64 symbols with 16 + 11 bits; and what a refill may read
@@ -69,13 +68,13 @@ class CodedBytes {
   CodedBytes() = default;
   CodedBytes(const CodedBytes&) = delete;
   CodedBytes& operator=(const CodedBytes&) = delete;
-  // What follows the header of the scan. False unless it has `parts` parts at least, whose markers
-  // count up as they must; or it is too long.
+  // raw: the bytes after the header of the scan. False if it has fewer than `parts` parts, its
+  // restart markers are not in order, or it is too long.
   bool start(std::span<const unsigned char> raw, std::size_t parts);
   // The bytes of a part, 0 to parts - 1; in a scan of one only from its begin.
   const unsigned char* part(std::size_t);
-  // Makes kReserve bytes readable behind `at` (behind end() anything: what is made of it is thrown
-  // away) and returns where `at` is now.
+  // Makes kReserve bytes readable after `at` and returns where `at` is now. Bytes after end() have
+  // any value; the results from them are thrown away.
   const unsigned char* need(const unsigned char* at) {
     return static_cast<std::size_t>(end_ - at) >= kReserve || done_ ? at : more(at);
   }

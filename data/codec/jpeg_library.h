@@ -1,5 +1,5 @@
-// libjpeg as jpeg.cpp and jpeg_encode.cpp use it: its errors arrive by longjmp, so everything that
-// calls the library runs inside guarded(), without C++ objects of its own on the stack.
+// libjpeg for jpeg.cpp and jpeg_encode.cpp. Its errors arrive by longjmp, so every call of the
+// library is made inside guarded(), by code without C++ objects of its own on the stack.
 #pragma once
 
 #include <csetjmp>
@@ -29,8 +29,7 @@ struct JpegErrors {
     std::longjmp(errors->jump, 1);
   }
 
-  // Warnings mean lost data and make the picture a defect, but for those that real, whole files
-  // cause.
+  // A warning means lost data and is an error, except for the warnings that whole files cause.
   static void warn(j_common_ptr c, int level) {
     if (level >= 0) return;
     switch (c->err->msg_code) {

@@ -1,5 +1,4 @@
-// What a picture's file says of itself, without decoding it: format, colours, and the oddities that
-// surprise readers.
+// What the file of a picture says about it, without decoding: format, colours, and what is unusual.
 #pragma once
 
 #include <cstddef>
@@ -17,15 +16,16 @@ struct PictureFacts {
   int components = 0;             // JPEG: 1 gray, 3 colour, 4 CMYK or YCCK. PNG: channels
   int bits = 8;                   // of a sample
   bool progressive = false;
-  // EXIF; 1: as stored. It is never applied (torchvision's transforms don't either), only told
+  // EXIF; 1: as stored. It is reported but not applied, as in torchvision's transforms.
   int orientation = 1;
 };
 
 // Reads markers and lengths as far as they make sense; never throws.
 PictureFacts picture_facts(std::span<const std::byte>);
 
-// What is unusual about it, each in one word or two: "CMYK", "gray", "PNG named JPEG", "16-bit",
-// "EXIF-rotated", "progressive", "huge" (above 25 megapixels), "tiny" (a side below 32 pixels).
+// What is unusual about a picture, each in a word or two: "CMYK", "gray", "PNG named JPEG",
+// "16-bit", "EXIF-rotated", "progressive", "huge" (above 25 megapixels), "tiny" (a side below 32
+// pixels).
 std::vector<std::string> oddities(const PictureFacts&, const std::string& name);
 
 }  // namespace gossamer::data

@@ -1,11 +1,11 @@
 // Antialiased bilinear resize, bit for bit Pillow's: the triangle filter widened by the scale,
 // horizontal pass first, each pass rounded to 8 bits, weights in 22-bit fixed point (Pillow,
-// src/libImaging/Resample.c). And by area, with the same passes.
+// src/libImaging/Resample.c). The mean over the area uses the same passes.
 #include "gossamer/data/codec/resize.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/resize_passes.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr int kBits = 22;
 constexpr int kHalf = 1 << (kBits - 1);
 
-// Which of `in` pixels output i of `out` is made of, first(i) … end(i) - 1, and how much of each;
+// The pixels of `in` that output i of `out` is made of, first(i) … end(i) - 1, and their weights,
 // not yet divided by their sum.
 class Taps {
  public:
@@ -44,7 +44,7 @@ class Taps {
   }
 
  private:
-  // a share of a pixel that only rounding has made
+  // a part of a pixel that is due to rounding only
   static constexpr double kNothing = 1e-9;
   double centre(int i) const { return (i + 0.5) * scale_; }
   int in_;
@@ -94,48 +94,6 @@ void vertical_row(const std::uint8_t* src, std::size_t stride, const std::int32_
   }
 }
 
-// Rows of the source go in from above, as they are decoded; the result is made when all are there.
-template <class Passes>
-class Resizer {
- public:
-  void start(int src_x, const Axis& horizontal, const Axis& vertical,
-             std::vector<std::uint8_t>& scratch) {
-    row_ = horizontal.first.size() * 3;
-    stride_ = (row_ + kRowSlack + 63) / 64 * 64;
-    scratch.resize(stride_ * static_cast<std::size_t>(vertical.end() - vertical.begin()) +
-                   kRowSlack);
-    scratch_ = &scratch;
-    at_ = scratch.data();
-    passes_.start(horizontal, src_x);
-  }
-  void add(const Rows& rows) {
-    passes_.horizontal(rows, at_, stride_);
-    at_ += static_cast<std::size_t>(rows.count) * stride_;
-  }
-  void finish(const Axis& vertical, std::uint8_t* dst) {
-    const std::uint8_t* const from = scratch_->data();
-    Passes::vertical({from, stride_, vertical.end() - vertical.begin(), from + scratch_->size()},
-                     vertical.begin(), vertical, row_, dst);
-  }
-
- private:
-  Passes passes_;
-  std::size_t row_ = 0, stride_ = 0;              // bytes
-  std::vector<std::uint8_t>* scratch_ = nullptr;  // the rows after the horizontal pass
-  std::uint8_t* at_ = nullptr;
-};
-
-template <class Passes>
-void run(const Image& src, int src_x, int src_y, const Axis& horizontal, const Axis& vertical,
-         std::vector<std::uint8_t>& scratch, std::uint8_t* dst) {
-  thread_local Resizer<Passes> resizer;
-  const std::size_t stride = static_cast<std::size_t>(src.width) * 3;
-  resizer.start(src_x, horizontal, vertical, scratch);
-  resizer.add({src.pixels.data() + static_cast<std::size_t>(vertical.begin() - src_y) * stride,
-               stride, vertical.end() - vertical.begin(), src.pixels.data() + src.pixels.size()});
-  resizer.finish(vertical, dst);
-}
-
 }  // namespace
 
 Axis make_axis(int in, int out, int begin, int outputs, bool mirrored, Shrink filter) {
@@ -179,28 +137,66 @@ void PlainPasses::vertical(const Rows& src, int src_y, const Axis& axis, std::si
                  axis.count[i], row, dst + i * row);
 }
 
-void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal,
-                   const Axis& vertical, std::vector<std::uint8_t>& scratch, std::uint8_t* dst,
-                   ResizePasses passes) {
-  const auto with = [&]<class Passes>() {
-    run<Passes>(src, src_x, src_y, horizontal, vertical, scratch, dst);
-  };
+namespace {
+
+std::unique_ptr<ResizeKernel> make_kernel(ResizePasses passes) {
   switch (passes) {
     case ResizePasses::fastest:
-      return with.operator()<FastPasses>();
+      return std::make_unique<FastPasses>();
     case ResizePasses::plain:
-      return with.operator()<PlainPasses>();
+      return std::make_unique<PlainPasses>();
 #ifdef GOSSAMER_RESIZE_AVX512
     case ResizePasses::avx512:
-      return with.operator()<Avx512Passes>();
+      return std::make_unique<Avx512Passes>();
 #endif
 #ifdef GOSSAMER_RESIZE_AVX2
     case ResizePasses::avx2:
-      return with.operator()<Avx2Passes>();
+      return std::make_unique<Avx2Passes>();
 #endif
     default:
       fail<ConfigError>("resize: the compiler was not allowed these vector instructions");
   }
+}
+
+}  // namespace
+
+Resizer::Resizer(ResizePasses passes) : kernel_(make_kernel(passes)) {}
+Resizer::~Resizer() = default;
+
+void Resizer::start(const Crop& crop) {
+  start(crop.horizontal(), crop.vertical(), crop.needed().x - crop.from.x);
+}
+
+void Resizer::start(Axis horizontal, Axis vertical, int src_x) {
+  horizontal_ = std::move(horizontal);
+  vertical_ = std::move(vertical);
+  row_ = horizontal_.first.size() * 3;
+  stride_ = (row_ + kRowSlack + 63) / 64 * 64;
+  between_.resize(stride_ * static_cast<std::size_t>(vertical_.end() - vertical_.begin()) +
+                  kRowSlack);
+  at_ = between_.data();
+  kernel_->start(horizontal_, src_x);
+}
+
+void Resizer::add(const Rows& rows) {
+  kernel_->horizontal(rows, at_, stride_);
+  at_ += static_cast<std::size_t>(rows.count) * stride_;
+}
+
+void Resizer::finish(std::uint8_t* dst) {
+  const Rows rows{between_.data(), stride_, vertical_.end() - vertical_.begin(),
+                  between_.data() + between_.size()};
+  kernel_->vertical(rows, vertical_.begin(), vertical_, row_, dst);
+}
+
+void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal,
+                   const Axis& vertical, std::uint8_t* dst, ResizePasses passes) {
+  Resizer resizer(passes);
+  const std::size_t stride = static_cast<std::size_t>(src.width) * 3;
+  resizer.start(horizontal, vertical, src_x);
+  resizer.add({src.pixels.data() + static_cast<std::size_t>(vertical.begin() - src_y) * stride,
+               stride, vertical.end() - vertical.begin(), src.pixels.data() + src.pixels.size()});
+  resizer.finish(dst);
 }
 
 std::vector<ResizePasses> compiled_passes() {
@@ -221,112 +217,20 @@ Box Crop::needed() const {
           down.end(y + side - 1) - top};
 }
 
-namespace {
-
-// `start` is told the crop and the box that it needs, then the box's rows go to `add`.
-void decode_box_of(const Source& source, PickCrop pick, FunctionRef<void(const Crop&, Box)> start,
-                   RowSink add, Image& spare) {
-  const auto begin = [&](ImageSize size) {
-    const Crop crop = pick(size);
-    const Box box = crop.needed();
-    start(crop, box);
-    return box;
-  };
-  if (source.raw.width > 0) {
-    const std::size_t row = static_cast<std::size_t>(source.raw.width) * 3;
-    check<DataError>(source.bytes.size() == row * static_cast<std::size_t>(source.raw.height),
-                     source.name, ": ", source.bytes.size(), " bytes for ", source.raw.width, " x ",
-                     source.raw.height, " raw pixels");
-    const Box box = begin(source.raw);
-    const auto* const pixels = reinterpret_cast<const std::uint8_t*>(source.bytes.data());
-    add({pixels + static_cast<std::size_t>(box.y) * row + static_cast<std::size_t>(box.x) * 3, row,
-         box.height, pixels + source.bytes.size()});
-  } else {
-    decode_rows(source.bytes, source.name, begin, add, spare);
+Image read_resized(ImageReader& reader, ImageSize to) {
+  const ImageSize size = reader.size();
+  reader.start({0, 0, size.width, size.height});
+  Image image{to.height, to.width, {}};
+  image.pixels.resize(static_cast<std::size_t>(to.width) * static_cast<std::size_t>(to.height) * 3);
+  if (to.width == size.width && to.height == size.height) {
+    reader.read(image.pixels.data());
+    return image;
   }
-}
-
-// A crop being resized from the rows it needs.
-class CropResizer {
- public:
-  void start(const Crop& crop, Box box, std::vector<std::uint8_t>& scratch) {
-    horizontal_ = crop.horizontal();
-    vertical_ = crop.vertical();
-    resizer_.start(box.x - crop.from.x, horizontal_, vertical_, scratch);
-  }
-  void add(const Rows& rows) { resizer_.add(rows); }
-  void finish(std::uint8_t* dst) { resizer_.finish(vertical_, dst); }
-
- private:
-  Axis horizontal_, vertical_;
-  Resizer<FastPasses> resizer_;
-};
-
-}  // namespace
-
-void decode_resized(const Source& source, PickCrop pick, Image& spare,
-                    std::vector<std::uint8_t>& scratch, Place place) {
-  thread_local CropResizer resizer;
-  decode_box_of(
-      source, pick, [&](const Crop& crop, Box box) { resizer.start(crop, box, scratch); },
-      [&](const Rows& rows) { resizer.add(rows); }, spare);
-  if (std::uint8_t* const dst = place()) resizer.finish(dst);
-}
-
-bool decode_needed(const Source& source, PickCrop pick, std::size_t most, Image& spare,
-                   std::vector<std::uint8_t>& scratch, std::vector<std::uint8_t>& out) {
-  thread_local CropResizer resizer;
-  bool fits = false;
-  std::size_t row = 0;
-  std::uint8_t* to = nullptr;
-  const auto start = [&](const Crop& crop, Box box) {
-    row = static_cast<std::size_t>(box.width) * 3;
-    const std::size_t bytes = row * static_cast<std::size_t>(box.height);
-    fits = bytes <= most;
-    out.resize(fits
-                   ? bytes
-                   : static_cast<std::size_t>(crop.side) * static_cast<std::size_t>(crop.side) * 3);
-    to = out.data();
-    if (!fits) resizer.start(crop, box, scratch);
-  };
-  const auto add = [&](const Rows& rows) {
-    if (!fits) return resizer.add(rows);
-    for (int i = 0; i < rows.count; ++i, to += row)
-      std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, row);
-  };
-  decode_box_of(source, pick, start, add, spare);
-  if (!fits) resizer.finish(out.data());
-  return fits;
-}
-
-Image decode_shrunk(const Source& source, FunctionRef<ImageSize(ImageSize)> shrunk, Image& spare) {
-  Image image;
-  Axis horizontal, vertical;
-  Resizer<FastPasses> resizer;
-  std::vector<std::uint8_t> scratch;
-  std::uint8_t* to = nullptr;
-  bool as_it_is = false;
-  const auto start = [&](ImageSize size) {
-    const auto [width, height] = shrunk(size);
-    as_it_is = width == size.width && height == size.height;
-    image = {height, width,
-             std::vector<std::uint8_t>(static_cast<std::size_t>(width) * height * 3)};
-    to = image.pixels.data();
-    if (!as_it_is) {
-      horizontal = make_axis(size.width, width, 0, width);
-      vertical = make_axis(size.height, height, 0, height);
-      resizer.start(0, horizontal, vertical, scratch);
-    }
-    return Box{0, 0, size.width, size.height};
-  };
-  const auto add = [&](const Rows& rows) {
-    if (!as_it_is) return resizer.add(rows);
-    const std::size_t row = static_cast<std::size_t>(image.width) * 3;
-    for (int i = 0; i < rows.count; ++i, to += row)
-      std::memcpy(to, rows.first + static_cast<std::size_t>(i) * rows.stride, row);
-  };
-  decode_rows(source.bytes, source.name, start, add, spare);
-  if (!as_it_is) resizer.finish(vertical, image.pixels.data());
+  Resizer resizer;
+  resizer.start(make_axis(size.width, to.width, 0, to.width),
+                make_axis(size.height, to.height, 0, to.height), 0);
+  for (Rows rows; reader.next(rows);) resizer.add(rows);
+  resizer.finish(image.pixels.data());
   return image;
 }
 
@@ -337,9 +241,8 @@ void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst
                     ") lies outside the picture of ", src.width, " x ", src.height);
   check<ShapeError>(width > 0 && height > 0, "resize: to ", width, " x ", height,
                     "; both must be at least 1");
-  std::vector<std::uint8_t> scratch;
   resize_window(src, -from.x, -from.y, make_axis(from.width, width, 0, width, false, filter),
-                make_axis(from.height, height, 0, height, false, filter), scratch, dst);
+                make_axis(from.height, height, 0, height, false, filter), dst);
 }
 
 }  // namespace gossamer::data

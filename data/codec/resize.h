@@ -1,15 +1,13 @@
-// The resize behind image.h: any window of the resized picture, from a picture of which only a part
-// was decoded.
+// Resizing: any window of the resized picture, from the rows that it needs.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
-#include <string>
+#include <memory>
 #include <vector>
 
-#include "gossamer/core/parallel.h"
 #include "gossamer/data/codec/image.h"
+#include "gossamer/data/codec/image_reader.h"
 
 namespace gossamer::data {
 
@@ -22,23 +20,16 @@ struct Axis {
   int begin() const { return std::min(first.front(), first.back()); }
   int end() const { return std::max(first.front() + count.front(), first.back() + count.back()); }
 };
-// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`; mirrored: the last of them
-// first, so that a flip costs nothing.
+// Outputs begin … begin + outputs - 1 of `in` pixels resized to `out`. mirrored: in reverse order,
+// so that a flip costs nothing.
 Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false,
                Shrink = Shrink::bilinear);
 
-// Which code does it: the widest vector instructions that the compiler may use, or, for comparing,
-// narrower ones or plain C++. The bytes are the same. A kind that was not compiled in is a
-// ConfigError.
+// Which code resizes: the widest vector instructions that the compiler may use, or, to compare
+// them, narrower ones or plain C++. The bytes are the same. ConfigError for one that was not
+// compiled in.
 enum class ResizePasses { fastest, avx512, avx2, plain };
 std::vector<ResizePasses> compiled_passes();  // without `fastest`
-
-// Output window of resizing `from` to a width x height picture. horizontal and vertical are made by
-// make_axis for that window; src holds at least the pixels they need, its first pixel being (src_x,
-// src_y) counted from the corner of `from`.
-void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal,
-                   const Axis& vertical, std::vector<std::uint8_t>& scratch, std::uint8_t* dst,
-                   ResizePasses = ResizePasses::fastest);
 
 // What is wanted of a picture: its box `from` is resized to width x height, and of that the square
 // from (x, y) on is taken, mirrored or not.
@@ -49,32 +40,50 @@ struct Crop {
   Shrink filter = Shrink::bilinear;
   Axis horizontal() const { return make_axis(from.width, width, x, side, mirrored, filter); }
   Axis vertical() const { return make_axis(from.height, height, y, side, false, filter); }
-  // the pixels of the picture that it depends on
+  // the part of the picture that it depends on
   Box needed() const;
 };
-// Told the size of the whole picture, says which crop.
-using PickCrop = FunctionRef<Crop(ImageSize)>;
 
-struct Source {
-  std::span<const std::byte> bytes;
-  const std::string& name;  // for messages
-  // width > 0: the bytes are pixels of a picture of that size; else a file
-  ImageSize raw{};
+class ResizeKernel;  // resize_passes.h
+
+// Resizes from rows that come in from above, so that what is resized need not be in memory as a
+// whole. start() may be called again for the next picture: memory is reused.
+class Resizer {
+ public:
+  explicit Resizer(ResizePasses = ResizePasses::fastest);
+  ~Resizer();
+  Resizer(const Resizer&) = delete;
+  Resizer& operator=(const Resizer&) = delete;
+
+  // The rows of crop.needed() will be added.
+  void start(const Crop& crop);
+  // A window of a resized picture: rows vertical.begin() to vertical.end() - 1 will be added, their
+  // first pixel being column src_x of the picture.
+  void start(Axis horizontal, Axis vertical, int src_x);
+  void add(const Rows&);
+  // When all rows are there: u8 [outputs of vertical, outputs of horizontal, 3].
+  void finish(std::uint8_t* dst);
+
+ private:
+  std::unique_ptr<ResizeKernel> kernel_;
+  Axis horizontal_, vertical_;
+  std::size_t row_ = 0, stride_ = 0;   // bytes
+  std::vector<std::uint8_t> between_;  // the rows after the horizontal pass
+  std::uint8_t* at_ = nullptr;         // where the next one goes
 };
-// Where the result goes. Asked once, when the source has been read and nothing can be wrong with it
-// any more; null: nobody wants it.
-using Place = FunctionRef<std::uint8_t*()>;
-// Decodes what the crop needs and resizes it, row by row, to u8 [side, side, 3]: the part at full
-// size is never in memory as a whole (of JPEG; others need `spare`). DataError as decode().
-void decode_resized(const Source&, PickCrop, Image& spare, std::vector<std::uint8_t>& scratch,
-                    Place);
-// The whole picture in the size that `shrunk` makes of its own, row by row: at full size it is in
-// memory only if it keeps that.
-Image decode_shrunk(const Source&, FunctionRef<ImageSize(ImageSize)> shrunk, Image& spare);
-// For who resizes elsewhere: `out` becomes the pixels that the crop needs, as they are, row below
-// row. Where that would be more than `most` bytes it becomes the crop itself, resized and mirrored
-// here: false.
-bool decode_needed(const Source&, PickCrop, std::size_t most, Image& spare,
-                   std::vector<std::uint8_t>& scratch, std::vector<std::uint8_t>& out);
+
+// Box `from` of a picture to width x height, separable and antialiased. dst: u8 [height, width, 3].
+// ShapeError if the box lies outside.
+void resize(const Image& src, Box from, int width, int height, std::uint8_t* dst,
+            Shrink = Shrink::bilinear);
+
+// Output window of resizing `from` to a width x height picture. horizontal and vertical are made by
+// make_axis for that window; src holds at least the pixels they need, its first pixel being (src_x,
+// src_y) counted from the corner of `from`.
+void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal,
+                   const Axis& vertical, std::uint8_t* dst, ResizePasses = ResizePasses::fastest);
+
+// The whole picture that a reader has opened, in another size. DataError as ImageReader.
+Image read_resized(ImageReader&, ImageSize);
 
 }  // namespace gossamer::data

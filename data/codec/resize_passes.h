@@ -1,5 +1,5 @@
-// The two passes of the resize: plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and VNNI:
-// Ice Lake, Zen 4 and later) where the compiler may use them. All give the same bytes.
+// The two passes of the resize in plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and
+// VNNI: Ice Lake, Zen 4 and later) if the compiler may use them. All give the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/image_reader.h"
 #include "gossamer/data/codec/resize.h"
 
 namespace gossamer::data {
@@ -16,14 +16,27 @@ namespace gossamer::data {
 // bytes behind each row that a pass may overwrite or read
 constexpr std::size_t kRowSlack = 64;
 
-// Horizontal: start() with an axis that lives on, then any rows, column src_x first; dst row y at
-// dst + y * dst_stride, where dst_stride >= 3 * outputs + kRowSlack. Vertical: one output row for
-// each output of the axis, `row` bytes; src row 0 is row src_y.
-class PlainPasses {
+class ResizeKernel {
  public:
-  void start(const Axis& axis, int src_x) { axis_ = &axis, src_x_ = src_x; }
-  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride);
-  static void vertical(const Rows& src, int src_y, const Axis&, std::size_t row, std::uint8_t* dst);
+  virtual ~ResizeKernel() = default;
+  // the axis of the horizontal pass, which lives on; the rows that follow begin with column src_x
+  virtual void start(const Axis&, int src_x) = 0;
+  // row y of dst lies at dst + y * dst_stride, where dst_stride >= 3 * outputs + kRowSlack
+  virtual void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) = 0;
+  // one output row of `row` bytes for each output of the axis; src row 0 is row src_y
+  virtual void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+                        std::uint8_t* dst) = 0;
+};
+
+class PlainPasses final : public ResizeKernel {
+ public:
+  void start(const Axis& axis, int src_x) override {
+    axis_ = &axis;
+    src_x_ = src_x;
+  }
+  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
+  void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+                std::uint8_t* dst) override;
 
  private:
   const Axis* axis_ = nullptr;
@@ -60,11 +73,12 @@ void for_row_blocks(const Rows& src, std::size_t reach, std::vector<std::uint8_t
 
 #if defined(__AVX2__)
 #define GOSSAMER_RESIZE_AVX2 1
-class Avx2Passes {
+class Avx2Passes final : public ResizeKernel {
  public:
-  void start(const Axis& axis, int src_x);
-  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride);
-  static void vertical(const Rows& src, int src_y, const Axis&, std::size_t row, std::uint8_t* dst);
+  void start(const Axis& axis, int src_x) override;
+  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
+  void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+                std::uint8_t* dst) override;
 
  private:
   template <int rows>
@@ -86,11 +100,12 @@ class Avx2Passes {
 
 #if defined(__AVX512VBMI__) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #define GOSSAMER_RESIZE_AVX512 1
-class Avx512Passes {
+class Avx512Passes final : public ResizeKernel {
  public:
-  void start(const Axis& axis, int src_x);
-  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride);
-  static void vertical(const Rows& src, int src_y, const Axis&, std::size_t row, std::uint8_t* dst);
+  void start(const Axis& axis, int src_x) override;
+  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
+  void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+                std::uint8_t* dst) override;
 
  private:
   template <int rows>

@@ -1,22 +1,23 @@
 // CIFAR-10 and CIFAR-100 in their published binary form
 // (https://www.cs.toronto.edu/~kriz/cifar.html): records of one label byte (CIFAR-100: coarse, then
 // fine) and three planes of 32x32.
+#include "gossamer/data/formats/cifar.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
-#include "gossamer/data/formats/reader.h"
-#include "gossamer/data/formats/sources.h"
+#include "gossamer/data/formats/byte_reader.h"
 
 namespace gossamer::data {
 namespace {
 
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
-// Class names: from the text file that comes with the set if it lies beside, else CIFAR-10's known
-// ones or numbers.
+// Class names: from the text file of the set if it lies beside it, else CIFAR-10's known names or
+// numbers.
 std::vector<std::string> class_names(const std::string& path, bool hundred) {
   std::vector<std::string> names;
   std::ifstream file(std::filesystem::path(path).parent_path() /

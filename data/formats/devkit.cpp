@@ -1,6 +1,6 @@
 // The files of ImageNet's development kit. MATLAB 5 (MAT-File Format, R2022b, chapter 1): a header
-// of 128 bytes, then elements: type, size, data padded to 8; small ones (up to 4 bytes) in 8 bytes
-// altogether. Only what meta.mat needs is understood.
+// of 128 bytes, then elements: type, size, data padded to 8; small ones (up to 4 bytes) take 8
+// bytes in all. Only the parts of the format that meta.mat uses are read.
 #include "gossamer/data/formats/devkit.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ std::uint64_t unsigned_at(Span bytes, std::size_t width, std::size_t i) {
   return value;
 }
 
-// The numbers of an element, whichever type they were packed into.
+// The numbers of an element, whatever type they are stored in.
 std::vector<double> numbers(const Element& e, const std::string& file) {
   constexpr std::size_t width[]{0, 1, 1, 2, 2, 4, 4, 4, 0, 8, 0, 0, 8, 8};
   std::vector<double> values;

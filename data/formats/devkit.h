@@ -1,5 +1,5 @@
-// What ImageNet's validation images show, as the people who give them away say it: the development
-// kit's numbers, or Kaggle's table.
+// Files that say which class each of ImageNet's validation images has: those of the development
+// kit, and Kaggle's table.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Synset {
 std::vector<Synset> parse_meta_mat(std::span<const std::byte>, const std::string& file);
 // later kits: lines "n02119789 1 kit_fox"
 std::vector<Synset> parse_map_clsloc(std::string_view text, const std::string& file);
-// ground truth: line i is the id of image i
+// the ground truth of the kit: line i is the id of image i
 std::vector<int> parse_ids(std::string_view text, const std::string& file);
 // LOC_val_solution.csv, "ILSVRC2012_val_00048981,n03995372 85 1 499 272": name without ending,
 // wnid.
@@ -33,7 +33,7 @@ std::vector<std::pair<std::string, std::string>> parse_solution(std::string_view
                                                                 const std::string& file);
 std::vector<std::byte> gunzip(std::span<const std::byte>, std::size_t limit,
                               const std::string& file);
-// nullopt: damaged, or larger
+// nullopt: damaged, or larger than the limit
 std::optional<std::vector<std::byte>> inflate_zlib(std::span<const std::byte>, std::size_t limit,
                                                    bool gzip);
 

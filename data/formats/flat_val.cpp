@@ -1,5 +1,5 @@
-// Finding the ground truth of flat validation images. Labels are ranks of wnids, never the
-// development kit's own numbers.
+// Finds the ground truth of flat validation images. Labels are ranks of WordNet ids, not the
+// numbers of the development kit.
 #include "gossamer/data/formats/flat_val.h"
 
 #include <algorithm>
@@ -183,8 +183,7 @@ const std::string& GroundTruth::class_of(const std::string& file_name) const {
     return classes_[static_cast<std::size_t>(at->second)];
   const int number = val_number(stem);
   check<DataError>(number > 0 && number <= static_cast<int>(by_number_.size()), code::no_truth,
-                   printable(file_name), ": not one of the images of which ", source_,
-                   " says what they show",
+                   printable(file_name), ": is not among the images in ", source_,
                    by_number_.empty() ? "" : " (ILSVRC2012_val_00000001 … )",
                    ". Remove it, or put the images into class folders.");
   return classes_[static_cast<std::size_t>(by_number_[static_cast<std::size_t>(number) - 1])];
@@ -195,7 +194,7 @@ std::uint64_t GroundTruth::hash() const {
   auto value = static_cast<std::uint64_t>(naming_);
   for (const std::string& name : classes_) value = mix(value, of(name));
   for (const int id : by_number_) value = mix(value, static_cast<std::uint64_t>(id));
-  // a sum: their order in the table means nothing
+  // a sum, because the order in the table has no meaning
   std::uint64_t stems = 0;
   for (const auto& [stem, id] : by_stem_) stems += mix(of(stem), static_cast<std::uint64_t>(id));
   return mix(value, stems) | 1;
@@ -221,9 +220,10 @@ Index index_flat_tar(const Members& members, const std::string& path) {
   const std::optional<GroundTruth> truth = GroundTruth::find(path);
   i64 images = 0;
   std::string first;
-  members.names.each([&](i64, const std::string& name) {
+  for (i64 i = 0; i < members.size(); ++i) {
+    const std::string name = members.names.at(i);
     if (is_image_name(name) && images++ == 0) first = name;
-  });
+  }
   check<DataError>(truth.has_value(), code::no_truth, path, ": its ", images,
                    " images lie in no class folder (", first,
                    ", …), have no .cls or .json beside them, and no ground truth was found. For "
@@ -232,11 +232,12 @@ Index index_flat_tar(const Members& members, const std::string& path) {
                    "else pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain, truth->naming());
   for (const std::string& name : truth->classes()) builder.add_class(name);
-  members.names.each([&](i64 i, const std::string& name) {
+  for (i64 i = 0; i < members.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
+    const std::string name = members.names.at(i);
     if (is_image_name(name))
       builder.add(name, truth->class_of(name), members.offset[k], members.bytes[k]);
-  });
+  }
   Index index = builder.finish();
   index.stamp = truth->hash();
   return index;

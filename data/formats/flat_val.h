@@ -1,5 +1,5 @@
-// ImageNet's validation images as they are given away: one flat folder or tar, and beside it a file
-// that says what each shows.
+// ImageNet's validation images as they are published: one flat folder or tar, and beside it a file
+// with the class of each image.
 #pragma once
 
 #include <filesystem>
@@ -20,15 +20,15 @@ class GroundTruth {
   // this order: Kaggle's LOC_val_solution.csv; the development kit, unpacked
   // (ILSVRC2012_validation_ground_truth.txt with meta.mat or map_clsloc.txt) or as
   // ILSVRC2012_devkit_t12.tar.gz; imagenet_2012_validation_synset_labels.txt; Caffe's val.txt.
-  // nullopt: none is there. DataError: one is, but damaged or only half of it.
+  // nullopt: there is none. DataError: there is one, but it is damaged or incomplete.
   static std::optional<GroundTruth> find(const std::string& path);
 
   const std::string& source() const { return source_; }  // the file
   Naming naming() const { return naming_; }
-  // all it knows, sorted for Naming::words
+  // all classes, sorted if they are Naming::words
   const std::vector<std::string>& classes() const { return classes_; }
-  std::uint64_t hash() const;  // of all it says; never 0
-  // DataError: it does not know this image
+  std::uint64_t hash() const;  // of its whole content; never 0
+  // DataError if it does not contain this image
   const std::string& class_of(const std::string& file_name) const;
 
  private:
@@ -49,10 +49,10 @@ class GroundTruth {
   std::vector<int> by_number_;                    // class of ILSVRC2012_val_0000000N at N - 1
 };
 
-// The images of a flat folder (their names, sorted). DataError if there is no ground truth, or not
-// for each of them.
+// The samples of a flat folder; images: their names, sorted. DataError if there is no ground truth,
+// or it does not contain each of them.
 Index index_flat_folder(const std::string& folder, const std::vector<std::string>& images);
-// The same of the members of a flat tar.
+// The same for the members of a flat tar.
 Index index_flat_tar(const Members&, const std::string& path);
 
 }  // namespace gossamer::data

@@ -1,5 +1,7 @@
 // FOLDER/CLASS/NAME.jpg: the layout of ImageNet and of most teaching sets. A flat folder is
 // ImageNet's val/.
+#include "gossamer/data/formats/image_folder.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -10,7 +12,6 @@
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
 namespace {
@@ -42,7 +43,8 @@ Listing list(const fs::path& folder) {
   return found;
 }
 
-bool leads_back(const fs::path& folder) {  // a link to a folder that it lies in
+// Whether it is a link to a folder above it.
+bool leads_back(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::is_symlink(folder, ignored)) return false;
   for (fs::path above = folder.parent_path(); above.has_relative_path();
@@ -85,9 +87,9 @@ Index index_image_folder(const std::string& folder) {
                    ": two class folders differ in control characters alone (",
                    twice == classes.end() ? "" : *twice, "); rename one.");
   IndexBuilder builder(folder, Wrapping::file);
-  // a folder that holds folders or archives: perhaps that was meant
+  // a folder with folders or archives in it: perhaps the user meant that one
   std::string full;
-  // no picture lies right in its class folder: perhaps a level too high
+  // false: no picture lies directly in its class folder; perhaps the path is one level too high
   bool direct = false;
   std::vector<std::string> others;
   for (const std::string& name : top.folders) {

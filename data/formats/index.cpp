@@ -1,4 +1,4 @@
-// Building an index: classes get numbers as they come and are sorted at the end.
+// Builds an index: classes get numbers in the order in which they appear and are sorted at the end.
 #include "gossamer/data/formats/index.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ IndexBuilder::IndexBuilder(std::string path, Wrapping wrapping, Naming naming) {
 }
 
 int IndexBuilder::id(const std::string& class_name) {
-  // samples mostly come class by class
+  // most sets list their samples class by class
   if (last_id_ >= 0 && class_name == last_class_) return last_id_;
   const auto [at, fresh] = ids_.try_emplace(class_name, static_cast<int>(index_.classes.size()));
   if (fresh) index_.classes.push_back(class_name);
@@ -45,7 +45,7 @@ Index IndexBuilder::finish() {
   }
   index_.classes = std::move(sorted);
   for (std::int32_t& label : index_.label) label = rank[static_cast<std::size_t>(label)];
-  index_.names.shrink();
+  index_.names.shrink_to_fit();
   index_.label.shrink_to_fit();
   index_.offset.shrink_to_fit();
   index_.bytes.shrink_to_fit();

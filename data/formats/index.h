@@ -1,22 +1,21 @@
-// Where the samples of a data set lie. Every kind of data set becomes an Index of its files, or
-// several; one class reads them all.
+// Where the samples of a data set lie. Every container becomes an Index; one class reads them all
+// (dataset/indexed_set.h).
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "gossamer/data/dataset.h"
+#include "gossamer/core/dtype.h"
 #include "gossamer/data/formats/names.h"
 
 namespace gossamer::data {
 
 // How the bytes of a sample lie in the file.
 enum class Wrapping : std::uint8_t {
-  // a file of its own: the index's path is the folder, the sample's name the rest of the path
+  // a file for each sample: the index's path is the folder, the sample's name the rest of the path
   file,
   plain,     // as they are: tar
   checked,   // behind their XXH3-64, eight bytes: our packed shards
@@ -25,18 +24,17 @@ enum class Wrapping : std::uint8_t {
 };
 
 // What the classes are called. Numbers are given names when the whole set is known: see
-// open_indices().
+// dataset/indexed_set.h.
 enum class Naming : std::uint8_t {
   words,
   numbers,     // "0", "1", …: WebDataset's .cls
   tensorflow,  // image/class/label: from 1 on in ImageNet's shards, from 0 on in others'
 };
 
-// of sets whose classes are numbers: one file may not ask for 2^31 names
+// For classes that are numbers: a file must not demand 2^31 names.
 constexpr i64 kMaxClasses = 1'000'000;
 
-// The samples of one container, in its order. 17 bytes each, and what their name differs from the
-// one before.
+// The samples of one container, in its order: 24 bytes each, and their names.
 struct Index {
   std::string path;  // the file, or the folder of files
   Wrapping wrapping = Wrapping::file;
@@ -44,13 +42,13 @@ struct Index {
   std::vector<std::string> classes;  // sorted
   Names names;
   std::vector<std::int32_t> label;    // position in `classes`
-  std::vector<std::uint64_t> offset;  // these two are empty for Wrapping::file
-  std::vector<std::uint32_t> bytes;   // 4 GiB - 1: so many or more
-  // packed shards: "name: what was wrong" of samples that are not there
+  std::vector<std::uint64_t> offset;  // offset and bytes are empty for Wrapping::file
+  std::vector<std::uint32_t> bytes;   // 4 GiB - 1: that or more
+  // "name: what was wrong" of images that are no samples
   std::vector<std::string> left_out;
-  std::vector<std::string> notes;  // what lies there and is not taken; never stored
-  // packed shards: hashes of how they were made (options, names, labels) and of the bytes of what;
-  // stamp of a flat tar: hash of the ground truth that named its classes
+  std::vector<std::string> notes;  // files that lie there and are not used; never stored
+  // Packed shards: stamp is a hash of how they were made (options, names, labels), source of the
+  // bytes they were made of. Flat tar: stamp is a hash of the ground truth.
   std::uint64_t stamp = 0, source = 0;
   i64 size() const { return names.size(); }
 };
@@ -58,7 +56,7 @@ struct Index {
 class IndexBuilder {
  public:
   IndexBuilder(std::string path, Wrapping, Naming = Naming::words);
-  // one that may have no samples
+  // a class that may have no samples
   void add_class(const std::string& name) { id(name); }
   void add(std::string_view name, const std::string& class_name, std::uint64_t offset = 0,
            std::uint64_t bytes = 0);
@@ -72,13 +70,5 @@ class IndexBuilder {
   std::string last_class_;
   int last_id_ = -1;
 };
-
-// One data set of all of them, in this order, their classes united. Classes that are numbers become
-// "0000", "0001", … up to the largest, or the names of a list beside the files (class_names.h).
-// `notes`: those of the search, before the parts' own. DataError: pixels and encoded images mixed,
-// numbers and names mixed, no samples.
-std::shared_ptr<const Dataset> open_indices(std::vector<Index> parts,
-                                            LabelBase = LabelBase::automatic,
-                                            std::vector<std::string> notes = {});
 
 }  // namespace gossamer::data

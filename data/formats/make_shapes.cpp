@@ -1,5 +1,5 @@
-// Writes the shapes10 data set: into a temporary folder by all threads, then renamed, so that it is
-// there as a whole or not at all.
+// Writes the shapes10 data set. All threads write into a temporary folder, which is then renamed,
+// so that the set is complete or not there.
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/jpeg_encode.h"
 #include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::data {
@@ -34,7 +34,7 @@ std::string read_stamp(const fs::path& folder) {
   return text.str();
 }
 
-// True: the wanted set is there. DataError: something else is.
+// Whether the wanted set is there. DataError if something else is.
 bool already_there(const fs::path& folder, const ShapesOptions& options) {
   std::error_code error;
   if (!fs::exists(folder, error)) return false;
@@ -69,8 +69,7 @@ void write_sample(const fs::path& root, const ShapesOptions& options, int i) {
   const bool train = i < options.train;
   const int index = train ? i : i - options.train;
   const int label = index % 10;
-  // The validation pictures are drawn from streams of their own, far from those of the training
-  // set.
+  // The validation pictures have random streams of their own, far from those of the training set.
   const Image image =
       draw_shape(label, options.size, options.seed,
                  (train ? 0 : std::uint64_t{1} << 32) + static_cast<std::uint64_t>(index));
@@ -128,7 +127,7 @@ void make_shapes(const fs::path& folder, const ShapesOptions& options) {
   try {
     write_all(temporary, options);
     fs::rename(temporary, whole, error);
-    // Another process may have been faster; its set is as good.
+    // Another process may have been faster; its set is the same.
     check<IoError>(!error || already_there(whole, options), whole.string(),
                    ": can't be put in place: ", error.message());
   } catch (...) {

@@ -1,5 +1,5 @@
-// Reading and writing packed shards. Header of 64 bytes: magic, version, where the index is and its
-// XXH3; records aligned to 8.
+// Reads and writes packed shards: a header of 64 bytes (magic, version, position and XXH3 of the
+// index), records aligned to 8 bytes, the index.
 #include "gossamer/data/formats/packed.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct Header {
   std::array<char, 8> magic = kMagic;
   std::uint64_t version = kVersion, index_offset = 0, index_bytes = 0, index_hash = 0, samples = 0,
                 source = 0;
-  std::uint64_t hash = 0;  // of what stands before it
+  std::uint64_t hash = 0;  // of the bytes before it
 };
 static_assert(sizeof(Header) == 64);
 
@@ -45,8 +45,8 @@ std::uint64_t hash_of(const Header& header) {
       error == ENOSPC ? " (free some space and start again: finished shards are kept)" : "");
 }
 
-// The temporary file, locked. Between opening and locking another process may have put it in place
-// as a finished shard, or removed it: once more.
+// The temporary file, locked. Between opening and locking, another process may have renamed it to
+// the finished shard or removed it; then it is opened again.
 int open_locked(const std::string& path) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -71,7 +71,7 @@ void sync_folder(const std::string& path) {
   if (fd < 0) return;
   const int error = ::fsync(fd) == 0 ? 0 : errno;
   ::close(fd);
-  // EINVAL: this file system cannot
+  // EINVAL: this file system has no fsync for folders
   if (error != 0 && error != EINVAL) fail_errno(path, "flush its folder to disk", error);
 }
 
@@ -81,7 +81,7 @@ bool looks_like_pack(std::span<const std::byte> start) {
   return start.size() >= 8 && std::memcmp(start.data(), kMagic.data(), 8) == 0;
 }
 
-Index index_packed(Reader& shard, const std::string& path) {
+Index index_packed(ByteReader& shard, const std::string& path) {
   check<DataError>(shard.size() >= sizeof(Header), path, ": damaged packed shard: only ",
                    shard.size(), " bytes");
   Header header;
@@ -123,7 +123,7 @@ PackWriter::PackWriter(std::string path, const std::vector<std::string>& classes
 
 PackWriter::~PackWriter() {
   if (fd_ < 0) return;
-  // while it is locked, here as below: later it may be another's
+  // before the lock ends, here and in close(): later it may be another process's file
   ::unlink(temporary_.c_str());
   ::close(fd_);
 }

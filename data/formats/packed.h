@@ -1,5 +1,5 @@
-// Our packed shards: JPEG files one after the other, each behind its checksum, and an index at the
-// end. The format is described in README.md.
+// Our packed shards: JPEG files one after the other, each after its checksum, and an index at the
+// end. README.md describes the format.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/data/formats/byte_reader.h"
 #include "gossamer/data/formats/index.h"
-#include "gossamer/data/formats/reader.h"
 
 namespace gossamer::data {
 
 constexpr const char* kPackEnding = ".pack";
 
 bool looks_like_pack(std::span<const std::byte> start);  // of a file, 8 bytes or more
-// DataError: version, checksum, offsets outside the file
-Index index_packed(Reader& shard, const std::string& path);
+// DataError: another version, a wrong checksum, offsets outside the file
+Index index_packed(ByteReader& shard, const std::string& path);
 
-// Writes one shard: into a temporary file beside `path`, which takes its place when close() has
-// flushed everything to the disk. IoError names the file and what is wrong with it, also where
-// another process is writing it. Destroyed before close(), nothing is left; killed before, the
-// temporary file is, and the next writer takes it over.
+// Writes one shard into a temporary file beside `path`. close() flushes it to the disk and renames
+// it to `path`. IoError names the file and what is wrong; it is also an error if another process is
+// writing the same shard. The destructor removes a file that was not closed. If the process is
+// killed, the temporary file stays, and the next writer uses it again.
 class PackWriter {
  public:
   // stamp, source: see Index

@@ -16,8 +16,8 @@ struct ShapesOptions {
 };
 const std::vector<std::string>& shape_classes();  // ten names, sorted
 Image draw_shape(int label, int size, std::uint64_t seed, std::uint64_t index);
-// IoError if the folder can't be written, DataError if it holds something else. An existing
-// complete set with the same options is kept (a stamp file says so).
+// Writes the set. IoError if the folder can't be written, DataError if it holds something else. A
+// complete set with the same options is kept (a stamp file says which options it has).
 void make_shapes(const std::filesystem::path&, const ShapesOptions& = {});
 
 }  // namespace gossamer::data

@@ -1,6 +1,6 @@
-// The tar format: a 512-byte header before each file, text fields in octal, checked by a sum;
-// extensions are files of special type that describe the next one. Everything is untrusted: each
-// length is compared with what is left before it is used.
+// The tar format: a header of 512 bytes before each file, with numbers as octal text and a
+// checksum; extensions are files of special types that describe the next file. Nothing is trusted:
+// each length is compared with the bytes that are left before it is used.
 #include "gossamer/data/formats/tar.h"
 
 #include <algorithm>
@@ -17,11 +17,11 @@ namespace gossamer::data {
 namespace {
 
 constexpr std::uint64_t kRecord = 512;
-// longest path, and longest extension record, that is believed
+// the longest path, and the longest extension record, that is accepted
 constexpr std::uint64_t kMaxName = 1 << 16;
-// looked at behind the end mark; GNU tar fills up to 10 KiB, for tapes to a megabyte
+// bytes after the end mark that are checked; GNU tar pads to 10 KiB, for tapes to a megabyte
 constexpr std::uint64_t kMaxPadding = 16 << 20;
-// of an archive inside: its name is put before each of its files
+// the longest name of an inner archive: it is put before the name of each of its files
 constexpr std::size_t kMaxStem = 255;
 
 std::string_view field(const std::byte* header, std::size_t at, std::size_t length) {
@@ -66,15 +66,15 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What extensions say of the file that follows.
+// What extensions say about the next file.
 struct Described {
   std::string name, link;
   std::optional<std::uint64_t> size;
   bool sparse = false;
 };
 
-// pax: lines "LENGTH KEY=VALUE\n", LENGTH counting the whole line. Only paths, the size and holes
-// matter here.
+// pax: lines "LENGTH KEY=VALUE\n", where LENGTH counts the whole line. Only paths, the size and
+// holes are used here.
 bool read_pax(std::string_view text, Described& next) {
   while (!text.empty() && text.front() != '\0') {
     std::size_t length = 0, at = 0;
@@ -106,17 +106,17 @@ bool read_pax(std::string_view text, Described& next) {
 
 class Indexer {
  public:
-  Indexer(Reader& reader, const std::string& path, Members& members)
+  Indexer(ByteReader& reader, const std::string& path, Members& members)
       : reader_(reader), path_(path), members_(members) {}
 
   // `base`: where this archive of `length` bytes begins in the outermost one.
   void run(std::uint64_t base, std::uint64_t length, const std::string& folder, int depth) {
     std::uint64_t at = 0;
     while (length - at >= kRecord) {
-      // a copy: extensions and archives inside read on
+      // a copy, because reading extensions and inner archives invalidates it
       std::byte header[kRecord];
       std::ranges::copy(reader_.at(base + at, kRecord), header);
-      if (all_zero(header)) return refuse_another(base, at, length);  // the end mark
+      if (all_zero(header)) return check_nothing_follows(base, at, length);  // the end mark
       if (!sum_is_right(header))
         damaged(base + at, at == 0 ? "this is not a tar archive" : "damaged header");
       std::uint64_t size = 0;
@@ -124,7 +124,7 @@ class Indexer {
       const char type = static_cast<char>(std::to_integer<unsigned char>(header[156]));
       const bool extension = type == 'x' || type == 'g' || type == 'L' || type == 'K';
       if (next_.size && !extension) size = *next_.size;
-      // links, devices, folders: some writers give a size, none gives content
+      // links, devices, folders: some writers give a size, but none writes content
       if (type >= '1' && type <= '6') size = 0;
       const std::uint64_t left = length - at - kRecord;
       const std::string name = name_of(header);
@@ -150,8 +150,8 @@ class Indexer {
   }
 
  private:
-  // `cat a.tar b.tar` makes a file of which every reader of tar sees the first half only.
-  void refuse_another(std::uint64_t base, std::uint64_t at, std::uint64_t length) {
+  // Of the output of `cat a.tar b.tar`, readers of tar see only the first archive.
+  void check_nothing_follows(std::uint64_t base, std::uint64_t at, std::uint64_t length) {
     const std::uint64_t end = std::min(length, at + kMaxPadding);
     for (; at + kRecord <= end; at += kRecord) {
       const auto block = reader_.at(base + at, kRecord);
@@ -203,7 +203,7 @@ class Indexer {
     return name.compare(slash == std::string::npos ? 0 : slash + 1, 1, ".") == 0;
   }
 
-  // A second name of a file that came before (tar packs the content of a hard-linked file once).
+  // A second name of an earlier file: tar stores the content of a hard-linked file once.
   void add_link(const std::string& given, const std::string& target, std::uint64_t at,
                 const std::string& folder) {
     const std::string name = plain(given);
@@ -241,11 +241,11 @@ class Indexer {
     members_.bytes.push_back(bytes);
   }
 
-  Reader& reader_;
+  ByteReader& reader_;
   const std::string& path_;
   Members& members_;
   Described next_;
-  // of the first listed_ members; filled when a hard link needs it
+  // positions of the first listed_ members; filled when a hard link needs them
   std::unordered_map<std::string, std::size_t> by_name_;
   std::size_t listed_ = 0;
 };
@@ -256,7 +256,7 @@ bool looks_like_tar(std::span<const std::byte> start) {
   return start.size() >= kRecord && !all_zero(start.data()) && sum_is_right(start.data());
 }
 
-Members list_tar(Reader& archive, const std::string& path) {
+Members list_tar(ByteReader& archive, const std::string& path) {
   check<DataError>(archive.size() > 0, path,
                    ": the file is empty; a tar of class/name.jpg was expected");
   const std::string_view start =
@@ -277,10 +277,9 @@ std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::s
   MemoryReader reader(archive);
   const Members members = list_tar(reader, path);
   std::vector<TarEntry> entries;
-  members.names.each([&](i64 i, const std::string& name) {
-    entries.push_back({name, members.offset[static_cast<std::size_t>(i)],
+  for (i64 i = 0; i < members.size(); ++i)
+    entries.push_back({members.names.at(i), members.offset[static_cast<std::size_t>(i)],
                        members.bytes[static_cast<std::size_t>(i)]});
-  });
   return entries;
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/data/formats/byte_reader.h"
 #include "gossamer/data/formats/names.h"
-#include "gossamer/data/formats/reader.h"
 
 namespace gossamer::data {
 
@@ -18,17 +18,17 @@ struct TarEntry {
   std::uint64_t offset = 0, bytes = 0;  // of the content; always inside the archive
 };
 
-// The regular files of an archive, in its order, in little memory.
+// The regular files of an archive, in its order.
 struct Members {
   Names names;
   std::vector<std::uint64_t> offset, bytes;
   i64 size() const { return names.size(); }
 };
 
-// A .tar inside (ImageNet's official train archive) is looked into, its entries get its stem as
-// folder. DataError names the archive and the place: not a tar, damaged header, cut off,
-// compressed.
-Members list_tar(Reader& archive, const std::string& path);
+// The files of an archive. A .tar inside it (as in ImageNet's train archive) is read too; its files
+// get its stem as their folder. DataError names the archive and the position: not a tar, damaged
+// header, cut off, compressed.
+Members list_tar(ByteReader& archive, const std::string& path);
 std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path);
 
 // Whether these first bytes of a file (512 or more) are a tar header.

@@ -1,4 +1,6 @@
-// One tar archive as a data set: which of the layouts it has is seen from its members.
+// The members of an archive show which of the layouts it has.
+#include "gossamer/data/formats/tar_shard.h"
+
 #include <filesystem>
 #include <string_view>
 
@@ -7,14 +9,13 @@
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/formats/tar.h"
 #include "gossamer/data/formats/webdataset.h"
 
 namespace gossamer::data {
 namespace {
 
-// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one next to the file:
+// The last folder that is a WordNet id (n01440764/images/x.JPEG), else the one of the file:
 // train/cat/x.jpg -> cat.
 std::string class_of(const std::string& name) {
   std::string_view folders(name), next;
@@ -40,14 +41,15 @@ Index index_tar_file(const std::string& path) {
   // ImageNet's train archive, unpacked one level
   const std::string around = is_wnid(stem) ? stem + "/" : "";
   i64 images = 0, flat = 0, pictured = 0, numbered = 0, described = 0;
-  members.names.each([&](i64, const std::string& name) {
+  for (i64 i = 0; i < members.size(); ++i) {
+    const std::string name = members.names.at(i);
     const bool image = is_image_name(name);
     images += image;
     flat += image && class_of(around + name).empty();
     pictured += is_picture_kind(webdataset_kind(name));
     numbered += name.ends_with(".cls");
     described += name.ends_with(".json") || name.ends_with(".txt");
-  });
+  }
   check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ",
                    members.size(), " files, none of them a picture by its name. ",
                    "Wanted: members CLASS/NAME.jpg, or KEY.jpg with KEY.cls (WebDataset).");
@@ -58,11 +60,12 @@ Index index_tar_file(const std::string& path) {
   check<DataError>(flat == 0, code::not_understood, path, ": ", flat, " of ", images,
                    " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain);
-  members.names.each([&](i64 i, const std::string& name) {
+  for (i64 i = 0; i < members.size(); ++i) {
     const auto k = static_cast<std::size_t>(i);
+    const std::string name = members.names.at(i);
     if (is_image_name(name))
       builder.add(name, class_of(around + name), members.offset[k], members.bytes[k]);
-  });
+  }
   return builder.finish();
 }
 

@@ -1,5 +1,5 @@
-// Reading TFRecord and the few messages of protobuf that it needs. All lengths are compared with
-// what is left before they are used.
+// Reads TFRecord and the few messages of protobuf that it contains. Each length is compared with
+// the bytes that are left before it is used.
 #include "gossamer/data/formats/tfrecord.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace gossamer::data {
 namespace {
 
 constexpr std::uint64_t kHeader = 12, kFooter = 4;
-// of an Example with all that is in it; ImageNet's have about a hundred
+// fields of an Example with everything inside it; ImageNet's have about a hundred
 constexpr int kMaxFields = 100'000;
-// longest key, synset or file name that is believed
+// the longest key, synset or file name that is accepted
 constexpr std::size_t kMaxText = 4096;
 
 template <class T>
@@ -46,7 +46,7 @@ struct Field {
 class Message {
  public:
   // fields: of the whole Example so far.
-  Message(Reader& reader, Range range, const std::string& name, int& fields)
+  Message(ByteReader& reader, Range range, const std::string& name, int& fields)
       : reader_(reader), at_(range.begin), end_(range.end), name_(name), fields_(fields) {}
 
   bool next(Field& field) {
@@ -92,7 +92,7 @@ class Message {
                     ": not a tf.train.Example with an image (or damaged). Copy the file again.");
   }
 
-  Reader& reader_;
+  ByteReader& reader_;
   std::uint64_t at_, end_;
   const std::string& name_;
   int& fields_;
@@ -100,7 +100,7 @@ class Message {
 
 struct Example {
   Range image;
-  // of the key it was found under; lower is better
+  // rank of the key under which it was found; lower is better
   int image_rank = std::numeric_limits<int>::max(), label_rank = std::numeric_limits<int>::max();
   i64 label = -1;
   std::string synset, file;
@@ -118,7 +118,7 @@ int rank(const std::array<std::string_view, N>& keys, const std::string& key) {
 
 class ExampleParser {
  public:
-  ExampleParser(Reader& reader, const std::string& name) : reader_(reader), name_(name) {}
+  ExampleParser(ByteReader& reader, const std::string& name) : reader_(reader), name_(name) {}
 
   Example parse(Range data) {
     Message example(reader_, data, name_, fields_);
@@ -165,8 +165,8 @@ class ExampleParser {
     if (key == "image/filename") found_.file = printable(text(bytes_value(feature)));
   }
 
-  // A Feature holds one of three lists; each list is field 1 of its own message. The first value of
-  // the list, empty or -1 if it is another one.
+  // A Feature contains one of three lists; each list is field 1 of its own message. Returns the
+  // first value of the list, or empty or -1 if it is a list of another type.
   Range bytes_value(Range feature) {
     const Range list = member(feature, 1);
     return member(list, 1);
@@ -193,7 +193,7 @@ class ExampleParser {
     return {};
   }
 
-  Reader& reader_;
+  ByteReader& reader_;
   const std::string& name_;
   int fields_ = 0;
   Example found_;
@@ -214,9 +214,9 @@ void check_example(const Example& example, const std::string& name) {
                    example.label, "; the largest possible is ", kMaxClasses - 1);
 }
 
-// Reads all of the record: for those only that matter more than an image. Not of what no image can
-// be: that is refused where it is read.
-bool is_damaged(Reader& records, std::uint64_t begin, std::uint64_t length) {
+// Reads the whole record, so it is asked only of records that decide about the set. A record that
+// is too large for an image is refused when it is read.
+bool is_damaged(ByteReader& records, std::uint64_t begin, std::uint64_t length) {
   if (length > kMaxEncoded) return false;
   const auto bytes = records.at(begin, static_cast<std::size_t>(length + kFooter));
   return masked(crc32c(bytes.first(static_cast<std::size_t>(length)))) !=
@@ -230,7 +230,7 @@ bool looks_like_tfrecord(std::span<const std::byte> start) {
          masked(crc32c(start.first(8))) == load<std::uint32_t>(start.subspan(8, 4));
 }
 
-Index index_tfrecord(Reader& records, const std::string& path) {
+Index index_tfrecord(ByteReader& records, const std::string& path) {
   const std::string stem = std::filesystem::path(path).filename().string();
   const std::uint64_t size = records.size();
   check<DataError>(size > 0, path, ": the file is empty; TFRecord was expected");
@@ -263,7 +263,7 @@ Index index_tfrecord(Reader& records, const std::string& path) {
       const Example example = ExampleParser(records, name).parse({begin, begin + length});
       check_example(example, name);
       if (!builder) {
-        // its kind is that of the whole set
+        // the first record decides the kind of the whole set
         if (is_damaged(records, begin, length)) throw DataError(name);
         words = !example.synset.empty();
         builder = std::make_unique<IndexBuilder>(path, Wrapping::tfrecord,
@@ -272,10 +272,10 @@ Index index_tfrecord(Reader& records, const std::string& path) {
                                                                            : Naming::numbers);
       }
       check<DataError>(words == !example.synset.empty(), name,
-                       ": some records have image/class/synset and others have not");
+                       ": some records have image/class/synset and others do not");
       const std::string label = words ? example.synset : std::to_string(example.label);
       if (!known.contains(label)) {
-        // it would give the whole set a class more
+        // it would add a class to the whole set
         if (is_damaged(records, begin, length)) throw DataError(name);
         known.insert(label);
       }

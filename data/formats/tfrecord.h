@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
+#include "gossamer/data/formats/byte_reader.h"
 #include "gossamer/data/formats/index.h"
-#include "gossamer/data/formats/reader.h"
 
 namespace gossamer::data {
 
@@ -19,10 +19,10 @@ bool looks_like_tfrecord(std::span<const std::byte> start);
 // image/class/synset, else image/class/label (from 1 on: Naming::tensorflow), else label,
 // image/label (from 0 on). Only lengths are checked here; the CRC of the data when it is read.
 // DataError names the file and the record: cut off, wrong CRC, no Example, no image or label.
-Index index_tfrecord(Reader& records, const std::string& path);
+Index index_tfrecord(ByteReader& records, const std::string& path);
 
-// The image inside a record's data with its CRC behind it. DataError: the CRC or the Example is
-// wrong.
+// The image inside a record's data, which are followed by their CRC. DataError: the CRC or the
+// Example is wrong.
 std::span<const std::byte> image_of_record(std::span<const std::byte> data_and_crc,
                                            const std::string& name);
 

@@ -1,4 +1,4 @@
-// WebDataset shards: grouping members into samples, and finding the label of each.
+// WebDataset shards: groups members into samples and finds the label of each.
 #include "gossamer/data/formats/webdataset.h"
 
 #include <algorithm>
@@ -39,20 +39,21 @@ struct Piece {
 };
 
 struct Sample {
-  // other: a picture's name whose kind is not a picture's, as img.1.jpg
+  // other: a name that ends like a picture's but has another kind, as img.1.jpg
   std::string key, other;
   Piece image, cls, json, txt;
 };
 
 class Grouper {
  public:
-  Grouper(Reader& archive, const Members& members, const std::string& path)
+  Grouper(ByteReader& archive, const Members& members, const std::string& path)
       : archive_(archive), members_(members), path_(path) {}
 
   Index run() {
-    members_.names.each([&](i64 i, const std::string& name) {
+    for (i64 i = 0; i < members_.size(); ++i) {
+      const std::string name = members_.names.at(i);
       const std::string kind = webdataset_kind(name);
-      if (kind.empty()) return;
+      if (kind.empty()) continue;
       if (const std::string_view key(name.data(), name.size() - kind.size() - 1);
           key != sample_.key) {
         flush();
@@ -69,7 +70,7 @@ class Grouper {
         put(sample_.txt, i, name);
       else if (is_image_name(name) && sample_.other.empty())
         sample_.other = name;
-    });
+    }
     flush();
     check<DataError>(unlabelled_ == 0, code::no_truth, path_, ": ", unlabelled_, " of ", images_,
                      " images have no label, the first: ", first_unlabelled_,
@@ -127,7 +128,7 @@ class Grouper {
     builder_.add(name, found, members_.offset[i], members_.bytes[i]);
   }
 
-  Reader& archive_;
+  ByteReader& archive_;
   const Members& members_;
   const std::string& path_;
   IndexBuilder builder_{path_, Wrapping::plain};
@@ -164,7 +165,7 @@ std::optional<std::string> label_of_json(std::string_view text) {
   return std::nullopt;
 }
 
-Index index_webdataset(Reader& archive, const Members& members, const std::string& path) {
+Index index_webdataset(ByteReader& archive, const Members& members, const std::string& path) {
   return Grouper(archive, members, path).run();
 }
 

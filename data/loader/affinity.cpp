@@ -54,7 +54,7 @@ std::vector<int> parse_cpus(const std::string& text) {
       std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
       std::string list;
       check<ConfigError>(static_cast<bool>(std::getline(file, list)) && !list.empty(), "cpus \"",
-                         text, "\": this machine tells of no CPUs of NUMA node ", node);
+                         text, "\": this machine has no NUMA node ", node);
       const auto of_node = parse_list(list, list);
       out.insert(out.end(), of_node.begin(), of_node.end());
     }
@@ -80,8 +80,8 @@ void pin(const std::vector<int>& cpus) {
   const int error = pthread_setaffinity_np(self, sizeof set, &set);
   check<ConfigError>(error == 0, "loader: its threads can't run on CPUs ", list, ": ",
                      std::generic_category().message(error),
-                     "; are they there, and allowed for this process?");
-  // The system leaves out silently what is not allowed.
+                     "; do they exist, and may this process use them?");
+  // The system silently leaves out CPUs that are not allowed.
   cpu_set_t got;
   CPU_ZERO(&got);
   if (pthread_getaffinity_np(self, sizeof got, &got) == 0)
@@ -90,8 +90,8 @@ void pin(const std::vector<int>& cpus) {
                        "; name only those that it may use");
 }
 
-// Not SCHED_IDLE: on a full machine such a thread can stand still for seconds with a lock of the
-// whole process in its hands, and a process that was killed can't end before it has run once more.
-void give_way() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19); }
+// Not SCHED_IDLE: on a full machine such a thread can stop for seconds while it holds a lock of the
+// whole process, and a killed process can't end before that thread has run once more.
+void lower_priority() { setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 19); }
 
 }  // namespace gossamer::data

@@ -1,4 +1,4 @@
-// Where and how urgently the loader's threads run: lists of CPUs, NUMA nodes, priority.
+// CPUs and priority of the loader's threads.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace gossamer::data {
 // "0-3,8": CPUs by number; "node:0" or "node:0,2": those of NUMA nodes. Sorted, each once.
 // ConfigError says what is wrong.
 std::vector<int> parse_cpus(const std::string& text);
-// The calling thread runs on these CPUs from now on. ConfigError if the system refuses (not there,
-// or not for this process).
+// The calling thread runs on these CPUs from now on. ConfigError if they don't exist or this
+// process may not use them.
 void pin(const std::vector<int>& cpus);
-// The calling thread goes behind everything that computes.
-void give_way();
+// The calling thread gets the lowest priority.
+void lower_priority();
 
 }  // namespace gossamer::data

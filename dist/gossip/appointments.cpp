@@ -10,7 +10,7 @@ namespace {
 constexpr double kAhead = 1;
 // a partner is waited for: gradients; seconds
 constexpr double kPatienceGradients = 3, kLeastPatience = 0.25;
-constexpr double kImpatientGradients = 0.5;  // the same for one who was late the last time
+constexpr double kImpatientGradients = 0.5;  // the same, if it was late the last time
 // seconds until CANCEL is said again: a message must have been lost
 constexpr double kAnswerLimit = 1;
 
@@ -44,7 +44,7 @@ void AppointmentPolicy::draw() {
   decline_stale();
 }
 
-// Whoever stands at an event that is not before us any more gets its answer.
+// A peer that waits at an event which is not before us any more gets its answer.
 void AppointmentPolicy::decline_stale() {
   for (int id = self_ + 1; id < static_cast<int>(peers_.size()); ++id) {
     Peer& p = peer(id);
@@ -57,7 +57,7 @@ void AppointmentPolicy::decline_stale() {
   }
 }
 
-void AppointmentPolicy::settle() {
+void AppointmentPolicy::act() {
   for (;;) {
     if (state_ == State::waiting) {
       if (stopped_ || !(next_.t - agenda_->early() <= time())) return;
@@ -157,7 +157,7 @@ void AppointmentPolicy::receive(int id, const Message& m) {
     default:
       return;
   }
-  settle();
+  act();
 }
 
 void AppointmentPolicy::adopt(const Graph& graph, const std::vector<bool>& gone) {
@@ -166,7 +166,7 @@ void AppointmentPolicy::adopt(const Graph& graph, const std::vector<bool>& gone)
   adopted_ = true;
   give_up();
   draw();
-  settle();
+  act();
 }
 
 void AppointmentPolicy::gone(int id) {
@@ -174,7 +174,7 @@ void AppointmentPolicy::gone(int id) {
   peer(id).here = false;
   if ((state_ == State::ready || state_ == State::withdrawing) && head_.peer == id)
     ++missed_, resolve();
-  settle();
+  act();
 }
 
 void AppointmentPolicy::joined(int id) { peer(id) = {}; }
@@ -183,12 +183,12 @@ void AppointmentPolicy::joined(int id) { peer(id) = {}; }
 void AppointmentPolicy::stopped(int id) {
   peer(id).here = false;
   if (state_ == State::ready && head_.peer == id && leads()) ++missed_, resolve();
-  settle();
+  act();
 }
 
 void AppointmentPolicy::advance(const Now& now) {
   now_ = now;
-  settle();
+  act();
 }
 
 void AppointmentPolicy::stop() {
@@ -199,7 +199,7 @@ void AppointmentPolicy::stop() {
 
 void AppointmentPolicy::ended() {
   if (state_ == State::exchanging) resolve();
-  settle();
+  act();
 }
 
 std::optional<Meeting> AppointmentPolicy::meeting() const {

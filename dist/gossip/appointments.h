@@ -1,16 +1,17 @@
-// Keeps a worker's appointments (schedule.h) in order. The partner is known; what has to be agreed
-// is only that both are there, or that the appointment is off, on both sides alike. The lower id
+// Keeps a worker's appointments (schedule.h) in order. The partner is known. The two only have to
+// agree whether both are there or the appointment is off, on both sides alike. The lower id
 // decides:
 //
 //     higher -> lower   AVAIL(event)     I am at this event
-//     lower  -> higher  COMMIT(event)    so am I: go            or DECLINE(event): I have passed
-//     it, or did not wait any longer higher -> lower   CANCEL(event)    I do not want to wait any
-//     longer; answered by DECLINE, unless COMMIT is on its way already
+//     lower  -> higher  COMMIT(event)    so am I: go
+//                       DECLINE(event)   I have passed it, or did not wait any longer
+//     higher -> lower   CANCEL(event)    I do not want to wait any longer; the answer is DECLINE,
+//                                        unless COMMIT is on its way already
 //
 // The higher id leaves an event only with the lower's answer, or when the lower is dead. Waiting
-// has a deadline (patience): who has been late once is given little time until it is there again.
-// Messages carry the sender's time: who finds itself left behind (a straggler, a process that was
-// stopped) skips to where the others are, instead of finding every event passed for ever.
+// has a deadline (patience); a partner that was late once gets little time until it is there again.
+// Messages carry the sender's time: a worker that was left behind (a straggler, or a process that
+// was stopped) skips to where the others are, instead of finding every event passed for ever.
 #pragma once
 
 #include "gossamer/dist/gossip/policy.h"
@@ -56,7 +57,7 @@ class AppointmentPolicy : public PartnerPolicy {
 
   void send(int peer, MessageType, EventKey);
   void draw();
-  void settle();
+  void act();
   void give_up();
   void resolve();  // head_ is done with
   void catch_up(double their_time);

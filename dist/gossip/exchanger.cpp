@@ -17,15 +17,15 @@ constexpr double kDrainLimit = 30;
 }  // namespace
 
 Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, const Graph& graph,
-                     const MethodOptions& options, std::vector<Event> early)
+                     const MethodOptions& options, std::unique_ptr<PartnerPolicy> policy,
+                     std::vector<Event> early)
     : state_(state),
       group_(group),
       membership_(membership),
       base_(graph),
       options_(options),
       link_(group.control()),
-      policy_(state.replay ? std::make_unique<ReplayPolicy>(*state.replay)
-                           : make_partner_policy(options, graph, group.rank())),
+      policy_(std::move(policy)),
       transfer_(state, group, options_),
       early_(early.begin(), early.end()) {
   for (int p = 0; p < base_.n; ++p)
@@ -67,14 +67,14 @@ void Exchanger::run() {
   } catch (...) {
     const std::scoped_lock lock(state_.mutex);
     state_.error = std::current_exception();
-    if (state_.replay) state_.replay->give_up();
+    for (const auto& log : state_.logs) log->failed();
   }
   for (int p = 0; p < base_.n; ++p)
     if (!state_.roster.member(p)) membership_.left(p);  // a return from now on is too late
   // an error in mid-exchange: the payload must let go of our buffers before they are freed
   transfer_.abort();
   transfer_.drain();
-  drain_giver();
+  drain_sender();
   // The last word to everyone: a peer that still waits for an answer of ours has it now. epoch 1:
   // training ended as planned.
   const std::scoped_lock lock(state_.mutex);
@@ -110,17 +110,14 @@ void Exchanger::turn() {
     state_.roster.advance(wall_seconds());
   }
   policy_->advance(now());
-  if (arrived_ && (abandoned_ || policy_->may_end())) {
-    end_transfer();
-    policy_->advance(now());
-  }
+  if (arrived_) end_transfer();
   flush();
   if (const auto meeting = policy_->meeting(); meeting && !transfer_.under_way() && !abandoned_) {
     transfer_.begin(*meeting);
     policy_->begun();
   }
   const std::scoped_lock lock(state_.mutex);
-  state_.giver->turn();
+  state_.sender->turn();
   state_.hold = policy_->hold();
   state_.changed.notify_all();
 }
@@ -184,12 +181,12 @@ void Exchanger::handle(const Event& e) {
       case Event::Kind::exchanged:
         if (transfer_.under_way() && e.peer == transfer_.peer() && e.session == transfer_.session())
           arrived_ = e;
-        if (state_.giver->ended(e))
-          for (const Message& back : state_.giver->take_kept())
+        if (state_.sender->ended(e))
+          for (const Message& back : state_.sender->take_kept())
             state_.roster.receive(e.peer, back, now);
         break;
       case Event::Kind::dead:
-        state_.giver->gone(e.peer);
+        state_.sender->gone(e.peer);
         state_.roster.lost(e.peer, "dead");
         break;
       case Event::Kind::joined:
@@ -206,9 +203,9 @@ void Exchanger::handle(const Event& e) {
 }
 
 void Exchanger::handle(int from, const Message& m, double now) {
-  if (m.type == MessageType::ask_state) return state_.giver->asked(from, m, stopping_);
-  if (m.type == MessageType::back && state_.giver->keep(from, m)) return;
-  if (m.type == MessageType::bye && m.epoch == 0) state_.giver->gone(from);
+  if (m.type == MessageType::ask_state) return state_.sender->asked(from, m, stopping_);
+  if (m.type == MessageType::back && state_.sender->keep(from, m)) return;
+  if (m.type == MessageType::bye && m.epoch == 0) state_.sender->gone(from);
   state_.roster.receive(from, m, now);
 }
 
@@ -231,7 +228,7 @@ void Exchanger::follow(const Roster::Change& change) {
       adopt_graph();
       {
         const std::scoped_lock lock(state_.mutex);
-        state_.giver->back(peer);
+        state_.sender->back(peer);
       }
       if (options_.on_fault) options_.on_fault("joined", peer);
       return;
@@ -246,7 +243,7 @@ void Exchanger::follow(const Roster::Change& change) {
   int alive = 0;
   {
     const std::scoped_lock lock(state_.mutex);
-    state_.record({.kind = RecordedEvent::Kind::gone, .peer = peer});
+    state_.happened({.kind = WorkerEvent::Kind::lost, .peer = peer});
     alive = state_.roster.alive();
   }
   if (options_.on_fault) options_.on_fault(change.why, peer);
@@ -272,32 +269,31 @@ void Exchanger::adopt_graph() {
 
 // A worker that is taking over our state is waited for: without us it could not come back.
 void Exchanger::stop() {
-  {
-    const std::scoped_lock lock(state_.mutex);
-    if (state_.roster.stopping()) return;
-  }
-  if (!policy_->may_stop()) return;
   const std::scoped_lock lock(state_.mutex);
-  if (state_.giver->wanted()) state_.give();  // no step comes any more that would do it
-  if (state_.giver->busy()) return;
+  if (state_.roster.stopping()) return;
+  if (state_.sender->wanted()) state_.give();  // no step comes any more that would do it
+  if (state_.sender->busy()) return;
   policy_->stop();
   state_.roster.stop(wall_seconds());
 }
 
 void Exchanger::end_transfer() {
+  const auto verdict = abandoned_ ? false : policy_->verdict(arrived_->ok);
+  if (!verdict) return;
   const int peer = transfer_.peer();
   const Event end = *std::exchange(arrived_, std::nullopt);
-  const bool ok = transfer_.end(!abandoned_ && policy_->accepts(end.ok) ? &end : nullptr);
+  const bool ok = transfer_.end(*verdict ? &end : nullptr);
   policy_->ended();
+  policy_->advance(now());
   if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
 }
 
-void Exchanger::drain_giver() {
+void Exchanger::drain_sender() {
   bool sending = false;
   {
     const std::scoped_lock lock(state_.mutex);
-    for (int p = 0; p < base_.n; ++p) state_.giver->gone(p);
-    sending = state_.giver->sending();
+    for (int p = 0; p < base_.n; ++p) state_.sender->gone(p);
+    sending = state_.sender->sending();
   }
   if (sending) group_.payload().drain(Seconds(kDrainLimit));
 }

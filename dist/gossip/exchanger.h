@@ -19,8 +19,8 @@ class Exchanger {
   // early: events that came while this worker took over its state (rejoin.h); they are handled
   // first
   Exchanger(GossipState&, Group&, Membership&, const Graph&, const MethodOptions&,
-            std::vector<Event> early);
-  // without finish(): says goodbye to the others, who then go on without this worker
+            std::unique_ptr<PartnerPolicy>, std::vector<Event> early);
+  // without finish(): says `bye`; the others go on without this worker
   ~Exchanger();
   void wake();  // the training thread did a gradient
   // Starts no more exchanges, answers those of others until all living workers have stopped too,
@@ -33,7 +33,8 @@ class Exchanger {
   void turn();  // does what is due
   bool finished();
   void handle(const Event&);
-  void handle(int from, const Message&, double now);  // of the roster or the giver: under the mutex
+  // a message for the roster or the sender of states; under the mutex
+  void handle(int from, const Message&, double now);
   void follow(const Roster::Change&);
   void adopt_graph();  // rates and constants of the graph without those that are gone
   void stop();
@@ -41,7 +42,7 @@ class Exchanger {
   void flush();
   Now now();
   Seconds pause();  // until something is due by the clock
-  void drain_giver();
+  void drain_sender();
 
   GossipState& state_;
   Group& group_;

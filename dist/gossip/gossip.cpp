@@ -6,6 +6,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
+#include "gossamer/dist/gossip/recorder.h"
 
 namespace gossamer::dist {
 namespace {
@@ -14,7 +15,7 @@ constexpr double kTakeoverPatience = 3;
 }  // namespace
 
 GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group,
-                           const Graph& graph, const MethodOptions& options)
+                           const Graph& graph, const MethodOptions& options, GossipParts parts)
     : accelerated_(accelerated),
       params_(params),
       optimizer_(optimizer),
@@ -25,34 +26,21 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
              Roster(group.rank(), group.size(),
                     options.start_samples / (static_cast<double>(options.batch) * group.size()))) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
-  check<ConfigError>(
-      !exchanges || !params.aliased(), name(),
-      ": exchanges change the parameters while gradients are computed; build FlatParams "
-      "with FlatOptions::frozen = true, so that a gradient belongs to one point");
+  // exchanges change the parameters while gradients are computed, and a gradient belongs to one
+  // point
+  if (exchanges) params.freeze();
   if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
   state_.clock.resume(wall_seconds());
-  const RunFacts facts{.method = name(),
-                       .graph = graph.name,
-                       .pairing = options.pairing,
-                       .rank = group.rank(),
-                       .workers = group.size(),
-                       .seed = options.seed,
-                       .parameters = params.fingerprint(),
-                       .rate = options.rate,
-                       .batch = static_cast<double>(options.batch),
-                       .start_samples = options.start_samples};
-  if (!options.replay.empty())
-    state_.replay = std::make_unique<Replay>(read_record(record_path(options.replay, group.rank())),
-                                             facts, kReplayPatience * options.exchange_timeout_s);
-  if (!options.record.empty()) state_.recorder = std::make_unique<Recorder>(options.record, facts);
+  state_.logs = std::move(parts.logs);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
   const double digest = state_digest(name(), params, graph, options);
   std::vector<Event> early;
   if (options.rejoin) early = start_again(digest, graph);
-  state_.giver = std::make_unique<StateGiver>(group, digest, Seconds(options.exchange_timeout_s));
-  exchanger_ =
-      std::make_unique<Exchanger>(state_, group, membership_, graph, options, std::move(early));
+  state_.sender = std::make_unique<StateSender>(group, digest, Seconds(options.exchange_timeout_s));
+  if (!parts.policy) parts.policy = make_partner_policy(options, graph, group.rank());
+  exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options,
+                                           std::move(parts.policy), std::move(early));
 }
 
 // Goes on from where a neighbour is. Returns the events that came meanwhile.
@@ -79,50 +67,30 @@ std::vector<Event> GossipMethod::start_again(double digest, const Graph& graph) 
 
 GossipMethod::~GossipMethod() = default;
 
-// The next event of the record; what went wrong in the communication thread says more than that it
-// failed.
-template <class F>
-auto GossipMethod::awaited(F next) const {
-  try {
-    return next();
-  } catch (const DistError&) {
-    const std::scoped_lock lock(state_.mutex);
-    if (state_.error) std::rethrow_exception(state_.error);
-    throw;
-  }
-}
-
 void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
-  const RecordedEvent* recorded =
-      state_.replay ? awaited([&] { return &state_.replay->await_gradient(); }) : nullptr;
-  if (recorded) learning_rate = recorded->learning_rate;
   const auto rate = static_cast<float>(learning_rate);
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
   state_.model.await_gradients();
-  // it looks at all gradients, which are nobody else's
+  // it reads all gradients; the communication thread never does
   optimizer_.begin_step({.clip = options_.clip_norm});
   {
     const std::scoped_lock lock(state_.mutex);
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
-    const double eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
-    check<DistError>(!recorded || recorded->eta == eta, recorded ? state_.replay->place() : "",
-                     ": eta is ", eta, ", not ", recorded ? recorded->eta : 0,
-                     " as in the record; is the graph the same?");
-    state_.model.numbers.eta = eta;
+    A2cid2& numbers = state_.model.numbers;
+    numbers.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
     state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_, rate);
     state_.roster.gradient();
     ++state_.stats.gradients;
-    if (state_.giver && state_.giver->wanted()) state_.give();
-    state_.record(
-        {.kind = RecordedEvent::Kind::gradient, .learning_rate = learning_rate, .eta = eta});
+    if (state_.sender && state_.sender->wanted()) state_.give();
+    state_.happened(
+        {.kind = WorkerEvent::Kind::gradient, .learning_rate = learning_rate, .eta = numbers.eta});
   }
-  if (state_.replay) state_.replay->pass();
   if (exchanger_) {
     exchanger_->wake();
     wait_for_exchanges();
@@ -157,7 +125,6 @@ double GossipMethod::samples_seen() const {
 // never less.
 bool GossipMethod::done() const {
   if (options_.total_samples <= 0) return false;
-  if (state_.replay) return done_as_recorded();
   const std::scoped_lock lock(state_.mutex);
   if (!state_.in_flight && state_.roster.gradients_of_all() * static_cast<double>(options_.batch) >=
                                options_.total_samples)
@@ -165,32 +132,14 @@ bool GossipMethod::done() const {
   return state_.roster.is_complete();
 }
 
-bool GossipMethod::done_as_recorded() const {
-  {
-    const std::scoped_lock lock(state_.mutex);
-    if (state_.roster.is_complete()) return true;
-  }
-  const RecordedEvent* next = awaited([&] { return state_.replay->await_training(); });
-  if (next == nullptr || next->kind != RecordedEvent::Kind::settled) return false;
-  {
-    const std::scoped_lock lock(state_.mutex);
-    complete();
-  }
-  state_.replay->pass();
-  if (exchanger_) exchanger_->wake();
-  return true;
-}
-
 void GossipMethod::complete() const {
   if (state_.roster.is_complete()) return;
   state_.roster.complete();
-  state_.record({.kind = RecordedEvent::Kind::settled});
+  state_.happened({.kind = WorkerEvent::Kind::completed});
 }
 
 void GossipMethod::finish() {
   if (finished_) return;
-  check<DistError>(!state_.replay || done_as_recorded(),
-                   state_.replay ? state_.replay->place() : "", ": the program finishes before");
   {
     const std::scoped_lock lock(state_.mutex);
     complete();
@@ -200,10 +149,9 @@ void GossipMethod::finish() {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
-  if (state_.recorder || state_.replay) {
+  if (!state_.logs.empty()) {
     const std::uint64_t digest = digest_of(params_.values().span<float>());
-    if (state_.recorder) state_.recorder->end(digest);
-    if (state_.replay) state_.replay->check_end(digest);
+    for (const auto& log : state_.logs) log->ended(digest);
   }
   const GossipModel::Access access(state_.model);
   const double distance = average_models(params_, membership_);

@@ -6,12 +6,18 @@
 
 namespace gossamer::dist {
 
+// What a replay or a record puts into the method (replay.h).
+struct GossipParts {
+  std::unique_ptr<PartnerPolicy> policy{};  // none: by options.pairing
+  std::vector<std::unique_ptr<EventLog>> logs{};
+};
+
 class GossipMethod : public Method {
  public:
   // accelerated: A2CiD2 (a twin x~ and the drift between both); otherwise the asynchronous
   // baseline, AD-PSGD: eta = 0, no twin.
   GossipMethod(bool accelerated, FlatParams&, Optimizer&, Group&, const Graph&,
-               const MethodOptions&);
+               const MethodOptions&, GossipParts = {});
   ~GossipMethod() override;
   void step(double learning_rate) override;
   double samples_seen() const override;
@@ -22,15 +28,11 @@ class GossipMethod : public Method {
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
   const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }
-  bool needs_frozen_compute() const override { return exchanger_ && options_.rate > 0; }
 
  private:
   std::vector<Event> start_again(double digest, const Graph&);
   void wait_for_exchanges();
   void complete() const;  // under the mutex: training is over
-  bool done_as_recorded() const;
-  template <class F>
-  auto awaited(F next) const;
 
   const bool accelerated_;
   FlatParams& params_;

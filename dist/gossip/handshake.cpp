@@ -7,8 +7,8 @@ namespace {
 // seconds for the answer to a proposal (host-communication: 200 ms)
 constexpr double kLeastAnswer = 0.2, kMostAnswer = 2;
 constexpr double kRemind = 2;  // times the limit of an answer, without any change
-// training waits for this many of its gradients at most: who can't keep up loses exchanges, not
-// time
+// training waits for this many of its gradients at most: a worker that can't keep up loses
+// exchanges, not time
 constexpr double kHoldGradients = 1;
 
 std::map<int, double> nobody_yet(int self, int workers) {

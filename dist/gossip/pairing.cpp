@@ -31,18 +31,18 @@ void Pairing::open() {
     peer.asked = peer.refused = false;
     if (id < self_ && peer.alive && peer.rate > 0) announce(id);
   }
-  settle();
+  act();
 }
 
 void Pairing::due() {
   set(wants_, true);
-  if (state_ == State::available) settle();
+  if (state_ == State::available) act();
 }
 
 void Pairing::stop_wanting() { set(wants_, false); }
 
-// Someone deferred is answered first; then someone who asks; then the own wish.
-void Pairing::settle() {
+// First a deferred proposal is answered, then a peer that asks, then the own wish.
+void Pairing::act() {
   set(state_, State::available);
   set(partner_, -1);
   if (!deferred_.empty()) {
@@ -142,7 +142,7 @@ void Pairing::receive(int id, const Message& m) {
         // it gave up on an availability that still stands: without this word it would never propose
         // again
         announce(id);
-        settle();
+        act();
       } else {
         changes_ += std::erase_if(
             deferred_, [&](const Deferred& d) { return d.peer == id && d.nonce == m.nonce; });
@@ -163,7 +163,7 @@ void Pairing::on_avail(int id, const Message& m) {
   set(peer.avail, true);
   set(peer.avail_epoch, m.epoch);
   if (state_ == State::available)
-    settle();
+    act();
   else if (m.nonce == 1 && !(state_ == State::proposing && partner_ == id))
     send(id, MessageType::decline, m.epoch, 0);  // busy; not forgotten
 }
@@ -184,12 +184,12 @@ void Pairing::on_decline(int id, const Message& m) {
   if (m.nonce == 0) {
     if (m.epoch != epoch_) return;
     set(peer.refused, true);
-    if (state_ == State::available) settle();
+    if (state_ == State::available) act();
     return;
   }
   if (state_ != State::proposing || partner_ != id || nonce_ != m.nonce) return;
   if (peer.avail_epoch == proposed_epoch_) peer.avail = peer.asks = false;
-  settle();
+  act();
 }
 
 // Only the availability that was proposed to is forgotten: a fresher one may have come meanwhile.
@@ -197,7 +197,7 @@ void Pairing::time_out() {
   if (state_ != State::proposing) return;
   Peer& peer = peers_[partner_];
   if (peer.avail_epoch == proposed_epoch_) peer.avail = peer.asks = false;
-  settle();
+  act();
 }
 
 void Pairing::remind() {
@@ -219,7 +219,7 @@ void Pairing::peer_dead(int id) {
   const bool waiting_for_it =
       partner_ == id && (state_ == State::proposing || state_ == State::accepted);
   // an exchange with it ends through its payload
-  if (waiting_for_it || state_ == State::available) settle();
+  if (waiting_for_it || state_ == State::available) act();
 }
 
 void Pairing::peer_joined(int id) {
@@ -236,7 +236,7 @@ void Pairing::set_rate(int id, double rate) {
   found->second.rate = rate;
   const bool open = state_ != State::idle && state_ != State::exchanging;
   if (fresh && id < self_ && open) announce(id);
-  if (state_ == State::available) settle();
+  if (state_ == State::available) act();
 }
 
 std::vector<std::uint32_t> Pairing::fingerprint() const {

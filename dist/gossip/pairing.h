@@ -1,24 +1,24 @@
-// Who averages with whom, decided between neighbours: no coordinator, no deadlock, and a slow or
-// dead neighbour holds nobody up. A pure state machine: events in, messages out. It owns no clock,
+// The handshake: two neighbours agree on an exchange. No coordinator, no deadlock, and a slow or
+// dead neighbour delays nobody. A pure state machine: events in, messages out. It owns no clock,
 // socket, thread or random generator, so a test can walk through every reachable state of a small
 // network.
 //
-// Rules that make it free of deadlock:
-//   - Ids are ordered and only the lower of two workers proposes. A proposer waits for a higher id;
-//   an acceptor waits only for the
-//     COMMIT or CANCEL that a proposer sends at once. No cycle of waiting can close.
-//   - A worker that is free says AVAIL(epoch) to its lower neighbours. The epoch counts its
-//   availabilities: an old proposal can't
-//     reach a new availability.
-//   - Every PROPOSE and every asking AVAIL is answered at once, or deferred by someone who himself
-//   waits for an immediate answer.
+// Why it has no deadlock:
+//   - Ids are ordered, and only the lower of two workers proposes. A proposer waits for a higher
+//   id;
+//     an acceptor waits only for the COMMIT or CANCEL that a proposer sends at once. No cycle of
+//     waiting can close.
+//   - A worker that is free sends AVAIL(epoch) to its lower neighbours. The epoch counts its
+//     availabilities, so an old proposal can't reach a new availability.
+//   - Every PROPOSE and every AVAIL that asks is answered at once, or deferred by a worker that
+//     itself waits for an immediate answer.
 //
-// Free and wanting are two things. A free worker answers; a worker that wants (its Poisson clock is
-// due) starts something: it proposes to a free higher neighbour, or asks a lower one to propose
-// (AVAIL with nonce 1). So each exchange belongs to one worker's clock, and nobody waits until a
-// neighbour is due as well. A network in which all always want is the plain protocol. It also keeps
-// partners from repeating and edges at their rates: a worker that has just ended an exchange is
-// free, but does not want the next one at once.
+// Free and wanting are two things. A free worker answers. A worker that wants an exchange (its
+// Poisson clock is due) starts one: it proposes to a free higher neighbour, or asks a lower one to
+// propose (AVAIL with nonce 1). So each exchange belongs to one worker's clock, and nobody waits
+// until a neighbour is due as well. A network in which all always want is the plain protocol. It
+// also keeps partners from repeating and edges at their rates: a worker that has just ended an
+// exchange is free, but does not want the next one at once.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,6 @@ class Pairing {
   Pairing(int self, const std::map<int, double>& peers, Choose choose);
 
   // --- events
-  // -----------------------------------------------------------------------------------------------
   void open();  // idle -> available
   // the own clock wants one exchange, now or as soon as possible
   void due();
@@ -53,9 +52,9 @@ class Pairing {
   // avail, propose, accept, commit, cancel, decline
   void receive(int peer, const Message&);
   void time_out();  // the proposal has been unanswered for too long
-  // Nothing has come for so long that a message may have been lost, which connections don't do:
-  // says again what others must know. Who is merely late changes nothing: an ACCEPT that comes
-  // twice is answered twice, and its COMMIT begins one exchange.
+  // Nothing has come for so long that a message may have been lost, although connections lose none:
+  // sends again what others must know. If a peer is merely late, nothing changes: an ACCEPT that
+  // comes twice is answered twice, and its COMMIT begins one exchange.
   void remind();
   void peer_dead(int peer);
   // a dead peer is back, in its first state; without an edge until set_rate
@@ -65,7 +64,6 @@ class Pairing {
   void set_rate(int peer, double rate);  // the graph has healed
 
   // --- results
-  // -----------------------------------------------------------------------------------------------
   State state() const { return state_; }
   bool wanting() const { return wants_; }
   // of the proposal, acceptance or exchange under way; -1
@@ -101,7 +99,7 @@ class Pairing {
     member = value;
   }
   // available: answer, propose or ask, whatever is next
-  void settle();
+  void act();
   bool initiate();
   void propose(int peer, bool own_want);
   void accept(int peer, std::uint32_t nonce);

@@ -1,11 +1,10 @@
-// Who exchanges with whom, and when: the face of all ways to decide it. What is then exchanged is
-// transfer.h's matter.
-//   handshake   neighbours agree on the spot (handshake.h, pairing.h)
-//   schedule    all workers draw the same list of events from the seed (schedule.h)
-//   rounds      fixed matchings, the partner follows from the number of own gradients (schedule.h)
-//   replay      as an earlier run was recorded (replay.h)
-// Pure state machines: events in, messages out. Time is told to them, so tests and the simulator
-// run the very same classes.
+// Partner policies decide which neighbours exchange, and when. transfer.h does the exchange.
+//   handshake   two neighbours agree on the spot (handshake.h, pairing.h)
+//   schedule    all workers draw the same list of events from the seed (appointments.h, schedule.h)
+//   rounds      fixed matchings; the partner follows from the number of own gradients (the same)
+//   replay      as an earlier run was recorded (replay.cpp)
+// Pure state machines: events in, messages out. Time is an argument, so tests and the simulator run
+// the very same classes.
 #pragma once
 
 #include <cmath>
@@ -47,7 +46,6 @@ class PartnerPolicy {
  public:
   virtual ~PartnerPolicy() = default;
   // --- events
-  // -----------------------------------------------------------------------------------------------
   // at the start, and whenever it changes: without the dead
   virtual void adopt(const Graph& graph, const std::vector<bool>& gone) = 0;
   // avail, propose, accept, commit, cancel, decline
@@ -68,15 +66,11 @@ class PartnerPolicy {
   // the exchange is over, whether it came through or not
   virtual void ended() = 0;
   // --- results
-  // -----------------------------------------------------------------------------------------------
   // to begin now, or under way
   virtual std::optional<Meeting> meeting() const = 0;
-  // replay: not before its turn
-  virtual bool may_end() const { return true; }
-  // whether the jump is to be made
-  virtual bool accepts(bool arrived) const { return arrived; }
-  // replay: not before the end of the record
-  virtual bool may_stop() const { return true; }
+  // The payload of the exchange has ended: whether to apply it. A replay waits for its turn (no
+  // value) and does as recorded.
+  virtual std::optional<bool> verdict(bool arrived) const { return arrived; }
   // owes nobody an answer and awaits none: may end
   virtual bool resting() const = 0;
   virtual Wake wake() const = 0;

@@ -1,18 +1,20 @@
 // How many exchanges a worker does per gradient of its own.
-//   poisson   due at random times: the number per gradient is Poisson with mean `rate`, so 0 often
-//   (e^-1 at rate 1) exact     due at even distances 1/rate: exactly `rate` per gradient; one in
-//   1/rate gradients when it is below 1
-// An exchange has two sides, and whose clock started it is known to both. Poisson: each side starts
-// half of its share, and the other half is started by its neighbours; the sum of both is Poisson
-// again. Exact: each side wants its whole share, and an exchange counts for both of them, so who
-// was asked often starts less.
+//
+//   poisson   Exchanges are due at random times. The number per gradient is Poisson with mean
+//             `rate`, so often 0 (e^-1 at rate 1).
+//   exact     Exchanges are due at even distances 1/rate: exactly `rate` per gradient, or one in
+//             1/rate gradients when the rate is below 1.
+//
+// An exchange has two sides, and both know whose clock started it. Poisson: each side starts half
+// of its share, and its neighbours start the other half; the sum of both is Poisson again. Exact:
+// each side wants its whole share, and an exchange counts for both sides, so a worker that was
+// asked often starts less itself.
 #pragma once
 
 #include <cmath>
 #include <cstddef>
 #include <deque>
 #include <string>
-#include <vector>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
@@ -29,8 +31,8 @@ class Quota {
     check<ConfigError>(exact_ || kind == "poisson", "quota \"", kind,
                        "\" is unknown; known are: exact, poisson");
   }
-  // share: exchanges of this worker per own gradient, whoever starts them. What is due by `t` stays
-  // due.
+  // share: exchanges of this worker per own gradient, started on either side. What is due by `t`
+  // stays due.
   void set_share(double share, double t) {
     const double rate = exact_ ? share : share / 2;
     if (rate == rate_) return;
@@ -44,12 +46,6 @@ class Quota {
   double next() const { return due_.empty() ? INFINITY : due_.front(); }
   // from then on more than kMostOwed are due
   double hold_at() const { return due_.size() > kMostOwed ? due_[kMostOwed] : INFINITY; }
-  // up to kMostOwed + 1
-  i64 owed(double t) const {
-    i64 count = 0;
-    for (const double due : due_) count += due <= t;
-    return count;
-  }
   void exchanged(bool started_here) {
     if (!due_.empty() && (started_here || exact_)) due_.pop_front(), fill();
   }
@@ -68,7 +64,5 @@ class Quota {
   double rate_ = 0, last_ = 0;
   std::deque<double> due_;  // ascending; at least kMostOwed + 1 when rate > 0
 };
-
-inline std::vector<std::string> quota_names() { return {"exact", "poisson"}; }
 
 }  // namespace gossamer::dist

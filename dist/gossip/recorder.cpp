@@ -16,12 +16,13 @@ namespace gossamer::dist {
 namespace {
 
 using Json = nlohmann::json;
-using Kind = RecordedEvent::Kind;
+using Kind = WorkerEvent::Kind;
 
 constexpr int kVersion = 1;
 constexpr std::size_t kLongestLine = 4096;
 constexpr i64 kMostEvents = 1 << 27;  // 6 GB in memory
 constexpr int kMostWorkers = 1 << 20;
+// by Kind; files keep these words
 const char* const kNames[] = {"gradient", "snapshot", "applied", "failed", "settled", "gone"};
 
 // One line, and where it is, for messages.
@@ -88,11 +89,11 @@ RunFacts read_facts(const Line& line) {
 struct Follower {
   const RunFacts& facts;
   std::uint64_t gradients = 0;
-  bool settled = false, open = false;
-  RecordedEvent begun{};
+  bool completed = false, open = false;
+  WorkerEvent begun{};
 
-  RecordedEvent read(const Line& line, const std::string& name) {
-    RecordedEvent e;
+  WorkerEvent read(const Line& line, const std::string& name) {
+    WorkerEvent e;
     const auto kind = std::ranges::find(kNames, name);
     if (kind == std::end(kNames)) line.wrong("unknown event \"" + name + "\"");
     e.kind = static_cast<Kind>(kind - std::begin(kNames));
@@ -101,13 +102,13 @@ struct Follower {
         line.wrong(fmt::format("gradient {} was expected", gradients));
       e.learning_rate = line.real("learning_rate");
       e.eta = line.real("eta");
-    } else if (e.kind == Kind::settled) {
-      if (settled) line.wrong("a worker settles only once");
-      settled = true;
+    } else if (e.kind == Kind::completed) {
+      if (completed) line.wrong("training ends only once");
+      completed = true;
     } else {
       e.peer = static_cast<int>(line.whole("peer", static_cast<std::uint64_t>(facts.workers - 1)));
       if (e.peer == facts.rank) line.wrong("a worker has no exchange with itself");
-      if (e.kind != Kind::gone) e.session = line.whole("session");
+      if (e.kind != Kind::lost) e.session = line.whole("session");
     }
     if (e.kind == Kind::snapshot) {
       e.t = line.real("t");
@@ -150,7 +151,7 @@ void Recorder::write(const std::string& line) {
                  path_, ": can't be written: ", std::strerror(errno));
 }
 
-void Recorder::add(const RecordedEvent& e) {
+void Recorder::happened(const WorkerEvent& e) {
   const char* name = kNames[static_cast<std::size_t>(e.kind)];
   ++events_;
   switch (e.kind) {
@@ -164,14 +165,14 @@ void Recorder::add(const RecordedEvent& e) {
     case Kind::failed:
       return write(
           fmt::format(R"({{"event":"{}","peer":{},"session":{}}})", name, e.peer, e.session));
-    case Kind::settled:
+    case Kind::completed:
       return write(fmt::format(R"({{"event":"{}"}})", name));
-    case Kind::gone:
+    case Kind::lost:
       return write(fmt::format(R"({{"event":"{}","peer":{}}})", name, e.peer));
   }
 }
 
-void Recorder::end(std::uint64_t digest) {
+void Recorder::ended(std::uint64_t digest) {
   write(fmt::format(R"({{"event":"end","events":{},"digest":"{:016x}"}})", events_, digest));
   check<IoError>(std::fflush(file_.get()) == 0, path_,
                  ": can't be written: ", std::strerror(errno));

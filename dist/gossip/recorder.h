@@ -16,17 +16,9 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
+#include "gossamer/dist/gossip/event_log.h"
 
 namespace gossamer::dist {
-
-struct RecordedEvent {
-  enum class Kind : std::uint8_t { gradient, snapshot, applied, failed, settled, gone };
-  Kind kind = Kind::gradient;
-  int peer = -1;                      // snapshot, applied, failed, gone
-  std::uint64_t session = 0;          // snapshot, applied, failed
-  double t = 0;                       // snapshot: the clock value it was mixed to
-  double learning_rate = 0, eta = 0;  // gradient: as given to step(); in force from then on
-};
 
 struct RunFacts {
   std::string method, graph, pairing;
@@ -35,12 +27,12 @@ struct RunFacts {
   double rate = 1, batch = 1, start_samples = 0;
 };
 
-// One writer at a time (GossipState::mutex). IoError with the file: it can't be written.
-class Recorder {
+// Writes the file. IoError with the file: it can't be written.
+class Recorder final : public EventLog {
  public:
   Recorder(const std::string& folder, const RunFacts&);
-  void add(const RecordedEvent&);
-  void end(std::uint64_t digest);
+  void happened(const WorkerEvent&) override;
+  void ended(std::uint64_t digest) override;
 
  private:
   void write(const std::string& line);
@@ -55,7 +47,7 @@ class Recorder {
 struct Record {
   std::string path;
   RunFacts facts;
-  std::vector<RecordedEvent> events;
+  std::vector<WorkerEvent> events;
   std::uint64_t digest = 0;
 };
 

@@ -1,4 +1,4 @@
-// Taking over a state, and giving one.
+// Taking over a state, and sending one.
 #include "gossamer/dist/gossip/rejoin.h"
 
 #include <algorithm>
@@ -84,47 +84,47 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
   std::string why = "none is alive";
   while (wall_seconds() < until) {
     bool anyone = false;
-    for (const int giver : order) {
-      if (!link.alive(giver)) continue;
+    for (const int neighbour : order) {
+      if (!link.alive(neighbour)) continue;
       anyone = true;
-      link.send(giver, {.type = MessageType::ask_state,
-                        .epoch = 0,
-                        .nonce = ++nonce,
-                        .progress = 0,
-                        .gradients = 0,
-                        .value = digest});
-      group.payload().exchange(giver, state_session(nonce), {}, block.tensor(), {}, patience);
+      link.send(neighbour, {.type = MessageType::ask_state,
+                            .epoch = 0,
+                            .nonce = ++nonce,
+                            .progress = 0,
+                            .gradients = 0,
+                            .value = digest});
+      group.payload().exchange(neighbour, state_session(nonce), {}, block.tensor(), {}, patience);
       bool refused = false;
       for (bool waiting = true; waiting;) {
         const Event e = link.next(Seconds(1));
-        const bool of_giver = e.peer == giver;
-        if (e.kind == Event::Kind::exchanged && of_giver && e.session == state_session(nonce)) {
-          if (e.ok) return out.from = giver, out;
+        const bool of_neighbour = e.peer == neighbour;
+        if (e.kind == Event::Kind::exchanged && of_neighbour && e.session == state_session(nonce)) {
+          if (e.ok) return out.from = neighbour, out;
           waiting = false;
           if (!refused)
-            why = "worker " + std::to_string(giver) + ": " +
+            why = "worker " + std::to_string(neighbour) + ": " +
                   (e.why.empty() ? "the transfer failed" : e.why);
-        } else if (e.kind == Event::Kind::message && of_giver &&
+        } else if (e.kind == Event::Kind::message && of_neighbour &&
                    e.message.type == MessageType::no_state && e.message.nonce == nonce) {
           const auto refusal = static_cast<Refusal>(e.message.epoch);
           refused = true;
           why = refusal == Refusal::ending ? "the run is at its end" : "all are busy";
-          group.payload().abort(giver);
+          group.payload().abort(neighbour);
           if (refusal == Refusal::another_model) {
             group.payload().drain(patience);
             fail<DistError>(
-                "worker ", group.rank(), ": worker ", giver,
+                "worker ", group.rank(), ": worker ", neighbour,
                 " trains another model, or with another method, graph or budget; start this ",
                 "one again with the command and config of the others");
           }
         } else if (e.kind == Event::Kind::message && e.message.type == MessageType::ask_state) {
-          // Another one that was started again: it shall ask someone who has a state.
+          // It was started again as well, and must ask a worker that has a state.
           link.send(e.peer, {.type = MessageType::no_state,
                              .epoch = static_cast<std::uint32_t>(Refusal::busy),
                              .nonce = e.message.nonce});
         } else if (e.kind != Event::Kind::none &&
                    !(e.kind == Event::Kind::message && e.message.type == MessageType::back)) {
-          if (e.kind == Event::Kind::dead && of_giver) group.payload().abort(giver);
+          if (e.kind == Event::Kind::dead && of_neighbour) group.payload().abort(neighbour);
           out.early.push_back(e);
         }
       }
@@ -136,13 +136,13 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
                   "); the others go on without it");
 }
 
-void StateGiver::refuse(int peer, std::uint32_t nonce, Refusal why) {
+void StateSender::refuse(int peer, std::uint32_t nonce, Refusal why) {
   group_.control().send(
       peer,
       {.type = MessageType::no_state, .epoch = static_cast<std::uint32_t>(why), .nonce = nonce});
 }
 
-void StateGiver::asked(int peer, const Message& m, bool ending) {
+void StateSender::asked(int peer, const Message& m, bool ending) {
   if (m.value != digest_) return refuse(peer, m.nonce, Refusal::another_model);
   if (ending) return refuse(peer, m.nonce, Refusal::ending);
   if (sending_ || (busy() && peer_ != peer)) return refuse(peer, m.nonce, Refusal::busy);
@@ -153,8 +153,8 @@ void StateGiver::asked(int peer, const Message& m, bool ending) {
   since_ = wall_seconds();
 }
 
-void StateGiver::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers,
-                      const Count& count) {
+void StateSender::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers,
+                       const Count& count) {
   block_ = std::make_unique<StateBlock>(x.numel(), twin != nullptr, buffers.numel(), group_.size());
   block_->x.copy_from(x);
   if (twin) block_->twin.copy_from(*twin);
@@ -164,14 +164,14 @@ void StateGiver::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers
   filled_ = true;
 }
 
-void StateGiver::turn() {
+void StateSender::turn() {
   if (!filled_ || sending_) return;
   filled_ = false;
   sending_ = true;
   group_.payload().exchange(peer_, state_session(nonce_), block_->tensor(), {}, {}, limit_);
 }
 
-bool StateGiver::ended(const Event& e) {
+bool StateSender::ended(const Event& e) {
   if (!sending_ || e.session != state_session(nonce_)) return false;
   sending_ = false;
   block_.reset();
@@ -180,13 +180,13 @@ bool StateGiver::ended(const Event& e) {
   return true;
 }
 
-bool StateGiver::keep(int peer, const Message& back) {
+bool StateSender::keep(int peer, const Message& back) {
   if (!sending_ || peer_ != peer) return false;
   kept_.push_back(back);
   return true;
 }
 
-void StateGiver::gone(int peer) {
+void StateSender::gone(int peer) {
   if (peer_ != peer) return;
   kept_.clear();
   wanted_ = filled_ = false;
@@ -198,14 +198,14 @@ void StateGiver::gone(int peer) {
   peer_ = -1;
 }
 
-void StateGiver::back(int peer) {
+void StateSender::back(int peer) {
   if (peer_ != peer) return;
   wanted_ = filled_ = false;
   if (!sending_) block_.reset();
   peer_ = -1;
 }
 
-bool StateGiver::busy() {
+bool StateSender::busy() {
   if (peer_ >= 0 && !sending_ && wall_seconds() - since_ > limit_.count()) gone(peer_);
   return peer_ >= 0;
 }

@@ -1,11 +1,14 @@
-// How a worker that was started again comes back: it takes over the state of a neighbour before its
-// first gradient.
-//   it -> neighbour      ask_state(nonce, digest of model and method)
-//   neighbour -> it      a one-way exchange of x, x~, batch-norm statistics and progress; or
-//   no_state(nonce, why) it -> everybody      back: from now on it is a member like any other
+// How a worker that was started again comes back: before its first gradient it takes over the state
+// of a neighbour.
+//
+//   worker -> neighbour   ask_state(nonce, digest of model and method)
+//   neighbour -> worker   a one-way exchange of x, x~, batch-norm statistics and progress,
+//                         or no_state(nonce, why)
+//   worker -> all         back: from now on it is a member like any other
+//
 // The copy is one moment of the neighbour's training: its training thread makes it between two
 // steps. If the neighbour dies, refuses or is late, the next one is asked. Momentum is not taken
-// over: it belongs to the gradients of the one who made it.
+// over: it belongs to the gradients of the worker that computed it.
 #pragma once
 
 #include <memory>
@@ -28,7 +31,7 @@ class StateBlock {
   // windows of the block; twin is undefined without x~
   Tensor x, twin, buffers;
   void set_count(const Count&);
-  Count count() const;  // the giver's
+  Count count() const;  // of the worker that sent it
   const Tensor& tensor() const { return block_; }
 
  private:
@@ -53,11 +56,11 @@ struct Takeover {
 Takeover take_over(StateBlock& block, double digest, Group&, const Graph&, Seconds patience,
                    Seconds limit);
 
-// The other side: gives this worker's state to those who ask, one at a time. All calls under the
+// The other side: sends this worker's state to workers that ask, one at a time. All calls under the
 // mutex of that state.
-class StateGiver {
+class StateSender {
  public:
-  StateGiver(Group& group, double digest, Seconds limit)
+  StateSender(Group& group, double digest, Seconds limit)
       : group_(group), digest_(digest), limit_(limit) {}
 
   // --- communication thread
@@ -66,13 +69,13 @@ class StateGiver {
   // an exchanged event: true if it was this one's
   bool ended(const Event&);
   void gone(int peer);
-  void back(int peer);                       // who asked takes part again
+  void back(int peer);                       // the worker that asked is a member again
   bool sending() const { return sending_; }  // the payload reads our buffer
   // A `back` of the worker that we still send to: it has all it needs, our payload does not know
   // yet. True: kept until the sending has ended.
   bool keep(int peer, const Message& back);
   std::vector<Message> take_kept() { return std::exchange(kept_, {}); }
-  // until who asked is back, is gone, or takes too long
+  // until the worker that asked is back, is gone, or takes too long
   bool busy();
 
   // --- training thread, between two steps

@@ -79,6 +79,7 @@ void Roster::set_member(int rank, bool member, double gradients_of_all) {
 void Roster::lost(int rank, const std::string& why) {
   Peer& p = peer(rank);
   p.returning = false;
+  p.left = false;
   if (!member(rank)) return;
   p.stopped.reset();
   p.account.share = progress_;  // about as large as ours
@@ -106,6 +107,7 @@ void Roster::receive(int from, const Message& m, double now) {
       return heard_back(from, m, now);
     case MessageType::bye:
       if (m.epoch == 0) return lost(from, "left");
+      peer(from).left = member(from);
       changes_.push_back({Change::Kind::left, from});
       return;
     case MessageType::stopped: {
@@ -164,7 +166,8 @@ void Roster::advance(double now) {
 std::string Roster::training() const {
   std::string out;
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p)
-    if (p != self_ && member(p) && !peers_[static_cast<std::size_t>(p)].stopped)
+    if (const Peer& other = peers_[static_cast<std::size_t>(p)];
+        p != self_ && member(p) && !other.stopped && !other.left)
       out += (out.empty() ? "" : ", ") + std::to_string(p);
   return out;
 }
@@ -177,7 +180,8 @@ bool Roster::ended(double now) {
                    " s; do all workers have the same total_samples?");
   bool same = said_members_ == members_;
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p)
-    same &= p == self_ || (member(p) ? peer(p).stopped == members_ : !peer(p).returning);
+    same &= p == self_ || peer(p).left ||
+            (member(p) ? peer(p).stopped == members_ : !peer(p).returning);
   if (!late.empty() || same)
     differ_since_.reset();
   else if (!differ_since_)
@@ -188,7 +192,8 @@ bool Roster::ended(double now) {
 std::vector<std::uint32_t> Roster::fingerprint() const {
   std::vector<std::uint32_t> out = {members_, said_members_, stopping()};
   for (std::size_t p = 0; p < peers_.size(); ++p) {
-    out.push_back(gone_[p] | peers_[p].returning << 1 | peers_[p].stopped.has_value() << 2);
+    out.push_back(gone_[p] | peers_[p].returning << 1 | peers_[p].stopped.has_value() << 2 |
+                  peers_[p].left << 3);
     out.push_back(peers_[p].stopped.value_or(0));
   }
   return out;

@@ -17,7 +17,8 @@
 //
 // The end. A worker that trains no more sends `stopped` with the name of its set of members, again
 // when the set changes. The run has ended when all members have sent it with one and the same set,
-// and nobody is coming back: then all of them meet in the same collectives.
+// and nobody is coming back: then all of them meet in the same collectives. A member that has left
+// already says nothing more; a loss after that is a matter of the collectives (membership.h).
 #pragma once
 
 #include <cstdint>
@@ -104,6 +105,7 @@ class Roster {
     bool returning = false;  // connected again; its `back` has not come yet
     double said_back_at = 0;
     std::optional<std::uint32_t> stopped;  // the set that it said
+    bool left = false;                     // the run has ended for it, with that set
     Account account;
   };
   Peer& peer(int rank) { return peers_.at(static_cast<std::size_t>(rank)); }

@@ -44,7 +44,7 @@ class SeededAgenda : public Agenda {
   bool alone_ = true;
 };
 
-// The appointments of the dead are dropped by whoever has them; matchings are not mended.
+// A worker drops its appointments with the dead; matchings are not mended.
 class RoundsAgenda : public Agenda {
  public:
   RoundsAgenda(int self, double rate, std::shared_ptr<const Rounds> rounds)

@@ -20,7 +20,7 @@
 namespace gossamer::dist {
 
 // list: which list the number belongs to; when workers die or come back, all draw a new one, named
-// by who is gone (0: nobody).
+// by name_of_set() of those that are gone.
 struct EventKey {
   std::uint32_t list = 0, number = 0;
   bool operator==(const EventKey&) const = default;

@@ -8,9 +8,10 @@
 #include <mutex>
 
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/gossip/event_log.h"
 #include "gossamer/dist/gossip/model.h"
+#include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/rejoin.h"
-#include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/time.h"
@@ -45,16 +46,15 @@ struct GossipState {
   // moving average of |x_i - x_j|^2 over exchanges; -1: none yet
   double squared_distance = -1;
   EdgeStatistics edges;
-  std::unique_ptr<Recorder> recorder;  // none: this run is not recorded
-  std::unique_ptr<Replay> replay;      // none: it is not a repetition; has a mutex of its own
-  void record(const RecordedEvent& e) {
-    if (recorder) recorder->add(e);
+  std::vector<std::unique_ptr<EventLog>> logs;
+  void happened(const WorkerEvent& e) {
+    for (const auto& log : logs) log->happened(e);
   }
-  // for those that were started again; none: this worker is alone
-  std::unique_ptr<StateGiver> giver;
+  // for workers that were started again; none: this worker is alone
+  std::unique_ptr<StateSender> sender;
   void give() {
     const GossipModel::Access access(model);
-    giver->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, roster.count());
+    sender->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, roster.count());
   }
   std::exception_ptr error;  // of the communication thread; thrown by the next step
   MethodStats stats;

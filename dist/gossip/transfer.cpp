@@ -43,13 +43,12 @@ void Transfer::begin(const Meeting& meeting) {
     state_.model.snapshot(time_);
     own_progress_ = state_.roster.progress();
     gradients_ = state_.stats.gradients;
-    state_.record(
-        {.kind = RecordedEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
+    state_.happened(
+        {.kind = WorkerEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
     state_.in_flight = true;
     trace_departure(group_.rank(), peer_, session_);
   }
-  // What came through in the record shall come through again, and may have to wait for its partner.
-  limit_ = meeting.t ? kReplayPatience * options_.exchange_timeout_s : limit(peer_);
+  limit_ = limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
   group_.payload().exchange(peer_, session_, state_.model.own(), state_.model.received(),
@@ -88,9 +87,9 @@ bool Transfer::end(const Event* arrived) {
     } else {
       ++state_.stats.failed;
     }
-    state_.record({.kind = done.ok ? RecordedEvent::Kind::applied : RecordedEvent::Kind::failed,
-                   .peer = peer_,
-                   .session = session_});
+    state_.happened({.kind = done.ok ? WorkerEvent::Kind::applied : WorkerEvent::Kind::failed,
+                     .peer = peer_,
+                     .session = session_});
     state_.edges.add(done);
     state_.stats.transfer_s += done.seconds;
     state_.in_flight = false;

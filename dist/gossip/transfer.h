@@ -1,5 +1,5 @@
-// One exchange: a snapshot of both sides, the transfer, the difference (a2cid2.h). With whom and
-// when is a PartnerPolicy's matter.
+// One exchange: both sides take a snapshot, send it, and apply the difference (a2cid2.h). A
+// PartnerPolicy decides with which worker and when.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class Transfer {
   // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing.
   // Returns whether the difference was applied.
   bool end(const Event* arrived);  // its end, if all arrived; else null
-  // The peer is gone, or this worker goes: an exchange with it ends soon, with arrived = false.
+  // The peer is gone, or this worker goes: an exchange with it ends soon, with null.
   void abort();
   // after abort(), before the end of this object: the payload has let go of our buffers
   void drain();

@@ -87,7 +87,7 @@ class Complete final : public Named {
   Round mix(int worker, int) const override { return mean_over(range(0, workers()), worker); }
 };
 
-// Rounds of pairs, who average; a worker without a partner keeps what it has.
+// Rounds in which pairs average; a worker without a partner keeps what it has.
 class Matching : public Named {
  public:
   using Named::Named;
@@ -267,19 +267,19 @@ void validate_round(const Rounds& rounds, i64 k) {
                          "; it must be positive");
       const double given = weight_of(all[at(j)].out, i);
       check<ConfigError>(given > 0, where(), "worker ", i, " waits for worker ", j,
-                         ", who sends it nothing");
+                         ", which sends it nothing");
       check<ConfigError>(rounds.directed() || weight_of(all[at(j)].in, i) == weight, where(),
                          "workers ", i, " and ", j, " do not weigh each other equally");
       check<ConfigError>(given == weight, where(), "worker ", i, " takes ", weight, " of worker ",
-                         j, "'s value, who gives it ", given);
+                         j, "'s value, which gives it ", given);
       row += weight;
       last = j;
     }
     check<ConfigError>(rounds.directed() || std::abs(row - 1) < 1e-12 * n, where(),
                        "the weights of worker ", i, " sum to ", row, " instead of 1");
   }
-  // All who wait are sent to; as many values are sent as waited for, so nobody sends to one that
-  // does not wait.
+  // Every worker that waits is sent to, and as many values are sent as waited for: so nobody sends
+  // to a worker that does not wait.
   check<ConfigError>(sent == received, where(), sent, " values are sent, but ", received,
                      " waited for");
   for (int j = 0; j < n; ++j) {

@@ -71,9 +71,9 @@ double lanczos(int n, const std::function<Vector(const Vector&)>& times) {
 
 }  // namespace
 
-// Who has the fewest neighbours goes first. Without it, each two of its neighbours are joined with
-// weight w_a w_b / (sum of w): the star-mesh transform, which is Gaussian elimination without a
-// subtraction.
+// The worker with the fewest neighbours goes first. Without it, each two of its neighbours are
+// joined with weight w_a w_b / (sum of w): the star-mesh transform, which is Gaussian elimination
+// without a subtraction.
 SparseLaplacian::SparseLaplacian(const Graph& g)
     : graph_(&g), number_(at(g.n), -1), links_(at(g.n)), weight_(at(g.n)) {
   std::vector<std::vector<Link>> left(at(g.n));  // by worker, ascending

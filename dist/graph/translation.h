@@ -1,6 +1,6 @@
 // Graphs that look the same from every worker because moving all workers along is a symmetry
 // (Cayley graphs of Z_a x Z_b x …: ring, complete, exponential, torus, hypercube). Their spectra
-// are Fourier sums, exact for thousands of workers. Used by the constants and by spectrum.cpp.
+// are Fourier sums, exact for thousands of workers. Used by the constants and by theory.cpp.
 #pragma once
 
 #include <optional>

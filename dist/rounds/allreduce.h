@@ -25,7 +25,6 @@ class AllReduceMethod : public Method {
   std::vector<NamedTensor> state() override { return {}; }
   MethodStats stats() const override;
   const char* name() const override { return "allreduce"; }
-  bool needs_frozen_compute() const override { return false; }
 
  private:
   // over how many; 0: this worker took over another's model instead

@@ -24,7 +24,6 @@ class ConsensusControl final : public Method, private ControlledWorkers {
   std::vector<NamedTensor> state() override { return method_->state(); }
   MethodStats stats() const override;
   const char* name() const override { return "consensus-control"; }
-  bool needs_frozen_compute() const override { return method_->needs_frozen_compute(); }
 
  private:
   std::optional<Measured> measure(bool gradients) override;

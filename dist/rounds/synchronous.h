@@ -34,7 +34,6 @@ class SynchronousMethod : public Method {
   MethodStats stats() const override;
   const char* name() const override { return name_.c_str(); }
   // values change in step(), or when backward is done with them
-  bool needs_frozen_compute() const override { return false; }
 
   // --- for consensus control: more averaging after the local update of a step, before what is
   // exchanged beside the next one. restarted: rounds began anew; some workers may be a step further

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/graph/theory.h"
 
 namespace gossamer::dist {
 namespace {

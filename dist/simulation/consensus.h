@@ -13,7 +13,7 @@ struct ConsensusResult {
   // of the distance: minus the slope of its logarithm on [fit_from, fit_to]; NaN: nothing to fit
   double decay_rate = 0;
   double fit_from = 0, fit_to = 0;
-  // of its expectation, late, where spectrum.h knows it: Poisson exchanges, not too many workers
+  // of its expectation, late, where theory.h knows it: Poisson exchanges, not too many workers
   std::optional<double> exact;
   int seeds = 0;
   double exchanges = 0;  // of the whole network, mean over seeds

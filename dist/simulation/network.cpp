@@ -105,7 +105,7 @@ void NetworkSimulation::present(int worker, std::span<double> x) {
   w.state.look(w.clock.now(now_), x);
 }
 
-void NetworkSimulation::handle(const Happening& h) {
+void NetworkSimulation::handle(const Due& h) {
   Worker& w = at(h.who);
   switch (h.what) {
     case What::message:
@@ -138,7 +138,7 @@ void NetworkSimulation::turn(int i) {
   for (bool again = true; again;) {
     again = false;
     w.policy->advance(now(w));
-    if (w.arrived && w.policy->may_end()) end_exchange(i), again = true;
+    if (w.arrived) end_exchange(i), again = true;
     send(i);
     if (const auto meeting = w.policy->meeting(); meeting && w.partner < 0) {
       begin_exchange(i, *meeting);

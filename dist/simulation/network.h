@@ -1,6 +1,6 @@
 // A network of simulated machines: messages with latencies, transfers that take time, workers of
 // different speed. What GossipMethod, Exchanger and Transfer do with threads, this does with a
-// queue of events; who meets whom is decided by the same PartnerPolicy.
+// queue of events; the same PartnerPolicy chooses partners.
 #pragma once
 
 #include <map>
@@ -38,7 +38,7 @@ class NetworkSimulation final : public Simulation {
  private:
   // turn: something may be due by the clock
   enum class What : std::uint8_t { message, turn, gradient_done, waited_enough, exchange_done };
-  struct Happening {
+  struct Due {  // what happens at a planned time
     What what;
     // other: the sender of a message, the partner of an exchange
     int who, other;
@@ -76,7 +76,7 @@ class NetworkSimulation final : public Simulation {
   const Worker& at(int i) const { return all_[static_cast<std::size_t>(i)]; }
   Worker& at(int i) { return all_[static_cast<std::size_t>(i)]; }
 
-  void handle(const Happening&);
+  void handle(const Due&);
   void turn(int i);  // whatever the worker has to say or to begin now
   void send(int i);
   void plan_next_turn(int i);
@@ -91,7 +91,7 @@ class NetworkSimulation final : public Simulation {
   const Problem* problem_;
   Rng random_, noise_;
   std::vector<Worker> all_;
-  SimulationQueue<Happening> queue_;
+  SimulationQueue<Due> queue_;
   double now_ = 0;  // seconds
   double eta_at_rate_1_ = 0;
 };

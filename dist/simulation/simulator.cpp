@@ -40,7 +40,7 @@ double largest_row(const Graph& g) {
   return *std::ranges::max_element(row);
 }
 
-// Everyone meets one other or nobody, who meets it too, in each of the first rounds: those that
+// In each of the first rounds every worker meets one other, which meets it too, or none: those that
 // follow are of the same kind.
 bool in_pairs(const Rounds& rounds) {
   constexpr i64 kLooked = 64;

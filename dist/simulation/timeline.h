@@ -1,5 +1,5 @@
-// Who computes, who waits, and how fast it all goes: steps per second of simulated machines,
-// without any parameters.
+// Which workers compute, which wait, and how fast it all goes: steps per second of simulated
+// machines, without any parameters.
 #pragma once
 
 #include "gossamer/dist/simulation/simulator.h"

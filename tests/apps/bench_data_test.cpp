@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/core/dtype.h"
 
 namespace gossamer::apps {
 namespace {

@@ -33,7 +33,6 @@ class NoMethod : public dist::Method {
   std::vector<NamedTensor> state() override { return {}; }
   dist::MethodStats stats() const override { return {}; }
   const char* name() const override { return name_; }
-  bool needs_frozen_compute() const override { return false; }
 
  private:
   const char* name_;

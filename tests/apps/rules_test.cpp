@@ -111,6 +111,54 @@ TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
   }
 }
 
+// The rooms of a folder: its sub-folders, and its own files by name. X.h and X.cpp belong to the
+// room of X/. For each folder: which rooms may include which others.
+TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
+  using Rooms = std::map<std::string, std::set<std::string>>;
+  const std::map<std::string, Rooms> allowed{
+      {"data",
+       {{"errors", {}},
+        {"files", {}},
+        {"hash", {}},
+        {"mix", {}},
+        {"work", {}},
+        {"codec", {}},
+        {"formats", {"codec", "errors", "files", "hash", "mix"}},
+        {"dataset", {"formats", "errors", "files", "hash", "mix"}},
+        {"augment", {"codec", "files"}},
+        {"cache", {"dataset"}},
+        {"check", {"codec", "dataset", "work"}},
+        {"pack", {"codec", "dataset", "formats", "errors", "files", "hash", "work"}},
+        {"unequal", {"augment", "dataset", "mix"}},
+        {"loader", {"augment", "codec", "dataset", "errors", "mix"}}}}};
+  const auto room_of = [](const std::string& in_folder) {
+    return in_folder.substr(0, in_folder.find_first_of("/."));
+  };
+  const std::regex include(R"re(^\s*#include "gossamer/(\w+)/([^"]+)")re");
+  for (const SourceFile& f : sources()) {
+    const auto rooms = allowed.find(f.folder());
+    if (rooms == allowed.end()) continue;
+    const std::string room = room_of(f.path.string().substr(f.folder().size() + 1));
+    ASSERT_TRUE(rooms->second.contains(room)) << f.path << ": the table doesn't know this room";
+    for (const std::string& line : f.lines)
+      if (std::smatch m; std::regex_search(line, m, include) && m[1] == f.folder())
+        if (const std::string other = room_of(m[2]); other != room)
+          EXPECT_TRUE(rooms->second.at(room).contains(other)) << f.path << " includes " << line;
+  }
+  // Rooms without arrows to others are taken away until none is left: there is no circle.
+  for (const auto& [folder, arrows] : allowed) {
+    Rooms left = arrows;
+    const auto is_free = [&](const auto& room) {
+      return std::ranges::none_of(room.second,
+                                  [&](const std::string& other) { return left.contains(other); });
+    };
+    for (auto room = std::ranges::find_if(left, is_free); room != left.end();
+         room = std::ranges::find_if(left, is_free))
+      left.erase(room);
+    EXPECT_TRUE(left.empty()) << folder << ": a circle around " << left.begin()->first;
+  }
+}
+
 TEST(Rules, NoSourceFileIsLongerThanSixHundredLines) {
   for (const SourceFile& f : sources()) EXPECT_LE(f.lines.size(), 600u) << f.path;
 }

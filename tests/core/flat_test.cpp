@@ -173,6 +173,35 @@ TEST(FlatParamsCompute, FrozenKeepsItsOwnCopyUntilRefreshed) {
   }
 }
 
+TEST(FlatParamsCompute, FreezeGivesLayersACopyWhileEverythingElseStays) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    Model m, frozen;
+    FlatParams p(m.named(), {}, {.compute = type});
+    const FlatParams q(frozen.named(), {}, {.compute = type, .frozen = true});
+    Tensor(p.values()).fill(3);  // not refreshed yet: freeze() does
+    const float* values = p.values().as<float>();
+    p.freeze();
+    p.freeze();
+    EXPECT_FALSE(p.aliased());
+    EXPECT_EQ(p.values().as<float>(), values) << "the master values do not move";
+    EXPECT_EQ(list(m.w1), (std::vector<float>(12, 3)));
+    EXPECT_EQ(list(m.b2), (std::vector<float>(2, 3)));
+    EXPECT_EQ(m.w1.dtype(), frozen.w1.dtype());
+    EXPECT_EQ(m.b1.dtype(), frozen.b1.dtype());
+    Tensor(p.values()).fill(7);
+    EXPECT_EQ(list(m.w1), (std::vector<float>(12, 3)));
+    EXPECT_EQ(list(m.b2), (std::vector<float>(2, 3)));
+    p.refresh();
+    EXPECT_EQ(list(m.b2), (std::vector<float>(2, 7)));
+    p.zero_grad();
+    m.loss().backward();
+    EXPECT_TRUE(m.w1.grad().defined());
+    EXPECT_EQ(m.w1.grad().as<float>(),
+              p.windows(p.grads())[p.entries()[0].name == "w1" ? 0 : 1].tensor.as<float>())
+        << "gradients still gather in grads()";
+  }
+}
+
 TEST(FlatParamsBuffers, FloatingOnesMoveIntoOneBlockAndIntegerOnesStay) {
   Model m;
   Tensor mean = Tensor::full({3}, 0.5f), var = Tensor::full({3}, 2),

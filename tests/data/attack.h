@@ -22,7 +22,7 @@ namespace gossamer::data {
 // first error, or nothing.
 inline std::string attack(std::span<const std::byte> bytes, std::uint64_t seed = 1) {
   const std::string name = "n01/evil.jpg";
-  Scratch scratch;
+  Preparer preparer;
   std::vector<std::uint8_t> out(64 * 64 * 3);
   Rng rng(seed);
   std::string error;
@@ -38,18 +38,13 @@ inline std::string attack(std::span<const std::byte> bytes, std::uint64_t seed =
   survive("probe", [&] { probe(bytes, name); });
   for (const Augment augment : {Augment::resized_crop_flip, Augment::none})
     survive(augment == Augment::none ? "eval" : "train", [&] {
-      prepare(bytes, {}, name, {.augment = augment, .size = 64, .resize = 64}, rng, scratch,
-              [&] { return out.data(); });
+      preparer.read({bytes, name}, {.augment = augment, .size = 64, .resize = 64}, rng);
+      preparer.finish(out.data());
     });
   survive("check", [&] { verify(bytes, name); });
   survive("pack", [&] {
-    Image spare;
-    decode_shrunk(
-        {bytes, name},
-        [](ImageSize size) {
-          return ImageSize{std::min(size.width, 500), std::min(size.height, 500)};
-        },
-        spare);
+    ImageReader reader(bytes, name);
+    read_resized(reader, {std::min(reader.size().width, 500), std::min(reader.size().height, 500)});
   });
   return error;
 }

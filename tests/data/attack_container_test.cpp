@@ -5,9 +5,9 @@
 
 #include "data/formats.h"
 #include "data/limits.h"
+#include "gossamer/data/dataset/find.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::data {

@@ -8,7 +8,7 @@
 
 #include "data/attack.h"
 #include "gossamer/data/check.h"
-#include "gossamer/data/formats/pack.h"
+#include "gossamer/data/pack.h"
 
 namespace gossamer::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/data/check.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::data {
 namespace {
@@ -126,13 +126,7 @@ TEST(Attack, APngThatUnpacksToTheLargestSizeTakesLittleMemory) {
                              std::vector<std::uint8_t>(30000 * 3333, 9).data());
   EXPECT_LT(png.size(), 1u << 20);
   const Limits limits("PNG of 100 megapixels", 48);
-  Image image;
-  decode_part(
-      png, "n01/evil.jpg",
-      [](ImageSize) {
-        return Box{0, 0, 64, 64};
-      },
-      image);
+  const Image image = decode_box(png, "n01/evil.jpg", {0, 0, 64, 64});
   EXPECT_EQ(image.pixels.back(), 9);
 }
 
@@ -192,11 +186,11 @@ TEST(Attack, AGiantThatIsWholeIsReadInLittleMemory) {
   const Bytes png =
       make_png({6000, 6000, {}}, PNG_FORMAT_GRAY, std::vector<std::uint8_t>(6000 * 6000, 9).data());
   const Limits limits("PNG of 36 megapixels", 48);
-  Scratch scratch;
+  Preparer preparer;
   Rng rng(1);
   std::vector<std::uint8_t> out(64 * 64 * 3);
-  prepare(png, {}, "giant.png", {.augment = Augment::none, .size = 64, .resize = 64}, rng, scratch,
-          [&] { return out.data(); });
+  preparer.read({png, "giant.png"}, {.augment = Augment::none, .size = 64, .resize = 64}, rng);
+  preparer.finish(out.data());
   EXPECT_EQ(out.front(), 9);
   EXPECT_EQ(out.back(), 9);
 }

@@ -199,7 +199,7 @@ PixelStep random_step(Rng& rng) {
 TEST(Recipes, WorkOnPicturesOfAnySize) {
   Rng rng(11);
   const int sides[] = {1, 2, 3, 7, 64, 500};
-  Scratch scratch;
+  Preparer preparer;
   for (int i = 0; i < 300; ++i) {
     const int width = sides[rng.below(6)], height = sides[rng.below(6)];
     const Image image = pattern(width, height);
@@ -213,39 +213,36 @@ TEST(Recipes, WorkOnPicturesOfAnySize) {
     std::vector<std::uint8_t> out(recipe.bytes() + 64, 0xa5);
     Rng draw(static_cast<std::uint64_t>(i));
     const auto raw = std::as_bytes(std::span(image.pixels));
-    prepare(i % 2 ? std::span<const std::byte>(file) : raw,
-            i % 2 ? Dataset::Raw{} : Dataset::Raw{height, width}, "picture", recipe, draw, scratch,
-            [&] { return out.data(); });
+    const Sample sample = i % 2 ? Sample{file, "picture"} : Sample{raw, "picture", {width, height}};
+    preparer.read(sample, recipe, draw);
+    preparer.finish(out.data());
     ASSERT_EQ(std::count(out.end() - 64, out.end(), 0xa5), 64)
         << width << "x" << height << " to " << recipe.size;
   }
 }
 
-// Of two threads that make the same image only one may write it, and a damaged image is never
-// handed in.
-TEST(Recipes, AskOnceWhereAnImageGoesAndOnlyIfItIsWhole) {
+// Of two threads that make the same image only one may write it: reading writes nothing. A damaged
+// image is known as such before.
+TEST(Recipes, ReadingFindsDamageAndFinishingWritesTheSameImageEachTime) {
   const Bytes whole = encode_jpeg(pattern(60, 40), {.quality = 90}),
               cut(whole.begin(), whole.end() - whole.size() / 3);
   Rng steps(3);
-  Scratch scratch;
+  Preparer preparer, other;
   for (const Augment augment : {Augment::none, Augment::pad_crop_flip, Augment::resized_crop_flip})
     for (const bool more : {false, true}) {
       Recipe recipe{.augment = augment, .size = 24, .resize = 24};
       if (more) recipe.steps = {random_step(steps), random_step(steps)};
-      int asked = 0;
-      const auto make = [&](const Bytes& file, std::uint8_t* to) {
-        Rng rng(5);
-        prepare(file, {}, "x.jpg", recipe, rng, scratch, [&] { return ++asked, to; });
-      };
-      std::vector<std::uint8_t> out(recipe.bytes(), 0xa5);
-      EXPECT_THROW(make(cut, out.data()), DataError);
-      EXPECT_EQ(asked, 0);
-      make(whole, nullptr);
-      EXPECT_EQ(asked, 1);
-      EXPECT_EQ(std::ranges::count(out, 0xa5), static_cast<std::ptrdiff_t>(out.size()));
-      make(whole, out.data());
-      EXPECT_EQ(asked, 2);
-      EXPECT_NE(std::ranges::count(out, 0xa5), static_cast<std::ptrdiff_t>(out.size()));
+      Rng a(5), b(5), c(5);
+      EXPECT_THROW(preparer.read({cut, "x.jpg"}, recipe, a), DataError);
+      preparer.read({whole, "x.jpg"}, recipe, b);
+      other.read({whole, "x.jpg"}, recipe, c);
+      std::vector<std::uint8_t> first(recipe.bytes(), 0xa5), second(recipe.bytes(), 0x5a);
+      preparer.finish(first.data());
+      other.finish(second.data());
+      EXPECT_EQ(first, second);
+      second.assign(second.size(), 1);
+      preparer.finish(second.data());
+      EXPECT_EQ(first, second);
     }
 }
 

@@ -12,7 +12,7 @@
 #include "data/helpers.h"
 #include "gossamer/core/input_pass.h"
 #include "gossamer/core/memory.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::data {
 namespace {

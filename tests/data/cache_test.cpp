@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::data {
 namespace {

@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/image_reader.h"
+#include "gossamer/data/codec/jpeg_encode.h"
+#include "gossamer/data/codec/limits.h"
 #include "gossamer/data/dataset.h"
 
 namespace gossamer::data {
@@ -48,8 +50,12 @@ inline Image flat(int width, int height, std::uint8_t r, std::uint8_t g, std::ui
 }
 
 inline Image crop(const Image& image, Box box) {
-  Image out;
-  copy_box(image.pixels.data(), {image.width, image.height}, box, out);
+  Image out{box.height, box.width, {}};
+  for (int y = box.y; y < box.y + box.height; ++y) {
+    const auto row =
+        image.pixels.begin() + (static_cast<std::ptrdiff_t>(y) * image.width + box.x) * 3;
+    out.pixels.insert(out.pixels.end(), row, row + box.width * 3);
+  }
   return out;
 }
 

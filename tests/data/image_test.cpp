@@ -90,20 +90,17 @@ TEST(Decode, BoxesOfProgressiveFilesThatLackCoefficientsEqualCrops) {
 // At a multiple of 32, or 16, libjpeg-turbo would bypass the caches, and all that follows would
 // wait for memory.
 TEST(Decode, HasRowsWrittenBetweenTheAlignedAddresses) {
+  ImageReader reader;
   for (const int width : {64, 200, 331, 1000, 64}) {  // the memory is used again, and grows
     int rows = 0;
-    const auto look = [&](const Rows& r) {
+    const Bytes jpeg = encode_jpeg(pattern(width, 90), {.quality = 80});
+    reader.open(jpeg, "rows.jpg");
+    reader.start({0, 0, width, 90});
+    for (Rows r; reader.next(r);) {
       rows += r.count;
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(r.first) % 16, 8u) << width;
       EXPECT_EQ(r.stride % 16, 0u) << width;
-    };
-    Image spare;
-    decode_rows(
-        encode_jpeg(pattern(width, 90), {.quality = 80}), "rows.jpg",
-        [&](ImageSize) {
-          return Box{0, 0, width, 90};
-        },
-        look, spare);
+    }
     EXPECT_EQ(rows, 90);
   }
 }
@@ -113,11 +110,14 @@ struct Decoded {
   Image image;
   std::string error;
 };
-Decoded decoded(std::span<const std::byte> bytes, Box box, JpegStages stages) {
+Decoded decoded(std::span<const std::byte> bytes, Box box, JpegHuffman huffman) {
   Decoded out;
   try {
-    decode_part(
-        bytes, "x.jpg", [&](ImageSize) { return box; }, out.image, stages);
+    ImageReader reader(bytes, "x.jpg", huffman);
+    reader.start(box);
+    out.image = {box.height, box.width,
+                 std::vector<std::uint8_t>(static_cast<std::size_t>(box.width) * box.height * 3)};
+    reader.read(out.image.pixels.data());
   } catch (const DataError& error) {
     out.error = error.what();
     out.image = {};
@@ -140,8 +140,8 @@ TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnWholeFiles) {
           const Bytes jpeg =
               encode_jpeg(noise, {.quality = quality, .h = h, .v = v, .restart = restart});
           for (const Box box : {all, part}) {
-            const Decoded ours = decoded(jpeg, box, JpegStages::ours),
-                          theirs = decoded(jpeg, box, JpegStages::library);
+            const Decoded ours = decoded(jpeg, box, JpegHuffman::ours),
+                          theirs = decoded(jpeg, box, JpegHuffman::libjpeg);
             ASSERT_EQ(ours.error, "");
             ASSERT_EQ(ours.image.pixels, theirs.image.pixels)
                 << quality << " " << h << "x" << v << " " << size.width << "x" << size.height
@@ -173,8 +173,8 @@ TEST(OurHuffmanDecoder, AgreesWithTheLibraryOnDamagedFiles) {
     }
     const Box box{0, 0, now.width, now.height};
     if (i64{now.width} * now.height > 1'000'000) continue;
-    const Decoded ours = decoded(jpeg, box, JpegStages::ours),
-                  theirs = decoded(jpeg, box, JpegStages::library);
+    const Decoded ours = decoded(jpeg, box, JpegHuffman::ours),
+                  theirs = decoded(jpeg, box, JpegHuffman::libjpeg);
     // libjpeg takes some codes that don't exist for zeros
     if (ours.error.ends_with("bad Huffman code")) continue;
     ASSERT_EQ(ours.error.empty(), theirs.error.empty())
@@ -193,14 +193,14 @@ TEST(OurHuffmanDecoder, LeavesOutPartsThatNobodyWants) {
   const Box corner{200, 200, 56, 56};
   for (const int restart : {0, 4}) {
     Bytes jpeg = encode_jpeg(image, {.quality = 75, .restart = restart});
-    const Decoded whole = decoded(jpeg, {0, 0, 256, 256}, JpegStages::ours),
-                  before = decoded(jpeg, corner, JpegStages::ours);
+    const Decoded whole = decoded(jpeg, {0, 0, 256, 256}, JpegHuffman::ours),
+                  before = decoded(jpeg, corner, JpegHuffman::ours);
     ASSERT_EQ(before.error, "");
     // Data without a marker among them: every code is cut off at once.
     for (std::size_t i = jpeg.size() / 3; i < jpeg.size() / 3 + 60; ++i)
       if (jpeg[i] != std::byte{0xFF} && jpeg[i - 1] != std::byte{0xFF}) jpeg[i] = std::byte{0};
-    EXPECT_NE(decoded(jpeg, {0, 0, 256, 256}, JpegStages::ours).image.pixels, whole.image.pixels);
-    EXPECT_EQ(decoded(jpeg, corner, JpegStages::ours).image.pixels == before.image.pixels,
+    EXPECT_NE(decoded(jpeg, {0, 0, 256, 256}, JpegHuffman::ours).image.pixels, whole.image.pixels);
+    EXPECT_EQ(decoded(jpeg, corner, JpegHuffman::ours).image.pixels == before.image.pixels,
               restart != 0);
   }
 }
@@ -226,11 +226,11 @@ TEST(OurHuffmanDecoder, SaysTheSameOfADamagedFileWhateverCameBefore) {
     std::vector<std::string> texts;
     for (const Bytes* before : {&black, &noise}) {
       decode(*before, "before.jpg");
-      texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegStages::ours).error);
+      texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegHuffman::ours).error);
     }
     // the end is no longer near, for whoever copies by vectors
     jpeg.insert(jpeg.end(), 100, std::byte{0});
-    texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegStages::ours).error);
+    texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegHuffman::ours).error);
     EXPECT_EQ(texts[0], texts[1]) << i;
     EXPECT_EQ(texts[0], texts[2]) << i;
     refused += !texts[0].empty();
@@ -257,17 +257,17 @@ TEST(OurHuffmanDecoder, TakesPartsUpToASizeThatDoesNotCountWhatFollows) {
   } const cases[] = {{large, large.size(), {1200, 900, 60, 40}, false},
                      {followed, small.size(), {200, 150, 60, 40}, true}};
   for (const auto& c : cases) {
-    const Decoded whole = decoded(c.jpeg, c.box, JpegStages::ours);
+    const Decoded whole = decoded(c.jpeg, c.box, JpegHuffman::ours);
     EXPECT_EQ(whole.error, "");
-    EXPECT_EQ(whole.image.pixels, decoded(c.jpeg, c.box, JpegStages::library).image.pixels);
+    EXPECT_EQ(whole.image.pixels, decoded(c.jpeg, c.box, JpegHuffman::libjpeg).image.pixels);
     Bytes bad = c.jpeg;
     // of a restart, before which bytes are missing
     auto marker = bad.begin() + static_cast<std::ptrdiff_t>(c.coded / 4);
     while (*marker != std::byte{0xFF} || (marker[1] & std::byte{0xF8}) != std::byte{0xD0}) ++marker;
     bad.erase(marker - 12, marker);
-    EXPECT_NE(decoded(bad, c.box, JpegStages::library).error, "");
-    EXPECT_EQ(decoded(bad, c.box, JpegStages::ours).error.empty(), c.ours);
-    if (c.ours) EXPECT_EQ(decoded(bad, c.box, JpegStages::ours).image.pixels, whole.image.pixels);
+    EXPECT_NE(decoded(bad, c.box, JpegHuffman::libjpeg).error, "");
+    EXPECT_EQ(decoded(bad, c.box, JpegHuffman::ours).error.empty(), c.ours);
+    if (c.ours) EXPECT_EQ(decoded(bad, c.box, JpegHuffman::ours).image.pixels, whole.image.pixels);
   }
 }
 
@@ -281,8 +281,8 @@ TEST(OurHuffmanDecoder, LeavesRestartMarkersOutOfOrderToTheLibrary) {
       Bytes bad = good;
       bad[i] = static_cast<std::byte>(0xD0 + (static_cast<int>(bad[i]) - 0xD0 + step) % 8);
       const Box all{0, 0, 128, 128};
-      const Decoded ours = decoded(bad, all, JpegStages::ours),
-                    theirs = decoded(bad, all, JpegStages::library);
+      const Decoded ours = decoded(bad, all, JpegHuffman::ours),
+                    theirs = decoded(bad, all, JpegHuffman::libjpeg);
       EXPECT_EQ(ours.error, theirs.error);
       EXPECT_NE(ours.error, "");
     }

@@ -25,7 +25,7 @@ struct Batch {
                         box.height, to.width, to.height, x, y, flip});
     std::vector<std::uint8_t> scratch, out(static_cast<std::size_t>(height) * width * 3);
     resize_window(image, -box.x, -box.y, make_axis(box.width, to.width, x, width),
-                  make_axis(box.height, to.height, y, height), scratch, out.data());
+                  make_axis(box.height, to.height, y, height), out.data());
     if (flip)
       for (int row = 0; row < height; ++row)
         for (int a = 0, b = width - 1; a < b; ++a, --b)

@@ -1,6 +1,6 @@
 // The loader: every image once, the same batches whatever the threads do, exact seek, damage
 // replaced and named, memory reused.
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +18,7 @@
 #include "data/helpers.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/loader/epoch_order.h"
 
 namespace gossamer::data {
 namespace {

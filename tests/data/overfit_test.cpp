@@ -9,7 +9,7 @@
 #include "data/helpers.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 #include "support/photos.h"

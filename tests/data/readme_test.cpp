@@ -4,7 +4,7 @@
 #include "data/helpers.h"
 #include "gossamer/data/formats/shapes.h"
 // clang-format off
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 using namespace gossamer;
 

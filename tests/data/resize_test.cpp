@@ -127,12 +127,11 @@ TEST(Resize, ByAreaOfACropNeedsOnlyItsPixels) {
     const Box needed = wanted.needed();
     ASSERT_GE(needed.x, box.x);
     ASSERT_LE(needed.x + needed.width, box.x + box.width);
-    std::vector<std::uint8_t> scratch, part(static_cast<std::size_t>(side) * side * 3),
-        whole(part.size());
+    std::vector<std::uint8_t> part(static_cast<std::size_t>(side) * side * 3), whole(part.size());
     resize_window(crop(image, needed), needed.x - box.x, needed.y - box.y, wanted.horizontal(),
-                  wanted.vertical(), scratch, part.data());
-    resize_window(crop(image, box), 0, 0, wanted.horizontal(), wanted.vertical(), scratch,
-                  whole.data(), ResizePasses::plain);
+                  wanted.vertical(), part.data());
+    resize_window(crop(image, box), 0, 0, wanted.horizontal(), wanted.vertical(), whole.data(),
+                  ResizePasses::plain);
     ASSERT_EQ(part, whole) << i;
   }
 }
@@ -143,8 +142,8 @@ TEST(Resize, OfAWindowIsThatPartOfTheWhole) {
   const Axis horizontal = make_axis(120, 50, 11, 20), vertical = make_axis(90, 40, 7, 25);
   const Box box{horizontal.begin(), vertical.begin(), horizontal.end() - horizontal.begin(),
                 vertical.end() - vertical.begin()};
-  std::vector<std::uint8_t> scratch, part(20 * 25 * 3);
-  resize_window(crop(image, box), box.x, box.y, horizontal, vertical, scratch, part.data());
+  std::vector<std::uint8_t> part(20 * 25 * 3);
+  resize_window(crop(image, box), box.x, box.y, horizontal, vertical, part.data());
   EXPECT_EQ(part, crop({40, 50, whole}, {11, 7, 20, 25}).pixels);
 }
 
@@ -167,13 +166,11 @@ TEST(Resize, GivesTheSameBytesWithAndWithoutVectorInstructions) {
     const Box box{horizontal.begin(), vertical.begin(), horizontal.end() - horizontal.begin(),
                   vertical.end() - vertical.begin()};
     const Image part = crop(image, box);
-    std::vector<std::uint8_t> scratch,
-        plain(static_cast<std::size_t>(width - x) * (height - y) * 3, 77);
-    resize_window(part, box.x, box.y, horizontal, vertical, scratch, plain.data(),
-                  ResizePasses::plain);
+    std::vector<std::uint8_t> plain(static_cast<std::size_t>(width - x) * (height - y) * 3, 77);
+    resize_window(part, box.x, box.y, horizontal, vertical, plain.data(), ResizePasses::plain);
     for (const ResizePasses passes : compiled_passes()) {
       std::vector<std::uint8_t> fast(plain.size(), 99);
-      resize_window(part, box.x, box.y, horizontal, vertical, scratch, fast.data(), passes);
+      resize_window(part, box.x, box.y, horizontal, vertical, fast.data(), passes);
       ASSERT_EQ(fast, plain) << static_cast<int>(passes) << ": " << image.width << "x"
                              << image.height << " to " << width << "x" << height << " from " << x
                              << "," << y;
@@ -184,8 +181,8 @@ TEST(Resize, GivesTheSameBytesWithAndWithoutVectorInstructions) {
 TEST(Resize, MirroredIsTheSameBackwards) {
   const Image image = pattern(120, 90);
   const Image straight{40, 50, resized(image, all(image), 50, 40)};
-  std::vector<std::uint8_t> scratch, mirrored(straight.pixels.size());
-  resize_window(image, 0, 0, make_axis(120, 50, 0, 50, true), make_axis(90, 40, 0, 40), scratch,
+  std::vector<std::uint8_t> mirrored(straight.pixels.size());
+  resize_window(image, 0, 0, make_axis(120, 50, 0, 50, true), make_axis(90, 40, 0, 40),
                 mirrored.data());
   for (std::size_t y = 0; y < 40; ++y)
     for (std::size_t x = 0; x < 50; ++x)
@@ -258,13 +255,13 @@ TEST(PadCropFlip, ShiftsByAtMostThePadAndMirrors) {
   const Image image = pattern(16, 16);
   const auto* bytes = reinterpret_cast<const std::byte*>(image.pixels.data());
   const Recipe recipe{.augment = Augment::pad_crop_flip, .size = 16, .resize = 16, .pad = 2};
-  Scratch scratch;
+  Preparer preparer;
   int seen[5][5][2] = {};
   for (int n = 0; n < 600; ++n) {
     std::vector<std::uint8_t> out(16 * 16 * 3);
     Rng rng(1, static_cast<std::uint64_t>(n));
-    prepare({bytes, image.pixels.size()}, {16, 16}, "raw", recipe, rng, scratch,
-            [&] { return out.data(); });
+    preparer.read({{bytes, image.pixels.size()}, "raw", {16, 16}}, recipe, rng);
+    preparer.finish(out.data());
     int matches = 0;
     for (int dy = -2; dy <= 2; ++dy)
       for (int dx = -2; dx <= 2; ++dx)

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
-#include "gossamer/data/loader/loader.h"
+#include "gossamer/data/loader.h"
 
 namespace gossamer::data {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "data/formats.h"
 #include "gossamer/data/check.h"
+#include "gossamer/data/dataset/find.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/index_file.h"
-#include "gossamer/data/formats/sources.h"
 
 namespace gossamer::data {
 namespace {

@@ -21,7 +21,7 @@ std::vector<End> train(const std::string& name, int workers, float loss_scale, d
   LocalCluster cluster(workers);
   std::vector<End> ends(static_cast<std::size_t>(workers));
   on_workers(cluster, workers, [&](int rank, Group& group) {
-    Quadratic q(rank, 40, method_needs_frozen_compute(name), 0.9f, loss_scale);
+    Quadratic q(rank, 40, 0.9f, loss_scale);
     MethodOptions options;
     options.total_samples = 30.0 * workers;
     options.clip_norm = clip;

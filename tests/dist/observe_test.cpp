@@ -221,7 +221,7 @@ TEST(Observe, GossipCountsItsEdges) {
   std::vector<MethodStats> stats(n);
   std::atomic<i64> records = 0, negative = 0;
   on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(rank, 32, true);
+    Quadratic q(rank, 32);
     MethodOptions options;
     options.total_samples = n * kSteps;
     options.on_exchange = [&](const ExchangeRecord& r) {

@@ -21,12 +21,12 @@ namespace gossamer::dist {
 // Worker i minimises |x - target_i|^2 / 2 with noise; the sum over workers is least at the mean of
 // the targets.
 struct Quadratic {
-  Quadratic(int rank, int dims, bool frozen, float momentum = 0, float loss_scale = 1)
+  Quadratic(int rank, int dims, float momentum = 0, float loss_scale = 1)
       : x(Tensor::full({dims}, static_cast<float>(rank))),
         mean(Tensor::full({4}, static_cast<float>(rank))),
         var(Tensor::full({4}, 1.0f)),
         params({{"x", x}}, {{"bn.running_mean", mean}, {"bn.running_var", var}},
-               {.compute = DType::f32, .frozen = frozen, .loss_scale = loss_scale}),
+               {.compute = DType::f32, .loss_scale = loss_scale}),
         sgd(params, {.momentum = momentum}),
         noise(7, static_cast<std::uint64_t>(rank)) {
     params.settle_grads();

@@ -1,6 +1,8 @@
 // libFuzzer: the text of an edge list (graph file:PATH) through its parser, and what is accepted
-// through all that is made of it. The first byte is the number of workers. sources: graph
-// graph_file graph_shapes graph_constants sparse_laplacian translation linear_algebra rounds random
+// through all that is made of it. The first byte is the number of workers.
+//
+// sources: graph graph_file graph_shapes graph_constants sparse_laplacian translation
+// sources: linear_algebra rounds random
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

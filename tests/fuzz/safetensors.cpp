@@ -1,6 +1,8 @@
 // libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts
-// is written and read back alike. sources: safetensors safetensors_write tensor shape memory
-// parallel autograd op_update op_copy flat cuda_none
+// is written and read back alike.
+//
+// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
+// sources: flat cuda_none
 #include "gossamer/core/safetensors.h"
 
 #include <cstdlib>

@@ -1,6 +1,8 @@
 // Fuzz target of the TFRecord reader: any bytes give samples inside the file, whose image is inside
 // their record, or a DataError. Checksums are made right, or nothing random would get past the
-// first length. sources: tfrecord index names hash files
+// first length.
+//
+// sources: tfrecord index hash files
 #include "gossamer/data/formats/tfrecord.h"
 
 #include <algorithm>

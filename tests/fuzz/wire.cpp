@@ -1,6 +1,7 @@
 // libFuzzer: bytes of a stranger through everything that reads them on the control connection: the
-// greeting, and then the frames as a connection reads them, one after the other. sources: wire
-// greeting siphash
+// greeting, and then the frames as a connection reads them, one after the other.
+//
+// sources: wire greeting siphash
 #include <algorithm>
 #include <array>
 #include <cmath>

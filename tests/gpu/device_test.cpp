@@ -142,7 +142,7 @@ TEST_F(Gpu, AnEventOfAGraphIsMarkedByEachLaunch) {
   EXPECT_TRUE(half.done()) << "nothing was marked yet";
   const Stream other(gpu, Stream::Priority::high);
   for (int launch = 1; launch <= 10; ++launch) {
-    if (launch == 5) {  // between launches, as it stands
+    if (launch == 5) {  // between launches, eagerly
       axpy(x, 1, one);
       half.record_external(cuda::current_stream(gpu));
     } else {

@@ -84,7 +84,7 @@ void run(Group& host, const std::string& transport, const std::string& wire, i64
   options.seed = 3;
   options.exchange_least_s = 10;  // processes take turns on one GPU
   Death death(5, std::stod(variable("GPU_DIES_AFTER", "0.5")));
-  if (dies >= 0) options.rate = 4;  // so that somebody is always exchanging
+  if (dies >= 0) options.rate = 4;  // so that an exchange is always under way
   if (group.rank() == dies)
     options.on_exchange = [&](const ExchangeRecord& e) { death.exchanged(e); };
   auto method =

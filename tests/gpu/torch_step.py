@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""PyTorch's training step of ResNet-50 on the same GPU, the figure ours is compared with: bf16 autocast, eager in both layouts or compiled.
+"""PyTorch's training step of ResNet-50 on the same GPU, for comparison with ours: bf16 autocast,
+eager in both layouts, or compiled.
 
     torch_step.py [--batch 256] [--seconds 8] [--compile]
 
-Prints a JSON object for each way: eager, channels_last; with --compile only compile (channels last). Needs torch and torchvision; says so and ends with 77 where they are missing.
+Prints a JSON object for each way: eager and channels_last; with --compile only compile (channels
+last). Needs torch and torchvision; without them it says so and ends with 77.
 """
 import argparse
 import json
 import statistics
 import sys
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser = argparse.ArgumentParser(description=__doc__,
+                                 formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--batch", type=int, default=256)
 parser.add_argument("--seconds", type=float, default=8)
 parser.add_argument("--compile", action="store_true")
@@ -33,7 +36,8 @@ def measure(mode, layout):
     network = torch.compile(model) if mode == "compile" else model
     images = torch.randn(options.batch, 3, 224, 224, device="cuda").to(memory_format=layout)
     labels = torch.randint(0, 1000, (options.batch,), device="cuda")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4,
+                                fused=True)
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
 
     def step():
@@ -61,8 +65,11 @@ def measure(mode, layout):
         samples.append(milliseconds(5))
         spent += 5 * samples[-1]
     middle = statistics.median(samples)
-    print(json.dumps({"engine": "pytorch", "version": torch.__version__, "mode": mode, "batch": options.batch, "dtype": "bf16", "ms_median": round(middle, 3),
-                      "images_per_s": round(1e3 * options.batch / middle, 1), "peak_bytes": torch.cuda.max_memory_allocated()}), flush=True)
+    print(json.dumps({
+        "engine": "pytorch", "version": torch.__version__, "mode": mode, "batch": options.batch,
+        "dtype": "bf16", "ms_median": round(middle, 3),
+        "images_per_s": round(1e3 * options.batch / middle, 1),
+        "peak_bytes": torch.cuda.max_memory_allocated()}), flush=True)
 
 
 if options.compile:

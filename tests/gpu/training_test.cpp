@@ -135,7 +135,7 @@ TEST_F(GpuTraining, AGraphFollowsEagerStepsAndTheCpu) {
 }
 
 // A step waits once, for the end of the step before the last, so that the host does not run away;
-// and when somebody looks at the losses.
+// and when the losses are read.
 TEST_F(GpuTraining, AStepWaitsForNothingButTheStepBeforeTheLast) {
   for (const GraphMode mode : {GraphMode::on, GraphMode::off}) {
     Loop loop(gpu, mode);

@@ -34,8 +34,8 @@ inline void put(std::vector<std::string>& environment, const std::string& v) {
   environment.push_back(v);
 }
 
-// Exit codes by rank; 128 + the number of the signal that ended one. Who has not ended after
-// limit_s is killed.
+// Exit codes by rank; 128 + the number of the signal that ended one. A worker that has not ended
+// after limit_s is killed.
 inline std::vector<int> run_workers(int n, const std::string& hidden_test,
                                     const std::vector<std::string>& more = {},
                                     double limit_s = 150) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gossamer/core/random.h"
-#include "gossamer/data/codec/image.h"
+#include "gossamer/data/augment/augment.h"
 
 int main(int argc, char** argv) try {
   using namespace gossamer;

@@ -91,7 +91,7 @@ TEST(Passes, AStepGoesOverItsActivationsAsOftenAsTheReadmeSays) {
   const auto passes = [](i64 n, i64 p) { return 2 * (n + n - p) + 2 * (n - p) + 1; };
   EXPECT_EQ(count(true), passes(1 + 4 * 3 + 2, 2));
   EXPECT_EQ(count(false), passes(1 + 4 * 2 + 1, 1));
-  EXPECT_EQ(passes(53, 4), 102 + 102 + 98 + 1);  // ResNet-50: the table in core/README.md
+  EXPECT_EQ(passes(53, 4), 102 + 102 + 98 + 1);  // ResNet-50: tests/bench/PREDICTIONS-GPU.md
 }
 
 TEST(Passes, EvaluationGivesTheSameLogits) {

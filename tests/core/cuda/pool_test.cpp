@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
-// Hands out addresses that nobody reads; marks pass when the test says so.
+// Hands out addresses that are never read; marks pass when the test says so.
 class FakeSystem : public PoolSystem {
  public:
   std::size_t limit = ~std::size_t{0}, total = 0, calls = 0, marks = 0;
@@ -143,7 +143,7 @@ TEST(CachingPool, GivesItsCacheBackBeforeItSaysThatThereIsNoMemory) {
   pool.give(b);
 }
 
-// A recorded graph knows the addresses of what its work has freed again: nobody else may get that
+// A recorded graph knows the addresses of what its work has freed again: no other work may get that
 // memory while the graph lives.
 TEST(CachingPool, OfAGraphGivesNothingBackBeforeItsEnd) {
   FakeSystem system;

@@ -95,7 +95,8 @@ struct Row {
   // blocks of a launch at batch 256 of ResNet-50; 0: depends on the layer
   int launched;
 };
-constexpr int kSums = 384;  // blocks of a kernel of sums: one wave on an H100
+// Blocks of a kernel of sums, one wave on an H100; and of a pass over 25.56 million parameters.
+constexpr int kSums = 384, kUpdate = 25'557'056 / 8 / 256;
 const Row kTable[] = {
     {"NormSums<bf16, true>", 64, 4, 64, 4, kSums},
     {"NormBackSums<bf16, DenseGradient<bf16>, (Mask)0, true, false>", 64, 4, 64, 4, kSums},
@@ -105,7 +106,7 @@ const Row kTable[] = {
     {"NormBackSums<bf16, PooledGradient<bf16>, (Mask)0, true, false>", 80, 3, 80, 3, kSums},
     {"JoinParts<2, FinishStatistics<bf16>>", 32, 8, 32, 8, 0},
     {"JoinParts<2, FinishBack<false>>", 32, 8, 32, 8, 0},
-    {"JoinParts<3, FinishBack<true>>", 40, 6, 40, 6, 0},
+    {"JoinParts<3, FinishBack<true>>", 40, 6, 48, 5, 0},
     {"NormApply<bf16, true, (Join)0>", 64, 4, 64, 4, 2048},
     {"NormApply<bf16, true, (Join)1>", 64, 4, 64, 4, 2048},
     {"NormApply<bf16, true, (Join)2>", 80, 3, 80, 3, 2048},
@@ -117,10 +118,18 @@ const Row kTable[] = {
     {"NormPool<bf16, true>", 64, 4, 72, 3, 4096},
     {"PoolForward<bf16, true, true>", 48, 5, 48, 5, 4096},
     {"PoolBackward<bf16, true, true>", 48, 5, 40, 6, 4096},
-    {"InputTile<bf16, true>", 64, 4, 64, 4, 256 * 14 * 14},
+    {"InputTile<bf16>", 64, 4, 64, 4, 256 * 14 * 14},
     {"StemInput<bf16>", 32, 8, 32, 8, 256 * 112 * 112 / 128},
     {"GlobalAverage<bf16, true>", 48, 5, 40, 6, 256},
-    {"SoftmaxLoss<float, bf16>", 32, 8, 32, 8, 256},
+    {"SoftmaxLoss<bf16>", 32, 8, 32, 8, 256},
+    {"UpdateEight<SgdUpdate, false, float>", 56, 4, 56, 4, kUpdate},
+    {"UpdateEight<SgdUpdate, true, float>", 64, 4, 64, 4, kUpdate},
+    {"UpdateEight<SgdUpdate, true, f16>", 72, 3, 72, 3, kUpdate},
+    {"UpdateEight<AdamUpdate<false>, false, float>", 88, 2, 88, 2, kUpdate},
+    {"UpdateEight<AdamUpdate<false>, true, float>", 96, 2, 96, 2, kUpdate},
+    {"TakeSnapshot<8, true, float>", 32, 8, 32, 8, kUpdate},
+    {"TakeSnapshot<8, true, f16>", 32, 8, 32, 8, kUpdate},
+    {"ApplyDifference<8, true, float>", 40, 6, 40, 6, kUpdate},
 };
 
 class KernelResources : public ::testing::Test {
@@ -134,6 +143,8 @@ class KernelResources : public ::testing::Test {
 };
 
 TEST_F(KernelResources, OfTheHotKernelsStayWithinTheTable) {
+  if (const int made_with = cuda::versions().runtime; made_with / 10 != 1300)
+    GTEST_SKIP() << "the table is that of CUDA 13.0's compiler, this build's is " << made_with;
   for (const Gpu& gpu : {kA100, kH100}) {
     if (!report_.contains(gpu.arch)) continue;
     const auto& kernels = report_.at(gpu.arch);

@@ -33,7 +33,7 @@ void run(const std::string& name, const char* graph, int n, const std::vector<in
   Pace pace(n);
   on_workers(cluster, n, [&](int rank, Group& group) {
     const Pace::Leaves leaves{pace, rank};
-    Quadratic q(rank, 40, method_needs_frozen_compute(name));
+    Quadratic q(rank, 40);
     auto method = make_method(name, q.params, q.sgd, group, make_graph(graph, n), options);
     const auto victim = std::ranges::find(victims, rank);
     for (;;) {
@@ -113,7 +113,7 @@ TEST(Leaving, AWorkerThatLeavesWithoutFinishingIsMissedLikeADeadOne) {
   LocalCluster cluster(3);
   std::atomic<int> left = 0;
   on_workers(cluster, 3, [&](int rank, Group& group) {
-    Quadratic q(rank, 10, true);
+    Quadratic q(rank, 10);
     MethodOptions options = options_for(3, 200);
     options.on_fault = [&](const std::string& what, int peer) {
       left += what == "left" && peer == 2;
@@ -135,7 +135,7 @@ TEST(Leaving, ASlowWorkerDoesNotHoldTheOthersUp) {
   LocalCluster cluster(4);
   std::vector<MethodStats> stats(4);
   on_workers(cluster, 4, [&](int rank, Group& group) {
-    Quadratic q(rank, 10, true);
+    Quadratic q(rank, 10);
     auto method =
         make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 4), options_for(4, 100));
     while (!method->done()) {
@@ -206,7 +206,7 @@ TEST_P(Phases, ADeathThereStopsNobody) {
       died = true;
       cluster.kill(1);
     });
-    Quadratic q(rank, 40, true);
+    Quadratic q(rank, 40);
     auto method =
         make_method("a2cid2", q.params, q.sgd, rank == 1 ? static_cast<Group&>(group) : inner,
                     make_graph("ring", 4), options_for(4, 200));
@@ -261,7 +261,7 @@ TEST(AllReduce, AfterADeathAllReduceBringsThoseBehindUpToTheOthers) {
   std::vector<double> seen(4);
   on_workers(cluster, 4, [&](int rank, Group& inner) {
     Flaky group(inner, rank == 1 ? 20 : -1, [&] { cluster.kill(3); });
-    Quadratic q(rank, 10, false, .9f);
+    Quadratic q(rank, 10, .9f);
     auto method =
         make_method("allreduce", q.params, q.sgd, group, make_graph("ring", 4), options_for(4, 60));
     while (!method->done()) q.gradient(), method->step(.05);

@@ -89,7 +89,7 @@ void stress(const char* graph, int n, const char* pairing, int slow, i64 exchang
   std::vector<i64> gradients(static_cast<std::size_t>(n));
   on_workers(cluster, n, [&](int rank, Group& inner) {
     WatchedGroup group(inner, watch);
-    Quadratic q(rank, 8, true);
+    Quadratic q(rank, 8);
     MethodOptions options;
     options.rate = 2;
     options.seed = 5;
@@ -174,7 +174,7 @@ std::vector<Finished> train(const char* pairing, const char* quota, int victim) 
   LocalCluster cluster(kWorkers);
   std::vector<Finished> out(kWorkers);
   on_workers(cluster, kWorkers, [&](int rank, Group& group) {
-    Quadratic q(rank, 20, true);
+    Quadratic q(rank, 20);
     MethodOptions options;
     options.seed = 5;
     options.batch = 3;

@@ -6,7 +6,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/dist/gossip/replay.h"
+#include "gossamer/dist/gossip/recorder.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
@@ -56,7 +56,7 @@ Outcome train(const std::string& method_name, MethodOptions options,
   out.x.resize(kWorkers);
   std::mutex mutex;
   on_workers(cluster, kWorkers, [&](int rank, Group& group) {
-    Quadratic q(rank, 200, true, .9f);
+    Quadratic q(rank, 200, .9f);
     auto method =
         make_method(method_name, q.params, q.sgd, group, make_graph("ring", kWorkers), options);
     for (int step = 0; !method->done(); ++step) {
@@ -177,7 +177,7 @@ TEST_F(Replays, NoticesThatTheParametersCameOutDifferently) {
   LocalCluster cluster(kWorkers);
   const std::string error = error_of([&] {
     on_workers(cluster, kWorkers, [&](int rank, Group& group) {
-      Quadratic q(rank, 200, true, .9f);
+      Quadratic q(rank, 200, .9f);
       auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", kWorkers),
                                 options_for("", path("run")));
       while (!method->done()) q.gradient(.2f), method->step(.02);
@@ -221,6 +221,30 @@ TEST_F(Replays, AnExchangeThatNeverComesIsAnErrorThatNamesItAndThePeer) {
   EXPECT_NE(error.find("exchange"), std::string::npos) << error;
   EXPECT_NE(error.find("with worker "), std::string::npos) << error;
   EXPECT_NE(error.find("events-"), std::string::npos) << error;
+}
+
+// One worker's digest is another: that worker says so, and the run of all the others fails too.
+TEST_F(Replays, OneWorkerThatCameOutDifferentlyMakesTheRunOfAllFail) {
+  record_one();
+  std::string record = contents(record_path(path("run"), 1));
+  char& digit = record.at(record.rfind("\"}") - 1);
+  digit = digit == '0' ? '1' : '0';
+  std::ofstream(record_path(path("run"), 1)) << record;
+  LocalCluster cluster(kWorkers);
+  std::vector<std::string> errors(kWorkers);
+  on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+    Quadratic q(rank, 200, .9f);
+    auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", kWorkers),
+                              options_for("", path("run")));
+    while (!method->done()) q.gradient(.3f), method->step(.02);
+    errors[static_cast<std::size_t>(rank)] = error_of([&] { method->finish(); });
+    if (rank == 1) cluster.kill(1);  // its program ends
+  });
+  EXPECT_NE(errors[1].find("the parameters are not those of the recorded run"), std::string::npos)
+      << errors[1];
+  for (const std::size_t rank : {0u, 2u, 3u})
+    EXPECT_NE(errors[rank].find("only 3 of 4 workers came to the end"), std::string::npos)
+        << errors[rank];
 }
 
 TEST(Record, IsBelievedInNothing) {

@@ -126,7 +126,7 @@ TEST(Rejoin, ASynchronousMethodSaysThatItCant) {
   LocalCluster cluster(2);
   cluster.kill(1);
   Group& group = cluster.revive(1);
-  Quadratic q(1, 10, false);
+  Quadratic q(1, 10);
   MethodOptions options;
   options.rejoin = true;
   EXPECT_THROW(make_method("allreduce", q.params, q.sgd, group, make_graph("ring", 2), options),
@@ -140,7 +140,7 @@ TEST(Rejoin, AWorkerWithAnotherModelIsRefused) {
   t.kill(2);
   {
     Group& group = t.cluster.revive(2);
-    Quadratic q(2, 41, true);  // one dimension more
+    Quadratic q(2, 41);  // one dimension more
     MethodOptions options = t.options;
     options.rejoin = true;
     try {

@@ -103,7 +103,7 @@ class Network {
     at(giver).gave_to = i;
     collect(i);
   }
-  // A worker waits for the one that has its state (StateGiver::busy).
+  // A worker waits for the one that has its state (StateSender::busy).
   bool may_stop(int i) const {
     const int other = at(i).gave_to;
     return !at(i).roster.stopping() && (other < 0 || at(other).dead || at(i).roster.member(other));
@@ -117,6 +117,9 @@ class Network {
     if (!at(i).roster.ended(now)) return false;
     at(i).left = true;
     at(i).set = at(i).roster.gone();
+    for (int other = 0; other < n_; ++other)
+      if (other != i && linked(i, other))
+        from_to(i, other).push_back({Event::Kind::message, {.type = MessageType::bye, .epoch = 1}});
     return true;
   }
   bool quiet() const {

@@ -108,7 +108,7 @@ class Training {
     Group& group = cluster.group(rank);
     worker(rank).thread = std::thread([this, rank, again, &group] {
       Worker& me = worker(rank);
-      Quadratic q(rank, 40, method_needs_frozen_compute(method_));
+      Quadratic q(rank, 40);
       me.gradients.push_back(0);
       try {
         train(me, rank, around(rank, group), again, q);

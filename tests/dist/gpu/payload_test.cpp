@@ -112,7 +112,7 @@ Outcome train(const Trial& run) {
   std::exception_ptr error;
   try {
     on_workers(cluster, run.workers, [&](int rank, Group& host) {
-      Quadratic q(rank, 40, method_needs_frozen_compute(run.method));
+      Quadratic q(rank, 40);
       MethodOptions options;
       options.total_samples = run.gradients * run.workers;
       options.seed = 4;

@@ -326,7 +326,7 @@ TEST(Staged, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
   on_workers(cluster, n, [&](int rank, Group& inner) {
     Watched host(inner);
     DeviceGroup group = staged(host, machine.gpu(rank));
-    Quadratic q(rank, 40, false);
+    Quadratic q(rank, 40);
     MethodOptions options = options_of("ring", n, kSteps);
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
     for (int step = 0; !method->done(); ++step) {
@@ -353,7 +353,7 @@ TEST(Staged, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
   Devices devices(machine, n);
   on_workers(cluster, n, [&](int rank, Group& host) {
     DeviceGroup group = staged(host, machine.gpu(rank));
-    Quadratic q(rank, 20, false);
+    Quadratic q(rank, 20);
     MethodOptions options = options_of("ring", n, 60);
     options.exchange_timeout_s = .15;
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
@@ -416,7 +416,7 @@ TEST(Staged, ADeviceThatFailsEndsTheRunOfItsWorkerWithItsWords) {
   on_workers(cluster, n, [&](int rank, Group& host) {
     Failing port(machine, rank, rank == 1 ? 60 : 1 << 30);
     DeviceGroup group = staged(host, port);
-    Quadratic q(rank, 20, false);
+    Quadratic q(rank, 20);
     MethodOptions options = options_of("ring", n, 80);
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
     try {

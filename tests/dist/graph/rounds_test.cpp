@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/dist/graph/linear_algebra.h"
-#include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/graph/theory.h"
 #include "support/error_of.h"
 
 namespace gossamer::dist {
@@ -257,8 +257,9 @@ TEST(Rounds, ValidateNamesRoundAndWorkers) {
   };
   const Round idle, with0{.5, {{0, .5}}, {{0, .5}}}, with1{.5, {{1, .5}}, {{1, .5}}};
   EXPECT_EQ(error({with1, with0}), "no error");
-  EXPECT_NE(error({with1, idle}).find("round 0: worker 0 waits for worker 1, who sends it nothing"),
-            std::string::npos);
+  EXPECT_NE(
+      error({with1, idle}).find("round 0: worker 0 waits for worker 1, which sends it nothing"),
+      std::string::npos);
   EXPECT_NE(error({with1, {1, {}, {{0, .5}}}}).find("do not weigh each other equally"),
             std::string::npos);
   EXPECT_NE(error({{.5, {{1, .5}}, {}}, {1, {}, {{0, .5}}}}, true)
@@ -269,7 +270,7 @@ TEST(Rounds, ValidateNamesRoundAndWorkers) {
   EXPECT_NE(error({{.4, {{1, .5}}, {{1, .5}}}, with0}).find("weights of worker 0 sum to 0.9"),
             std::string::npos);
   EXPECT_NE(error({{.6, {{1, .5}}, {{1, .4}}}, with0}, true)
-                .find("worker 1 takes 0.5 of worker 0's value, who gives it 0.4"),
+                .find("worker 1 takes 0.5 of worker 0's value, which gives it 0.4"),
             std::string::npos);
   EXPECT_NE(error({{.5, {{7, .5}}, {{1, .5}}}, with0}).find("takes from worker 7"),
             std::string::npos);

@@ -80,7 +80,7 @@ TEST(ConsensusControl, KeepsAPartOfARoundOfEveryMethod) {
     LocalCluster cluster(n);
     std::vector<double> z(n), w(n);
     on_workers(cluster, n, [&](int rank, Group& group) {
-      Quadratic q(rank, 8, false);
+      Quadratic q(rank, 8);
       MethodOptions options;
       options.start_samples = 1;  // resumed: each keeps its own values
       options.overlap = false;
@@ -132,7 +132,7 @@ Kept train(int n, const ConsensusControlOptions& control, int steps,
   Kept kept;
   LocalCluster cluster(n);
   on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(rank, 512, false);  // all begin at the mean
+    Quadratic q(rank, 512);  // all begin at the mean
     MethodOptions options;
     options.batch = 1;
     options.total_samples = 1.0 * n * steps;
@@ -240,7 +240,7 @@ TEST(ConsensusControl, OnlineAimsAtTheLearningRateTimesTheGradientNorm) {
 TEST(ConsensusControl, RefusesWhatItCantDo) {
   LocalCluster cluster(1);
   const auto error = [&](const ConsensusControlOptions& control) {
-    Quadratic q(0, 4, false);
+    Quadratic q(0, 4);
     MethodOptions options;
     options.control = control;
     try {

@@ -22,7 +22,7 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
   std::vector<std::vector<float>> x(static_cast<std::size_t>(d.n));
   std::atomic<int> reports = 0;
   on_workers(cluster, d.n, [&](int rank, Group& group) {
-    Quadratic q(rank, 40, false);
+    Quadratic q(rank, 40);
     MethodOptions options = options_of(d.rounds, d.n, d.steps, d.overlap);
     options.period = 4;
     options.on_fault = [&](const std::string& what, int peer) {
@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, SynchronousDrill,
 TEST(SynchronousFaults, WorkersThatDieOneAfterAnotherLeaveOneThatTrainsOn) {
   LocalCluster cluster(3);
   on_workers(cluster, 3, [&](int rank, Group& group) {
-    Quadratic q(rank, 10, false);
+    Quadratic q(rank, 10);
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3),
                               options_of("ring", 3, 40));
     for (int step = 0; !method->done(); ++step) {
@@ -90,7 +90,7 @@ TEST(SynchronousFaults, TooFewWorkersAreAnError) {
   LocalCluster cluster(3);
   std::atomic<int> errors = 0;
   on_workers(cluster, 3, [&](int rank, Group& group) {
-    Quadratic q(rank, 10, false);
+    Quadratic q(rank, 10);
     MethodOptions options = options_of("ring", 3, 100);
     options.min_workers = 3;
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 3), options);
@@ -114,7 +114,7 @@ TEST(SynchronousFaults, ALateWorkerIsLeftOutOfTheRoundAndTakesPartAgain) {
   std::vector<std::vector<float>> x(4);
   std::atomic<i64> failed = 0;
   on_workers(cluster, 4, [&](int rank, Group& group) {
-    Quadratic q(rank, 20, false);
+    Quadratic q(rank, 20);
     MethodOptions options = options_of("ring", 4, 60);
     options.exchange_timeout_s = .15;
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4), options);
@@ -139,7 +139,7 @@ TEST(SynchronousFaults, ALateWorkerIsLeftOutOfTheRoundAndTakesPartAgain) {
 TEST(SynchronousFaults, AWorkerThatLeavesWithoutFinishingIsMissedOnce) {
   LocalCluster cluster(4);
   on_workers(cluster, 4, [&](int rank, Group& group) {
-    Quadratic q(rank, 20, false);
+    Quadratic q(rank, 20);
     auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4),
                               options_of("ring", 4, 40));
     for (int step = 0; !method->done(); ++step) {

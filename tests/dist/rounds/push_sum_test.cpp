@@ -15,7 +15,7 @@ std::vector<float> after_pushes(int n, int rounds, bool overlap = false) {
   LocalCluster cluster(n);
   std::vector<float> out(static_cast<std::size_t>(n));
   on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(0, 4, false);
+    Quadratic q(0, 4);
     auto method = make_method("sgp", q.params, q.sgd, group, make_graph("complete", n),
                               options_of("one-peer-exp-directed", n, rounds, overlap));
     Tensor(q.params.values()).slice(0, 4).fill(static_cast<float>(rank * rank));
@@ -99,7 +99,7 @@ void push_with_losses(const std::string& rounds, const char* graph, bool overlap
   i64 lost = 0;
   on_workers(cluster, n, [&](int rank, Group& inner) {
     Loses group(inner, .2);
-    Quadratic q(0, 4, false);
+    Quadratic q(0, 4);
     auto method = make_method("sgp", q.params, q.sgd, group, make_graph(graph, n),
                               options_of(rounds, n, 40, overlap));
     Tensor(q.params.values()).slice(0, 4).fill(static_cast<float>(rank * rank));
@@ -130,7 +130,7 @@ TEST(Sgp, OnATreeEachShareThatIsNotTakenComesBackAsItIs) {
   LocalCluster cluster(6);
   on_workers(cluster, 6, [&](int rank, Group& inner) {
     Loses group(inner, .3);
-    Quadratic q(rank, 4, false);
+    Quadratic q(rank, 4);
     auto method = make_method("sgp", q.params, q.sgd, group, make_graph("tree", 6),
                               options_of("", 6, 30, false));
     for (int step = 0; step < 30; ++step) {
@@ -146,7 +146,7 @@ TEST(Sgp, TheExactMeanIsOfTheMassesAndMovesNothing) {
   constexpr int n = 5;
   LocalCluster cluster(n);
   on_workers(cluster, n, [&](int rank, Group& group) {
-    Quadratic q(0, 4, false);
+    Quadratic q(0, 4);
     SgpMethod method(q.params, q.sgd, group, make_graph("ring", n), options_of("", n, 10, false));
     Tensor(q.params.values()).slice(0, 4).fill(static_cast<float>(rank));
     method.state()[0].tensor.fill(static_cast<float>(1 + rank));

@@ -66,7 +66,7 @@ TEST_P(Mixing, T26_InAClusterIsTheMatrixProduct) {
   const auto want = by_matrix(*make_rounds(c.rounds, c.n), steps, c.overlap, c.phi);
   LocalCluster cluster(c.n);
   on_workers(cluster, c.n, [&](int rank, Group& group) {
-    Quadratic q(0, kDims, false);
+    Quadratic q(0, kDims);
     MethodOptions options = options_of(c.rounds, c.n, steps, c.overlap);
     options.consensus_factor = c.phi;
     auto method =
@@ -246,7 +246,7 @@ TEST(Dpsgd, GoesOnExactlyWhereItsCheckpointWas) {
   const auto run = [&](std::vector<std::vector<float>>& out, int from, int to) {
     LocalCluster cluster(n);
     on_workers(cluster, n, [&](int rank, Group& group) {
-      Quadratic q(0, kDims, false);
+      Quadratic q(0, kDims);
       MethodOptions options = options_of("ring-matching", n, steps);
       options.start_samples = 2.0 * n * from;
       auto method = make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", n), options);
@@ -277,7 +277,7 @@ TEST(LocalSgd, AveragesTheParametersEveryPeriod) {
   for (const int period : {1, 3}) {
     LocalCluster cluster(3);
     on_workers(cluster, 3, [&](int rank, Group& group) {
-      Quadratic q(0, kDims, false);
+      Quadratic q(0, kDims);
       MethodOptions options = options_of("complete", 3, 7);
       options.period = period;
       auto method =
@@ -297,14 +297,14 @@ TEST(LocalSgd, AveragesTheParametersEveryPeriod) {
 }
 
 TEST(AllReduce, T28_WithAdamFourWorkersAreOneWithTheMeanGradient) {
-  Quadratic whole(0, 30, false);
+  Quadratic whole(0, 30);
   for (std::size_t k = 0; k < 30; ++k) whole.target[k] = 1.5f + .01f * static_cast<float>(k);
   Tensor(whole.params.values()).slice(0, 30).fill(1.5f);
   nn::Adam adam(whole.params, {.weight_decay = .01f});
   for (int step = 0; step < 60; ++step) whole.gradient(), adam.step(.05f);
   LocalCluster cluster(4);
   on_workers(cluster, 4, [&](int rank, Group& group) {
-    Quadratic q(rank, 30, false);
+    Quadratic q(rank, 30);
     nn::Adam mine(q.params, {.weight_decay = .01f});
     auto method = make_method("allreduce", q.params, mine, group, make_graph("ring", 4),
                               options_of("ring", 4, 60));
@@ -320,7 +320,7 @@ TEST(Methods, ThatAreNamedAfterAnOptimizerWantIt) {
   EXPECT_EQ(method_optimizer("accum-adam"), "accum-adam");
   EXPECT_EQ(method_optimizer("dpsgd"), "sgd");
   LocalCluster cluster(1);
-  Quadratic q(0, 5, false);
+  Quadratic q(0, 5);
   try {
     make_method("dadam", q.params, q.sgd, cluster.group(0), make_graph("ring", 1));
     ADD_FAILURE();
@@ -343,7 +343,7 @@ TEST(Methods, OnDirectedRoundsOnlySgpIsTaken) {
   LocalCluster cluster(4);
   EXPECT_THROW(on_workers(cluster, 4,
                           [&](int, Group& group) {
-                            Quadratic q(0, 5, false);
+                            Quadratic q(0, 5);
                             make_method("dpsgd", q.params, q.sgd, group, make_graph("ring", 4),
                                         options_of("one-peer-exp-directed", 4, 3));
                           }),

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/graph/theory.h"
 
 namespace gossamer::dist {
 namespace {

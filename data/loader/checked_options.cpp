@@ -1,12 +1,13 @@
-// What a loader's options amount to, and which make no sense.
+// Checks of a loader's options.
+#include "gossamer/data/loader/checked_options.h"
+
 #include "gossamer/core/error.h"
-#include "gossamer/data/loader/loader_job.h"
 
 namespace gossamer::data {
 
 i64 steps_of(const Dataset& dataset, const LoaderOptions& o) {
   check<ConfigError>(o.batch >= 1 && o.batch <= 1 << 20, "loader: batch ", o.batch,
-                     "; 1 or more images are wanted");
+                     "; use 1 … 1048576 images");
   check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "loader: ", o.threads,
                      " threads; use 1 … 1024");
   check<ConfigError>(o.ahead >= 1, "loader: ", o.ahead, " batches ahead; use 1 or more");
@@ -33,7 +34,7 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
   check<ConfigError>(o.pad >= 0 && o.pad <= 4096, "loader: pad ", o.pad,
                      " is not a number of pixels");
   check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area,
-                     "; a share in (0, 1] is wanted");
+                     "; it must be above 0 and at most 1");
   const int whole = o.resize ? o.resize : o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
   check<ConfigError>(whole >= o.size && whole <= 1 << 16, "loader: resize ", whole,
                      " is smaller than size ", o.size,
@@ -54,8 +55,8 @@ std::size_t box_bytes_of(const LoaderOptions& o) {
                      o.steps.empty() ? "pad_crop_flip shifts" : "augmentation steps change",
                      " pictures that are resized already; boxes = false resizes here");
   check<ConfigError>(o.filter == Shrink::bilinear,
-                     "loader: boxes leave the resize to a device, which knows bilinear only; boxes "
-                     "= false resizes by area here");
+                     "loader: boxes leave the resize to a device, which resizes bilinearly only; "
+                     "boxes = false resizes by area here");
   check<ConfigError>(o.box_room >= 1 && o.box_room <= 64, "loader: box_room ", o.box_room,
                      "; an image has room for 1 … 64 pictures of its final size");
   return static_cast<std::size_t>(o.box_room) * static_cast<std::size_t>(o.size) *

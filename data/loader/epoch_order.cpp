@@ -1,10 +1,10 @@
-// The order of an epoch, a pure function of its arguments: nothing has to be saved to resume in the
-// middle.
+// A shuffle by Fisher and Yates.
+#include "gossamer/data/loader/epoch_order.h"
+
 #include <numeric>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/loader/loader.h"
 #include "gossamer/data/mix.h"
 
 namespace gossamer::data {
@@ -18,7 +18,7 @@ std::vector<i64> epoch_order(i64 size, std::uint64_t seed, i64 epoch, int rank, 
   std::vector<i64> order(static_cast<std::size_t>(size));
   std::iota(order.begin(), order.end(), i64{0});
   if (shuffle) {
-    // Shards are parts of one common order, so that draws no rank into the key.
+    // Shards are parts of one common order: its key doesn't depend on the rank.
     Rng rng(mix(seed, 0x6f72646572 /* "order" */),
             mix(static_cast<std::uint64_t>(epoch), shard ? 0u : static_cast<std::uint64_t>(rank)));
     for (i64 i = size - 1; i > 0; --i)

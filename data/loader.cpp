@@ -1,10 +1,10 @@
-// The loader. Work is one image; batches are filled in order by all threads, and by next() itself
-// while it has nothing to return. Threads at low priority may starve on a full machine, even with
-// an image in hand: next() then prepares that image too, and whoever is first hands it in. Both
-// make the same bytes, so nobody can tell. A thread that can't starve hands its image in before the
-// last pass, which then writes the pixels in their place; others make it aside, since nobody takes
-// over from the owner of a row.
-#include "gossamer/data/loader/loader.h"
+// The loader. The unit of work is one image. All threads fill batches in order, and so does next()
+// while it has nothing to return. On a full machine a thread of low priority may starve with an
+// image in its hands: next() then makes that image as well, and the first of the two owns the row.
+// Both make the same bytes. No thread takes over a row that has an owner. So a thread that may
+// starve finishes its image in its own memory before it owns the row; one that can't starve owns
+// the row before the last pass, which writes the pixels to their place.
+#include "gossamer/data/loader.h"
 
 #include <algorithm>
 #include <atomic>
@@ -22,25 +22,21 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/loader/affinity.h"
-#include "gossamer/data/loader/loader_image.h"
-#include "gossamer/data/loader/loader_job.h"
+#include "gossamer/data/loader/batch_job.h"
+#include "gossamer/data/loader/checked_options.h"
+#include "gossamer/data/loader/epoch_order.h"
+#include "gossamer/data/loader/image_maker.h"
 
 namespace gossamer::data {
 namespace {
 
-// how long next() waits for images in other hands before it makes them itself
-constexpr std::chrono::milliseconds kGrace{2};
+// how long next() waits for images that other threads are making before it makes them itself
+constexpr std::chrono::milliseconds kWaitForOthers{2};
 
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
-
-struct Hand {
-  Scratch scratch;
-  Prepared image;
-  bool may_starve = false;
-};  // one per thread
 
 }  // namespace
 
@@ -53,13 +49,14 @@ struct Loader::Impl {
         recipe(std::make_shared<const Recipe>(recipe_of(o, o.size))) {
     const auto rows = static_cast<std::size_t>(o.batch);
     const std::size_t box = maker.box_bytes();
-    const Pool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t),
-                            box ? rows * sizeof(Picture) : 0};
-    pool = std::make_shared<Pool>(bytes, static_cast<int>(std::min<i64>(o.ahead, steps)), o.pinned);
+    const BatchPool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t),
+                                 box ? rows * sizeof(Picture) : 0};
+    pool = std::make_shared<BatchPool>(bytes, static_cast<int>(std::min<i64>(o.ahead, steps)),
+                                       o.pinned);
   }
 
-  // Shuffles an epoch, unless that is done. For the caller's thread alone, and without the lock: a
-  // million swaps at low priority, with the lock held, would stop everybody on a full machine.
+  // Shuffles an epoch, unless that is done. Only the caller's thread does it, and without the lock:
+  // a million swaps at low priority, with the lock held, would stop all threads on a full machine.
   void need_order(i64 wanted) {
     if (steps == 0) return;
     {
@@ -85,7 +82,7 @@ struct Loader::Impl {
       ++next_epoch;
       next_step = 0;
     }
-    auto job = std::make_shared<Job>();
+    auto job = std::make_shared<BatchJob>();
     job->epoch = next_epoch;
     job->begin = next_step * options.batch;
     job->order = orders.at(next_epoch);
@@ -93,15 +90,16 @@ struct Loader::Impl {
     job->room = static_cast<std::size_t>(options.batch) * maker.box_bytes();
     job->count = static_cast<int>(
         std::min<i64>(options.batch, static_cast<i64>(job->order->size()) - job->begin));
-    job->handed_in = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
+    job->owned = std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(job->count));
     job->absent.resize(static_cast<std::size_t>(job->count));
-    job->lease = std::make_shared<Lease>(pool);
+    job->pooled = std::make_shared<PooledMemory>(pool);
     jobs.push_back(std::move(job));
     ++next_step;
   }
 
-  // The first batch with an image nobody has taken; a new one while there is room; else none.
-  std::shared_ptr<Job> open_job() {
+  // The first batch with an image that no thread makes yet; a new one while there is room; else
+  // none.
+  std::shared_ptr<BatchJob> open_job() {
     for (const auto& job : jobs)
       if (job->claimed.load(std::memory_order_relaxed) < job->count) return job;
     if (static_cast<int>(jobs.size()) >= options.ahead || !can_add_job()) return nullptr;
@@ -111,45 +109,45 @@ struct Loader::Impl {
 
   // --- work, without the lock ---
 
-  void do_image(Job& job, int i, Hand& hand) {
-    Prepared& image = hand.image;
+  void do_image(BatchJob& job, int i, ImageInHand& image, bool may_starve) {
     image.error = nullptr;
-    image.absent = image.aside = false;
-    bool mine = false;
-    const auto hand_in = [&] {
-      return mine = mine || !job.handed_in[i].exchange(true, std::memory_order_acq_rel);
-    };
-    const auto place = [&]() -> std::uint8_t* {
-      if (!hand.may_starve) return hand_in() ? job.place(i) : nullptr;
-      image.aside = true;
-      image.pixels.resize(job.recipe->bytes());
-      return image.pixels.data();
-    };
+    image.absent = image.in_pixels = false;
     const bool cancelled = job.cancelled.load(std::memory_order_relaxed);
     if (!cancelled) {
       try {
-        maker.make(job, i, hand.scratch, image, place);
+        maker.make(job.place(i), *job.recipe, image);
+        if (may_starve && !job.room && !image.absent) {
+          image.pixels.resize(job.recipe->bytes());
+          image.preparer.finish(image.pixels.data());
+          image.in_pixels = true;
+        }
       } catch (...) {
         image.error = std::current_exception();
       }
     }
-    if (!hand_in()) return;
-    if (image.absent && !image.error)
-      job.absent[static_cast<std::size_t>(i)] = 1;
-    else if (!image.error && !cancelled)
-      job.put(i, image);
+    if (job.owned[i].exchange(true, std::memory_order_acq_rel)) return;
+    if (!image.error && !cancelled) {
+      try {
+        if (image.absent)
+          job.absent[static_cast<std::size_t>(i)] = 1;
+        else
+          job.put(i, image);
+      } catch (...) {
+        image.error = std::current_exception();
+      }
+    }
     if (image.error || !image.damaged.empty()) job.note(i, image);
     if (job.done.fetch_add(1, std::memory_order_acq_rel) + 1 == job.count) {
-      // or the waiter could miss it between its check and its sleep
+      // with the lock, or a waiter could miss it between its check and its sleep
       const std::scoped_lock lock(mutex);
       filled.notify_all();
     }
   }
 
-  // Does images of one batch until none is left untaken.
-  void work(Job& job, Hand& hand) {
+  // Makes images of one batch until all have been started.
+  void work(BatchJob& job, ImageInHand& image, bool may_starve) {
     for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1))
-      do_image(job, i, hand);
+      do_image(job, i, image, may_starve);
   }
 
   void run_thread(std::promise<void>& placed) {
@@ -161,16 +159,15 @@ struct Loader::Impl {
       placed.set_exception(std::current_exception());
       return;
     }
-    if (options.background) give_way();
-    Hand hand;
-    hand.may_starve = options.background;
+    if (options.background) lower_priority();
+    ImageInHand image;
     std::unique_lock lock(mutex);
     while (!closed) {
-      std::shared_ptr<Job> job;
+      std::shared_ptr<BatchJob> job;
       try {
         job = open_job();
       } catch (...) {
-        // no memory for another batch: next() meets the same and throws it
+        // no memory for another batch: next() gets the same error and throws it
       }
       if (!job) {
         const auto start = Clock::now();
@@ -179,28 +176,28 @@ struct Loader::Impl {
         continue;
       }
       lock.unlock();
-      work(*job, hand);
+      work(*job, image, options.background);
       job.reset();
       lock.lock();
     }
   }
 
-  std::shared_ptr<Job> take() {
+  std::shared_ptr<BatchJob> take() {
     const auto start = Clock::now();
     std::unique_lock lock(mutex);
     if (jobs.empty()) add_job();
-    const std::shared_ptr<Job> job = jobs.front();
+    const std::shared_ptr<BatchJob> job = jobs.front();
     const auto complete = [&] { return job->done.load(std::memory_order_acquire) == job->count; };
     if (!complete()) {
       lock.unlock();
-      work(*job, caller);
+      work(*job, caller, false);
       lock.lock();
-      if (!filled.wait_for(lock, kGrace, complete)) {
+      if (!filled.wait_for(lock, kWaitForOthers, complete)) {
         lock.unlock();
         for (int i = 0; i < job->count; ++i)
-          if (!job->handed_in[i].load(std::memory_order_relaxed)) do_image(*job, i, caller);
+          if (!job->owned[i].load(std::memory_order_relaxed)) do_image(*job, i, caller, false);
         lock.lock();
-        filled.wait(lock, complete);  // the rest has owners that are at it
+        filled.wait(lock, complete);  // the other rows have owners, which are writing
       }
     }
     jobs.pop_front();
@@ -209,8 +206,8 @@ struct Loader::Impl {
     return job;
   }
 
-  // Moves the rows that are there together; how many they are.
-  i64 close_gaps(Job& job) {
+  // Moves the rows together over those that are absent, and returns how many there are.
+  i64 close_gaps(BatchJob& job) {
     i64 kept = 0;
     for (i64 i = 0; i < job.count; ++i) {
       if (job.absent[static_cast<std::size_t>(i)]) {
@@ -219,7 +216,7 @@ struct Loader::Impl {
         continue;
       }
       absent_in_a_row = 0;
-      if (kept != i) job.move(i, kept);
+      if (kept != i) job.move_row(i, kept);
       ++kept;
     }
     return kept;
@@ -237,7 +234,7 @@ struct Loader::Impl {
       cancel_jobs();
       room.notify_all();
     }
-    // joins: each thread finishes at most the image it has in hand
+    // joins: each thread finishes at most the image that it makes
     threads.clear();
   }
 
@@ -245,14 +242,14 @@ struct Loader::Impl {
   LoaderOptions options;
   i64 steps;  // of an epoch
   ImageMaker maker;
-  std::shared_ptr<Pool> pool;
+  std::shared_ptr<BatchPool> pool;
 
   mutable std::mutex mutex;
   std::shared_ptr<const Recipe> recipe;  // of the next job
   // room: a thread may find work; filled: a batch is complete
   std::condition_variable room, filled;
-  std::deque<std::shared_ptr<Job>> jobs;  // in the order in which next() returns them
-  i64 next_epoch = 0, next_step = 0;      // of the next job to be made
+  std::deque<std::shared_ptr<BatchJob>> jobs;  // in the order in which next() returns them
+  i64 next_epoch = 0, next_step = 0;           // of the next job to be made
   // by epoch: the one that is read and perhaps the next
   std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;
   bool closed = false;
@@ -261,10 +258,10 @@ struct Loader::Impl {
   double wait_s = 0, idle_s = 0;
   std::set<i64> damaged_indices;
   std::vector<std::string> damaged;
-  // once next() threw it goes on throwing, until seek()
+  // the error that next() throws again until seek()
   std::exception_ptr failed;
 
-  Hand caller;  // of next()
+  ImageInHand caller;  // of next()
   std::vector<std::jthread> threads;
 };
 
@@ -350,12 +347,12 @@ Batch Loader::next() {
     }
     s.need_order(epoch);
     if (ends_soon) s.need_order(epoch + 1);  // the threads run into the next epoch
-    const std::shared_ptr<Job> job = s.take();
+    const std::shared_ptr<BatchJob> job = s.take();
     const std::scoped_lock lock(s.mutex);
-    // Counted on delivery, not when a thread met it: the numbers don't depend on how far ahead the
-    // threads are.
-    std::ranges::sort(job->damaged, {}, &Damage::index);
-    for (const Damage& damage : job->damaged)
+    // Damage is counted when its batch is returned, so that the numbers don't depend on how far
+    // ahead the threads are.
+    std::ranges::sort(job->damaged, {}, &DamagedImage::index);
+    for (const DamagedImage& damage : job->damaged)
       if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
     i64 kept = 0;
     try {
@@ -369,7 +366,7 @@ Batch Loader::next() {
     s.images += kept;
     // an empty batch would end the epoch for the user
     if (kept == 0) continue;
-    return job->lend(kept);
+    return job->batch(kept);
   }
 }
 

@@ -1,5 +1,5 @@
-// Packing: pictures are prepared by all threads, a few at a time, and written in order.
-#include "gossamer/data/formats/pack.h"
+// Packing: all threads prepare pictures, a few at a time; they are written in order.
+#include "gossamer/data/pack.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,9 +9,12 @@
 #include <set>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/codec/codec.h"
+#include "gossamer/data/codec/image_reader.h"
+#include "gossamer/data/codec/jpeg_encode.h"
+#include "gossamer/data/codec/limits.h"
 #include "gossamer/data/codec/picture_facts.h"
 #include "gossamer/data/codec/resize.h"
+#include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/packed.h"
@@ -23,10 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// MCUs: the decoder leaves out most of what a crop leaves out, for 1 % of the bytes
+// MCUs between restart markers: the decoder skips most of what a crop doesn't need. They cost 1 %
+// of the bytes.
 constexpr int kRestart = 4;
-// Pictures held in memory between threads and writer: this many, and no further one is begun above
-// so many bytes.
+// Pictures in memory between threads and writer: at most this many, and above so many bytes no new
+// one is begun.
 constexpr i64 kAtOnce = 64;
 constexpr std::size_t kHeld = std::size_t{16} << 20;
 
@@ -36,22 +40,19 @@ std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::str
     verify(bytes, name);  // DataError: damaged
     return {bytes.begin(), bytes.end()};
   }
-  int longer = 0;
-  Image spare;
-  const Image image = decode_shrunk(
-      {bytes, name},
-      [&](ImageSize size) {
-        longer = std::max(size.width, size.height);
-        const auto shrunk = [&](int side) {
-          return std::max(
-              1, static_cast<int>(std::lround(static_cast<double>(side) * o.max_side / longer)));
-        };
-        return longer <= o.max_side ? size : ImageSize{shrunk(size.width), shrunk(size.height)};
-      },
-      spare);
+  ImageReader reader(bytes, name);
+  const ImageSize size = reader.size();
+  const int longer = std::max(size.width, size.height);
+  const auto shrunk = [&](int side) {
+    return longer <= o.max_side
+               ? side
+               : std::max(1, static_cast<int>(
+                                 std::lround(static_cast<double>(side) * o.max_side / longer)));
+  };
+  const Image image = read_resized(reader, {shrunk(size.width), shrunk(size.height)});
   std::vector<std::byte> encoded =
       encode_jpeg(image, {.quality = o.quality, .optimised = true, .restart = kRestart});
-  // A small original that encoding anew would only make larger and worse stays as it is.
+  // A small original is kept if encoding it again would only make it larger and worse.
   const PictureFacts facts = picture_facts(bytes);
   const bool plain = facts.format == Format::jpeg && facts.components != 4 && !facts.progressive;
   if (longer <= o.max_side && plain && encoded.size() >= bytes.size())
@@ -59,7 +60,7 @@ std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::str
   return encoded;
 }
 
-// How a shard is made: options, classes, names and labels.
+// A hash of how a shard is made: options, classes, names and labels.
 std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions& o) {
   std::string text = o.copy ? "copy"
                             : "max side " + std::to_string(o.max_side) + ", quality " +
@@ -73,12 +74,12 @@ std::uint64_t stamp_of(const Dataset& set, i64 begin, i64 end, const PackOptions
   return hash;
 }
 
-// What it is made of: the bytes of each picture, 0 for one that can't be read.
+// A hash of what a shard is made of: hashes of the pictures' bytes, 0 for one that can't be read.
 std::uint64_t source_of(const std::vector<std::uint64_t>& hashes) {
   return xxh3(std::as_bytes(std::span(hashes)));
 }
 
-// True: every picture of the shard has its checksum.
+// Whether every picture of the shard has the right checksum.
 bool reads_back(const Index& index, int threads) {
   if (index.size() == 0) return true;
   const auto shard = open_indices({index});
@@ -143,8 +144,8 @@ class Packer {
     }
   }
 
-  // A shard of an earlier run that is whole. ConfigError: it is of something else. False: there is
-  // none, or a damaged one, or it was stopped.
+  // Whether there is a complete shard of an earlier run. ConfigError: there is one of something
+  // else.
   bool keep(const std::string& path, std::uint64_t stamp, i64 begin, i64 end) {
     std::error_code ignored;
     if (!fs::exists(path, ignored)) return false;
@@ -166,7 +167,7 @@ class Packer {
           try {
             hashes[static_cast<std::size_t>(i - begin)] = xxh3(set_.bytes(i, buffer));
           } catch (const DataError&) {
-            // it can't be read, and perhaps could not be then
+            // it can't be read, and perhaps it could not be read then
           }
         },
         [&](i64 done) { return tick_(begin + done); });
@@ -205,7 +206,7 @@ class Packer {
       report_.whole = for_each_sample(
           from, to, options_.threads,
           [&](i64 i, std::vector<std::byte>& buffer) {
-            if (i > from && held > kHeld) return;  // the next round's
+            if (i > from && held > kHeld) return;  // left to the next round
             Ready& out = ready[static_cast<std::size_t>(i - from)];
             out.done = true;
             try {
@@ -222,7 +223,7 @@ class Packer {
             ++done;
           },
           [&](i64) { return tick_(from + done); });
-      // the temporary file goes with the writer
+      // the writer removes the temporary file
       if (!report_.whole) return;
       const i64 first = from;
       for (; from < to && ready[static_cast<std::size_t>(from - first)].done; ++from) {

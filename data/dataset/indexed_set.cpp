@@ -1,5 +1,6 @@
-// The data set behind open(): reads samples where an index says they lie, and unites the classes of
-// several.
+// Reads samples where an index says they lie, and unites the classes of several.
+#include "gossamer/data/dataset/indexed_set.h"
+
 #include <algorithm>
 #include <charconv>
 #include <cstring>
@@ -9,14 +10,14 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
-#include "gossamer/data/formats/index.h"
 #include "gossamer/data/formats/tfrecord.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::data {
 namespace {
 
-// files; of larger sets each is opened when it is read: the usual limit of a process is 1,024
+// Files that stay open. With more files each is opened when it is read: a process may usually have
+// 1,024 open.
 constexpr std::size_t kKeepOpen = 256;
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
@@ -26,7 +27,7 @@ int number_of(const std::string& name) {
   return value;
 }
 
-// four digits at least: sets of different sizes call their classes alike
+// At least four digits, so that sets of different sizes name their classes alike.
 std::string padded(int number) {
   std::string text = std::to_string(number);
   return text.insert(0, text.size() < 4 ? 4 - text.size() : 0, '0');
@@ -47,7 +48,7 @@ LabelBase base_of(const std::vector<Index>& parts, LabelBase told) {
   return zero ? LabelBase::zero : LabelBase::one;
 }
 
-// Numbers become names, for all parts together. Says what it had to guess.
+// Turns class numbers into names, for all parts together. notes: what it had to guess.
 void name_numbers(std::vector<Index>& parts, LabelBase base, bool told,
                   std::vector<std::string>& notes) {
   const auto words = std::ranges::find(parts, Naming::words, &Index::naming);
@@ -137,7 +138,7 @@ class IndexedSet final : public Dataset {
   const std::vector<std::string>& classes() const override { return classes_; }
   std::vector<std::string> left_out() const override {
     std::vector<std::string> all;
-    // of packed shards: of what they were made from, and told then
+    // Those of packed shards were damaged in the set that was packed, and reported then.
     for (const Index& part : parts_)
       if (part.wrapping != Wrapping::checked)
         all.insert(all.end(), part.left_out.begin(), part.left_out.end());
@@ -175,7 +176,7 @@ class IndexedSet final : public Dataset {
       try {
         file.read(at, to);
       } catch (const DataError& error) {
-        // of the file; who is told wants to know the image as well
+        // this error names the file; a user needs the name of the image too
         fail<DataError>(name(i), ": ", error.what());
       }
     };

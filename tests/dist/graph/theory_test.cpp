@@ -1,5 +1,5 @@
 // Spectra against the tables: how fast rounds mix, and the exact exponents of pairwise gossip.
-#include "gossamer/dist/graph/spectrum.h"
+#include "gossamer/dist/graph/theory.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,6 @@
-// What lies behind a path: which files and folders make up a data set, and of which kind each is.
+// Looks into folders and at the first bytes of files.
+#include "gossamer/data/dataset/find.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -11,10 +13,12 @@
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/cifar.h"
+#include "gossamer/data/formats/image_folder.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/sources.h"
 #include "gossamer/data/formats/tar.h"
+#include "gossamer/data/formats/tar_shard.h"
 #include "gossamer/data/formats/tfrecord.h"
 
 namespace gossamer::data {
@@ -34,7 +38,8 @@ bool is_tfrecord_name(const std::string& name) {
          name.find_first_not_of("0123456789", of - 5) == of;
 }
 
-// Which part the name of a shard speaks of: a word of it is train, val, validation or test.
+// The part of a data set that the name of a shard says: one of its words is train, val, validation
+// or test.
 enum class Split { none, train, val, test };
 Split split_of(const std::string& name) {
   std::string word;
@@ -51,8 +56,8 @@ Split split_of(const std::string& name) {
   return Split::none;
 }
 
-// Of the shards in one folder, those that are meant. What is named for evaluation is never trained
-// on, and the other way round.
+// The shards of one folder that belong to this part. Shards that are named for evaluation are never
+// trained on, and the other way round.
 std::vector<std::string> of_part(const std::vector<std::string>& names, Part part,
                                  const fs::path& folder, std::vector<std::string>& notes) {
   std::array<std::vector<std::string>, 4> by_split;
@@ -84,7 +89,7 @@ std::vector<std::string> of_part(const std::vector<std::string>& names, Part par
   return chosen;
 }
 
-// NAME-00003-of-00157: all that belong together must be there. Copying or packing may have been
+// NAME-00003-of-00157: all shards of a set must be there, because copying or packing may have been
 // interrupted.
 void check_complete(const std::vector<std::string>& shards, const fs::path& folder) {
   static const std::regex number(R"((.*-)\d{1,9}(-of-(\d{1,9})(\..*)?))");
@@ -138,7 +143,7 @@ Content look_into(const fs::path& folder) {
   return found;
 }
 
-// Of these folders the first two with a picture in them.
+// The first two of these folders that contain a picture.
 std::vector<std::string> with_pictures(const fs::path& parent,
                                        const std::set<std::string>& folders) {
   std::vector<std::string> found;
@@ -185,7 +190,7 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
     if (!train.empty() && !val.empty())
       return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
   }
-  std::vector<std::string> kinds;  // of shards: one name each
+  std::vector<std::string> kinds;  // of shards: the name of one of each kind
   for (const auto* names : {&inside.packs, &inside.records, &inside.tars})
     if (!names->empty()) kinds.push_back(names->front());
   if (kinds.empty()) return all.found.push_back({folder.string(), true});
@@ -202,7 +207,7 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
   }
 }
 
-// "a-{000..146}.tar" and "{train,val}.tar", as a shell has them.
+// "a-{000..146}.tar" and "{train,val}.tar", as in a shell.
 void expand(const std::string& path, std::vector<std::string>& out) {
   const std::size_t open = path.find('{'), close = path.find('}', open);
   std::error_code ignored;
@@ -292,7 +297,7 @@ Containers find_containers(const std::vector<std::string>& paths, Part part) {
 
 namespace {
 
-Index read_whatever(const Found& found) {
+Index read_by_kind(const Container& found) {
   if (found.folder) return index_image_folder(found.path);
   const std::string& path = found.path;
   const File file(path);
@@ -302,7 +307,7 @@ Index read_whatever(const Found& found) {
   if (looks_like_pack(start) || name.ends_with(kPackEnding)) return index_packed(reader, path);
   if (name.ends_with(".tar") || looks_like_tar(start)) return index_tar_file(path);
   if (looks_like_tfrecord(start) || is_tfrecord_name(name)) return index_tfrecord(reader, path);
-  // CIFAR is told by its size alone; one file name each helps when the size is wrong.
+  // Only its size tells a CIFAR file. If the size is wrong, the name shows what was meant.
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
   if (name.ends_with(".bin")) return index_cifar(path, name == "train.bin" || name == "test.bin");
@@ -319,16 +324,16 @@ Index read_whatever(const Found& found) {
 
 }  // namespace
 
-Index read_container(const Found& found) {
+Index read_container(const Container& found) {
   try {
-    return read_whatever(found);
+    return read_by_kind(found);
   } catch (const DataError& error) {
     if (std::string_view(error.what()).starts_with("E-DATA")) throw;
     fail<DataError>(code::damaged, error.what());
   }
 }
 
-Index index_container(const Found& found) {
+Index index_container(const Container& found) {
   if (!found.folder && !found.path.ends_with(kPackEnding))
     if (std::optional<Index> stored = load_index(found.path)) return std::move(*stored);
   return read_container(found);

@@ -1,5 +1,5 @@
-// Bytes of a container, in memory or in a file: what the parsers of tar, TFRecord and our own
-// shards read from.
+// The bytes of a container, in memory or in a file, for the parsers of tar, TFRecord and our own
+// shards.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,16 @@
 
 namespace gossamer::data {
 
-class Reader {
+class ByteReader {
  public:
-  virtual ~Reader() = default;
+  virtual ~ByteReader() = default;
   virtual std::uint64_t size() const = 0;
   // `count` bytes from `offset` on, valid until the next call. The caller has compared both with
   // size().
   virtual std::span<const std::byte> at(std::uint64_t offset, std::size_t count) = 0;
 };
 
-class MemoryReader final : public Reader {
+class MemoryReader final : public ByteReader {
  public:
   explicit MemoryReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
   std::uint64_t size() const override { return bytes_.size(); }
@@ -33,10 +33,10 @@ class MemoryReader final : public Reader {
   std::span<const std::byte> bytes_;
 };
 
-// Reads a page where a header is wanted and skips the pictures between: walking through 138 GB of
-// tar reads 5 GB. Not by a mapping: the kernel would read ahead over the pictures, and a file that
-// is cut meanwhile would end the process.
-class FileReader final : public Reader {
+// Reads a page at each header and skips the pictures between them: of a tar of 138 GB it reads 5
+// GB. A mapping would read ahead over the pictures, and end the process if the file is cut
+// meanwhile.
+class FileReader final : public ByteReader {
  public:
   explicit FileReader(const File& file) : file_(file) {}
   std::uint64_t size() const override { return file_.size(); }

@@ -1,5 +1,5 @@
-// Drawing, reading and preparing an image; what is damaged is replaced, left out, or the end.
-#include "gossamer/data/loader/loader_image.h"
+// Reads and prepares an image. A damaged one is replaced or left out, or ends the run.
+#include "gossamer/data/loader/image_maker.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,6 +7,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/loader/checked_options.h"
 #include "gossamer/data/mix.h"
 
 namespace gossamer::data {
@@ -17,7 +18,10 @@ constexpr int kTries = 64;
 }  // namespace
 
 ImageMaker::ImageMaker(std::shared_ptr<const Dataset> set, const LoaderOptions& o)
-    : set_(std::move(set)), options_(o), raw_(set_->raw()), box_bytes_(box_bytes_of(o)) {}
+    : set_(std::move(set)),
+      options_(o),
+      raw_{set_->raw().width, set_->raw().height},
+      box_bytes_(box_bytes_of(o)) {}
 
 void ImageMaker::give_up(i64 count, const std::string& first) {
   fail<DataError>(code::damaged_images, count, " images in a row are damaged, the first: ", first,
@@ -29,30 +33,30 @@ i64 ImageMaker::too_many(i64 n) const {
   return !options_.replace_damaged && options_.world > 1 ? kTries : std::min<i64>(kTries, n);
 }
 
-void ImageMaker::make(const Job& job, int i, Scratch& scratch, Prepared& out, Place place) const {
+void ImageMaker::make(const ImagePlace& at, const Recipe& recipe, ImageInHand& out) const {
   out.damaged.clear();
   out.absent = false;
-  const i64 position = job.begin + i, n = static_cast<i64>(job.order->size());
+  const i64 n = static_cast<i64>(at.order.size());
   for (int attempt = 0; attempt < too_many(n); ++attempt) {
-    const i64 index = (*job.order)[static_cast<std::size_t>((position + attempt) % n)];
+    const i64 index = at.order[static_cast<std::size_t>((at.position + attempt) % n)];
     // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
-    Rng rng(mix(options_.seed, mix(static_cast<std::uint64_t>(job.epoch),
+    Rng rng(mix(options_.seed, mix(static_cast<std::uint64_t>(at.epoch),
                                    static_cast<std::uint64_t>(options_.rank))),
-            static_cast<std::uint64_t>(position));
+            static_cast<std::uint64_t>(at.position));
     try {
       out.label = set_->label(index);
-      const auto bytes = set_->bytes(index, scratch.file);
+      const Sample sample{set_->bytes(index, out.file), set_->name(index), raw_};
       if (box_bytes_)
-        out.picture = prepare_box(bytes, raw_, set_->name(index), *job.recipe, rng, scratch,
-                                  box_bytes_, out.pixels);
+        out.picture = out.preparer.read_box(sample, recipe, rng, box_bytes_, out.pixels);
       else
-        prepare(bytes, raw_, set_->name(index), *job.recipe, rng, scratch, place);
+        out.preparer.read(sample, recipe, rng);
       return;
     } catch (const DataError& error) {
       out.damaged.push_back({index, error.what()});
       if (options_.strict)
         fail<DataError>(code::damaged_images, error.what(),
-                        ". The run stops (strict); else damaged images are replaced.");
+                        ". The run stops because damaged images are errors (strict); without that "
+                        "option they are replaced.");
       if (!options_.replace_damaged) {
         out.absent = true;
         return;

@@ -1,0 +1,14 @@
+// Folders of images as a data set.
+#pragma once
+
+#include <string>
+
+#include "gossamer/data/formats/index.h"
+
+namespace gossamer::data {
+
+// CLASS/NAME.jpg; or flat, with the ground truth beside it (flat_val.h). DataError says what is
+// missing.
+Index index_image_folder(const std::string& folder);
+
+}  // namespace gossamer::data
