@@ -1,5 +1,5 @@
-// The commands of `gossamer`, one file each. Options come parsed from cli.cpp; each returns the
-// exit code and throws core/error.h.
+// The commands of `gossamer`, one file each. cli.cpp parses their options. A command returns the
+// exit code and throws the errors of core/error.h.
 #pragma once
 
 #include <optional>
@@ -12,18 +12,15 @@ namespace gossamer::apps {
 
 struct TrainCommand {
   std::vector<std::string> arguments;  // at most one CONFIG.toml, then key=value
-  // not given: one; when resuming, as many as wrote the checkpoint; with hosts: all their slots
+  // none: 1; with --resume as many as wrote the checkpoint; with --hosts all slots
   std::optional<int> workers;
-  // where to start them: a file or a list (hosts.h); empty: here
-  std::string hosts;
-  // the command that reaches the others; empty: GOSSAMER_SSH, else ssh
-  std::string ssh;
+  std::string hosts;           // where to start them: a file or a list (hosts.h); empty: here
+  std::string ssh;             // instead of ssh; empty: GOSSAMER_SSH, else ssh
   std::string resume;          // a run's folder or one of its checkpoints
   std::string record, replay;  // the same as run.record=…, run.replay=…
-  // faults on purpose (dist/faults/inject.h): the same as dist.inject=…
-  std::string inject;
+  std::string inject;          // deliberate faults, the same as dist.inject=…
   bool dry_run = false, strict_images = false, json = false;
-  // started by our own launcher: the run's folder and configuration are ready
+  // started by supervise(): the folder of the run and its configuration are ready
   bool worker = false;
 };
 int train(const TrainCommand&);
@@ -51,25 +48,25 @@ struct GraphCommand {
 };
 int graph(const GraphCommand&);
 
-// Networks of workers in simulated time (dist/simulation/simulator.h). mode: consensus, quadratic,
-// logreg, timeline, exchanges.
+// Many workers in simulated time (dist/simulation/simulator.h). mode: consensus, quadratic, logreg,
+// timeline, exchanges.
 struct SimulateCommand {
   std::string mode;
   dist::SimulationOptions options;
   dist::QuadraticOptions quadratic;
   dist::LogisticOptions logreg;
-  double time = 0;  // in mean gradient durations; 0: what suits the mode
-  // consensus: the fit begins; quadratic, logreg: means over time begin; -1: after a third
+  double time = 0;  // in mean gradient durations; 0: depends on the mode
+  // start of the fit (consensus) or of the mean over time (quadratic, logreg); -1: after a third
   double from = -1;
-  int seeds = 0;                        // 0: what suits the mode
-  std::optional<double> learning_rate;  // not given: .05 for quadratic, .5 for logreg
-  // spreads of times, see make_spread(); empty: the default ones
+  int seeds = 0;                        // 0: depends on the mode
+  std::optional<double> learning_rate;  // none: .05 for quadratic, .5 for logreg
+  // spreads of times, see make_spread(); empty: the default
   std::string compute, link;
   std::vector<std::string> slow;  // "3:x10": worker 3 needs ten times as long
   std::vector<std::string> graphs = {"star", "ring", "complete"};  // exchanges
   std::vector<int> sizes = {16, 32, 64, 128, 256, 512, 1024};
   bool json = false;
-  // names of the options that were given: one that has no effect in this mode is an error
+  // The options that were given. One that has no effect in this mode is an error.
   std::vector<std::string> given;
 };
 int simulate(const SimulateCommand&);

@@ -1,4 +1,4 @@
-// Reads and writes Config. The only file that sees toml++.
+// Reads and writes Config. No other file includes toml++.
 #include "gossamer/apps/config.h"
 
 #include <algorithm>
@@ -10,19 +10,10 @@
 
 #include <toml++/toml.h>
 
+#include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/train/devices.h"
 #include "gossamer/core/error.h"
-#include "gossamer/data/augment/policy.h"
-#include "gossamer/data/loader/affinity.h"
-#include "gossamer/data/unequal.h"
-#include "gossamer/dist/faults/inject.h"
-#include "gossamer/dist/gossip/schedule.h"
-#include "gossamer/dist/gpu/group.h"
-#include "gossamer/dist/graph/graph.h"
-#include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
-#include "gossamer/models/registry.h"
 #include "gossamer/nn/schedule.h"
 
 namespace gossamer::apps {
@@ -43,8 +34,8 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return row[b.size()];
 }
 
-// The key that was meant: by common other names, then by spelling of the whole, then by the last
-// part in any section.
+// The key that was probably meant: by other common names, then by spelling, of the whole key or of
+// its last part in any section. "" if none is near.
 std::string nearest_key(const std::string& wrong) {
   static const std::map<std::string, std::string> other_names{
       {"lr", "optim.learning_rate"},    {"wd", "optim.weight_decay"},
@@ -54,7 +45,7 @@ std::string nearest_key(const std::string& wrong) {
   const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
   if (const auto it = other_names.find(last(wrong)); it != other_names.end()) return it->second;
   std::string best;
-  std::size_t best_distance = 4;  // more than three changes is another word
+  std::size_t best_distance = 4;  // more than three changes make another word
   Config defaults;
   each_key(defaults, [&](const std::string& key, auto&, const char*) {
     const std::size_t distance =
@@ -67,9 +58,8 @@ std::string nearest_key(const std::string& wrong) {
 [[noreturn]] void unknown_key(const std::string& where, const std::string& key) {
   const std::string near = nearest_key(key);
   fail<ConfigError>(where, ": unknown key \"", key, "\"",
-                    near.empty()
-                        ? std::string("; the effective config.toml of any run lists all keys")
-                        : "; did you mean \"" + near + "\"?");
+                    near.empty() ? std::string("; the config.toml of any run lists all keys")
+                                 : "; did you mean \"" + near + "\"?");
 }
 
 [[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* wanted,
@@ -165,14 +155,14 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
 }
 
 // --- to TOML
-// TOML's basic strings are escaped as JSON's
+// TOML escapes basic strings as JSON does.
 std::string text_of(const std::string& v) { return json_text(v); }
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(i64 v) { return std::to_string(v); }
 std::string text_of(const Auto& v) { return v.value ? std::to_string(v.value) : "\"auto\""; }
 std::string text_of(double v) {
   char buffer[40];
-  // shortest text that reads back the same
+  // the shortest text that reads back as the same number
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
   return {buffer, end};
 }
@@ -234,7 +224,9 @@ void set_key(Config& config, const std::string& assignment) {
   if (!known) unknown_key("command line", key);
 }
 
-// SGD's learning rate, scaled with the workers, is none for Adam: what was not given becomes
+namespace {
+
+// The defaults of learning rate and scaling are SGD's. With Adam, what was not given becomes
 // Adam's.
 void follow_optimizer(Config& c) {
   const auto methods = dist::method_names();
@@ -246,13 +238,15 @@ void follow_optimizer(Config& c) {
   if (!c.origin.contains("optim.scaling")) c.optim.scaling = "none";
 }
 
+}  // namespace
+
 Config load_config(const std::vector<std::string>& arguments) {
   Config config;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
     if (argument.find('=') == std::string::npos && argument.ends_with(".toml")) {
       check<ConfigError>(i == 0, "command line: ", argument,
-                         " comes after other arguments; the one CONFIG.toml goes first");
+                         " comes after other arguments; CONFIG.toml must be the first one");
       std::ifstream in(argument);
       check<ConfigError>(in.good(), argument, ": there is no such configuration file");
       std::ostringstream text;
@@ -278,214 +272,16 @@ std::string to_toml(const Config& config) {
   return out;
 }
 
-std::string Config::run_folder() const {
-  return run.dir + "/" + (run.name == "auto" ? model.name + "-" + train.method : run.name);
+std::string value_text(const Config& config, const std::string& key) {
+  std::string text;
+  each_key(config, [&](const std::string& k, const auto& field, const char*) {
+    if (k == key) text = text_of(field);
+  });
+  return text;
 }
 
-void validate(const Config& c, int workers, int per_machine) {
-  const auto require = [&](bool ok, const std::string& key, const std::string& wanted) {
-    if (ok) return;
-    std::string given;
-    each_key(c, [&](const std::string& k, const auto& field, const char*) {
-      if (k == key) given = text_of(field);
-    });
-    const auto from = c.origin.find(key);
-    fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, " = ", given,
-                      "; it must be ", wanted);
-  };
-  const auto one_of = [&](const std::string& key, const std::string& value,
-                          const std::vector<std::string>& names) {
-    std::string list;
-    for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-    require(std::ranges::find(names, value) != names.end(), key, "one of " + list);
-  };
-  // Runs a check of a library and says which key it was about.
-  const auto named = [&](const std::string& key, const auto& check_it) {
-    try {
-      check_it();
-    } catch (const ConfigError& e) {
-      const auto from = c.origin.find(key);
-      fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, ": ", e.what());
-    }
-  };
-  std::vector<std::string> model_names;
-  for (const auto& m : models::list()) model_names.push_back(m.name);
-  one_of("model.name", c.model.name, model_names);
-  require(c.model.classes.value >= 0 && c.model.classes.value != 1, "model.classes",
-          "\"auto\" or at least 2");
-  require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
-  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
-  require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size",
-          "\"auto\" or 1 to 4096");
-  require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize",
-          "\"auto\" or 1 to 8192");
-  require(c.data.eval_size.value >= 0 && c.data.eval_size.value <= 4096, "data.eval_size",
-          "\"auto\" or 1 to 4096");
-  require(c.data.sizes.size() == c.data.size_milestones.size(), "data.size_milestones",
-          "one fraction for each of data.sizes");
-  require(std::ranges::all_of(c.data.sizes,
-                              [&](i64 s) {
-                                return s >= 1 && s <= 4096 &&
-                                       (c.data.size.value == 0 || s <= c.data.size.value);
-                              }),
-          "data.sizes", "sides of 1 pixel to data.size");
-  require(std::ranges::all_of(c.data.size_milestones, [](double m) { return m > 0 && m < 1; }) &&
-              std::ranges::adjacent_find(c.data.size_milestones, std::greater_equal<>()) ==
-                  c.data.size_milestones.end(),
-          "data.size_milestones", "ascending fractions of the run, above 0 and below 1");
-  const std::vector<std::string> crops{"auto", "none", "pad-crop-flip", "resized-crop-flip"};
-  require(!c.data.augment.empty() && std::ranges::find(crops, c.data.augment[0]) != crops.end(),
-          "data.augment",
-          "a crop (auto, none, pad-crop-flip or resized-crop-flip), alone or followed by steps");
-  named("data.augment", [&] {
-    for (std::size_t i = 1; i < c.data.augment.size(); ++i)
-      data::parse_pixel_step(c.data.augment[i]);
-  });
-  named("data.cpus", [&] {
-    if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
-  });
-  one_of("data.label_base", c.data.label_base, {"auto", "0", "1"});
-  one_of("data.filter", c.data.filter, {"bilinear", "area"});
-  one_of("data.resize_on", c.data.resize_on, {"auto", "host", "device"});
-  if (c.data.shard.starts_with("dirichlet"))
-    named("data.shard", [&] { data::parse_dirichlet(c.data.shard); });
-  else
-    one_of("data.shard", c.data.shard, {"auto", "true", "false", "dirichlet:ALPHA"});
-  require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean",
-          "three numbers, or an empty list");
-  require(c.data.std.empty() || (c.data.std.size() == 3 &&
-                                 std::ranges::all_of(c.data.std, [](double s) { return s > 0; })),
-          "data.std", "three positive numbers, or an empty list");
-  require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads",
-          "\"auto\" or 1 to 256");
-  require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
-  one_of("train.method", c.train.method, dist::method_names());
-  // Workers that meet in rounds may also follow rounds that no graph has; random-regular:4,
-  // file:PATH … are known too.
-  const bool in_rounds = dist::method_is_synchronous(c.train.method);
-  if (!dist::known_graph(c.train.graph))
-    one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
-  one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
-  one_of("train.quota", c.train.quota, {"poisson", "exact"});
-  one_of("train.dtype", c.train.dtype, {"f32", "bf16", "f16"});
-  const i64 scale = c.train.loss_scale.value;
-  require(scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0, "train.loss_scale",
-          "\"auto\" or a power of two, 1 to 16777216: then scaling rounds nothing");
-  require(!c.train.tf32 || c.train.dtype == "f32", "train.tf32",
-          "false unless train.dtype=f32: other types are rounded anyway");
-  named("train.device", [&] { check_device_name(c.train.device); });
-  one_of("train.cuda_graph", c.train.cuda_graph, {"auto", "on", "off"});
-  require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
-  require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
-  require(c.train.consensus_factor >= 0 && c.train.consensus_factor <= 1, "train.consensus_factor",
-          "0 to 1");
-  require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
-          "above 0, at most 4096");
-  require(c.train.period >= 1, "train.period", "1 or more");
-  one_of("control.method", c.control.method, {"dpsgd", "sgp", "local-sgd"});
-  one_of("control.target", c.control.target, {"plateau", "online"});
-  require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
-              std::ranges::is_sorted(c.control.phases),
-          "control.phases", "ascending fractions of the run, above 0 and below 1");
-  require(c.control.fractions.size() == c.control.phases.size() + 1 &&
-              std::ranges::all_of(c.control.fractions, [](double f) { return f >= 0; }),
-          "control.fractions",
-          "one number of 0 or more for each phase, so one more than control.phases");
-  require(c.control.measure > 0 && c.control.measure < 1, "control.measure", "above 0 and below 1");
-  require(c.control.factor > 0, "control.factor", "above 0");
-  require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
-  one_of("optim.name", c.optim.name, {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
-  const std::string named_after = dist::method_optimizer(c.train.method);
-  require(c.optim.name == "auto" || dist::method_takes(c.train.method, c.optim.name), "optim.name",
-          "auto, " + named_after + " or " + named_after +
-              "w, since train.method = " + c.train.method + "; dpsgd goes with any");
-  require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
-  require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
-  require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
-  require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
-          "2 or more with train.mixup or train.cutmix: they blend images of a batch");
-  require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
-  require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
-          "0 or more");
-  require(c.train.threads.value >= 0 && c.train.threads.value <= 1024, "train.threads",
-          "\"auto\" or 1 to 1024");
-  require(c.optim.learning_rate > 0 && std::isfinite(c.optim.learning_rate), "optim.learning_rate",
-          "above 0");
-  one_of("optim.scaling", c.optim.scaling, {"linear", "none"});
-  require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
-  require(c.optim.beta1 >= 0 && c.optim.beta1 < 1, "optim.beta1", "in [0, 1)");
-  require(c.optim.beta2 >= 0 && c.optim.beta2 < 1, "optim.beta2", "in [0, 1)");
-  require(c.optim.epsilon > 0 && c.optim.epsilon < 1, "optim.epsilon", "above 0 and below 1");
-  require(c.optim.accumulate.value >= 0 && c.optim.accumulate.value <= 1000000, "optim.accumulate",
-          "\"auto\" or 1 or more");
-  require(c.optim.weight_decay >= 0 && c.optim.weight_decay < 1, "optim.weight_decay", "in [0, 1)");
-  require(c.optim.label_smoothing >= 0 && c.optim.label_smoothing < 1, "optim.label_smoothing",
-          "in [0, 1)");
-  require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");
-  one_of("optim.schedule", c.optim.schedule, {"constant", "step", "cosine", "one-cycle"});
-  require(c.optim.warmup_epochs >= 0, "optim.warmup_epochs", "0 or more");
-  require(c.optim.warmup_from >= 0 && std::isfinite(c.optim.warmup_from), "optim.warmup_from",
-          "0 or more");
-  require(c.optim.final >= 0 && std::isfinite(c.optim.final), "optim.final", "0 or more");
-  require(c.optim.gamma > 0 && std::isfinite(c.optim.gamma), "optim.gamma", "above 0");
-  require(std::ranges::all_of(c.optim.milestones, [](double m) { return m > 0 && m < 1; }) &&
-              std::ranges::adjacent_find(c.optim.milestones, std::greater_equal<>()) ==
-                  c.optim.milestones.end(),
-          "optim.milestones", "ascending fractions of the run, above 0 and below 1");
-  require(c.eval.consensus_every >= 0, "eval.consensus_every", "0 or more");
-  require(
-      c.run.trace_steps.empty() || (c.run.trace_steps.size() == 2 && c.run.trace_steps[0] >= 0 &&
-                                    c.run.trace_steps[0] <= c.run.trace_steps[1]),
-      "run.trace_steps", "two step numbers, the first not after the last, or an empty list");
-  require(c.eval.every >= 0, "eval.every", "0 or more");
-  require(c.eval.batch >= 1 && c.eval.batch <= 65536, "eval.batch", "1 to 65536");
-  require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.',
-          "run.name", "a plain folder name");
-  require(!c.run.dir.empty(), "run.dir", "a folder");
-  require(c.run.log_every >= 1, "run.log_every", "1 or more");
-  for (const auto& [key, folder] :
-       {std::pair{"run.record", c.run.record}, {"run.replay", c.run.replay}})
-    require(
-        folder.empty() || !in_rounds, key,
-        "empty unless train.method is a2cid2 or adpsgd, whose order of events the machine decides");
-  require(c.run.keep >= 1, "run.keep", "1 or more");
-  require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
-  require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
-  require(c.dist.dead_after_s >= 2 * c.dist.heartbeat_s, "dist.dead_after_s",
-          "at least twice dist.heartbeat_s, " + text_of(c.dist.heartbeat_s));
-  require(c.dist.connect_timeout_s > 0, "dist.connect_timeout_s", "above 0");
-  require(c.dist.exchange_timeout_s > 0, "dist.exchange_timeout_s", "above 0");
-  require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
-  require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
-          "1 to the number of workers, " + std::to_string(workers));
-  require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
-  dist::check_gpu_options({.transport = c.dist.transport,
-                           .wire = c.dist.wire,
-                           .ctas = static_cast<int>(c.dist.nccl_ctas)});
-  const auto faults = dist::parse_injections(c.dist.inject);
-  dist::validate(faults, workers);
-  const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) {
-                          return f.kind == dist::Injection::Kind::restart;
-                        });
-  require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
-          "a2cid2 or adpsgd when workers are to be started again (dist.restart, dist.inject): with "
-          "the others all workers step together, and a "
-          "new one would have to take up a step that nobody is in any more; without restarts they "
-          "go on with the living");
-  require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s",
-          "0 to 86400");
-  if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
-  if (in_rounds) {
-    // throws for sizes that it can't have
-    const auto rounds = dist::make_rounds(c.train.graph, workers, std::max(1, per_machine));
-    const std::string& mixes =
-        c.train.method == "consensus-control" ? c.control.method : c.train.method;
-    require(!rounds->directed() || mixes == "sgp" || mixes == "allreduce", "train.graph",
-            "undirected, as one-peer-exp is: on directed rounds only sgp keeps the mean");
-  } else {
-    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1, std::max(1, per_machine));
-    if (c.train.pairing == "rounds") dist::make_rounds_agenda(0, c.train.rate, graph);
-  }
+std::string Config::run_folder() const {
+  return run.dir + "/" + (run.name == "auto" ? model.name + "-" + train.method : run.name);
 }
 
 }  // namespace gossamer::apps

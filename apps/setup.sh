@@ -1,26 +1,32 @@
-# Sourced by apps/quickstart and tests/run: the list of packages, how they are installed, how the project is built.
-# Debian 12 and Ubuntu 24.04 names.
-packages=(g++ cmake ninja-build libdnnl-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
+# Sourced by apps/quickstart and tests/run: the packages, how they are installed, and how the
+# project is built. Names of Debian 12 and Ubuntu 24.04.
+packages=(g++ cmake ninja-build
+  libdnnl-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
   libjpeg-dev libpng-dev zlib1g-dev libstb-dev libxxhash-dev)
 test_packages=(libgtest-dev libgmock-dev clang-format-14)
 
 say() { printf '\n== %s\n' "$*"; }
 
-# Installs what is missing of the given packages with apt; asks for nothing when all are there.
+# install_packages PACKAGE…: installs the missing ones with apt; does nothing if all are installed.
 install_packages() {
   local missing=() package
   for package in "$@"; do
-    [[ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" == "install ok installed" ]] || missing+=("$package")
+    [[ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null)" == "install ok installed" ]] ||
+      missing+=("$package")
   done
   ((${#missing[@]})) || return 0
   say "installing ${missing[*]}"
   local as_root=()
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || { echo "not root and no sudo; install these packages first: ${missing[*]}" >&2; return 1; }
+    if ! command -v sudo >/dev/null; then
+      echo "these packages are missing, and there is no sudo; install them: ${missing[*]}" >&2
+      return 1
+    fi
     as_root=(sudo)
   fi
-  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}")
-  # The package lists may be missing or old: fetch them only when the first try fails.
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive
+    apt-get install -y --no-install-recommends "${missing[@]}")
+  # The package lists may be missing or old: fetch them only if the first try fails.
   "${install[@]}" >/dev/null 2>&1 || { "${as_root[@]}" apt-get update && "${install[@]}"; }
 }
 

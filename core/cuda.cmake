@@ -1,10 +1,12 @@
-# Finds CUDA, cuDNN and NCCL: the toolkit's folder, pip's wheels (those of an active virtual environment, and those beside nvcc), or what
-# the caches name. Without a toolkit:
-#   pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cublas nvidia-cudnn-cu13 nvidia-nccl-cu13
-#   GOSSAMER_HAS_CUDA        the backend is compiled
-#   GOSSAMER_CUDA_LIBRARIES  folders where the program looks for cuDNN, cuBLASLt and NCCL when it starts (they are not linked)
-# One binary serves machines with and without a GPU: the CUDA runtime is linked statically and finds no driver there; the large
-# libraries are opened when first used.
+# Finds CUDA, cuDNN and NCCL in the toolkit's folder, in pip's wheels (of an active virtual
+# environment or beside nvcc), or where cache variables say. Without a toolkit:
+#   pip install nvidia-cuda-nvcc nvidia-cuda-crt nvidia-cuda-runtime nvidia-cublas
+#     nvidia-cudnn-cu13 nvidia-nccl-cu13
+# Sets
+#   GOSSAMER_HAS_CUDA        whether the CUDA backend is compiled
+#   GOSSAMER_CUDA_LIBRARIES  folders in which the program looks for cuDNN, cuBLASLt and NCCL
+# One binary runs on machines with and without a GPU: the CUDA runtime is linked statically, and
+# finds no driver on the latter; the large libraries are loaded at run time, when first used.
 set(GOSSAMER_HAS_CUDA FALSE)
 set(GOSSAMER_CUDA_LIBRARIES "")
 if(GOSSAMER_SANITIZE AND GOSSAMER_CUDA STREQUAL "AUTO")
@@ -12,9 +14,11 @@ if(GOSSAMER_SANITIZE AND GOSSAMER_CUDA STREQUAL "AUTO")
 elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
   set(in_environment "")
   if(DEFINED ENV{VIRTUAL_ENV})
-    file(GLOB in_environment LIST_DIRECTORIES true $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/*)
+    file(GLOB in_environment LIST_DIRECTORIES true
+      $ENV{VIRTUAL_ENV}/lib/python3*/site-packages/nvidia/*)
   endif()
-  find_program(NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda ${in_environment} PATH_SUFFIXES bin)
+  find_program(NVCC nvcc
+    HINTS ENV CUDA_PATH ENV CUDA_HOME /usr/local/cuda ${in_environment} PATH_SUFFIXES bin)
   set(missing "")
   if(NOT NVCC)
     list(APPEND missing nvcc)
@@ -23,16 +27,21 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
     get_filename_component(folder ${folder} DIRECTORY)
     get_filename_component(folder ${folder} DIRECTORY)
     file(GLOB wheels LIST_DIRECTORIES true ${folder}/../*/include ${folder}/../../nvidia/*/include)
-    find_path(CUDA_INCLUDE cuda_runtime.h HINTS ${folder} PATH_SUFFIXES include targets/x86_64-linux/include)
-    find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include x86_64-linux-gnu)
-    find_path(CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include)
-    find_path(NCCL_INCLUDE nccl.h HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include)
-    find_library(CUDART_STATIC cudart_static HINTS ${folder} PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
-    foreach(library CUDNN:libcudnn.so.9 CUBLASLT:libcublasLt.so.13,libcublasLt.so.12 NCCL:libnccl.so.2)
+    find_path(CUDA_INCLUDE cuda_runtime.h
+      HINTS ${folder} PATH_SUFFIXES include targets/x86_64-linux/include)
+    set(hints HINTS ${CUDA_INCLUDE} ${wheels} ${in_environment} PATH_SUFFIXES include)
+    find_path(CUDNN_INCLUDE cudnn.h ${hints} x86_64-linux-gnu)
+    find_path(CUBLASLT_INCLUDE cublasLt.h ${hints})
+    find_path(NCCL_INCLUDE nccl.h ${hints})
+    find_library(CUDART_STATIC cudart_static
+      HINTS ${folder} PATH_SUFFIXES lib64 lib targets/x86_64-linux/lib)
+    foreach(library
+        CUDNN:libcudnn.so.9 CUBLASLT:libcublasLt.so.13,libcublasLt.so.12 NCCL:libnccl.so.2)
       string(REGEX MATCH "^[A-Z]+" name ${library})
       string(REGEX REPLACE "^[A-Z]+:" "" files ${library})
       string(REPLACE "," ";" files ${files})
-      find_library(${name}_LIBRARY NAMES ${files} HINTS ${folder} ${${name}_INCLUDE}/.. PATH_SUFFIXES lib64 lib)
+      find_library(${name}_LIBRARY NAMES ${files}
+        HINTS ${folder} ${${name}_INCLUDE}/.. PATH_SUFFIXES lib64 lib)
       if(${name}_LIBRARY)
         get_filename_component(where ${${name}_LIBRARY} DIRECTORY)
         list(APPEND GOSSAMER_CUDA_LIBRARIES ${where})
@@ -46,7 +55,8 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
         list(APPEND missing "CUDA 12 or newer (this is ${version})")
       endif()
     endif()
-    foreach(needed CUDA_INCLUDE:cuda_runtime.h CUDNN_INCLUDE:cudnn.h CUBLASLT_INCLUDE:cublasLt.h CUDART_STATIC:libcudart_static.a)
+    foreach(needed CUDA_INCLUDE:cuda_runtime.h CUDNN_INCLUDE:cudnn.h
+        CUBLASLT_INCLUDE:cublasLt.h CUDART_STATIC:libcudart_static.a)
       string(REPLACE ":" ";" needed ${needed})
       list(GET needed 0 variable)
       list(GET needed 1 file)
@@ -59,8 +69,10 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
   if(NOT missing)
     set(GOSSAMER_HAS_CUDA TRUE)
   elseif(GOSSAMER_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "GOSSAMER_CUDA=ON, but not found: ${GOSSAMER_CUDA_MISSING}. Install the CUDA toolkit and cuDNN 9 (headers and libraries; "
-      "pip's wheels will do, see core/cuda.cmake), or name them: -DNVCC=…/nvcc -DCUDNN_INCLUDE=… -DCUBLASLT_INCLUDE=… -DCUDART_STATIC=…/libcudart_static.a")
+    message(FATAL_ERROR "GOSSAMER_CUDA=ON, but not found: ${GOSSAMER_CUDA_MISSING}. Install the "
+      "CUDA toolkit and cuDNN 9 (headers and libraries; pip's wheels are enough, see "
+      "core/cuda.cmake), or name them: -DNVCC=…/nvcc -DCUDNN_INCLUDE=… -DCUBLASLT_INCLUDE=… "
+      "-DCUDART_STATIC=…/libcudart_static.a")
   endif()
 endif()
 if(GOSSAMER_HAS_CUDA)
@@ -74,9 +86,10 @@ else()
   set(cuda_text "no CUDA (${GOSSAMER_CUDA_MISSING})")
 endif()
 
-# Adds the CUDA side to a library: vendor headers for its .cpp files, and nvcc for ops/op_*.cpp and cuda/kernels, whose formulas are
-# written once. There nvcc makes the device code and hands the rest to the same host compiler with the same options: one object, and
-# the CPU's loops are what they are without CUDA.
+# Adds CUDA to a library: the vendor's headers for its .cpp files, and nvcc for ops/op_*.cpp and
+# cuda/kernels, whose formulas are written once. nvcc compiles their device code, and passes the
+# rest to the same host compiler with the same options. The result is one object, in which the CPU's
+# loops are the same as without CUDA.
 function(gossamer_cuda_sources target)
   set(gencode "")
   foreach(arch ${GOSSAMER_CUDA_ARCH})
@@ -101,32 +114,39 @@ function(gossamer_cuda_sources target)
   if(CCACHE)
     set(ccache ${CCACHE})
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp ${PROJECT_SOURCE_DIR}/core/cuda/kernels/*.cpp)
+  file(GLOB files CONFIGURE_DEPENDS
+    ${PROJECT_SOURCE_DIR}/core/ops/op_*.cpp ${PROJECT_SOURCE_DIR}/core/cuda/kernels/*.cpp)
   foreach(file ${files})
     get_filename_component(stem ${file} NAME_WE)
     set(object ${PROJECT_BINARY_DIR}/nvcc/${stem}.o)
-    set(resources ${PROJECT_BINARY_DIR}/nvcc/${stem}.resources)      # tests/core/cuda/resources_test.cpp
+    # Registers and memory of the kernels, for tests/core/cuda/resources_test.cpp.
+    set(resources ${PROJECT_BINARY_DIR}/nvcc/${stem}.resources)
     set(exact "")
-    if(stem MATCHES "^op_(update|blocks|fused_input)$")      # as in CMakeLists.txt: no fused multiply-adds
+    # No fused multiply-adds, as in CMakeLists.txt.
+    if(stem MATCHES "^op_(update|blocks|fused_input)$")
       set(exact -fmad=false -Xcompiler -ffp-contract=off)
     endif()
-    add_custom_command(OUTPUT ${object} BYPRODUCTS ${resources} DEPENDS ${file} DEPFILE ${object}.d VERBATIM
+    add_custom_command(OUTPUT ${object} BYPRODUCTS ${resources}
+      DEPENDS ${file} DEPFILE ${object}.d VERBATIM COMMENT "nvcc ${stem}"
       COMMAND ${PROJECT_SOURCE_DIR}/core/cuda/nvcc_keeping_resources ${resources}
-        ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG -Xptxas -v ${gencode} ${warnings} -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact}
-        ${GOSSAMER_CUDA_FLAGS} -DGOSSAMER_HAS_CUDA -I${PROJECT_BINARY_DIR}/include -isystem ${CUDA_INCLUDE} -MD -MF ${object}.d -c ${file} -o ${object}
-      COMMENT "nvcc ${stem}")
+        ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG -Xptxas -v ${gencode} ${warnings}
+        -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact} ${GOSSAMER_CUDA_FLAGS}
+        -DGOSSAMER_HAS_CUDA -I${PROJECT_BINARY_DIR}/include -isystem ${CUDA_INCLUDE}
+        -MD -MF ${object}.d -c ${file} -o ${object})
     list(APPEND objects ${object})
   endforeach()
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/nvcc)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-  set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY TRUE)      # nvcc compiles them
+  # nvcc compiles these files; the compiler of the other files does not.
+  set_source_files_properties(${files} PROPERTIES HEADER_FILE_ONLY TRUE)
   target_sources(${target} PRIVATE ${objects})
   target_compile_definitions(${target} PRIVATE GOSSAMER_HAS_CUDA)
   foreach(include ${CUDA_INCLUDE} ${CUDNN_INCLUDE} ${CUBLASLT_INCLUDE})
     target_include_directories(${target} SYSTEM PRIVATE ${include})
   endforeach()
   target_link_libraries(${target} PUBLIC ${CUDART_STATIC} ${CMAKE_DL_LIBS} rt)
-  if(NOT CMAKE_BUILD_RPATH)              # a bundle brings its own folder and finds CUDA where it is then
+  # A bundle has its libraries in a folder of its own (CMAKE_BUILD_RPATH).
+  if(NOT CMAKE_BUILD_RPATH)
     foreach(where ${GOSSAMER_CUDA_LIBRARIES})
       target_link_options(${target} INTERFACE "LINKER:-rpath,${where}")
     endforeach()

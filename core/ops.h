@@ -61,7 +61,8 @@ struct CrossEntropyOptions {
 // rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
 // How many rows have their label among the k largest logits. NaN never counts; ties count against.
-// No gradient.
+// No gradient. top_k_count: rank 0, f32, on the device of the logits, without a wait.
+Tensor top_k_count(const Tensor& logits, const Tensor& labels, int k);
 i64 count_top_k(const Tensor& logits, const Tensor& labels, int k);
 
 // --- linear algebra (op_linear.cpp)

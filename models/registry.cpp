@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "gossamer/models/resnet.h"
+#include "gossamer/nn/init.h"
 
 namespace gossamer::models {
 namespace {

@@ -9,20 +9,18 @@
 
 namespace gossamer::models {
 
-// classes 0: the model's default
 struct ModelOptions {
-  i64 classes = 0;
-  bool zero_init_residual = false;
-  std::uint64_t seed = 0;
+  i64 classes = 0;                  // 0: the model's default
+  bool zero_init_residual = false;  // see ResNetOptions
+  std::uint64_t seed = 0;           // of the initial values
 };
-// image_size: what it is usually trained with
 struct ModelInfo {
   std::string name;
-  int image_size;
-  i64 classes;
+  int image_size;  // side of the images that it is usually trained with
+  i64 classes;     // default
   std::string about;
 };
-// ConfigError on an unknown name: lists the known ones and the nearest.
+// ConfigError on an unknown name lists the known names and the nearest one.
 std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& = {});
 const ModelInfo& info(const std::string& name);
 const std::vector<ModelInfo>& list();

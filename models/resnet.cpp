@@ -14,7 +14,7 @@ struct BlockShape {
   bool pad_shortcut, zero_scale;
 };
 
-// What both kinds of block share: the sum at the end.
+// The part that both kinds of block share: the sum at the end.
 class Block : public nn::Module {
  protected:
   explicit Block(const BlockShape& s) : shape_(s) {}
@@ -65,8 +65,8 @@ class Basic : public Block {
   BatchNorm& bn2_;
 };
 
-// 1x1, 3x3, 1x1. The stride is on the 3x3 ("v1.5", as torchvision): the paper's place for it throws
-// pixels away unseen.
+// 1x1, 3x3, 1x1. The 3x3 convolution has the stride ("v1.5", as torchvision). In the paper the
+// first 1x1 has it and ignores three of four pixels.
 class Bottleneck : public Block {
  public:
   explicit Bottleneck(const BlockShape& s)

@@ -1,5 +1,5 @@
-// ResNets: ImageNet form (He et al. 2015; "v1.5": stride on the 3x3 of a bottleneck) and CIFAR
-// forms. torchvision's parameter names.
+// ResNets (He et al. 2015) for ImageNet ("v1.5": the 3x3 convolution of a bottleneck has the
+// stride) and for CIFAR. Parameters have torchvision's names.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Model files. The only place that knows torch's weight layout: OIHW in files, OHWI in memory.
+// Model files. No other file knows torch's weight layout: OIHW in files, OHWI in memory.
 #include "gossamer/nn/checkpoint.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 bool is_conv_weight(const NamedTensor& t) { return t.tensor.rank() == 4; }
 
-// [a, b, c, d] -> copies element (i, j, k, l) to (i, l, j, k) of [a, d, b, c], or back.
+// Copies element (i, j, k, l) of [a, b, c, d] to (i, l, j, k) of [a, d, b, c], or back.
 Tensor last_to_second(const Tensor& x) {
   const i64 out = x.shape(0), area = x.shape(1) * x.shape(2), in = x.shape(3);
   Tensor y = Tensor::empty({out, in, x.shape(1), x.shape(2)});
@@ -83,8 +83,8 @@ std::string plain_name(std::string name) {
   return name;
 }
 
-// Counters that other frameworks' files lack: PyTorch before 0.4.1 wrote no num_batches_tracked,
-// and its dropout counts no calls.
+// Counters that files of other frameworks may lack: PyTorch before 0.4.1 wrote no
+// num_batches_tracked, and its dropout counts no calls.
 bool is_counter(const NamedTensor& t) {
   const std::string_view name = t.name;
   const auto is = [&](std::string_view last) {
@@ -111,7 +111,7 @@ std::map<std::string, std::string> read_into(const std::filesystem::path& path,
     check<IoError>(found.emplace(name, t.tensor).second, path.string(),
                    ": two tensors are called \"", name, "\" without their prefixes");
   }
-  // All is checked before the first value is written: a failed load leaves the model as it was.
+  // Everything is checked before the first value is written, so a failed load changes nothing.
   std::vector<std::string> missing, misshapen, extra;
   std::set<std::string> wanted;
   for (const NamedTensor& t : state) {

@@ -9,7 +9,10 @@ namespace gossamer::nn {
 Tensor kaiming_normal(Shape, i64 fan, Rng&);  // N(0, 2/fan): He et al. 2015, eq. 10
 Tensor uniform(Shape, float low, float high, Rng&);
 Tensor normal(Shape, float mean, float stddev, Rng&);
-// of the calling thread, see seed_initialisation()
+
+// Layers draw their initial values from this generator of the calling thread. Seed it before a
+// model is built.
 Rng& init_rng();
+void seed_initialisation(std::uint64_t seed);
 
 }  // namespace gossamer::nn

@@ -8,12 +8,12 @@
 namespace gossamer::nn {
 namespace {
 
-// Layers convert nothing silently: a hidden cast would cost a pass over the activations and hide a
+// Layers do not cast their input: a hidden cast would cost a pass over the activations and hide a
 // mistake.
 void check_type(const char* layer, const Tensor& x, const Tensor& weight) {
   check<ShapeError>(is_floating(x.dtype()), layer, ": input ", x.shape(), " is ", x.dtype(),
                     " but the weight ", weight.shape(), " is ", weight.dtype(),
-                    "; say normalize(images, …) for pictures or x.to(DType::", weight.dtype(),
+                    "; call normalize(images, …) for pictures or x.to(DType::", weight.dtype(),
                     ") first");
   check<ShapeError>(x.dtype() == weight.dtype(), layer, ": input ", x.shape(), " is ", x.dtype(),
                     " but the weight ", weight.shape(), " is ", weight.dtype(),
@@ -59,7 +59,7 @@ NormInput BatchNorm::of(const Tensor& x) {
   if (training()) {
     i64& batches = *batches_.as<i64>();
     ++batches;
-    // Weight 1/n for the n-th batch makes the running value the plain mean over all n.
+    // With weight 1/n for the n-th batch, the running value is the plain mean over all n.
     if (estimating_) momentum = 1.f / static_cast<float>(batches);
   }
   return {x,

@@ -1,4 +1,4 @@
-// Layers with parameters or state. Stateless functions (relu, pooling, cross_entropy) are ops:
+// Layers with parameters or state. Functions without state (relu, pooling, cross_entropy) are ops:
 // core/ops.h.
 #pragma once
 
@@ -33,12 +33,11 @@ class BatchNorm : public Module {
  public:
   explicit BatchNorm(i64 channels, BatchNormLayerOptions = {});
   Tensor forward(const Tensor& x) override { return apply(x, false); }
-  // fused: relu?(bn(x) + add?)
+  // relu?(bn(x) + add?) in one op
   Tensor apply(const Tensor& x, bool relu, const Tensor& add = {});
-  // for batch_norm_sum and batch_norm_pool; counts as one forward call
+  // For batch_norm_sum and batch_norm_pool. Counts as one forward call.
   NormInput of(const Tensor& x);
-  // Re-estimation of the statistics: reset() and then cumulative averages over the training-mode
-  // batches that follow.
+  // See begin_batch_norm_estimate().
   void begin_estimate();
   void end_estimate();
 
@@ -72,11 +71,11 @@ struct AvgPool2d : Module {
   Tensor forward(const Tensor& x) override { return avg_pool2d(x, options); }
 };
 
-// Identity in eval mode. Its masks follow (seed, number of calls), so a resumed run draws the same
-// ones.
+// Identity in eval mode. The masks are a function of the seed and the number of calls, so a resumed
+// run draws the same masks.
 class Dropout : public Module {
  public:
-  // seed: drawn from seed_initialisation()'s generator, another for each layer
+  // seed: drawn from the generator of nn/init.h, another one for each layer
   explicit Dropout(float p);
   Dropout(float p, std::uint64_t seed);
   Tensor forward(const Tensor& x) override;
@@ -87,12 +86,8 @@ class Dropout : public Module {
   Tensor calls_;  // i64 buffer
 };
 
-// Layers draw their initial values from this generator of the calling thread; seed it before a
-// model is built.
-void seed_initialisation(std::uint64_t seed);
-
-// Statistics of all batch norms below `root` are estimated afresh between begin and end (cumulative
-// mean over batches).
+// Between begin and end, all batch norms below `root` estimate their statistics again: the plain
+// mean over the batches of forward calls in training mode.
 void begin_batch_norm_estimate(Module& root);
 void end_batch_norm_estimate(Module& root);
 

@@ -13,7 +13,7 @@ void Module::check_name(const std::string& name) const {
       return entry.first == name;
   };
   check(!name.empty() && name.find('.') == name.npos, "module: \"", name,
-        "\" is no name for a part: it must be non-empty, without dots");
+        "\" cannot be the name of a part: it must be non-empty, without dots");
   check(std::ranges::none_of(params_, same) && std::ranges::none_of(buffers_, same) &&
             std::ranges::none_of(children_, same),
         "module: two parts are called \"", name, "\"");

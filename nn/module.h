@@ -10,8 +10,8 @@
 
 namespace gossamer::nn {
 
-// Movable, not copyable. Children are declared as references initialised with add(), so a layer
-// can't be forgotten.
+// Movable, not copyable. A child is a reference member that add() initialises, so no layer can be
+// left out of the tree.
 class Module {
  public:
   Module() = default;
@@ -31,12 +31,13 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
-  // what is floating moves, counters stay; before FlatParams or an optimizer holds them
+  // Moves floating tensors; counters stay on the host. Call it before a FlatParams or an optimizer
+  // holds the tensors.
   void to(Device);
   std::vector<Module*> modules();  // this and all below, depth first
 
  protected:
-  // A name is used once in a module; Error otherwise.
+  // Error if the module already has a part of this name.
   template <class M>
   M& add(std::string name, M child) {
     check_name(name);

@@ -43,7 +43,7 @@ Schedule make_schedule(const ScheduleOptions& options) {
     };
   } else if (o.kind == "cosine" || o.kind == "one-cycle") {
     const bool cosine = o.kind == "cosine";
-    // a cycle has a rise; Smith and Topin 2017 and torch use 30 %
+    // A cycle needs a rise: 30 % of it, as in Smith and Topin 2017 and in torch.
     if (!cosine && o.warmup == 0) o.warmup = 0.3 * o.total;
     after = [o, cosine](double samples) {
       const double share =

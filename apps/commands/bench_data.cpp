@@ -1,5 +1,5 @@
 // `gossamer bench data`: how many images a second a core decodes and augments, where the time goes,
-// and whether that feeds a GPU.
+// and whether that is enough for a GPU.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -47,11 +47,11 @@ struct Sample {
 };
 
 struct Work {
-  std::vector<Sample> samples;  // those that are whole
-  data::ImageSize raw;          // of pixels; none: files
+  std::vector<Sample> samples;  // without the damaged ones
+  data::ImageSize raw;          // 0 x 0: the set has files, not raw pixels
   data::Recipe recipe;
   double bytes = 0, megapixels = 0;  // means
-  i64 damaged = 0, other = 0;        // other: no JPEG
+  i64 damaged = 0, other = 0;        // other: not JPEG
 };
 
 struct Rate {  // of one kind of work
@@ -62,8 +62,8 @@ struct Rate {  // of one kind of work
   double in_all(int threads) const { return per_core_wall() * threads; }
 };
 
-// What a thread keeps between images.
-struct Memory {
+// What a thread reuses from image to image.
+struct Buffers {
   data::ImageReader reader;
   data::Preparer preparer;
   std::vector<std::uint8_t> out;
@@ -76,25 +76,25 @@ data::Box wanted_box(data::ImageSize size, const data::Recipe& recipe, Rng& rng)
 
 struct Kind {
   const char* name;
-  std::function<void(const Work&, const Sample&, Rng&, Memory&)> run;
+  std::function<void(const Work&, const Sample&, Rng&, Buffers&)> run;
 };
 
 const std::array kKinds{
     Kind{"coefficients", [](const Work&, const Sample& s, Rng&,
-                            Memory&) { data::read_coefficients(s.bytes, s.name); }},
+                            Buffers&) { data::read_coefficients(s.bytes, s.name); }},
     Kind{"entropy",
-         [](const Work& w, const Sample& s, Rng& rng, Memory&) {
+         [](const Work& w, const Sample& s, Rng& rng, Buffers&) {
            data::skim_jpeg(s.bytes, s.name, wanted_box(s.size, w.recipe, rng));
          }},
     Kind{"decode",
-         [](const Work& w, const Sample& s, Rng& rng, Memory& memory) {
-           data::ImageReader& reader = memory.reader;
+         [](const Work& w, const Sample& s, Rng& rng, Buffers& buffers) {
+           data::ImageReader& reader = buffers.reader;
            reader.start(wanted_box(reader.open(s.bytes, s.name), w.recipe, rng));
            for (data::Rows rows; reader.next(rows);) continue;
          }},
-    Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Memory& memory) {
-           memory.preparer.read({s.bytes, s.name, w.raw}, w.recipe, rng);
-           memory.preparer.finish(memory.out.data());
+    Kind{"prepare", [](const Work& w, const Sample& s, Rng& rng, Buffers& buffers) {
+           buffers.preparer.read({s.bytes, s.name, w.raw}, w.recipe, rng);
+           buffers.preparer.finish(buffers.out.data());
          }}};
 
 bool is_jpeg(const Sample& s) {
@@ -104,21 +104,21 @@ bool needs_jpeg(const Kind& kind) {
   return kind.name == kKinds[0].name || kind.name == kKinds[1].name;
 }
 
-// All threads do one kind of work for `seconds`, each beginning at another image.
+// All threads do one kind of work for `seconds`, each from another image on.
 Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i64 begin) {
   std::vector<Rate> rates(static_cast<std::size_t>(threads));
   std::vector<std::exception_ptr> errors(rates.size());
   const auto body = [&](std::size_t me) {
     try {
-      Memory memory;
-      memory.out.resize(static_cast<std::size_t>(work.recipe.size) * work.recipe.size * 3);
+      Buffers buffers;
+      buffers.out.resize(static_cast<std::size_t>(work.recipe.size) * work.recipe.size * 3);
       const i64 count = static_cast<i64>(work.samples.size());
       i64 at = begin + static_cast<i64>(me) * count / threads;
       const auto one = [&] {
         const Sample& sample = work.samples[static_cast<std::size_t>(at % count)];
         Rng rng(1, static_cast<std::uint64_t>(at++));
         if (needs_jpeg(kind) && !is_jpeg(sample)) return 0;
-        kind.run(work, sample, rng, memory);
+        kind.run(work, sample, rng, buffers);
         return 1;
       };
       one();  // the thread's decoder is made
@@ -147,8 +147,8 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
   return sum;
 }
 
-// The whole way from the files on disk, by the loader, to images in host memory or to normalised
-// ones on a device, which resizes those to train on, too: CPU time is that of the process.
+// The whole way through the loader: from files on disk to images in host memory, or to normalised
+// images on a device, which also resizes training images. CPU time is that of the process.
 Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work& work, int threads,
                     double seconds, Device device) {
   data::LoaderOptions options;
@@ -217,7 +217,7 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
   return work;
 }
 
-// All that fits is read here, so that the loader is measured as it is in later epochs.
+// Fills the cache, so that the loader is measured as in later epochs.
 std::shared_ptr<const data::Dataset> filled(const std::shared_ptr<data::Cache>& cache,
                                             std::shared_ptr<const data::Dataset> set, int threads) {
   set = data::cached(std::move(set), cache);
@@ -226,7 +226,7 @@ std::shared_ptr<const data::Dataset> filled(const std::shared_ptr<data::Cache>& 
       [&](i64 i, std::vector<std::byte>& buffer) {
         try {
           set->bytes(i, buffer);
-        } catch (const DataError&) {  // the loader will meet it
+        } catch (const DataError&) {  // the loader will report it
         }
       },
       [&](i64) { return !cache->full(); });
@@ -267,10 +267,10 @@ int bench_data(const BenchDataOptions& o) {
     const bool possible =
         needs_jpeg(k) ? jpegs > 0 : work.raw.height == 0 || k.name == kKinds[3].name;
     check<ConfigError>(possible || o.what != k.name, "bench data: --what ", o.what,
-                       ": the set has no such pictures");
+                       ": the data set has no such pictures");
     if (possible && (all || o.what == k.name)) kinds.push_back(k);
   }
-  // Short slices in turn: what else the machine does falls on all alike.
+  // Short slices in turns, so that other load on the machine affects all kinds alike.
   const double loader_s = loader || to_device ? o.seconds / (all ? 4 : 1) : 0;
   const int rounds = std::max(
       1, static_cast<int>((o.seconds - loader_s) /

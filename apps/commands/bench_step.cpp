@@ -35,11 +35,11 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// CPU time of all threads of the process: steady where other programs share the machine (with 1
-// thread; with more, waiting counts).
+// CPU time of all threads of the process. With one thread it does not depend on other programs;
+// with more, waiting counts too.
 double cpu_seconds_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The most memory the process ever held, in bytes; 0 where /proc does not tell.
+// The most memory that the process held, in bytes; 0 if /proc does not say.
 i64 peak_rss() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -79,7 +79,7 @@ struct Input {
   Tensor images, labels;
 };
 
-// One synthetic batch again and again, or what the loader makes of real pictures.
+// One synthetic batch in every step, or batches of the loader.
 class Feed {
  public:
   Feed(const BenchStepOptions& o, int side, i64 classes, DType type, Device device)
@@ -225,7 +225,8 @@ int bench_step(const BenchStepOptions& o) {
   const double middle = median(times), images_per_s = o.batch / middle;
   const MemoryStats memory = memory_stats(device);
   const std::string engine = backend(device).name();
-  // Those of the measurement itself: one before, one after, one a step from the second on.
+  // Without those of the measurement itself: one before, one after, one in each step from the
+  // second on.
   const std::uint64_t hidden =
       device.is_cpu() ? 0
                       : cuda::waits() - waits_before -

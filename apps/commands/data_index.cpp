@@ -1,5 +1,5 @@
 // `gossamer data index PATH...`: writes the index of tars and TFRecords beside them, so that the
-// next start need not walk through them.
+// next start does not read them.
 #include <algorithm>
 #include <exception>
 #include <string_view>

@@ -1,5 +1,7 @@
 // `gossamer doctor`: facts about this machine and build, each with a verdict and, where needed,
 // what to do.
+#include "gossamer/apps/commands/doctor.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -18,7 +20,6 @@
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/commands/finding.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
@@ -41,7 +42,7 @@ std::string first_line_after(const char* file, const std::string& key) {
   return "";
 }
 
-Finding cpu() {
+Check cpu() {
   const std::string model = first_line_after("/proc/cpuinfo", "model name");
   std::istringstream flags(first_line_after("/proc/cpuinfo", "flags"));
   const std::set<std::string> have{std::istream_iterator<std::string>(flags), {}};
@@ -56,32 +57,32 @@ Finding cpu() {
             "without AVX2 training is several times slower; use a newer machine"};
   if (!have.contains("avx512_bf16") && !have.contains("amx_bf16"))
     return {Verdict::note, "cpu", text,
-            "no bf16 instructions: train.dtype=bf16 will be slow, stay with f32"};
+            "no bf16 instructions: train.dtype=bf16 will be slow, use f32"};
   return {Verdict::ok, "cpu", text, ""};
 }
 
-Finding memory() {
+Check memory() {
   const auto mib = [](const std::string& s) { return std::atof(s.c_str()) / 1024; };
   const double total = mib(first_line_after("/proc/meminfo", "MemTotal")),
                free = mib(first_line_after("/proc/meminfo", "MemAvailable"));
   const std::string text = fmt::format("{:.1f} GiB, {:.1f} available", total / 1024, free / 1024);
-  return free < 1024 ? Finding{Verdict::problem, "memory", text,
-                               "less than 1 GiB is free: close other programs or use fewer workers"}
-                     : Finding{Verdict::ok, "memory", text, ""};
+  return free < 1024 ? Check{Verdict::problem, "memory", text,
+                             "less than 1 GiB is free: close other programs or use fewer workers"}
+                     : Check{Verdict::ok, "memory", text, ""};
 }
 
-Finding engine() {
+Check engine() {
   std::string list;
   bool onednn = false;
   for (const std::string& b : backend_names())
     list += (list.empty() ? "" : ", ") + b, onednn |= b == "onednn";
   const std::string text = fmt::format("backends {}; oneDNN {}", list, onednn_version());
-  return onednn ? Finding{Verdict::ok, "engine", text, ""}
-                : Finding{Verdict::problem, "engine", text,
-                          "plain loops only: install libdnnl-dev and build again"};
+  return onednn ? Check{Verdict::ok, "engine", text, ""}
+                : Check{Verdict::problem, "engine", text,
+                        "only plain loops: install libdnnl-dev and build again"};
 }
 
-Finding network() {
+Check network() {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -92,13 +93,13 @@ Finding network() {
   if (fd >= 0) close(fd);
   if (!ok)
     return {Verdict::problem, "network", "cannot listen on 127.0.0.1: " + why,
-            "workers talk over TCP: allow sockets in this container"};
-  return has_gloo() ? Finding{Verdict::ok, "network", "TCP on 127.0.0.1 works; Gloo is there", ""}
-                    : Finding{Verdict::problem, "network", "TCP works, but this build has no Gloo",
-                              "install libgloo-dev and build again; one worker works without"};
+            "workers communicate over TCP: allow sockets in this container"};
+  return has_gloo() ? Check{Verdict::ok, "network", "TCP on 127.0.0.1 works; Gloo is built in", ""}
+                    : Check{Verdict::problem, "network", "TCP works, but this build has no Gloo",
+                            "install libgloo-dev and build again; one worker needs no Gloo"};
 }
 
-// The file that `program` means in PATH, links resolved; empty: none.
+// The file of `program` in PATH with links resolved, or "".
 std::string found_in_path(const std::string& program) {
   const char* const path = std::getenv("PATH");
   std::istringstream folders(path ? path : "");
@@ -110,7 +111,7 @@ std::string found_in_path(const std::string& program) {
   return "";
 }
 
-Finding launchers() {
+Check launchers() {
   std::string list = "--workers";
   if (!found_in_path("ssh").empty()) list += ", --hosts (ssh)";
   if (const std::string mpirun = found_in_path("mpirun"); !mpirun.empty()) {
@@ -126,7 +127,7 @@ Finding launchers() {
   return {Verdict::ok, "launchers", list, ""};
 }
 
-Finding disk() {
+Check disk() {
   std::error_code error;
   const fs::space_info space = fs::space(".", error);
   const fs::path probe = fs::path("runs") / ".doctor";
@@ -141,30 +142,29 @@ Finding disk() {
     const std::string text =
         fmt::format("{:.1f} GiB free here; 1 MiB written and synced in {:.1f} ms",
                     static_cast<double>(space.available) / 1073741824.0, ms);
-    return space.available < (1ull << 30) ? Finding{Verdict::problem, "disk", text,
-                                                    "less than 1 GiB is free: checkpoints may fail"}
-                                          : Finding{Verdict::ok, "disk", text, ""};
+    return space.available < (1ull << 30) ? Check{Verdict::problem, "disk", text,
+                                                  "less than 1 GiB is free: checkpoints may fail"}
+                                          : Check{Verdict::ok, "disk", text, ""};
   } catch (const std::exception& e) {
     return {Verdict::problem, "disk", e.what(),
             "runs/ cannot be written here: change the folder or use run.dir=FOLDER"};
   }
 }
 
-Finding limits() {
+Check limits() {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   const std::string text =
       fmt::format("{} open files per process", static_cast<unsigned long long>(files.rlim_cur));
-  return files.rlim_cur < 256
-             ? Finding{Verdict::problem, "limits", text, "raise it: ulimit -n 1024"}
-             : Finding{Verdict::ok, "limits", text, ""};
+  return files.rlim_cur < 256 ? Check{Verdict::problem, "limits", text, "raise it: ulimit -n 1024"}
+                              : Check{Verdict::ok, "limits", text, ""};
 }
 
-Finding build() {
+Check build() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return {Verdict::note, "build",
           fmt::format("{} ({}), {}, with a sanitizer", version(), git_hash(), compiler()),
-          "slow on purpose"};
+          "sanitizers make it slow; for speed, build without"};
 #elif defined(NDEBUG)
   return {Verdict::ok, "build",
           fmt::format("{} ({}), {}, optimised", version(), git_hash(), compiler()), ""};
@@ -177,7 +177,7 @@ Finding build() {
 
 }  // namespace
 
-Finding first_step(const std::string& subject, Device device) {
+Check first_step(const std::string& subject, Device device) {
   try {
     const auto net = models::make("resnet8-cifar", {.classes = 10});
     net->to(device);
@@ -202,16 +202,16 @@ Finding first_step(const std::string& subject, Device device) {
 int doctor(const DoctorCommand& command) {
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
-  std::vector<Finding> findings{
+  std::vector<Check> checks{
       build(),   cpu(),      memory(), engine(), first_step("training", Device::cpu()),
       network(), launchers()};
-  std::ranges::move(gpu_findings(), std::back_inserter(findings));
-  findings.insert(findings.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
+  std::ranges::move(gpu_checks(), std::back_inserter(checks));
+  checks.insert(checks.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
   const char* const words[] = {"ok", "note", "PROBLEM"};
-  const auto problems = std::ranges::count(findings, Verdict::problem, &Finding::verdict);
+  const auto problems = std::ranges::count(checks, Verdict::problem, &Check::verdict);
   if (command.json) {
     std::string list;
-    for (const Finding& f : findings) {
+    for (const Check& f : checks) {
       JsonObject row;
       row.add("subject", f.subject)
           .add("verdict", f.verdict == Verdict::ok     ? "ok"
@@ -223,7 +223,7 @@ int doctor(const DoctorCommand& command) {
     fmt::print("{}\n",
                JsonObject().add("problems", problems).raw("findings", "[" + list + "]").str());
   } else {
-    for (const Finding& f : findings) {
+    for (const Check& f : checks) {
       fmt::print("{:<8} {:<9} {}\n", words[static_cast<int>(f.verdict)], f.subject, f.text);
       if (!f.fix.empty()) fmt::print("{:<8} {:<9} -> {}\n", "", "", f.fix);
     }

@@ -1,5 +1,5 @@
-// The GPU part of `gossamer doctor`: driver, GPUs and how they reach each other, the vendor's
-// libraries, shared memory.
+// The GPU part of `gossamer doctor`: driver, GPUs, copies between them, the vendor's libraries,
+// shared memory.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/commands/finding.h"
+#include "gossamer/apps/commands/doctor.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/cuda/cublas_gemm.h"
@@ -36,15 +36,15 @@ std::string nccl_version() {
   });
 }
 
-// "580.95.05"; "" where a container hides it
+// "580.95.05", or "" if a container hides it.
 std::string driver_number() {
   std::string number;
   std::getline(std::ifstream("/sys/module/nvidia/version"), number);
   return number;
 }
 
-// No GPU: a note, unless one is there that cannot be used.
-Finding no_gpu() {
+// A note, or a problem if there is a GPU that cannot be used.
+Check no_gpu() {
   const bool present = fs::exists("/dev/nvidiactl") || fs::exists("/proc/driver/nvidia/version");
   if (const cuda::Versions v = cuda::versions(); v.driver_is_too_old())
     return old_driver(driver_number(), v);
@@ -58,7 +58,7 @@ Finding no_gpu() {
   return {Verdict::note, "gpu", text, ""};
 }
 
-Finding one_gpu(int index) {
+Check one_gpu(int index) {
   const Device device = Device::cuda(index);
   const cuda::Properties& p = cuda::properties(device);
   const std::string subject = fmt::format("cuda:{}", index);
@@ -84,7 +84,7 @@ Finding one_gpu(int index) {
   }
 }
 
-Finding driver() {
+Check driver() {
   const cuda::Versions v = cuda::versions();
   const std::string number = driver_number();
   return {Verdict::ok, "driver",
@@ -93,7 +93,7 @@ Finding driver() {
           ""};
 }
 
-Finding libraries() {
+Check libraries() {
   const std::string cudnn = cudnn::library_version(), cublas = cublas::library_version(),
                     nccl = nccl_version();
   const bool complete = !cudnn.starts_with("not") && !cublas.starts_with("not"),
@@ -105,14 +105,14 @@ Finding libraries() {
   return {gpu && !complete ? Verdict::problem : Verdict::note, "libraries", text,
           complete
               ? fmt::format("without NCCL, GPUs of several machines exchange through the host: pip "
-                            "install nvidia-nccl-cu{}, its folder into LD_LIBRARY_PATH",
+                            "install nvidia-nccl-cu{} and add its folder to LD_LIBRARY_PATH",
                             major)
               : fmt::format("for training on GPUs: pip install nvidia-cudnn-cu{} nvidia-cublas{}, "
                             "their folders into LD_LIBRARY_PATH",
                             major, major < 13 ? "-cu12" : "")};
 }
 
-Finding peers(int count) {
+Check peers(int count) {
   std::string without;
   int pairs = 0;
   for (int a = 0; a < count; ++a)
@@ -130,12 +130,11 @@ Finding peers(int count) {
           "those copies go through the host; a virtual machine or an IOMMU may forbid them"};
 }
 
-Finding shared_memory() {
+Check shared_memory() {
   std::error_code error;
   const fs::space_info space = fs::space("/dev/shm", error);
   if (error)
-    return {Verdict::note, "/dev/shm", "not there",
-            "NCCL needs it between processes of one machine"};
+    return {Verdict::note, "/dev/shm", "missing", "NCCL needs it between processes of one machine"};
   const double mib = static_cast<double>(space.capacity) / 1048576.0;
   const std::string text = fmt::format("{:.0f} MiB", mib);
   if (mib >= 512) return {Verdict::ok, "/dev/shm", text, ""};
@@ -146,7 +145,7 @@ Finding shared_memory() {
 
 }  // namespace
 
-Finding old_driver(const std::string& number, const cuda::Versions& v) {
+Check old_driver(const std::string& number, const cuda::Versions& v) {
   const char* const needed = v.runtime >= 13000 ? "580" : "525";
   const std::string built = release(v.runtime);
   std::string package = built;
@@ -160,17 +159,17 @@ Finding old_driver(const std::string& number, const cuda::Versions& v) {
                       needed, package, built)};
 }
 
-std::vector<Finding> gpu_findings() {
+std::vector<Check> gpu_checks() {
   const int count = cuda::device_count();
   if (count == 0) {
-    std::vector<Finding> none{no_gpu()};
+    std::vector<Check> none{no_gpu()};
     if (cuda::built()) none.push_back(libraries());
     return none;
   }
-  std::vector<Finding> found{driver()};
+  std::vector<Check> found{driver()};
   for (int i = 0; i < count; ++i) found.push_back(one_gpu(i));
   found.push_back(libraries());
-  // Kernels for this GPU, cuDNN, cuBLASLt: do they work together? Without measuring plans.
+  // The first step shows whether kernels, cuDNN and cuBLASLt work together; no plan is measured.
   CudaOptions quick;
   quick.autotune = false;
   configure_cuda(quick);

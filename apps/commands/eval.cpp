@@ -34,7 +34,7 @@ int eval(const EvalCommand& command) {
                                   .threads = data_threads_for(config, 1),
                                   .strict = config.data.strict_images},
                                  &damaged);
-  check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: not one of ",
+  check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: none of ",
                    damaged.size(),
                    " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
   const double seconds =

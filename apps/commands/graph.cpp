@@ -1,4 +1,4 @@
-// `gossamer graph NAME N`: what a graph of workers, or rounds over them, are worth.
+// `gossamer graph NAME N`: how fast workers agree on a graph, or by rounds of exchanges.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -16,11 +16,11 @@ namespace {
 
 constexpr int kMostWorkers = 4096;
 
-// What pairwise gossip on a graph is worth.
+// Pairwise gossip on a graph.
 struct Gossip {
   dist::Graph graph;
   dist::GraphConstants k;
-  // exchanges per gradient of the worker that does most
+  // exchanges per gradient of the busiest worker
   double busiest = 0;
   std::optional<double> plain, accelerated;  // exponents of E|x - mean|^2
 };
@@ -78,7 +78,7 @@ void print_gossip(const Gossip& g, double rate) {
                text_or_unknown(g.plain));
     fmt::print("          {} by A2CiD2, exact\n", text_or_unknown(g.accelerated));
   } else {
-    fmt::print("  decay   unknown    its exact exponent takes too long to compute at this size\n");
+    fmt::print("  decay   unknown    computing its exact exponent takes too long at this size\n");
   }
   if (g.busiest > 1.001 * rate)
     fmt::print(
@@ -96,7 +96,7 @@ void print_rounds(const dist::Rounds& rounds, const std::optional<dist::Mixing>&
     fmt::print("{} of {} workers: {}synchronous rounds that repeat after {}\n", rounds.name(),
                rounds.workers(), rounds.directed() ? "directed " : "", rounds.period());
   if (!mixing)
-    fmt::print("  rho     unknown    it settles too slowly to be measured\n");
+    fmt::print("  rho     unknown    it converges too slowly to be measured\n");
   else if (mixing->rho == 0)
     fmt::print("  rho     0          the exact mean after {} round{}\n", mixing->rounds,
                mixing->rounds == 1 ? "" : "s");

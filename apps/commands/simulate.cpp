@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/report/tally.h"
+#include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/timeline.h"
@@ -35,7 +35,7 @@ void read_slow(const std::string& text, dist::Machines& machines, int workers) {
   machines.slow[static_cast<std::size_t>(worker)] = factor;
 }
 
-// An option that nobody looks at is a misunderstanding: better said than passed over.
+// An option without effect is probably a mistake, so it is an error.
 void check_given(const SimulateCommand& c) {
   const std::string& method = c.options.method;
   const bool trains = c.mode == "quadratic" || c.mode == "logreg", timeline = c.mode == "timeline",
@@ -256,7 +256,7 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
     fmt::print("  {:>6}  {:>8.3f}  {:>8.1f}%  {:>7.1f}%  {:>7.1f}%\n", i, w.steps_per_s,
                100 * w.computing, 100 * w.waiting, 100 * w.exposed);
   }
-  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if nobody ever waited: efficiency {:.3f}\n",
+  fmt::print("  all     {:>8.3f} steps/s of {:.3f} if no worker ever waited: efficiency {:.3f}\n",
              r.steps_per_s, r.perfect_steps_per_s, r.efficiency);
   return 0;
 }

@@ -8,7 +8,7 @@
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
-#include "gossamer/apps/report/bookkeeper.h"
+#include "gossamer/apps/report/step_log.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
@@ -38,21 +38,21 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       .add("samples", place.rejoin ? w.at.samples : w.start_samples);
   if (place.rejoin) start.add("rejoined", true);
   w.folder.log("start", start);
-  Bookkeeper book(w);
+  StepLog log(w);
   const auto begin = Clock::now();
   try {
-    train_loop(w, book);
+    train_loop(w, log);
   } catch (const DistError&) {
-    // a neighbour that stopped first looks like a fault
+    // another worker that stopped first looks like a fault
     if (!stop_signal()) throw;
   } catch (const DataError&) {
-    book.list_damaged();  // these ended the run
+    log.list_damaged();  // the images that ended the run
     throw;
   }
   w.wall_s = seconds_since(begin);
   if (const int number = stop_signal()) {
     w.finished = true;
-    book.save("interrupted");
+    w.save("interrupted");
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {
@@ -81,7 +81,8 @@ int train(const TrainCommand& command) {
   check<ConfigError>((to_start == 1 && hosts.empty()) || place.size == 1,
                      hosts.empty() ? "--workers " : "--hosts with ", to_start,
                      " workers inside a job of ", place.size, " processes started by ",
-                     place.source, "; leave it away there");
+                     place.source,
+                     "; that launcher has already started the workers, so leave the option out");
   std::optional<ResumePoint> resume;
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
@@ -106,8 +107,7 @@ int train(const TrainCommand& command) {
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
-  // The first process checks what can be checked and prepares the folder; workers that it starts
-  // find everything ready.
+  // The first process checks all it can and prepares the folder before it starts workers.
   if (!command.worker && place.rank == 0) {
     open_data(config, workers);
     loader_options(config, pictures(config), place, {});

@@ -1,20 +1,26 @@
-// The language of the launcher and its agents: one JSON object a line. Private to the launcher.
-//   to the agent    {"do": "open", "folder", "host", "address", "ranks", "only_here", "peer"}
-//   {"do": "start", "rank", "arguments", "environment"}
-//                   {"do": "signal", "number"}   {"do": "nothing"}: now and then, to say that the
-//                   launcher lives
-//   to the launcher {"event": "hello", "version"}   "opened", "doors", "interface"   "started",
-//   "rank", "pid", "door"   "ready", "rank"
-//                   "ended", "rank", "status"   "output", "rank", "stream", "text"   "failed",
-//                   "why"
+// The messages between the launcher and its agents on other hosts: one JSON object a line. Private
+// to the launcher.
+//   to the agent:
+//     {"do": "open", "folder", "host", "address", "ranks", "only_here", "peer"}
+//     {"do": "start", "rank", "arguments", "environment"}
+//     {"do": "signal", "number"}
+//     {"do": "nothing"}             every few seconds: the launcher is alive
+//   to the launcher:
+//     {"event": "hello", "version"}
+//     {"event": "opened", "addresses", "interface"}
+//     {"event": "started", "rank", "pid", "address"}
+//     {"event": "ready", "rank"}
+//     {"event": "ended", "rank", "status"}
+//     {"event": "output", "rank", "stream", "text"}
+//     {"event": "failed", "why"}
 #pragma once
 
 #include <string>
 
 namespace gossamer::apps {
 
-// Without the end of line; bytes that are no text are replaced. Json: nlohmann::json, which only
-// its users include.
+// The line of a message, without its end; bytes that are not UTF-8 are replaced. Json is
+// nlohmann::json, which only the callers include.
 template <class Json>
 std::string agent_line(const Json& message) {
   return message.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -25,15 +25,14 @@ int slots_from(const std::string& where, const std::string& text) {
   return slots;
 }
 
-// Names go to ssh's command line: nothing that it would take for an option, nothing that a shell
-// would.
+// Names go to ssh's command line, so they must look neither like an option nor like shell syntax.
 void check_name(const std::string& where, const std::string& name) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) ||
            std::string("._-@:[]%").find(c) != std::string::npos;
   };
   check<ConfigError>(!name.empty() && name[0] != '-' && std::ranges::all_of(name, plain), where,
-                     ": \"", name, "\" is no name of a host");
+                     ": \"", name, "\" is not the name of a host");
 }
 
 bool is_here(const std::string& name) {
@@ -61,7 +60,7 @@ void add(std::vector<Host>& hosts, const std::string& where, Host host) {
 
 std::vector<Host> read_file(const std::string& path) {
   std::ifstream in(path);
-  check<ConfigError>(in.good(), path, ": cannot read this list of hosts");
+  check<ConfigError>(in.good(), path, ": cannot read this file of hosts");
   std::vector<Host> hosts;
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
@@ -94,7 +93,7 @@ std::vector<Host> read_hosts(const std::string& text) {
   for (std::string item; std::getline(items, item, ',');) {
     Host host;
     const auto colon = item.rfind(':');
-    // "a:2"; an address of IPv6 has several colons and takes its number behind brackets.
+    // "a:2"; an IPv6 address has several colons, so its number follows brackets: "[::1]:2".
     const bool counted = colon != std::string::npos &&
                          (item.find(':') == colon || (colon > 0 && item[colon - 1] == ']'));
     host.name = counted ? item.substr(0, colon) : item;
@@ -103,7 +102,7 @@ std::vector<Host> read_hosts(const std::string& text) {
       host.name = host.name.substr(1, host.name.size() - 2);
     add(hosts, "--hosts " + text, std::move(host));
   }
-  check<ConfigError>(!hosts.empty(), "--hosts wants a file, or a list such as a:2,b:2");
+  check<ConfigError>(!hosts.empty(), "--hosts is empty; give a file, or a list such as a:2,b:2");
   return hosts;
 }
 

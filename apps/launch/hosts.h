@@ -1,4 +1,4 @@
-// Which machines a run is started on: --hosts FILE or --hosts a:2,b:2.
+// The machines of a run: --hosts FILE or --hosts a:2,b:2.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@ namespace gossamer::apps {
 struct Host {
   std::string name;     // as ssh knows it
   int slots = 1;        // workers on it
-  std::string address;  // of its network to the other workers; empty: found by itself
-  bool here = false;    // this machine, by name: no ssh is needed
+  std::string address;  // on the network of the workers; empty: found automatically
+  bool here = false;    // this machine, so that no ssh is needed
 };
 
-// `text`: an existing file with one `host [slots=N] [address=A]` a line and comments from #, or a
-// list "host[:N],…". A host named twice has the sum of its slots. ConfigError with file and line.
+// text: a file with one `host [slots=N] [address=A]` a line and comments after #, or a list
+// "host[:N],…". If a host is named twice, its slots are added. ConfigError with file and line.
 std::vector<Host> read_hosts(const std::string& text);
 
-// The host of each of `workers` workers, as indices into `hosts`: each is filled before the next
-// one starts. 0 workers: all slots. ConfigError when there are too few.
+// The host of each worker, as an index into `hosts`; a host is filled before the next one gets a
+// worker. 0 workers: as many as there are slots. ConfigError if there are too few slots.
 std::vector<int> place_workers(const std::vector<Host>& hosts, int workers);
 
 }  // namespace gossamer::apps

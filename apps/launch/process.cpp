@@ -1,4 +1,4 @@
-// See process.h. Everything here is Linux: signalfd, PR_SET_PDEATHSIG.
+// See process.h. For Linux only: signalfd, PR_SET_PDEATHSIG.
 #include "gossamer/apps/launch/process.h"
 
 #include <cerrno>
@@ -20,7 +20,7 @@ extern char** environ;
 namespace gossamer::apps {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 20;  // more is passed on in pieces
+constexpr std::size_t kLongestLine = 1 << 20;  // longer lines are returned in pieces
 
 void set_nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
@@ -85,7 +85,7 @@ std::optional<int> SignalInbox::next() {
 }
 
 pid_t spawn(const Child& child) {
-  // All memory is taken before fork(): the child only makes system calls.
+  // All memory is allocated before fork(), so that the child only makes system calls.
   const std::vector<std::string> variables = merged_environment(child.environment);
   const std::vector<char*> argv = pointers(child.arguments), envp = pointers(variables);
   const bool self = child.arguments.at(0) == "self";
@@ -100,7 +100,7 @@ pid_t spawn(const Child& child) {
 
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(1);  // it died before the line above
+  if (getppid() != parent) _exit(1);  // the parent died before the line above
   signal(SIGPIPE, SIG_DFL);
   sigprocmask(SIG_UNBLOCK, &set, nullptr);
   if (in >= 0) dup2(in, 0);

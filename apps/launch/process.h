@@ -1,5 +1,5 @@
-// Child processes that do not outlive this one, pipes that are read line by line, signals as
-// events. For the launcher.
+// For the launcher: child processes that end with this one, pipes that are read line by line,
+// signals as events.
 #pragma once
 
 #include <csignal>
@@ -31,17 +31,17 @@ class Descriptor {
 struct Pipe {
   Descriptor read, write;
 };
-// closed in children, but for what they are given
+// Both ends are closed in children, except those in Child::keep.
 Pipe make_pipe();
 
-// SIGINT, SIGTERM, SIGHUP and SIGCHLD do not interrupt this process while this lives; next() tells
-// of them. One at a time.
+// While an object of this class exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD do not interrupt this
+// process; next() returns them. At most one object at a time.
 class SignalInbox {
  public:
   SignalInbox();
   ~SignalInbox();
   int descriptor() const { return fd_.get(); }
-  std::optional<int> next();  // nothing: no signal came
+  std::optional<int> next();  // none: no signal came
 
  private:
   sigset_t before_{};
@@ -51,21 +51,21 @@ class SignalInbox {
 struct Child {
   std::vector<std::string> arguments;              // the first is the program
   std::map<std::string, std::string> environment;  // added to our own
-  // its standard streams; in = -1: empty input, out, err = -1: ours
+  // its standard streams; in = -1: empty input; out, err = -1: those of this process
   int in = -1, out = -1, err = -1;
-  std::vector<int> keep;  // descriptors that stay open in it
+  std::vector<int> keep;  // descriptors that stay open in the child
 };
-// Starts it in a process group of its own (a terminal's Ctrl-C reaches it through the launcher
-// only); it is killed when the calling thread ends. "self" as program: this very program. DistError
-// when it can't be started.
+// Starts a child in its own process group, so that a terminal's Ctrl-C reaches it through the
+// launcher only. The kernel kills it when the calling thread ends. The program "self" is this
+// program. DistError if it cannot be started.
 pid_t spawn(const Child&);
 
-// The lines of a descriptor without waiting for more.
+// Reads lines without waiting.
 class LineReader {
  public:
   explicit LineReader(Descriptor fd);
   int descriptor() const { return fd_.get(); }  // -1 at the end
-  // complete lines; at the end the last incomplete one
+  // Complete lines; at the end of the input also the last incomplete one.
   std::vector<std::string> take();
 
  private:
@@ -73,7 +73,7 @@ class LineReader {
   std::string rest_;
 };
 
-// Writes without waiting; what the reader does not take is kept, up to a limit.
+// Writes without waiting: what the reader has not taken yet is kept in memory.
 class LineWriter {
  public:
   explicit LineWriter(Descriptor fd);
@@ -89,10 +89,10 @@ class LineWriter {
   std::string rest_;
 };
 
-// Waits until one of the descriptors can be read, a writer can go on, or time is up.
+// Waits until a descriptor can be read or written, or time is up.
 void wait_for(const std::vector<int>& readable, const std::vector<int>& writable, double seconds);
 
-// "died (signal 9)", "stopped with exit code 3", "finished": a status as waitpid gives it.
+// The status that waitpid gives, as "died (signal 9)", "stopped with exit code 3" or "finished".
 std::string status_text(int status);
 
 }  // namespace gossamer::apps

@@ -22,15 +22,14 @@ void install_stop_handlers() {
   at_once = 1;
   struct sigaction action {};
   action.sa_handler = on_stop;
-  action.sa_flags = SA_RESTART;  // waits have deadlines of their own
+  action.sa_flags = SA_RESTART;  // all waits have deadlines
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
 }
 
 void stop_after_step() { at_once = 0; }
 
-// Not PR_SET_PDEATHSIG: it follows the thread that started us, which may end long before its
-// process.
+// PR_SET_PDEATHSIG would watch the thread that started us, which may end long before its process.
 void stop_when_orphaned() { parent = getppid(); }
 
 int stop_signal() {

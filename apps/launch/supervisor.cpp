@@ -1,5 +1,5 @@
 // The launcher behind --workers and --hosts: decides what is started, stopped, started again and
-// reported. Processes are crew.h's matter.
+// reported. host_workers.h runs the processes.
 #include "gossamer/apps/launch/supervisor.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gossamer/apps/launch/crew.h"
+#include "gossamer/apps/launch/host_workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"
 
@@ -24,7 +24,7 @@ namespace gossamer::apps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Kind = CrewEvent::Kind;
+using Kind = WorkerEvent::Kind;
 double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
@@ -35,15 +35,17 @@ Clock::time_point in_seconds(double s) {
 
 std::string random_token() {
   unsigned char bytes[16];
-  check<DistError>(getrandom(bytes, sizeof bytes, 0) == sizeof bytes,
-                   "the system gives no random numbers: ", std::strerror(errno));
+  check<DistError>(
+      getrandom(bytes, sizeof bytes, 0) == sizeof bytes,
+      "the system gave no random numbers for the token of this run: ", std::strerror(errno));
   std::string token;
   for (const unsigned char b : bytes) token += fmt::format("{:02x}", b);
   return token;
 }
 
-// What workers elsewhere need of our environment: settings of this program and of its libraries.
-std::map<std::string, std::string> settings_to_pass_on() {
+// The part of our environment that workers on other hosts need: settings of this program and of its
+// libraries.
+std::map<std::string, std::string> environment_to_pass_on() {
   std::map<std::string, std::string> passed;
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string entry = *e, name = entry.substr(0, entry.find('='));
@@ -62,24 +64,24 @@ class Supervisor {
       hosts_ = {Host{.name = "localhost", .slots = launch.workers, .address = "", .here = true}};
     for (const int h : place_workers(hosts_, launch.workers))
       workers_.push_back({.host = static_cast<std::size_t>(h)});
-    hosts_.resize(workers_.back().host + 1);  // those that get none are left alone
+    hosts_.resize(workers_.back().host + 1);  // no worker is placed on the rest
   }
 
   ~Supervisor() {
-    // all at the same time, before the first is waited for
-    for (const auto& crew : crews_) crew->leave();
+    // All begin to end before the first is waited for.
+    for (const auto& host : on_host_) host->begin_to_end();
   }
 
   int run() {
-    open_crews();
+    open_hosts();
     while (!stopped_by_ && !opened_all() && !over_) step();
     if (!stopped_by_ && !over_) {
       for (std::size_t rank = 0; rank < workers_.size(); ++rank)
         start(static_cast<int>(rank), false);
-      // nobody is started again when all have ended
+      // When all have ended, none is started again.
       while (!over_ && running() > 0) step();
     }
-    tell_events();
+    print_events();
     if (stopped_by_) return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
     if (error_) return error_;
     return finished_ > 0 ? 0 : 5;
@@ -94,11 +96,11 @@ class Supervisor {
   };
 
   // ---- hosts
-  bool alone() const { return hosts_.size() == 1; }
+  bool one_host() const { return hosts_.size() == 1; }
 
-  // A name under which host h reaches one that has other workers.
+  // An address under which host h reaches a host with other workers.
   std::string peer_of(std::size_t h) const {
-    if (alone()) return "127.0.0.1";
+    if (one_host()) return "127.0.0.1";
     const Host& other = hosts_[h == 0 ? 1 : 0];
     if (!other.address.empty()) return other.address;
     if (!other.here) return other.name;
@@ -108,21 +110,21 @@ class Supervisor {
     return dist::bind_address(towards);
   }
 
-  void open_crews() {
+  void open_hosts() {
     const char* const interface = std::getenv("GOSSAMER_INTERFACE");
     const char* const ssh = std::getenv("GOSSAMER_SSH");
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
       Host host = hosts_[h];
-      if (host.address.empty() && interface && !alone()) host.address = interface;
-      crews_.push_back(host.here
-                           ? crew_here(host, false)
-                           : crew_there(host, launch_.ssh.empty() && ssh ? ssh : launch_.ssh));
+      if (host.address.empty() && interface && !one_host()) host.address = interface;
+      on_host_.push_back(
+          host.here ? local_workers(host, false)
+                    : remote_workers(host, launch_.ssh.empty() && ssh ? ssh : launch_.ssh));
       opened_.push_back(false);
       lost_.push_back(false);
       std::vector<int> ranks;
       for (std::size_t r = 0; r < workers_.size(); ++r)
         if (workers_[r].host == h) ranks.push_back(static_cast<int>(r));
-      crews_[h]->open(ranks, alone(), peer_of(h));
+      on_host_[h]->open_listeners(ranks, one_host(), peer_of(h));
     }
     late_ = in_seconds(launch_.connect_timeout_s);
     notice_ = in_seconds(std::min(10.0, launch_.connect_timeout_s / 2));
@@ -147,7 +149,7 @@ class Supervisor {
   // ---- workers
   void start(int rank, bool again) {
     Worker& w = workers_[static_cast<std::size_t>(rank)];
-    Crew& crew = *crews_[w.host];
+    HostWorkers& here = *on_host_[w.host];
     int local_rank = 0, local_size = 0;
     for (std::size_t r = 0; r < workers_.size(); ++r) {
       if (workers_[r].host != w.host) continue;
@@ -155,17 +157,17 @@ class Supervisor {
       ++local_size;
     }
     std::map<std::string, std::string> e;
-    if (!crew.host().here) e = settings_to_pass_on();
+    if (!here.host().here) e = environment_to_pass_on();
     e["GOSSAMER_RANK"] = std::to_string(rank);
     e["GOSSAMER_WORLD"] = std::to_string(workers_.size());
     e["GOSSAMER_LOCAL_RANK"] = std::to_string(local_rank);
     e["GOSSAMER_LOCAL_WORLD"] = std::to_string(local_size);
     e["GOSSAMER_TOKEN"] = token_;
-    e["GOSSAMER_RENDEZVOUS"] = door(0);
+    e["GOSSAMER_RENDEZVOUS"] = address(0);
     e["GOSSAMER_INTERFACE"] = "";
-    if (!alone()) {
-      if (!crew.interface().empty() && crew.interface() != "0.0.0.0")
-        e["GOSSAMER_INTERFACE"] = crew.interface();
+    if (!one_host()) {
+      if (!here.interface().empty() && here.interface() != "0.0.0.0")
+        e["GOSSAMER_INTERFACE"] = here.interface();
       std::string names;
       for (const Worker& other : workers_)
         names += (names.empty() ? "" : ",") + hosts_[other.host].name;
@@ -177,7 +179,7 @@ class Supervisor {
     if (again) {
       std::string seeds;
       for (std::size_t r = 0; r < workers_.size(); ++r)
-        if (workers_[r].running) seeds += (seeds.empty() ? "" : ",") + door(static_cast<int>(r));
+        if (workers_[r].running) seeds += (seeds.empty() ? "" : ",") + address(static_cast<int>(r));
       e["GOSSAMER_REJOIN"] = "1";
       e["GOSSAMER_SEEDS"] = seeds;
       // worker 0 may be the one that died
@@ -185,43 +187,43 @@ class Supervisor {
     }
     w.running = true;
     w.ready = false;
-    crew.start({rank, launch_.arguments, e});
+    here.start({rank, launch_.arguments, e});
   }
 
-  const std::string& door(int rank) const {
-    return crews_[workers_[static_cast<std::size_t>(rank)].host]->doors().at(rank);
+  const std::string& address(int rank) const {
+    return on_host_[workers_[static_cast<std::size_t>(rank)].host]->addresses().at(rank);
   }
   long running() const { return std::ranges::count(workers_, true, &Worker::running); }
   void signal_all(int number) {
-    for (std::size_t h = 0; h < crews_.size(); ++h)
-      if (!lost_[h]) crews_[h]->signal(number);
+    for (std::size_t h = 0; h < on_host_.size(); ++h)
+      if (!lost_[h]) on_host_[h]->signal(number);
   }
 
-  // ---- what happens
+  // ---- events
   void step() {
     while (const auto number = signals_.next())
       if (*number != SIGCHLD) asked_to_stop(*number);
     bool quiet = true;
-    for (std::size_t h = 0; h < crews_.size(); ++h) {
-      std::vector<CrewEvent> events;
-      crews_[h]->pump(events);
-      for (const CrewEvent& e : events) happened(h, e);
+    for (std::size_t h = 0; h < on_host_.size(); ++h) {
+      std::vector<WorkerEvent> events;
+      on_host_[h]->poll(events);
+      for (const WorkerEvent& e : events) handle(h, e);
       quiet &= events.empty();
     }
     if (quiet) {
       std::vector<int> readable{signals_.descriptor()}, writable;
-      for (const auto& crew : crews_) crew->descriptors(readable, writable);
+      for (const auto& host : on_host_) host->descriptors(readable, writable);
       wait_for(readable, writable, 0.5);
     }
     if (kill_at_ && Clock::now() > *kill_at_) {
-      // Who is still there after SIGKILL is out of reach: its agent sees to it when we are gone.
+      // A worker that is left after SIGKILL is out of reach. Its agent ends it when we are gone.
       if (killed_) over_ = true;
       kill_all();
     }
     if (finished_ > 0 && running() > 0 && !stopping() &&
         std::ranges::none_of(
             workers_, [](const Worker& w) { return w.running && (w.ready || w.restarts == 0); })) {
-      note("the others have finished: who was started again comes too late");
+      note("the other workers have finished; those that were started again are too late");
       stop_all(5);
     }
     for (std::size_t r = 0; r < workers_.size(); ++r) {
@@ -242,7 +244,7 @@ class Supervisor {
     if (stopped_by_)
       kill_all();
     else if (running() > 0)
-      say(fmt::format("stopping {} workers (once more: at once)", running()));
+      say(fmt::format("stopping {} workers (a second signal kills them)", running()));
     if (!stopped_by_) signal_all(number == SIGHUP ? SIGTERM : number);
     stopped_by_ = number;
   }
@@ -251,14 +253,14 @@ class Supervisor {
     killed_ = true;
     kill_at_ = in_seconds(3);
   }
-  // For an error of one that ends the run of all.
+  // After an error of one worker that ends the whole run.
   void stop_all(double grace_s) {
     if (!std::exchange(stopping_, true)) signal_all(SIGTERM);
     if (!kill_at_) kill_at_ = in_seconds(grace_s);
   }
   bool stopping() const { return stopped_by_ != 0 || stopping_; }
 
-  void happened(std::size_t h, const CrewEvent& e) {
+  void handle(std::size_t h, const WorkerEvent& e) {
     switch (e.kind) {
       case Kind::opened:
         opened_[h] = true;
@@ -292,8 +294,7 @@ class Supervisor {
     w.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (WIFEXITED(status) && code == 0) ++finished_, w.finished = true;
-    // 5: it lost the others, who may well finish. Above 128: someone stopped this one alone, a
-    // death as planned.
+    // 5: it lost the others, which may well finish. Above 128: this worker alone was asked to stop.
     const bool serious = code != 0 && code != 5 && code < 128;
     if (serious && error_ == 0) error_ = code;
     if (stopping()) return;
@@ -303,13 +304,13 @@ class Supervisor {
                      status_text(status), running()));
     if (too_early && workers_.size() > 1) {
       if (error_ == 0) error_ = code ? code : 5;
-      if (running() > 0) say("it never met the others: all are stopped");
+      if (running() > 0) say("it had not met the other workers yet, so all are stopped");
       return stop_all(5);
     }
-    // data that may not be used stops the run, not one worker
+    // Bad data stops the run, not one worker.
     if (WIFEXITED(status) && code == 3) return stop_all(60);
-    const bool came_to_grief = WIFSIGNALED(status) || code == 5;
-    if (!came_to_grief || finished_ > 0 || running() == 0) return;
+    const bool lost_or_died = WIFSIGNALED(status) || code == 5;
+    if (!lost_or_died || finished_ > 0 || running() == 0) return;
     const auto asked = std::ranges::find(restart_at_, rank, &std::pair<int, double>::first);
     if (asked != restart_at_.end() && ready_since_) {
       const auto when = *ready_since_ + std::chrono::duration_cast<Clock::duration>(
@@ -321,10 +322,10 @@ class Supervisor {
     }
   }
 
-  // ---- what is said
+  // ---- messages
   dist::LaunchInfo names() const {
     dist::LaunchInfo info;
-    if (!alone())
+    if (!one_host())
       for (const Worker& w : workers_) info.hosts.push_back(hosts_[w.host].name);
     return info;
   }
@@ -336,7 +337,7 @@ class Supervisor {
     say(text);
     events_.emplace_back(seconds_since(begin_), text);
   }
-  void pass_on(std::size_t h, const CrewEvent& e) const {
+  void pass_on(std::size_t h, const WorkerEvent& e) const {
     std::FILE* const out = e.value == 1 ? stdout : stderr;
     if (e.value == 1 && launch_.json)
       fmt::print(out, "{}\n", e.text);
@@ -346,10 +347,10 @@ class Supervisor {
       fmt::print(out, "[{}:{}] {}\n", hosts_[h].name, e.rank, e.text);
     std::fflush(out);
   }
-  void tell_events() const {
-    // Without restarts each was told when it happened, and no more came of it.
+  void print_events() const {
+    // Without restarts, each event was printed when it happened, which is enough.
     if ((launch_.restart == 0 && launch_.restart_at.empty()) || events_.empty()) return;
-    fmt::print(stderr, "gossamer: what happened\n");
+    fmt::print(stderr, "gossamer: events of this run\n");
     for (const auto& [time, text] : events_) fmt::print(stderr, "  {:8.2f} s  {}\n", time, text);
   }
 
@@ -360,7 +361,7 @@ class Supervisor {
   std::vector<Worker> workers_;
   SignalInbox signals_;
   // destroyed first: no process outlives them
-  std::vector<std::unique_ptr<Crew>> crews_;
+  std::vector<std::unique_ptr<HostWorkers>> on_host_;
   std::vector<bool> opened_, lost_;
   Clock::time_point late_, notice_;
   std::optional<Clock::time_point> kill_at_;

@@ -13,29 +13,33 @@ struct Launch {
   int workers = 1;
   std::vector<std::string> arguments;  // of each worker: "train", …
   std::vector<Host> hosts;             // empty: this machine
-  std::string ssh;                     // see crew.h
-  int restart = 0;                     // how often a worker that died is started again, to rejoin
-  double restart_after_s = 1;          // the others know of the death by then
-  // beside those: worker, seconds after all were ready; if it dies later, then
+  std::string ssh;                     // see host_workers.h
+  // How often a worker that died is started again, to rejoin, and how many seconds later: by then
+  // the others must know of the death.
+  int restart = 0;
+  double restart_after_s = 1;
+  // Additional restarts: a worker, and seconds after all workers were ready. A worker that dies
+  // before its time starts then; one that dies later starts after restart_after_s.
   std::vector<std::pair<int, double>> restart_at{};
-  double connect_timeout_s = 60;  // until all hosts are there
-  bool json = false;              // workers print JSON: their stdout is passed on as it is
+  double connect_timeout_s = 60;  // until all hosts answer
+  bool json = false;              // workers print JSON: their stdout is passed on unchanged
 };
 
-// Each worker knows its place through GOSSAMER_*. A death is reported and no sibling is killed,
-// unless it comes before all have met: then they never will, and all are stopped. SIGINT and
-// SIGTERM go to all, a second one kills. If this process dies, so do the workers (the kernel sees
-// to it here, the agents elsewhere). Returns 128 + signal when asked to stop; the first error code
-// of a worker that is more than a lost connection (a full disk, a damaged image with
-// --strict-images, which also stops the others); 0 when any worker finished the run; else 5.
+// Each worker learns its place from GOSSAMER_* variables. A death is reported, and the other
+// workers go on. If a worker dies before all have met, the others would wait in vain, so all are
+// stopped. SIGINT and SIGTERM are passed to all; a second one kills them. If this process dies, so
+// do the workers (through the kernel here, through the agents elsewhere). Returns 128 + signal if
+// asked to stop; otherwise the first error code of a worker that is more than a lost connection (a
+// full disk; a damaged image with --strict-images, which also stops the others); otherwise 0 if any
+// worker finished the run, else 5.
 int supervise(const Launch&);
 
-// A worker started by supervise() says that it has met the others. Nothing happens elsewhere.
+// Called by a worker that has met the others: tells the launcher, if supervise() started it.
 void report_ready();
 
-// Waiting threads of several workers on one machine must sleep: spinning, they take the cores from
-// those that work (20 times slower, measured). libgomp reads this when the program is loaded, so a
-// worker whose launcher did not set it starts itself again, once.
+// With several workers on one machine, waiting threads must sleep: spinning, they take the cores
+// from working threads (20 times slower, measured). libgomp reads OMP_WAIT_POLICY when the program
+// is loaded, so a worker whose launcher did not set it starts itself again, once.
 void sleep_while_waiting(int workers_here);
 
 }  // namespace gossamer::apps

@@ -1,4 +1,4 @@
-// `gossamer run`, and what a worker does for whoever started it.
+// `gossamer run`, and what a worker does for its launcher.
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -27,7 +27,8 @@ int run_wrapped(const std::vector<std::string>& arguments) {
   bool told_to_stop = false;
   for (;;) {
     wait_for({signals.descriptor()}, {}, 1);
-    if (!told_to_stop && getppid() != launcher) {  // killed: nobody else would stop us
+    if (!told_to_stop &&
+        getppid() != launcher) {  // the launcher was killed: nothing else would stop us
       told_to_stop = true;
       kill(pid, SIGTERM);
     }
@@ -40,8 +41,8 @@ int run_wrapped(const std::vector<std::string>& arguments) {
     if (waitpid(pid, &status, WNOHANG) != pid) continue;
     if (WIFEXITED(status)) return WEXITSTATUS(status);
     if (told_to_stop) return 128 + WTERMSIG(status);
-    // Exit 0: mpirun and hydra would kill the other workers for anything else.
-    std::fprintf(stderr, "gossamer: the worker died (signal %d); its siblings go on\n",
+    // After any other code than 0, mpirun and hydra would kill the other workers.
+    std::fprintf(stderr, "gossamer: the worker died (signal %d); the other workers go on\n",
                  WTERMSIG(status));
     return 0;
   }
@@ -54,7 +55,8 @@ void report_ready() {
   unsetenv("GOSSAMER_STATUS");
   if (fd <= 2) return;
   if (write(fd, "ready\n", 6) < 0)
-    std::fprintf(stderr, "gossamer: the launcher does not hear: %s\n", std::strerror(errno));
+    std::fprintf(stderr, "gossamer: cannot tell the launcher that this worker is ready: %s\n",
+                 std::strerror(errno));
   close(fd);
 }
 
@@ -67,9 +69,10 @@ void sleep_while_waiting(int workers_here) {
     argv.push_back(const_cast<char*>(all.c_str() + i));
   if (argv.empty()) return;
   argv.push_back(nullptr);
-  setenv("OMP_WAIT_POLICY", "passive", 1);  // it is there the next time: no circle
+  setenv("OMP_WAIT_POLICY", "passive", 1);  // set the next time, so this happens once
   std::fflush(nullptr);
-  execv("/proc/self/exe", argv.data());  // returns only when it failed: then slowly
+  execv("/proc/self/exe",
+        argv.data());  // returns only if it failed; then this process goes on, slowly
 }
 
 }  // namespace gossamer::apps

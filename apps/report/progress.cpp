@@ -37,14 +37,14 @@ Progress::Progress(std::FILE* out, bool silent) : out_(out), silent_(silent) {
   every_s_ = terminal_ ? 0.25 : 5;
 }
 
-// One line, whatever the width: what tells least is left out first.
+// One line that fits the width: the least important parts are left out first.
 std::string Progress::text(const ProgressState& s, double now) const {
   const double done = std::clamp(s.samples / s.total, 0.0, 1.0);
   const double left = rate_ > 0 ? std::max(0.0, s.total - s.samples) / rate_ : NAN;
   struct Part {
     int rank;
     std::string text;
-  };  // rank: the highest go first
+  };  // rank: the highest is left out first
   std::vector<Part> parts{
       {0, fmt::format("{:5.1f}%", 100 * done)},
       {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
@@ -57,7 +57,7 @@ std::string Progress::text(const ProgressState& s, double now) const {
   if (s.workers > 1) parts.push_back({5, fmt::format("consensus {:.2g}", s.consensus)});
   if (s.alive < s.workers)
     parts.push_back({2, fmt::format("{} of {} workers", s.alive, s.workers)});
-  parts.push_back({3, fmt::format("{} gone, {} left", duration_text(now), duration_text(left))});
+  parts.push_back({3, fmt::format("{} elapsed, {} left", duration_text(now), duration_text(left))});
 
   constexpr std::size_t kBar = 20;
   const std::size_t columns = terminal_ ? terminal_columns(out_) : SIZE_MAX;
@@ -88,10 +88,10 @@ void Progress::update(const ProgressState& s, bool last) {
   if (last_s_ < 0 && !last) {
     last_s_ = now;
     return;
-  }  // the first step says nothing about speed
+  }  // one step gives no speed yet
   const double span = now - mark_s_;
-  if (span > (last ? 0.5 : 0)) {  // the very last piece may be too short to say anything
-    // Half-life of a few updates: steady on a terminal, and the whole interval on plain lines.
+  if (span > (last ? 0.5 : 0)) {  // the last interval may be too short for a speed
+    // A half-life of a few updates on a terminal; the whole interval on plain lines.
     const double weight = terminal_ && rate_ > 0 ? 0.2 : 1;
     rate_ += weight * ((s.samples - mark_samples_) / span - rate_);
     wait_share_ += weight * ((s.data_wait_s - mark_wait_) / span - wait_share_);

@@ -1,5 +1,5 @@
-// The progress display of rank 0: one line that is rewritten on a terminal, a plain line now and
-// then elsewhere.
+// The progress display of rank 0: on a terminal one line that is rewritten, elsewhere a plain line
+// every few seconds.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace gossamer::apps {
 
 struct ProgressState {
   double samples = 0, total = 1, epoch_size = 1;  // of all workers
-  double loss = 0;                                // smoothed, this worker's
+  double loss = 0;                                // of this worker, smoothed
   double learning_rate = 0;
   double data_wait_s = 0;  // of this worker since the start
   double exchanges_per_step = 0, consensus = 0;
@@ -20,9 +20,9 @@ struct ProgressState {
 
 class Progress {
  public:
-  Progress(std::FILE* out, bool silent);  // silent: all but rank 0
+  Progress(std::FILE* out, bool silent);  // silent: on all ranks but 0
   void update(const ProgressState&, bool last = false);
-  void note(const std::string& line);  // a line of its own; any thread
+  void note(const std::string& line);  // prints a line of its own; from any thread
   bool silent() const { return silent_; }
 
  private:

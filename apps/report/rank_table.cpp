@@ -1,4 +1,4 @@
-// The table is a sum: each worker adds its own row, as numbers, and zeros for the others.
+// The table is a sum: each worker adds its own row as numbers, and zeros for the others.
 #include "gossamer/apps/report/rank_table.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ std::vector<std::string> rank_table(dist::Group& group, const dist::LaunchInfo& 
       const double letter = rows[kRow * static_cast<std::size_t>(rank) + 3 + i];
       if (letter > 0) name += static_cast<char>(static_cast<unsigned char>(letter));
     }
-    // The launcher's name for a host says more where several share one (containers, network
-    // namespaces).
+    // Several containers or network namespaces may share one host name; the launcher's name tells
+    // them apart.
     const auto r = static_cast<std::size_t>(rank);
     return r < place.hosts.size() && !place.hosts[r].empty() && place.hosts[r] != name
                ? place.hosts[r] + " (" + name + ")"

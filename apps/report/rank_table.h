@@ -1,4 +1,4 @@
-// Who is where: one line a worker, told by the workers themselves, whatever started them.
+// Where the workers run: a line for each, from the workers themselves, with any launcher.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace gossamer::apps {
 
-// "worker 2   gpu07   pid 4711   2+1 threads   slurm": compute and data threads. A collective: all
-// workers call it once they have met; one line for each, the same on all.
+// "worker 2   gpu07   pid 4711   2+1 threads   slurm": compute and data threads. A collective of
+// all workers; all get the same lines.
 std::vector<std::string> rank_table(dist::Group&, const dist::LaunchInfo&, int compute_threads,
                                     int data_threads);
 

@@ -1,5 +1,5 @@
-// report.html: curves, pictures and tables of one run on one page without scripts or network.
-// Everything printed is escaped.
+// report.html: curves, pictures and tables of a run on one page without scripts or network. All
+// text of the run is escaped.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -43,7 +43,7 @@ std::string value_text(const Json& v) {
   return v.is_string() ? v.get<std::string>() : v.dump();
 }
 
-// What log.jsonl tells.
+// The contents of log.jsonl.
 struct Log {
   std::map<int, Curve> loss, consensus, top1;
   Curve exact{.name = "exact", .points = {}, .dots = true};
@@ -62,7 +62,7 @@ Log read_log(const fs::path& path) {
     const int rank = whole(e, "rank", 0), peer = whole(e, "peer", rank);
     const double time = number(e, "time"), epoch = number(e, "epoch");
     if (!std::isfinite(time)) continue;
-    // lines are in the order in which they were written, nearly
+    // workers share the file, so the lines are almost in the order of their times
     if (!std::isfinite(start)) start = time;
     out.activity[rank].push_back(std::max(0.0, time - start));
     if (event == "step") {
@@ -92,7 +92,7 @@ std::vector<Curve> curves(std::map<int, Curve>& by_rank) {
   return out;
 }
 
-// A table of objects; the first one's keys are the header.
+// A table of JSON objects; the header is the keys of the first.
 std::string table_of(const Json& rows) {
   std::string out;
   for (const Json& row : rows) {
@@ -115,13 +115,13 @@ std::string edges_section(const Json& summary) {
   if (found == summary.end() || !found->is_array() || found->empty()) return "";
   std::vector<DrawnEdge> drawn;
   std::string rows =
-      "<tr><th>workers</th><th>rate</th><th>wanted</th><th>exchanges</th><th>failed</"
+      "<tr><th>workers</th><th>rate</th><th>requested</th><th>exchanges</th><th>failed</"
       "th><th>staleness</th><th>at most</th>"
       "<th>distance</th><th>ms</th></tr>";
   for (const Json& e : *found) {
     if (!e.is_object()) continue;
     const DrawnEdge edge{whole(e, "a", 0), whole(e, "b", 0), number(e, "rate"), number(e, "wanted"),
-                         fmt::format("{} – {}: {:.3f} of {:.3f} wanted", whole(e, "a", 0),
+                         fmt::format("{} – {}: {:.3f} of {:.3f} requested", whole(e, "a", 0),
                                      whole(e, "b", 0), number(e, "rate"), number(e, "wanted"))};
     if (!std::isfinite(edge.rate)) continue;
     drawn.push_back(edge);
@@ -140,9 +140,10 @@ std::string edges_section(const Json& summary) {
   if (const double c1 = number(summary, "chi1_hat"), c2 = number(summary, "chi2_hat");
       std::isfinite(c1) && std::isfinite(c2))
     out += fmt::format(
-        "<p>As realised: &chi;&#770;<sub>1</sub> = {:.4g}, &chi;&#770;<sub>2</sub> = {:.4g}; the "
-        "graph at the rate that was "
-        "asked for: {:.4g}, {:.4g}. Staleness: gradients of the worker between snapshot and jump, "
+        "<p>Measured: &chi;&#770;<sub>1</sub> = {:.4g}, &chi;&#770;<sub>2</sub> = {:.4g}; the "
+        "graph at the requested "
+        "rate: {:.4g}, {:.4g}. Staleness: gradients of the worker between the snapshot and its "
+        "use, "
         "{:.2f} on average.</p>",
         c1, c2, number(summary, "chi1"), number(summary, "chi2"),
         number(summary, "staleness_mean"));

@@ -1,4 +1,4 @@
-// The pictures of report.html, as SVG without scripts. All texts are escaped here.
+// The pictures of report.html as SVG without scripts. All text is escaped here.
 #pragma once
 
 #include <map>
@@ -13,28 +13,27 @@ std::string html_escape(const std::string&);
 struct Curve {
   std::string name;
   std::vector<std::pair<double, double>> points;
-  bool dots = false;  // single measurements, not joined
+  bool dots = false;  // single measurements, not joined by a line
 };
-// Empty if there are less than two points. At most 300 points a curve are drawn, means of equal
-// pieces.
+// "" if there are fewer than two points. A curve has at most 300 points: means of equal pieces.
 std::string chart(const std::string& title, const std::string& x_label, std::vector<Curve>,
                   bool logarithmic);
 
 struct DrawnEdge {
   int a = 0, b = 0;
   double rate = 0, wanted = 0;
-  std::string text;  // shown when pointed at
+  std::string text;  // shown under the mouse pointer
 };
-// Workers on a circle; lines as thick as their rates, red where less than two thirds of what was
-// wanted happened.
+// Workers on a circle. Lines are as thick as their rates, and red below two thirds of the requested
+// rate.
 std::string graph_picture(int workers, const std::vector<DrawnEdge>&);
 
 struct Mark {
   double time = 0;         // seconds since the start
-  int worker = 0;          // on whose line
+  int worker = 0;          // the line it stands on
   std::string kind, text;  // kind: fault | joined | refused | inject
 };
-// One line for each worker, drawn where it wrote to the log, with marks.
+// A line for each worker, drawn while it wrote to the log, with the marks.
 std::string timeline(const std::map<int, std::vector<double>>& activity, const std::vector<Mark>&);
 
 }  // namespace gossamer::apps

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-// One write() of O_APPEND: lines of several processes never mix.
+// One write() with O_APPEND, so that the lines of several processes do not mix.
 bool append_line(const fs::path& path, const std::string& line) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (fd < 0) return false;
@@ -44,17 +44,17 @@ std::string RunFolder::prepare(const std::string& config_toml, bool resuming) co
                    moved, ": ", error.message(), remedy);
   }
   fs::create_directories(path_, error);
-  check<IoError>(!error, "cannot make the run's folder ", path_.string(), ": ", error.message(),
-                 remedy);
+  check<IoError>(!error, "cannot create the folder of the run, ", path_.string(), ": ",
+                 error.message(), remedy);
   const fs::path probe = path_ / ".probe";
   std::ofstream out(probe);
   out << "x";
   out.close();
-  check<IoError>(out.good(), "cannot write into the run's folder ", path_.string(), ": ",
+  check<IoError>(out.good(), "cannot write into the folder of the run, ", path_.string(), ": ",
                  std::strerror(errno), remedy);
   fs::remove(probe, error);
   if (resuming)
-    fs::remove(path_ / "summary.json", error);  // it tells of an end that is no longer the end
+    fs::remove(path_ / "summary.json", error);  // the summary of an end that is no longer the end
   write_file(path_ / "config.toml", config_toml);
   return moved;
 }
@@ -78,9 +78,9 @@ void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {
   if (!text.empty()) append_line(path_ / "bad_images.txt", text);
 }
 
-std::size_t RunFolder::settle_bad_images() const {
+std::size_t RunFolder::merge_bad_images() const {
   std::ifstream in(path_ / "bad_images.txt");
-  std::map<std::string, std::string> lines;  // by image: what is said of it may depend on the crop
+  std::map<std::string, std::string> lines;  // by image, because the message may depend on the crop
   for (std::string line; std::getline(in, line);)
     lines.emplace(line.substr(0, line.find(": ")), line);
   std::string text;

@@ -1,4 +1,4 @@
-// The folder runs/NAME of one run: where it lies, its log, and its result files.
+// The folder runs/NAME of one run: its place, its log, and its result files.
 #pragma once
 
 #include <filesystem>
@@ -11,37 +11,37 @@ namespace gossamer::apps {
 
 class RunFolder {
  public:
-  // Empty path: a dry run, nothing is written.
+  // Empty path: a dry run, which writes nothing.
   explicit RunFolder(std::filesystem::path path, int rank = 0)
       : path_(std::move(path)), rank_(rank) {}
 
-  // Before anything is started, once a run: makes the folder, proves that it can be written, moves
-  // the results of an older run of the same name to NAME.1, NAME.2 … (not when resuming), and
-  // writes config.toml. IoError. Returns where the old results went, or "".
+  // Once, before workers start: makes the folder, tests that it can be written, moves the results
+  // of an older run of this name to NAME.1, NAME.2 … (not when resuming), and writes config.toml.
+  // Returns the new place of the old results, or "". IoError.
   std::string prepare(const std::string& config_toml, bool resuming) const;
 
-  // One line of log.jsonl: {"event": …, "time": seconds since 1970, "rank": …, fields}. Workers of
-  // one machine share the file: each line is one write() in append mode. Safe from any thread. A
-  // full disk loses lines, not the run.
+  // Appends a line to log.jsonl: {"event": …, "time": seconds since 1970, "rank": …, fields}.
+  // Workers of one machine share the file, so a line is one write() in append mode. From any
+  // thread. If the disk is full, lines are lost and the run goes on.
   void log(const std::string& event, JsonObject fields) const;
 
   bool writes() const { return !path_.empty(); }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
   const std::filesystem::path& path() const { return path_; }
 
-  // trace-RANK.json of this worker; merge_traces() makes one of all
+  // trace-RANK.json of this worker; merge_traces() joins them
   void write_trace(const std::string& header) const;
   void add_bad_images(const std::vector<std::string>& lines) const;
-  // at the end: workers found the same files; each is listed once. Returns how many
-  std::size_t settle_bad_images() const;
+  // At the end: lists each damaged image once, though several workers met it. Returns how many.
+  std::size_t merge_bad_images() const;
 
  private:
   std::filesystem::path path_;
   int rank_;
 };
 
-// report.html: the run on one page, no network needed. Reads config.toml, log.jsonl and
-// summary.json of the folder.
+// Writes report.html, the run on one page, from config.toml, log.jsonl and summary.json of the
+// folder. No network is needed.
 void write_report(const std::filesystem::path& folder);
 
 }  // namespace gossamer::apps

@@ -72,7 +72,7 @@ void EventWriter::scalars(i64 step, const std::vector<std::pair<std::string, dou
   if (path_.empty()) {
     path_ = folder_ / ("events.out.tfevents." + std::to_string(static_cast<i64>(now)) + "." +
                        host_name() + "." + std::to_string(getpid()) + ".0");
-    // the first record tells the version
+    // the first record holds the version
     unwritten_ += tf_record(field(1, now) + field(3, std::string("brain.Event:2")));
   }
   std::string summary;

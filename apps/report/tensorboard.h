@@ -1,5 +1,5 @@
-// TensorBoard event files: TFRecords of Event protocol buffers, written by hand since only scalars
-// are needed.
+// TensorBoard event files: TFRecords of Event protocol buffers, written without a library because
+// only scalars are needed.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,9 @@ namespace gossamer::apps {
 // A TFRecord: u64 length, masked CRC of the length, bytes, masked CRC of the bytes; little-endian.
 std::string tf_record(std::string_view bytes);
 
-// One file events.out.tfevents.TIME.HOST.PID.0 in `folder`, made with the first scalar. Written
-// through at most once a second, and at the end. A full disk loses scalars, not the run.
+// Writes one file events.out.tfevents.TIME.HOST.PID.0 in `folder`, created with the first scalar.
+// It is flushed at most once a second, and at the end. If the disk is full, scalars are lost and
+// the run goes on.
 class EventWriter {
  public:
   explicit EventWriter(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -26,7 +27,7 @@ class EventWriter {
   EventWriter(const EventWriter&) = delete;
   EventWriter& operator=(const EventWriter&) = delete;
 
-  // Values at `step`; those that are not finite are left out. One thread.
+  // Values at `step`; those that are not finite are left out. From one thread only.
   void scalars(i64 step, const std::vector<std::pair<std::string, double>>& values);
   void flush();
   // empty before the first scalar

@@ -26,8 +26,8 @@ struct Part {
   TraceClock clock;
 };
 
-// From the monotonic clock of a machine to the one time line of the file: what is added, changing
-// slowly since clocks drift.
+// Maps the monotonic clock of a machine to the common time line. The shift changes slowly, because
+// clocks drift.
 struct Machine {
   double mono_begin = 0, mono_end = 0, shift_begin = 0, shift_end = 0, error_us = INFINITY;
   double operator()(double mono) const {
@@ -53,7 +53,7 @@ std::optional<dist::ClockEstimate> estimate(const Json& clock, const char* key) 
 Part open_part(const fs::path& path, int rank) {
   Part part{path, {}};
   part.clock.rank = rank;
-  // without a header: a machine of its own
+  // without a header, the trace counts as another machine
   part.clock.machine = "worker " + std::to_string(rank);
   std::ifstream in(path);
   std::string line;
@@ -80,13 +80,13 @@ void each_event(const Part& part, F&& f) {
   for (i64 at = 0; std::getline(in, line); ++at) {
     if (line.ends_with(",")) line.pop_back();
     Json event = Json::parse(line, nullptr, false);
-    // the end, or a line cut short
+    // the last line, or one that is cut short
     if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string()) continue;
     f(at, event, event["ph"].get<std::string>());
   }
 }
 
-// One line for each machine, through the worker there that knows best how far it is from worker 0.
+// For each machine, uses the worker there whose clock offset from worker 0 has the smallest error.
 std::map<std::string, Machine> align(const std::vector<Part>& parts) {
   std::map<std::string, Machine> machines;
   for (const Part& p : parts) machines[p.clock.machine];
@@ -150,7 +150,7 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
   }
   check<IoError>(!error, "cannot read the folder ", folder.string(), ": ", error.message());
   check<IoError>(!parts.empty(), folder.string(),
-                 " holds no trace-RANK.json; train with run.trace=true writes them");
+                 " holds no trace-RANK.json; gossamer train with run.trace=true writes them");
   std::ranges::sort(parts, {}, [](const Part& p) { return p.clock.rank; });
 
   const std::map<std::string, Machine> machines = align(parts);
@@ -163,13 +163,13 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
     out.error_us = std::max(out.error_us, machines.at(p.clock.machine).error_us);
   }
 
-  // Arrows: each beginning takes the next end with its id. A worker that came back may have used an
-  // id twice.
+  // Arrows: each beginning is joined to the next end with its id. A worker that rejoined may have
+  // used an id twice.
   std::map<i64, std::vector<FlowEnd>> flows;
   for (std::size_t i = 0; i < parts.size(); ++i)
     each_event(parts[i], [&](i64 line, const Json& e, const std::string& phase) {
       if (phase != "s" && phase != "f") return;
-      const double id = number(e, "id", -1);  // of a damaged file: anything
+      const double id = number(e, "id", -1);  // may be anything in a damaged file
       flows[std::abs(id) < 0x1p53 ? static_cast<i64>(id) : -1].push_back(
           {aligned(parts[i], number(e, "ts")), phase == "s", i, line});
     });
@@ -215,7 +215,7 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
         e["id"] = arrow->second;
       }
       if (phase != "M") {
-        // Both ends of a slice go through the same rising function: what was inside stays inside.
+        // Both ends of a slice are mapped by the same rising function, so slices stay nested.
         const double ts = number(e, "ts"), begin = aligned(parts[i], ts);
         if (phase == "X") e["dur"] = aligned(parts[i], ts + number(e, "dur")) - begin;
         e["ts"] = begin;

@@ -16,8 +16,7 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-// Every tensor of the state under the name it has in the file; windows, so that reading is copying
-// into them.
+// Every tensor of the state under its name in the file. They are windows, so loading is copying.
 std::vector<NamedTensor> windows(TrainState s) {
   std::vector<NamedTensor> all = s.params.windows(s.params.values());
   const auto append = [&](std::vector<NamedTensor> more) {
@@ -50,8 +49,8 @@ double number(const std::map<std::string, std::string>& meta, const std::string&
   }
 }
 
-// What lies in a folder. Files of runs with different numbers of workers may be mixed there: the
-// run that got furthest counts.
+// The checkpoint in a folder. If files of runs with different numbers of workers are mixed there,
+// it is that of the run with the most samples.
 ResumePoint look_at(const fs::path& folder) {
   struct File {
     fs::path path;
@@ -71,7 +70,7 @@ ResumePoint look_at(const fs::path& folder) {
     check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 &&
                        file.rank < file.world && file.samples >= 0,
                    entry.path().string(), ": rank ", file.rank, " of ", file.world, " at ",
-                   file.samples, " samples in the header makes no sense");
+                   file.samples, " samples in the header is impossible; is the file damaged?");
     if (name == file_name(static_cast<int>(file.rank))) all.push_back(file);
   }
   ResumePoint found;
@@ -91,8 +90,8 @@ ResumePoint look_at(const fs::path& folder) {
   return found;
 }
 
-// Values and buffers become the mean of the files; a variance becomes that of all workers'
-// activations together, as at a run's end: the mean of v + m^2 minus the square of the mean of m.
+// Sets values and buffers to the mean of the files. A variance becomes that of the activations of
+// all workers together, as at the end of a run: the mean of v + m^2 minus the square of the mean m.
 void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
   // themselves, unless they are on a GPU
   Tensor values = params.values().to(Device::cpu()), buffers = params.buffers().to(Device::cpu());
@@ -150,7 +149,7 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   const fs::path folder = run_folder / "checkpoints" / label;
   std::error_code error;
   fs::create_directories(folder, error);
-  check<IoError>(!error, "cannot make ", folder.string(), ": ", error.message());
+  check<IoError>(!error, "cannot create ", folder.string(), ": ", error.message());
   char samples[40];
   std::snprintf(samples, sizeof samples, "%.17g", at.samples);
   std::map<std::string, std::string> header = to_metadata(order);
@@ -163,7 +162,7 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
                  {"step", std::to_string(at.step)},
                  {"method", state.method.name()}});
   write_safetensors(folder / file_name(rank), copies, header);
-  // Older ones go, this rank's file at a time: no worker needs to know how far the others are.
+  // Each rank removes only its own old files, so no worker needs to know how far the others are.
   struct Mine {
     fs::path path;
     double samples;
@@ -182,7 +181,8 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
 ResumePoint find_checkpoint(const fs::path& path) {
   // "runs/x/" is "runs/x"
   const fs::path given = path.has_filename() ? path : path.parent_path();
-  check<IoError>(fs::is_directory(given), "--resume ", given.string(), ": there is no such folder");
+  check<IoError>(fs::is_directory(given), "--resume ", given.string(),
+                 ": this folder does not exist");
   ResumePoint best = look_at(given);
   if (!best.files.empty()) {
     best.run_folder = given.parent_path().parent_path();
@@ -215,8 +215,8 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
     at.epoch = static_cast<i64>(number(meta, "epoch", mine));
     at.step = static_cast<i64>(number(meta, "step", mine));
     then = parse_order(meta);
-    // With all-reduce all models are one and stay one: an interruption may have caught the workers
-    // a step apart.
+    // With all-reduce all models are equal and must stay equal, but an interruption may have
+    // stopped the workers a step apart: all take the state of rank 0.
     const fs::path& path = std::string(state.method.name()) == "allreduce" ? point.files[0] : mine;
     const SafeTensors file = read_safetensors(path);
     for (NamedTensor& target : windows(state)) {
@@ -232,7 +232,7 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
     load_mean(point, state.params, at);
     const Tensor& values = state.params.values();
     for (NamedTensor& t : state.method.state())
-      // a twin starts where its model is
+      // a twin starts at its model
       if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
   }
   state.params.refresh();

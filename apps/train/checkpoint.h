@@ -1,8 +1,7 @@
-// Checkpoints of a run in training: one file a worker, everything that one worker (or all-reduce)
-// needs to go on as if nothing had happened; gossip has its models, but timing and progress are the
-// new run's. (The averaged model at the end: nn/checkpoint.h.)
-// runs/NAME/checkpoints/LABEL/rank-R.safetensors; memory layout, convolution weights are [out, h,
-// w, in].
+// Checkpoints of a run: one file for each worker, runs/NAME/checkpoints/LABEL/rank-R.safetensors,
+// with all its state. One worker alone, or all-reduce, continues exactly. With gossip the models
+// are exact, while timing and estimates of progress begin anew. Tensors have their memory layout:
+// convolution weights are [out, h, w, in]. (The averaged model at the end: nn/checkpoint.h.)
 #pragma once
 
 #include <filesystem>
@@ -24,27 +23,28 @@ struct TrainState {
   nn::Module& net;
 };
 
-// Copies the state between two events, then writes it (atomic, fsynced) and removes the oldest
-// beyond `keep` of this rank.
+// Copies the state between two events and writes it (atomically, fsynced); then removes the oldest
+// checkpoints of this rank, so that `keep` remain. IoError.
 void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank,
                      int world, TrainState, const Position&, const ImageOrder&, i64 keep);
 
-// What --resume names: a run's folder (its newest whole checkpoint is taken) or one checkpoint.
-// IoError says what is missing.
+// The checkpoint that --resume names: the newest complete one of a run's folder, or one folder of a
+// checkpoint. IoError says what is missing.
 struct ResumePoint {
   std::filesystem::path run_folder, checkpoint;
   std::vector<std::filesystem::path> files;  // of ranks 0, 1 …; some may be missing
   int world = 1;                             // workers of the run that wrote it
-  // seen by all of them; gossip workers estimate it, so the mean of what they believed
+  // seen by all of them; gossip workers estimate it, and this is the mean of their estimates
   double samples = 0;
   bool whole() const { return static_cast<int>(files.size()) == world; }
-  // else all start from the mean
+  // Each worker has a state of its own there; otherwise all start from the mean.
   bool own_state(int workers) const { return whole() && workers == world; }
 };
 ResumePoint find_checkpoint(const std::filesystem::path&);
 
-// The number of workers that wrote a whole checkpoint: this rank's state (with all-reduce rank 0's,
-// which is everybody's). Else the mean of the saved models with fresh momentum, next epoch.
+// If as many workers wrote a complete checkpoint: loads the state of this rank (with all-reduce
+// that of rank 0, which all share). Otherwise: loads the mean of the saved models, with momentum 0,
+// and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
                              const ImageOrder& now);
 

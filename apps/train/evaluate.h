@@ -20,6 +20,9 @@ struct EvalOptions {
   int part = 0, parts = 1;  // the part-th of `parts` disjoint shares of the set
   i64 max_batches = 0;      // 0: all
   bool strict = false;      // a damaged image is an error
+  // The last, smaller batch is filled up, because a GPU would measure its convolutions anew for
+  // another batch size. On a CPU for tests.
+  bool one_size = false;
 };
 // Counts every image of the share once, in eval mode and without a tape, and then restores the
 // training mode. damaged: receives the loader's list of images that could not be decoded.

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "gossamer/apps/report/tally.h"
+#include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/finish.h"
@@ -34,7 +34,7 @@ namespace {
 
 class Finish {
  public:
-  explicit Finish(Worker& w) : w_(w), tally_(w.place.size, w.place.rank) {}
+  explicit Finish(Worker& w) : w_(w), totals_(w.place.size, w.place.rank) {}
 
   int run() {
     before_ = w_.method->stats();
@@ -44,17 +44,17 @@ class Finish {
     w_.finished = true;
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
-    settle_batch_norm();
+    estimate_batch_norm();
     evaluate_share();
-    record_tally();
+    record_totals();
     w_.write_trace();
     gather();
     if (!leader()) return 0;
     if (const i64 theirs = already_written();
         theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
       Progress(w_.command.json ? stderr : stdout, false)
-          .note(fmt::format("worker {} lost the others, and they ended before: their results, of "
-                            "{} worker(s), stay",
+          .note(fmt::format("worker {} lost the others, which ended before it: their results, of "
+                            "{} worker(s), are kept",
                             w_.group->rank(), theirs));
     else
       write_results(seen);
@@ -62,19 +62,19 @@ class Finish {
   }
 
  private:
-  // Whoever lost the others (frozen while they ended, or cut off) thinks that it leads. Of how many
-  // workers the results are that they left in this run; 0: there are none.
+  // The number of workers whose results are already in the folder; 0: none. A worker that lost the
+  // others (it was stopped, or cut off) while they ended believes that it leads.
   i64 already_written() const {
     if (!w_.folder.writes()) return 0;
     const nlohmann::json summary =
         nlohmann::json::parse(std::ifstream(w_.folder.file("summary.json")), nullptr, false);
     return summary.is_object() ? summary.value("workers_at_end", i64{0}) : 0;
   }
-  // rank 0, or the lowest one that lives
+  // the lowest rank that is alive
   bool leader() const { return alive_.front() == w_.group->rank(); }
 
-  // Runs one collective step. When a worker dies in it, this and all later ones are done without
-  // the others.
+  // Runs one collective step; false if it failed because a worker died. Then this worker does
+  // without the others, in this step and in all later ones.
   template <class F>
   bool together(const char* what, F&& step) {
     if (w_.place.size == 1) return true;
@@ -91,9 +91,9 @@ class Finish {
     }
   }
 
-  // The workers' running statistics belong to their own weights, not to the mean: estimate them
-  // afresh on training batches.
-  void settle_batch_norm() {
+  // The workers' running statistics belong to their own weights, not to the mean, so they are
+  // estimated again on training batches.
+  void estimate_batch_norm() {
     const i64 batches = w_.command.dry_run ? std::min<i64>(2, w_.config.train.bn_batches)
                                            : w_.config.train.bn_batches;
     const bool any = w_.params->buffers().numel() > 0;
@@ -142,47 +142,48 @@ class Finish {
                  [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
       counts_ = {sums[0], sums[1], sums[2], sums[3]};
     } else if (options.parts > 1 && leader()) {
-      // shares of others are lost: do all of it here
+      // the shares of the others are lost, so this worker evaluates the whole set
       options.part = 0, options.parts = 1;
       counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
     check<DataError>(counts_.images > 0 || !leader(), data::code::damaged_images,
-                     "data.val: not one image could be decoded; see bad_images.txt");
+                     "data.val: no image could be decoded; bad_images.txt lists why");
   }
 
-  void record_tally() {
+  void record_totals() {
     const dist::MethodStats after = w_.method->stats();
     const data::LoaderStats data = w_.loader->stats();
     for (const std::string& line : w_.loader->damaged()) damaged_.push_back(line);
     w_.folder.add_bad_images(damaged_);
-    tally_.set(Tally::gradients, static_cast<double>(after.gradients));
-    tally_.set(Tally::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
-    tally_.set(Tally::exchanges, static_cast<double>(after.exchanges));
-    tally_.set(Tally::failed, static_cast<double>(after.failed));
-    tally_.set(Tally::exposed_s, before_.exposed_s);
-    tally_.set(Tally::transfer_s, before_.transfer_s);
-    tally_.set(Tally::data_wait_s, waited_for_data_);
-    tally_.set(Tally::data_idle_s, data.idle_s);
-    tally_.set(Tally::images, static_cast<double>(data.images));
-    tally_.set(Tally::damaged, static_cast<double>(damaged_.size()));
-    tally_.set(Tally::wall_s, w_.wall_s);
-    tally_.set(Tally::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
-    tally_.set_edges(after.edges);
+    totals_.set(RunTotals::gradients, static_cast<double>(after.gradients));
+    totals_.set(RunTotals::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
+    totals_.set(RunTotals::exchanges, static_cast<double>(after.exchanges));
+    totals_.set(RunTotals::failed, static_cast<double>(after.failed));
+    totals_.set(RunTotals::exposed_s, before_.exposed_s);
+    totals_.set(RunTotals::transfer_s, before_.transfer_s);
+    totals_.set(RunTotals::data_wait_s, waited_for_data_);
+    totals_.set(RunTotals::data_idle_s, data.idle_s);
+    totals_.set(RunTotals::images, static_cast<double>(data.images));
+    totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
+    totals_.set(RunTotals::wall_s, w_.wall_s);
+    totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
+    totals_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
   }
 
   void gather() {
     if (w_.place.size > 1)
-      together("gathering the workers' numbers", [&] { tally_.gather(w_.group->collectives()); });
+      together("gathering the workers' numbers", [&] { totals_.gather(w_.group->collectives()); });
   }
 
   void write_results(double seen) {
     const Config& c = w_.config;
-    // Each knows its own gradients exactly, the others' only by hearsay.
+    // A worker counts its own gradients exactly and estimates those of the others.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
-      seen = w_.start_samples + tally_.sum(Tally::gradients) * static_cast<double>(c.train.batch);
-    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.settle_bad_images())
-                                              : tally_.sum(Tally::damaged);
+      seen =
+          w_.start_samples + totals_.sum(RunTotals::gradients) * static_cast<double>(c.train.batch);
+    const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.merge_bad_images())
+                                              : totals_.sum(RunTotals::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples),
                  rate = trained / std::max(1e-9, w_.wall_s);
     JsonObject s;
@@ -206,28 +207,31 @@ class Finish {
         .add("images_per_s", rate)
         .add("wall_s", w_.wall_s);
     s.add("exchanges_per_gradient",
-          tally_.sum(Tally::gradients) > 0
-              ? tally_.sum(Tally::exchanges) / tally_.sum(Tally::gradients)
+          totals_.sum(RunTotals::gradients) > 0
+              ? totals_.sum(RunTotals::exchanges) / totals_.sum(RunTotals::gradients)
               : 0.0);
     s.add("consensus_distance", consensus_)
         .add("consensus_distance_estimate", before_.consensus_distance);
-    s.add("gradients", tally_.sum(Tally::gradients)).add("exchanges", tally_.sum(Tally::exchanges));
-    s.add("exchanges_failed", tally_.sum(Tally::failed));
-    s.add("data_wait_fraction", tally_.sum(Tally::wall_s) > 0
-                                    ? tally_.sum(Tally::data_wait_s) / tally_.sum(Tally::wall_s)
-                                    : 0.0);
-    s.add("exposed_fraction", tally_.sum(Tally::wall_s) > 0
-                                  ? tally_.sum(Tally::exposed_s) / tally_.sum(Tally::wall_s)
-                                  : 0.0);
+    s.add("gradients", totals_.sum(RunTotals::gradients))
+        .add("exchanges", totals_.sum(RunTotals::exchanges));
+    s.add("exchanges_failed", totals_.sum(RunTotals::failed));
+    s.add("data_wait_fraction",
+          totals_.sum(RunTotals::wall_s) > 0
+              ? totals_.sum(RunTotals::data_wait_s) / totals_.sum(RunTotals::wall_s)
+              : 0.0);
+    s.add("exposed_fraction",
+          totals_.sum(RunTotals::wall_s) > 0
+              ? totals_.sum(RunTotals::exposed_s) / totals_.sum(RunTotals::wall_s)
+              : 0.0);
     if (w_.params->overflow().defined())
       s.add("loss_scale", w_.params->loss_scale())
-          .add("skipped_steps", tally_.sum(Tally::skipped_steps));
+          .add("skipped_steps", totals_.sum(RunTotals::skipped_steps));
     s.add("damaged_images", damaged)
         .add("batch_norm", batch_norm_)
-        .add("peak_bytes_rank0", tally_.at(w_.group->rank(), Tally::peak_bytes));
+        .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
-    if (w_.place.size > 1) add_rates(s, tally_.rates(), w_.graph);
-    s.raw("each_worker", tally_.each_worker());
+    if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
+    s.raw("each_worker", totals_.each_worker());
     JsonObject versions;
     versions.add("gossamer", version())
         .add("git", git_hash())
@@ -254,11 +258,11 @@ class Finish {
       write_file(w_.folder.file("summary.json"), s.str() + "\n");
       if (c.run.report) write_report(w_.folder.path());
     }
-    tell(seen, rate, damaged);
+    print_results(seen, rate, damaged);
     if (w_.command.json) fmt::print("{}\n", s.str());
   }
 
-  // The master values, in f32, whatever type the layers computed in.
+  // Saves the f32 master values, whatever type the layers computed in.
   void save_model(const std::filesystem::path& path) {
     const auto copy = models::make(
         w_.config.model.name,
@@ -270,11 +274,11 @@ class Finish {
     nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
   }
 
-  void tell(double seen, double rate, double damaged) {
-    // Rank 0 may be gone: then the one that writes also speaks.
+  void print_results(double seen, double rate, double damaged) {
+    // Rank 0 may be gone, so the worker that writes the files also prints.
     Progress say(w_.command.json ? stderr : stdout, false);
-    const double gradients = tally_.sum(Tally::gradients),
-                 per_gradient = gradients > 0 ? tally_.sum(Tally::exchanges) / gradients : 0.0;
+    const double gradients = totals_.sum(RunTotals::gradients),
+                 per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;
     say.note(fmt::format(
         "done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus "
         "distance {:.3g}",
@@ -300,13 +304,13 @@ class Finish {
       say.note(
           fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images "
                       "would take about {}; nothing was written",
-                      tally_.at(w_.group->rank(), Tally::peak_bytes) / 1048576, whole,
+                      totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576, whole,
                       duration_text(whole / rate)));
     }
   }
 
   Worker& w_;
-  Tally tally_;
+  RunTotals totals_;
   std::vector<int> alive_;
   dist::MethodStats before_;
   double waited_for_data_ = 0;  // of the training loop, as wall_s

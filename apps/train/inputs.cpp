@@ -37,7 +37,7 @@ DataSets open_data(const Config& c, int workers) {
     try {
       return data::open(paths, part, data::parse_label_base(c.data.label_base));
     } catch (const DataError& e) {
-      // The default data set is drawn by this program: say how.
+      // This program can draw the default data set.
       if (!paths[0].starts_with("data-cache/shapes10")) throw;
       fail<DataError>(
           e.what(),
@@ -91,7 +91,7 @@ data::Augment crop_of(const Config& c, const Pictures& p) {
                                    : data::Augment::resized_crop_flip;
 }
 
-// Mixup and CutMix do not mind: they are done there anyway, after it.
+// Mixup and CutMix run on the device, after the resize, and do not matter here.
 bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
   const bool shifts = crop == data::Augment::pad_crop_flip, steps = c.data.augment.size() > 1,
              area = c.data.filter == "area";
@@ -101,7 +101,7 @@ bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
                      "data.filter=bilinear, or data.resize_on=auto");
   check<ConfigError>(c.data.resize_on != "device" || device_can,
                      "data.resize_on=device: ", shifts ? "pad-crop-flip" : c.data.augment.back(),
-                     " changes pictures after their resize, which is done on the host; use "
+                     " changes pictures after their resize, so the host must resize them; use "
                      "data.resize_on=auto, or leave ",
                      shifts ? "it for data.augment=resized-crop-flip" : "it out of data.augment");
   return c.data.resize_on == "device" ||
@@ -133,12 +133,12 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p,
                         .strict = c.data.strict_images,
                         .pinned = !device.is_cpu(),
                         .boxes = resizes_on_device(c, crop, device),
-                        // With a core for everybody nobody has to give way, and other programs
-                        // can't starve the data threads.
+                        // With a core for each thread, low priority would only let other programs
+                        // starve the data threads.
                         .background = threads_here > cores()};
   for (std::size_t i = 1; i < c.data.augment.size(); ++i) {
     o.steps.push_back(data::parse_pixel_step(c.data.augment[i]));
-    // becomes 0 once normalized
+    // the mean, which becomes 0 when normalized
     if (auto* erasing = std::get_if<data::RandomErasing>(&o.steps.back()))
       for (std::size_t k = 0; k < 3; ++k)
         erasing->fill[k] =
@@ -166,7 +166,7 @@ bool read(const Metadata& all, const std::string& key, T& value, int base = 10) 
 std::string difference(const std::optional<ImageOrder>& then, const ImageOrder& now) {
   if (!then) return "the checkpoint does not say in which order its images came";
   if (then->set != now.set)
-    return "the training images are others now (their names, labels or number)";
+    return "the training images have changed (their names, labels or number)";
   if (then->seed != now.seed)
     return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
   if (then->shared != now.shared)
@@ -202,20 +202,21 @@ std::optional<ImageOrder> parse_order(const Metadata& all) {
 
 Continuation continue_from(const Position& saved, const std::optional<ImageOrder>& then,
                            const ImageOrder& now) {
-  // an epoch begins: whatever its order, it is a whole one
+  // At the beginning of an epoch its order does not matter.
   if (saved.step == 0) return {saved, {}};
   const std::string why = difference(then, now);
   if (!why.empty())
-    return {{saved.samples, saved.epoch, 0},
-            fmt::format("epoch {} begins anew, what it had seen comes again: {}", saved.epoch + 1,
-                        why)};
+    return {
+        {saved.samples, saved.epoch, 0},
+        fmt::format("epoch {} begins again, so some images come twice: {}", saved.epoch + 1, why)};
   const i64 images = saved.step * then->batch, step = images / now.batch,
             again = images - step * now.batch;
   return {{saved.samples, saved.epoch, step},
           again == 0
               ? std::string()
-              : fmt::format("{} images come twice: batches of {} end elsewhere than those of {}",
-                            again, now.batch, then->batch)};
+              : fmt::format(
+                    "{} images come twice, because batches of {} end elsewhere than batches of {}",
+                    again, now.batch, then->batch)};
 }
 
 }  // namespace gossamer::apps

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "gossamer/apps/launch/stop.h"
-#include "gossamer/apps/report/bookkeeper.h"
+#include "gossamer/apps/report/step_log.h"
+#include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -128,7 +129,7 @@ void GradientStep::compute() {
 
 // --- the loop
 
-void train_loop(Worker& w, Bookkeeper& book) {
+void train_loop(Worker& w, StepLog& log) {
   GradientStep gradient(
       {.net = *w.net,
        .params = *w.params,
@@ -138,7 +139,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
       {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
        .capture = cuda_graph_capture(w.device),
        .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }});
-  book.losses = &gradient.losses();
+  Milestones milestones(w);
 
   // Brings the batch at `next`; false at the end of an epoch. ahead: images that all workers will
   // have seen in the meantime.
@@ -159,7 +160,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
   bool brought = false;
   w.net->train();
   for (i64 step = 0; !w.method->done() && !stop_signal();) {
-    book.before_step();
+    log.before_step();
     const trace::Scope scope("step", step);
     if (!brought && !bring_batch(0)) continue;
     w.at = next;
@@ -169,7 +170,7 @@ void train_loop(Worker& w, Bookkeeper& book) {
     brought = w.method->samples_seen() + images_of_a_step < w.total_samples &&
               bring_batch(images_of_a_step);
 
-    book.before_update(learning_rate);
+    log.before_update(gradient.losses(), learning_rate);
     learning_rate = w.schedule(w.method->samples_seen());
     if (w.injector) w.injector->before_step(step);
     {
@@ -178,11 +179,12 @@ void train_loop(Worker& w, Bookkeeper& book) {
     }
     gradient.step_ends();
     ++w.at.step, ++step;
-    book.after_step(learning_rate);
+    log.after_step(learning_rate);
+    milestones.after_step();
     if (w.injector) w.injector->after_step();
   }
-  book.last(learning_rate);
-  book.losses = nullptr;
+  milestones.last();
+  log.last(gradient.losses(), learning_rate);
 }
 
 }  // namespace gossamer::apps

@@ -105,8 +105,8 @@ class GradientStep {
 };
 
 struct Worker;
-class Bookkeeper;
+class StepLog;
 // Trains until the method is done or a signal asks to stop.
-void train_loop(Worker&, Bookkeeper&);
+void train_loop(Worker&, StepLog&);
 
 }  // namespace gossamer::apps

@@ -13,8 +13,8 @@
 namespace gossamer::apps {
 namespace {
 
-// Lists in the model file's metadata: one entry a line (class names are folder names and hold no
-// line break).
+// Lists in the metadata of a model file have one entry a line. Class names are folder names, which
+// have no line breaks.
 template <class List>
 std::string lines(const List& list) {
   std::string out;
@@ -64,7 +64,7 @@ LoadedModel load_model(const std::string& path, DType dtype) {
     } catch (const std::exception&) {  // stays no number
     }
     check<IoError>(std::abs(value) <= 1e6f, path, ": \"", key, "\" in the header is \"", text,
-                   "\", wanted a number");
+                   "\", not a number");
     return value;
   };
   LoadedModel m;
@@ -72,7 +72,7 @@ LoadedModel load_model(const std::string& path, DType dtype) {
   const auto known = models::list();
   check<IoError>(std::ranges::any_of(known, [&](const auto& info) { return info.name == m.name; }),
                  path, ": the model in the header is \"", m.name,
-                 "\", which this program does not have; `gossamer doctor` lists what it has");
+                 "\", which this program does not know; `gossamer doctor` lists its models");
   m.classes = split_lines(get("classes"));
   check<IoError>(!m.classes.empty(), path,
                  ": \"classes\" in the header is empty, wanted one name a line");
@@ -81,8 +81,8 @@ LoadedModel load_model(const std::string& path, DType dtype) {
   check<IoError>(m.pictures.size >= 1 && m.pictures.size <= 4096 &&
                      m.pictures.resize >= m.pictures.size && m.pictures.resize <= 8192,
                  path, ": image_size ", m.pictures.size, " and resize ", m.pictures.resize,
-                 " in the header make no sense");
-  // files from before there were two have none
+                 " in the header are impossible; is the file damaged?");
+  // older files have no filter
   if (const auto filter = meta.find("filter"); filter != meta.end()) {
     check<IoError>(filter->second == "bilinear" || filter->second == "area", path,
                    ": \"filter\" in the header is \"", filter->second,

@@ -12,7 +12,7 @@ namespace {
 Tensor rows_of(const Tensor& t, i64 count) { return t.defined() ? t.slice(0, count) : t; }
 i64 table_bytes(i64 count) { return count * static_cast<i64>(sizeof(Picture)); }
 
-// The part of `room` that a batch takes.
+// The part of `room` that a batch occupies.
 StepInputs::Views window(const StepInputs::Views& room, const data::Batch& batch) {
   const i64 count = batch.count();
   const data::Batch& b = room.batch;
@@ -26,7 +26,7 @@ void copy(const Tensor& from, Tensor to) {
 }
 i64 bytes_of(const data::Batch& batch) { return batch.bytes.defined() ? batch.bytes.shape(0) : 0; }
 
-// All that `from` has; of boxes only so many bytes as there are.
+// Copies what `from` has; of boxes only `bytes` bytes.
 void copy(const StepInputs::Views& from, const StepInputs::Views& to, i64 bytes) {
   copy(from.batch.images, to.batch.images);
   copy(from.batch.labels, to.batch.labels);
@@ -53,7 +53,7 @@ StepInputs::StepInputs(Device device, bool fixed)
 StepInputs::~StepInputs() {
   try {
     for (Landing& landing : landings_) await(landing);
-  } catch (const Error&) {  // the device is lost, and its memory with it
+  } catch (const Error&) {  // the device failed, and its memory is lost
   }
 }
 
@@ -108,9 +108,11 @@ void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers)
 StepInputs::Views StepInputs::take() {
   Landing& landing = landing_of(step_);
   check(landing.host.batch.labels.defined(),
-        "a batch is taken that was not brought, or was taken before (step_ends() was left out)");
+        "take() without bring(), or twice for one batch: the batch was not brought, or step_ends() "
+        "was "
+        "not called");
   Views brought = landing.host;
-  landing.host.batch = {};  // the loader may have it back
+  landing.host.batch = {};  // the loader may use its memory again
   if (!fixed_) return brought;
   refit(room_, brought);
   Views out = window(room_, brought.batch);

@@ -1,11 +1,11 @@
-// A training batch where the network computes. On a CPU it is the loader's own memory. On a GPU
-// batches lie in fixed memory, where a recorded step finds them; a stream of its own brings the
-// next one while this one is computed:
+// Brings batches to the device of the model. On a CPU a batch stays in the loader's memory. On a
+// GPU it gets a fixed address, where a captured step reads it, and a copy stream brings the next
+// batch while the current one is computed:
 //
-//   copies   batch k+1: pinned -> landing[k+1] ─ record(there)
-//   compute  ··· step k ··· wait(there) ─ landing[k+1] -> fixed ─ step k+1 ─ record(end)
-//   host     gives step k to the device, brings batch k+1: waits for the end of step k-1 before it
-//   touches landing[k+1], and that is its only wait
+//   copy stream     batch k+1: pinned -> landing[k+1], record(there)
+//   compute stream  … step k … wait(there), landing[k+1] -> fixed, step k+1, record(end)
+//   host            enqueues step k, then brings batch k+1: it waits for the end of step k-1 before
+//                   it writes to landing[k+1], and for nothing else
 #pragma once
 
 #include <array>
@@ -19,17 +19,18 @@ namespace gossamer::apps {
 
 class StepInputs {
  public:
-  // fixed: as on a GPU, for tests on a CPU.
+  // fixed: behaves on a CPU as on a GPU, for tests.
   explicit StepInputs(Device, bool fixed = false);
   ~StepInputs();
   StepInputs(const StepInputs&) = delete;
   StepInputs& operator=(const StepInputs&) = delete;
 
-  // Begins to bring a batch, and numbers that go with it. At most one is brought before the step of
-  // the last one has ended.
+  // Starts the copy of a batch and of the numbers that belong to it. At most one batch may be
+  // brought before the step of the previous one has ended.
   void bring(const data::Batch&, std::span<const float> numbers);
-  // What was brought. The same memory as long as the loader is the same, S stays and N does not
-  // grow. Of boxes, which vary in size, `bytes` is all there is room for.
+  // What was brought. It has the same address as before while the loader and the side S are the
+  // same and the number of images N does not grow. Boxes vary in size, so `bytes` is all their
+  // room.
   struct Views {
     data::Batch batch;
     Tensor numbers;  // f32
@@ -38,21 +39,19 @@ class StepInputs {
   Views put(const data::Batch& batch, std::span<const float> numbers) {
     return bring(batch, numbers), take();
   }
-  // all that reads the views is enqueued
+  // Call it when all work that reads the views is enqueued.
   void step_ends();
 
  private:
   struct Landing {
-    // brought, not taken; its numbers: pinned
-    Views host;
-    // all the memory; what the batch takes of it
-    Views device, window;
-    cuda::Event there;
-    std::optional<cuda::Event> end;  // of the step that used it; none yet
+    Views host;                      // brought, but not taken; its numbers are pinned
+    Views device, window;            // the whole memory; the part that the batch occupies
+    cuda::Event there;               // the copy has ended
+    std::optional<cuda::Event> end;  // of the step that used it
   };
   Landing& landing_of(std::size_t step) { return landings_[step % landings_.size()]; }
   void await(Landing&);
-  void refit(Views&, const Views& brought) const;  // there is room for the batch
+  void refit(Views&, const Views& brought) const;  // makes room for the batch
 
   const Device device_;
   const bool fixed_;

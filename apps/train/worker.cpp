@@ -251,6 +251,22 @@ void Worker::log_exchange(const dist::ExchangeRecord& e) const {
                              .add("staleness", e.staleness));
 }
 
+void Worker::save(const std::string& label) {
+  if (!folder.writes()) return;
+  at.samples = method->samples_seen();
+  Position next = at;
+  // After the last batch of an epoch, a resumed run begins the next epoch.
+  if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
+  save_checkpoint(folder.path(), label, place.rank, place.size, state(), next, order,
+                  config.run.keep);
+}
+
+void Worker::add_to_board(double samples,
+                          const std::vector<std::pair<std::string, double>>& values) {
+  if (place.rank == 0)
+    board.scalars(static_cast<i64>(samples / static_cast<double>(config.train.batch)), values);
+}
+
 void Worker::start_trace() {
   if (!folder.writes()) return;
   trace_began_us = trace::now_us();

@@ -37,6 +37,10 @@ struct Worker {
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
   // Side of the training images when `ahead` more images have been seen (data.sizes).
   int picture_size(double ahead = 0) const;
+  // A checkpoint `label` in the run's folder.
+  void save(const std::string& label);
+  // TensorBoard, of worker 0 only; its step is the number of gradients of all workers.
+  void add_to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
   void start_trace();
   void write_trace();  // trace-RANK.json, if a trace was started
 

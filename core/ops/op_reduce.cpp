@@ -209,15 +209,20 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   return y;
 }
 
-i64 count_top_k(const Tensor& logits, const Tensor& labels, int k) {
+Tensor top_k_count(const Tensor& logits, const Tensor& labels, int k) {
   check_labels("count_top_k", logits, labels);
   check<ShapeError>(k >= 1, "count_top_k: k is ", k, "; wanted 1 or more");
-  double count = 0;
+  Tensor count = Tensor::empty({}, DType::f32, logits.device());
   with_floating(logits.dtype(), "count_top_k", [&]<class T>() {
-    count = sum_all(logits.device(), logits.shape(0),
-                    InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k});
+    sum_to(logits.device(), logits.shape(0),
+           InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k}, 1.0,
+           count.as<float>());
   });
-  return static_cast<i64>(count);
+  return count;
+}
+
+i64 count_top_k(const Tensor& logits, const Tensor& labels, int k) {
+  return static_cast<i64>(top_k_count(logits, labels, k).item());
 }
 
 }  // namespace gossamer

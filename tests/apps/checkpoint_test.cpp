@@ -167,8 +167,8 @@ TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
   write_file(run.file("summary.json"), "{}");
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut"});
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut early"});
-  EXPECT_EQ(run.settle_bad_images(), 2u);
-  EXPECT_EQ(run.settle_bad_images(), 2u);
+  EXPECT_EQ(run.merge_bad_images(), 2u);
+  EXPECT_EQ(run.merge_bad_images(), 2u);
   EXPECT_EQ(run.prepare("", true), "");
   EXPECT_FALSE(fs::exists(run.file("summary.json")));
 }
@@ -192,15 +192,15 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
   const Continuation other = resumed([](ImageOrder& o) { o.batch = 16; });
   EXPECT_EQ(other.at.step, 3);  // image 48 of the 60 that were seen
   EXPECT_THAT(other.note, HasSubstr("12 images come twice"));
-  const auto begins_anew = [&](auto change, const char* why) {
+  const auto begins_again = [&](auto change, const char* why) {
     const Continuation c = resumed(change);
     EXPECT_EQ(c.at.epoch, 3);
     EXPECT_EQ(c.at.step, 0);
-    EXPECT_THAT(c.note, AllOf(HasSubstr("epoch 4 begins anew"), HasSubstr(why)));
+    EXPECT_THAT(c.note, AllOf(HasSubstr("epoch 4 begins again"), HasSubstr(why)));
   };
-  begins_anew([](ImageOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
-  begins_anew([](ImageOrder& o) { o.shared = false; }, "data.shard was true and is false");
-  begins_anew([](ImageOrder& o) { o.set ^= 1; }, "the training images are others now");
+  begins_again([](ImageOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
+  begins_again([](ImageOrder& o) { o.shared = false; }, "data.shard was true and is false");
+  begins_again([](ImageOrder& o) { o.set ^= 1; }, "the training images have changed");
   // between epochs nothing is lost, whatever changes
   EXPECT_EQ(continue_from({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");
   EXPECT_THAT(continue_from({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note,

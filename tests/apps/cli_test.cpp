@@ -200,7 +200,7 @@ TEST_F(Cli, ADamagedImageIsCountedOnceHoweverManyWorkersMeetIt) {
 TEST_F(Cli, ResumeWithoutACheckpointSaysSo) {
   auto arguments = tiny({});
   arguments.insert(arguments.end(), {"--resume", "nowhere"});
-  expect_error(arguments, 6, {"nowhere", "no such folder"});
+  expect_error(arguments, 6, {"nowhere", "this folder does not exist"});
 }
 
 TEST_F(Cli, GraphPrintsTheConstants) {

@@ -1,7 +1,7 @@
 // What `gossamer doctor` says about a driver that cannot run this program.
-#include <gtest/gtest.h>
+#include "gossamer/apps/commands/doctor.h"
 
-#include "gossamer/apps/commands/finding.h"
+#include <gtest/gtest.h>
 
 namespace gossamer::apps {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 TEST(Doctor, AnOldDriverIsNamedWithWhatIsNeeded) {
   const cuda::Versions v{12080, 13000};
   EXPECT_TRUE(v.driver_is_too_old());
-  const Finding found = old_driver("570.86.15", v);
+  const Check found = old_driver("570.86.15", v);
   EXPECT_EQ(found.verdict, Verdict::problem);
   EXPECT_EQ(found.text,
             "the NVIDIA driver 570.86.15 is for CUDA 12.8; this program was built with CUDA 13.0 "

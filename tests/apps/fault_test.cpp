@@ -212,8 +212,8 @@ TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
     const Result r = run(with_faults(std::move(arguments), "stop:rank=1:8s@step=4"));
     EXPECT_EQ(r.code, 0) << r.out << r.err;
     EXPECT_EQ(summary(method)["workers_at_end"], 2) << r.out;
-    EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, and they ended before: their results, "
-                                 "of 2 worker(s), stay"));
+    EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, which ended before it: their results, "
+                                 "of 2 worker(s), are kept"));
     EXPECT_EQ(r.out.find("average of 1 models"), std::string::npos);
   }
 }

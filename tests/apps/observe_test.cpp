@@ -11,7 +11,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/report/run_folder.h"
-#include "gossamer/apps/report/tally.h"
+#include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/core/error.h"

@@ -8,6 +8,7 @@
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/resnet.h"
+#include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
 #include "support/use_backend.h"
 

@@ -163,15 +163,41 @@ TEST(Rules, NoSourceFileIsLongerThanSixHundredLines) {
   for (const SourceFile& f : sources()) EXPECT_LE(f.lines.size(), 600u) << f.path;
 }
 
+// Bytes that continue a character of UTF-8 do not count.
+std::ptrdiff_t characters(const std::string& line) {
+  return std::ranges::count_if(
+      line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
 TEST(Rules, NoLineIsLongerThanAHundredCharacters) {
-  // Of UTF-8: bytes that continue a character do not count.
-  const auto characters = [](const std::string& line) {
-    return std::ranges::count_if(
-        line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-  };
   for (const SourceFile& f : sources())
     for (std::size_t i = 0; i < f.lines.size(); ++i)
       EXPECT_LE(characters(f.lines[i]), 100) << f.path.string() << ":" << i + 1;
+}
+
+// CMake files, scripts of any language, configurations.
+TEST(Rules, NoLineOfOtherFilesIsLongerThanAHundredCharacters) {
+  const fs::path root = GOSSAMER_SOURCE_DIR;
+  std::vector<fs::path> files{root / "CMakeLists.txt", root / "CMakePresets.json",
+                              root / ".clang-tidy", root / ".ci/run"};
+  const std::set<std::string> kinds{".cmake", ".in", ".json", ".py", ".sh", ".toml", ".txt"};
+  for (const char* folder : {"core", "nn", "models", "data", "dist", "apps", "tests"})
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (!entry.is_regular_file()) continue;
+      char start[2] = {};
+      const bool script =
+          std::ifstream(entry.path()).read(start, 2) && std::string_view(start, 2) == "#!";
+      if (script || kinds.contains(entry.path().extension().string())) files.push_back(entry);
+    }
+  EXPECT_GT(files.size(), 20u);
+  for (const fs::path& path : files) {
+    std::ifstream in(path);
+    int number = 0;
+    for (std::string line; std::getline(in, line);) {
+      ++number;
+      EXPECT_LE(characters(line), 100) << path.string() << ":" << number;
+    }
+  }
 }
 
 // .clang-format decides how the code looks. Other versions of the program give other output.

@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Codings, DecodeBox,
                          });
 
 // A progressive file may end before all coefficients have come. libjpeg then guesses low ones from
-// the blocks around, up to two away, and those must be there though nobody wants them.
+// the blocks around, up to two away, so these must be decoded although no pixel of them is wanted.
 TEST(Decode, BoxesOfProgressiveFilesThatLackCoefficientsEqualCrops) {
   const Image image = pattern(150, 90);
   for (const auto& [h, v] : {std::pair{1, 1}, {2, 1}, {2, 2}, {4, 1}}) {
@@ -228,7 +228,7 @@ TEST(OurHuffmanDecoder, SaysTheSameOfADamagedFileWhateverCameBefore) {
       decode(*before, "before.jpg");
       texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegHuffman::ours).error);
     }
-    // the end is no longer near, for whoever copies by vectors
+    // with the end far away, bytes are copied by vectors
     jpeg.insert(jpeg.end(), 100, std::byte{0});
     texts.push_back(decoded(jpeg, {0, 0, 70, 50}, JpegHuffman::ours).error);
     EXPECT_EQ(texts[0], texts[1]) << i;
@@ -238,8 +238,8 @@ TEST(OurHuffmanDecoder, SaysTheSameOfADamagedFileWhateverCameBefore) {
   EXPECT_GT(refused, 100);
 }
 
-// Scans in parts are ours up to some size, whatever follows the picture, and the library's above.
-// Damage tells them apart where nobody wants pixels: the library meets it on its way.
+// Our decoder reads scans in parts up to some size, whatever follows the picture, and the library
+// larger ones. Damage above the wanted pixels tells which one read: only the library meets it.
 TEST(OurHuffmanDecoder, TakesPartsUpToASizeThatDoesNotCountWhatFollows) {
   Rng rng(24);
   Image big = flat(2400, 1900, 0, 0, 0);

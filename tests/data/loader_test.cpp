@@ -50,7 +50,7 @@ class Fake : public Dataset {
   std::string name(i64 i) const override { return "fake/" + std::to_string(i) + ".jpg"; }
   std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
     if (sched_getcpu() != home) ++away;
-    // last: who waits for the reads sees what they counted
+    // last: a test that waits for the reads sees what they counted
     ++reads;
     if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(i % 4));
     if (slowest) std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -59,7 +59,7 @@ class Fake : public Dataset {
   }
   const std::vector<std::string>& classes() const override { return classes_; }
   mutable std::atomic<int> reads{0}, away{0};  // away: not on the CPU called home
-  mutable std::set<std::thread::id> sized;     // who asked for the size
+  mutable std::set<std::thread::id> sized;     // threads that asked for the size
   bool slow = false, slowest = false;
   int home = -1;
   i64 broken = -1, nameless = -1;
@@ -499,8 +499,8 @@ TEST(Loader, PassesOtherExceptionsOfItsThreadsOn) {
   EXPECT_EQ(error_of<std::runtime_error>([&] { loader.next(); }), "the disk is on fire");
 }
 
-// A set of somebody else's may throw wherever it is asked: threads that may starve and others, and
-// the rest of the epoch goes on.
+// A user's data set may throw in any function, in threads of low priority and in others; the rest
+// of the epoch goes on.
 TEST(Loader, PassesOnWhatALabelThrows) {
   for (const bool background : {false, true}) {
     const auto set = std::make_shared<Fake>(20);

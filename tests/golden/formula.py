@@ -1,7 +1,10 @@
-"""Numbers that Python and C++ compute alike (tests/golden_formula.h): so golden tests need no stored weights.
+"""Numbers that Python and C++ compute alike (tests/golden_formula.h): so golden tests need no
+stored weights.
 
-Value i of the stream called `name`: splitmix64 of FNV-1a(name) + (i + 1) * golden ratio; its upper 24 bits give u in [0, 1).
+Value i of the stream called `name`: splitmix64 of FNV-1a(name) + (i + 1) * golden ratio; its upper
+24 bits give u in [0, 1).
 """
+
 import numpy as np
 
 
@@ -14,7 +17,9 @@ def fnv1a(name):
 
 def words(name, n):
     with np.errstate(over="ignore"):
-        z = np.uint64(fnv1a(name)) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z = np.uint64(fnv1a(name)) + np.arange(1, n + 1, dtype=np.uint64) * np.uint64(
+            0x9E3779B97F4A7C15
+        )
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return z ^ (z >> np.uint64(31))

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Writes the golden files beside it: what PyTorch computes for fixed weights and images (formula.py), in f64.
+"""Writes the golden files beside it: what PyTorch computes for fixed weights and images
+(formula.py), in f64.
 
-    /usr/bin/python3 make_golden.py          # Debian 12: python3-torch 1.13, python3-torchvision 0.14
+    # Debian 12: python3-torch 1.13, python3-torchvision 0.14
+    /usr/bin/python3 make_golden.py
 
-MODEL.safetensors: logits and loss of one training batch, for each parameter "grad/NAME" = [norm, sum, 64 entries], and the
-logits of the same images in eval mode afterwards (they see the updated running statistics). Also "bias/NAME" of each batch norm:
-where a ReLU's input is within rounding of 0, chance decides whether a gradient passes, and no two f32 programs agree (PyTorch's
-own f32 gradients of ResNet-50 are 2 % off its f64 ones). So open_gaps() moves each bias a little, into the widest gap between
-the values its ReLU sees in this batch; then f32 suffices for every mask, and the masks stay ordinary.
-sgd.safetensors: losses of ten SGD steps of resnet8-cifar (momentum, Nesterov, weight decay on tensors of rank >= 2 only).
+MODEL.safetensors: logits and loss of one training batch, for each parameter "grad/NAME" = [norm,
+sum, 64 entries], and the logits of the same images in eval mode afterwards (they see the updated
+running statistics). Also "bias/NAME" of each batch norm: where a ReLU's input is within rounding of
+0, chance decides whether a gradient passes, and no two f32 programs agree (PyTorch's own f32
+gradients of ResNet-50 are 2 % off its f64 ones). So open_gaps() moves each bias a little, into the
+widest gap between the values its ReLU sees in this batch; then f32 suffices for every mask, and the
+masks stay ordinary. sgd.safetensors: losses of ten SGD steps of resnet8-cifar (momentum, Nesterov,
+weight decay on tensors of rank >= 2 only).
 """
+
 import json
 import pathlib
 import struct
@@ -34,13 +39,17 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(cout)
         self.extra, self.changes = cout - cin, stride != 1 or cin != cout
         if self.changes and not pad:
-            self.downsample = nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout))
+            self.downsample = nn.Sequential(
+                nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout)
+            )
 
     def shortcut(self, x):
         if hasattr(self, "downsample"):
             return self.downsample(x)
         if self.changes:
-            return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, self.extra // 2, self.extra - self.extra // 2))
+            return F.pad(
+                x[:, :, ::2, ::2], (0, 0, 0, 0, self.extra // 2, self.extra - self.extra // 2)
+            )
         return x
 
     def forward(self, x):
@@ -80,7 +89,11 @@ def write_safetensors(path, tensors, metadata):
     header, data = {"__metadata__": metadata}, b""
     for name in sorted(tensors):
         value = np.ascontiguousarray(tensors[name], dtype="<f4")
-        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [len(data), len(data) + value.nbytes]}
+        header[name] = {
+            "dtype": "F32",
+            "shape": list(value.shape),
+            "data_offsets": [len(data), len(data) + value.nbytes],
+        }
         data += value.tobytes()
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -90,7 +103,9 @@ def write_safetensors(path, tensors, metadata):
 def build(name):
     make, batch, size, classes = MODELS[name]
     model = make().double()
-    model.load_state_dict({k: torch.from_numpy(state_value(k, tuple(v.shape))) for k, v in model.state_dict().items()})
+    model.load_state_dict(
+        {k: torch.from_numpy(state_value(k, tuple(v.shape))) for k, v in model.state_dict().items()}
+    )
     images = symmetric("images", batch * 3 * size * size, 3**0.5).reshape(batch, 3, size, size)
     labels = (words("labels", batch) % np.uint64(classes)).astype(np.int64)
     return model, torch.from_numpy(images).double(), torch.from_numpy(labels)
@@ -105,7 +120,8 @@ def sampled(name, gradient):
 
 
 def centred_in_gap(norm, values):
-    """Moves norm's bias so that `values` (N, C, H, W), what the next ReLU sees, keep away from 0; returns the moved values."""
+    """Moves norm's bias so that `values` (N, C, H, W), what the next ReLU sees, keep away from 0;
+    returns the moved values."""
     moved = values.clone()
     closest = np.inf
     for c in range(values.shape[1]):
@@ -124,7 +140,9 @@ def centred_in_gap(norm, values):
 
 @torch.no_grad()
 def open_gaps(model, images):
-    model_state = {k: v.clone() for k, v in model.state_dict().items() if "running" in k or "tracked" in k}
+    model_state = {
+        k: v.clone() for k, v in model.state_dict().items() if "running" in k or "tracked" in k
+    }
     margins = []
 
     def through(norm, before, shortcut=0):
@@ -165,7 +183,9 @@ def gradients(name):
     model.eval()
     with torch.no_grad():
         out["eval_logits"] = model(images).numpy()
-    write_safetensors(HERE / f"{name}.safetensors", out, {"torch": torch.__version__, "model": name})
+    write_safetensors(
+        HERE / f"{name}.safetensors", out, {"torch": torch.__version__, "model": name}
+    )
     print(name, "loss", float(loss), "smallest margin (standard deviations)", margin)
 
 
@@ -173,8 +193,12 @@ def sgd():
     model, images, labels = build("resnet8-cifar")
     decayed = [p for p in model.parameters() if p.ndim >= 2]
     spared = [p for p in model.parameters() if p.ndim < 2]
-    optimizer = torch.optim.SGD([{"params": decayed, "weight_decay": 0.05}, {"params": spared, "weight_decay": 0}],
-                                lr=0.02, momentum=0.9, nesterov=True)
+    optimizer = torch.optim.SGD(
+        [{"params": decayed, "weight_decay": 0.05}, {"params": spared, "weight_decay": 0}],
+        lr=0.02,
+        momentum=0.9,
+        nesterov=True,
+    )
     losses = []
     for _ in range(10):
         optimizer.zero_grad()
@@ -182,7 +206,11 @@ def sgd():
         loss.backward()
         optimizer.step()
         losses.append(float(loss))
-    write_safetensors(HERE / "sgd.safetensors", {"losses": np.array(losses)}, {"torch": torch.__version__, "model": "resnet8-cifar"})
+    write_safetensors(
+        HERE / "sgd.safetensors",
+        {"losses": np.array(losses)},
+        {"torch": torch.__version__, "model": "resnet8-cifar"},
+    )
     print("sgd", losses)
 
 

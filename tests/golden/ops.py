@@ -1,8 +1,11 @@
-"""Writes ops.safetensors beside itself: inputs, results and gradients of PyTorch for tests/ops_golden_test.cpp.
+"""Writes ops.safetensors beside itself: inputs, results and gradients of PyTorch for
+tests/ops_golden_test.cpp.
 
 Run by hand with any PyTorch >= 1.10:  python3 tests/golden/ops.py
-Images are stored as [N, H, W, C] and filters as [K, R, S, C/groups], which is how Gossamer sees them.
+Images are stored as [N, H, W, C] and filters as [K, R, S, C/groups], which is how Gossamer sees
+them.
 """
+
 import json
 import pathlib
 import struct
@@ -47,7 +50,10 @@ for name, shape, wshape, options in [
     y = F.conv2d(x, w, **options)
     image_case(name, y, torch.randn_like(y), x=x, w=w)
 
-for name, options in [("max_pool", dict(kernel_size=3, stride=2, padding=1)), ("avg_pool", dict(kernel_size=3, stride=2, padding=1))]:
+for name, options in [
+    ("max_pool", dict(kernel_size=3, stride=2, padding=1)),
+    ("avg_pool", dict(kernel_size=3, stride=2, padding=1)),
+]:
     x = leaf(2, 3, 7, 8)
     y = (F.max_pool2d if name == "max_pool" else F.avg_pool2d)(x, **options)
     image_case(name, y, torch.randn_like(y), x=x)
@@ -67,8 +73,13 @@ for training in (True, False):
     keep(name + ".mean_after", mean)
     keep(name + ".var_after", var)
 
-for name, f in [("gelu", F.gelu), ("sigmoid", torch.sigmoid), ("tanh", torch.tanh), ("softmax", lambda t: F.softmax(t, -1)),
-                ("log_softmax", lambda t: F.log_softmax(t, -1))]:
+for name, f in [
+    ("gelu", F.gelu),
+    ("sigmoid", torch.sigmoid),
+    ("tanh", torch.tanh),
+    ("softmax", lambda t: F.softmax(t, -1)),
+    ("log_softmax", lambda t: F.log_softmax(t, -1)),
+]:
     x = torch.randn(5, 9).mul(3).requires_grad_()
     y = f(x)
     image_case(name, y, torch.randn_like(y), x=x)
@@ -89,8 +100,12 @@ for name, nesterov in [("sgd", False), ("sgd_nesterov", True)]:
     w, b = leaf(6, 5), leaf(7)
     keep(name + ".w0", w)
     keep(name + ".b0", b)
-    optimizer = torch.optim.SGD([{"params": [w], "weight_decay": 0.05}, {"params": [b], "weight_decay": 0.0}], lr=0.1, momentum=0.9,
-                                nesterov=nesterov)
+    optimizer = torch.optim.SGD(
+        [{"params": [w], "weight_decay": 0.05}, {"params": [b], "weight_decay": 0.0}],
+        lr=0.1,
+        momentum=0.9,
+        nesterov=nesterov,
+    )
     for step in range(5):
         w.grad, b.grad = torch.randn_like(w), torch.randn_like(b)
         keep(f"{name}.gw{step}", w.grad)
@@ -99,12 +114,22 @@ for name, nesterov in [("sgd", False), ("sgd_nesterov", True)]:
     keep(name + ".w5", w)
     keep(name + ".b5", b)
 
-header, offset, data = {"__metadata__": {"made_by": "tests/golden/ops.py, PyTorch " + torch.__version__}}, 0, b""
+header, offset, data = (
+    {"__metadata__": {"made_by": "tests/golden/ops.py, PyTorch " + torch.__version__}},
+    0,
+    b"",
+)
 for name, t in tensors.items():
     raw = t.numpy().tobytes()
-    header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [offset, offset + len(raw)]}
+    header[name] = {
+        "dtype": "F32",
+        "shape": list(t.shape),
+        "data_offsets": [offset, offset + len(raw)],
+    }
     offset += len(raw)
     data += raw
 text = json.dumps(header).encode()
 text += b" " * (-len(text) % 8)
-pathlib.Path(__file__).with_name("ops.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+pathlib.Path(__file__).with_name("ops.safetensors").write_bytes(
+    struct.pack("<Q", len(text)) + text + data
+)

@@ -9,6 +9,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/models/resnet.h"
+#include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 

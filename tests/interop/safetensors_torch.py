@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Model files between Gossamer and PyTorch, both ways, through the real safetensors package and torchvision.
+"""Model files between Gossamer and PyTorch, both ways, through the real safetensors package and
+torchvision.
 
     safetensors_torch.py CHECKER      # the program built from checkpoint_interop.cpp
 
-For each model: a file saved by Gossamer is loaded strictly by torchvision and computes the logits Gossamer computed; a file saved
-by the safetensors package is loaded by Gossamer, which computes the logits PyTorch computed; and the package, given the tensors
-and metadata of Gossamer's file, writes the same bytes. Exits with 77 (ctest: skipped) and the reason when a package is missing.
+For each model: a file saved by Gossamer is loaded strictly by torchvision and computes the logits
+Gossamer computed; a file saved by the safetensors package is loaded by Gossamer, which computes the
+logits PyTorch computed; and the package, given the tensors and metadata of Gossamer's file, writes
+the same bytes. Exits with 77 (ctest: skipped) and the reason when a package is missing.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -32,7 +35,9 @@ IMAGES = torch.from_numpy(symmetric("images", 2 * 3 * 64 * 64, 3**0.5).reshape(2
 
 
 def gossamer(*words):
-    return subprocess.run([CHECKER, *map(str, words)], check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [CHECKER, *map(str, words)], check=True, capture_output=True, text=True
+    ).stdout
 
 
 def close(name, ours, theirs):
@@ -48,7 +53,11 @@ def check(name, folder):
     loaded = safetensors.torch.load_file(folder / "ours")
     model.load_state_dict(loaded, strict=True)
     with torch.no_grad():
-        close(f"{name} Gossamer -> PyTorch", safetensors.torch.load_file(folder / "ours_logits")["logits"], model(IMAGES))
+        close(
+            f"{name} Gossamer -> PyTorch",
+            safetensors.torch.load_file(folder / "ours_logits")["logits"],
+            model(IMAGES),
+        )
 
     with safetensors.safe_open(folder / "ours", "pt") as file:
         metadata = file.metadata()
@@ -62,14 +71,25 @@ def check(name, folder):
     other = getattr(torchvision.models, name)()
     other(IMAGES)  # running statistics off their start
     other.eval()
-    safetensors.torch.save_file({"module." + k: v for k, v in other.state_dict().items()}, folder / "theirs", metadata={"format": "pt"})
+    safetensors.torch.save_file(
+        {"module." + k: v for k, v in other.state_dict().items()},
+        folder / "theirs",
+        metadata={"format": "pt"},
+    )
     gossamer("load", name, folder / "theirs", folder / "theirs_logits")
     with torch.no_grad():
-        close(f"{name} PyTorch -> Gossamer", safetensors.torch.load_file(folder / "theirs_logits")["logits"], other(IMAGES))
+        close(
+            f"{name} PyTorch -> Gossamer",
+            safetensors.torch.load_file(folder / "theirs_logits")["logits"],
+            other(IMAGES),
+        )
 
 
 with tempfile.TemporaryDirectory() as directory:
-    print(f"safetensors {safetensors.__version__}, torch {torch.__version__}, torchvision {torchvision.__version__}")
+    print(
+        f"safetensors {safetensors.__version__}, torch {torch.__version__}, "
+        f"torchvision {torchvision.__version__}"
+    )
     for model_name in ("resnet18", "resnet50"):
         check(model_name, pathlib.Path(directory))
 print("passed")

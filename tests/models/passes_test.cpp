@@ -5,6 +5,7 @@
 
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops/grid.h"
+#include "gossamer/nn/init.h"
 #include "models/small_resnet.h"
 
 namespace gossamer {

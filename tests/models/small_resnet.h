@@ -9,6 +9,7 @@
 #include "core/ops/op_cases.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/models/resnet.h"
+#include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 

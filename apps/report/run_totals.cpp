@@ -1,18 +1,18 @@
-// See tally.h.
-#include "gossamer/apps/report/tally.h"
+// See run_totals.h.
+#include "gossamer/apps/report/run_totals.h"
 
 #include <algorithm>
 
 namespace gossamer::apps {
 
-void Tally::set_edges(std::vector<dist::EdgeStats> own) {
+void RunTotals::set_edges(std::vector<dist::EdgeStats> own) {
   own_ = std::move(own);
   rows_ = static_cast<int>(own_.size());
   set(edges, rows_);
   table_ = dist::edge_table(own_, rank_, workers_, rows_);
 }
 
-void Tally::gather(dist::Collectives& all) {
+void RunTotals::gather(dist::Collectives& all) {
   std::vector<double> numbers = numbers_;
   all.all_reduce_sum(std::span<double>(numbers));
   int rows = 0;
@@ -25,19 +25,19 @@ void Tally::gather(dist::Collectives& all) {
   rows_ = rows;
 }
 
-double Tally::sum(Field f) const {
+double RunTotals::sum(Field f) const {
   double total = 0;
   for (int r = 0; r < workers_; ++r) total += at(r, f);
   return total;
 }
 
-dist::RealisedRates Tally::rates() const {
+dist::RealisedRates RunTotals::rates() const {
   std::vector<double> done;
   for (int r = 0; r < workers_; ++r) done.push_back(reported(r) ? at(r, gradients) : 0);
   return dist::realised_rates(table_, rows_, done);
 }
 
-std::string Tally::each_worker() const {
+std::string RunTotals::each_worker() const {
   std::string out;
   for (int r = 0; r < workers_; ++r) {
     if (!reported(r)) continue;

@@ -10,7 +10,7 @@
 
 namespace gossamer::apps {
 
-class Tally {
+class RunTotals {
  public:
   enum Field {
     gradients,
@@ -29,16 +29,16 @@ class Tally {
     kFields
   };
 
-  Tally(int workers, int rank)
+  RunTotals(int workers, int rank)
       : workers_(workers), rank_(rank), numbers_(static_cast<std::size_t>(workers * kFields)) {}
   void set(Field f, double value) { numbers_[index(rank_, f)] = value; }
   void set_edges(std::vector<dist::EdgeStats> own);
-  // Collective. If it fails, what was set here stays.
+  // Collective. If it throws, the numbers of this worker stay.
   void gather(dist::Collectives&);
 
   double at(int rank, Field f) const { return numbers_[index(rank, f)]; }
   double sum(Field) const;
-  // else it is dead, or its numbers did not reach us
+  // false: it is dead, or its numbers did not arrive
   bool reported(int rank) const { return at(rank, wall_s) > 0; }
   dist::RealisedRates rates() const;
   std::string each_worker() const;  // JSON: an array of objects
@@ -48,17 +48,17 @@ class Tally {
     return static_cast<std::size_t>(rank * kFields + f);
   }
 
-  int workers_, rank_, rows_ = 0;  // rows_: edges of the worker that has most
+  int workers_, rank_, rows_ = 0;  // rows_: the largest number of edges of a worker
   std::vector<double> numbers_;
   std::vector<dist::EdgeStats> own_;
   std::vector<double> table_;  // dist::edge_table of all
 };
 
-// The keys "edges", "chi1_hat", "staleness_mean" … of summary.json. graph: the rates that were
-// asked for.
+// Adds the keys "edges", "chi1_hat", "staleness_mean" … of summary.json. graph: the requested
+// rates.
 void add_rates(JsonObject&, const dist::RealisedRates&, const dist::Graph& graph);
-// The key "control": what consensus control kept, as parts of its target, and what that took.
-// Counts are means over `runs`.
+// Adds the key "control": the distances that consensus control reached, as parts of its target, and
+// the communication it used. Counts are means over `runs`.
 void add_control(JsonObject&, const dist::ControlTally&, int runs = 1);
 
 }  // namespace gossamer::apps

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "gossamer/apps/launch/agent.h"
-#include "gossamer/apps/launch/crew.h"
+#include "gossamer/apps/launch/host_workers.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
 
@@ -19,9 +19,9 @@ namespace {
 
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds kSignOfLife(5), kLeaveTime(1);
+constexpr std::chrono::seconds kHeartbeat(5), kTimeToEnd(1);
 
-// Never a question at the terminal; a host that does not answer is given up, at the start and
+// Asks no question at the terminal, and gives up a host that does not answer, at the start or
 // later.
 constexpr const char* kSsh =
     "ssh -T -oBatchMode=yes -oConnectTimeout=10 -oServerAliveInterval=15 -oServerAliveCountMax=4";
@@ -33,7 +33,7 @@ std::vector<std::string> words(const std::string& text) {
   return found;
 }
 
-// For the shell at the other end.
+// As one word for the shell of the other machine.
 std::string quoted(const std::string& text) {
   if (text.find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") ==
@@ -44,9 +44,9 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-class CrewThere final : public Crew {
+class RemoteWorkers final : public HostWorkers {
  public:
-  CrewThere(Host host, const std::string& ssh) : Crew(std::move(host)) {
+  RemoteWorkers(Host host, const std::string& ssh) : HostWorkers(std::move(host)) {
     Pipe in = make_pipe(), out = make_pipe(), err = make_pipe();
     Child child{.arguments = words(ssh.empty() ? kSsh : ssh),
                 .environment = {},
@@ -54,7 +54,8 @@ class CrewThere final : public Crew {
                 .out = out.write.get(),
                 .err = err.write.get(),
                 .keep = {}};
-    check<ConfigError>(!child.arguments.empty(), "--ssh wants a command");
+    check<ConfigError>(!child.arguments.empty(),
+                       "--ssh is empty; give a command, such as --ssh 'ssh -p 2222'");
     command_ = child.arguments[0];
     child.arguments.insert(
         child.arguments.end(),
@@ -65,9 +66,9 @@ class CrewThere final : public Crew {
     errors_.emplace(std::move(err.read));
   }
   // The agent kills its workers when its input ends.
-  ~CrewThere() override {
-    leave();
-    const auto until = Clock::now() + (lost_ ? Clock::duration(0) : kLeaveTime);
+  ~RemoteWorkers() override {
+    begin_to_end();
+    const auto until = Clock::now() + (lost_ ? Clock::duration(0) : kTimeToEnd);
     while (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == 0) {
       if (Clock::now() > until) {
         kill(pid_, SIGKILL);
@@ -78,9 +79,10 @@ class CrewThere final : public Crew {
     }
   }
 
-  void leave() override { commands_->close(); }
+  void begin_to_end() override { commands_->close(); }
 
-  void open(const std::vector<int>& ranks, bool only_here, const std::string& peer) override {
+  void open_listeners(const std::vector<int>& ranks, bool only_here,
+                      const std::string& peer) override {
     send({{"do", "open"},
           {"folder", std::filesystem::current_path().string()},
           {"host", host_.name},
@@ -98,20 +100,20 @@ class CrewThere final : public Crew {
   }
   void signal(int number) override { send({{"do", "signal"}, {"number", number}}); }
 
-  void pump(std::vector<CrewEvent>& events) override {
+  void poll(std::vector<WorkerEvent>& events) override {
     if (lost_) return;
     commands_->flush();
-    if (Clock::now() - last_sent_ > kSignOfLife) send({{"do", "nothing"}});
+    if (Clock::now() - last_sent_ > kHeartbeat) send({{"do", "nothing"}});
     int status = 0;
     const bool ended = pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_;
     for (const std::string& line : errors_->take())
-      events.push_back({CrewEvent::Kind::output, -1, 2, line});
+      events.push_back({WorkerEvent::Kind::output, -1, 2, line});
     for (const std::string& line : events_->take()) {
       const Json e = Json::parse(line, nullptr, false);
-      if (e.is_object() && e.contains("event")) try_to_hear(e, events);
-      // a greeting of the other machine
-      else if (!line.empty())
-        events.push_back({CrewEvent::Kind::output, -1, 2, line});
+      if (e.is_object() && e.contains("event"))
+        receive(e, events);
+      else if (!line.empty())  // a login message of the other machine
+        events.push_back({WorkerEvent::Kind::output, -1, 2, line});
     }
     if (ended) {
       pid_ = 0;
@@ -120,8 +122,8 @@ class CrewThere final : public Crew {
     if (why_.empty()) return;
     lost_ = true;
     commands_->close();
-    events.push_back({CrewEvent::Kind::lost, -1, 0, why_});
-    for (const int rank : running_) events.push_back({CrewEvent::Kind::ended, rank, SIGKILL, ""});
+    events.push_back({WorkerEvent::Kind::lost, -1, 0, why_});
+    for (const int rank : running_) events.push_back({WorkerEvent::Kind::ended, rank, SIGKILL, ""});
   }
 
   void descriptors(std::vector<int>& readable, std::vector<int>& writable) const override {
@@ -136,35 +138,35 @@ class CrewThere final : public Crew {
     commands_->write(agent_line(command));
   }
 
-  void try_to_hear(const Json& e, std::vector<CrewEvent>& events) {
+  void receive(const Json& e, std::vector<WorkerEvent>& events) {
     try {
-      hear(e, events);
+      add_event(e, events);
     } catch (const Json::exception&) {
-      why_ = "its agent speaks another language; install the same gossamer on all hosts";
+      why_ = "its agent sent an unknown message; install the same gossamer on all hosts";
     }
   }
 
-  void hear(const Json& e, std::vector<CrewEvent>& events) {
+  void add_event(const Json& e, std::vector<WorkerEvent>& events) {
     const std::string what = e.value("event", "");
     const int rank = e.value("rank", -1);
     if (what == "hello") {
       if (const std::string theirs = e.value("version", ""); theirs != version())
-        why_ = "it has gossamer " + theirs + ", this is " + version() +
-               "; install the same on all hosts";
+        why_ = "it has gossamer " + theirs + ", this machine has " + version() +
+               "; install the same version on all hosts";
     } else if (what == "opened") {
-      for (const Json& d : e.at("doors")) doors_[d.at("rank")] = d.at("door");
+      for (const Json& d : e.at("addresses")) addresses_[d.at("rank")] = d.at("address");
       interface_ = e.at("interface");
-      events.push_back({CrewEvent::Kind::opened, -1, 0, ""});
+      events.push_back({WorkerEvent::Kind::opened, -1, 0, ""});
     } else if (what == "started") {
-      doors_[rank] = e.at("door");
-      events.push_back({CrewEvent::Kind::started, rank, e.at("pid"), ""});
+      addresses_[rank] = e.at("address");
+      events.push_back({WorkerEvent::Kind::started, rank, e.at("pid"), ""});
     } else if (what == "ready") {
-      events.push_back({CrewEvent::Kind::ready, rank, 0, ""});
+      events.push_back({WorkerEvent::Kind::ready, rank, 0, ""});
     } else if (what == "ended") {
       running_.erase(rank);
-      events.push_back({CrewEvent::Kind::ended, rank, e.at("status"), ""});
+      events.push_back({WorkerEvent::Kind::ended, rank, e.at("status"), ""});
     } else if (what == "output") {
-      events.push_back({CrewEvent::Kind::output, rank, e.at("stream"), e.at("text")});
+      events.push_back({WorkerEvent::Kind::output, rank, e.at("stream"), e.at("text")});
     } else if (what == "failed") {
       why_ = e.value("why", "it failed");
     }
@@ -181,8 +183,8 @@ class CrewThere final : public Crew {
 
 }  // namespace
 
-std::unique_ptr<Crew> crew_there(Host host, const std::string& ssh) {
-  return std::make_unique<CrewThere>(std::move(host), ssh);
+std::unique_ptr<HostWorkers> remote_workers(Host host, const std::string& ssh) {
+  return std::make_unique<RemoteWorkers>(std::move(host), ssh);
 }
 
 }  // namespace gossamer::apps

@@ -1,0 +1,222 @@
+// Checks a configuration before anything is started.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "gossamer/apps/config_keys.h"
+#include "gossamer/apps/train/devices.h"
+#include "gossamer/core/error.h"
+#include "gossamer/data/augment/policy.h"
+#include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/unequal.h"
+#include "gossamer/dist/faults/inject.h"
+#include "gossamer/dist/gossip/schedule.h"
+#include "gossamer/dist/gpu/group.h"
+#include "gossamer/dist/graph/graph.h"
+#include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/models/registry.h"
+
+namespace gossamer::apps {
+
+void validate(const Config& c, int workers, int per_machine) {
+  const auto require = [&](bool ok, const std::string& key, const std::string& wanted) {
+    if (ok) return;
+    const auto from = c.origin.find(key);
+    fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, " = ",
+                      value_text(c, key), "; it must be ", wanted);
+  };
+  const auto one_of = [&](const std::string& key, const std::string& value,
+                          const std::vector<std::string>& names) {
+    std::string list;
+    for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
+    require(std::ranges::find(names, value) != names.end(), key, "one of " + list);
+  };
+  // Runs a check of a library and adds the key to its error.
+  const auto named = [&](const std::string& key, const auto& check_it) {
+    try {
+      check_it();
+    } catch (const ConfigError& e) {
+      const auto from = c.origin.find(key);
+      fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, ": ", e.what());
+    }
+  };
+  std::vector<std::string> model_names;
+  for (const auto& m : models::list()) model_names.push_back(m.name);
+  one_of("model.name", c.model.name, model_names);
+  require(c.model.classes.value >= 0 && c.model.classes.value != 1, "model.classes",
+          "\"auto\" or at least 2");
+  require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
+  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
+  require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size",
+          "\"auto\" or 1 to 4096");
+  require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize",
+          "\"auto\" or 1 to 8192");
+  require(c.data.eval_size.value >= 0 && c.data.eval_size.value <= 4096, "data.eval_size",
+          "\"auto\" or 1 to 4096");
+  require(c.data.sizes.size() == c.data.size_milestones.size(), "data.size_milestones",
+          "one fraction for each of data.sizes");
+  require(std::ranges::all_of(c.data.sizes,
+                              [&](i64 s) {
+                                return s >= 1 && s <= 4096 &&
+                                       (c.data.size.value == 0 || s <= c.data.size.value);
+                              }),
+          "data.sizes", "sides of 1 pixel to data.size");
+  require(std::ranges::all_of(c.data.size_milestones, [](double m) { return m > 0 && m < 1; }) &&
+              std::ranges::adjacent_find(c.data.size_milestones, std::greater_equal<>()) ==
+                  c.data.size_milestones.end(),
+          "data.size_milestones", "ascending fractions of the run, above 0 and below 1");
+  const std::vector<std::string> crops{"auto", "none", "pad-crop-flip", "resized-crop-flip"};
+  require(!c.data.augment.empty() && std::ranges::find(crops, c.data.augment[0]) != crops.end(),
+          "data.augment",
+          "a crop (auto, none, pad-crop-flip or resized-crop-flip), alone or followed by steps");
+  named("data.augment", [&] {
+    for (std::size_t i = 1; i < c.data.augment.size(); ++i)
+      data::parse_pixel_step(c.data.augment[i]);
+  });
+  named("data.cpus", [&] {
+    if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
+  });
+  one_of("data.label_base", c.data.label_base, {"auto", "0", "1"});
+  one_of("data.filter", c.data.filter, {"bilinear", "area"});
+  one_of("data.resize_on", c.data.resize_on, {"auto", "host", "device"});
+  if (c.data.shard.starts_with("dirichlet"))
+    named("data.shard", [&] { data::parse_dirichlet(c.data.shard); });
+  else
+    one_of("data.shard", c.data.shard, {"auto", "true", "false", "dirichlet:ALPHA"});
+  require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean",
+          "three numbers, or an empty list");
+  require(c.data.std.empty() || (c.data.std.size() == 3 &&
+                                 std::ranges::all_of(c.data.std, [](double s) { return s > 0; })),
+          "data.std", "three positive numbers, or an empty list");
+  require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads",
+          "\"auto\" or 1 to 256");
+  require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
+  one_of("train.method", c.train.method, dist::method_names());
+  // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).
+  const bool in_rounds = dist::method_is_synchronous(c.train.method);
+  if (!dist::known_graph(c.train.graph))
+    one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
+  one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
+  one_of("train.quota", c.train.quota, {"poisson", "exact"});
+  one_of("train.dtype", c.train.dtype, {"f32", "bf16", "f16"});
+  const i64 scale = c.train.loss_scale.value;
+  require(scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0, "train.loss_scale",
+          "\"auto\" or a power of two, 1 to 16777216, so that scaling rounds nothing");
+  require(!c.train.tf32 || c.train.dtype == "f32", "train.tf32",
+          "false unless train.dtype=f32: the other types have short factors anyway");
+  named("train.device", [&] { check_device_name(c.train.device); });
+  one_of("train.cuda_graph", c.train.cuda_graph, {"auto", "on", "off"});
+  require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
+  require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
+  require(c.train.consensus_factor >= 0 && c.train.consensus_factor <= 1, "train.consensus_factor",
+          "0 to 1");
+  require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
+          "above 0, at most 4096");
+  require(c.train.period >= 1, "train.period", "1 or more");
+  one_of("control.method", c.control.method, {"dpsgd", "sgp", "local-sgd"});
+  one_of("control.target", c.control.target, {"plateau", "online"});
+  require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
+              std::ranges::is_sorted(c.control.phases),
+          "control.phases", "ascending fractions of the run, above 0 and below 1");
+  require(c.control.fractions.size() == c.control.phases.size() + 1 &&
+              std::ranges::all_of(c.control.fractions, [](double f) { return f >= 0; }),
+          "control.fractions",
+          "one number of 0 or more for each phase, so one more than control.phases");
+  require(c.control.measure > 0 && c.control.measure < 1, "control.measure", "above 0 and below 1");
+  require(c.control.factor > 0, "control.factor", "above 0");
+  require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
+  one_of("optim.name", c.optim.name, {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
+  const std::string named_after = dist::method_optimizer(c.train.method);
+  require(c.optim.name == "auto" || dist::method_takes(c.train.method, c.optim.name), "optim.name",
+          "auto, " + named_after + " or " + named_after +
+              "w, since train.method = " + c.train.method + "; dpsgd goes with any");
+  require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
+  require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
+  require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
+  require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
+          "2 or more with train.mixup or train.cutmix: they blend images of a batch");
+  require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
+  require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
+          "0 or more");
+  require(c.train.threads.value >= 0 && c.train.threads.value <= 1024, "train.threads",
+          "\"auto\" or 1 to 1024");
+  require(c.optim.learning_rate > 0 && std::isfinite(c.optim.learning_rate), "optim.learning_rate",
+          "above 0");
+  one_of("optim.scaling", c.optim.scaling, {"linear", "none"});
+  require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
+  require(c.optim.beta1 >= 0 && c.optim.beta1 < 1, "optim.beta1", "in [0, 1)");
+  require(c.optim.beta2 >= 0 && c.optim.beta2 < 1, "optim.beta2", "in [0, 1)");
+  require(c.optim.epsilon > 0 && c.optim.epsilon < 1, "optim.epsilon", "above 0 and below 1");
+  require(c.optim.accumulate.value >= 0 && c.optim.accumulate.value <= 1000000, "optim.accumulate",
+          "\"auto\" or 1 or more");
+  require(c.optim.weight_decay >= 0 && c.optim.weight_decay < 1, "optim.weight_decay", "in [0, 1)");
+  require(c.optim.label_smoothing >= 0 && c.optim.label_smoothing < 1, "optim.label_smoothing",
+          "in [0, 1)");
+  require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");
+  one_of("optim.schedule", c.optim.schedule, {"constant", "step", "cosine", "one-cycle"});
+  require(c.optim.warmup_epochs >= 0, "optim.warmup_epochs", "0 or more");
+  require(c.optim.warmup_from >= 0 && std::isfinite(c.optim.warmup_from), "optim.warmup_from",
+          "0 or more");
+  require(c.optim.final >= 0 && std::isfinite(c.optim.final), "optim.final", "0 or more");
+  require(c.optim.gamma > 0 && std::isfinite(c.optim.gamma), "optim.gamma", "above 0");
+  require(std::ranges::all_of(c.optim.milestones, [](double m) { return m > 0 && m < 1; }) &&
+              std::ranges::adjacent_find(c.optim.milestones, std::greater_equal<>()) ==
+                  c.optim.milestones.end(),
+          "optim.milestones", "ascending fractions of the run, above 0 and below 1");
+  require(c.eval.consensus_every >= 0, "eval.consensus_every", "0 or more");
+  require(
+      c.run.trace_steps.empty() || (c.run.trace_steps.size() == 2 && c.run.trace_steps[0] >= 0 &&
+                                    c.run.trace_steps[0] <= c.run.trace_steps[1]),
+      "run.trace_steps", "two step numbers, the first not after the last, or an empty list");
+  require(c.eval.every >= 0, "eval.every", "0 or more");
+  require(c.eval.batch >= 1 && c.eval.batch <= 65536, "eval.batch", "1 to 65536");
+  require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.',
+          "run.name", "a plain folder name");
+  require(!c.run.dir.empty(), "run.dir", "a folder");
+  require(c.run.log_every >= 1, "run.log_every", "1 or more");
+  for (const auto& [key, folder] :
+       {std::pair{"run.record", c.run.record}, {"run.replay", c.run.replay}})
+    require(folder.empty() || !in_rounds, key,
+            "empty unless train.method is a2cid2 or adpsgd: only their order of events depends on "
+            "timing");
+  require(c.run.keep >= 1, "run.keep", "1 or more");
+  require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
+  require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
+  require(c.dist.dead_after_s >= 2 * c.dist.heartbeat_s, "dist.dead_after_s",
+          "at least twice dist.heartbeat_s, " + value_text(c, "dist.heartbeat_s"));
+  require(c.dist.connect_timeout_s > 0, "dist.connect_timeout_s", "above 0");
+  require(c.dist.exchange_timeout_s > 0, "dist.exchange_timeout_s", "above 0");
+  require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
+  require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
+          "1 to the number of workers, " + std::to_string(workers));
+  require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
+  dist::check_gpu_options({.transport = c.dist.transport,
+                           .wire = c.dist.wire,
+                           .ctas = static_cast<int>(c.dist.nccl_ctas)});
+  const auto faults = dist::parse_injections(c.dist.inject);
+  dist::validate(faults, workers);
+  const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) {
+                          return f.kind == dist::Injection::Kind::restart;
+                        });
+  require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
+          "a2cid2 or adpsgd if workers are started again (dist.restart, dist.inject): with the "
+          "other methods all workers step together, so a new one cannot join; without restarts "
+          "they go on with the workers that are alive");
+  require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s",
+          "0 to 86400");
+  if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
+  if (in_rounds) {
+    // throws for a number of workers that the rounds do not allow
+    const auto rounds = dist::make_rounds(c.train.graph, workers, std::max(1, per_machine));
+    const std::string& mixes =
+        c.train.method == "consensus-control" ? c.control.method : c.train.method;
+    require(!rounds->directed() || mixes == "sgp" || mixes == "allreduce", "train.graph",
+            "undirected, as one-peer-exp is: on directed rounds only sgp keeps the mean");
+  } else {
+    const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1, std::max(1, per_machine));
+    if (c.train.pairing == "rounds") dist::make_rounds_agenda(0, c.train.rate, graph);
+  }
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,192 @@
+// The format of configuration files: every key with its field and a line about it. Reader, writer,
+// checks and error texts walk this one list. A new key is a field in config.h and a line here.
+#pragma once
+
+#include <string>
+
+#include "gossamer/apps/config.h"
+
+namespace gossamer::apps {
+
+template <class C, class F>
+void each_key(C& c, F&& f) {
+  f("model.name", c.model.name,
+    "`gossamer doctor` lists the models: resnet8-cifar, resnet20-cifar, resnet50 …");
+  f("model.classes", c.model.classes,
+    "outputs of the model; auto: the number of classes in the data");
+  f("data.train", c.data.train,
+    "training set: folder of class folders, tar shards, or CIFAR binary files; a list is joined");
+  f("data.val", c.data.val, "validation set, in the same forms");
+  f("data.label_base", c.data.label_base,
+    "the smallest image/class/label in TFRecords: 0 | 1 (ImageNet) | auto: 0 if a 0 occurs, else "
+    "1");
+  f("data.size", c.data.size, "side of the training images; auto: the model's usual size");
+  f("data.sizes", c.data.sizes,
+    "progressive resolution: smaller sides before data.size, one for each of size_milestones, e.g. "
+    "[128, 160]");
+  f("data.size_milestones", c.data.size_milestones,
+    "fractions of the run at which the next size begins, e.g. [0.35, 0.7]");
+  f("data.eval_size", c.data.eval_size, "side for evaluation and classify; auto: data.size");
+  f("data.resize", c.data.resize,
+    "evaluation: shorter side before the centre crop; auto: eval_size, above 64 eval_size * "
+    "256/224");
+  f("data.filter", c.data.filter,
+    "how pictures are shrunk: bilinear (antialiased, as Pillow) | area (mean of the covered "
+    "pixels, as OpenCV)");
+  f("data.augment", c.data.augment,
+    "the crop (auto | none | pad-crop-flip | resized-crop-flip), then steps in order: "
+    "colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P");
+  f("data.shard", c.data.shard,
+    "true: the workers divide each epoch; false: each worker draws from the whole set; auto: true "
+    "for allreduce; dirichlet:0.3: each worker has other shares of the classes (non-IID)");
+  f("data.mean", c.data.mean,
+    "mean of each channel, 0 to 1; empty: CIFAR's up to 64 pixels, ImageNet's above");
+  f("data.std", c.data.std, "standard deviation of each channel; empty: as for data.mean");
+  f("data.threads", c.data.threads,
+    "decoding threads of each worker; auto: a quarter of its cores; with a GPU all but two");
+  f("data.cpus", c.data.cpus,
+    "CPUs for the data threads of each worker: 0-3,8 or node:0 (NUMA); empty: any");
+  f("data.resize_on", c.data.resize_on,
+    "where training pictures are cropped, resized and flipped: host | device (of the model) | "
+    "auto: on a GPU if possible");
+  f("data.cache_gb", c.data.cache_gb,
+    "GB (10^9 bytes) of encoded files that each worker keeps in memory after reading them; 0: "
+    "none");
+  f("data.strict_images", c.data.strict_images,
+    "true: a damaged image stops the run; false: it is replaced and listed");
+  f("train.method", c.train.method,
+    "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | "
+    "accum-adam");
+  f("train.graph", c.train.graph,
+    "which workers exchange: ring, complete, exponential, star, hypercube, torus, chain, tree, "
+    "random-regular:4, aer:8 (workers a node; aer: those of a machine), file:PATH");
+  f("train.rate", c.train.rate, "exchanges of each worker per own gradient");
+  f("train.pairing", c.train.pairing,
+    "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
+  f("train.quota", c.train.quota,
+    "handshake: number of exchanges per gradient: poisson | exact (evenly spaced)");
+  f("train.batch", c.train.batch, "images of one gradient of one worker");
+  f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
+  f("train.mixup", c.train.mixup,
+    "alpha of mixup, e.g. 0.2; 0: off. With cutmix, each batch gets one of the two");
+  f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");
+  f("train.seed", c.train.seed, "seed of initial values, image order and augmentation");
+  f("train.dtype", c.train.dtype,
+    "type in which the layers compute: f32 | bf16 | f16 (GPUs); the master copy is f32");
+  f("train.loss_scale", c.train.loss_scale,
+    "factor of the loss before backward, a power of two, divided out before the update; auto: 1024 "
+    "for f16, else 1");
+  f("train.tf32", c.train.tf32,
+    "GPU with f32: factors of products have 10 bits, which is several times faster");
+  f("train.device", c.train.device,
+    "cpu | cuda: a GPU for each worker of a machine | cuda:N | auto: cuda if there is a GPU, else "
+    "cpu");
+  f("train.cuda_graph", c.train.cuda_graph,
+    "forward and backward as one CUDA graph: auto | on (an error if that is impossible) | off");
+  f("train.plans", c.train.plans,
+    "file of measured convolution plans of a GPU; auto: gossamer/plans.json in the user's cache "
+    "folder; none: no file");
+  f("train.threads", c.train.threads,
+    "compute threads of each worker; auto: cores of this machine / its workers");
+  f("train.bn_batches", c.train.bn_batches,
+    "batches per worker that re-estimate batch norm at the end; 0: merge the workers' statistics");
+  f("train.overlap", c.train.overlap,
+    "dpsgd, sgp: true: the exchange runs during the next step (AWC); false: wait for it (ATC). "
+    "allreduce: true: gradients are summed during backward");
+  f("train.bucket_mb", c.train.bucket_mb,
+    "allreduce, dpsgd with overlap: size of the pieces that are exchanged during backward");
+  f("train.consensus_factor", c.train.consensus_factor,
+    "dpsgd: how far to move towards the mean of the neighbours, 0 to 1");
+  f("train.period", c.train.period, "local-sgd: steps between two averages");
+  f("control.method", c.control.method, "consensus-control: the synchronous method under control");
+  f("control.target", c.control.target,
+    "plateau: fractions of the distance measured without control; online: factor * learning rate * "
+    "gradient norm");
+  f("control.phases", c.control.phases,
+    "plateau: fractions of the run at which the next phase begins");
+  f("control.fractions", c.control.fractions,
+    "plateau: target of each phase, one more than control.phases; 0: exact averages; 1: no "
+    "control");
+  f("control.measure", c.control.measure,
+    "plateau: fraction of the run at the start of a phase in which the distance is measured");
+  f("control.factor", c.control.factor, "online: the factor above");
+  f("control.most", c.control.most,
+    "most rounds of gossip after a step; if more are needed, an exact average instead");
+  f("optim.name", c.optim.name,
+    "sgd | adam | adamw | accum-adam | accum-adamw | auto: the optimizer in the method's name, "
+    "else sgd");
+  f("optim.learning_rate", c.optim.learning_rate,
+    "for 256 images a step (see optim.scaling); Adam without a given rate: 0.001, not scaled");
+  f("optim.scaling", c.optim.scaling, "linear: learning_rate * workers * batch / 256 | none");
+  f("optim.momentum", c.optim.momentum, "SGD: momentum");
+  f("optim.nesterov", c.optim.nesterov, "SGD: Nesterov momentum; no effect if optim.momentum is 0");
+  f("optim.weight_decay", c.optim.weight_decay,
+    "not applied to biases and batch norm; adamw, accum-adamw: decoupled from the gradient");
+  f("optim.beta1", c.optim.beta1, "Adam: decay of the first moment");
+  f("optim.beta2", c.optim.beta2, "Adam: decay of the second moment");
+  f("optim.epsilon", c.optim.epsilon, "Adam: added to the root of the second moment");
+  f("optim.accumulate", c.optim.accumulate,
+    "accum-adam: steps over which the gradient of the moments is averaged; auto: half the workers");
+  f("optim.label_smoothing", c.optim.label_smoothing,
+    "share of the target that is spread over all classes, 0 to 1");
+  f("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping");
+  f("optim.schedule", c.optim.schedule,
+    "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle");
+  f("optim.warmup_epochs", c.optim.warmup_epochs,
+    "linear rise to the peak; these epochs are part of train.epochs");
+  f("optim.warmup_from", c.optim.warmup_from, "learning rate at the start of the rise");
+  f("optim.final", c.optim.final, "cosine, one-cycle: learning rate at the end");
+  f("optim.milestones", c.optim.milestones, "step: fractions of the run");
+  f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
+  f("eval.every", c.eval.every,
+    "epochs between evaluations of the workers' own models; 0: only the average at the end");
+  f("eval.consensus_every", c.eval.consensus_every,
+    "epochs between exact measurements of the consensus distance, at which all workers wait for "
+    "each other; 0: never");
+  f("eval.batch", c.eval.batch, "images of a batch in evaluation");
+  f("run.name", c.run.name, "name of the run's folder; auto: MODEL-METHOD");
+  f("run.dir", c.run.dir, "results are written to DIR/NAME");
+  f("run.log_every", c.run.log_every, "steps of a worker between two lines of log.jsonl");
+  f("run.checkpoint_every", c.run.checkpoint_every,
+    "epochs between checkpoints; 0: only if the run is interrupted");
+  f("run.keep", c.run.keep, "number of checkpoints to keep");
+  f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
+  f("run.record", c.run.record,
+    "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none");
+  f("run.replay", c.run.replay, "folder of such a record: the run is repeated bit for bit (CPU)");
+  f("run.trace_steps", c.run.trace_steps,
+    "[first, last]: trace only these steps of each worker; empty: all, as many of the newest as "
+    "fit");
+  f("run.log_exchanges", c.run.log_exchanges,
+    "true: a line of log.jsonl for every exchange; false: one for each interval");
+  f("run.tensorboard", c.run.tensorboard, "write events.out.tfevents…: scalars for TensorBoard");
+  f("run.report", c.run.report, "write report.html");
+  f("dist.connect_timeout_s", c.dist.connect_timeout_s, "seconds until all workers must have met");
+  f("dist.heartbeat_s", c.dist.heartbeat_s, "seconds between two signs of life of a worker");
+  f("dist.dead_after_s", c.dist.dead_after_s,
+    "seconds of silence after which a worker counts as dead");
+  f("dist.exchange_timeout_s", c.dist.exchange_timeout_s,
+    "longest time of an exchange in seconds; shorter limits follow from earlier exchanges");
+  f("dist.collective_timeout_s", c.dist.collective_timeout_s,
+    "longest wait for the other workers in a collective, in seconds");
+  f("dist.min_workers", c.dist.min_workers, "stop the run if fewer workers are alive");
+  f("dist.restart", c.dist.restart,
+    "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a "
+    "neighbour");
+  f("dist.restart_after_s", c.dist.restart_after_s, "seconds between the death and the restart");
+  f("dist.transport", c.dist.transport,
+    "between GPUs: auto (peercopy if the peer's memory can be reached, else nccl; allreduce: nccl; "
+    "in rounds: host) | peercopy (one machine) | nccl | host");
+  f("dist.wire", c.dist.wire,
+    "type in which exchanges between GPUs are sent: f32 | f16; allreduce: f32");
+  f("dist.nccl_ctas", c.dist.nccl_ctas,
+    "multiprocessors for NCCL: 2 for a network, 4 or 8 for NVLink; 0: NCCL decides");
+  f("dist.inject", c.dist.inject,
+    "deliberate faults: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… "
+    "(dist/faults/inject.h)");
+}
+
+// The value of a key as TOML.
+std::string value_text(const Config&, const std::string& key);
+
+}  // namespace gossamer::apps

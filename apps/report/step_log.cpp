@@ -1,0 +1,166 @@
+// See step_log.h.
+#include "gossamer/apps/report/step_log.h"
+
+#include <cmath>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+
+namespace gossamer::apps {
+namespace {
+
+// So many skipped steps in a row mean that the run diverges or the scale is wrong.
+constexpr i64 kMostSkipped = 20;
+
+double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+
+// Counts are totals of this worker; exchanges: the method's own and those of the control.
+void log_control(JsonObject& row, const dist::MethodStats& s) {
+  row.add("target", s.target).add("theta", s.theta).add("exchanges", s.exchanges);
+  row.add("control_gossip", s.control.gossip)
+      .add("control_exact", s.control.exact_averages)
+      .add("control_measurements", s.control.measurements);
+}
+
+}  // namespace
+
+StepLog::StepLog(Worker& w)
+    : w_(w), epoch_(static_cast<double>(w.train_set->size())), logged_samples_(w.start_samples) {}
+
+void StepLog::before_step() {
+  const auto& window = w_.config.run.trace_steps;
+  if (window.empty()) return;
+  if (steps_ == window[0]) w_.start_trace();
+  if (steps_ == window[1] + 1) trace::stop();
+}
+
+void StepLog::before_update(LossSum& losses, double learning_rate) {
+  ++unread_;
+  if (losses.free_to_read() || since_log_ + 1 >= w_.config.run.log_every)
+    read_losses(losses, learning_rate);
+}
+
+void StepLog::read_losses(LossSum& losses, double learning_rate) {
+  if (unread_ == 0) return;
+  const double sum = losses.take(), loss = sum / static_cast<double>(unread_);
+  check(std::isfinite(loss), "the loss is ", loss,
+        unread_ > 1 ? " in the steps up to " : " at step ", steps_, " of worker ", w_.place.rank,
+        " (learning rate ", learning_rate,
+        "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may "
+        "help",
+        w_.config.train.dtype == "f16" ? "; so may train.dtype=bf16, where nothing ends at 65504"
+                                       : "");
+  const double kept = std::pow(0.95, static_cast<double>(unread_));
+  smooth_loss_ = steps_ < unread_ ? loss : kept * smooth_loss_ + (1 - kept) * loss;
+  loss_sum_ += sum;
+  unread_ = 0;
+}
+
+void StepLog::after_step(double learning_rate) {
+  ++steps_, ++since_log_;
+  const double seen = w_.method->samples_seen();
+  if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
+  if (!w_.progress.silent()) show(seen, learning_rate, false);
+}
+
+void StepLog::last(LossSum& losses, double learning_rate) {
+  const double seen = w_.method->samples_seen();
+  read_losses(losses, learning_rate);
+  if (since_log_ > 0) log_step(seen, learning_rate);
+  if (steps_ > 0) show(seen, learning_rate, true);
+  w_.board.flush();
+}
+
+void StepLog::list_damaged() {
+  const std::vector<std::string> all = w_.loader->damaged();
+  w_.folder.add_bad_images({all.begin() + static_cast<std::ptrdiff_t>(listed_), all.end()});
+  listed_ = all.size();
+}
+
+void StepLog::log_step(double seen, double learning_rate) {
+  const dist::MethodStats s = w_.method->stats();
+  const data::LoaderStats d = w_.loader->stats();
+  const double loss = loss_sum_ / static_cast<double>(since_log_);
+  JsonObject row;
+  row.add("step", s.gradients)
+      .add("samples", seen)
+      .add("epoch", seen / epoch_)
+      .add("loss", loss)
+      .add("learning_rate", learning_rate);
+  if (w_.cache) row.add("data_cached_mb", 1e-6 * static_cast<double>(w_.cache->used()));
+  row.add("data_wait_s", d.wait_s)
+      .add("data_idle_s", d.idle_s)
+      .add("data_ready", d.ready)
+      .add("exposed_s", s.exposed_s);
+  row.add("damaged_images", d.damaged).add("eta", s.eta).add("alive", s.alive);
+  row.add("consensus_distance", s.consensus_distance);
+  if (w_.config.train.method == "consensus-control") log_control(row, s);
+  log_skipped(row);
+  w_.folder.log("step", row);
+  list_damaged();
+  if (!w_.config.run.log_exchanges &&
+      (s.exchanges > logged_.exchanges || s.failed > logged_.failed)) {
+    i64 staleness = 0;
+    for (const dist::EdgeStats& e : s.edges) staleness += e.staleness_sum;
+    for (const dist::EdgeStats& e : logged_.edges) staleness -= e.staleness_sum;
+    const i64 exchanges = s.exchanges - logged_.exchanges;
+    w_.folder.log("exchange", JsonObject()
+                                  .add("step", s.gradients)
+                                  .add("samples", seen)
+                                  .add("exchanges", exchanges)
+                                  .add("failed", s.failed - logged_.failed)
+                                  .add("transfer_s", s.transfer_s - logged_.transfer_s)
+                                  .add("staleness", ratio(static_cast<double>(staleness),
+                                                          static_cast<double>(exchanges)))
+                                  .add("consensus_distance", s.consensus_distance));
+  }
+  const auto now = Clock::now();
+  const double took = std::chrono::duration<double>(now - logged_at_).count();
+  w_.add_to_board(seen, {{"loss", loss},
+                         {"learning_rate", learning_rate},
+                         {"epoch", seen / epoch_},
+                         {"images_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
+                         {"consensus_distance", s.consensus_distance},
+                         {"exchanges_per_gradient", ratio(static_cast<double>(s.exchanges),
+                                                          static_cast<double>(s.gradients))},
+                         {"workers_alive", s.alive}});
+  trace::counter("images/s", ratio(static_cast<double>(since_log_ * w_.config.train.batch), took));
+  trace::counter("consensus distance", s.consensus_distance);
+  trace::counter("loss", loss);
+  logged_ = s;
+  logged_at_ = now;
+  logged_samples_ = seen;
+  loss_sum_ = 0, since_log_ = 0;
+}
+
+// Not read in each step, because reading waits for a GPU.
+void StepLog::log_skipped(JsonObject& row) {
+  if (!w_.params->overflow().defined()) return;
+  const i64 skipped = w_.params->skipped_steps();
+  row.add("skipped_steps", skipped);
+  skipped_in_a_row_ = skipped - skipped_ == since_log_ ? skipped_in_a_row_ + since_log_ : 0;
+  skipped_ = skipped;
+  check(skipped_in_a_row_ < kMostSkipped, "the gradients of worker ", w_.place.rank,
+        " overflowed in each of the last ", skipped_in_a_row_,
+        " steps, which were all left out: train.loss_scale = ",
+        static_cast<i64>(w_.params->loss_scale()),
+        " is too large; use a smaller one, or train.dtype=bf16");
+}
+
+void StepLog::show(double seen, double learning_rate, bool last) {
+  const dist::MethodStats s = w_.method->stats();
+  w_.progress.update({.samples = seen,
+                      .total = w_.total_samples,
+                      .epoch_size = epoch_,
+                      .loss = smooth_loss_,
+                      .learning_rate = learning_rate,
+                      .data_wait_s = w_.loader->stats().wait_s,
+                      .exchanges_per_step =
+                          ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
+                      .consensus = s.consensus_distance,
+                      .alive = s.alive,
+                      .workers = w_.place.size},
+                     last);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,42 @@
+// What is written about the steps of a worker: log.jsonl, TensorBoard, the progress line, the
+// trace.
+#pragma once
+
+#include <chrono>
+
+#include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/worker.h"
+
+namespace gossamer::apps {
+
+class StepLog {
+ public:
+  explicit StepLog(Worker&);
+  void before_step();  // starts and stops the trace of run.trace_steps
+  // Reads the losses if that waits for nothing or a log line is due. Error if they are not finite.
+  void before_update(LossSum&, double learning_rate);
+  void after_step(double learning_rate);
+  void last(LossSum&, double learning_rate);
+  // Appends damaged images that were met since the last call to bad_images.txt.
+  void list_damaged();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void read_losses(LossSum&, double learning_rate);
+  void log_step(double seen, double learning_rate);
+  void log_skipped(JsonObject& row);
+  void show(double seen, double learning_rate, bool last);
+
+  Worker& w_;
+  double epoch_;  // images
+  double loss_sum_ = 0, smooth_loss_ = 0;
+  std::size_t listed_ = 0;  // damaged images
+  // unread: steps whose loss was not read yet
+  i64 steps_ = 0, since_log_ = 0, unread_ = 0;
+  i64 skipped_ = 0, skipped_in_a_row_ = 0;  // steps left out because gradients overflowed
+  dist::MethodStats logged_;
+  Clock::time_point logged_at_ = Clock::now();
+  double logged_samples_;
+};
+
+}  // namespace gossamer::apps

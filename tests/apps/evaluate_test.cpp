@@ -1,0 +1,68 @@
+// Evaluation: every image counts once, whatever the batch size, and filled-up batches count the
+// same.
+#include "gossamer/apps/train/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/registry.h"
+
+namespace gossamer::apps {
+namespace {
+
+// 23 raw pictures of noise, 8 x 8, in 7 classes.
+class Noise : public data::Dataset {
+ public:
+  Noise() : pixels_(23 * 8 * 8 * 3) {
+    Rng rng(5);
+    for (auto& v : pixels_) v = static_cast<std::byte>(rng.below(256));
+  }
+  i64 size() const override { return 23; }
+  int label(i64 i) const override { return static_cast<int>(i % 7); }
+  std::string name(i64 i) const override { return std::to_string(i); }
+  std::span<const std::byte> bytes(i64 i, std::vector<std::byte>&) const override {
+    return std::span(pixels_).subspan(static_cast<std::size_t>(i) * 192, 192);
+  }
+  const std::vector<std::string>& classes() const override { return classes_; }
+  Raw raw() const override { return {8, 8}; }
+
+ private:
+  std::vector<std::byte> pixels_;
+  std::vector<std::string> classes_ = std::vector<std::string>(7);
+};
+
+TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
+  const auto net = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
+  const auto set = std::make_shared<Noise>();
+  const Pictures prepare{
+      .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
+  net->train();
+  const Counts whole = evaluate(*net, set, prepare, {.batch = 23});
+  EXPECT_EQ(whole.images, 23);
+  EXPECT_GT(whole.top5, whole.top1);
+  EXPECT_LT(whole.top5, 23);
+  EXPECT_TRUE(net->training()) << "restored";
+  for (const bool one_size : {false, true})
+    for (const i64 batch : {5, 8}) {
+      const Counts parts = evaluate(*net, set, prepare, {.batch = batch, .one_size = one_size});
+      EXPECT_EQ(parts.images, 23);
+      EXPECT_EQ(parts.top1, whole.top1);
+      EXPECT_EQ(parts.top5, whole.top5);
+      EXPECT_NEAR(parts.loss, whole.loss, 1e-4 * whole.loss);
+    }
+  Counts sum;
+  for (int part = 0; part < 3; ++part) {
+    const Counts c = evaluate(*net, set, prepare, {.batch = 4, .part = part, .parts = 3});
+    sum.images += c.images, sum.top1 += c.top1, sum.top5 += c.top5, sum.loss += c.loss;
+  }
+  EXPECT_EQ(sum.images, 23);
+  EXPECT_EQ(sum.top1, whole.top1);
+  EXPECT_EQ(sum.top5, whole.top5);
+  EXPECT_NEAR(sum.loss, whole.loss, 1e-4 * whole.loss);
+  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .max_batches = 2}).images, 8);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
