@@ -1,3 +1,4 @@
+// Events on tensors, in the order of the device.
 #include "gossamer/dist/gossip/model.h"
 
 #include <chrono>
