@@ -183,7 +183,7 @@ const std::string& GroundTruth::class_of(const std::string& file_name) const {
     return classes_[static_cast<std::size_t>(at->second)];
   const int number = val_number(stem);
   check<DataError>(number > 0 && number <= static_cast<int>(by_number_.size()), code::no_truth,
-                   printable(file_name), ": is not among the images in ", source_,
+                   printable(file_name), ": not one of the images in ", source_,
                    by_number_.empty() ? "" : " (ILSVRC2012_val_00000001 … )",
                    ". Remove it, or put the images into class folders.");
   return classes_[static_cast<std::size_t>(by_number_[static_cast<std::size_t>(number) - 1])];

@@ -54,7 +54,7 @@ std::vector<int> parse_cpus(const std::string& text) {
       std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
       std::string list;
       check<ConfigError>(static_cast<bool>(std::getline(file, list)) && !list.empty(), "cpus \"",
-                         text, "\": this machine has no NUMA node ", node);
+                         text, "\": this machine has no CPUs of NUMA node ", node);
       const auto of_node = parse_list(list, list);
       out.insert(out.end(), of_node.begin(), of_node.end());
     }
