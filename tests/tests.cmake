@@ -37,7 +37,7 @@ set_source_files_properties(
   tests/nn/optim_test.cpp
   tests/nn/loss_scale_test.cpp
   tests/apps/gradient_step_test.cpp
-  tests/dist/gpu/carrier_test.cpp
+  tests/dist/gossip/model_test.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
 gossamer_tests(core tests/core EXCEPT tests/core/ops)

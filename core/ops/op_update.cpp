@@ -1,10 +1,10 @@
 // The pass of update.h: one optimizer step over FlatParams with all that belongs to it, and the
 // snapshots and differences of exchanges.
 //
-// Each pass is one functor for N neighbouring parameters. A thread of a GPU takes eight, with
-// vector loads; on a CPU N is 1 and the loop around it is vectorised (eight at a time take 2 to 8
-// times as long there, measured). No product is fused with a sum (-ffp-contract=off), so both give
-// the same bits.
+// A thread of a GPU takes eight neighbouring parameters, with vector loads. On a CPU a loop over
+// single parameters does the same, because the compiler vectorises it (eight at a time take 2 to 8
+// times as long there, measured). The formulas stand once, and no product is fused with a sum
+// (-ffp-contract=off), so both give the same bits.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -83,7 +83,7 @@ struct Blocks {
   }
 };
 
-// One parameter, without a difference. All else is known before the loop over a range.
+// One parameter, on a CPU and without a difference. All else is known before the loop over a range.
 template <class Update, bool has_twin, class Copy>
 struct UpdateOne {
   Update update;
@@ -114,7 +114,7 @@ struct UpdateOne {
   }
 };
 
-// Eight neighbouring parameters.
+// Eight neighbouring parameters, on a GPU, or with a difference.
 template <class Update, bool has_twin, class Wire>
 struct UpdateEight {
   Update update;

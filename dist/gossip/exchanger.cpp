@@ -262,9 +262,9 @@ void Exchanger::adopt_graph() {
   // exchanges of a worker per unit of time, as the graph is scaled
   const double mean_rate = 2 * total / static_cast<double>(std::ranges::count(gone, false));
   const std::scoped_lock lock(state_.mutex);
-  state_.eta_at_rate_1 = state_.worker.has_twin() && mean_rate > 0 ? k.eta / mean_rate : 0;
-  state_.worker.gossip.alpha_tilde = k.alpha_tilde;
-  state_.worker.longest_gap = options_.rate > 0 ? 2 / options_.rate : 1;
+  state_.eta_at_rate_1 = state_.model.has_twin() && mean_rate > 0 ? k.eta / mean_rate : 0;
+  state_.model.numbers.alpha_tilde = k.alpha_tilde;
+  state_.model.numbers.longest_gap = options_.rate > 0 ? 2 / options_.rate : 1;
 }
 
 // A worker that is taking over our state is waited for: without us it could not come back.

@@ -29,7 +29,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point
   if (exchanges) params.freeze();
-  if (group.size() > 1) state_.carrier = make_carrier(group, params.values(), options.wire);
+  if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
@@ -45,14 +45,15 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
 
 // Goes on from where a neighbour is. Returns the events that came meanwhile.
 std::vector<Event> GossipMethod::start_again(double digest, const Graph& graph) {
-  StateBlock block(params_.values().numel(), state_.worker.has_twin(), params_.buffers().numel(),
+  StateBlock block(params_.values().numel(), state_.model.has_twin(), params_.buffers().numel(),
                    group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
                              Seconds(kTakeoverPatience * options_.exchange_timeout_s));
-  if (state_.carrier) state_.carrier->training_begins(state_.worker);
-  Tensor(params_.values()).copy_from(block.x);
-  if (state_.worker.has_twin()) state_.worker.twin().copy_from(block.twin);
-  if (state_.carrier) state_.carrier->training_ends();
+  {
+    const GossipModel::Access access(state_.model);
+    Tensor(params_.values()).copy_from(block.x);
+    if (state_.model.has_twin()) state_.model.twin().copy_from(block.twin);
+  }
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
   params_.refresh();
   std::vector<bool> reached;
@@ -74,32 +75,21 @@ void GossipMethod::step(double learning_rate) {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
-  if (state_.carrier) state_.carrier->await_gradients();
+  state_.model.await_gradients();
   // it reads all gradients; the communication thread never does
   optimizer_.begin_step({.clip = options_.clip_norm});
   {
     const std::scoped_lock lock(state_.mutex);
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
-    state_.worker.gossip.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
-    const auto update = [&](const Twin* twin, const Difference* late) {
-      optimizer_.update({}, rate, twin, late);
-    };
-    if (state_.carrier)
-      state_.carrier->gradient_event(state_.worker, static_cast<double>(state_.clock.count()),
-                                     update);
-    else
-      update(nullptr, nullptr);
+    A2cid2& numbers = state_.model.numbers;
+    numbers.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
+    state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_, rate);
     state_.roster.gradient();
     ++state_.stats.gradients;
-    if (state_.sender && state_.sender->wanted()) {
-      if (state_.carrier) state_.carrier->training_begins(state_.worker);
-      state_.give();
-      if (state_.carrier) state_.carrier->training_ends();
-    }
-    state_.happened({.kind = WorkerEvent::Kind::gradient,
-                     .learning_rate = learning_rate,
-                     .eta = state_.worker.gossip.eta});
+    if (state_.sender && state_.sender->wanted()) state_.give();
+    state_.happened(
+        {.kind = WorkerEvent::Kind::gradient, .learning_rate = learning_rate, .eta = numbers.eta});
   }
   if (exchanger_) {
     exchanger_->wake();
@@ -163,10 +153,10 @@ void GossipMethod::finish() {
     const std::uint64_t digest = digest_of(params_.values().span<float>());
     for (const auto& log : state_.logs) log->ended(digest);
   }
-  if (state_.carrier) state_.carrier->training_begins(state_.worker);
+  const GossipModel::Access access(state_.model);
   const double distance = average_models(params_, membership_);
   const std::scoped_lock lock(state_.mutex);
-  state_.worker.restart();
+  state_.model.restart();
   state_.squared_distance = -1;
   state_.stats.consensus_distance = distance;
   state_.stats.alive = static_cast<int>(membership_.members().size());
@@ -185,14 +175,13 @@ void GossipMethod::quiesce(const std::function<void()>& f) {
   } hold(state_);
   // ends by the deadline of the exchange
   state_.changed.wait(lock, [&] { return !state_.in_flight || state_.error; });
-  if (state_.carrier) state_.carrier->training_begins(state_.worker);
+  const GossipModel::Access access(state_.model);
   f();
-  if (state_.carrier) state_.carrier->training_ends();
 }
 
 std::vector<NamedTensor> GossipMethod::state() {
   if (!accelerated_) return {};
-  return {{"acid.tilde", state_.worker.has_twin() ? state_.worker.twin() : params_.values()}};
+  return {{"acid.tilde", state_.model.has_twin() ? state_.model.twin() : params_.values()}};
 }
 
 // Between exchanges the distance is estimated from the differences that partners see. For two
@@ -201,7 +190,7 @@ std::vector<NamedTensor> GossipMethod::state() {
 MethodStats GossipMethod::stats() const {
   const std::scoped_lock lock(state_.mutex);
   MethodStats out = state_.stats;
-  out.eta = state_.worker.gossip.eta;
+  out.eta = state_.model.numbers.eta;
   const int alive = state_.roster.alive();
   if (!finished_) out.alive = alive;
   out.edges = state_.edges.edges();

@@ -8,12 +8,11 @@
 #include <mutex>
 
 #include "gossamer/dist/edge_statistics.h"
-#include "gossamer/dist/gossip/carrier.h"
 #include "gossamer/dist/gossip/event_log.h"
+#include "gossamer/dist/gossip/model.h"
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/rejoin.h"
 #include "gossamer/dist/gossip/roster.h"
-#include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/time.h"
 
@@ -21,15 +20,14 @@ namespace gossamer::dist {
 
 struct GossipState {
   GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members)
-      : worker(std::move(values), with_twin),
+      : model(std::move(values), with_twin),
         buffers(std::move(statistics)),
         roster(std::move(members)) {}
 
   std::mutex mutex;
   std::condition_variable changed;  // the hold moved, an exchange ended, or error was set
 
-  WorkerState<Tensor> worker;
-  std::unique_ptr<Carrier> carrier;  // none: this worker is alone
+  GossipModel model;
   // batch-norm statistics; the training thread writes them, under no lock
   Tensor buffers;
   GradientClock clock;
@@ -55,7 +53,8 @@ struct GossipState {
   // for workers that were started again; none: this worker is alone
   std::unique_ptr<StateSender> sender;
   void give() {
-    sender->fill(worker.x(), worker.has_twin() ? &worker.twin() : nullptr, buffers, roster.count());
+    const GossipModel::Access access(model);
+    sender->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, roster.count());
   }
   std::exception_ptr error;  // of the communication thread; thrown by the next step
   MethodStats stats;

@@ -1,8 +1,10 @@
-// Snapshot, payload, jump.
+// Snapshot, payload, difference.
 #include "gossamer/dist/gossip/transfer.h"
 
 #include <cmath>
+#include <cstring>
 
+#include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/exchange_trace.h"
 
@@ -12,10 +14,22 @@ namespace {
 // seconds for an exchange that was given up to let go of its buffers
 constexpr double kDrainLimit = 30;
 
+// The progress of both sides is the note of an exchange.
+std::span<const char> note_of(const Progress& own) {
+  return {reinterpret_cast<const char*>(&own), sizeof own};
+}
+Progress progress_in(const Event& e) {
+  Progress theirs;
+  check<DistError>(e.note.size() == sizeof theirs, "a note of ", e.note.size(),
+                   " bytes came with exchange ", e.session, "; wanted ", sizeof theirs);
+  std::memcpy(static_cast<void*>(&theirs), e.note.data(), sizeof theirs);
+  return theirs;
+}
+
 }  // namespace
 
 Transfer::Transfer(GossipState& state, Group& group, const MethodOptions& options)
-    : state_(state), group_(group), options_(options), carrier_(*state.carrier) {}
+    : state_(state), group_(group), options_(options) {}
 
 void Transfer::begin(const Meeting& meeting) {
   peer_ = meeting.peer;
@@ -26,7 +40,7 @@ void Transfer::begin(const Meeting& meeting) {
     // a copy is being taken: short
     state_.changed.wait(lock, [&] { return !state_.held; });
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
-    carrier_.snapshot(state_.worker, time_);
+    state_.model.snapshot(time_);
     own_progress_ = state_.roster.progress();
     gradients_ = state_.stats.gradients;
     state_.happened(
@@ -37,7 +51,7 @@ void Transfer::begin(const Meeting& meeting) {
   limit_ = limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  group_.payload().exchange(peer_, session_, carrier_.own(), carrier_.theirs(),
+  group_.payload().exchange(peer_, session_, state_.model.own(), state_.model.received(),
                             note_of(own_progress_), Seconds(limit_));
 }
 
@@ -59,12 +73,12 @@ bool Transfer::end(const Event* arrived) {
                       .staleness = 0,
                       .ok = arrived != nullptr && std::isfinite(distance)};
   {
-    const trace::Scope scope("jump", peer_);
+    const trace::Scope scope("difference", peer_);
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
       const Progress theirs = progress_in(*arrived);
-      carrier_.apply(state_.worker);
+      state_.model.arrived();
       state_.roster.average(own_progress_, theirs);
       state_.rate.exchange();
       ++state_.stats.exchanges;

@@ -1,4 +1,4 @@
-// One exchange: both sides take a snapshot, send it, and apply the difference (worker_state.h). A
+// One exchange: both sides take a snapshot, send it, and apply the difference (a2cid2.h). A
 // PartnerPolicy decides with which worker and when.
 #pragma once
 
@@ -34,7 +34,6 @@ class Transfer {
   const MethodOptions& options_;
   double limit(int peer);
 
-  Carrier& carrier_;
   int peer_ = -1;
   std::uint64_t session_ = 0;
   i64 gradients_ = 0;  // own, at the snapshot

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/gossip/worker_state.h"
+#include "gossamer/dist/simulation/simulated_worker.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
@@ -60,15 +60,17 @@ class EventSimulation final : public Simulation {
         published_(plan.options.method == "published"),
         matching_(plan.options.pairing == "matching") {
     const bool twin = plan.options.method != "adpsgd";
-    Gossip gossip{0, plan.constants.alpha, 0.5};
-    if (twin)
-      gossip = {plan.constants.eta * plan.options.eta_scale, plan.constants.alpha,
-                plan.constants.alpha_tilde};
+    A2cid2 numbers;
+    numbers.alpha = plan.constants.alpha;
+    if (twin) {
+      numbers.eta = plan.constants.eta * plan.options.eta_scale;
+      numbers.alpha_tilde = plan.constants.alpha_tilde;
+    }
     const auto n = static_cast<std::size_t>(workers_), d = static_cast<std::size_t>(dims_);
     workers_state_.reserve(n);
     for (int i = 0; i < workers_; ++i) {
       workers_state_.emplace_back(simulated_start(plan, problem, seed, i), twin);
-      workers_state_.back().gossip = gossip;
+      workers_state_.back().numbers = numbers;
     }
     if (problem) momentum_.assign(n * d, 0.0), gradient_.resize(d);
     if (!matching_) next_ = random_.exponential() / event_rate();
@@ -87,18 +89,12 @@ class EventSimulation final : public Simulation {
   // The drift of A2CiD2 is done in a copy: to the published order it is no matter when a worker
   // drifted last.
   void present(int worker, std::span<double> x) override {
-    State& w = state(worker);
-    if (!w.has_twin()) {
-      std::ranges::copy(w.x(), x.begin());
-      return;
-    }
-    const auto mixed = MixCoefficients<double>::over(w.gossip.eta, now_ - w.time());
-    for (std::size_t k = 0; k < x.size(); ++k) x[k] = mixed.c * w.x()[k] + mixed.s * w.twin()[k];
+    const SimulatedWorker& w = state(worker);
+    w.look(now_, x);
   }
 
  private:
-  using State = WorkerState<std::vector<double>>;
-  State& state(int worker) { return workers_state_[static_cast<std::size_t>(worker)]; }
+  SimulatedWorker& state(int worker) { return workers_state_[static_cast<std::size_t>(worker)]; }
   double exchange_rate() const { return edges_.total() * plan_.options.realised_rate; }
   double event_rate() const { return exchange_rate() + (problem_ ? workers_ : 0); }
 
@@ -120,7 +116,7 @@ class EventSimulation final : public Simulation {
   }
 
   void exchange(int i, int j, double t) {
-    State &a = state(i), &b = state(j);
+    SimulatedWorker &a = state(i), &b = state(j);
     ++exchanges_;
     if (published_) return exchange_as_published(a, b, t);
     const double mark_a = a.snapshot(t, from_a_), mark_b = b.snapshot(t, from_b_);
@@ -130,14 +126,14 @@ class EventSimulation final : public Simulation {
 
   // The published code sends x as it was last written, drifts to the present only after the
   // transfer, and replaces x by the mean.
-  void exchange_as_published(State& a, State& b, double t) {
-    from_a_ = a.x();
-    from_b_ = b.x();
-    const auto half = [&](State& w, const std::vector<double>& received) {
-      w.mix_to(t);
+  void exchange_as_published(SimulatedWorker& a, SimulatedWorker& b, double t) {
+    from_a_ = a.x;
+    from_b_ = b.x;
+    const auto half = [&](SimulatedWorker& w, const std::vector<double>& received) {
+      w.drift(t);
       for (std::size_t k = 0; k < received.size(); ++k) {
-        w.twin()[k] += w.gossip.alpha_tilde * (received[k] - w.x()[k]);
-        w.x()[k] = .5 * (w.x()[k] + received[k]);
+        w.twin[k] += w.numbers.alpha_tilde * (received[k] - w.x[k]);
+        w.x[k] = .5 * (w.x[k] + received[k]);
       }
     };
     half(a, from_b_);
@@ -145,21 +141,15 @@ class EventSimulation final : public Simulation {
   }
 
   void gradient(int i, double t) {
-    State& w = state(i);
+    SimulatedWorker& w = state(i);
     const auto d = static_cast<std::size_t>(dims_);
     double* m = momentum_.data() + static_cast<std::size_t>(i) * d;
     ++gradients_;
-    w.gradient_event(t, [&](double c, double s) {
-      if (w.has_twin()) mix(w.x(), w.twin(), c, s);
-      problem_->gradient(i, w.x(), noise_, gradient_);
-      for (std::size_t k = 0; k < d; ++k) {
-        const double step =
-            plan_.options.learning_rate *
-            sgd_direction(plan_.options.momentum, 0.0, false, w.x()[k], gradient_[k], m[k]);
-        w.x()[k] -= step;
-        if (w.has_twin()) w.twin()[k] -= step;
-      }
-    });
+    w.drift(t);
+    problem_->gradient(i, w.x, noise_, gradient_);
+    for (std::size_t k = 0; k < d; ++k)
+      w.update(k, plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false,
+                                                              w.x[k], gradient_[k], m[k]));
   }
 
   const SimulationPlan& plan_;
@@ -167,7 +157,7 @@ class EventSimulation final : public Simulation {
   EdgeSampler edges_;
   Rng random_, noise_;
   const bool published_, matching_;
-  std::vector<State> workers_state_;
+  std::vector<SimulatedWorker> workers_state_;
   std::vector<double> momentum_, gradient_, from_a_, from_b_;  // [workers, dims], [dims] each
   double now_ = 0, next_ = 0;
   i64 round_ = 0;

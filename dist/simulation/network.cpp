@@ -43,13 +43,13 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
   all_.reserve(static_cast<std::size_t>(workers_));
   for (int i = 0; i < workers_; ++i) {
     Worker& w = all_.emplace_back(simulated_start(plan, problem, seed, i), twin);
-    if (twin) w.state.gossip.alpha_tilde = plan.constants.alpha_tilde;
-    w.state.longest_gap = 2 / rate;
+    if (twin) w.state.numbers.alpha_tilde = plan.constants.alpha_tilde;
+    w.state.numbers.longest_gap = 2 / rate;
     Neighbours& own = neighbours[static_cast<std::size_t>(i)];
     std::ranges::sort(own);
     for (const auto& [j, edge_rate] : own) w.neighbours.push_back(j);
     w.tally.with.assign(w.neighbours.size(), 0);
-    if (problem) w.momentum.assign(w.state.x().size(), 0.0), w.gradient = w.momentum;
+    if (problem) w.momentum.assign(w.state.x.size(), 0.0), w.gradient = w.momentum;
     give_policy(i, own, options);
   }
   for (int i = 0; i < workers_; ++i) {
@@ -101,15 +101,8 @@ void NetworkSimulation::run_until_seconds(double t) {
 }
 
 void NetworkSimulation::present(int worker, std::span<double> x) {
-  Worker& w = at(worker);
-  if (!w.state.has_twin()) {
-    std::ranges::copy(w.state.x(), x.begin());
-    return;
-  }
-  const double gap = std::clamp(w.clock.now(now_) - w.state.time(), 0.0, w.state.longest_gap);
-  const auto mixed = MixCoefficients<double>::over(w.state.gossip.eta, gap);
-  for (std::size_t k = 0; k < x.size(); ++k)
-    x[k] = mixed.c * w.state.x()[k] + mixed.s * w.state.twin()[k];
+  const Worker& w = at(worker);
+  w.state.look(w.clock.now(now_), x);
 }
 
 void NetworkSimulation::handle(const Due& h) {
@@ -183,7 +176,7 @@ void NetworkSimulation::begin_gradient(int i) {
   Worker& w = at(i);
   const Machines& m = plan_.options.machines;
   w.clock.resume(now_);
-  if (problem_) problem_->gradient(i, w.state.x(), noise_, w.gradient);
+  if (problem_) problem_->gradient(i, w.state.x, noise_, w.gradient);
   w.gradient_s = m.compute_s * m.slowness(i) * m.compute.draw(random_);
   queue_.push(now_ + w.gradient_s, {What::gradient_done, i, -1, 0, {}});
 }
@@ -196,19 +189,13 @@ void NetworkSimulation::end_gradient(int i) {
   w.clock.tick(now_);
   w.rate.gradient();
   if (w.state.has_twin())
-    w.state.gossip.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
-  w.state.gradient_event(static_cast<double>(w.clock.count()), [&](double c, double s) {
-    if (w.state.has_twin()) mix(w.state.x(), w.state.twin(), c, s);
-    if (!problem_) return;
-    for (std::size_t k = 0; k < w.gradient.size(); ++k) {
-      double& x = w.state.x()[k];
-      const double step =
-          plan_.options.learning_rate *
-          sgd_direction(plan_.options.momentum, 0.0, false, x, w.gradient[k], w.momentum[k]);
-      x -= step;
-      if (w.state.has_twin()) w.state.twin()[k] -= step;
-    }
-  });
+    w.state.numbers.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
+  w.state.drift(static_cast<double>(w.clock.count()));
+  if (problem_)
+    for (std::size_t k = 0; k < w.gradient.size(); ++k)
+      w.state.update(k, plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0,
+                                                                    false, w.state.x[k],
+                                                                    w.gradient[k], w.momentum[k]));
   w.waiting = true;
   w.wait_began_s = now_;
   ++w.waits;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gossamer/dist/gossip/policy.h"
-#include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/simulation/queue.h"
+#include "gossamer/dist/simulation/simulated_worker.h"
 #include "gossamer/dist/simulation/simulator.h"
 #include "gossamer/dist/time.h"
 
@@ -47,7 +47,7 @@ class NetworkSimulation final : public Simulation {
   };
   struct Worker {
     Worker(std::vector<double> x, bool twin) : state(std::move(x), twin) {}
-    WorkerState<std::vector<double>> state;
+    SimulatedWorker state;
     std::unique_ptr<PartnerPolicy> policy;
     // the policy's names of workers are places in this list; empty: the names are the same
     std::vector<int> known;

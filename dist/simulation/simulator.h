@@ -1,5 +1,5 @@
 // Networks of workers in simulated time. What is simulated is the machines; the algorithm is the
-// one that trains: WorkerState, Pairing, GradientClock, RateTracker, Graph, Rounds and
+// one that trains: A2cid2, Pairing, GradientClock, RateTracker, Graph, Rounds and
 // ConsensusController are the very same classes. One thread, no clock, the same numbers for the
 // same seed.
 //

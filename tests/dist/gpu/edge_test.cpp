@@ -214,7 +214,7 @@ TEST(GpuEdge, ADeadPeerEndsTheExchangeAndWhatArrivedIsDropped) {
     for (int move = 0; w.edge(0, 1).phase() != phase && move < 100'000; ++move)
       w.random_move(false);
     ASSERT_EQ(w.edge(0, 1).phase(), phase);
-    const auto x = w.worker(0).state.x();
+    const auto x = w.worker(0).state.x;
     w.kill(1);
     w.notice(0, 1);
     w.notice(2, 1);
@@ -222,7 +222,7 @@ TEST(GpuEdge, ADeadPeerEndsTheExchangeAndWhatArrivedIsDropped) {
     EXPECT_FALSE(w.worker(0).results.back().ok);
     while (w.quiet_move()) {
     }
-    EXPECT_EQ(w.worker(0).state.x()[1] - x[1], 0)
+    EXPECT_EQ(w.worker(0).state.x[1] - x[1], 0)
         << "only the drift of time may move it, and the second value has none";
     EXPECT_EQ(w.machine.live_communicators(0), 0);
     exchange(w, 0, 2);  // with the others it goes on
@@ -267,8 +267,8 @@ TEST(GpuEdge, AnOtherSizeIsRefusedWithWords) {
 
 TEST(GpuEdge, ValuesThatAreNotFiniteAreAppliedByNobody) {
   GpuWorld w({});
-  w.worker(1).state.x()[0] = std::numeric_limits<double>::infinity();
-  w.worker(1).state.gossip.eta = 0;
+  w.worker(1).state.x[0] = std::numeric_limits<double>::infinity();
+  w.worker(1).state.numbers.eta = 0;
   begin_both(w);
   ASSERT_TRUE(w.run_until([&] { return w.idle(); }));
   EXPECT_EQ(w.applied(), 0);

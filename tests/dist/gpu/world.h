@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "dist/gpu/fakes.h"
-#include "gossamer/dist/gossip/worker_state.h"
 #include "gossamer/dist/gpu/best_channel.h"
 #include "gossamer/dist/gpu/edge.h"
 #include "gossamer/dist/gpu/nccl_channel.h"
+#include "gossamer/dist/simulation/simulated_worker.h"
 
 namespace gossamer::dist {
 
@@ -42,7 +42,8 @@ class GpuWorld {
           order(gpu.make_event()),
           taken(gpu.make_event()),
           state({1.0 * id, 10.0 - id}, true) {
-      state.gossip = {.eta = 0.3, .alpha = 0.5, .alpha_tilde = 0.8};
+      state.numbers.eta = 0.3;
+      state.numbers.alpha_tilde = 0.8;
       GpuChannelMaker& maker = world.options.best        ? static_cast<GpuChannelMaker&>(best)
                                : world.options.peer_copy ? static_cast<GpuChannelMaker&>(copies)
                                                          : nccl;
@@ -59,7 +60,7 @@ class GpuWorld {
     BestChannel best;
     const DevicePort::Event order, taken;  // the last work on (x, x~); the snapshot
     std::map<int, GpuEdge> edges;
-    WorkerState<Values> state;
+    SimulatedWorker state;
     double given = 0;  // by gradients
     int peer = -1;     // of the exchange under way
     std::uint64_t session = 0;
@@ -106,9 +107,8 @@ class GpuWorld {
     const double t = now;
     w.gpu.wait(DevicePort::Lane::exchange, w.order);
     w.gpu.run(DevicePort::Lane::exchange, [&w, &s, i, t] {
-      w.mark = w.state.snapshot(t, w.send);
       // in place: other processes know this address
-      std::ranges::copy(w.state.x(), w.send.begin());
+      w.mark = w.state.snapshot(t, w.send);
       s.snapshot[i] = w.send;
     });
     w.gpu.record(w.order, DevicePort::Lane::exchange);
@@ -131,11 +131,8 @@ class GpuWorld {
     const double t = now;
     w.gpu.wait(DevicePort::Lane::compute, w.order);
     w.gpu.run(DevicePort::Lane::compute, [&w, step, t] {
-      w.state.gradient_event(t, [&](double c, double s) {
-        mix(w.state.x(), w.state.twin(), c, s);
-        w.state.x()[0] += step;
-        w.state.twin()[0] += step;
-      });
+      w.state.drift(t);
+      w.state.update(0, -step);
     });
     w.gpu.record(w.order, DevicePort::Lane::compute);
     w.given += 2 * step;
@@ -282,8 +279,8 @@ class GpuWorld {
   double total() {
     double sum = 0;
     for (const auto& w : workers) {
-      for (const double x : w->state.x()) sum += x;
-      for (const double x : w->state.twin()) sum += x;
+      for (const double x : w->state.x) sum += x;
+      for (const double x : w->state.twin) sum += x;
       sum -= w->given;
     }
     return sum;

@@ -1,5 +1,7 @@
 // The difference of an exchange inside the optimizer's pass: the same bits as mix, update and jump
 // one after the other, whatever comes between, and in whatever order the streams of a device run.
+#include "gossamer/dist/gossip/model.h"
+
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -8,22 +10,21 @@
 
 #include "dist/gpu/fakes.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/gossip/gpu_carrier.h"
 #include "gossamer/nn/optim.h"
-#include "support/use_backend.h"
 
 namespace gossamer::dist {
 namespace {
 
 constexpr double kRates[] = {.1, .05, .02}, kClip = 2;
 
-// A worker's parameters and optimizer, whose step is in the form of the backend.
+// A worker's parameters and optimizer.
 struct Model {
   Model(bool with_twin, DType compute)
       : params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true}),
         sgd(params, {.momentum = .9f, .weight_decay = .1f, .nesterov = true}),
         state(params.values(), with_twin) {
-    state.gossip = {.eta = .3, .alpha = .5, .alpha_tilde = .8};
+    state.numbers.eta = .3;
+    state.numbers.alpha_tilde = .8;
   }
   void gradient(int k) {
     params.settle_grads();
@@ -34,7 +35,7 @@ struct Model {
   Tensor w = Tensor::full({9, 5}, .5f), b = Tensor::full({40}, -.25f);
   FlatParams params;
   nn::Sgd sgd;
-  WorkerState<Tensor> state;
+  GossipModel state;
   std::vector<Tensor> everything() {
     std::vector<Tensor> out{params.values(), params.compute_f32(), sgd.state()[0].tensor};
     if (state.has_twin()) out.push_back(state.twin());
@@ -86,37 +87,35 @@ Tensor other_snapshot(i64 n, DType wire, std::size_t k) {
 // Every event a pass of its own, in the order of the paper: a difference follows the gradient event
 // it was there for.
 void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
-  Tensor own = Tensor::zeros({m.params.size()}, DType::f32), theirs;
-  if (wire == DType::f16) own = Tensor::empty({m.params.size()}, wire);
+  Tensor own = Tensor::empty({m.params.size()}, wire), theirs;
+  A2cid2& numbers = m.state.numbers;
+  Tensor &x = m.state.x(), &twin = m.state.twin();
   bool kept = false;
   // of the last snapshot; one exchange at a time, so of the difference too
-  double mark = 0;
-  const auto settle = [&] {
+  A2cid2::Mark mark = 0;
+  const auto apply = [&] {
     if (!std::exchange(kept, false)) return;
-    m.state.apply(mark, [&](double jx, double jy) {
-      Tensor none, &twin = m.state.has_twin() ? m.state.twin() : none;
-      apply_difference(m.state.x(), twin, static_cast<float>(jx), static_cast<float>(jy), own,
-                       theirs);
-    });
+    const Jump jump = numbers.arrived(mark);
+    apply_difference(x, twin, static_cast<float>(jump.x), static_cast<float>(jump.twin), own,
+                     theirs);
   };
   for (std::size_t k = 0; k < events.size(); ++k) switch (events[k].kind) {
-      case Event::gradient:
+      case Event::gradient: {
         m.gradient(static_cast<int>(k));
-        m.state.gradient_event(events[k].t, [&](double c, double s) {
-          const Twin twin{m.state.twin(), static_cast<float>(c), static_cast<float>(s)};
-          m.sgd.step(static_cast<float>(kRates[k % 3]), m.state.has_twin() ? &twin : nullptr,
-                     {.5, kClip});
-        });
-        settle();
+        const A2cid2::Mix mix = numbers.gradient(events[k].t);
+        const Twin with{twin, static_cast<float>(mix.c), static_cast<float>(mix.s)};
+        m.sgd.step(static_cast<float>(kRates[k % 3]), twin.defined() ? &with : nullptr,
+                   {.5, kClip});
+        apply();
         m.params.refresh();
         break;
-      case Event::snapshot:
-        settle();
-        mark = m.state.peek(events[k].t, [&](double c, double s) {
-          take_snapshot(m.state.x(), m.state.has_twin() ? m.state.twin() : Tensor(),
-                        static_cast<float>(c), static_cast<float>(s), own);
-        });
+      }
+      case Event::snapshot: {
+        apply();
+        const A2cid2::Mix mix = numbers.snapshot(events[k].t, mark);
+        take_snapshot(x, twin, static_cast<float>(mix.c), static_cast<float>(mix.s), own);
         break;
+      }
       case Event::arrives:
         theirs = other_snapshot(m.params.size(), wire, k);
         kept = true;
@@ -124,44 +123,60 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
       case Event::fails:
         break;
       case Event::looked_at:
-        settle();
+        apply();
     }
-  settle();
+  apply();
 }
 
-// The same by a carrier. On a lazy device nothing runs when it is called: two streams do their work
-// in any order that the events allow.
-int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, std::uint64_t seed) {
+// Runs the optimizer of `m` on the compute lane of a device that may do so later.
+class OnDevice final : public Optimizer {
+ public:
+  OnDevice(Model& m, fake::Gpu& gpu) : m_(m), gpu_(gpu) {}
+  void begin_step(const GradientScale&) override {}
+  void update(FlatRange, float rate, const Twin* twin, const Difference* late) override {
+    with_difference += late != nullptr;
+    const std::optional<Twin> with = twin ? std::optional(*twin) : std::nullopt;
+    const std::optional<Difference> difference = late ? std::optional(*late) : std::nullopt;
+    gpu_.run(DevicePort::Lane::compute, [this, k = event, rate, with, difference] {
+      m_.gradient(k);
+      m_.sgd.step(rate, with ? &*with : nullptr, {.5, kClip}, difference ? &*difference : nullptr);
+    });
+  }
+  std::vector<NamedTensor> state() override { return {}; }
+  const char* name() const override { return "on a device"; }
+  int event = 0, with_difference = 0;
+
+ private:
+  Model& m_;
+  fake::Gpu& gpu_;
+};
+
+// The same by GossipModel. On a lazy device nothing runs when it is called: two streams do their
+// work in any order that the events allow.
+int by_model(Model& m, const std::vector<Event>& events, DType wire, bool lazy,
+             std::uint64_t seed) {
   fake::Machine machine(1, seed);
   machine.eager = !lazy;
   fake::Gpu& gpu = machine.gpu(0);
   const i64 n = m.params.size();
-  const Tensor own = Tensor::empty({n}, wire), theirs = Tensor::empty({n}, wire);
-  GpuCarrier carrier(gpu, own, theirs);
-  int taken_along = 0;
+  m.state.exchange_by(wire, &gpu);
+  const Tensor theirs = m.state.received();
+  OnDevice optimizer(m, gpu);
   Rng random(seed, 7);
   for (std::size_t k = 0; k < events.size(); ++k) {
     switch (events[k].kind) {
       case Event::gradient:
-        carrier.gradient_event(m.state, events[k].t, [&](const Twin* twin, const Difference* late) {
-          taken_along += late != nullptr;
-          const std::optional<Twin> with = twin ? std::optional(*twin) : std::nullopt;
-          const std::optional<Difference> difference = late ? std::optional(*late) : std::nullopt;
-          gpu.run(DevicePort::Lane::compute, [&m, k, with, difference] {
-            m.gradient(static_cast<int>(k));
-            m.sgd.step(static_cast<float>(kRates[k % 3]), with ? &*with : nullptr, {.5, kClip},
-                       difference ? &*difference : nullptr);
-          });
-        });
+        optimizer.event = static_cast<int>(k);
+        m.state.gradient(events[k].t, optimizer, static_cast<float>(kRates[k % 3]));
         break;
       case Event::snapshot:
-        carrier.snapshot(m.state, events[k].t);
+        m.state.snapshot(events[k].t);
         break;
       case Event::arrives: {
         auto from = std::make_shared<Tensor>(other_snapshot(n, wire, k));
         gpu.run(DevicePort::Lane::exchange,
                 [from, theirs] { std::memcpy(theirs.data(), from->data(), from->bytes()); });
-        carrier.apply(m.state);
+        m.state.arrived();
         break;
       }
       case Event::fails:  // the buffer holds something by then
@@ -169,19 +184,18 @@ int carried(Model& m, const std::vector<Event>& events, DType wire, bool lazy, s
                 [theirs] { std::memset(theirs.data(), 0x7b, theirs.bytes()); });
         break;
       case Event::looked_at:
-        carrier.training_begins(m.state);
-        carrier.training_ends();
+        const GossipModel::Access access(m.state);
     }
     for (std::uint32_t i = random.below(8); i > 0; --i) machine.step(0);
   }
-  carrier.training_begins(m.state);
+  const GossipModel::Access access(m.state);
   while (machine.step(0)) {
   }
   EXPECT_TRUE(machine.problems().empty());
-  return taken_along;
+  return optimizer.with_difference;
 }
 
-TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
+TEST(GossipModel, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
   for (const bool with_twin : {false, true})
     for (const DType wire : {DType::f32, DType::f16})
       for (std::uint64_t seed = 1; seed <= 12; ++seed) {
@@ -191,49 +205,49 @@ TEST(GpuCarrier, ADifferenceInsideThePassGivesTheBitsOfAPassOfItsOwn) {
         const DType compute = seed % 2 ? DType::f32 : DType::bf16;
         Model wanted(with_twin, compute);
         one_by_one(wanted, events, wire);
-        for (const std::string form : {backend(Device::cpu()).name(), "cuda_emulated"})
-          for (const bool lazy : {false, true}) {
-            const UseBackend use(form);
-            Model got(with_twin, compute);
-            EXPECT_GT(carried(got, events, wire, lazy, seed), 0)
-                << "differences that a pass took along";
-            const auto want = wanted.everything(), have = got.everything();
-            for (std::size_t i = 0; i < want.size(); ++i)
-              ASSERT_EQ(std::memcmp(want[i].data(), have[i].data(), want[i].bytes()), 0)
-                  << i << " lazy " << lazy;
-          }
+        for (const bool lazy : {false, true}) {
+          Model got(with_twin, compute);
+          EXPECT_GT(by_model(got, events, wire, lazy, seed), 0)
+              << "differences that a pass applied";
+          const auto want = wanted.everything(), have = got.everything();
+          for (std::size_t i = 0; i < want.size(); ++i)
+            ASSERT_EQ(std::memcmp(want[i].data(), have[i].data(), want[i].bytes()), 0)
+                << i << " lazy " << lazy;
+        }
       }
 }
 
-TEST(GpuCarrier, ADifferenceIsTakenOnceAndByWhatComesFirst) {
+TEST(GossipModel, ADifferenceIsAppliedOnceAndByWhatComesFirst) {
   fake::Machine machine(1, 1);
   machine.eager = true;
-  const UseBackend passes("cuda_emulated");
   Model m(true, DType::f32);
-  const i64 n = m.params.size();
-  const Tensor own = Tensor::zeros({n}), theirs = Tensor::zeros({n});
-  GpuCarrier carrier(machine.gpu(0), own, theirs);
+  m.state.exchange_by(DType::f32, &machine.gpu(0));
+  const Tensor own = m.state.own(), theirs = m.state.received();
+  OnDevice optimizer(m, machine.gpu(0));
   const auto late_in_event = [&](double t) {
-    bool seen = false;
-    carrier.gradient_event(m.state, t, [&](const Twin*, const Difference* late) { seen = late; });
-    return seen;
+    optimizer.with_difference = 0;
+    m.state.gradient(t, optimizer, 0);
+    return optimizer.with_difference == 1;
   };
   const auto exchange = [&](double t) {
-    carrier.snapshot(m.state, t);
+    m.state.snapshot(t);
     Tensor(theirs).fill(2);
-    carrier.apply(m.state);
+    m.state.arrived();
   };
   exchange(0);
   EXPECT_EQ(m.params.values().as<float>()[0], .5f) << "not before it is due";
   EXPECT_TRUE(late_in_event(1));
   EXPECT_FALSE(late_in_event(2));
+  const float before = m.params.values().as<float>()[0];
   exchange(2);
-  carrier.training_begins(m.state);
-  EXPECT_EQ(m.params.values().as<float>()[0], .5f + .5f * (2 - .5f)) << "before anybody looks";
-  carrier.training_ends();
+  {
+    const GossipModel::Access access(m.state);
+    EXPECT_EQ(m.params.values().as<float>()[0], before - .5f * (own.as<float>()[0] - 2))
+        << "before anybody looks";
+  }
   EXPECT_FALSE(late_in_event(3));
   exchange(3);
-  carrier.snapshot(m.state, 3.5);
+  m.state.snapshot(3.5);
   EXPECT_FALSE(late_in_event(4)) << "the snapshot contains it";
 }
 

@@ -1,0 +1,116 @@
+// Events on tensors, in the order of the device.
+#include "gossamer/dist/gossip/model.h"
+
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/trace.h"
+#include "gossamer/dist/time.h"
+
+namespace gossamer::dist {
+namespace {
+constexpr auto kLook = std::chrono::microseconds(20);
+constexpr double kStepLimit = 600;  // seconds
+}  // namespace
+
+GossipModel::GossipModel(Tensor x, bool with_twin) : x_(std::move(x)) {
+  if (with_twin) twin_ = x_.clone();
+}
+
+void GossipModel::exchange_by(DType wire, DevicePort* device) {
+  check<ConfigError>(device != nullptr || wire == DType::f32,
+                     "snapshots between CPUs are f32, not ", wire);
+  own_ = Tensor::empty({x_.numel()}, wire, x_.device());
+  received_ = Tensor::empty({x_.numel()}, wire, x_.device());
+  device_ = device;
+  if (!device_) return;
+  order_ = device_->make_event();
+  gradients_ = device_->make_event();
+  leave(Lane::compute);  // what made (x, x~) comes before the first snapshot
+}
+
+void GossipModel::enter(Lane lane) {
+  if (device_) device_->wait(lane, order_);
+}
+void GossipModel::leave(Lane lane) {
+  if (device_) device_->record(order_, lane);
+}
+template <class F>
+void GossipModel::run(Lane lane, F f) {
+  enter(lane);
+  if (device_)
+    device_->run(lane, f);
+  else
+    f();
+  leave(lane);
+}
+
+void GossipModel::gradient(double t, Optimizer& optimizer, float learning_rate) {
+  const A2cid2::Mix mix = numbers.gradient(t);
+  const Twin twin{twin_, static_cast<float>(mix.c), static_cast<float>(mix.s)};
+  // x and x~ have drifted to t when the difference is applied, as `numbers` has.
+  const bool with_difference = std::exchange(kept_, false);
+  const Jump jump = numbers.arrived(mark_);
+  const Difference difference{own_, received_, static_cast<float>(jump.x),
+                              static_cast<float>(jump.twin)};
+  enter(Lane::compute);
+  optimizer.update({}, learning_rate, has_twin() ? &twin : nullptr,
+                   with_difference ? &difference : nullptr);
+  leave(Lane::compute);
+}
+
+void GossipModel::snapshot(double t) {
+  apply_kept();
+  const A2cid2::Mix mix = numbers.snapshot(t, mark_);
+  run(Lane::exchange, [this, mix] {
+    take_snapshot(x_, twin_, static_cast<float>(mix.c), static_cast<float>(mix.s), own_);
+  });
+}
+
+void GossipModel::arrived() {
+  kept_ = true;
+  if (!device_) return apply_kept();
+  // Later work on (x, x~) waits for what brought the snapshot.
+  enter(Lane::exchange);
+  leave(Lane::exchange);
+}
+
+void GossipModel::apply_kept() {
+  if (!std::exchange(kept_, false)) return;
+  const Jump jump = numbers.arrived(mark_);
+  run(Lane::exchange, [this, jump] {
+    apply_difference(x_, twin_, static_cast<float>(jump.x), static_cast<float>(jump.twin), own_,
+                     received_);
+  });
+}
+
+GossipModel::Access::Access(GossipModel& model) : model_(model) {
+  model_.apply_kept();
+  model_.enter(Lane::compute);
+}
+GossipModel::Access::~Access() { model_.leave(Lane::compute); }
+
+void GossipModel::restart() {
+  if (has_twin()) twin_.copy_from(x_);
+}
+
+// Asleep for half of what it took last time; then awake often enough that the device does not
+// notice.
+void GossipModel::await_gradients() {
+  if (!device_) return;
+  const trace::Scope scope("wait gradients");
+  device_->record(gradients_, Lane::compute);
+  const PreciseSleep precise;
+  const double began = wall_seconds();
+  std::this_thread::sleep_for(std::chrono::duration<double>(waited_ / 2));
+  while (!device_->done(gradients_)) {
+    check<DeviceError>(wall_seconds() - began < kStepLimit,
+                       "a training step on the GPU takes more than ", kStepLimit, " s");
+    std::this_thread::sleep_for(kLook);
+  }
+  waited_ = wall_seconds() - began;
+}
+
+}  // namespace gossamer::dist

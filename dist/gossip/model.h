@@ -1,0 +1,82 @@
+// x and x~ of one worker in memory, the two snapshots of an exchange, and what events do to them:
+// the numbers of a2cid2.h applied to tensors. All calls but await_gradients() are under the mutex
+// of the worker's state, so events have one order.
+//
+// On a GPU the calls only enqueue. Work on (x, x~) goes to two streams and is done in one order:
+// each piece waits, on the device, for the one before. So the computation waits for a snapshot's
+// 0.1 ms at most, never for a peer:
+//
+//   compute   ─ fwd k ─ bwd k ─[order]─ step k, difference, copy ─[order]─ fwd k+1 ─ bwd k+1 ─ …
+//   exchange  ─[order]─ snapshot ─[order]─ transfer, distance ─[order]─ …
+//   host        polls the end of bwd k, enqueues step k and fwd and bwd k+1 ─ …
+//
+// The training thread does not run ahead of the device by an update: a snapshot behind one that
+// waits for a whole step to come would wait as long, and an exchange would take two steps where its
+// transfer needs a part of one. A difference that has arrived there waits for the next gradient
+// event, whose pass over memory applies it too. Layers read the copy that only this pass writes, so
+// for them nothing is late. If something else comes first (a snapshot, a checkpoint, the end), the
+// difference is applied before that. On a CPU it is applied at once.
+#pragma once
+
+#include "gossamer/core/update.h"
+#include "gossamer/dist/device_port.h"
+#include "gossamer/dist/gossip/a2cid2.h"
+
+namespace gossamer::dist {
+
+class GossipModel {
+ public:
+  // x: the master values of the parameters. The twin starts as a copy; AD-PSGD has none.
+  GossipModel(Tensor x, bool with_twin);
+  // Before the first exchange. wire: the type of snapshots, f32 or f16. device: of x; none: a CPU.
+  // ConfigError: snapshots between CPUs are f32.
+  void exchange_by(DType wire, DevicePort* device);
+
+  A2cid2 numbers;
+  Tensor& x() { return x_; }
+  Tensor& twin() { return twin_; }  // undefined: AD-PSGD
+  bool has_twin() const { return twin_.defined(); }
+  // The two snapshots of the exchange under way: what goes to the peer, and where the peer's comes.
+  const Tensor& own() const { return own_; }
+  const Tensor& received() const { return received_; }
+
+  // A gradient event at `t`, after the optimizer's begin_step().
+  void gradient(double t, Optimizer&, float learning_rate);
+  // First half of a communication event: own <- x at `t`.
+  void snapshot(double t);
+  // Second half: received() has come.
+  void arrived();
+  // While it lives, the training thread may read and write x and x~, as all events so far left
+  // them; later events see what it did.
+  class Access {
+   public:
+    explicit Access(GossipModel&);
+    ~Access();
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+
+   private:
+    GossipModel& model_;
+  };
+  // x was replaced from outside: the twin follows.
+  void restart();
+  // Outside of the mutex, before a gradient event: returns when the device has the gradients.
+  void await_gradients();
+
+ private:
+  using Lane = DevicePort::Lane;
+  void enter(Lane);
+  void leave(Lane);
+  template <class F>
+  void run(Lane, F);
+  void apply_kept();
+
+  Tensor x_, twin_, own_, received_;
+  A2cid2::Mark mark_ = 0;  // of the last snapshot
+  bool kept_ = false;      // its difference is there, and not applied yet
+  DevicePort* device_ = nullptr;
+  DevicePort::Event order_ = 0, gradients_ = 0;  // the last work on (x, x~); the last backward
+  double waited_ = 0;                            // seconds, for the last backward
+};
+
+}  // namespace gossamer::dist
