@@ -188,8 +188,8 @@ void expect_sound(const Json& trace) {
   }
 }
 
-// The part of one worker: a "snapshot" at `sends` (its clock) and a "jump" at `receives`, with the
-// arrows' ends inside.
+// The part of one worker: a "snapshot" at `sends` (its clock) and a "difference" at `receives`,
+// with the arrows' ends inside.
 std::string part(const TraceClock& clock, std::int64_t sends_id, double sends,
                  std::int64_t receives_id, double receives) {
   const auto slice = [&](const char* name, double at, const char* phase, std::int64_t id) {
@@ -203,7 +203,7 @@ std::string part(const TraceClock& clock, std::int64_t sends_id, double sends,
   };
   return "{\"displayTimeUnit\":\"ms\",\"otherData\":" + to_json(clock) + ",\"traceEvents\":[\n" +
          slice("snapshot", sends, "s", sends_id) + ",\n" +
-         slice("jump", receives, "f", receives_id) + "\n]}\n";
+         slice("difference", receives, "f", receives_id) + "\n]}\n";
 }
 
 TEST_F(Observe, TracesOfOtherMachinesAreMovedOntoTheTimeLineOfWorker0) {
@@ -242,7 +242,7 @@ TEST_F(Observe, TracesOfOtherMachinesAreMovedOntoTheTimeLineOfWorker0) {
     if (e["ph"] == "X") at[{e["pid"], e["name"]}] = e["ts"].get<double>() + 10 - t;
   EXPECT_NEAR((at[{0, "snapshot"}]), 100, 0.5);
   EXPECT_NEAR((at[{1, "snapshot"}]), 500 - 10, 0.5);  // half way: half of the 20 us
-  EXPECT_NEAR((at[{1, "jump"}]), 300 - 6, 0.5);
+  EXPECT_NEAR((at[{1, "difference"}]), 300 - 6, 0.5);
   EXPECT_NEAR((at[{2, "snapshot"}]), 500 - 10, 0.5)
       << "worker 2 follows its neighbour's better estimate, exactly";
   EXPECT_TRUE(fs::exists(folder / "trace-0.json"));
@@ -337,14 +337,14 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
   expect_sound(trace);
   EXPECT_EQ(trace["otherData"]["workers"].size(), 3u);
   EXPECT_EQ(trace["otherData"]["arrows"].get<int>(), s["exchanges"].get<int>())
-      << "one from each snapshot to the partner's jump";
+      << "one from each snapshot to the partner's difference";
   EXPECT_EQ(trace["otherData"]["arrows_backwards"], 0);
   std::set<std::string> names, lanes;
   for (const Json& e : trace["traceEvents"]) {
     names.insert(e["name"]);
     if (e["name"] == "thread_name") lanes.insert(e["args"]["name"].get<std::string>());
   }
-  for (const char* wanted : {"step", "forward", "backward", "snapshot", "jump", "transfer",
+  for (const char* wanted : {"step", "forward", "backward", "snapshot", "difference", "transfer",
                              "images/s", "consensus distance"})
     EXPECT_TRUE(names.contains(wanted)) << wanted;
   for (const char* wanted : {"train", "gossip"}) EXPECT_TRUE(lanes.contains(wanted)) << wanted;

@@ -241,6 +241,15 @@ inline void reductions(std::vector<OpCase>& all) {
                  {},
                  1,
                  false});
+  all.push_back(
+      {"top_k_count",
+       "",
+       {{8, 11}},
+       [](const Inputs& in) { return top_k_count(in[0], labels_of(8, 11).to(in[0].device()), 3); },
+       {Draw::distinct},
+       {},
+       1,
+       false});
 }
 
 inline void linear_algebra(std::vector<OpCase>& all) {
