@@ -28,7 +28,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   const bool exchanges = group.size() > 1 && options.rate > 0;
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point
-  if (exchanges) params.freeze();
+  if (exchanges) params.separate();
   if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
