@@ -120,9 +120,10 @@ double GossipMethod::samples_seen() const {
   return state_.roster.gradients_of_all() * static_cast<double>(options_.batch);
 }
 
-// Done when n q has reached the budget and no exchange under way can lower q again. From then on q
-// stays: every worker ends with q >= budget / n by itself, so together they have done the budget,
-// never less.
+// Done when this worker's estimate of what all have done has reached the budget. The estimate is
+// n q: n workers, and a number q that counts own gradients and is averaged in exchanges (roster.h).
+// An exchange under way could still lower q, so there must be none. From then on q stays: every
+// worker ends with q >= budget / n by itself, so together they have done the budget, never less.
 bool GossipMethod::done() const {
   if (options_.total_samples <= 0) return false;
   const std::scoped_lock lock(state_.mutex);
@@ -144,7 +145,7 @@ void GossipMethod::finish() {
     const std::scoped_lock lock(state_.mutex);
     complete();
   }
-  if (exchanger_) exchanger_->finish();
+  if (exchanger_) exchanger_->finish();  // answers its neighbours until all workers have stopped
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
