@@ -89,16 +89,16 @@ class FlatParams {
 
   const FlatOptions& options() const { return options_; }
   // The compute copy is what layers read: values() itself, unless it is separate or of 16 bits.
-  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
-  // forward and backward. Between two passes; methods that exchange values() beside the computation
-  // call it.
-  void separate();
-  bool aliased() const { return !options_.separate; }
   // f32 [size]; with 16 bits only [decayed(), size) is used
   const Tensor& compute_f32() const { return compute_f32_; }
   // bf16 or f16 [decayed()], undefined for f32
   const Tensor& compute_half() const { return compute_half_; }
   void refresh();  // compute copy <- values()
+  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
+  // forward and backward. Between two passes; methods that exchange values() beside the computation
+  // call it.
+  void separate();
+  bool aliased() const { return !options_.separate; }
 
   struct Entry {
     std::string name;

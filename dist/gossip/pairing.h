@@ -24,8 +24,8 @@
 // neighbour, by the rates of the edges, among the higher ones that are free and the lower ones that
 // it has not asked yet. It proposes to a higher one, and asks a lower one to propose. So one worker
 // starts each exchange, and it does not wait until its neighbour is due as well. A worker that has
-// just ended an exchange is free, but does not want the next one at once. So partners do not
-// repeat, and edges keep their rates.
+// just ended an exchange is free, but does not want the next one at once. So partners vary,
+// and edges keep their rates.
 #pragma once
 
 #include <cstdint>
