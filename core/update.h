@@ -21,7 +21,7 @@ namespace gossamer {
 template <class T>
 struct MixCoefficients {
   T c = 1, s = 0;
-  // elapsed >= 0, in mean gradient durations
+  // elapsed: in mean gradient durations; below 0 it runs backwards
   static MixCoefficients over(T eta, T elapsed) {
     const T e = std::exp(T(-2) * eta * elapsed);
     return {(T(1) + e) / T(2), (T(1) - e) / T(2)};
@@ -39,8 +39,8 @@ GOSSAMER_HD inline void jump_element(T jump_x, T jump_y, T d, T& x, T& y) {
   x -= jump_x * d;
   y -= jump_y * d;
 }
-// SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction u
-// (nesterov: g + mu m), x -= lr u.
+// SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction m
+// (nesterov: g + mu m), which times the learning rate is subtracted from x.
 template <class T>
 GOSSAMER_HD inline T sgd_direction(T mu, T wd, bool nesterov, T x, T g, T& m) {
   g += wd * x;

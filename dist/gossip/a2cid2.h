@@ -19,10 +19,10 @@
 //
 // A communication event happens to two neighbours i and j at one moment. With d = x_i - x_j,
 //     x_i -= alpha d,      x~_i -= alpha~ d,      and the same with -d for worker j.
-// alpha = 1/2 makes x_i and x_j their mean. eta and alpha~ follow from the graph (constants() in
-// graph/graph.h): alpha~ is larger where the graph is slow to mix, so the twin moves further than
-// x, and the drift brings x after it, like momentum. With eta = 0 the twin has no effect on x: that
-// is AD-PSGD.
+// alpha = 1/2 makes x_i and x_j their mean. From the graph follow eta = 1/(2 sqrt(chi1 chi2)) and
+// alpha~ = sqrt(chi1/chi2)/2 (constants() in graph/graph.h; chi1 is large where the graph is slow
+// to mix). alpha~ is 1/2 or more, so the twin moves further than x, and the drift brings x after
+// it, like momentum. With eta = 0 the twin has no effect on x: that is AD-PSGD.
 //
 // A late difference is exact. A transfer takes time, and training goes on meanwhile. Both workers
 // copy x at the moment of the event (the snapshot) and send that copy. When the other snapshot has

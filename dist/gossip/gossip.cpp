@@ -10,7 +10,7 @@
 
 namespace gossamer::dist {
 namespace {
-// exchange_timeout_s until a restarted worker must have found a state
+// times exchange_timeout_s: as long as a restarted worker looks for a state
 constexpr double kTakeoverPatience = 3;
 }  // namespace
 
