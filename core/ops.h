@@ -60,10 +60,10 @@ struct CrossEntropyOptions {
 // logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns
 // rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
-// How many rows have their label among the k largest logits. NaN never counts; ties count against.
-// No gradient. top_k_count: rank 0, f32, on the device of the logits, without a wait.
-Tensor top_k_count(const Tensor& logits, const Tensor& labels, int k);
-i64 count_top_k(const Tensor& logits, const Tensor& labels, int k);
+// How many rows have their label among the k largest logits: rank 0, f32, on the device of the
+// logits. NaN never counts; ties count against. On a GPU, where the op cannot look at labels, a row
+// whose label is outside [0, K) does not count. No gradient.
+Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k);
 
 // --- linear algebra (op_linear.cpp)
 // [M, K] x [K, N] -> [M, N]
