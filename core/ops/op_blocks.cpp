@@ -140,6 +140,7 @@ void accumulate(Tensor& y, const Tensor& x) {
   check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(),
                     "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
                     y.defined() ? y.shape().str() : "nothing");
+  check<DeviceError>(x.device() == y.device(), "accumulate: ", x.device(), " into ", y.device());
   with_floating(y.dtype(), x.dtype(), "accumulate", [&]<class Y, class X>() {
     for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
   });
