@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <queue>
 #include <unordered_set>
 
 #include "gossamer/core/update.h"
