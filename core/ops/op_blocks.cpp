@@ -11,7 +11,7 @@ void check_same(const char* op, const Tensor& x, const Tensor& y) {
   check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
   check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(),
                     op, ": ", x.dtype(), " ", x.shape(), " and ", y.dtype(), " ", y.shape(),
-                    "; wanted two f32 spans of one length");
+                    "; wanted two f32 blocks of equal length");
   check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ",
                      y.device());
 }
