@@ -5,9 +5,8 @@
 //
 // Why it has no deadlock:
 //   - Ids are ordered, and only the lower of two workers proposes. A proposer waits for a higher
-//   id;
-//     an acceptor waits only for the COMMIT or CANCEL that a proposer sends at once. No cycle of
-//     waiting can close.
+//     id; an acceptor waits only for the COMMIT or CANCEL that a proposer sends at once. No cycle
+//     of waiting can close.
 //   - A worker that is free sends AVAIL(epoch) to its lower neighbours. The epoch counts its
 //     availabilities, so an old proposal can't reach a new availability.
 //   - Every PROPOSE and every AVAIL that asks is answered at once, or deferred by a worker that

@@ -36,10 +36,11 @@ struct GossipState {
 
   Roster roster;  // who takes part, and how much all have done
 
-  // Pace: set by the communication thread after each of its events. What training did not get in
-  // that time it does without.
+  // How far training may run ahead of its exchanges; the communication thread sets it after each of
+  // its events.
   Hold hold;
-  double waited_in_vain = -1;  // up to this time of the clock; -1: it did not
+  // Training waited as long as `hold` says, when its clock stood at this time; -1: it did not.
+  double waited_in_vain = -1;
 
   bool in_flight = false;  // between the two halves of a communication event
   bool held = false;       // quiesce() waits or works: no new event begins

@@ -32,7 +32,6 @@ GpuEdge::~GpuEdge() {
 }
 
 // --- events
-// -------------------------------------------------------------------------------------------------
 
 void GpuEdge::begin(Request request, double now) {
   now_ = now;
@@ -117,7 +116,6 @@ void GpuEdge::poll(double now) {
 }
 
 // --- transitions
-// -------------------------------------------------------------------------------------------------
 
 // One step, if the device or the clock allows one.
 bool GpuEdge::advance() {
@@ -353,7 +351,6 @@ std::string GpuEdge::late() const {
 }
 
 // --- for the thread that drives it
-// -------------------------------------------------------------------------------------------------
 
 bool GpuEdge::watches_device() const {
   return retiring_ || phase_ == Phase::joining || phase_ == Phase::arming ||

@@ -106,7 +106,6 @@ void GpuPayload::dead(int peer) {
 }
 
 // --- the thread
-// -------------------------------------------------------------------------------------------------
 
 GpuEdge& GpuPayload::edge(int peer) {
   const auto found = edges_.find(peer);

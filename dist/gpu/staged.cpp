@@ -47,7 +47,6 @@ Staged::~Staged() {
 }
 
 // --- any thread
-// -------------------------------------------------------------------------------------------------
 
 void Staged::exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
                       std::span<const char> note, Seconds deadline) {
@@ -140,7 +139,6 @@ void Staged::land(Exchange& e) {
 }
 
 // --- under the mutex
-// -------------------------------------------------------------------------------------------------
 
 DevicePort::Event Staged::event() {
   if (spare_events_.empty()) return port_.make_event();
@@ -188,7 +186,6 @@ void Staged::release(std::list<Outgoing>::iterator out) {
 }
 
 // --- its own thread
-// -------------------------------------------------------------------------------------------------
 
 void Staged::run() {
   trace::name_thread("gpu staging");

@@ -2,9 +2,8 @@
 // own takes bucket after bucket, always in the order of the block, as soon as a bucket and all
 // before it are ready.
 //
-//   training  ── backward ──▸ready(1)─▸ready(0)──── backward ────▸ready(2)─ finish() waits ─ update
-//   ─ sums      ···························bucket 0 ─ bucket 1 ··············bucket 2 ─ complete
-//   ······
+//   training  ── backward ─▸ready(1)─▸ready(0)─── backward ───▸ready(2)─ finish() waits ─ update
+//   sums      ·························bucket 0 ─ bucket 1 ············bucket 2 ─ complete ·····
 //
 // The gradients stay as they are: after a failure the sums can be made again, with other members.
 #pragma once

@@ -109,7 +109,7 @@ i64 SynchronousMethod::steps_before() const {
 }
 
 // --- rounds
-// -------------------------------------------------------------------------------------------------
+
 Round SynchronousMethod::next_round() {
   const i64 k = next_++;
   if (!rounds_) return {};
@@ -231,7 +231,7 @@ void SynchronousMethod::keep_part_of_gossip(double part) {
 }
 
 // --- events
-// -------------------------------------------------------------------------------------------------
+
 void SynchronousMethod::handle(const Event& e) {
   switch (e.kind) {
     case Event::Kind::dead:
@@ -335,7 +335,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
 }
 
 // --- averages of all
-// -------------------------------------------------------------------------------------------------
+
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
   Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());

@@ -33,7 +33,6 @@ class SynchronousMethod : public Method {
   std::vector<NamedTensor> state() override { return {}; }
   MethodStats stats() const override;
   const char* name() const override { return name_.c_str(); }
-  // values change in step(), or when backward is done with them
 
   // --- for consensus control: more averaging after the local update of a step, before what is
   // exchanged beside the next one. restarted: rounds began anew; some workers may be a step further

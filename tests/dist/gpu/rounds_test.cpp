@@ -183,7 +183,7 @@ const Trial kTrials[] = {
     {.method = "consensus-control", .rounds = "ring", .controlled = "local-sgd"}};
 
 // --- the same run
-// -------------------------------------------------------------------------------------------------
+
 class GpuRounds : public testing::TestWithParam<Trial> {};
 
 TEST_P(GpuRounds, HaveTheBitsOfTheRunBetweenCpus) {
@@ -205,7 +205,7 @@ TEST_P(GpuRounds, HaveTheBitsOfTheRunBetweenCpus) {
 INSTANTIATE_TEST_SUITE_P(Methods, GpuRounds, testing::ValuesIn(kTrials), name_of_trial);
 
 // --- deaths
-// -------------------------------------------------------------------------------------------------
+
 class GpuRoundsDrill : public testing::TestWithParam<Trial> {};
 
 TEST_P(GpuRoundsDrill, ADeathAtAnyMomentIsSurvived) {
@@ -227,7 +227,7 @@ TEST_P(GpuRoundsDrill, ADeathAtAnyMomentIsSurvived) {
 INSTANTIATE_TEST_SUITE_P(Methods, GpuRoundsDrill, testing::ValuesIn(kTrials), name_of_trial);
 
 // --- the lanes
-// -------------------------------------------------------------------------------------------------
+
 constexpr i64 kHalf = 37;
 constexpr int kWorkers = 3, kSlots = 2, kRounds = 25;
 
@@ -302,7 +302,7 @@ TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
 }
 
 // --- beside the computation
-// -------------------------------------------------------------------------------------------------
+
 class Watched final : public Around {
  public:
   explicit Watched(Group& inner) : Around(inner) {}
@@ -343,7 +343,7 @@ TEST(Staged, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
 }
 
 // --- trouble
-// -------------------------------------------------------------------------------------------------
+
 TEST(Staged, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
   constexpr int n = 4;
   fake::Machine machine(n, 1);

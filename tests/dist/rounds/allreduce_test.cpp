@@ -128,7 +128,7 @@ TEST_P(AllReduceWays, NoGradientIsLostOrAppliedTwiceWhenAWorkerDies) {
 }
 
 // --- backward as a recorded graph
-// -------------------------------------------------------------------------------------------------
+
 // A pass whose gradients the compute lane writes, a bucket after the other, each step and worker
 // others. The host only enqueues them.
 class LanePass {
