@@ -90,7 +90,12 @@ GossipModel::Access::Access(GossipModel& model) : model_(model) {
   model_.apply_kept();
   model_.enter(Lane::compute);
 }
-GossipModel::Access::~Access() { model_.leave(Lane::compute); }
+GossipModel::Access::~Access() {
+  try {
+    model_.leave(Lane::compute);
+  } catch (const Error&) {  // the device has failed: the next call says so too
+  }
+}
 
 void GossipModel::restart() {
   if (has_twin()) twin_.copy_from(x_);

@@ -24,10 +24,18 @@ GpuEdge::GpuEdge(int self, int peer, DevicePort& port, GpuChannelMaker& maker, c
   check<DistError>(self != peer, "worker ", self, " has no GPU edge to itself");
 }
 
-// A channel that never let go is left to the process's end: to free it would wait for ever.
+// A channel that never let go, or whose device has failed, is left to the process's end: to free it
+// would wait for ever.
 GpuEdge::~GpuEdge() {
+  const auto gone = [](GpuChannel& channel) {
+    try {
+      return channel.gone();
+    } catch (const Error&) {
+      return false;
+    }
+  };
   for (auto* channel : {&channel_, &retiring_})
-    if (*channel && !(*channel)->gone()) (void)channel->release();
+    if (*channel && !gone(**channel)) (void)channel->release();
   port_.free_event(inspected_);
 }
 

@@ -85,7 +85,6 @@ class GpuEdge {
   void poll(double now);  // looks at the device and the clock
 
   Phase phase() const { return phase_; }
-  std::uint64_t session() const { return request_.session; }  // of the exchange under way
   bool watches_device() const;                                // poll() should be called soon
   double deadline() const;  // poll() should be called then at the latest
   // An aborted channel did not let go within abort_s: it may write to the buffers of its exchange

@@ -51,6 +51,9 @@ struct Edges {
     };
     add("peercopy", [&] {
       memory = std::make_unique<CudaPeerMemory>(port.device());
+      // throws where CUDA can't share memory between processes
+      const Tensor trial = Tensor::zeros({1}, DType::f32, port.device());
+      (void)memory->share({.data = trial.data(), .bytes = trial.bytes()});
       copies = std::make_unique<PeerCopyMaker>(port, *memory);
     });
     add("nccl", [&] {

@@ -45,11 +45,11 @@ void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
   {
     const std::scoped_lock lock(mutex_);
     check<DistError>(lost_.empty(), "worker ", self_, ": no more exchanges between GPUs: ", lost_);
-    check<DistError>(!busy_, "exchange with worker ", peer, ": the last one is not finished");
-    busy_ = true;
+    check<DistError>(!under_way_, "exchange with worker ", peer, ": the last one is not finished");
+    port_.record(taken_, DevicePort::Lane::exchange);
+    under_way_.emplace(peer, session);
     send_ = send;
     receive_ = receive;
-    port_.record(taken_, DevicePort::Lane::exchange);
     wanted_.emplace(peer,
                     GpuEdge::Request{.session = session,
                                      .send = send.data(),
@@ -81,7 +81,7 @@ void GpuPayload::abort(int peer, std::uint64_t) {
 
 void GpuPayload::drain(Seconds limit) {
   std::unique_lock lock(mutex_);
-  check<DistError>(changed_.wait_for(lock, limit, [&] { return !busy_; }), "worker ", self_,
+  check<DistError>(changed_.wait_for(lock, limit, [&] { return !under_way_; }), "worker ", self_,
                    ": an exchange between GPUs did not end within ", limit.count(), " s");
 }
 
@@ -147,22 +147,19 @@ void GpuPayload::run() {
     collect();
   } catch (const std::exception& e) {
     // the device failed: its buffers are not touched any more, and no exchange comes through
-    std::optional<std::uint64_t> session;
-    int peer = -1;
+    std::optional<std::pair<int, std::uint64_t>> ends;
     {
       const std::scoped_lock lock(mutex_);
       lost_ = e.what();
-      if (wanted_) peer = wanted_->first, session = wanted_->second.session;
+      ends = under_way_;
     }
-    for (auto& [p, each] : edges_)
-      if (each.phase() != GpuEdge::Phase::idle) peer = p, session = each.session();
-    if (session)
-      post(peer,
-           {.session = *session, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
+    if (ends)
+      post(ends->first,
+           {.session = ends->second, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
   }
   const std::scoped_lock lock(mutex_);
   if (lost_.empty()) lost_ = "they are closed";
-  busy_ = false;
+  under_way_.reset();
   changed_.notify_all();
 }
 
@@ -207,7 +204,7 @@ void GpuPayload::post(int peer, const GpuEdge::Result& result) {
   {
     const std::scoped_lock lock(mutex_);
     doubtful_ += result.doubtful;
-    busy_ = false;
+    under_way_.reset();
   }
   changed_.notify_all();
   Event done;

@@ -72,7 +72,9 @@ class GpuPayload final : public Payload {
   std::condition_variable changed_;
   std::vector<Input> inputs_;
   std::optional<std::pair<int, GpuEdge::Request>> wanted_;
-  bool busy_ = false, closing_ = false;
+  // peer and session of the exchange that was asked for, until its event is posted
+  std::optional<std::pair<int, std::uint64_t>> under_way_;
+  bool closing_ = false;
   std::string lost_;  // why no exchange is possible any more
   // of the exchange under way, or the last; kept for a device that never let go of them
   Tensor send_, receive_;
