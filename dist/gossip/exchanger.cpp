@@ -279,7 +279,7 @@ void Exchanger::adopt_graph() {
 void Exchanger::stop() {
   const std::scoped_lock lock(state_.mutex);
   if (state_.roster.stopping()) return;
-  if (state_.sender->wanted()) state_.give();  // no step comes any more that would do it
+  if (state_.sender->wanted()) state_.fill_sender();  // no step comes any more that would do it
   if (state_.sender->busy()) return;
   policy_->stop();
   state_.roster.stop(wall_seconds());

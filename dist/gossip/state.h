@@ -53,7 +53,7 @@ struct GossipState {
   }
   // for workers that were started again; none: this worker is alone
   std::unique_ptr<StateSender> sender;
-  void give() {
+  void fill_sender() {
     const GossipModel::Access access(model);
     sender->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, roster.count());
   }

@@ -160,7 +160,7 @@ std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o
   };
   switch (o.traffic) {
     case GpuTraffic::rounds:
-      parts.lane = DevicePort::Lane::compute;
+      parts.stream = DevicePort::Stream::compute;
       say("rounds are exchanged over the host");
       break;
     case GpuTraffic::gossip: {
@@ -179,7 +179,7 @@ std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o
     }
     case GpuTraffic::all_reduce: {
       const bool by_nccl = sums_by_nccl(host, *setup, o);
-      parts.lane = DevicePort::Lane::compute;
+      parts.stream = DevicePort::Stream::compute;
       parts.reducer = [setup, by_nccl, ctas = o.ctas, limit = o.collective_timeout_s](
                           Group& group, std::size_t buckets) -> std::unique_ptr<Reducer> {
         GpuReducer::Parts sums{.group = group,

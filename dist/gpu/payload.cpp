@@ -46,7 +46,7 @@ void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
     const std::scoped_lock lock(mutex_);
     check<DistError>(lost_.empty(), "worker ", self_, ": no more exchanges between GPUs: ", lost_);
     check<DistError>(!under_way_, "exchange with worker ", peer, ": the last one is not finished");
-    port_.record(taken_, DevicePort::Lane::exchange);
+    port_.record(taken_, DevicePort::Stream::exchange);
     under_way_.emplace(peer, session);
     send_ = send;
     receive_ = receive;
@@ -66,7 +66,7 @@ void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
 
 // Of both sides the same number: infinities are seen by both.
 void GpuPayload::inspect() {
-  port_.run(DevicePort::Lane::exchange, [this] {
+  port_.run(DevicePort::Stream::exchange, [this] {
     distance_ = send_.dtype() == DType::f32
                     ? squared_distance(send_, receive_)
                     : squared_distance(send_.to(DType::f32), receive_.to(DType::f32));
@@ -83,11 +83,6 @@ void GpuPayload::drain(Seconds limit) {
   std::unique_lock lock(mutex_);
   check<DistError>(changed_.wait_for(lock, limit, [&] { return !under_way_; }), "worker ", self_,
                    ": an exchange between GPUs did not end within ", limit.count(), " s");
-}
-
-std::uint64_t GpuPayload::doubtful() const {
-  const std::scoped_lock lock(mutex_);
-  return doubtful_;
 }
 
 void GpuPayload::message(int peer, std::span<const char> bytes) {
@@ -154,8 +149,7 @@ void GpuPayload::run() {
       ends = under_way_;
     }
     if (ends)
-      post(ends->first,
-           {.session = ends->second, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
+      post(ends->first, {.session = ends->second, .ok = false, .why = e.what(), .note = {}});
   }
   const std::scoped_lock lock(mutex_);
   if (lost_.empty()) lost_ = "they are closed";
@@ -203,7 +197,6 @@ void GpuPayload::collect() {
 void GpuPayload::post(int peer, const GpuEdge::Result& result) {
   {
     const std::scoped_lock lock(mutex_);
-    doubtful_ += result.doubtful;
     under_way_.reset();
   }
   changed_.notify_all();

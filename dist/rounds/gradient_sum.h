@@ -40,7 +40,7 @@ class GradientSum {
   std::size_t launched() const { return next_; }  // buckets given to the thread since begin()
   // Gives the thread what is left of a gradient that was begun, and waits until its sum is there or
   // has failed. The collectives are then free.
-  void settle();
+  void complete();
   // The same, beginning if need be, and the end of this gradient. A failure is thrown here.
   void finish();
   // f32, the layout of the gradients; valid after finish()

@@ -208,7 +208,7 @@ void SynchronousMethod::mix_round() {
   for (int slot = 0; slot < slots(); ++slot) mix(slot);
 }
 
-void SynchronousMethod::take_in() {
+void SynchronousMethod::mix_pending() {
   for (int slot = 0; slot < slots(); ++slot)
     if (pending(slot)) mix(slot);
 }
@@ -285,7 +285,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
     say_stopped(purpose == Purpose::finish);
     complete_flights();
-    if (purpose == Purpose::finish) take_in();
+    if (purpose == Purpose::finish) mix_pending();
   }
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());

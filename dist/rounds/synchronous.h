@@ -69,7 +69,7 @@ class SynchronousMethod : public Method {
   // keep_part_of_gossip(): what it means for values()
   virtual double part_of_values(double part) { return part; }
   // the end: mixes what is still on its way, since some others may have done so
-  virtual void take_in();
+  virtual void mix_pending();
   virtual void begin_anew() {}  // rounds begin at 0 with the living
   // push-sum: the mean is sum w x / sum w; none: 1 each
   virtual std::optional<double> weight_in_mean() const { return {}; }

@@ -226,14 +226,14 @@ class FailingDevice final : public DevicePort {
   explicit FailingDevice(DevicePort& inner) : inner_(inner) {}
   void fail_now() { failed_ = true; }
   Event make_event() override { return working().make_event(); }
-  void record(Event e, Lane lane) override { working().record(e, lane); }
-  void wait(Lane lane, Event e) override { working().wait(lane, e); }
+  void record(Event e, Stream stream) override { working().record(e, stream); }
+  void wait(Stream stream, Event e) override { working().wait(stream, e); }
   bool done(Event e) override { return working().done(e); }
-  void run(Lane lane, const std::function<void()>& kernels) override {
-    working().run(lane, kernels);
+  void run(Stream stream, const std::function<void()>& kernels) override {
+    working().run(stream, kernels);
   }
-  void copy(Lane lane, void* to, const void* from, std::size_t bytes) override {
-    working().copy(lane, to, from, bytes);
+  void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
+    working().copy(stream, to, from, bytes);
   }
 
  private:
