@@ -29,8 +29,8 @@ class DeviceGroup final : public Group {
   int size() const override { return host_.size(); }
   ControlLink& control() override;
   Payload& payload() override;
-  Mailbox* mailbox() override { return host_.mailbox(); }
-  const char* why_no_mailbox() const override { return host_.why_no_mailbox(); }
+  SideChannel* side_channel() override { return host_.side_channel(); }
+  const char* why_no_side_channel() const override { return host_.why_no_side_channel(); }
   Collectives& collectives() override;
   void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
     host_.rebuild(alive, epoch);

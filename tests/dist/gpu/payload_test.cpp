@@ -21,28 +21,28 @@ namespace {
 // Messages between threads.
 class Post {
  public:
-  explicit Post(int n) : readers_(static_cast<std::size_t>(n)) {}
+  explicit Post(int n) : handlers_(static_cast<std::size_t>(n)) {}
   void send(int from, int to, std::span<const char> message) {
     const std::scoped_lock lock(mutex_);
-    if (const auto& r = readers_.at(static_cast<std::size_t>(to));
+    if (const auto& r = handlers_.at(static_cast<std::size_t>(to));
         r.message && !cut_.contains(std::minmax(from, to)))
       r.message(from, message);
   }
-  void read(int rank, Mailbox::Readers r) {
+  void on_events(int rank, SideChannel::Handlers h) {
     const std::scoped_lock lock(mutex_);
-    readers_.at(static_cast<std::size_t>(rank)) = std::move(r);
+    handlers_.at(static_cast<std::size_t>(rank)) = std::move(h);
   }
-  void bury(int rank) {
+  void mark_dead(int rank) {
     const std::scoped_lock lock(mutex_);
-    for (std::size_t i = 0; i < readers_.size(); ++i) {
+    for (std::size_t i = 0; i < handlers_.size(); ++i) {
       cut_.insert(std::minmax(rank, static_cast<int>(i)));
-      if (static_cast<int>(i) != rank && readers_[i].dead) readers_[i].dead(rank);
+      if (static_cast<int>(i) != rank && handlers_[i].dead) handlers_[i].dead(rank);
     }
   }
 
  private:
   std::mutex mutex_;
-  std::vector<Mailbox::Readers> readers_;
+  std::vector<SideChannel::Handlers> handlers_;
   std::set<std::pair<int, int>> cut_;
 };
 
@@ -64,13 +64,13 @@ struct Setup {
             .post = [&group](Event e) { group.control().post(std::move(e)); },
             .clock = wall_seconds},
         limits);
-    post.read(rank, {.message =
-                         [this](int from, std::span<const char> message) {
-                           payload->message(from, message);
-                         },
-                     .dead = [this](int peer) { payload->dead(peer); }});
+    post.on_events(rank, {.message =
+                              [this](int from, std::span<const char> message) {
+                                payload->message(from, message);
+                              },
+                          .dead = [this](int peer) { payload->dead(peer); }});
   }
-  ~Setup() { post_.read(rank_, {}); }
+  ~Setup() { post_.on_events(rank_, {}); }
   const int rank_;
   Post& post_;
   fake::Memory memory;
@@ -133,7 +133,7 @@ Outcome train(const Trial& run) {
         if (rank == run.dies && method->stats().gradients > 20) {
           machine.kill(rank);
           cluster.kill(rank);
-          post.bury(rank);
+          post.mark_dead(rank);
           fail<Error>("killed");
         }
       }
