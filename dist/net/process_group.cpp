@@ -116,12 +116,12 @@ class ProcessGroup final : public Group {
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
+      check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
+                       info.size, " workers came through the start");
     } catch (...) {
-      link_.on_events({});
+      link_.on_events({});  // its thread still runs
       throw;
     }
-    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
-                     info.size, " workers came through the start");
   }
   ~ProcessGroup() override { link_.on_events({}); }
 
