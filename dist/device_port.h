@@ -9,26 +9,26 @@
 
 namespace gossamer::dist {
 
-// One worker's GPU. Two lanes (streams) matter here: that of the training, and one of high priority
-// for exchanges. Nothing here waits for the device. Errors of the device are DeviceErrors. Calls
+// One worker's GPU. Two streams matter here: that of the training, and one of high priority for
+// exchanges. Nothing here waits for the device. Errors of the device are DeviceErrors. Calls
 // may come from several threads.
 class DevicePort {
  public:
-  enum class Lane : std::uint8_t { compute, exchange };
+  enum class Stream : std::uint8_t { compute, exchange };
   using Event = std::uint32_t;
   virtual ~DevicePort() = default;
   virtual Event make_event() = 0;
   // it is not used any more; its number may be given out again
   virtual void free_event(Event) {}
-  // Marks the work that the lane has been given so far. On the compute lane while its graph is
+  // Marks the work that the stream has been given so far. On the compute stream while its graph is
   // recorded: each launch does, at this place.
-  virtual void record(Event, Lane) = 0;
-  // later work of the lane starts after the event's last mark; the host goes on
-  virtual void wait(Lane, Event) = 0;
+  virtual void record(Event, Stream) = 0;
+  // later work of the stream starts after the event's last mark; the host goes on
+  virtual void wait(Stream, Event) = 0;
   virtual bool done(Event) = 0;  // its last mark is reached (true if there is none)
-  // what `kernels` launches goes to the lane
-  virtual void run(Lane, const std::function<void()>& kernels) = 0;
-  virtual void copy(Lane, void* to, const void* from, std::size_t bytes) = 0;
+  // what `kernels` launches goes to the stream
+  virtual void run(Stream, const std::function<void()>& kernels) = 0;
+  virtual void copy(Stream, void* to, const void* from, std::size_t bytes) = 0;
 };
 
 }  // namespace gossamer::dist

@@ -9,8 +9,9 @@
 namespace gossamer::dist {
 namespace {
 
-// Statistics of all workers' activations together. Each saw N(m_i, v_i):  mean = E m_i,  var = E
-// (v_i + m_i^2) - mean^2. The mean of the variances alone would lose the spread of the means.
+// Statistics of all workers' activations together. Each saw N(m_i, v_i), so
+// mean = E m_i and var = E(v_i + m_i^2) - mean^2. The mean of the variances alone would lose the
+// spread of the means.
 std::vector<double> merged(const FlatParams& params, Collectives& all) {
   const Tensor host =
       params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());

@@ -1,8 +1,12 @@
 // Method: how workers train together. The user's loop computes gradients; the method decides what
 // is exchanged and when.
-//   auto method = dist::make_method("a2cid2", params, optimizer, *group, dist::make_graph("ring",
-//   group->size()), options); while (!method->done()) { …; loss.backward();
-//   method->step(schedule(method->samples_seen())); } method->finish();
+//   auto graph = dist::make_graph("ring", group->size());
+//   auto method = dist::make_method("a2cid2", params, optimizer, *group, graph, options);
+//   while (!method->done()) {
+//     …; loss.backward();
+//     method->step(schedule(method->samples_seen()));
+//   }
+//   method->finish();
 #pragma once
 
 #include <functional>
@@ -55,9 +59,8 @@ struct MethodOptions {
   DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
   bool rejoin = false;
-  std::function<void(const std::string& what, int peer)>
-      // called from the communication thread: "dead", "left", "joined", "exchange failed"
-      on_fault;
+  // "dead", "left", "joined", "exchange failed"; from the communication thread
+  std::function<void(const std::string& what, int peer)> on_fault;
   // every exchange, failed ones too; from the thread that did it
   std::function<void(const ExchangeRecord&)> on_exchange;
 };
@@ -72,8 +75,8 @@ struct MethodStats {
   int alive = 1;
   // consensus-control:
   double target = 0;  // the distance aimed at; 0: none now
-  // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step; consensus_distance <= theta/(1 -
-  // lambda_2)
+  // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step;
+  // consensus_distance <= theta/(1 - lambda_2)
   double theta = 0;
   ControlTally control;          // what it kept, and what that took
   std::vector<EdgeStats> edges;  // exchanges with each peer, ascending

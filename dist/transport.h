@@ -87,9 +87,8 @@ class ControlLink {
   virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const {
     return std::nullopt;
   }
-  virtual void connect(const std::vector<int>& peers,
-                       // opens links to new neighbours (healing); DistError names the missing
-                       Seconds deadline) = 0;
+  // Opens links to new neighbours (healing). DistError names the missing.
+  virtual void connect(const std::vector<int>& peers, Seconds deadline) = 0;
 };
 
 constexpr std::size_t kLongestNote = 64;  // bytes
@@ -122,20 +121,20 @@ void check_exchange(int peer, const Tensor& send, const Tensor& receive,
 // Event::squared_distance of tensors on a CPU.
 double distance_of_exchange(const Tensor& send, const Tensor& receive);
 
-// Small messages from the exchange machinery of one worker to that of another, where it needs words
-// of its own (gpu/payload.h). In order; nothing of a lost connection comes after `dead`.
-class Mailbox {
+// Small messages between the payloads of two workers, beside the tensors (gpu/payload.h). In order;
+// nothing of a lost connection comes after `dead`.
+class SideChannel {
  public:
-  virtual ~Mailbox() = default;
+  virtual ~SideChannel() = default;
   // from any thread; dropped if the connection is lost
   virtual void send(int peer, std::span<const char>) = 0;
-  struct Readers {
+  struct Handlers {
     std::function<void(int peer, std::span<const char>)> message;
     std::function<void(int peer)> dead;
   };
   // Called by a thread of the link; must be quick. Empty functions: nobody is called any more when
   // this returns.
-  virtual void read(Readers) = 0;
+  virtual void on_events(Handlers) = 0;
 };
 
 // Operations of all living workers. Every call has the deadline given at construction; DistError
@@ -163,8 +162,8 @@ class Group {
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
   // none: what is between GPUs goes over the host
-  virtual Mailbox* mailbox() { return nullptr; }
-  virtual const char* why_no_mailbox() const { return "these workers share a process"; }
+  virtual SideChannel* side_channel() { return nullptr; }
+  virtual const char* why_no_side_channel() const { return "these workers share a process"; }
   // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt
   // when the set changes. A set, and an epoch, may come again: a rebuild never meets leftovers of
   // an earlier one.

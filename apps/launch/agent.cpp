@@ -29,7 +29,7 @@ class Agent {
   // Until the launcher is gone or signals the end. Returns the exit code.
   int run() {
     std::signal(SIGPIPE, SIG_IGN);
-    say({{"event", "hello"}, {"version", version()}});
+    say({{"event", "hello"}, {"version", version()}, {"protocol", kAgentProtocol}});
     auto last_command = Clock::now();
     while (commands_.descriptor() >= 0 && answers_.descriptor() >= 0 &&
            Clock::now() - last_command < kLongestSilence) {
@@ -55,6 +55,9 @@ class Agent {
   void execute(const Json& command) {
     const std::string what = command.value("do", "");
     if (what == "open") {
+      const int protocol = command.value("protocol", 1);
+      check<DistError>(protocol == kAgentProtocol,
+                       refused_protocol("the launcher's gossamer has", protocol));
       const std::string folder = command.at("folder");
       std::error_code error;
       std::filesystem::current_path(folder, error);

@@ -1,18 +1,19 @@
 // `gossamer agent`, the launcher's part on another host, and the messages between the two: one JSON
 // object a line. Private to the launcher.
 //   to the agent:
-//     {"do": "open", "folder", "host", "address", "ranks", "only_here", "peer"}
+//     {"do": "open", "protocol", "folder", "host", "address", "ranks", "only_here", "peer"}
 //     {"do": "start", "rank", "arguments", "environment"}
 //     {"do": "signal", "number"}
 //     {"do": "nothing"}             every few seconds: the launcher is alive
 //   to the launcher:
-//     {"event": "hello", "version"}
+//     {"event": "hello", "version", "protocol"}
 //     {"event": "opened", "addresses", "interface"}
 //     {"event": "started", "rank", "pid", "address"}
 //     {"event": "ready", "rank"}
 //     {"event": "ended", "rank", "status"}
 //     {"event": "output", "rank", "stream", "text"}
 //     {"event": "failed", "why"}
+// Each side refuses another one whose protocol is not its own.
 #pragma once
 
 #include <string>
@@ -22,6 +23,13 @@ namespace gossamer::apps {
 // Starts and watches the workers of this host until the launcher closes its input. Returns the exit
 // code.
 int agent();
+
+// One more with each change of these messages; a side that names none has protocol 1.
+constexpr int kAgentProtocol = 2;
+inline std::string refused_protocol(const char* who, int theirs) {
+  return std::string(who) + " launch protocol " + std::to_string(theirs) + ", this machine's " +
+         std::to_string(kAgentProtocol) + "; install the same gossamer on all hosts";
+}
 
 // The line of a message, without its end; bytes that are not UTF-8 are replaced. Json is
 // nlohmann::json, which only the callers include.

@@ -84,6 +84,7 @@ class RemoteWorkers final : public HostWorkers {
   void open_listeners(const std::vector<int>& ranks, bool only_here,
                       const std::string& peer) override {
     send({{"do", "open"},
+          {"protocol", kAgentProtocol},
           {"folder", std::filesystem::current_path().string()},
           {"host", host_.name},
           {"address", host_.address},
@@ -139,6 +140,7 @@ class RemoteWorkers final : public HostWorkers {
   }
 
   void receive(const Json& e, std::vector<WorkerEvent>& events) {
+    if (!why_.empty()) return;  // what it says after its refusal is of no use
     try {
       add_event(e, events);
     } catch (const Json::exception&) {
@@ -150,9 +152,12 @@ class RemoteWorkers final : public HostWorkers {
     const std::string what = e.value("event", "");
     const int rank = e.value("rank", -1);
     if (what == "hello") {
+      const int protocol = e.value("protocol", 1);
       if (const std::string theirs = e.value("version", ""); theirs != version())
         why_ = "it has gossamer " + theirs + ", this machine has " + version() +
                "; install the same version on all hosts";
+      else if (protocol != kAgentProtocol)
+        why_ = refused_protocol("its gossamer has", protocol);
     } else if (what == "opened") {
       for (const Json& d : e.at("addresses")) addresses_[d.at("rank")] = d.at("address");
       interface_ = e.at("interface");

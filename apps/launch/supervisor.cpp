@@ -294,12 +294,12 @@ class Supervisor {
     w.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (WIFEXITED(status) && code == 0) ++finished_, w.finished = true;
+    const bool too_early = !w.ready && w.restarts == 0;
+    const bool again = !stopping() && !too_early && plan_restart(rank, status);
     // 5: it lost the others, which may well finish. Above 128: this worker alone was asked to stop.
     const bool serious = code != 0 && code != 5 && code < 128;
-    if (serious && error_ == 0) error_ = code;
-    if (stopping()) return;
-    if (w.finished) return;
-    const bool too_early = !w.ready && w.restarts == 0;
+    if (serious && !again && error_ == 0) error_ = code;
+    if (stopping() || w.finished) return;
     note(fmt::format("worker {} {}; {} still running", dist::worker_name(names(), rank),
                      status_text(status), running()));
     if (too_early && workers_.size() > 1) {
@@ -308,9 +308,16 @@ class Supervisor {
       return stop_all(5);
     }
     // Bad data stops the run, not one worker.
-    if (WIFEXITED(status) && code == 3) return stop_all(60);
-    const bool lost_or_died = WIFSIGNALED(status) || code == 5;
-    if (!lost_or_died || finished_ > 0 || running() == 0) return;
+    if (WIFEXITED(status) && code == 3) stop_all(60);
+  }
+
+  // Whether the worker that has just ended like this is started again, and when.
+  bool plan_restart(int rank, int status) {
+    Worker& w = workers_.at(static_cast<std::size_t>(rank));
+    // 4: its device failed. 5: it lost the others.
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+    const bool may_recover = WIFSIGNALED(status) || code == 4 || code == 5;
+    if (!may_recover || finished_ > 0 || running() == 0) return false;
     const auto asked = std::ranges::find(restart_at_, rank, &std::pair<int, double>::first);
     if (asked != restart_at_.end() && ready_since_) {
       const auto when = *ready_since_ + std::chrono::duration_cast<Clock::duration>(
@@ -320,6 +327,7 @@ class Supervisor {
     } else if (w.restarts < launch_.restart) {
       w.again = in_seconds(launch_.restart_after_s);
     }
+    return w.again.has_value();
   }
 
   // ---- messages

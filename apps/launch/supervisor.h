@@ -14,8 +14,8 @@ struct Launch {
   std::vector<std::string> arguments;  // of each worker: "train", …
   std::vector<Host> hosts;             // empty: this machine
   std::string ssh;                     // see host_workers.h
-  // How often a worker that died is started again, to rejoin, and how many seconds later: by then
-  // the others must know of the death.
+  // How often a worker that died, lost the others or whose device failed is started again, to
+  // rejoin, and how many seconds later: by then the others must know of the death.
   int restart = 0;
   double restart_after_s = 1;
   // Additional restarts: a worker, and seconds after all workers were ready. A worker that dies
@@ -29,9 +29,10 @@ struct Launch {
 // workers go on. If a worker dies before all have met, the others would wait in vain, so all are
 // stopped. SIGINT and SIGTERM are passed to all; a second one kills them. If this process dies, so
 // do the workers (through the kernel here, through the agents elsewhere). Returns 128 + signal if
-// asked to stop; otherwise the first error code of a worker that is more than a lost connection (a
-// full disk; a damaged image with --strict-images, which also stops the others); otherwise 0 if any
-// worker finished the run, else 5.
+// asked to stop. Otherwise the first exit code of a worker that stopped with an error of its own
+// and was not started again (6: a full disk; 3: a damaged image with --strict-images, which also
+// stops the others). A worker that was killed, or lost the others (5), is no error of the run: then
+// 0 if any worker finished it, else 5.
 int supervise(const Launch&);
 
 }  // namespace gossamer::apps

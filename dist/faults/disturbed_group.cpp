@@ -289,7 +289,7 @@ class DisturbedGroup final : public Group {
   int size() const override { return inner_.size(); }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
-  const char* why_no_mailbox() const override {
+  const char* why_no_side_channel() const override {
     return "dist.inject disturbs links, and can disturb only what goes over the host";
   }
   Collectives& collectives() override { return inner_.collectives(); }

@@ -2,11 +2,12 @@
 //   kill:rank=2@step=300            that process is killed (SIGKILL) when it has done 300 steps
 //   stop:rank=1:5s                  it stands still (SIGSTOP) for 5 s
 //   slow:rank=1:x3                  its steps take three times as long
-//   restart:rank=2@t=40             started again 40 s after the beginning, or when it dies if that
-//   is later (by `gossamer train` only) drop:edge=0-1:p=0.1             a tenth of the pairing
-//   messages and exchanges between these two is lost delay:edge=0-1:50ms             messages and
-//   exchanges arrive this much later partition:0,1|2,3:10s           no word passes between the
-//   sides
+//   restart:rank=2@t=40             it is started again 40 s after the beginning, or when it dies
+//                                   if that is later (by `gossamer train` only)
+//   drop:edge=0-1:p=0.1             a tenth of the pairing messages and exchanges between these two
+//                                   is lost
+//   delay:edge=0-1:50ms             messages and exchanges arrive this much later
+//   partition:0,1|2,3:10s           nothing passes between the sides for 10 s
 // Items are separated by commas, each may end in @step=N (own steps of a worker) or @t=SECONDS;
 // without, it holds from the beginning.
 #pragma once

@@ -62,19 +62,27 @@ void Exchanger::finish() {
 void Exchanger::run() {
   trace::name_thread("gossip");
   set_compute_threads(1);  // a pool of its own would spin on the cores that train
+  const auto keep_error = [this] {
+    const std::scoped_lock lock(state_.mutex);
+    if (!state_.error) state_.error = std::current_exception();
+    for (const auto& log : state_.logs) log->failed();
+    state_.changed.notify_all();
+  };
   try {
     loop();
   } catch (...) {
-    const std::scoped_lock lock(state_.mutex);
-    state_.error = std::current_exception();
-    for (const auto& log : state_.logs) log->failed();
+    keep_error();
   }
   for (int p = 0; p < base_.n; ++p)
     if (!state_.roster.member(p)) membership_.left(p);  // a return from now on is too late
   // an error in mid-exchange: the payload must let go of our buffers before they are freed
-  transfer_.abort();
-  transfer_.drain();
-  drain_sender();
+  try {
+    transfer_.abort();
+    transfer_.drain();
+    drain_sender();
+  } catch (...) {
+    keep_error();
+  }
   // The last word to everyone: a peer that still waits for an answer of ours has it now. epoch 1:
   // training ended as planned.
   const std::scoped_lock lock(state_.mutex);
@@ -271,7 +279,7 @@ void Exchanger::adopt_graph() {
 void Exchanger::stop() {
   const std::scoped_lock lock(state_.mutex);
   if (state_.roster.stopping()) return;
-  if (state_.sender->wanted()) state_.give();  // no step comes any more that would do it
+  if (state_.sender->wanted()) state_.fill_sender();  // no step comes any more that would do it
   if (state_.sender->busy()) return;
   policy_->stop();
   state_.roster.stop(wall_seconds());

@@ -87,7 +87,7 @@ void GossipMethod::step(double learning_rate) {
     state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_, rate);
     state_.roster.gradient();
     ++state_.stats.gradients;
-    if (state_.sender && state_.sender->wanted()) state_.give();
+    if (state_.sender && state_.sender->wanted()) state_.fill_sender();
     state_.happened(
         {.kind = WorkerEvent::Kind::gradient, .learning_rate = learning_rate, .eta = numbers.eta});
   }

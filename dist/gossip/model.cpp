@@ -28,23 +28,23 @@ void GossipModel::exchange_by(DType wire, DevicePort* device) {
   if (!device_) return;
   order_ = device_->make_event();
   gradients_ = device_->make_event();
-  leave(Lane::compute);  // what made (x, x~) comes before the first snapshot
+  leave(Stream::compute);  // what made (x, x~) comes before the first snapshot
 }
 
-void GossipModel::enter(Lane lane) {
-  if (device_) device_->wait(lane, order_);
+void GossipModel::enter(Stream stream) {
+  if (device_) device_->wait(stream, order_);
 }
-void GossipModel::leave(Lane lane) {
-  if (device_) device_->record(order_, lane);
+void GossipModel::leave(Stream stream) {
+  if (device_) device_->record(order_, stream);
 }
 template <class F>
-void GossipModel::run(Lane lane, F f) {
-  enter(lane);
+void GossipModel::run(Stream stream, F f) {
+  enter(stream);
   if (device_)
-    device_->run(lane, f);
+    device_->run(stream, f);
   else
     f();
-  leave(lane);
+  leave(stream);
 }
 
 void GossipModel::gradient(double t, Optimizer& optimizer, float learning_rate) {
@@ -55,16 +55,16 @@ void GossipModel::gradient(double t, Optimizer& optimizer, float learning_rate) 
   const Jump jump = numbers.arrived(mark_);
   const Difference difference{own_, received_, static_cast<float>(jump.x),
                               static_cast<float>(jump.twin)};
-  enter(Lane::compute);
+  enter(Stream::compute);
   optimizer.update({}, learning_rate, has_twin() ? &twin : nullptr,
                    with_difference ? &difference : nullptr);
-  leave(Lane::compute);
+  leave(Stream::compute);
 }
 
 void GossipModel::snapshot(double t) {
   apply_kept();
   const A2cid2::Mix mix = numbers.snapshot(t, mark_);
-  run(Lane::exchange, [this, mix] {
+  run(Stream::exchange, [this, mix] {
     take_snapshot(x_, twin_, static_cast<float>(mix.c), static_cast<float>(mix.s), own_);
   });
 }
@@ -73,14 +73,14 @@ void GossipModel::arrived() {
   kept_ = true;
   if (!device_) return apply_kept();
   // Later work on (x, x~) waits for what brought the snapshot.
-  enter(Lane::exchange);
-  leave(Lane::exchange);
+  enter(Stream::exchange);
+  leave(Stream::exchange);
 }
 
 void GossipModel::apply_kept() {
   if (!std::exchange(kept_, false)) return;
   const Jump jump = numbers.arrived(mark_);
-  run(Lane::exchange, [this, jump] {
+  run(Stream::exchange, [this, jump] {
     apply_difference(x_, twin_, static_cast<float>(jump.x), static_cast<float>(jump.twin), own_,
                      received_);
   });
@@ -88,9 +88,14 @@ void GossipModel::apply_kept() {
 
 GossipModel::Access::Access(GossipModel& model) : model_(model) {
   model_.apply_kept();
-  model_.enter(Lane::compute);
+  model_.enter(Stream::compute);
 }
-GossipModel::Access::~Access() { model_.leave(Lane::compute); }
+GossipModel::Access::~Access() {
+  try {
+    model_.leave(Stream::compute);
+  } catch (const Error&) {  // the device has failed: the next call says so too
+  }
+}
 
 void GossipModel::restart() {
   if (has_twin()) twin_.copy_from(x_);
@@ -101,7 +106,7 @@ void GossipModel::restart() {
 void GossipModel::await_gradients() {
   if (!device_) return;
   const trace::Scope scope("wait gradients");
-  device_->record(gradients_, Lane::compute);
+  device_->record(gradients_, Stream::compute);
   const PreciseSleep precise;
   const double began = wall_seconds();
   std::this_thread::sleep_for(std::chrono::duration<double>(waited_ / 2));

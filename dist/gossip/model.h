@@ -66,11 +66,11 @@ class GossipModel {
   void await_gradients();
 
  private:
-  using Lane = DevicePort::Lane;
-  void enter(Lane);
-  void leave(Lane);
+  using Stream = DevicePort::Stream;
+  void enter(Stream);
+  void leave(Stream);
   template <class F>
-  void run(Lane, F);
+  void run(Stream, F);
   void apply_kept();
 
   Tensor x_, twin_, own_, received_;

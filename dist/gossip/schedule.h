@@ -28,8 +28,8 @@ struct EventKey {
 struct ScheduledEvent {
   EventKey key;
   double t = 0;
-  int a = 0, b = 0;
-};  // a < b
+  int a = 0, b = 0;  // a < b
+};
 
 class EventList {
  public:

@@ -36,10 +36,11 @@ struct GossipState {
 
   Roster roster;  // who takes part, and how much all have done
 
-  // Pace: set by the communication thread after each of its events. What training did not get in
-  // that time it does without.
+  // How far training may run ahead of its exchanges; the communication thread sets it after each of
+  // its events.
   Hold hold;
-  double waited_in_vain = -1;  // up to this time of the clock; -1: it did not
+  // Training waited as long as `hold` says, when its clock stood at this time; -1: it did not.
+  double waited_in_vain = -1;
 
   bool in_flight = false;  // between the two halves of a communication event
   bool held = false;       // quiesce() waits or works: no new event begins
@@ -52,7 +53,7 @@ struct GossipState {
   }
   // for workers that were started again; none: this worker is alone
   std::unique_ptr<StateSender> sender;
-  void give() {
+  void fill_sender() {
     const GossipModel::Access access(model);
     sender->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, roster.count());
   }

@@ -11,8 +11,9 @@
 namespace gossamer::dist {
 namespace {
 
-// seconds for an exchange that was given up to let go of its buffers
-constexpr double kDrainLimit = 30;
+// seconds for an exchange that was given up to let go of its buffers; a GPU's own limit
+// (gpu/edge.h) comes first and says more
+constexpr double kDrainLimit = 40;
 
 // The progress of both sides is the note of an exchange.
 std::span<const char> note_of(const Progress& own) {

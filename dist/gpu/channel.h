@@ -17,7 +17,7 @@ class GpuChannel {
  public:
   virtual ~GpuChannel() = default;  // after gone() only
   virtual Stage opened() = 0;
-  // Both sides are ready. Sends `bytes` of `send` and receives as many, on the exchange lane.
+  // Both sides are ready. Sends `bytes` of `send` and receives as many, on the exchange stream.
   virtual void launch(const void* send, void* receive, std::size_t bytes) = 0;
   // of the last launch, on this side: the peer may need more time
   virtual Stage moved() = 0;

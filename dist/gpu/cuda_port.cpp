@@ -41,25 +41,25 @@ void CudaPort::free_event(Event e) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->spare.push_back(e);
 }
-void CudaPort::record(Event e, Lane lane) {
+void CudaPort::record(Event e, Stream which) {
   const cuda::Stream& current = cuda::current_stream(impl_->device);
-  impl_->event(e).record_external(lane == Lane::compute && current.recording() ? current
-                                                                               : stream(lane));
+  impl_->event(e).record_external(which == Stream::compute && current.recording() ? current
+                                                                                  : stream(which));
 }
-void CudaPort::wait(Lane lane, Event e) { stream(lane).wait(impl_->event(e)); }
+void CudaPort::wait(Stream which, Event e) { stream(which).wait(impl_->event(e)); }
 bool CudaPort::done(Event e) { return impl_->event(e).done(); }
 
-void CudaPort::run(Lane lane, const std::function<void()>& kernels) {
+void CudaPort::run(Stream which, const std::function<void()>& kernels) {
   const cuda::UseDevice device(impl_->device);
-  const cuda::UseStream use(stream(lane));
+  const cuda::UseStream use(stream(which));
   kernels();
 }
 
-void CudaPort::copy(Lane lane, void* to, const void* from, std::size_t bytes) {
-  cuda::copy(to, from, bytes, stream(lane));
+void CudaPort::copy(Stream which, void* to, const void* from, std::size_t bytes) {
+  cuda::copy(to, from, bytes, stream(which));
 }
-const cuda::Stream& CudaPort::stream(Lane lane) const {
-  return lane == Lane::compute ? impl_->compute : impl_->exchange;
+const cuda::Stream& CudaPort::stream(Stream which) const {
+  return which == Stream::compute ? impl_->compute : impl_->exchange;
 }
 Device CudaPort::device() const { return impl_->device; }
 

@@ -10,18 +10,18 @@ namespace gossamer::dist {
 
 class CudaPort final : public DevicePort {
  public:
-  // The compute lane is the calling thread's current stream. A thread that records a graph marks
+  // The compute stream is the calling thread's current stream. A thread that records a graph marks
   // events in that.
   explicit CudaPort(Device);
   ~CudaPort() override;
   Event make_event() override;
   void free_event(Event) override;
-  void record(Event, Lane) override;
-  void wait(Lane, Event) override;
+  void record(Event, Stream) override;
+  void wait(Stream, Event) override;
   bool done(Event) override;
-  void run(Lane, const std::function<void()>& kernels) override;
-  void copy(Lane, void* to, const void* from, std::size_t bytes) override;
-  const cuda::Stream& stream(Lane) const;
+  void run(Stream, const std::function<void()>& kernels) override;
+  void copy(Stream, void* to, const void* from, std::size_t bytes) override;
+  const cuda::Stream& stream(Stream) const;
   Device device() const;
 
  private:

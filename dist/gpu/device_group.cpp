@@ -90,9 +90,9 @@ class DeviceCollectives final : public Collectives {
 
 }  // namespace
 
-struct DeviceGroup::Faces {
-  explicit Faces(const Parts& p)
-      : staged(p.edges ? nullptr : std::make_unique<Staged>(p.host, p.port, p.lane)),
+struct DeviceGroup::Impl {
+  explicit Impl(const Parts& p)
+      : staged(p.edges ? nullptr : std::make_unique<Staged>(p.host, p.port, p.stream)),
         payload(p.host.payload(), p.edges ? *p.edges : *staged, p.device),
         link(staged ? std::make_unique<DeviceLink>(p.host.control(), *staged) : nullptr),
         collectives(p.host) {}
@@ -107,14 +107,14 @@ DeviceGroup::DeviceGroup(Parts parts)
       host_(parts.host),
       port_(parts.port),
       reducer_(parts.reducer),
-      faces_(std::make_unique<Faces>(parts)) {}
+      impl_(std::make_unique<Impl>(parts)) {}
 DeviceGroup::~DeviceGroup() = default;
 
 ControlLink& DeviceGroup::control() {
-  return faces_->link ? static_cast<ControlLink&>(*faces_->link) : host_.control();
+  return impl_->link ? static_cast<ControlLink&>(*impl_->link) : host_.control();
 }
-Payload& DeviceGroup::payload() { return faces_->payload; }
-Collectives& DeviceGroup::collectives() { return faces_->collectives; }
+Payload& DeviceGroup::payload() { return impl_->payload; }
+Collectives& DeviceGroup::collectives() { return impl_->collectives; }
 std::unique_ptr<Reducer> DeviceGroup::reducer(std::size_t buckets) {
   if (reducer_) return reducer_(*this, buckets);
   return std::make_unique<StagedReducer>(

@@ -17,7 +17,7 @@ class DeviceGroup final : public Group {
     DevicePort& port;
     Device device{};
     // whose work so far a tensor waits for before it is sent over the host
-    DevicePort::Lane lane = DevicePort::Lane::exchange;
+    DevicePort::Stream stream = DevicePort::Stream::exchange;
     Payload* edges = nullptr;  // the way between devices; none: over the host
     std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)> reducer{};
     std::shared_ptr<void> keep{};  // what owns the parts; destroyed last
@@ -29,8 +29,8 @@ class DeviceGroup final : public Group {
   int size() const override { return host_.size(); }
   ControlLink& control() override;
   Payload& payload() override;
-  Mailbox* mailbox() override { return host_.mailbox(); }
-  const char* why_no_mailbox() const override { return host_.why_no_mailbox(); }
+  SideChannel* side_channel() override { return host_.side_channel(); }
+  const char* why_no_side_channel() const override { return host_.why_no_side_channel(); }
   Collectives& collectives() override;
   void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
     host_.rebuild(alive, epoch);
@@ -41,12 +41,12 @@ class DeviceGroup final : public Group {
   std::unique_ptr<Reducer> reducer(std::size_t buckets) override;
 
  private:
-  struct Faces;
+  struct Impl;
   const std::shared_ptr<void> keep_;  // destroyed last
   Group& host_;
   DevicePort& port_;
   const std::function<std::unique_ptr<Reducer>(Group&, std::size_t)> reducer_;
-  const std::unique_ptr<Faces> faces_;
+  const std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace gossamer::dist

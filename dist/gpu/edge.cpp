@@ -24,15 +24,22 @@ GpuEdge::GpuEdge(int self, int peer, DevicePort& port, GpuChannelMaker& maker, c
   check<DistError>(self != peer, "worker ", self, " has no GPU edge to itself");
 }
 
-// A channel that never let go is left to the process's end: to free it would wait for ever.
+// A channel that never let go, or whose device has failed, is left to the process's end: to free it
+// would wait for ever.
 GpuEdge::~GpuEdge() {
+  const auto gone = [](GpuChannel& channel) {
+    try {
+      return channel.gone();
+    } catch (const Error&) {
+      return false;
+    }
+  };
   for (auto* channel : {&channel_, &retiring_})
-    if (*channel && !(*channel)->gone()) (void)channel->release();
+    if (*channel && !gone(**channel)) (void)channel->release();
   port_.free_event(inspected_);
 }
 
 // --- events
-// -------------------------------------------------------------------------------------------------
 
 void GpuEdge::begin(Request request, double now) {
   now_ = now;
@@ -104,20 +111,19 @@ void GpuEdge::peer_dead(double now) {
   early_.clear();
   messages_.clear();
   if (phase_ == Phase::idle || ending_) return retire();
-  const bool doubtful = phase_ == Phase::confirming;
+  Result result = failure(in_doubt("worker " + std::to_string(peer_) + " is gone"));
   retire();
-  end(failure("worker " + std::to_string(peer_) + " is gone", doubtful));
+  end(std::move(result));
 }
 
 void GpuEdge::poll(double now) {
   now_ = now;
-  settle();
+  drop_retired();
   while (advance()) {
   }
 }
 
 // --- transitions
-// -------------------------------------------------------------------------------------------------
 
 // One step, if the device or the clock allows one.
 bool GpuEdge::advance() {
@@ -135,10 +141,10 @@ bool GpuEdge::advance() {
       } else if (now_ > clear_until_) {
         wedged_ = true;
         phase_ = Phase::idle;
-        result_ = failure("the GPU did not let go of an aborted exchange with worker " +
-                              std::to_string(peer_) + " within " +
-                              std::to_string(static_cast<int>(limits_.abort_s)) + " s",
-                          ending_ && ending_->doubtful);
+        result_ = failure((ending_ ? ending_->why + "; " : std::string()) +
+                          "the GPU did not let go of an aborted exchange with worker " +
+                          std::to_string(peer_) + " within " +
+                          std::to_string(static_cast<int>(limits_.abort_s)) + " s");
         ending_.reset();
       } else if (late_now && !ending_) {
         fail(late(), true);
@@ -279,7 +285,7 @@ void GpuEdge::launch() {
 
 void GpuEdge::arrived() {
   if (request_.inspect) request_.inspect();
-  port_.record(inspected_, DevicePort::Lane::exchange);
+  port_.record(inspected_, DevicePort::Stream::exchange);
   phase_ = Phase::inspecting;
 }
 
@@ -287,20 +293,24 @@ void GpuEdge::confirm() {
   end({.session = request_.session,
        .ok = true,
        .why = {},
-       .note = {peer_ready_->bytes.begin() + sizeof(std::uint64_t), peer_ready_->bytes.end()},
-       .doubtful = false});
+       .note = {peer_ready_->bytes.begin() + sizeof(std::uint64_t), peer_ready_->bytes.end()}});
 }
 
-GpuEdge::Result GpuEdge::failure(const std::string& why, bool doubtful) const {
-  return {.session = request_.session, .ok = false, .why = why, .note = {}, .doubtful = doubtful};
+GpuEdge::Result GpuEdge::failure(const std::string& why) const {
+  return {.session = request_.session, .ok = false, .why = why, .note = {}};
+}
+
+// Our `moved` is on its way, and no answer came.
+std::string GpuEdge::in_doubt(const std::string& why) const {
+  return phase_ == Phase::confirming ? why + "; it may have applied this exchange" : why;
 }
 
 // tell: the other side does not know yet.
 void GpuEdge::fail(const std::string& why, bool tell) {
   if (tell) say(Kind::abort);
-  const bool doubtful = phase_ == Phase::confirming && tell;
+  Result result = failure(tell ? in_doubt(why) : why);
   if (launched_ || phase_ == Phase::joining) retire();
-  end(failure(why, doubtful));
+  end(std::move(result));
 }
 
 // The result, as soon as the device has let go of the buffers.
@@ -320,10 +330,10 @@ void GpuEdge::retire() {
   // at most one: a new channel is opened only after the old one is gone
   retiring_ = std::move(channel_);
   retiring_->abort();
-  settle();
+  drop_retired();
 }
 
-void GpuEdge::settle() {
+void GpuEdge::drop_retired() {
   if (retiring_ && retiring_->gone()) retiring_.reset();
 }
 
@@ -353,7 +363,6 @@ std::string GpuEdge::late() const {
 }
 
 // --- for the thread that drives it
-// -------------------------------------------------------------------------------------------------
 
 bool GpuEdge::watches_device() const {
   return retiring_ || phase_ == Phase::joining || phase_ == Phase::arming ||

@@ -21,7 +21,7 @@
 // Phase two, MOVED. What came counts only when both hosts have said `moved`, and `moved` is final.
 // A side that cannot wait any longer asks with `withdraw`. The answer is `moved`, if that was on
 // its way already, or `abort`. So both sides apply an exchange or neither does, unless the control
-// connection breaks at that instant (Result::doubtful).
+// connection breaks at that instant; the result then says that the other side may have applied it.
 //
 // A channel on which a launch did not end well is aborted, and the exchange ends when the device
 // has let go of its buffers. The next exchange opens a new channel. A side that still holds the old
@@ -49,7 +49,7 @@ class GpuEdge {
     std::size_t bytes = 0;
     DevicePort::Event snapshot = 0;  // `send` is written when it is done
     std::vector<char> note;          // for the other host
-    // enqueues what is to be known of `receive` on the exchange lane; may be empty
+    // enqueues what is to be known of `receive` on the exchange stream; may be empty
     std::function<void()> inspect;
     std::function<bool()> sound;  // whether it may be applied; called once that work is done
     double until = 0;             // seconds, as `now`
@@ -59,7 +59,6 @@ class GpuEdge {
     bool ok = false;
     std::string why;         // not ok
     std::vector<char> note;  // ok: of the other host
-    bool doubtful = false;   // not ok, and the other side may think it was
   };
   enum class Phase : std::uint8_t {
     idle,
@@ -85,11 +84,10 @@ class GpuEdge {
   void poll(double now);  // looks at the device and the clock
 
   Phase phase() const { return phase_; }
-  std::uint64_t session() const { return request_.session; }  // of the exchange under way
-  bool watches_device() const;                                // poll() should be called soon
-  double deadline() const;  // poll() should be called then at the latest
+  bool watches_device() const;  // poll() should be called soon
+  double deadline() const;      // poll() should be called then at the latest
   // An aborted channel did not let go within abort_s: it may write to the buffers of its exchange
-  // for ever, and the exchange lane may be stuck.
+  // for ever, and the exchange stream may be stuck.
   bool wedged() const { return wedged_; }
   std::vector<EdgeMessage> take_messages() { return std::exchange(messages_, {}); }
   std::optional<Result> take_result() { return std::exchange(result_, std::nullopt); }
@@ -111,9 +109,10 @@ class GpuEdge {
   void confirm();
   void fail(const std::string& why, bool tell);
   void end(Result);
-  Result failure(const std::string& why, bool doubtful = false) const;
+  Result failure(const std::string& why) const;
+  std::string in_doubt(const std::string& why) const;
   void retire();
-  void settle();
+  void drop_retired();
   std::string late() const;
 
   const int self_, peer_;

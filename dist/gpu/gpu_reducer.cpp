@@ -19,9 +19,11 @@ GpuReducer::GpuReducer(Parts parts) : parts_(std::move(parts)), done_(parts_.por
   for (std::size_t b = 0; b < parts_.buckets; ++b) ready_.push_back(parts_.port.make_event());
 }
 
-void GpuReducer::mark(std::size_t bucket) { parts_.port.record(ready_.at(bucket), Lane::compute); }
+void GpuReducer::mark(std::size_t bucket) {
+  parts_.port.record(ready_.at(bucket), Stream::compute);
+}
 void GpuReducer::after_gradients(std::size_t bucket) {
-  parts_.port.wait(Lane::exchange, ready_.at(bucket));
+  parts_.port.wait(Stream::exchange, ready_.at(bucket));
 }
 
 void GpuReducer::open(Collectives& all, const std::vector<int>& members) {
@@ -63,12 +65,12 @@ void GpuReducer::until(FunctionRef<bool()> test, const char* what) {
 }
 
 void GpuReducer::reached(const char* what) {
-  parts_.port.record(done_, Lane::exchange);
+  parts_.port.record(done_, Stream::exchange);
   until([&] { return parts_.port.done(done_); }, what);
 }
 
 void GpuReducer::give_up() {
-  parts_.port.record(done_, Lane::exchange);
+  parts_.port.record(done_, Stream::exchange);
   for (const double limit = wall_seconds() + parts_.abort_s; !parts_.port.done(done_);
        std::this_thread::sleep_for(kLook))
     check<DistError>(wall_seconds() < limit, "worker ", parts_.group.rank(),
@@ -82,10 +84,10 @@ void StagedReducer::add(std::size_t bucket, const Tensor& own, Tensor sum) {
   }
   auto* floats = static_cast<float*>(staging_->data);
   after_gradients(bucket);
-  parts_.port.copy(Lane::exchange, floats, own.data(), own.bytes());
+  parts_.port.copy(Stream::exchange, floats, own.data(), own.bytes());
   reached("gradients on their way to the host");
   all_->all_reduce_sum(Tensor::wrap(floats, {own.numel()}, DType::f32));
-  parts_.port.copy(Lane::exchange, sum.data(), floats, own.bytes());
+  parts_.port.copy(Stream::exchange, sum.data(), floats, own.bytes());
   reached("sums on their way from the host");
 }
 

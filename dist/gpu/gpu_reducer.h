@@ -1,5 +1,5 @@
 // What all ways to sum the gradients of GPUs have in common: a bucket's sum begins on the exchange
-// lane, behind an event on the compute lane; the host watches, and only what it has seen come
+// stream, behind an event on the compute stream; the host watches, and only what it has seen come
 // through is used. So the optimizer never reads what an aborted kernel left behind.
 //
 //   compute   - fwd - bwd -[ready 0]- bwd -[ready 1]- bwd -[ready 2].................. update
@@ -31,15 +31,15 @@ class GpuReducer : public Reducer {
   void mark(std::size_t bucket) override;
   void interrupt() override { interrupted_ = true; }
   void open(Collectives& all, const std::vector<int>& members) override;
-  void give_up() override;  // until what is in the exchange lane is done
+  void give_up() override;  // until what is in the exchange stream is done
 
  protected:
-  using Lane = DevicePort::Lane;
-  void after_gradients(std::size_t bucket);  // later work of the exchange lane comes behind them
+  using Stream = DevicePort::Stream;
+  void after_gradients(std::size_t bucket);  // later work of the exchange stream comes behind them
   // Until `test` holds. DistError: the transport failed, a member is gone or has come anew, the
   // limit, or interrupt().
   void until(FunctionRef<bool()> test, const char* what);
-  void reached(const char* what);              // until all work of the exchange lane is done
+  void reached(const char* what);              // until all work of the exchange stream is done
   virtual std::string failed() { return {}; }  // why the transport has, if it has
 
   const Parts parts_;

@@ -18,7 +18,7 @@ namespace {
 
 // The edges of gossip, if they do not go over the host.
 struct Edges {
-  Edges(Group& group, CudaPort& port, const GpuOptions& o) : mailbox(*group.mailbox()) {
+  Edges(Group& group, CudaPort& port, const GpuOptions& o) : side_channel(*group.side_channel()) {
     make_channels(group.rank(), port, o);
     best = std::make_unique<BestChannel>(group.rank(),
                                          BestChannel::Parts{.copies = copies.get(),
@@ -28,14 +28,16 @@ struct Edges {
     payload = std::make_unique<GpuPayload>(
         group.rank(), port, [this](int) -> GpuChannelMaker& { return *best; },
         GpuPayload::Outside{
-            .send = [this](int peer, std::vector<char> message) { mailbox.send(peer, message); },
+            .send = [this](int peer,
+                           std::vector<char> message) { side_channel.send(peer, message); },
             .post = [&group](Event e) { group.control().post(std::move(e)); },
             .clock = wall_seconds});
-    mailbox.read({.message = [this](int peer,
-                                    std::span<const char> bytes) { payload->message(peer, bytes); },
-                  .dead = [this](int peer) { payload->dead(peer); }});
+    side_channel.on_events(
+        {.message = [this](int peer,
+                           std::span<const char> bytes) { payload->message(peer, bytes); },
+         .dead = [this](int peer) { payload->dead(peer); }});
   }
-  ~Edges() { mailbox.read({}); }
+  ~Edges() { side_channel.on_events({}); }
   Edges(const Edges&) = delete;
 
   // auto: what this machine does not have is left out, with a word about it.
@@ -51,6 +53,9 @@ struct Edges {
     };
     add("peercopy", [&] {
       memory = std::make_unique<CudaPeerMemory>(port.device());
+      // throws where CUDA can't share memory between processes
+      const Tensor trial = Tensor::zeros({1}, DType::f32, port.device());
+      (void)memory->share({.data = trial.data(), .bytes = trial.bytes()});
       copies = std::make_unique<PeerCopyMaker>(port, *memory);
     });
     add("nccl", [&] {
@@ -59,7 +64,7 @@ struct Edges {
     });
   }
 
-  Mailbox& mailbox;
+  SideChannel& side_channel;
   std::unique_ptr<CudaPeerMemory> memory;
   std::unique_ptr<NcclPort> nccl;
   std::unique_ptr<PeerCopyMaker> copies;
@@ -101,8 +106,8 @@ bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
   try {
     if (o.transport == "host")
       why = "dist.transport=host";
-    else if (group.mailbox() == nullptr)
-      why = group.why_no_mailbox();
+    else if (group.side_channel() == nullptr)
+      why = group.why_no_side_channel();
     else if (!shared.empty())
       why = shared;
     else
@@ -157,12 +162,13 @@ std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o
   };
   switch (o.traffic) {
     case GpuTraffic::rounds:
-      parts.lane = DevicePort::Lane::compute;
+      parts.stream = DevicePort::Stream::compute;
       say("rounds are exchanged over the host");
       break;
     case GpuTraffic::gossip: {
-      const bool by_edges = o.transport != "host" && host.mailbox() != nullptr;
-      const std::string why = o.transport == "host" ? "dist.transport=host" : host.why_no_mailbox();
+      const bool by_edges = o.transport != "host" && host.side_channel() != nullptr;
+      const std::string why =
+          o.transport == "host" ? "dist.transport=host" : host.why_no_side_channel();
       check<ConfigError>(by_edges || o.transport == "host" || o.transport == "auto",
                          "dist.transport=", o.transport, " is not possible: ", why,
                          "; use auto or host");
@@ -176,7 +182,7 @@ std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o
     }
     case GpuTraffic::all_reduce: {
       const bool by_nccl = sums_by_nccl(host, *setup, o);
-      parts.lane = DevicePort::Lane::compute;
+      parts.stream = DevicePort::Stream::compute;
       parts.reducer = [setup, by_nccl, ctas = o.ctas, limit = o.collective_timeout_s](
                           Group& group, std::size_t buckets) -> std::unique_ptr<Reducer> {
         GpuReducer::Parts sums{.group = group,

@@ -15,8 +15,7 @@ namespace gossamer::dist {
 //   gossip      one snapshot at a time with one neighbour (a2cid2, adpsgd), behind the stream of
 //               exchanges: NCCL, peer copies, or over the host
 //   rounds      pieces with several neighbours at once (dpsgd, sgp …), behind the stream that
-//   trains:
-//               over the host
+//               trains: over the host
 //   all_reduce  gradients of all, under backward: NCCL, or over the host
 enum class GpuTraffic : std::uint8_t { gossip, rounds, all_reduce };
 

@@ -38,7 +38,7 @@ class NcclChannel final : public GpuChannel {
   // be reached without it.
   Stage moved() override {
     if (const Stage s = look(); s != Stage::done) return s;
-    if (!std::exchange(marked_, true)) device_.record(done_, DevicePort::Lane::exchange);
+    if (!std::exchange(marked_, true)) device_.record(done_, DevicePort::Stream::exchange);
     if (!device_.done(done_)) return Stage::pending;
     return look();  // a transport that failed ends its kernel as well
   }

@@ -127,7 +127,7 @@ class RealNccl final : public NcclPort {
 
  private:
   cudaStream_t stream() const {
-    return static_cast<cudaStream_t>(device_.stream(DevicePort::Lane::exchange).handle());
+    return static_cast<cudaStream_t>(device_.stream(DevicePort::Stream::exchange).handle());
   }
   std::string words(ncclResult_t status, ncclComm_t comm) const {
     std::string out = nccl_->error_string(status);

@@ -45,7 +45,7 @@ void NcclReducer::open(Collectives& all, const std::vector<int>& members) {
 void NcclReducer::add(std::size_t bucket, const Tensor& own, Tensor sum) {
   after_gradients(bucket);
   if (members_.size() == 1) {
-    parts_.port.copy(Lane::exchange, sum.data(), own.data(), own.bytes());
+    parts_.port.copy(Stream::exchange, sum.data(), own.data(), own.bytes());
     return reached("copy of the gradients");
   }
   nccl_.group_start();

@@ -45,11 +45,11 @@ void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
   {
     const std::scoped_lock lock(mutex_);
     check<DistError>(lost_.empty(), "worker ", self_, ": no more exchanges between GPUs: ", lost_);
-    check<DistError>(!busy_, "exchange with worker ", peer, ": the last one is not finished");
-    busy_ = true;
+    check<DistError>(!under_way_, "exchange with worker ", peer, ": the last one is not finished");
+    port_.record(taken_, DevicePort::Stream::exchange);
+    under_way_.emplace(peer, session);
     send_ = send;
     receive_ = receive;
-    port_.record(taken_, DevicePort::Lane::exchange);
     wanted_.emplace(peer,
                     GpuEdge::Request{.session = session,
                                      .send = send.data(),
@@ -66,7 +66,7 @@ void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
 
 // Of both sides the same number: infinities are seen by both.
 void GpuPayload::inspect() {
-  port_.run(DevicePort::Lane::exchange, [this] {
+  port_.run(DevicePort::Stream::exchange, [this] {
     distance_ = send_.dtype() == DType::f32
                     ? squared_distance(send_, receive_)
                     : squared_distance(send_.to(DType::f32), receive_.to(DType::f32));
@@ -81,13 +81,8 @@ void GpuPayload::abort(int peer, std::uint64_t) {
 
 void GpuPayload::drain(Seconds limit) {
   std::unique_lock lock(mutex_);
-  check<DistError>(changed_.wait_for(lock, limit, [&] { return !busy_; }), "worker ", self_,
+  check<DistError>(changed_.wait_for(lock, limit, [&] { return !under_way_; }), "worker ", self_,
                    ": an exchange between GPUs did not end within ", limit.count(), " s");
-}
-
-std::uint64_t GpuPayload::doubtful() const {
-  const std::scoped_lock lock(mutex_);
-  return doubtful_;
 }
 
 void GpuPayload::message(int peer, std::span<const char> bytes) {
@@ -106,7 +101,6 @@ void GpuPayload::dead(int peer) {
 }
 
 // --- the thread
-// -------------------------------------------------------------------------------------------------
 
 GpuEdge& GpuPayload::edge(int peer) {
   const auto found = edges_.find(peer);
@@ -148,22 +142,18 @@ void GpuPayload::run() {
     collect();
   } catch (const std::exception& e) {
     // the device failed: its buffers are not touched any more, and no exchange comes through
-    std::optional<std::uint64_t> session;
-    int peer = -1;
+    std::optional<std::pair<int, std::uint64_t>> ends;
     {
       const std::scoped_lock lock(mutex_);
       lost_ = e.what();
-      if (wanted_) peer = wanted_->first, session = wanted_->second.session;
+      ends = under_way_;
     }
-    for (auto& [p, each] : edges_)
-      if (each.phase() != GpuEdge::Phase::idle) peer = p, session = each.session();
-    if (session)
-      post(peer,
-           {.session = *session, .ok = false, .why = e.what(), .note = {}, .doubtful = false});
+    if (ends)
+      post(ends->first, {.session = ends->second, .ok = false, .why = e.what(), .note = {}});
   }
   const std::scoped_lock lock(mutex_);
   if (lost_.empty()) lost_ = "they are closed";
-  busy_ = false;
+  under_way_.reset();
   changed_.notify_all();
 }
 
@@ -207,8 +197,7 @@ void GpuPayload::collect() {
 void GpuPayload::post(int peer, const GpuEdge::Result& result) {
   {
     const std::scoped_lock lock(mutex_);
-    doubtful_ += result.doubtful;
-    busy_ = false;
+    under_way_.reset();
   }
   changed_.notify_all();
   Event done;

@@ -30,7 +30,7 @@ class GpuPayload final : public Payload {
   ~GpuPayload();  // aborts what is under way
 
   // --- the thread that trains or pairs
-  // `send` is read behind what the exchange lane has been given so far. One at a time, with
+  // `send` is read behind what the exchange stream has been given so far. One at a time, with
   // any peer: kernels of NCCL wait for the other GPU, and two of them for each other. Both tensors
   // go, and have one size. ok also means that both sides have it, and that the distance of the two
   // snapshots is finite. DistError if one is under way, or if the device is lost (wedged, or an
@@ -39,8 +39,6 @@ class GpuPayload final : public Payload {
                 std::span<const char> note, Seconds deadline) override;
   void abort(int peer, std::uint64_t from_session = 0) override;
   void drain(Seconds limit) override;  // until none is under way
-  // exchanges that the other side may have applied and we did not
-  std::uint64_t doubtful() const;
 
   // --- any thread
   // what the other side's `send` was given
@@ -72,13 +70,14 @@ class GpuPayload final : public Payload {
   std::condition_variable changed_;
   std::vector<Input> inputs_;
   std::optional<std::pair<int, GpuEdge::Request>> wanted_;
-  bool busy_ = false, closing_ = false;
+  // peer and session of the exchange that was asked for, until its event is posted
+  std::optional<std::pair<int, std::uint64_t>> under_way_;
+  bool closing_ = false;
   std::string lost_;  // why no exchange is possible any more
   // of the exchange under way, or the last; kept for a device that never let go of them
   Tensor send_, receive_;
   const DevicePort::Event taken_;
   std::atomic<double> distance_ = 0;
-  std::uint64_t doubtful_ = 0;
 
   std::map<int, GpuEdge> edges_;  // of the thread
   std::thread thread_;

@@ -15,8 +15,8 @@ class PeerCopyChannel final : public GpuChannel {
   // the peer has mapped this buffer and no other
   bool sends_from(const void* data) const override { return data == own_; }
   void launch(const void*, void* receive, std::size_t bytes) override {
-    device_.copy(DevicePort::Lane::exchange, receive, theirs_.get(), bytes);
-    device_.record(done_, DevicePort::Lane::exchange);
+    device_.copy(DevicePort::Stream::exchange, receive, theirs_.get(), bytes);
+    device_.record(done_, DevicePort::Stream::exchange);
   }
   Stage moved() override { return device_.done(done_) ? Stage::done : Stage::pending; }
   void abort() override {}  // a copy ends by itself

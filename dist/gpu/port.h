@@ -38,9 +38,9 @@ class NcclPort {
   virtual Status status(Comm) = 0;
   virtual void group_start() = 0;
   virtual void group_end() = 0;
-  // On the exchange lane; inside a group: a send and a receive, or one sum. Sums of a communicator
-  // are enqueued by all its ranks in one order, the next when status() says that the last is in the
-  // stream.
+  // On the exchange stream; inside a group: a send and a receive, or one sum. Sums of a
+  // communicator are enqueued by all its ranks in one order, the next when status() says that the
+  // last is in the stream.
   virtual void send(Comm, const void*, std::size_t bytes, int to) = 0;
   virtual void receive(Comm, void*, std::size_t bytes, int from) = 0;
   virtual void all_reduce_sum(Comm, const float* from, float* to, std::size_t count) = 0;

@@ -26,8 +26,8 @@ Tensor bytes_of(const std::shared_ptr<Block>& block, const Tensor& like) {
 
 }  // namespace
 
-Staged::Staged(Group& host, DevicePort& port, DevicePort::Lane lane)
-    : group_(host), port_(port), lane_(lane), thread_([this] { run(); }) {}
+Staged::Staged(Group& host, DevicePort& port, DevicePort::Stream stream)
+    : group_(host), port_(port), stream_(stream), thread_([this] { run(); }) {}
 
 Staged::~Staged() {
   {
@@ -38,7 +38,7 @@ Staged::~Staged() {
   thread_.join();
   try {
     const DevicePort::Event end = port_.make_event();
-    port_.record(end, DevicePort::Lane::exchange);
+    port_.record(end, DevicePort::Stream::exchange);
     for (const double limit = wall_seconds() + kCopyLimit;
          !port_.done(end) && wall_seconds() < limit;)
       std::this_thread::sleep_for(kLook);
@@ -47,7 +47,6 @@ Staged::~Staged() {
 }
 
 // --- any thread
-// -------------------------------------------------------------------------------------------------
 
 void Staged::exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
                       std::span<const char> note, Seconds deadline) {
@@ -60,7 +59,7 @@ void Staged::exchange(int peer, std::uint64_t session, const Tensor& send, const
   e.session = session;
   e.asked = event();
   e.landed = event();
-  port_.record(e.asked, lane_);
+  port_.record(e.asked, stream_);
   e.out = goes(send) ? outgoing(send) : outgoing_.end();
   if (goes(receive)) {
     e.receive = receive;
@@ -123,24 +122,23 @@ std::optional<Event> Staged::pass(Event event) {
   return event;
 }
 
-// What the lane had been given when the exchange was asked for may have used `receive`; nothing
+// What the stream had been given when the exchange was asked for may have used `receive`; nothing
 // that it has been given since does.
 void Staged::land(Exchange& e) {
   auto* host = static_cast<char*>(e.host->data);
-  port_.wait(DevicePort::Lane::exchange, e.asked);
-  port_.copy(DevicePort::Lane::exchange, e.receive.data(), host, e.receive.bytes());
+  port_.wait(DevicePort::Stream::exchange, e.asked);
+  port_.copy(DevicePort::Stream::exchange, e.receive.data(), host, e.receive.bytes());
   if (e.distance.defined()) {
-    port_.run(DevicePort::Lane::exchange, [own = e.out->tensor, theirs = e.receive,
-                                           out = e.distance] { distance_to(own, theirs, out); });
-    port_.copy(DevicePort::Lane::exchange, host + e.receive.bytes(), e.distance.data(),
+    port_.run(DevicePort::Stream::exchange, [own = e.out->tensor, theirs = e.receive,
+                                             out = e.distance] { distance_to(own, theirs, out); });
+    port_.copy(DevicePort::Stream::exchange, host + e.receive.bytes(), e.distance.data(),
                sizeof(float));
   }
-  port_.record(e.landed, DevicePort::Lane::exchange);
+  port_.record(e.landed, DevicePort::Stream::exchange);
   e.at = Exchange::At::landing;
 }
 
 // --- under the mutex
-// -------------------------------------------------------------------------------------------------
 
 DevicePort::Event Staged::event() {
   if (spare_events_.empty()) return port_.make_event();
@@ -174,7 +172,7 @@ std::list<Staged::Outgoing>::iterator Staged::outgoing(const Tensor& send) {
     out->host = pinned(send.bytes());
     out->written = event();
     out->copied = event();
-    port_.record(out->written, lane_);
+    port_.record(out->written, stream_);
   }
   ++out->users;
   return out;
@@ -188,7 +186,6 @@ void Staged::release(std::list<Outgoing>::iterator out) {
 }
 
 // --- its own thread
-// -------------------------------------------------------------------------------------------------
 
 void Staged::run() {
   trace::name_thread("gpu staging");
@@ -226,8 +223,8 @@ bool Staged::look() {
 
 bool Staged::look(Outgoing& out) {
   if (out.at == Outgoing::At::device && port_.done(out.written)) {
-    port_.copy(DevicePort::Lane::exchange, out.host->data, out.tensor.data(), out.tensor.bytes());
-    port_.record(out.copied, DevicePort::Lane::exchange);
+    port_.copy(DevicePort::Stream::exchange, out.host->data, out.tensor.data(), out.tensor.bytes());
+    port_.record(out.copied, DevicePort::Stream::exchange);
     out.at = Outgoing::At::moving;
   }
   if (out.at == Outgoing::At::moving && port_.done(out.copied)) out.at = Outgoing::At::host;

@@ -1,7 +1,7 @@
 // Exchanges of tensors on a GPU over the host: device -> pinned memory -> another Payload (Gloo) ->
 // pinned memory -> device. The one place where tensors are staged, for snapshots as for pieces of
-// rounds. Copies have the exchange lane for themselves; a thread watches them, so that neither the
-// caller nor the compute lane ever waits for one that is not due:
+// rounds. Copies have the exchange stream for themselves; a thread watches them, so that neither
+// the caller nor the compute stream ever waits for one that is not due:
 //
 //   compute   - bwd -[written]- next update - bwd ... fwd k+1 - bwd k+1 ----------- mix - update
 //   exchange  .............. copy out [copied] ...... copy in, |send - receive|^2 [landed]
@@ -28,8 +28,8 @@ namespace gossamer::dist {
 
 class Staged final : public Payload {
  public:
-  // Over `host`'s payload and link. lane: whose work so far `send` waits for. Both outlive it.
-  Staged(Group& host, DevicePort&, DevicePort::Lane lane);
+  // Over `host`'s payload and link. stream: whose work so far `send` waits for. Both outlive it.
+  Staged(Group& host, DevicePort&, DevicePort::Stream stream);
   // until no copy touches the tensors any more; after drain()
   ~Staged() override;
 
@@ -84,7 +84,7 @@ class Staged final : public Payload {
 
   Group& group_;
   DevicePort& port_;
-  const DevicePort::Lane lane_;
+  const DevicePort::Stream stream_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   std::list<Outgoing> outgoing_;

@@ -24,7 +24,7 @@ struct Graph {
 
 // ring, chain, complete, star, tree (balanced binary), exponential (+-2^k), hypercube, torus,
 // random-regular[:D[:SEED]] (D neighbours each, 4 if not given; connected, the same for every
-// worker that asks), aer[:L] (alternating exponential-ring of nodes with L workers, `per_node` if
+// worker that asks), aer[:L] (alternating exponential ring of nodes with L workers, `per_node` if
 // not given; edges weigh as often as its rounds mix them), file:PATH (see parse_graph). Rates are
 // scaled so that the whole network does rate * n / 2 exchanges per unit of time (each worker `rate`
 // on average). ConfigError: unknown name (lists the known), n that the graph can't have (says which

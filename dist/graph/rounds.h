@@ -48,14 +48,14 @@ class Rounds {
 //                          by turns: n-1, n-2, …, 0.
 //   one-peer-exp           i XOR 2^k, k = 0 … ceil(log2 n)-1: the exact mean after log2 n rounds if
 //                          n is a power of two. Any other n: a worker whose partner does not exist
-//                          is left out; each time all powers were used the roles move on by one
-//                          worker.
+//                          is left out; each time all powers have been used, the roles move on by
+//                          one worker.
 //   one-peer-exp-directed  Half to i + 2^k mod n, k = 0 … floor(log2(n-1)) (SGP, Assran et al.
-//   2019). aer, aer:L             Alternating exponential-ring of n/L nodes, a power of two, with L
-//   workers
-//                          each (Decent-DP, ICLR 2025): `per_node` if no :L is given. Exact mean
-//                          after 2 log2(n/L) rounds; in each, half of the pairs of nodes use the
-//                          network.
+//                          2019).
+//   aer, aer:L             Alternating exponential ring of n/L nodes, a power of two, with L
+//                          workers each (Decent-DP, ICLR 2025): `per_node` if no :L is given.
+//                          Exact mean after 2 log2(n/L) rounds; in each, half of the pairs of
+//                          nodes use the network.
 // ConfigError: an unknown name (lists the known), n that the name can't have (says which it can).
 std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int per_node = 1);
 // a fixed graph, Metropolis weights; a worker without edges keeps what it has

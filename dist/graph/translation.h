@@ -12,10 +12,10 @@ namespace gossamer::dist {
 
 class Translation {
  public:
-  struct Step {
+  struct Step {  // from worker 0
     int to;
     double rate;
-  };  // from worker 0
+  };
 
   // The symmetry of g, if it has one of these: a cycle, a hypercube, a torus. Names play no part.
   // Every worker must have edges (or n be 1).

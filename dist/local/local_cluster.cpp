@@ -1,5 +1,5 @@
-// LocalCluster: workers as threads of one process. The same faces as between processes, so tests
-// and lessons run the real methods.
+// LocalCluster: workers as threads of one process. The same interfaces as between processes, so
+// tests and lessons run the real methods.
 #include "gossamer/dist/local/local_cluster.h"
 
 #include "gossamer/core/error.h"

@@ -53,7 +53,7 @@ struct Link {
 };
 
 // A worker. One that was revived has a new life; what still runs of the old one is dead for ever,
-// and has a mailbox of its own.
+// and has events of its own.
 struct Worker {
   bool dead = false;
   std::size_t life = 0;

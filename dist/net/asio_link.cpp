@@ -1,4 +1,4 @@
-// The face of the control link: what other threads call.
+// What other threads call of the control link.
 #include "gossamer/dist/net/asio_link.h"
 
 #include <algorithm>

@@ -56,9 +56,9 @@ struct GlooPayload::Impl {
     SteadyClock::time_point until{};  // from its turn on
   };
   // All there is with one peer. Guarded by the mutex, but for `stop`.
-  struct Lane {
-    explicit Lane(int p) : peer(p) {}
-    const int peer;
+  struct Peer {
+    explicit Peer(int r) : rank(r) {}
+    const int rank;
     std::shared_ptr<GlooContext> edge;  // open from exchange to exchange
     // in which session: the edge's name, the same on both sides
     std::uint64_t opened = 0;
@@ -74,64 +74,64 @@ struct GlooPayload::Impl {
   AsioLink& link;
   std::shared_ptr<gloo::transport::Device> device;
   std::mutex mutex;
-  std::map<int, std::unique_ptr<Lane>> lanes;
-  std::condition_variable settled;
+  std::map<int, std::unique_ptr<Peer>> peers;
+  std::condition_variable ended;
   bool closing = false;
 
   Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d) : link(l), device(std::move(d)) {}
 
   // Under the mutex, as all that ends in _locked.
-  Lane& lane_locked(int peer) {
-    auto& lane = lanes[peer];
-    if (!lane) {
-      lane = std::make_unique<Lane>(peer);
-      lane->thread = std::thread([this, l = lane.get()] { run(*l); });
+  Peer& peer_locked(int rank) {
+    auto& p = peers[rank];
+    if (!p) {
+      p = std::make_unique<Peer>(rank);
+      p->thread = std::thread([this, one = p.get()] { run(*one); });
     }
-    return *lane;
+    return *p;
   }
 
-  void run(Lane& lane) {
+  void run(Peer& p) {
     set_compute_threads(1);  // more would take cores from the training
     NoSigpipe quiet;
     std::unique_lock lock(mutex);
     for (;;) {
-      lane.wanted.wait(lock, [&] { return closing || !lane.jobs.empty(); });
+      p.wanted.wait(lock, [&] { return closing || !p.jobs.empty(); });
       if (closing) return;
-      Job now = lane.jobs.front();
+      Job now = p.jobs.front();
       now.until =
           SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(now.deadline);
-      lane.stop = now.given_up || lane.given_up == now.session;
+      p.stop = now.given_up || p.given_up == now.session;
       lock.unlock();
       Event done;
       done.kind = Event::Kind::exchanged;
-      done.peer = lane.peer;
+      done.peer = p.rank;
       done.session = now.session;
       try {
-        done.note = transfer(lane, now);
+        done.note = transfer(p, now);
         done.squared_distance = distance_of_exchange(now.send, now.receive);
         done.ok = true;
       } catch (const std::exception& e) {
         done.why = e.what();
-        link.reset_edge(lane.peer, now.session, drop(lane).value_or(now.session), now.arrival);
+        link.reset_edge(p.rank, now.session, drop(p).value_or(now.session), now.arrival);
       }
       lock.lock();
-      lane.jobs.pop_front();
-      lane.active.reset();
+      p.jobs.pop_front();
+      p.active.reset();
       link.post(done);
-      settled.notify_all();
+      ended.notify_all();
     }
   }
 
   // Closes our end and returns the edge's name, if there is one.
-  std::optional<std::uint64_t> drop(Lane& lane) {
+  std::optional<std::uint64_t> drop(Peer& p) {
     std::shared_ptr<GlooContext> old;
     std::uint64_t name = 0;
     {
       std::lock_guard lock(mutex);
-      old = std::move(lane.edge);
-      lane.edge.reset();
-      name = lane.opened;
-      lane.stale = false;
+      old = std::move(p.edge);
+      p.edge.reset();
+      name = p.opened;
+      p.stale = false;
     }
     if (!old) return std::nullopt;
     old->abort();
@@ -139,26 +139,26 @@ struct GlooPayload::Impl {
   }
 
   // The context of the edge, if it can still be used.
-  std::shared_ptr<GlooContext> find(Lane& lane) {
+  std::shared_ptr<GlooContext> find(Peer& p) {
     {
       std::lock_guard lock(mutex);
-      if (!lane.stale) return lane.edge;
+      if (!p.stale) return p.edge;
     }
-    drop(lane);
+    drop(p);
     return nullptr;
   }
 
   // The peer's note.
-  std::vector<char> transfer(Lane& lane, const Job& now) {
-    if (!link.alive(lane.peer) || link.arrivals(lane.peer) != now.arrival)
-      fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
-    std::shared_ptr<GlooContext> context = find(lane);
-    if (!context) context = open(lane, now);
-    begin(lane, now, context);
+  std::vector<char> transfer(Peer& p, const Job& now) {
+    if (!link.alive(p.rank) || link.arrivals(p.rank) != now.arrival)
+      fail<DistError>("worker ", p.rank, " is gone: ", link.why_dead(p.rank));
+    std::shared_ptr<GlooContext> context = find(p);
+    if (!context) context = open(p, now);
+    begin(p, now, context);
 
     // A different length gets a different slot: Gloo would end the process if more arrived than
     // fits. Strangers can't guess it.
-    const std::uint64_t secret = link.connection(lane.peer);
+    const std::uint64_t secret = link.connection(p.rank);
     const auto slot = [&](std::uint64_t what) {
       return mix(now.session * 2 + 1) ^ mix(what) ^ secret;
     };
@@ -166,7 +166,7 @@ struct GlooPayload::Impl {
       return slot(t.bytes() << 8 | static_cast<std::uint64_t>(t.dtype()));
     };
     const std::uint64_t notes = slot(~std::uint64_t{0});
-    const int other = lane.peer < link.rank() ? 0 : 1;
+    const int other = p.rank < link.rank() ? 0 : 1;
     Note own{}, theirs{};
     own[0] = static_cast<char>(now.note.size());
     std::ranges::copy(now.note, own.begin() + 1);
@@ -187,64 +187,64 @@ struct GlooPayload::Impl {
     for (const auto& buffer : in) buffer->waitRecv(left(now.until));
     for (const auto& buffer : out) buffer->waitSend(left(now.until));
     const auto length = static_cast<unsigned char>(theirs[0]);
-    check<DistError>(length <= kLongestNote, "worker ", lane.peer, " sent a note of ",
+    check<DistError>(length <= kLongestNote, "worker ", p.rank, " sent a note of ",
                      static_cast<int>(length), " bytes");
     return {theirs.begin() + 1, theirs.begin() + 1 + length};
   }
 
-  std::shared_ptr<GlooContext> open(Lane& lane, const Job& now) {
-    const bool first = link.rank() < lane.peer;
+  std::shared_ptr<GlooContext> open(Peer& p, const Job& now) {
+    const bool first = link.rank() < p.rank;
     const auto context = std::make_shared<GlooContext>(device, first ? 0 : 1, 2, left(now.until));
     {
       std::lock_guard lock(mutex);
-      lane.active = context;
-      if (lane.stop) fail<DistError>("given up");
+      p.active = context;
+      if (p.stop) fail<DistError>("given up");
     }
     const int other = first ? 1 : 0;
     const std::uint64_t key = mix(now.session ^ 0x65646765);  // "edge"
-    link.put(lane.peer, key, context->address(other), now.arrival);
-    const auto address = link.take(lane.peer, key, now.until, lane.stop);
+    link.put(p.rank, key, context->address(other), now.arrival);
+    const auto address = link.take(p.rank, key, now.until, p.stop);
     if (!address) {
-      if (!link.alive(lane.peer))
-        fail<DistError>("worker ", lane.peer, " is gone: ", link.why_dead(lane.peer));
-      fail<DistError>(lane.stop ? "given up" : "no answer",
-                      " while opening the payload edge to worker ", lane.peer);
+      if (!link.alive(p.rank))
+        fail<DistError>("worker ", p.rank, " is gone: ", link.why_dead(p.rank));
+      fail<DistError>(p.stop ? "given up" : "no answer",
+                      " while opening the payload edge to worker ", p.rank);
     }
     context->connect(other, *address);
     return context;
   }
 
-  void begin(Lane& lane, const Job& now, const std::shared_ptr<GlooContext>& context) {
+  void begin(Peer& p, const Job& now, const std::shared_ptr<GlooContext>& context) {
     std::lock_guard lock(mutex);
-    if (lane.stop) fail<DistError>("given up");
-    lane.active = context;
-    if (lane.edge) return;
-    lane.edge = context;
-    lane.opened = now.session;
-    lane.stale = false;
+    if (p.stop) fail<DistError>("given up");
+    p.active = context;
+    if (p.edge) return;
+    p.edge = context;
+    p.opened = now.session;
+    p.stale = false;
   }
 
   // The peer's exchange of this session failed, and it closed its end of the edge. True: that ends
   // an exchange of ours.
   bool reset(int peer, std::uint64_t session, std::uint64_t opened) {
     std::lock_guard lock(mutex);
-    Lane& lane = lane_locked(peer);
-    lane.given_up = session;
-    const bool ours = lane.edge && lane.opened == opened;
-    if (ours) lane.stale = true;
-    for (Job& job : lane.jobs) job.given_up = job.given_up || job.session == session;
-    if (lane.jobs.empty() || (!ours && lane.jobs.front().session != session)) return false;
-    stop_first_locked(lane);
+    Peer& p = peer_locked(peer);
+    p.given_up = session;
+    const bool ours = p.edge && p.opened == opened;
+    if (ours) p.stale = true;
+    for (Job& job : p.jobs) job.given_up = job.given_up || job.session == session;
+    if (p.jobs.empty() || (!ours && p.jobs.front().session != session)) return false;
+    stop_first_locked(p);
     return true;
   }
 
-  static void stop_first_locked(Lane& lane) {
-    lane.stop = true;
-    if (lane.active) lane.active->abort();
+  static void stop_first_locked(Peer& p) {
+    p.stop = true;
+    if (p.active) p.active->abort();
   }
-  static void abort_locked(Lane& lane, std::uint64_t from_session = 0) {
-    for (Job& job : lane.jobs) job.given_up = job.given_up || job.session >= from_session;
-    if (!lane.jobs.empty() && lane.jobs.front().given_up) stop_first_locked(lane);
+  static void abort_locked(Peer& p, std::uint64_t from_session = 0) {
+    for (Job& job : p.jobs) job.given_up = job.given_up || job.session >= from_session;
+    if (!p.jobs.empty() && p.jobs.front().given_up) stop_first_locked(p);
   }
 };
 
@@ -255,13 +255,13 @@ GlooPayload::~GlooPayload() {
   {
     std::lock_guard lock(impl_->mutex);
     impl_->closing = true;
-    for (auto& [peer, lane] : impl_->lanes) {
-      Impl::abort_locked(*lane);
-      lane->wanted.notify_all();
+    for (auto& [rank, p] : impl_->peers) {
+      Impl::abort_locked(*p);
+      p->wanted.notify_all();
     }
   }
   impl_->link.interrupt();
-  for (auto& [peer, lane] : impl_->lanes) lane->thread.join();
+  for (auto& [rank, p] : impl_->peers) p->thread.join();
 }
 
 void GlooPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
@@ -271,17 +271,17 @@ void GlooPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
   // throws for a rank that does not exist
   const std::uint64_t arrival = impl_->link.arrivals(peer);
   std::lock_guard lock(impl_->mutex);
-  Impl::Lane& lane = impl_->lane_locked(peer);
-  lane.jobs.push_back({session, arrival, send, receive, {note.begin(), note.end()}, deadline});
-  lane.wanted.notify_all();
+  Impl::Peer& p = impl_->peer_locked(peer);
+  p.jobs.push_back({session, arrival, send, receive, {note.begin(), note.end()}, deadline});
+  p.wanted.notify_all();
 }
 
 void GlooPayload::abort(int peer, std::uint64_t from_session) {
   {
     std::lock_guard lock(impl_->mutex);
-    for (auto& [rank, lane] : impl_->lanes) {
+    for (auto& [rank, p] : impl_->peers) {
       // Our own rank: this worker was given up itself.
-      if (rank == peer || peer == impl_->link.rank()) Impl::abort_locked(*lane, from_session);
+      if (rank == peer || peer == impl_->link.rank()) Impl::abort_locked(*p, from_session);
     }
   }
   impl_->link.interrupt();
@@ -290,12 +290,12 @@ void GlooPayload::abort(int peer, std::uint64_t from_session) {
 void GlooPayload::forget(int peer) {
   {
     std::lock_guard lock(impl_->mutex);
-    const auto found = impl_->lanes.find(peer);
-    if (found == impl_->lanes.end()) return;
-    Impl::Lane& lane = *found->second;
-    Impl::abort_locked(lane);
-    lane.stale = true;
-    lane.given_up.reset();
+    const auto found = impl_->peers.find(peer);
+    if (found == impl_->peers.end()) return;
+    Impl::Peer& p = *found->second;
+    Impl::abort_locked(p);
+    p.stale = true;
+    p.given_up.reset();
   }
   impl_->link.interrupt();
 }
@@ -303,13 +303,12 @@ void GlooPayload::forget(int peer) {
 void GlooPayload::drain(Seconds limit) {
   std::unique_lock lock(impl_->mutex);
   const auto idle = [this] {
-    return std::ranges::none_of(impl_->lanes, [](const auto& l) {
-      const auto& [peer, lane] = l;
-      return (lane->stop && !lane->jobs.empty()) ||
-             std::ranges::any_of(lane->jobs, &Impl::Job::given_up);
+    return std::ranges::none_of(impl_->peers, [](const auto& l) {
+      const auto& [rank, p] = l;
+      return (p->stop && !p->jobs.empty()) || std::ranges::any_of(p->jobs, &Impl::Job::given_up);
     });
   };
-  check<DistError>(impl_->settled.wait_for(lock, limit, idle), "worker ", impl_->link.rank(),
+  check<DistError>(impl_->ended.wait_for(lock, limit, idle), "worker ", impl_->link.rank(),
                    ": an exchange did not end within ", limit.count(), " s of being given up");
 }
 

@@ -2,15 +2,16 @@
 // parsed by the other. Pure functions over bytes. Private to dist/.
 //
 //   door   -> dialer   challenge: 16 random bytes
-//   dialer -> door     hello frame (64), own 16 random bytes, code over (challenge, hello, own
-//   bytes, who is called) door   -> dialer   code over (own bytes of the dialer, challenge, who
-//   answers); then frames
+//   dialer -> door     hello frame (64), 16 random bytes of its own, code over (challenge, hello,
+//                      own bytes, the worker that is called)
+//   door   -> dialer   code over (own bytes of the dialer, challenge, the worker that answers);
+//                      then frames
 //
 // The codes are SipHash-2-4-128 under the token, so it never travels; fresh random bytes on both
 // sides make every code good for one connection only. Both name the worker at the door: a stranger
 // who listens where a dead worker did can't let another worker's door, or the caller's own, answer
-// for it. What follows is neither encrypted nor signed: who can change packets on the wire is not
-// kept out.
+// for it. What follows is neither encrypted nor signed: an attacker who can change packets on the
+// wire is not kept out.
 #pragma once
 
 #include "gossamer/dist/net/siphash.h"

@@ -63,29 +63,29 @@ struct SoloGroup final : Group {
 
 #ifdef GOSSAMER_HAS_GLOO
 // Messages ride on the control connections.
-class LinkMailbox final : public Mailbox {
+class LinkSideChannel final : public SideChannel {
  public:
-  explicit LinkMailbox(AsioLink& link) : link_(link) {}
+  explicit LinkSideChannel(AsioLink& link) : link_(link) {}
   void send(int peer, std::span<const char> message) override {
     link_.put(peer, AsioLink::kSideMessage, {message.begin(), message.end()});
   }
-  void read(Readers readers) override {
+  void on_events(Handlers handlers) override {
     std::lock_guard lock(mutex_);
-    readers_ = std::move(readers);
+    handlers_ = std::move(handlers);
   }
   void message(int peer, std::span<const char> bytes) {
     std::lock_guard lock(mutex_);
-    if (readers_.message) readers_.message(peer, bytes);
+    if (handlers_.message) handlers_.message(peer, bytes);
   }
   void dead(int peer) {
     std::lock_guard lock(mutex_);
-    if (readers_.dead) readers_.dead(peer);
+    if (handlers_.dead) handlers_.dead(peer);
   }
 
  private:
   AsioLink& link_;
   std::mutex mutex_;
-  Readers readers_;
+  Handlers handlers_;
 };
 
 class ProcessGroup final : public Group {
@@ -95,7 +95,7 @@ class ProcessGroup final : public Group {
         link_(info, options),
         device_(make_gloo_device(link_.local_address())),
         payload_(link_, device_),
-        mailbox_(link_),
+        side_channel_(link_),
         collectives_(link_, device_, limit_) {
     link_.on_events(
         {.dead =
@@ -104,24 +104,24 @@ class ProcessGroup final : public Group {
                  payload_.abort(rank);
                else
                  payload_.forget(rank);
-               mailbox_.dead(rank);
+               side_channel_.dead(rank);
                collectives_.died(rank, why == "left");
              },
          .joined = [this](int) { collectives_.joined(); },
          .reset = [this](int rank, std::uint64_t session,
                          std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
          .message = [this](int rank,
-                           std::span<const char> bytes) { mailbox_.message(rank, bytes); }});
+                           std::span<const char> bytes) { side_channel_.message(rank, bytes); }});
     if (info.rejoin) return;  // the others are at work: rebuild() when all agree
     try {
       collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
+      check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
+                       info.size, " workers came through the start");
     } catch (...) {
-      link_.on_events({});
+      link_.on_events({});  // its thread still runs
       throw;
     }
-    check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
-                     info.size, " workers came through the start");
   }
   ~ProcessGroup() override { link_.on_events({}); }
 
@@ -129,7 +129,7 @@ class ProcessGroup final : public Group {
   int size() const override { return link_.size(); }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
-  Mailbox* mailbox() override { return &mailbox_; }
+  SideChannel* side_channel() override { return &side_channel_; }
   Collectives& collectives() override { return collectives_; }
   void rebuild(const std::vector<int>& members, std::uint32_t epoch) override {
     collectives_.rebuild(members, epoch, limit_);
@@ -142,7 +142,7 @@ class ProcessGroup final : public Group {
   AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
   std::shared_ptr<gloo::transport::Device> device_;
   GlooPayload payload_;
-  LinkMailbox mailbox_;
+  LinkSideChannel side_channel_;
   GlooCollectives collectives_;
 };
 #endif

@@ -20,19 +20,23 @@ enum Position : std::size_t {
   at_type = 6,  // message; hello: purpose
   at_payload = 8,
   at_rank = 12,
+  // hello
   at_world = 16,
-  at_port = 20,  // hello
-  at_life = 24,  // hello, welcome
-  at_key = 16,   // key_value, edge_reset, beat
+  at_port = 20,
+  at_life = 24,  // and welcome
+  // key_value, edge_reset, beat
+  at_key = 16,
   at_edge = 24,  // edge_reset
+  // message
   at_epoch = 16,
   at_nonce = 20,
   at_progress = 24,
   at_gradients = 32,
-  at_value = 40,  // message
+  at_value = 40,
+  // beat
   at_sent = 24,
   at_echo = 32,
-  at_heard = 40,  // beat
+  at_heard = 40,
 };
 
 template <class T>

@@ -57,7 +57,7 @@ int AllReduceMethod::sum_gradients() {
   bool caught_up = false;
   int members = 0;
   // before members may be found gone: a rebuild needs the collectives for itself
-  sum_->settle();
+  sum_->complete();
   membership_.run([&](Collectives& all) {
     if (opened_ != membership_.rebuilds()) {
       caught_up = catch_up(all) || caught_up;
@@ -135,7 +135,7 @@ void AllReduceMethod::report_deaths() {
 
 void AllReduceMethod::finish() {
   if (finished_) return;
-  if (sum_) sum_->settle();
+  if (sum_) sum_->complete();
   stats_.consensus_distance = average_models(params_, membership_);
   report_deaths();
   finished_ = true;

@@ -1,7 +1,7 @@
 // How far apart workers may be while they train, and what is done when they are further (Kong et
 // al., ICML 2021): after a local step they gossip on until their distance Xi = sqrt(mean |x_i -
 // mean|^2) is below a target. The same class controls the workers of a run (consensus_control.h)
-// and those of a simulation (simulation_rounds.cpp); what it acts on is behind ControlledWorkers.
+// and those of a simulation (simulation/rounds.cpp); what it acts on is behind ControlledWorkers.
 //
 // target "plateau": the run has phases; at the start of each the distance without control, Xi_max,
 // is measured, and the phase aims at a fraction of it. "online": factor * learning rate * (mean

@@ -54,7 +54,7 @@ void GradientSum::ready(std::size_t bucket) {
     });
 }
 
-void GradientSum::settle() {
+void GradientSum::complete() {
   if (!begun_) return;
   if (!whole_) {
     for (std::size_t b = next_; b < buckets_.size(); ++b) {
@@ -69,7 +69,7 @@ void GradientSum::settle() {
 
 void GradientSum::finish() {
   if (!begun_) begin();
-  settle();
+  complete();
   begun_ = false;
   throw_failure();
 }

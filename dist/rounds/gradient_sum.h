@@ -2,9 +2,8 @@
 // own takes bucket after bucket, always in the order of the block, as soon as a bucket and all
 // before it are ready.
 //
-//   training  ── backward ──▸ready(1)─▸ready(0)──── backward ────▸ready(2)─ finish() waits ─ update
-//   ─ sums      ···························bucket 0 ─ bucket 1 ··············bucket 2 ─ complete
-//   ······
+//   training  ── backward ─▸ready(1)─▸ready(0)─── backward ───▸ready(2)─ finish() waits ─ update
+//   sums      ·························bucket 0 ─ bucket 1 ············bucket 2 ─ complete ·····
 //
 // The gradients stay as they are: after a failure the sums can be made again, with other members.
 #pragma once
@@ -41,7 +40,7 @@ class GradientSum {
   std::size_t launched() const { return next_; }  // buckets given to the thread since begin()
   // Gives the thread what is left of a gradient that was begun, and waits until its sum is there or
   // has failed. The collectives are then free.
-  void settle();
+  void complete();
   // The same, beginning if need be, and the end of this gradient. A failure is thrown here.
   void finish();
   // f32, the layout of the gradients; valid after finish()

@@ -2,6 +2,7 @@
 #include "gossamer/dist/rounds/sgp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "gossamer/core/error.h"
@@ -65,6 +66,8 @@ void SgpMethod::receive() {
     check<DistError>(p.note.size() == sizeof weight, "sgp: worker ", p.peer, " sent a note of ",
                      p.note.size(), " bytes; wanted its push-sum weight");
     std::memcpy(&weight, p.note.data(), sizeof weight);
+    check<DistError>(weight > 0 && std::isfinite(weight), "sgp: worker ", p.peer,
+                     " sent the push-sum weight ", weight, "; it must be above 0");
     const double mass = p.weight * static_cast<double>(weight);
     others.emplace_back(mass, p.received);
     incoming += mass;

@@ -22,7 +22,7 @@ class SgpMethod final : public SynchronousMethod {
   void launch_ahead() override;
   void mix_round() override;
   double part_of_values(double part) override;
-  void take_in() override {
+  void mix_pending() override {
     if (pending(0)) receive();
   }
   std::optional<double> weight_in_mean() const override {

@@ -109,7 +109,7 @@ i64 SynchronousMethod::steps_before() const {
 }
 
 // --- rounds
-// -------------------------------------------------------------------------------------------------
+
 Round SynchronousMethod::next_round() {
   const i64 k = next_++;
   if (!rounds_) return {};
@@ -208,7 +208,7 @@ void SynchronousMethod::mix_round() {
   for (int slot = 0; slot < slots(); ++slot) mix(slot);
 }
 
-void SynchronousMethod::take_in() {
+void SynchronousMethod::mix_pending() {
   for (int slot = 0; slot < slots(); ++slot)
     if (pending(slot)) mix(slot);
 }
@@ -231,7 +231,7 @@ void SynchronousMethod::keep_part_of_gossip(double part) {
 }
 
 // --- events
-// -------------------------------------------------------------------------------------------------
+
 void SynchronousMethod::handle(const Event& e) {
   switch (e.kind) {
     case Event::Kind::dead:
@@ -285,7 +285,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
     say_stopped(purpose == Purpose::finish);
     complete_flights();
-    if (purpose == Purpose::finish) take_in();
+    if (purpose == Purpose::finish) mix_pending();
   }
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());
@@ -335,7 +335,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
 }
 
 // --- averages of all
-// -------------------------------------------------------------------------------------------------
+
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
   Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());

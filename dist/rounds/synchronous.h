@@ -33,7 +33,6 @@ class SynchronousMethod : public Method {
   std::vector<NamedTensor> state() override { return {}; }
   MethodStats stats() const override;
   const char* name() const override { return name_.c_str(); }
-  // values change in step(), or when backward is done with them
 
   // --- for consensus control: more averaging after the local update of a step, before what is
   // exchanged beside the next one. restarted: rounds began anew; some workers may be a step further
@@ -70,7 +69,7 @@ class SynchronousMethod : public Method {
   // keep_part_of_gossip(): what it means for values()
   virtual double part_of_values(double part) { return part; }
   // the end: mixes what is still on its way, since some others may have done so
-  virtual void take_in();
+  virtual void mix_pending();
   virtual void begin_anew() {}  // rounds begin at 0 with the living
   // push-sum: the mean is sum w x / sum w; none: 1 each
   virtual std::optional<double> weight_in_mean() const { return {}; }

@@ -5,8 +5,10 @@
 //
 // Time is counted in mean gradient durations. Three kinds of network, by what they idealise:
 //   events   exchanges are instantaneous, at Poisson times (what the theory describes) or in
-//   matching rounds network  the pairing protocol with message latencies, transfers that take time,
-//   and workers of different speed rounds   synchronous methods: everyone mixes in round k
+//            matching rounds
+//   network  the pairing protocol with message latencies, transfers that take time, and workers of
+//            different speed
+//   rounds   synchronous methods: everyone mixes in round k
 #pragma once
 
 #include <memory>
@@ -136,7 +138,7 @@ std::unique_ptr<Simulation> make_simulation(const SimulationPlan&, const Problem
                                             std::uint64_t seed);
 
 // --- the three kinds, one file each
-// ------------------------------------------------------------------------------------------------
+
 std::unique_ptr<Simulation> make_event_simulation(const SimulationPlan&, const Problem*,
                                                   std::uint64_t seed);
 std::unique_ptr<Simulation> make_round_simulation(const SimulationPlan&, const Problem*,

@@ -19,6 +19,13 @@ class Fault : public ProgramTest {
     const std::string stat = read_text("/proc/" + std::to_string(pid) + "/stat");
     return stat.empty() || stat.find(") Z ") != std::string::npos;
   }
+  static bool all_end(const std::vector<pid_t>& pids, double limit_s = kLimit) {
+    for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
+      if (std::ranges::all_of(pids, gone)) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
   // Whether all these came, (who saw it, who came), and each of the three workers then did some
   // steps.
   bool all_train_after_joining(const std::set<std::pair<int, int>>& wanted) const {
@@ -84,12 +91,7 @@ TEST_F(Fault, KillingTheLauncherLeavesNoProcessBehind) {
   ASSERT_EQ(pids.size(), 2u) << read_text(folder / "err");
   kill(running, SIGKILL);
   wait();
-  bool all_gone = false;
-  for (int i = 0; i < 500 && !all_gone; ++i) {
-    all_gone = std::ranges::all_of(pids, [](const auto& p) { return gone(p.second); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  EXPECT_TRUE(all_gone);
+  EXPECT_TRUE(all_end({pids.at(0), pids.at(1)}, 10));
 }
 
 TEST_F(Fault, ResultsThatCannotBeWrittenAreAnErrorAlthoughTheOtherWorkerFinished) {
@@ -229,11 +231,18 @@ TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {
 
 TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
   for (const std::string method : {"a2cid2", "dpsgd"}) {
-    auto arguments = tiny({"train.method=" + method, "run.name=" + method, "train.epochs=4",
-                           "train.batch=4", "dist.dead_after_s=2"});
-    const Result r = run(with_faults(std::move(arguments), "stop:rank=1:8s@step=4"));
+    fs::remove_all(folder / "runs");
+    start(with_faults(
+        tiny({"train.method=" + method, "train.epochs=20", "train.batch=4", "dist.dead_after_s=2"}),
+        "slow:rank=0:x3,slow:rank=2:x3"));
+    const auto pids = workers_at_work(3);
+    ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
+    kill(pids.at(1), SIGSTOP);
+    ASSERT_TRUE(all_end({pids.at(0), pids.at(2)})) << read_text(folder / "err");
+    kill(pids.at(1), SIGCONT);
+    const Result r = wait();
     EXPECT_EQ(r.code, 0) << r.out << r.err;
-    EXPECT_EQ(summary(method)["workers_at_end"], 2) << r.out;
+    EXPECT_EQ(summary()["workers_at_end"], 2) << r.out;
     EXPECT_THAT(r.out, HasSubstr("worker 1 lost the others, which ended before it: their results, "
                                  "of 2 worker(s), are kept"));
     EXPECT_EQ(r.out.find("average of 1 models"), std::string::npos);

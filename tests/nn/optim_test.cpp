@@ -314,7 +314,7 @@ TEST(Optimizers, UnknownNamesAndImpossibleOptionsAreRefused) {
 }
 
 // --- which part of the block has its gradients
-// -----------------------------------------------------------------------------------------
+
 TEST(Ready, BucketsAreReportedOnceWhenTheirLastGradientIsInAndInOrderOfBackward) {
   Tensor w1 = Tensor::full({4, 4}, .5f), w2 = Tensor::full({4, 4}, .5f),
          w3 = Tensor::full({4, 4}, .5f), unused = Tensor::full({4, 4}, 1);

@@ -131,6 +131,45 @@ TEST(Leaving, AWorkerThatLeavesWithoutFinishingIsMissedLikeADeadOne) {
   EXPECT_EQ(left, 2);
 }
 
+// Its exchanges fail as they begin, and never let go of their buffers.
+class Jammed final : public Around {
+ public:
+  using Around::Around;
+
+ private:
+  void exchange(int, std::uint64_t, const Tensor&, const Tensor&, std::span<const char>,
+                Seconds) override {
+    fail<DistError>("the GPU has failed");
+  }
+  void drain(Seconds) override { fail<DistError>("an exchange did not end"); }
+};
+
+TEST(Leaving, AWorkerWhoseExchangesFailAndDoNotLetGoSaysItsFirstError) {
+  LocalCluster cluster(2);
+  on_workers(cluster, 2, [&](int rank, Group& inner) {
+    Jammed jammed(inner);
+    Quadratic q(rank, 10);
+    auto method =
+        make_method("a2cid2", q.params, q.sgd, rank == 0 ? static_cast<Group&>(jammed) : inner,
+                    make_graph("ring", 2), options_for(2, 100));
+    const auto train = [&] {
+      while (!method->done()) {
+        q.gradient();
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+        method->step(.05);
+      }
+      method->finish();
+    };
+    if (rank == 1) return train();
+    try {
+      train();
+      ADD_FAILURE() << "no error";
+    } catch (const DistError& e) {
+      EXPECT_STREQ(e.what(), "the GPU has failed");
+    }
+  });
+}
+
 TEST(Leaving, ASlowWorkerDoesNotHoldTheOthersUp) {
   LocalCluster cluster(4);
   std::vector<MethodStats> stats(4);

@@ -128,7 +128,7 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
   apply();
 }
 
-// Runs the optimizer of `m` on the compute lane of a device that may do so later.
+// Runs the optimizer of `m` on the compute stream of a device that may do so later.
 class OnDevice final : public Optimizer {
  public:
   OnDevice(Model& m, fake::Gpu& gpu) : m_(m), gpu_(gpu) {}
@@ -137,7 +137,7 @@ class OnDevice final : public Optimizer {
     with_difference += late != nullptr;
     const std::optional<Twin> with = twin ? std::optional(*twin) : std::nullopt;
     const std::optional<Difference> difference = late ? std::optional(*late) : std::nullopt;
-    gpu_.run(DevicePort::Lane::compute, [this, k = event, rate, with, difference] {
+    gpu_.run(DevicePort::Stream::compute, [this, k = event, rate, with, difference] {
       m_.gradient(k);
       m_.sgd.step(rate, with ? &*with : nullptr, {.5, kClip}, difference ? &*difference : nullptr);
     });
@@ -174,13 +174,13 @@ int by_model(Model& m, const std::vector<Event>& events, DType wire, bool lazy,
         break;
       case Event::arrives: {
         auto from = std::make_shared<Tensor>(other_snapshot(n, wire, k));
-        gpu.run(DevicePort::Lane::exchange,
+        gpu.run(DevicePort::Stream::exchange,
                 [from, theirs] { std::memcpy(theirs.data(), from->data(), from->bytes()); });
         m.state.arrived();
         break;
       }
       case Event::fails:  // the buffer holds something by then
-        gpu.run(DevicePort::Lane::exchange,
+        gpu.run(DevicePort::Stream::exchange,
                 [theirs] { std::memset(theirs.data(), 0x7b, theirs.bytes()); });
         break;
       case Event::looked_at:

@@ -326,7 +326,6 @@ TEST(NcclChannelMaker, TakesFewerMultiprocessorsBetweenTwoMachines) {
 }
 
 // --- any order
-// -------------------------------------------------------------------------------------------------
 
 struct Exploration {
   const char* name;

@@ -38,11 +38,11 @@ class Gpu final : public DevicePort, public NcclPort {
   Gpu(Machine& machine, int rank) : machine_(machine), rank_(rank) {}
 
   Event make_event() override;
-  void record(Event, Lane) override;
-  void wait(Lane, Event) override;
+  void record(Event, Stream) override;
+  void wait(Stream, Event) override;
   bool done(Event) override;
-  void run(Lane, const std::function<void()>& kernels) override;
-  void copy(Lane, void* to, const void* from, std::size_t bytes) override;
+  void run(Stream, const std::function<void()>& kernels) override;
+  void copy(Stream, void* to, const void* from, std::size_t bytes) override;
 
   Id unique_id() override;
   Comm init(const Id&, int ranks, int rank, const Options&) override;
@@ -56,7 +56,7 @@ class Gpu final : public DevicePort, public NcclPort {
   void finalize(Comm) override;
   bool gone(Comm) override;
 
-  // A graph: what `work` gives to the compute lane is kept and not done. Each launch does it, and
+  // A graph: what `work` gives to the compute stream is kept and not done. Each launch does it, and
   // marks its events anew.
   class Graph;
   Graph capture(const std::function<void()>& work);
@@ -83,11 +83,11 @@ class Gpu final : public DevicePort, public NcclPort {
   struct Mark {
     std::uint64_t recorded = 0, reached = 0;
   };
-  void give(Lane, Work);
+  void give(Stream, Work);
 
   Machine& machine_;
   const int rank_;
-  std::array<std::deque<Work>, 2> lanes_;
+  std::array<std::deque<Work>, 2> streams_;
   std::vector<Mark> events_{1};
   std::vector<Work>* captured_ = nullptr;
   bool in_group_ = false;
@@ -110,14 +110,14 @@ class Machine {
   Gpu& gpu(int rank) { return *gpus_.at(static_cast<std::size_t>(rank)); }
 
   // Lets one thing happen on worker `rank`'s devices, drawn among those that can: the head of a
-  // lane runs, a communicator gets further. False: nothing can.
+  // stream runs, a communicator gets further. False: nothing can.
   bool step(int rank) {
     const std::scoped_lock lock(mutex);
     std::vector<std::function<void()>> possible;
     Gpu& g = gpu(rank);
-    for (auto& lane : g.lanes_)
-      if (!lane.empty() && runnable(g, lane.front()))
-        possible.emplace_back([&] { execute(g, lane); });
+    for (auto& stream : g.streams_)
+      if (!stream.empty() && runnable(g, stream.front()))
+        possible.emplace_back([&] { execute(g, stream); });
     for (auto& [id, side] : sides)
       if (side.rank == rank && advances(id, side))
         possible.emplace_back([this, id = id] { advance(id, sides.at(id)); });
@@ -130,7 +130,7 @@ class Machine {
   // not. Its threads, which a test has to wait for, are not kept waiting.
   void kill(int rank) {
     const std::scoped_lock lock(mutex);
-    for (auto& lane : gpu(rank).lanes_) lane.clear();
+    for (auto& stream : gpu(rank).streams_) stream.clear();
     for (auto& event : gpu(rank).events_) event.reached = event.recorded;
     for (auto& [id, side] : sides)
       if (side.rank == rank) side.dead = true;
@@ -168,7 +168,7 @@ class Machine {
 
   Faults faults;
   Rng random;
-  // kernels run when they are given to a lane; events and transfers take their time all the same
+  // kernels run when they are given to a stream; events and transfers take their time all the same
   bool eager = false;
 
  private:
@@ -205,8 +205,8 @@ class Machine {
     return static_cast<int>(others(one).size()) == one.ranks - 1 && !any_lost(one);
   }
   bool in_stream(const Side& side, Comm id) {
-    for (const auto& lane : gpu(side.rank).lanes_)
-      for (const auto& work : lane)
+    for (const auto& stream : gpu(side.rank).streams_)
+      for (const auto& work : stream)
         if (work.comm == id) return true;
     return false;
   }
@@ -221,7 +221,7 @@ class Machine {
     return side;
   }
 
-  // --- lanes
+  // --- streams
   bool runnable(Gpu& g, Gpu::Work& work) {
     if (work.waits) return g.events_[work.event].reached >= work.mark;
     if (work.comm == 0) return true;
@@ -260,11 +260,11 @@ class Machine {
     }
     for (Side* s : all) s->transferred = true;
   }
-  void execute(Gpu& g, std::deque<Gpu::Work>& lane) {
-    Gpu::Work& work = lane.front();
+  void execute(Gpu& g, std::deque<Gpu::Work>& stream) {
+    Gpu::Work& work = stream.front();
     if (work.comm == 0) {
       const Gpu::Work now = std::move(work);
-      lane.pop_front();
+      stream.pop_front();
       if (now.kernels)
         now.kernels();
       else if (!now.waits)
@@ -284,7 +284,7 @@ class Machine {
       ++sums_done_[side.rank];
     }
     side.running = side.transferred = false;
-    lane.pop_front();
+    stream.pop_front();
   }
 
   // --- communicators
@@ -319,7 +319,7 @@ class Machine {
       }
       if (happens(faults.transfer_hangs)) side.hangs = true;
       side.group.number = ++side.launches;
-      gpu(side.rank).lanes_[1].push_back({.comm = id, .transfer = side.group});
+      gpu(side.rank).streams_[1].push_back({.comm = id, .transfer = side.group});
       side.status.stage = Stage::done;
     } else {
       side.status = {Stage::failed, "the connection was closed by the other side"};
@@ -342,12 +342,12 @@ inline DevicePort::Event Gpu::make_event() {
   events_.emplace_back();
   return static_cast<Event>(events_.size() - 1);
 }
-inline void Gpu::record(Event e, Lane lane) { give(lane, {.event = e}); }
-inline void Gpu::give(Lane lane, Work work) {
+inline void Gpu::record(Event e, Stream stream) { give(stream, {.event = e}); }
+inline void Gpu::give(Stream stream, Work work) {
   const std::scoped_lock lock(machine_.mutex);
-  if (captured_ && lane == Lane::compute) return captured_->push_back(std::move(work));
+  if (captured_ && stream == Stream::compute) return captured_->push_back(std::move(work));
   if (!work.kernels) work.mark = ++events_.at(work.event).recorded;
-  lanes_[static_cast<std::size_t>(lane)].push_back(std::move(work));
+  streams_[static_cast<std::size_t>(stream)].push_back(std::move(work));
 }
 inline Gpu::Graph Gpu::capture(const std::function<void()>& work) {
   Graph graph;
@@ -361,23 +361,23 @@ inline Gpu::Graph Gpu::capture(const std::function<void()>& work) {
   return graph;
 }
 inline void Gpu::launch(const Graph& graph) {
-  for (const Work& work : graph.works_) give(Lane::compute, work);
+  for (const Work& work : graph.works_) give(Stream::compute, work);
 }
-inline void Gpu::wait(Lane lane, Event e) {
+inline void Gpu::wait(Stream stream, Event e) {
   const std::scoped_lock lock(machine_.mutex);
-  lanes_[static_cast<std::size_t>(lane)].push_back(
+  streams_[static_cast<std::size_t>(stream)].push_back(
       {.event = e, .mark = events_.at(e).recorded, .waits = true});
 }
 inline bool Gpu::done(Event e) {
   const std::scoped_lock lock(machine_.mutex);
   return events_.at(e).reached >= events_.at(e).recorded;
 }
-inline void Gpu::run(Lane lane, const std::function<void()>& kernels) {
+inline void Gpu::run(Stream stream, const std::function<void()>& kernels) {
   if (machine_.eager) return kernels();
-  give(lane, {.kernels = kernels});
+  give(stream, {.kernels = kernels});
 }
-inline void Gpu::copy(Lane lane, void* to, const void* from, std::size_t bytes) {
-  run(lane, [=] { std::memcpy(to, from, bytes); });
+inline void Gpu::copy(Stream stream, void* to, const void* from, std::size_t bytes) {
+  run(stream, [=] { std::memcpy(to, from, bytes); });
 }
 
 // --- NcclPort

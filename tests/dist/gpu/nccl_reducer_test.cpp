@@ -29,7 +29,7 @@ TEST(GpuReducers, SumWhatTheComputeLaneHasWrittenNotWhatWasThereBefore) {
           [&](int rank, Group&, fake::Gpu& gpu, Reducer& reducer) {
             const Tensor own = Tensor::full({8}, 100), sum = Tensor::zeros({8});
             for (const std::size_t bucket : {0u, 1u}) {
-              gpu.run(DevicePort::Lane::compute, [&, bucket] {
+              gpu.run(DevicePort::Stream::compute, [&, bucket] {
                 own.slice(4 * static_cast<i64>(bucket), 4 * static_cast<i64>(bucket) + 4)
                     .fill(1.0f + static_cast<float>(rank));
               });

@@ -2,6 +2,8 @@
 // exchange and device of every worker. For TSan.
 #include "gossamer/dist/gpu/payload.h"
 
+#include <future>
+
 #include <gmock/gmock.h>
 
 #include "dist/gpu/fakes.h"
@@ -19,28 +21,28 @@ namespace {
 // Messages between threads.
 class Post {
  public:
-  explicit Post(int n) : readers_(static_cast<std::size_t>(n)) {}
+  explicit Post(int n) : handlers_(static_cast<std::size_t>(n)) {}
   void send(int from, int to, std::span<const char> message) {
     const std::scoped_lock lock(mutex_);
-    if (const auto& r = readers_.at(static_cast<std::size_t>(to));
+    if (const auto& r = handlers_.at(static_cast<std::size_t>(to));
         r.message && !cut_.contains(std::minmax(from, to)))
       r.message(from, message);
   }
-  void read(int rank, Mailbox::Readers r) {
+  void on_events(int rank, SideChannel::Handlers h) {
     const std::scoped_lock lock(mutex_);
-    readers_.at(static_cast<std::size_t>(rank)) = std::move(r);
+    handlers_.at(static_cast<std::size_t>(rank)) = std::move(h);
   }
-  void bury(int rank) {
+  void mark_dead(int rank) {
     const std::scoped_lock lock(mutex_);
-    for (std::size_t i = 0; i < readers_.size(); ++i) {
+    for (std::size_t i = 0; i < handlers_.size(); ++i) {
       cut_.insert(std::minmax(rank, static_cast<int>(i)));
-      if (static_cast<int>(i) != rank && readers_[i].dead) readers_[i].dead(rank);
+      if (static_cast<int>(i) != rank && handlers_[i].dead) handlers_[i].dead(rank);
     }
   }
 
  private:
   std::mutex mutex_;
-  std::vector<Mailbox::Readers> readers_;
+  std::vector<SideChannel::Handlers> handlers_;
   std::set<std::pair<int, int>> cut_;
 };
 
@@ -62,13 +64,13 @@ struct Setup {
             .post = [&group](Event e) { group.control().post(std::move(e)); },
             .clock = wall_seconds},
         limits);
-    post.read(rank, {.message =
-                         [this](int from, std::span<const char> message) {
-                           payload->message(from, message);
-                         },
-                     .dead = [this](int peer) { payload->dead(peer); }});
+    post.on_events(rank, {.message =
+                              [this](int from, std::span<const char> message) {
+                                payload->message(from, message);
+                              },
+                          .dead = [this](int peer) { payload->dead(peer); }});
   }
-  ~Setup() { post_.read(rank_, {}); }
+  ~Setup() { post_.on_events(rank_, {}); }
   const int rank_;
   Post& post_;
   fake::Memory memory;
@@ -131,7 +133,7 @@ Outcome train(const Trial& run) {
         if (rank == run.dies && method->stats().gradients > 20) {
           machine.kill(rank);
           cluster.kill(rank);
-          post.bury(rank);
+          post.mark_dead(rank);
           fail<Error>("killed");
         }
       }
@@ -216,6 +218,102 @@ TEST(GpuPayload, SaysWhatIsWrongWithACall) {
   EXPECT_THROW(payload.drain(Seconds(0)), DistError);
   payload.abort(1);
   payload.drain(Seconds(60));
+}
+
+// A device that fails, for good, when the test says so.
+class FailingDevice final : public DevicePort {
+ public:
+  explicit FailingDevice(DevicePort& inner) : inner_(inner) {}
+  void fail_now() { failed_ = true; }
+  Event make_event() override { return working().make_event(); }
+  void record(Event e, Stream stream) override { working().record(e, stream); }
+  void wait(Stream stream, Event e) override { working().wait(stream, e); }
+  bool done(Event e) override { return working().done(e); }
+  void run(Stream stream, const std::function<void()>& kernels) override {
+    working().run(stream, kernels);
+  }
+  void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
+    working().copy(stream, to, from, bytes);
+  }
+
+ private:
+  DevicePort& working() {
+    check<DeviceError>(!failed_, "an illegal memory access");
+    return inner_;
+  }
+  DevicePort& inner_;
+  std::atomic<bool> failed_ = false;
+};
+
+TEST(GpuPayload, ACallThatFailsLeavesNothingUnderWay) {
+  fake::Machine machine(2, 1);
+  FailingDevice device(machine.gpu(0));
+  fake::Memory memory;
+  PeerCopyMaker maker(device, memory);
+  GpuPayload payload(
+      0, device, [&](int) -> GpuChannelMaker& { return maker; },
+      {.send = [](int, std::vector<char>) {}, .post = [](Event) {}, .clock = wall_seconds});
+  const Tensor own = Tensor::zeros({4}), theirs = Tensor::zeros({4});
+  device.fail_now();
+  EXPECT_THROW(payload.exchange(1, 7, own, theirs, {}, Seconds(100)), DeviceError);
+  EXPECT_NO_THROW(payload.drain(Seconds(0)));
+}
+
+TEST(GpuPayload, AnExchangeEndsThoughTheDeviceFailsBeforeItBegins) {
+  fake::Machine machine(2, 1);
+  std::promise<Event> ended;
+  GpuPayload payload(0, machine.gpu(0),
+                     [](int) -> GpuChannelMaker& { fail<DeviceError>("an illegal memory access"); },
+                     {.send = [](int, std::vector<char>) {},
+                      .post = [&](Event e) { ended.set_value(std::move(e)); },
+                      .clock = wall_seconds});
+  const Tensor own = Tensor::zeros({4}), theirs = Tensor::zeros({4});
+  payload.exchange(1, 7, own, theirs, {}, Seconds(100));
+  auto end = ended.get_future();
+  ASSERT_EQ(end.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  const Event e = end.get();
+  EXPECT_FALSE(e.ok);
+  EXPECT_EQ(e.peer, 1);
+  EXPECT_EQ(e.session, 7u);
+  EXPECT_EQ(e.why, "an illegal memory access");
+  payload.drain(Seconds(60));
+}
+
+// The error that ended the worker is still to be told when its edges go.
+TEST(GpuEdge, GoesQuietlyWhenItsDeviceHasFailed) {
+  fake::Machine machine(2, 1);
+  FailingDevice device(machine.gpu(0));
+  fake::Memory memory;
+  PeerCopyMaker maker(device, memory);
+  std::vector<double> own(2), received(2), of_peer(2);
+  {
+    GpuEdge edge(0, 1, device, maker, {});
+    const DevicePort::Event taken = device.make_event();
+    edge.begin({.session = 3,
+                .send = own.data(),
+                .receive = received.data(),
+                .bytes = 2 * sizeof(double),
+                .snapshot = taken,
+                .note = {},
+                .inspect = {},
+                .sound = {},
+                .until = 100},
+               0);
+    using Kind = EdgeMessage::Kind;
+    const Sent theirs{.data = of_peer.data(), .bytes = 2 * sizeof(double)};
+    edge.receive({.kind = Kind::open, .session = 3, .generation = 0, .bytes = memory.share(theirs)},
+                 0);
+    std::vector<char> size(sizeof(std::uint64_t));
+    const std::uint64_t bytes = theirs.bytes;
+    std::memcpy(size.data(), &bytes, sizeof bytes);
+    edge.receive({.kind = Kind::ready, .session = 3, .generation = 3, .bytes = size}, 0);
+    edge.poll(0);
+    ASSERT_EQ(edge.phase(), GpuEdge::Phase::moving);
+    device.fail_now();
+    EXPECT_THROW(edge.poll(0), DeviceError);
+  }
+  while (machine.step(0)) {
+  }
 }
 
 TEST(Nccl, IsFoundOrItIsSaidWhyNot) {

@@ -46,9 +46,9 @@ class Devices {
   std::vector<std::thread> threads_;
 };
 
-// Its tensors lie on this device, and go over the host behind its compute lane.
+// Its tensors lie on this device, and go over the host behind its compute stream.
 DeviceGroup staged(Group& host, DevicePort& port) {
-  return DeviceGroup({.host = host, .port = port, .lane = DevicePort::Lane::compute});
+  return DeviceGroup({.host = host, .port = port, .stream = DevicePort::Stream::compute});
 }
 
 bool soon(const std::function<bool()>& test) {
@@ -102,7 +102,7 @@ Outcome train(const Trial& t, bool gpu) {
       std::optional<DeviceGroup> device;
       if (gpu)
         device.emplace(DeviceGroup::Parts{
-            .host = host, .port = machine.gpu(rank), .lane = DevicePort::Lane::compute});
+            .host = host, .port = machine.gpu(rank), .stream = DevicePort::Stream::compute});
       Group& group = gpu ? *device : host;
       const auto r = static_cast<std::size_t>(rank);
       Net net(rank);
@@ -183,7 +183,7 @@ const Trial kTrials[] = {
     {.method = "consensus-control", .rounds = "ring", .controlled = "local-sgd"}};
 
 // --- the same run
-// -------------------------------------------------------------------------------------------------
+
 class GpuRounds : public testing::TestWithParam<Trial> {};
 
 TEST_P(GpuRounds, HaveTheBitsOfTheRunBetweenCpus) {
@@ -205,7 +205,7 @@ TEST_P(GpuRounds, HaveTheBitsOfTheRunBetweenCpus) {
 INSTANTIATE_TEST_SUITE_P(Methods, GpuRounds, testing::ValuesIn(kTrials), name_of_trial);
 
 // --- deaths
-// -------------------------------------------------------------------------------------------------
+
 class GpuRoundsDrill : public testing::TestWithParam<Trial> {};
 
 TEST_P(GpuRoundsDrill, ADeathAtAnyMomentIsSurvived) {
@@ -226,8 +226,8 @@ TEST_P(GpuRoundsDrill, ADeathAtAnyMomentIsSurvived) {
 }
 INSTANTIATE_TEST_SUITE_P(Methods, GpuRoundsDrill, testing::ValuesIn(kTrials), name_of_trial);
 
-// --- the lanes
-// -------------------------------------------------------------------------------------------------
+// --- the streams
+
 constexpr i64 kHalf = 37;
 constexpr int kWorkers = 3, kSlots = 2, kRounds = 25;
 
@@ -246,7 +246,8 @@ void mix_and_step(Tensor x, const std::vector<Tensor>& others, int worker, int r
     x.span<float>()[static_cast<std::size_t>(k)] += noise_at(worker, round, k);
 }
 
-// Everything that computes is in the compute lane, which falls behind as far as the rounds let it.
+// Everything that computes is in the compute stream, which falls behind as far as the rounds let
+// it.
 TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
   std::vector<Tensor> want;
   for (int i = 0; i < kWorkers; ++i) want.push_back(Tensor::zeros({kSlots * kHalf}));
@@ -285,13 +286,13 @@ TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
               others.push_back(p.received);
             }
           const Tensor piece = x.slice(slot * kHalf, (slot + 1) * kHalf);
-          gpu.run(DevicePort::Lane::compute, [=] { mix_and_step(piece, others, rank, round); });
+          gpu.run(DevicePort::Stream::compute, [=] { mix_and_step(piece, others, rank, round); });
           exchange.launch(slot, ring, round, static_cast<std::uint64_t>(round * kSlots + slot + 1),
                           piece, {}, [](int) { return false; });
         }
       for (int slot = 0; slot < kSlots; ++slot) exchange.wait(slot);
       const DevicePort::Event end = gpu.make_event();
-      gpu.record(end, DevicePort::Lane::compute);
+      gpu.record(end, DevicePort::Stream::compute);
       ASSERT_TRUE(soon([&] { return gpu.done(end); }));
       EXPECT_EQ(copy(x), copy(want[static_cast<std::size_t>(rank)]))
           << "worker " << rank << ", seed " << seed;
@@ -302,7 +303,7 @@ TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
 }
 
 // --- beside the computation
-// -------------------------------------------------------------------------------------------------
+
 class Watched final : public Around {
  public:
   explicit Watched(Group& inner) : Around(inner) {}
@@ -343,7 +344,7 @@ TEST(Staged, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
 }
 
 // --- trouble
-// -------------------------------------------------------------------------------------------------
+
 TEST(Staged, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
   constexpr int n = 4;
   fake::Machine machine(n, 1);
@@ -388,16 +389,18 @@ class Failing final : public DevicePort {
   Failing(fake::Machine& machine, int rank, int looks)
       : machine_(machine), rank_(rank), inner_(machine.gpu(rank)), looks_(looks) {}
   Event make_event() override { return inner_.make_event(); }
-  void record(Event e, Lane lane) override { inner_.record(e, lane); }
-  void wait(Lane lane, Event e) override { inner_.wait(lane, e); }
+  void record(Event e, Stream stream) override { inner_.record(e, stream); }
+  void wait(Stream stream, Event e) override { inner_.wait(stream, e); }
   bool done(Event e) override {
     if (looks_-- > 0) return inner_.done(e);
     machine_.kill(rank_);
     fail<DeviceError>("an illegal memory access was encountered");
   }
-  void run(Lane lane, const std::function<void()>& kernels) override { inner_.run(lane, kernels); }
-  void copy(Lane lane, void* to, const void* from, std::size_t bytes) override {
-    inner_.copy(lane, to, from, bytes);
+  void run(Stream stream, const std::function<void()>& kernels) override {
+    inner_.run(stream, kernels);
+  }
+  void copy(Stream stream, void* to, const void* from, std::size_t bytes) override {
+    inner_.copy(stream, to, from, bytes);
   }
 
  private:

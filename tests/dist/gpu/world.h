@@ -105,14 +105,14 @@ class GpuWorld {
     Session& s = sessions.at(session);
     s.begun.insert(i);
     const double t = now;
-    w.gpu.wait(DevicePort::Lane::exchange, w.order);
-    w.gpu.run(DevicePort::Lane::exchange, [&w, &s, i, t] {
+    w.gpu.wait(DevicePort::Stream::exchange, w.order);
+    w.gpu.run(DevicePort::Stream::exchange, [&w, &s, i, t] {
       // in place: other processes know this address
       w.mark = w.state.snapshot(t, w.send);
       s.snapshot[i] = w.send;
     });
-    w.gpu.record(w.order, DevicePort::Lane::exchange);
-    w.gpu.record(w.taken, DevicePort::Lane::exchange);
+    w.gpu.record(w.order, DevicePort::Stream::exchange);
+    w.gpu.record(w.taken, DevicePort::Stream::exchange);
     const std::string note = "of " + std::to_string(i);
     edge(i, w.peer).begin({.session = session,
                            .send = w.send.data(),
@@ -129,12 +129,12 @@ class GpuWorld {
   void gradient(int i, double step) {
     Worker& w = worker(i);
     const double t = now;
-    w.gpu.wait(DevicePort::Lane::compute, w.order);
-    w.gpu.run(DevicePort::Lane::compute, [&w, step, t] {
+    w.gpu.wait(DevicePort::Stream::compute, w.order);
+    w.gpu.run(DevicePort::Stream::compute, [&w, step, t] {
       w.state.drift(t);
       w.state.update(0, -step);
     });
-    w.gpu.record(w.order, DevicePort::Lane::compute);
+    w.gpu.record(w.order, DevicePort::Stream::compute);
     w.given += 2 * step;
   }
   void poll(int i) {
@@ -365,14 +365,14 @@ class GpuWorld {
       if (std::string(result.note.begin(), result.note.end()) != "of " + std::to_string(peer))
         problem(i, result.session, "a note of somebody else");
       s.applied.insert(i);
-      w.gpu.wait(DevicePort::Lane::exchange, w.order);
-      w.gpu.run(DevicePort::Lane::exchange, [this, &w, &s, i, peer, session = result.session] {
+      w.gpu.wait(DevicePort::Stream::exchange, w.order);
+      w.gpu.run(DevicePort::Stream::exchange, [this, &w, &s, i, peer, session = result.session] {
         if (w.send != s.snapshot.at(i)) problem(i, session, "its own snapshot was overwritten");
         if (w.receive != s.snapshot.at(peer))
           problem(i, session, "applied something else than the other's snapshot");
         w.state.apply(w.mark, w.send, w.receive);
       });
-      w.gpu.record(w.order, DevicePort::Lane::exchange);
+      w.gpu.record(w.order, DevicePort::Stream::exchange);
     }
     w.results.push_back(std::move(result));
     w.peer = -1;

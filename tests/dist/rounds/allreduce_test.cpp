@@ -128,8 +128,8 @@ TEST_P(AllReduceWays, NoGradientIsLostOrAppliedTwiceWhenAWorkerDies) {
 }
 
 // --- backward as a recorded graph
-// -------------------------------------------------------------------------------------------------
-// A pass whose gradients the compute lane writes, a bucket after the other, each step and worker
+
+// A pass whose gradients the compute stream writes, a bucket after the other, each step and worker
 // others. The host only enqueues them.
 class LanePass {
  public:
@@ -145,9 +145,9 @@ class LanePass {
   }
   void operator()() {
     params->zero_grad();
-    gpu_.run(DevicePort::Lane::compute, [this] { ++step_; });
+    gpu_.run(DevicePort::Stream::compute, [this] { ++step_; });
     for (const int part : {2, 0, 1}) {  // not the order of the block
-      gpu_.run(DevicePort::Lane::compute, [this, part] {
+      gpu_.run(DevicePort::Stream::compute, [this, part] {
         windows_[static_cast<std::size_t>(part)].tensor.fill(value(step_, part, rank_, by_step_));
       });
       // the block begins with what was registered last

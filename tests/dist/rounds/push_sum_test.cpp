@@ -40,6 +40,38 @@ TEST(Sgp, T17_ReachesTheExactMeanAfterLog2nStepsAndConvergesForOtherNumbers) {
   EXPECT_LT(spread(after_pushes(8, 4, true)), 1e-4f);  // one step later when it overlaps
 }
 
+// Its weight is no number when it arrives.
+class DamagesWeights final : public Around {
+ public:
+  using Around::Around;
+
+ private:
+  void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
+                std::span<const char> note, Seconds deadline) override {
+    const float damaged = std::numeric_limits<float>::quiet_NaN();
+    if (!note.empty()) note = {reinterpret_cast<const char*>(&damaged), sizeof damaged};
+    Around::exchange(peer, session, out, in, note, deadline);
+  }
+};
+
+TEST(Sgp, AWeightThatIsNoNumberIsAnErrorThatNamesItsSender) {
+  LocalCluster cluster(2);
+  std::atomic<int> refused = 0;
+  on_workers(cluster, 2, [&](int rank, Group& inner) {
+    DamagesWeights group(inner);
+    Quadratic q(rank, 4);
+    auto method = make_method("sgp", q.params, q.sgd, group, make_graph("complete", 2),
+                              options_of("one-peer-exp-directed", 2, 4, false));
+    try {
+      method->step(0);
+    } catch (const DistError& e) {
+      refused += std::string(e.what()).find("worker " + std::to_string(1 - rank) +
+                                            " sent the push-sum weight") != std::string::npos;
+    }
+  });
+  EXPECT_EQ(refused, 2);
+}
+
 // Weights that keep columns only: the plain average would go wrong, push-sum does not.
 TEST(Sgp, PushSumFindsTheMeanOnADirectedGraphThatIsNotRegular) {
   constexpr int n = 4;

@@ -24,7 +24,6 @@ double noise_at(int worker, int step, int k) {
 }
 
 // --- T26, T20: what the methods compute
-// ------------------------------------------------------------------------------------------
 
 // x_i <- sum_j W_ij x_j - lr g_i (AWC) or sum_j W_ij (x_j - lr g_j) (ATC), gradients written down,
 // in double.
@@ -158,7 +157,7 @@ TEST(Mixing, T26_DistancesOnTheRing) {
 }
 
 // --- in pieces, during backward
-// -------------------------------------------------------------------------------------------------
+
 struct Layers {
   explicit Layers(int rank) : random(5, static_cast<std::uint64_t>(rank)) {
     Rng init(3, 0);
@@ -273,7 +272,7 @@ TEST(Dpsgd, GoesOnExactlyWhereItsCheckpointWas) {
 }
 
 // --- other methods
-// -------------------------------------------------------------------------------------------------
+
 TEST(LocalSgd, AveragesTheParametersEveryPeriod) {
   for (const int period : {1, 3}) {
     LocalCluster cluster(3);

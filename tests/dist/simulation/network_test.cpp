@@ -170,7 +170,6 @@ TEST(SimulatedNetwork, TheSameSeedGivesTheSameEvents) {
 }
 
 // --- time lines
-// -------------------------------------------------------------------------------------------------
 
 TimelineResult timeline(SimulationOptions o, const char* method, double steps = 2000) {
   o.method = method;
