@@ -55,13 +55,16 @@ void add_train(CLI::App& app, int& code) {
   a.add_option("--ssh", c.ssh, "a command with options instead of ssh (also GOSSAMER_SSH)");
   a.add_option("--resume", c.resume, "continue a run: its folder or one of its checkpoints");
   a.add_option("--inject", c.inject,
-               "deliberate faults: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,"
-               "drop:edge=0-1:p=0.1,...");
-  a.add_option("--record", c.record,
-               "write the order of all events into this folder (a2cid2, adpsgd)");
-  a.add_option("--replay", c.replay, "repeat a recorded run bit for bit (CPU)");
+               "same as dist.inject=...: deliberate faults, such as kill:rank=2@step=300,"
+               "stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1");
+  a.add_option(
+      "--record", c.record,
+      "same as run.record=DIR: write the order of all events into this folder (a2cid2, adpsgd)");
+  a.add_option("--replay", c.replay,
+               "same as run.replay=DIR: repeat a recorded run bit for bit (CPU)");
   a.add_flag("--dry-run", c.dry_run, "20 steps and one batch of evaluation; writes nothing");
-  a.add_flag("--strict-images", c.strict_images, "a damaged image stops the run");
+  a.add_flag("--strict-images", c.strict_images,
+             "same as data.strict_images=true: a damaged image stops the run");
   a.add_flag("--json", c.json, "print the summary as JSON on stdout, progress on stderr");
   a.add_flag("--worker", c.worker, "")->group("");
 }
