@@ -270,8 +270,8 @@ int exchanges(const SimulateCommand& c) {
   for (const std::string& graph : c.graphs) {
     std::vector<double> n, synchronous, accelerated, a2cid2;
     for (const int size : c.sizes) {
-      const auto r =
-          dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / size));
+      const auto r = dist::count_exchanges(
+          graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / std::max(1, size)));
       n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated),
           a2cid2.push_back(r.a2cid2);
       JsonObject row;

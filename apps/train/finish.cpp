@@ -163,7 +163,6 @@ class Finish {
     totals_.set(RunTotals::transfer_s, before_.transfer_s);
     totals_.set(RunTotals::data_wait_s, waited_for_data_);
     totals_.set(RunTotals::data_idle_s, data.idle_s);
-    totals_.set(RunTotals::images, static_cast<double>(data.images));
     totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));

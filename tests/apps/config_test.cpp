@@ -119,6 +119,9 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
               HasSubstr("command line: optim.milestones = [0.7, 0.5]; it must be ascending"));
   EXPECT_THAT(invalid("optim.milestones=0.5,1"), HasSubstr("optim.milestones"));
   EXPECT_THAT(invalid("optim.final=-0.1"), HasSubstr("command line: optim.final"));
+  // above 32 bits, where a cast would make small numbers of them
+  EXPECT_THAT(invalid("train.period=4294967297"), HasSubstr("train.period"));
+  EXPECT_THAT(invalid("dist.nccl_ctas=4294967300"), HasSubstr("dist.nccl_ctas"));
   EXPECT_THAT(invalid("optim.gamma=0"), HasSubstr("optim.gamma"));
   EXPECT_THAT(
       invalid("dist.dead_after_s=0.4"),

@@ -14,6 +14,7 @@
 #include "data/formats.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/check.h"
+#include "gossamer/data/codec/picture_facts.h"
 #include "gossamer/data/dataset/find.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/index_file.h"
@@ -389,6 +390,7 @@ TEST(Check, ListsDamagedAndOddPictures) {
   EXPECT_THAT(report.damaged, ElementsAre(HasSubstr("cat/zero.jpg"), HasSubstr("dog/103.jpg")));
   EXPECT_THAT(report.odd.at("CMYK"), ElementsAre("cat/104.jpg"));
   EXPECT_THAT(report.odd.at("PNG named JPEG"), ElementsAre("dog/105.jpg"));
+  EXPECT_THAT(oddities({.format = Format::png}, "a.JFIF"), ElementsAre("PNG named JPEG"));
   EXPECT_THAT(report.odd, SizeIs(2));
   EXPECT_EQ(report.most_side, 700);
   EXPECT_EQ(report.least_side, 36);
