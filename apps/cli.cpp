@@ -145,7 +145,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   group = "Run";
   chosen("--time", c.time,
          "length in mean gradient durations; default: 300 for consensus, else 500");
-  chosen("--from", c.from, "start of the fit, or of the mean over time; default: after a third");
+  chosen("--from", c.from, "time at which the fit or the mean begins; default: after a third");
   chosen("--seeds", c.seeds,
          "runs to average over; default: 4 for training, else as many as take a second");
   option("--seed", c.options.seed, "seed of the first run");
@@ -182,7 +182,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   group = "Machines: timeline; pairings handshake, schedule, rounds";
   option("--compute-s", c.options.machines.compute_s, "seconds of a gradient");
   chosen("--compute", c.compute,
-         "spread of that time: constant, lognormal:SIGMA, exponential; default: lognormal:0.02");
+         "spread of --compute-s: constant, lognormal:SIGMA, exponential; default: lognormal:0.02");
   chosen("--slow", c.slow, "3:x10 makes worker 3 ten times as slow; may be repeated")
       ->allow_extra_args(false);
   option("--latency-s", c.options.machines.latency_s, "seconds until a message arrives");
@@ -190,10 +190,10 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   option("--bytes", c.options.machines.bytes, "bytes of a model");
   chosen("--link", c.link, "spread of latencies and transfer times; default: constant");
   option("--buckets", c.options.machines.buckets,
-         "timeline of allreduce: parts of the sum that overlap with backward");
+         "timeline of allreduce: parts in which gradients are summed during backward");
   group = "Exchanges: mode exchanges";
-  list("--graphs", c.graphs, "of star, ring, complete");
-  list("--sizes", c.sizes, "numbers of workers");
+  list("--graphs", c.graphs, "graphs to compare, of star, ring, complete");
+  list("--sizes", c.sizes, "numbers of workers to compare");
 }
 
 void add_simulate(CLI::App& app, int& code) {
@@ -293,7 +293,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
     a.add_option("--data", c.data, "pictures, as data.train; default: synthetic images");
     a.add_option("--data-threads", c.data_threads, "threads of the loader")->capture_default_str();
-    a.add_option("--backend", c.backend, "of the CPU: onednn, cpu, reference ...");
+    a.add_option("--backend", c.backend, "backend of the CPU: onednn, cpu, reference ...");
     add_json(a, c.json);
     a.add_option("--device", c.device, "cpu, cuda or cuda:N")->capture_default_str();
     a.add_flag("--graph", c.graph, "GPU: capture the step once and launch it as a graph");

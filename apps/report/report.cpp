@@ -131,7 +131,7 @@ std::string edges_section(const Json& summary) {
         "{}</td><td>{:.3f}</td><td>{:.3f}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</"
         "td><td>{:.3g}</td>"
         "<td>{:.2f}</td></tr>",
-        edge.a, edge.b, edge.rate, edge.wanted,
+        edge.a, edge.b, edge.rate, edge.requested,
         a == b ? std::to_string(a) : fmt::format("{} / {}", a, b), whole(e, "failed", 0),
         number(e, "staleness_mean"), whole(e, "staleness_max", 0), number(e, "distance_mean"),
         1000 * number(e, "seconds_mean"));
