@@ -179,8 +179,7 @@ void print_control(const dist::TrainingResult& r) {
   if (t.steps > 0)
     fmt::print(
         "  {:.6g} steps had a target, {:.4g} at the end. Xi was {:.3f} of it on average, from "
-        "{:.3f} "
-        "to {:.3f}, and within 20 % of it in {:.1f} % of the steps\n",
+        "{:.3f} to {:.3f}, and within 20 % of it in {:.1f} % of the steps\n",
         each(t.steps), r.control->target.back(), t.ratio(), t.least, t.most,
         100 * static_cast<double>(t.near) / static_cast<double>(t.steps));
   fmt::print(
@@ -218,8 +217,7 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
   print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
   fmt::print(
       "  mean from time {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g}; in all {:.3g} gradients, "
-      "{:.3g} "
-      "exchanges\n",
+      "{:.3g} exchanges\n",
       r.stationary_from, r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
   if (r.control) print_control(r);
   return 0;
