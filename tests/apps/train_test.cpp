@@ -204,6 +204,10 @@ TEST_F(Train, TwoWorkersInF16CountWhatOverflowedAndSaveAModelInF32) {
   for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors)
     EXPECT_NE(t.tensor.dtype(), DType::f16) << t.name;
   EXPECT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "train.dtype=f16"}).code, 0);
+  // The configuration may be that of a run of several workers.
+  const Result e = run({"eval", "runs/t/model.safetensors", "runs/t/config.toml",
+                        "dist.min_workers=2", "dist.inject=kill:rank=1@step=5"});
+  EXPECT_EQ(e.code, 0) << e.err;
 }
 
 TEST_F(Train, AScaleThatOverflowsEveryStepStopsTheRunAndSaysWhatToDo) {
