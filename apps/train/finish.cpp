@@ -1,5 +1,5 @@
 // See finish.h.
-#include "gossamer/dist/finish.h"
+#include "gossamer/apps/train/finish.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,6 @@
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
-#include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/worker.h"
@@ -25,6 +24,7 @@
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/layers.h"
