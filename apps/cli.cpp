@@ -6,6 +6,8 @@
 #include <new>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/launch/agent.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <queue>
 #include <unordered_set>
 
 #include "gossamer/core/update.h"
@@ -187,8 +186,8 @@ void backward(const Tensor& root, float gradient) {
 Tensor& Tensor::requires_grad(bool on) {
   if (!on) {
     check<Error>(!slot() || !slot()->flat,
-                 "requires_grad: this tensor belongs to a FlatParams; to freeze it, leave it out "
-                 "of the parameters that is built from");
+                 "requires_grad: this tensor belongs to a FlatParams; to freeze it, build the "
+                 "FlatParams without it");
     set_slot(nullptr);
     return *this;
   }

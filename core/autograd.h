@@ -18,7 +18,7 @@ using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& sav
 // gathered, and returns `at` as that gradient. This saves a copy for parameters, whose gradients
 // lie in one block (flat.h), and an addition where branches of a network meet.
 struct Place {
-  Tensor at;               // undefined: no such place, or other handles see that memory too
+  Tensor at;               // undefined: there is no such place, or its sum is seen elsewhere too
   bool holds_sum = false;  // true: add to it;  false: overwrite it
 };
 using Places = std::vector<Place>;  // one per input

@@ -62,15 +62,15 @@ class Backend {
   // f32 or the type of a.
   virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
                     Tensor& c) = 0;
-  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d]. False:
-  // not done, this backend cannot.
+  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d].
+  // Returns false, and does nothing, if this backend cannot.
   virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);
 
   // The formulas are those of conv2d in ops.h.
   virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;
   virtual void conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx) = 0;
   virtual void conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw) = 0;
-  // dx += what conv_dx computes, in place; false: not done, this backend cannot.
+  // dx += what conv_dx computes, in place. Returns false, and does nothing, if it cannot.
   virtual bool conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 
   // From x, scale and shift: the batch's mean, inv_std (of the biased variance), a and b, into the

@@ -56,13 +56,13 @@ class FlatParams {
   // f16 stays. Optimizers divide by it again.
   void backward(const Tensor& loss) const;
   float loss_scale() const { return options_.loss_scale; }
-  // In f16, or with a loss scale, a step whose gradients are not all finite is left out. f32 [2] on
+  // In f16, or with a loss scale, a step whose gradients are not all finite is skipped. f32 [2] on
   // the device, written by find_overflow(): how many of grads() are not finite now; how many steps
-  // were left out. Undefined otherwise: nobody looks.
+  // were skipped. Undefined otherwise: no step is skipped.
   const Tensor& overflow() const { return overflow_; }
   // the last find_overflow() found some; false on a GPU, where asking would wait
   bool skips_step() const;
-  // left out so far. The host waits for a GPU
+  // so far. The host waits for a GPU.
   i64 skipped_steps() const;
   // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
   void settle_grads(FlatRange = {});
@@ -70,16 +70,16 @@ class FlatParams {
   // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be
   // longer), which together are the block.
   std::vector<FlatRange> buckets(i64 bytes) const;
-  // Calls mark(i), then ready(i), in the thread of backward(), when the last gradient in ranges[i]
-  // has come in since arm_ready(): once, until it is armed again. A range that some parameter's
-  // gradient does not reach never gets ready. Ranges begin and end between parameters; none: no
-  // more calls. mark only enqueues work of the device, behind that gradient.
+  // From now on backward() calls mark(i) and then ready(i), in its thread, when the last gradient
+  // in ranges[i] is in: once after each arm_ready(). A range with a parameter that gets no gradient
+  // is never ready. Ranges begin and end between parameters; without ranges the calls end. mark may
+  // only enqueue work on the device, which follows that gradient.
   using Call = std::function<void(std::size_t)>;
   void on_ready(const std::vector<FlatRange>& ranges, Call ready, Call mark = nullptr);
   void arm_ready();
-  // For a backward pass that is recorded, as part of `pass`, and launched later (cuda::Graph):
-  // marks are recorded with it, and nobody is told that something is ready. Returns which ranges
-  // will be, in their order. After each launch replay_ready() says so, if it was armed before.
+  // For a backward pass that a graph captures (cuda::Graph) while `pass` runs: its marks become
+  // part of the graph, and ready is not called. Returns the ranges in the order in which they get
+  // ready. After each launch replay_ready() calls ready for those that are armed.
   std::vector<std::size_t> record_ready(FunctionRef<void()> pass);
   void replay_ready(const std::vector<std::size_t>& ranges);
 
@@ -99,8 +99,8 @@ class FlatParams {
   struct Entry {
     std::string name;
     Shape shape;
-    i64 offset;
-  };  // offset in elements
+    i64 offset;  // in elements
+  };
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& buffer_entries() const { return buffer_entries_; }
   // Windows on any flat block of this layout (values(), a momentum, a twin …), by name: for

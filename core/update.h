@@ -1,6 +1,7 @@
 // What a training step does to the parameters, beside the tape: the formulas of the optimizers and
 // of A2CiD2, the one pass over FlatParams that applies them together, and passes over whole blocks.
-// The formulas are templates, so tests and the simulator run the same maths in double.
+// The formulas are templates, so tests and the simulator run the same maths in double. The host
+// waits for a GPU only where it says so.
 #pragma once
 
 #include <cmath>
@@ -157,9 +158,9 @@ struct StepNumbers {
 };
 static_assert(std::is_trivially_copyable_v<StepNumbers>);
 Tensor step_numbers(Device);  // u8, holds StepNumbers{}
-// squared_norm <- |g|^2 without the loss scale. No wait
+// squared_norm <- |g|^2 without the loss scale
 void measure_gradients(Tensor& numbers, FlatParams&);
-// Adam's steps are counted where the parameters are: only there it is known which were left out.
+// Adam's steps are counted where the parameters are: only there it is known which were skipped.
 struct AdamCount {
   Tensor steps;  // i64 [1]; undefined: not Adam
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -167,7 +168,7 @@ struct AdamCount {
 };
 // All numbers but squared_norm. They travel as arguments of a launch, so nothing on the host has to
 // stay where it is; grad_scale (from the norm, if there is a limit) and Adam's factors are computed
-// there. No wait
+// there.
 void write_numbers(Tensor& numbers, const StepNumbers&, const GradientScale& = {},
                    const AdamCount& = {});
 
@@ -189,19 +190,18 @@ struct AdamRule {
 };
 // On a range of the block that begins and ends on 32 elements, as parameters do. Gradients are
 // multiplied by grad_scale and divided by the parameters' loss scale. If the last find_overflow()
-// found some, the update is left out; the rest is done. ShapeError and DeviceError name the block
-// that does not fit.
+// found some, the update is skipped, but not mixing and the difference. ShapeError and DeviceError
+// name the block that does not fit.
 void sgd_pass(FlatParams&, const SgdRule&, const Tensor& numbers, const UpdateBlocks& = {},
               FlatRange = {});
 void adam_pass(FlatParams&, const AdamRule&, const Tensor& numbers, const UpdateBlocks& = {},
                FlatRange = {});
 
-// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
+// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one.
 void find_overflow(FlatParams&);
-// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some. No
-// wait
+// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some.
 void count_step(const FlatParams&, Tensor& steps);
-// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then left out.
+// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then skipped.
 // The host waits for a GPU.
 double squared_gradient(FlatParams&);
 
@@ -219,15 +219,16 @@ void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, co
 void mix(Tensor& x, Tensor& y, float c, float s);
 // x <- own x + share received
 void weighted_sum(Tensor& x, float own, float share, const Tensor& received);
+// |x|^2 and |a - b|^2, in double; the host waits for a GPU
 double squared_norm(const Tensor& x);
 double squared_distance(const Tensor& a, const Tensor& b);
-// the same, left on the device: f32 [1]. No wait
+// |a - b|^2, left on the device: f32 [1]
 void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out);
 // sums[j] = sum of +-x[i] over i = j mod 1,024, signs drawn from `stream`; in double, the host
 // waits for a GPU.
 inline constexpr i64 kSketchWidth = 1024;
 void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums);
-bool all_finite(const Tensor& x);
+bool all_finite(const Tensor& x);  // the host waits for a GPU
 void scale(Tensor& x, float factor);
 // y += a x
 void axpy(Tensor& y, float a, const Tensor& x);

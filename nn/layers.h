@@ -3,7 +3,6 @@
 #pragma once
 
 #include "gossamer/core/ops.h"
-#include "gossamer/core/random.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::nn {

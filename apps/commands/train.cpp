@@ -6,12 +6,14 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
-#include "gossamer/apps/report/step_log.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 
@@ -28,7 +30,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   install_stop_handlers();
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
-  Worker w(config, command, place, resume);
+  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
   stop_after_step();
   report_ready();
   JsonObject start;

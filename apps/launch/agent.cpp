@@ -11,7 +11,6 @@
 
 #include <unistd.h>
 
-#include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/host_workers.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"

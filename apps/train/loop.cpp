@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "gossamer/apps/launch/stop.h"
-#include "gossamer/apps/report/step_log.h"
 #include "gossamer/apps/train/milestones.h"
+#include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"

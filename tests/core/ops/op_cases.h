@@ -230,22 +230,11 @@ inline void reductions(std::vector<OpCase>& all) {
                    11,
                    true,
                    true});
-  all.push_back({"count_top_k",
-                 "",
-                 {{8, 11}},
-                 [](const Inputs& in) {
-                   return Tensor::full({}, static_cast<float>(count_top_k(
-                                               in[0], labels_of(8, 11).to(in[0].device()), 3)));
-                 },
-                 {Draw::distinct},
-                 {},
-                 1,
-                 false});
   all.push_back(
-      {"top_k_count",
+      {"count_top_k",
        "",
        {{8, 11}},
-       [](const Inputs& in) { return top_k_count(in[0], labels_of(8, 11).to(in[0].device()), 3); },
+       [](const Inputs& in) { return count_top_k(in[0], labels_of(8, 11).to(in[0].device()), 3); },
        {Draw::distinct},
        {},
        1,

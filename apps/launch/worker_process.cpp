@@ -1,4 +1,6 @@
-// `gossamer run`, and what a worker does for its launcher.
+// See worker_process.h.
+#include "gossamer/apps/launch/worker_process.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -6,15 +8,11 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <string>
-#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/process.h"
-#include "gossamer/apps/launch/supervisor.h"
 
 namespace gossamer::apps {
 
