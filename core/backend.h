@@ -14,8 +14,8 @@
 
 namespace gossamer {
 
-// x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k]. padding: before the first row and
-// column; behind there is what the last output needs.
+// x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k]. padding: rows and columns of zeros
+// before the first; after the last there are as many as the last output needs.
 struct ConvGeometry {
   i64 n, h, w, c, k, r, s, ho, wo;
   int stride, padding, dilation, groups;
@@ -40,7 +40,8 @@ struct NormRunning {
   Tensor mean, var;  // either may be undefined: not kept
   float momentum = 0.1f;
 };
-// What one pass makes of a normalised x: y = pool?(relu?(a x + b (+ add | + second))).
+// What one pass makes of a normalised x: y = pool?(relu?(a x + b (+ add | + second))), where a
+// question mark means: if asked for.
 struct NormTail {
   const Tensor* add = nullptr;   // like x; not read by norm_back
   const Norm* second = nullptr;  // another normalised tensor like x, with relu

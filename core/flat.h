@@ -1,7 +1,8 @@
 // FlatParams: all parameters of a model in one block, their gradients in another, running
 // statistics in a third. Optimizer step, mixing, exchange, clipping and checkpoint are then one
 // pass over a span. The model's tensors stay ordinary tensors: they become windows, and no layer
-// notices.
+// notices. It is built once, from a model on its device, before the optimizer and the method (which
+// work on the blocks).
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct FlatRange {
 struct FlatOptions {
   // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
   DType compute = DType::f32;
-  bool frozen = false;  // freeze() from the start
-  // grads() hold the gradients times this, a power of two: see backward()
+  bool separate = false;  // separate() from the start
+  // grads() holds the gradients times this, a power of two: see backward()
   float loss_scale = 1;
 };
 
@@ -31,10 +32,12 @@ struct FlatOptions {
 // starts on 128 bytes; padding is zero and stays zero.
 class FlatParams {
  public:
-  // Copies the tensors in and re-points them: parameters at the compute copy, f32 buffers at
-  // buffers(). Integer buffers are left alone. The tensors must be f32 and stay alive; they can't
-  // be resized or frozen (requires_grad(false)) afterwards: leave a frozen parameter out.
-  // ShapeError on a duplicate name.
+  // Copies the tensors in and re-points them: parameters at the compute copy (see refresh()), their
+  // gradients at grads(), f32 buffers at buffers(). All handles of these tensors, a user's too, see
+  // that from now on; a window that was made before (slice, reshape, detach) still sees the old
+  // memory. Integer buffers are left alone. The tensors must be f32 and can't be resized or frozen
+  // (requires_grad(false)) afterwards: leave a frozen parameter out. ShapeError on a duplicate
+  // name.
   explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {},
                       FlatOptions = {});
   ~FlatParams();
@@ -64,7 +67,8 @@ class FlatParams {
   bool skips_step() const;
   // so far. The host waits for a GPU.
   i64 skipped_steps() const;
-  // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
+  // Sets windows to zero that no gradient has reached since zero_grad(). Call it before grads() is
+  // read.
   void settle_grads(FlatRange = {});
 
   // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be
@@ -83,18 +87,18 @@ class FlatParams {
   std::vector<std::size_t> record_ready(FunctionRef<void()> pass);
   void replay_ready(const std::vector<std::size_t>& ranges);
 
-  // Compute copy. Aliases values() unless frozen or of 16 bits. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
-  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
-  // forward and backward. Between two passes; methods that exchange values() beside the computation
-  // call it.
-  void freeze();
-  bool aliased() const { return !options_.frozen; }
+  // The compute copy is what layers read: values() itself, unless it is separate or of 16 bits.
   // f32 [size]; with 16 bits only [decayed(), size) is used
   const Tensor& compute_f32() const { return compute_f32_; }
   // bf16 or f16 [decayed()], undefined for f32
   const Tensor& compute_half() const { return compute_half_; }
-  void refresh();
+  void refresh();  // compute copy <- values()
+  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
+  // forward and backward. Between two passes; methods that exchange values() beside the computation
+  // call it.
+  void separate();
+  bool aliased() const { return !options_.separate; }
 
   struct Entry {
     std::string name;

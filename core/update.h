@@ -1,7 +1,7 @@
 // What a training step does to the parameters, beside the tape: the formulas of the optimizers and
 // of A2CiD2, the one pass over FlatParams that applies them together, and passes over whole blocks.
 // The formulas are templates, so tests and the simulator run the same maths in double. The host
-// waits for a GPU only where it says so.
+// waits for a GPU only where it says so. The passes are in ops/op_update.cpp.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace gossamer {
 template <class T>
 struct MixCoefficients {
   T c = 1, s = 0;
-  // elapsed >= 0, in mean gradient durations
+  // elapsed: in mean gradient durations; below 0 it runs backwards
   static MixCoefficients over(T eta, T elapsed) {
     const T e = std::exp(T(-2) * eta * elapsed);
     return {(T(1) + e) / T(2), (T(1) - e) / T(2)};
@@ -39,8 +39,8 @@ GOSSAMER_HD inline void jump_element(T jump_x, T jump_y, T d, T& x, T& y) {
   x -= jump_x * d;
   y -= jump_y * d;
 }
-// SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction u
-// (nesterov: g + mu m), x -= lr u.
+// SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction m
+// (nesterov: g + mu m), which times the learning rate is subtracted from x.
 template <class T>
 GOSSAMER_HD inline T sgd_direction(T mu, T wd, bool nesterov, T x, T g, T& m) {
   g += wd * x;
@@ -106,15 +106,16 @@ struct Twin {
   float c = 1, s = 0;
 };
 
-// A difference that arrived while the gradient was computed, applied in the same pass. After the
-// update, and before the compute copy: (x, twin) -= (x, twin) (own - received).
+// A difference that has waited for this update (on a GPU; on a CPU it is applied when it arrives,
+// see apply_difference). After the update, and before the compute copy:
+// (x, twin) -= (x, twin) (own - received).
 struct Difference {
   Tensor own, received;  // the two snapshots of an exchange: f32 or f16, same layout
   float x = 0, twin = 0;
 };
 
-// What gradients are multiplied by: factor (averaging), and by less where their norm would still
-// exceed `clip` then (0: no limit).
+// Gradients are multiplied by `factor` (averaging). If their norm would then exceed `clip`, they
+// are multiplied by less, so that it is `clip` (0: no limit).
 struct GradientScale {
   double factor = 1, clip = 0;
 };
@@ -130,8 +131,8 @@ class Optimizer {
     update({}, learning_rate, twin, late);
   }
   // The same in pieces: one begin_step(), then update() for ranges that together are the block,
-  // each once, in any order; they begin and end between parameters. When it begins all gradients
-  // must be in, if there is a norm to clip, or an overflow() of the parameters to look for.
+  // each once, in any order; they begin and end between parameters. begin_step() needs all
+  // gradients if there is a norm to clip, or an overflow() of the parameters to look for.
   virtual void begin_step(const GradientScale& = {}) = 0;
   virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr,
                       const Difference* late = nullptr) = 0;
@@ -141,10 +142,10 @@ class Optimizer {
   virtual const char* name() const = 0;
 };
 
-// --- the pass: mix with the twin, update, apply a difference, write the compute copy. Each number
-// is read and written once: 5 to 11 streams instead of a pass for each formula. Everything that
-// changes from step to step lies where the parameters are, so the host never waits for a GPU, and a
-// recorded graph of the pass stays valid.
+// --- the pass, in this order: mix x with the twin; update both (weight decay, momentum) at the
+// mixed x; apply a difference; write the compute copy. Each number is read and written once,
+// instead of once for each formula. Everything that changes from step to step lies where the
+// parameters are, so the host never waits for a GPU, and a recorded graph of the pass stays valid.
 
 // The numbers of one step.
 struct StepNumbers {

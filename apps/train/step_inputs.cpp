@@ -45,8 +45,8 @@ Tensor pinned(i64 n) {
 
 }  // namespace
 
-StepInputs::StepInputs(Device device, bool fixed)
-    : device_(device), fixed_(fixed || !device.is_cpu()) {
+StepInputs::StepInputs(Device device, bool like_gpu)
+    : device_(device), fixed_(like_gpu || !device.is_cpu()) {
   if (!device.is_cpu()) copies_.emplace(device);
 }
 
