@@ -99,6 +99,9 @@ int train(const TrainCommand& command) {
   if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
+  const bool first = !command.worker && place.rank == 0;  // of all processes
+  if (first)
+    for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -110,7 +113,7 @@ int train(const TrainCommand& command) {
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
   // The first process checks all it can and prepares the folder before it starts workers.
-  if (!command.worker && place.rank == 0) {
+  if (first) {
     open_data(config, workers);
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {

@@ -28,7 +28,6 @@ class Agent {
  public:
   // Until the launcher is gone or signals the end. Returns the exit code.
   int run() {
-    std::signal(SIGPIPE, SIG_IGN);
     say({{"event", "hello"}, {"version", version()}, {"protocol", kAgentProtocol}});
     auto last_command = Clock::now();
     while (commands_.descriptor() >= 0 && answers_.descriptor() >= 0 &&

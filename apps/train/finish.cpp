@@ -1,5 +1,5 @@
 // See finish.h.
-#include "gossamer/dist/finish.h"
+#include "gossamer/apps/train/finish.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,6 @@
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
-#include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/worker.h"
@@ -25,6 +24,7 @@
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/layers.h"
@@ -163,7 +163,6 @@ class Finish {
     totals_.set(RunTotals::transfer_s, before_.transfer_s);
     totals_.set(RunTotals::data_wait_s, waited_for_data_);
     totals_.set(RunTotals::data_idle_s, data.idle_s);
-    totals_.set(RunTotals::images, static_cast<double>(data.images));
     totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));

@@ -108,9 +108,8 @@ void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers)
 StepInputs::Views StepInputs::take() {
   Landing& landing = landing_of(step_);
   check(landing.host.batch.labels.defined(),
-        "take() without bring(), or twice for one batch: the batch was not brought, or step_ends() "
-        "was "
-        "not called");
+        "take() without bring(), or twice for one batch: the batch was not brought, or "
+        "step_ends() was not called");
   Views brought = landing.host;
   landing.host.batch = {};  // the loader may use its memory again
   if (!fixed_) return brought;

@@ -194,8 +194,8 @@ void Worker::describe(const std::vector<std::string>& table,
   }
 }
 
-int Worker::picture_size(double coming) const {
-  const double progress = total_samples > 0 ? (method->samples_seen() + coming) / total_samples : 1;
+int Worker::picture_size(double ahead) const {
+  const double progress = total_samples > 0 ? (method->samples_seen() + ahead) / total_samples : 1;
   for (std::size_t i = 0; i < config.data.sizes.size(); ++i)
     if (progress < config.data.size_milestones[i]) return static_cast<int>(config.data.sizes[i]);
   return prepare.train_size;
