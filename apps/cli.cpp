@@ -6,6 +6,8 @@
 #include <new>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/launch/agent.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"
@@ -55,13 +57,16 @@ void add_train(CLI::App& app, int& code) {
   a.add_option("--ssh", c.ssh, "a command with options instead of ssh (also GOSSAMER_SSH)");
   a.add_option("--resume", c.resume, "continue a run: its folder or one of its checkpoints");
   a.add_option("--inject", c.inject,
-               "deliberate faults: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,"
-               "drop:edge=0-1:p=0.1,...");
-  a.add_option("--record", c.record,
-               "write the order of all events into this folder (a2cid2, adpsgd)");
-  a.add_option("--replay", c.replay, "repeat a recorded run bit for bit (CPU)");
+               "same as dist.inject=...: deliberate faults, such as kill:rank=2@step=300,"
+               "stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1");
+  a.add_option(
+      "--record", c.record,
+      "same as run.record=DIR: write the order of all events into this folder (a2cid2, adpsgd)");
+  a.add_option("--replay", c.replay,
+               "same as run.replay=DIR: repeat a recorded run bit for bit (CPU)");
   a.add_flag("--dry-run", c.dry_run, "20 steps and one batch of evaluation; writes nothing");
-  a.add_flag("--strict-images", c.strict_images, "a damaged image stops the run");
+  a.add_flag("--strict-images", c.strict_images,
+             "same as data.strict_images=true: a damaged image stops the run");
   a.add_flag("--json", c.json, "print the summary as JSON on stdout, progress on stderr");
   a.add_flag("--worker", c.worker, "")->group("");
 }
@@ -142,7 +147,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   group = "Run";
   chosen("--time", c.time,
          "length in mean gradient durations; default: 300 for consensus, else 500");
-  chosen("--from", c.from, "start of the fit, or of the mean over time; default: after a third");
+  chosen("--from", c.from, "time at which the fit or the mean begins; default: after a third");
   chosen("--seeds", c.seeds,
          "runs to average over; default: 4 for training, else as many as take a second");
   option("--seed", c.options.seed, "seed of the first run");
@@ -179,7 +184,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   group = "Machines: timeline; pairings handshake, schedule, rounds";
   option("--compute-s", c.options.machines.compute_s, "seconds of a gradient");
   chosen("--compute", c.compute,
-         "spread of that time: constant, lognormal:SIGMA, exponential; default: lognormal:0.02");
+         "spread of --compute-s: constant, lognormal:SIGMA, exponential; default: lognormal:0.02");
   chosen("--slow", c.slow, "3:x10 makes worker 3 ten times as slow; may be repeated")
       ->allow_extra_args(false);
   option("--latency-s", c.options.machines.latency_s, "seconds until a message arrives");
@@ -187,10 +192,10 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   option("--bytes", c.options.machines.bytes, "bytes of a model");
   chosen("--link", c.link, "spread of latencies and transfer times; default: constant");
   option("--buckets", c.options.machines.buckets,
-         "timeline of allreduce: parts of the sum that overlap with backward");
+         "timeline of allreduce: parts in which gradients are summed during backward");
   group = "Exchanges: mode exchanges";
-  list("--graphs", c.graphs, "of star, ring, complete");
-  list("--sizes", c.sizes, "numbers of workers");
+  list("--graphs", c.graphs, "graphs to compare, of star, ring, complete");
+  list("--sizes", c.sizes, "numbers of workers to compare");
 }
 
 void add_simulate(CLI::App& app, int& code) {
@@ -290,7 +295,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
     a.add_option("--data", c.data, "pictures, as data.train; default: synthetic images");
     a.add_option("--data-threads", c.data_threads, "threads of the loader")->capture_default_str();
-    a.add_option("--backend", c.backend, "of the CPU: onednn, cpu, reference ...");
+    a.add_option("--backend", c.backend, "backend of the CPU: onednn, cpu, reference ...");
     add_json(a, c.json);
     a.add_option("--device", c.device, "cpu, cuda or cuda:N")->capture_default_str();
     a.add_flag("--graph", c.graph, "GPU: capture the step once and launch it as a graph");

@@ -155,13 +155,6 @@ struct DoctorCommand {
 };
 int doctor(const DoctorCommand&);
 
-// The launcher's part on another machine: see agent.h.
-int agent();
-
-// Runs `arguments` of this program as a child and survives its death: for launchers that kill a job
-// when one process dies.
-int run_wrapped(const std::vector<std::string>& arguments);
-
 // Parses the command line, runs the command, turns exceptions into one sentence and an exit code.
 // Called by main().
 int command_line(int argc, char** argv);

@@ -62,6 +62,15 @@ std::string nearest_key(const std::string& wrong) {
                                  : "; did you mean \"" + near + "\"?");
 }
 
+// True: it is a key of an older version, and a note now says that it has no effect.
+bool noted_as_retired(Config& config, const std::string& where, const std::string& key) {
+  const auto* const retired = std::ranges::find(kRetiredKeys, key, &RetiredKey::key);
+  if (retired == std::end(kRetiredKeys)) return false;
+  config.notes.push_back(where + ": " + key +
+                         " no longer has an effect: " + std::string(retired->why));
+  return true;
+}
+
 [[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* wanted,
                              const std::string& given) {
   fail<ConfigError>(where, ": ", key, " wants ", wanted, ", not ", given);
@@ -191,7 +200,8 @@ void read_table(const toml::table& table, const std::string& prefix, const std::
       read(node, place(node.source()), candidate, field);
       config.origin[candidate] = place(node.source());
     });
-    if (!known) unknown_key(place(key.source()), name);
+    if (!known && !noted_as_retired(config, place(key.source()), name))
+      unknown_key(place(key.source()), name);
   }
 }
 
@@ -221,7 +231,7 @@ void set_key(Config& config, const std::string& assignment) {
     parse(text, candidate, field);
     config.origin[candidate] = "command line";
   });
-  if (!known) unknown_key("command line", key);
+  if (!known && !noted_as_retired(config, "command line", key)) unknown_key("command line", key);
 }
 
 namespace {

@@ -84,6 +84,9 @@ struct Config {
 
   // key -> "train.toml:3:9" or "command line", for messages
   std::map<std::string, std::string> origin;
+  // What the user should know about the keys that were read, one line each, for the command to
+  // print: those that no longer have an effect.
+  std::vector<std::string> notes;
 
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);

@@ -113,7 +113,7 @@ void validate(const Config& c, int workers, int per_machine) {
           "0 to 1");
   require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
           "above 0, at most 4096");
-  require(c.train.period >= 1, "train.period", "1 or more");
+  require(c.train.period >= 1 && c.train.period <= 1000000, "train.period", "1 to 1000000");
   one_of("control.method", c.control.method, {"dpsgd", "sgp", "local-sgd"});
   one_of("control.target", c.control.target, {"plateau", "online"});
   require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
@@ -191,6 +191,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
           "1 to the number of workers, " + std::to_string(workers));
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
+  require(c.dist.nccl_ctas >= 0 && c.dist.nccl_ctas <= 32, "dist.nccl_ctas", "0 to 32");
   dist::check_gpu_options({.transport = c.dist.transport,
                            .wire = c.dist.wire,
                            .ctas = static_cast<int>(c.dist.nccl_ctas)});

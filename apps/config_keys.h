@@ -1,8 +1,13 @@
 // The format of configuration files: every key with its field and a line about it. Reader, writer,
 // checks and error texts walk this one list. A new key is a field in config.h and a line here.
+//
+// The options in cli.cpp are a list of their own. They fill other structs, most of which are not a
+// Config, with other defaults and other ways to write a value. The four that stand for a key say
+// so.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "gossamer/apps/config.h"
 
@@ -186,6 +191,16 @@ void each_key(C& c, F&& f) {
     "deliberate faults: kill:rank=2@step=300,stop:rank=1:5s,slow:rank=1:x3,… "
     "(dist/faults/inject.h)");
 }
+
+// A key of an older version. It is still accepted, with any value, because the config.toml of an
+// old run lists all keys of its time; Config::notes then says that it has no effect. A key that
+// leaves the list above gets a line here.
+struct RetiredKey {
+  std::string_view key, why;
+};
+inline constexpr RetiredKey kRetiredKeys[] = {
+    {"data.decoder", "JPEG files are always decoded on the CPU"},
+};
 
 // The value of a key as TOML.
 std::string value_text(const Config&, const std::string& key);

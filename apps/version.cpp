@@ -25,9 +25,9 @@ std::string compiler() {
 }
 
 std::string onednn_version() {
-  struct Version {
+  struct Version {  // the head of dnnl_version_t
     int major, minor, patch;
-  };  // the head of dnnl_version_t
+  };
   if (void* symbol = dlsym(RTLD_DEFAULT, "dnnl_version")) {
     const Version& v = *reinterpret_cast<const Version* (*)()>(symbol)();
     return std::to_string(v.major) + "." + std::to_string(v.minor) + "." + std::to_string(v.patch);

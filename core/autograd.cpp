@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <queue>
 #include <unordered_set>
 
 #include "gossamer/core/update.h"
@@ -15,12 +14,13 @@ thread_local bool recording = true;
 std::atomic<i64> live_nodes{0};
 std::atomic<std::uint64_t> next_sequence{1};
 
-// Where an op may put the gradient of each input.
+// Where an op may put the gradient of each input: it overwrites the window of a parameter that has
+// no gradient yet, and adds to the sum of a result that has one already.
 Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
   Places places(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& slot = inputs[i];
-    // an input that is given twice gets its second gradient the usual way
+    // an input that is given twice: its second gradient is returned and gathered
     const auto first = std::ranges::find(inputs, slot);
     if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i))
       continue;
@@ -56,8 +56,8 @@ void gather(Slot& slot, const Tensor& g, const char* op) {
 }
 
 // The recorded nodes that lead to `root`, oldest first. A node's number is above those of its
-// inputs' makers, so walked backwards every gradient is complete when its maker's turn comes. Of
-// each leaf: how many gradients will still come.
+// inputs' makers, so walked backwards every gradient is complete when its maker's turn comes. Also
+// counts in each leaf how many gradients may come.
 std::vector<std::shared_ptr<Node>> tape_of(const Tensor& root) {
   std::vector<std::shared_ptr<Node>> order, stack{root.slot()->maker};
   std::unordered_set<Node*> seen;
@@ -187,8 +187,8 @@ void backward(const Tensor& root, float gradient) {
 Tensor& Tensor::requires_grad(bool on) {
   if (!on) {
     check<Error>(!slot() || !slot()->flat,
-                 "requires_grad: this tensor belongs to a FlatParams; to freeze it, leave it out "
-                 "of the parameters that is built from");
+                 "requires_grad: this tensor belongs to a FlatParams; to freeze it, build the "
+                 "FlatParams without it");
     set_slot(nullptr);
     return *this;
   }

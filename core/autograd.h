@@ -14,23 +14,26 @@ namespace gossamer {
 // One gradient for each input, in order; an undefined one means "none".
 using Grads = std::vector<Tensor>;
 using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved)>;
-// The one extra idea: an op may write an input's gradient straight to the place where it is
-// gathered, and returns `at` as that gradient. This saves a copy for parameters, whose gradients
-// lie in one block (flat.h), and an addition where branches of a network meet.
+// An op may also write an input's gradient straight to the place where it is gathered, and return
+// `at` as that gradient. This saves a copy for parameters, whose gradients lie in one block
+// (flat.h), and an addition where branches of a network meet.
 struct Place {
-  Tensor at;               // undefined: no such place, or other handles see that memory too
-  bool holds_sum = false;  // true: add to it;  false: overwrite it
+  Tensor at;               // undefined: there is no such place, or its sum is seen elsewhere too
+  bool holds_sum = false;  // false: overwrite it (a parameter);  true: add to it (a result)
 };
 using Places = std::vector<Place>;  // one per input
 using BackInPlace =
     std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved, const Places& places)>;
 
-// One recorded op. It owns what is in `saved` and nothing else, so no cycle can arise.
+// One recorded op. It owns the slots of its inputs and what is in `saved`, but not the slot of its
+// result, which owns it: so no cycle can arise.
 struct Node {
   const char* name = "";
   std::uint64_t sequence = 0;  // position on the tape: backward walks downwards
   std::vector<std::shared_ptr<Slot>> inputs;
-  std::vector<Tensor> saved;  // detached by record()
+  // What backward needs of the forward pass; detached by record(). Freed as soon as backward() has
+  // run this node; without a backward(), when the last tensor that was computed from it is gone.
+  std::vector<Tensor> saved;
   BackInPlace back;
   std::weak_ptr<Slot> out;  // where the gradient of the result is gathered
   Node();
@@ -50,7 +53,7 @@ struct Slot {
   std::shared_ptr<Node> maker;  // null for a leaf
   // leaf only: called when its last gradient of this backward pass is in
   std::function<void()> on_ready;
-  int pending = 0;  // engine: consumers not yet walked
+  int pending = 0;  // leaf only, during backward(): gradients that may still come
 };
 
 // Puts one step on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this
@@ -64,9 +67,9 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
 // True when record() would record: lets an op skip saving what only backward needs.
 bool wants_grad(const std::vector<Tensor>& inputs);
 
-// Walks the tape from `root`, one element with the given gradient. Frees saved tensors as it goes;
-// a second call on the same tape throws. Each gradient's shape and type are checked against its
-// input; the error names the op.
+// Walks the tape from `root`, one element with the given gradient, in the order in which its nodes
+// were recorded, backwards. Frees saved tensors as it goes; a second call on the same tape throws.
+// Each gradient's shape and type are checked against its input; the error names the op.
 void backward(const Tensor& root, float gradient = 1);
 
 // While alive, nothing in this thread is recorded.

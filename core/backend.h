@@ -14,8 +14,8 @@
 
 namespace gossamer {
 
-// x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k]. padding: before the first row and
-// column; behind there is what the last output needs.
+// x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k]. padding: rows and columns of zeros
+// before the first; after the last there are as many as the last output needs.
 struct ConvGeometry {
   i64 n, h, w, c, k, r, s, ho, wo;
   int stride, padding, dilation, groups;
@@ -40,7 +40,8 @@ struct NormRunning {
   Tensor mean, var;  // either may be undefined: not kept
   float momentum = 0.1f;
 };
-// What one pass makes of a normalised x: y = pool?(relu?(a x + b (+ add | + second))).
+// What one pass makes of a normalised x: y = pool?(relu?(a x + b (+ add | + second))), where a
+// question mark means: if asked for.
 struct NormTail {
   const Tensor* add = nullptr;   // like x; not read by norm_back
   const Norm* second = nullptr;  // another normalised tensor like x, with relu
@@ -62,15 +63,15 @@ class Backend {
   // f32 or the type of a.
   virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
                     Tensor& c) = 0;
-  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d]. False:
-  // not done, this backend cannot.
+  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d].
+  // Returns false, and does nothing, if this backend cannot.
   virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);
 
   // The formulas are those of conv2d in ops.h.
   virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;
   virtual void conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx) = 0;
   virtual void conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw) = 0;
-  // dx += what conv_dx computes, in place; false: not done, this backend cannot.
+  // dx += what conv_dx computes, in place. Returns false, and does nothing, if it cannot.
   virtual bool conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 
   // From x, scale and shift: the batch's mean, inv_std (of the biased variance), a and b, into the

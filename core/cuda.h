@@ -83,12 +83,12 @@ class Event {
   bool defined() const { return impl_ != nullptr; }
   void* handle() const;              // cudaEvent_t
   void record(const Stream&) const;  // marks the work enqueued there so far
-  // The same. In the work of a graph: each launch marks it anew, for streams outside of the graph
-  // that are told to wait after the launch.
+  // The same. Captured in a graph, it marks the event at each launch, so that streams outside the
+  // graph can wait for it after the launch.
   void record_external(const Stream&) const;
-  // ever; until then nobody waits for it, and it is done
+  // Whether it was ever recorded. Until then done() is true, and waiting for it ends at once.
   bool recorded() const;
-  // what was recorded last is done; does not wait; DeviceError if the device failed
+  // Whether the work that was marked last is done. Does not wait. DeviceError if the device failed.
   bool done() const;
   // The host polls until done; false when the time is up. Counted in waits().
   bool wait(std::chrono::milliseconds limit) const;
@@ -134,9 +134,10 @@ class UseDevice {
 };
 
 // --- memory. A block from allocate(bytes, Device::cuda(i)) belongs to the stream that was current
-// then: when its last handle goes, it may be given out again at once for work on that stream. Work
-// on any other stream must be declared, as long as the handle lives: not given out again before
-// what is enqueued on the stream now is done
+// then: when its last handle goes, it may be given out again at once for work on that stream.
+
+// Declares that work on another stream uses the block, which is then not given out again before the
+// work enqueued there so far is done. To be called while a handle lives.
 void record_use(const Block&, const Stream&);
 // Page-locked host memory (its Block is on the CPU): copies to and from it overlap. Cached like
 // device memory. Ordinary memory where there is no GPU, so callers need no second path.

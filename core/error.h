@@ -12,9 +12,10 @@ namespace gossamer {
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+// shapes or types do not fit
 struct ShapeError : Error {
   using Error::Error;
-};  // shapes or types do not fit
+};
 // a key, option or name the user wrote        (exit code 2)
 struct ConfigError : Error {
   using Error::Error;

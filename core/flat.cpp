@@ -51,7 +51,7 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
   values_ = Tensor::zeros({size}, DType::f32, device);
   grads_ = Tensor::zeros({size}, DType::f32, device);
   const bool half = options.compute != DType::f32;
-  compute_f32_ = options.frozen ? Tensor::zeros({size}, DType::f32, device) : values_;
+  compute_f32_ = options.separate ? Tensor::zeros({size}, DType::f32, device) : values_;
   if (options.compute == DType::f16 || options.loss_scale != 1)
     overflow_ = Tensor::zeros({2}, DType::f32, device);
   if (half) compute_half_ = Tensor::zeros({decayed_}, options.compute, device);
@@ -216,8 +216,8 @@ void FlatParams::point_layers_at_copy() {
   refresh();
 }
 
-void FlatParams::freeze() {
-  if (std::exchange(options_.frozen, true)) return;
+void FlatParams::separate() {
+  if (std::exchange(options_.separate, true)) return;
   compute_f32_ = Tensor::zeros(values_.shape(), DType::f32, values_.device());
   point_layers_at_copy();
 }
@@ -225,9 +225,9 @@ void FlatParams::freeze() {
 void FlatParams::refresh() {
   if (options_.compute != DType::f32) {
     compute_half_.copy_from(values_.slice(0, decayed_));
-    if (options_.frozen)
+    if (options_.separate)
       compute_f32_.slice(decayed_, size()).copy_from(values_.slice(decayed_, size()));
-  } else if (options_.frozen) {
+  } else if (options_.separate) {
     compute_f32_.copy_from(values_);
   }
 }

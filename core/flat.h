@@ -1,7 +1,8 @@
 // FlatParams: all parameters of a model in one block, their gradients in another, running
 // statistics in a third. Optimizer step, mixing, exchange, clipping and checkpoint are then one
 // pass over a span. The model's tensors stay ordinary tensors: they become windows, and no layer
-// notices.
+// notices. It is built once, from a model on its device, before the optimizer and the method (which
+// work on the blocks).
 #pragma once
 
 #include <functional>
@@ -21,8 +22,8 @@ struct FlatRange {
 struct FlatOptions {
   // type in which layers read parameters of rank >= 2 (rank < 2 stays f32): f32, bf16 or f16
   DType compute = DType::f32;
-  bool frozen = false;  // freeze() from the start
-  // grads() hold the gradients times this, a power of two: see backward()
+  bool separate = false;  // separate() from the start
+  // grads() holds the gradients times this, a power of two: see backward()
   float loss_scale = 1;
 };
 
@@ -31,10 +32,12 @@ struct FlatOptions {
 // starts on 128 bytes; padding is zero and stays zero.
 class FlatParams {
  public:
-  // Copies the tensors in and re-points them: parameters at the compute copy, f32 buffers at
-  // buffers(). Integer buffers are left alone. The tensors must be f32 and stay alive; they can't
-  // be resized or frozen (requires_grad(false)) afterwards: leave a frozen parameter out.
-  // ShapeError on a duplicate name.
+  // Copies the tensors in and re-points them: parameters at the compute copy (see refresh()), their
+  // gradients at grads(), f32 buffers at buffers(). All handles of these tensors, a user's too, see
+  // that from now on; a window that was made before (slice, reshape, detach) still sees the old
+  // memory. Integer buffers are left alone. The tensors must be f32 and can't be resized or frozen
+  // (requires_grad(false)) afterwards: leave a frozen parameter out. ShapeError on a duplicate
+  // name.
   explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {},
                       FlatOptions = {});
   ~FlatParams();
@@ -56,51 +59,52 @@ class FlatParams {
   // f16 stays. Optimizers divide by it again.
   void backward(const Tensor& loss) const;
   float loss_scale() const { return options_.loss_scale; }
-  // In f16, or with a loss scale, a step whose gradients are not all finite is left out. f32 [2] on
+  // In f16, or with a loss scale, a step whose gradients are not all finite is skipped. f32 [2] on
   // the device, written by find_overflow(): how many of grads() are not finite now; how many steps
-  // were left out. Undefined otherwise: nobody looks.
+  // were skipped. Undefined otherwise: no step is skipped.
   const Tensor& overflow() const { return overflow_; }
   // the last find_overflow() found some; false on a GPU, where asking would wait
   bool skips_step() const;
-  // left out so far. The host waits for a GPU
+  // so far. The host waits for a GPU.
   i64 skipped_steps() const;
-  // Before grads() is read: windows that no gradient reached since zero_grad() are set to zero.
+  // Sets windows to zero that no gradient has reached since zero_grad(). Call it before grads() is
+  // read.
   void settle_grads(FlatRange = {});
 
   // Buckets: the block cut between parameters into ranges of about `bytes` (one parameter may be
   // longer), which together are the block.
   std::vector<FlatRange> buckets(i64 bytes) const;
-  // Calls mark(i), then ready(i), in the thread of backward(), when the last gradient in ranges[i]
-  // has come in since arm_ready(): once, until it is armed again. A range that some parameter's
-  // gradient does not reach never gets ready. Ranges begin and end between parameters; none: no
-  // more calls. mark only enqueues work of the device, behind that gradient.
+  // From now on backward() calls mark(i) and then ready(i), in its thread, when the last gradient
+  // in ranges[i] is in: once after each arm_ready(). A range with a parameter that gets no gradient
+  // is never ready. Ranges begin and end between parameters; without ranges the calls end. mark may
+  // only enqueue work on the device, which follows that gradient.
   using Call = std::function<void(std::size_t)>;
   void on_ready(const std::vector<FlatRange>& ranges, Call ready, Call mark = nullptr);
   void arm_ready();
-  // For a backward pass that is recorded, as part of `pass`, and launched later (cuda::Graph):
-  // marks are recorded with it, and nobody is told that something is ready. Returns which ranges
-  // will be, in their order. After each launch replay_ready() says so, if it was armed before.
+  // For a backward pass that a graph captures (cuda::Graph) while `pass` runs: its marks become
+  // part of the graph, and ready is not called. Returns the ranges in the order in which they get
+  // ready. After each launch replay_ready() calls ready for those that are armed.
   std::vector<std::size_t> record_ready(FunctionRef<void()> pass);
   void replay_ready(const std::vector<std::size_t>& ranges);
 
-  // Compute copy. Aliases values() unless frozen or of 16 bits. refresh: compute copy <- values().
   const FlatOptions& options() const { return options_; }
-  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
-  // forward and backward. Between two passes; methods that exchange values() beside the computation
-  // call it.
-  void freeze();
-  bool aliased() const { return !options_.frozen; }
+  // The compute copy is what layers read: values() itself, unless it is separate or of 16 bits.
   // f32 [size]; with 16 bits only [decayed(), size) is used
   const Tensor& compute_f32() const { return compute_f32_; }
   // bf16 or f16 [decayed()], undefined for f32
   const Tensor& compute_half() const { return compute_half_; }
-  void refresh();
+  void refresh();  // compute copy <- values()
+  // Gives layers a copy of their own, and refreshes it: from now on values() may change during
+  // forward and backward. Between two passes; methods that exchange values() beside the computation
+  // call it.
+  void separate();
+  bool aliased() const { return !options_.separate; }
 
   struct Entry {
     std::string name;
     Shape shape;
-    i64 offset;
-  };  // offset in elements
+    i64 offset;  // in elements
+  };
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& buffer_entries() const { return buffer_entries_; }
   // Windows on any flat block of this layout (values(), a momentum, a twin …), by name: for

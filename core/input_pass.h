@@ -1,5 +1,6 @@
 // From decoded bytes to the input of a network in one pass on its device: crop, antialiased resize,
-// flip, normalisation and type (ops/op_fused_input.cpp). Outside the tape; waits for nothing.
+// flip, normalisation and type (cuda/kernels/input.cpp). For GPUs; on a CPU the same blocks are
+// emulated, slowly, for tests. Outside the tape; waits for nothing.
 #pragma once
 
 #include <array>
@@ -22,9 +23,9 @@ struct Picture {
 // Before a batch goes to the device, where reads are not checked: ShapeError names the picture
 // whose window or bytes do not exist.
 void check_pictures(std::span<const Picture>, i64 bytes, int height, int width);
-// bytes u8 RGB, pictures u8 [N sizeof(Picture)]: -> out [N, H, W, 3] of a floating type:
-// (value/255 - mean)/std. Intermediate values are f32: within 1/255 of resize() in
-// data/codec/image.h, which rounds to bytes twice.
+// out [N, H, W, 3], of a floating type, = (value/255 - mean)/std. bytes: u8, RGB; pictures: N times
+// struct Picture as u8. Intermediate values are f32, so the result is within 1/255 of that of
+// resize() in data/codec/resize.h, which rounds to bytes twice. ShapeError, DeviceError.
 void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<float, 3>& mean,
                 const std::array<float, 3>& std, Tensor& out);
 

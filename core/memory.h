@@ -9,8 +9,8 @@
 
 namespace gossamer {
 
-// A refcounted block of bytes. Freed blocks go back to the allocator's cache (last in, first out:
-// still warm).
+// A block of bytes. When its last handle goes, it returns to the allocator's cache, which gives out
+// the newest first: it is still warm.
 struct Block {
   void* data = nullptr;
   std::size_t bytes = 0;
@@ -22,8 +22,8 @@ struct Block {
   Block& operator=(const Block&) = delete;
 };
 
-// Uninitialised memory, 64-byte aligned (2 MiB with huge pages above 2 MiB). DeviceError with sizes
-// when there is none. CPU only until the cuda backend is linked. Thread-safe.
+// Uninitialised memory. On a CPU it is aligned to 64 bytes, from 2 MiB on to 2 MiB (huge pages).
+// DeviceError: there is not enough, with sizes; or no such device. Thread-safe.
 std::shared_ptr<Block> allocate(std::size_t bytes, Device = {});
 
 struct MemoryStats {

@@ -60,10 +60,10 @@ struct CrossEntropyOptions {
 // logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns
 // rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
-// How many rows have their label among the k largest logits. NaN never counts; ties count against.
-// No gradient. top_k_count: rank 0, f32, on the device of the logits, without a wait.
-Tensor top_k_count(const Tensor& logits, const Tensor& labels, int k);
-i64 count_top_k(const Tensor& logits, const Tensor& labels, int k);
+// How many rows have their label among the k largest logits: rank 0, f32, on the device of the
+// logits. NaN never counts; ties count against. On a GPU, where the op cannot look at labels, a row
+// whose label is outside [0, K) does not count. No gradient.
+Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k);
 
 // --- linear algebra (op_linear.cpp)
 // [M, K] x [K, N] -> [M, N]
@@ -75,9 +75,10 @@ Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
 struct ConvOptions {
   int stride = 1, padding = 0, dilation = 1, groups = 1;
 };
-// y[n,i,j,k] = sum_{r,s,c} x[n, i*stride + r*dilation - padding, j*stride + s*dilation - padding,
-// c] w[k,r,s,c]. x [N,H,W,C]; w [K,R,S,C/groups]; returns [N,Ho,Wo,K], Ho = (H + 2 padding -
-// dilation (R-1) - 1)/stride + 1; type of x.
+// y[n,i,j,k] = sum over r,s,c of x[n, row, column, c] w[k,r,s,c], where
+//   row = i stride + r dilation - padding,  column = j stride + s dilation - padding.
+// x [N,H,W,C]; w [K,R,S,C/groups]; y [N,Ho,Wo,K], of x's type, with
+//   Ho = (H + 2 padding - dilation (R-1) - 1)/stride + 1,  Wo alike.
 Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions = {});
 
 // --- pooling (op_pool.cpp)
@@ -90,14 +91,15 @@ Tensor max_pool2d(const Tensor& x, PoolOptions = {});
 Tensor avg_pool2d(const Tensor& x, PoolOptions = {});
 Tensor global_avg_pool(const Tensor& x);  // [N, H, W, C] -> [N, C]
 // Parameter-free shortcut of the CIFAR ResNets (He et al. 2015, option A): every `stride`-th pixel,
-// zero channels around: [N, H, W, C] -> [N, ceil(H/stride), ceil(W/stride), channels]; (channels -
-// C)/2 zeros before, the rest after.
+// with more channels: [N, H, W, C] -> [N, ceil(H/stride), ceil(W/stride), channels]. The new ones
+// are zero; (channels - C)/2 of them lie before the old ones, the rest behind.
 Tensor subsample_pad(const Tensor& x, int stride, i64 channels);
 
 // --- mixup and CutMix (op_mix.cpp)
-// y[n,h,w,c] = a x[n,h,w,c] + (1-a) x[n-1,h,w,c], x[-1] being the last image; a = inside for top <=
-// h < bottom, left <= w < right, else outside. x [N, H, W, C]; plan: f32 [6] on the same device,
-// (outside, inside, top, bottom, left, right). No gradient of plan.
+// y[n,h,w,c] = a x[n,h,w,c] + (1-a) x[n-1,h,w,c], where x[-1] is the last image and
+//   a = inside  if top <= h < bottom and left <= w < right,  else outside.
+// x [N, H, W, C]; plan: f32 [6] on the same device, (outside, inside, top, bottom, left, right).
+// No gradient of plan.
 Tensor mix_batch(const Tensor& x, const Tensor& plan);
 
 // --- batch norm (op_norm.cpp)

@@ -1,11 +1,7 @@
-// CPU threads: parallel_for for kernels, a bounded queue for pipelines.
+// CPU threads for kernels.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -42,54 +38,5 @@ class FunctionRef<R(A...)> {
 // threads. The split depends on n, grain and the thread count only. An exception of a piece is
 // rethrown here.
 void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body);
-
-// First in, first out, at most `capacity` items; close() wakes everyone: push then returns false,
-// pop drains and returns nothing.
-template <class T>
-class BoundedQueue {
- public:
-  explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {}
-  bool push(T item) {
-    std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return closed_ || items_.size() < capacity_; });
-    if (closed_) return false;
-    items_.push_back(std::move(item));
-    some_.notify_one();
-    return true;
-  }
-  std::optional<T> pop() {
-    std::unique_lock lock(mutex_);
-    some_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    return take();
-  }
-  std::optional<T> try_pop() {
-    std::unique_lock lock(mutex_);
-    return take();
-  }
-  void close() {
-    const std::scoped_lock lock(mutex_);
-    closed_ = true;
-    some_.notify_all();
-    room_.notify_all();
-  }
-  std::size_t size() const {
-    const std::scoped_lock lock(mutex_);
-    return items_.size();
-  }
-
- private:
-  std::optional<T> take() {
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_.front()));
-    items_.pop_front();
-    room_.notify_one();
-    return item;
-  }
-  mutable std::mutex mutex_;
-  std::condition_variable some_, room_;
-  std::deque<T> items_;
-  std::size_t capacity_;
-  bool closed_ = false;
-};
 
 }  // namespace gossamer

@@ -18,11 +18,11 @@ class Shape {
   Shape(std::initializer_list<i64> extents);
   static Shape of(const i64* extents, int rank);
   int rank() const { return rank_; }
-  // -1: the last
+  // dim -1: the last one, -2: the one before, …
   i64 operator[](int dim) const {
     return extents_[static_cast<std::size_t>(dim < 0 ? dim + rank_ : dim)];
   }
-  // product of the extents; 1 for rank 0. ShapeError: -1, or too many
+  // product of the extents; 1 for rank 0. ShapeError: an extent is -1, or the product overflows
   i64 numel() const;
   const i64* begin() const { return extents_.data(); }
   const i64* end() const { return extents_.data() + rank_; }

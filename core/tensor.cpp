@@ -144,6 +144,7 @@ Tensor Tensor::slice(i64 begin, i64 end) const {
 }
 
 Tensor Tensor::detach() const {
+  check<ShapeError>(defined(), "tensor: used before it was given a value");
   auto impl = std::make_shared<Impl>(*impl_);
   impl->slot = nullptr;
   return Tensor(std::move(impl));

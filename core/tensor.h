@@ -81,12 +81,12 @@ class Tensor {
   // from a one-element tensor; see autograd.h
   void backward() const;
 
-  // For FlatParams and the tape only.
-  // every handle of this tensor now sees `window`'s memory and type
+  // --- for FlatParams and the tape only
+  // Every handle of this tensor sees `window`'s memory and type from now on.
   void rebind(const Tensor& window);
   const std::shared_ptr<Slot>& slot() const;
   void set_slot(std::shared_ptr<Slot>);
-  // no other handle or window sees this memory
+  // no other handle and no other window sees this memory
   bool sole() const;
 
  private:

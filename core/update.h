@@ -1,6 +1,7 @@
 // What a training step does to the parameters, beside the tape: the formulas of the optimizers and
 // of A2CiD2, the one pass over FlatParams that applies them together, and passes over whole blocks.
-// The formulas are templates, so tests and the simulator run the same maths in double.
+// The formulas are templates, so tests and the simulator run the same maths in double. The host
+// waits for a GPU only where it says so. The passes are in ops/op_update.cpp.
 #pragma once
 
 #include <cmath>
@@ -20,7 +21,7 @@ namespace gossamer {
 template <class T>
 struct MixCoefficients {
   T c = 1, s = 0;
-  // elapsed >= 0, in mean gradient durations
+  // elapsed: in mean gradient durations; below 0 it runs backwards
   static MixCoefficients over(T eta, T elapsed) {
     const T e = std::exp(T(-2) * eta * elapsed);
     return {(T(1) + e) / T(2), (T(1) - e) / T(2)};
@@ -38,8 +39,8 @@ GOSSAMER_HD inline void jump_element(T jump_x, T jump_y, T d, T& x, T& y) {
   x -= jump_x * d;
   y -= jump_y * d;
 }
-// SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction u
-// (nesterov: g + mu m), x -= lr u.
+// SGD as torch.optim.SGD with dampening 0: g += wd x; m <- mu m + g; returns the direction m
+// (nesterov: g + mu m), which times the learning rate is subtracted from x.
 template <class T>
 GOSSAMER_HD inline T sgd_direction(T mu, T wd, bool nesterov, T x, T g, T& m) {
   g += wd * x;
@@ -105,15 +106,16 @@ struct Twin {
   float c = 1, s = 0;
 };
 
-// A difference that arrived while the gradient was computed, applied in the same pass. After the
-// update, and before the compute copy: (x, twin) -= (x, twin) (own - received).
+// A difference that has waited for this update (on a GPU; on a CPU it is applied when it arrives,
+// see apply_difference). After the update, and before the compute copy:
+// (x, twin) -= (x, twin) (own - received).
 struct Difference {
   Tensor own, received;  // the two snapshots of an exchange: f32 or f16, same layout
   float x = 0, twin = 0;
 };
 
-// What gradients are multiplied by: factor (averaging), and by less where their norm would still
-// exceed `clip` then (0: no limit).
+// Gradients are multiplied by `factor` (averaging). If their norm would then exceed `clip`, they
+// are multiplied by less, so that it is `clip` (0: no limit).
 struct GradientScale {
   double factor = 1, clip = 0;
 };
@@ -129,8 +131,8 @@ class Optimizer {
     update({}, learning_rate, twin, late);
   }
   // The same in pieces: one begin_step(), then update() for ranges that together are the block,
-  // each once, in any order; they begin and end between parameters. When it begins all gradients
-  // must be in, if there is a norm to clip, or an overflow() of the parameters to look for.
+  // each once, in any order; they begin and end between parameters. begin_step() needs all
+  // gradients if there is a norm to clip, or an overflow() of the parameters to look for.
   virtual void begin_step(const GradientScale& = {}) = 0;
   virtual void update(FlatRange, float learning_rate, const Twin* twin = nullptr,
                       const Difference* late = nullptr) = 0;
@@ -140,10 +142,10 @@ class Optimizer {
   virtual const char* name() const = 0;
 };
 
-// --- the pass: mix with the twin, update, apply a difference, write the compute copy. Each number
-// is read and written once: 5 to 11 streams instead of a pass for each formula. Everything that
-// changes from step to step lies where the parameters are, so the host never waits for a GPU, and a
-// recorded graph of the pass stays valid.
+// --- the pass, in this order: mix x with the twin; update both (weight decay, momentum) at the
+// mixed x; apply a difference; write the compute copy. Each number is read and written once,
+// instead of once for each formula. Everything that changes from step to step lies where the
+// parameters are, so the host never waits for a GPU, and a recorded graph of the pass stays valid.
 
 // The numbers of one step.
 struct StepNumbers {
@@ -157,9 +159,9 @@ struct StepNumbers {
 };
 static_assert(std::is_trivially_copyable_v<StepNumbers>);
 Tensor step_numbers(Device);  // u8, holds StepNumbers{}
-// squared_norm <- |g|^2 without the loss scale. No wait
+// squared_norm <- |g|^2 without the loss scale
 void measure_gradients(Tensor& numbers, FlatParams&);
-// Adam's steps are counted where the parameters are: only there it is known which were left out.
+// Adam's steps are counted where the parameters are: only there it is known which were skipped.
 struct AdamCount {
   Tensor steps;  // i64 [1]; undefined: not Adam
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -167,7 +169,7 @@ struct AdamCount {
 };
 // All numbers but squared_norm. They travel as arguments of a launch, so nothing on the host has to
 // stay where it is; grad_scale (from the norm, if there is a limit) and Adam's factors are computed
-// there. No wait
+// there.
 void write_numbers(Tensor& numbers, const StepNumbers&, const GradientScale& = {},
                    const AdamCount& = {});
 
@@ -189,19 +191,18 @@ struct AdamRule {
 };
 // On a range of the block that begins and ends on 32 elements, as parameters do. Gradients are
 // multiplied by grad_scale and divided by the parameters' loss scale. If the last find_overflow()
-// found some, the update is left out; the rest is done. ShapeError and DeviceError name the block
-// that does not fit.
+// found some, the update is skipped, but not mixing and the difference. ShapeError and DeviceError
+// name the block that does not fit.
 void sgd_pass(FlatParams&, const SgdRule&, const Tensor& numbers, const UpdateBlocks& = {},
               FlatRange = {});
 void adam_pass(FlatParams&, const AdamRule&, const Tensor& numbers, const UpdateBlocks& = {},
                FlatRange = {});
 
-// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one. No wait
+// Once a step, when all gradients are in: fills FlatParams::overflow(), if there is one.
 void find_overflow(FlatParams&);
-// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some. No
-// wait
+// steps (i64 [1], where the parameters are) += 1, unless the last find_overflow() found some.
 void count_step(const FlatParams&, Tensor& steps);
-// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then left out.
+// |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then skipped.
 // The host waits for a GPU.
 double squared_gradient(FlatParams&);
 
@@ -219,15 +220,16 @@ void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, co
 void mix(Tensor& x, Tensor& y, float c, float s);
 // x <- own x + share received
 void weighted_sum(Tensor& x, float own, float share, const Tensor& received);
+// |x|^2 and |a - b|^2, in double; the host waits for a GPU
 double squared_norm(const Tensor& x);
 double squared_distance(const Tensor& a, const Tensor& b);
-// the same, left on the device: f32 [1]. No wait
+// |a - b|^2, left on the device: f32 [1]
 void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out);
 // sums[j] = sum of +-x[i] over i = j mod 1,024, signs drawn from `stream`; in double, the host
 // waits for a GPU.
 inline constexpr i64 kSketchWidth = 1024;
 void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums);
-bool all_finite(const Tensor& x);
+bool all_finite(const Tensor& x);  // the host waits for a GPU
 void scale(Tensor& x, float factor);
 // y += a x
 void axpy(Tensor& y, float a, const Tensor& x);

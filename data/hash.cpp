@@ -3,9 +3,9 @@
 
 #define XXH_INLINE_ALL
 #if defined(__AVX512F__)
-#define XXH_VECTOR \
-  2  // AVX2: GCC 12 warns about its own AVX-512 header (bug 105593); a picture is hashed in a
-     // microsecond either way
+// AVX2, because GCC 12 warns about its own AVX-512 header (bug 105593). A picture is hashed in a
+// microsecond either way.
+#define XXH_VECTOR 2
 #endif
 #include <array>
 #include <cstring>

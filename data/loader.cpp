@@ -1,6 +1,6 @@
 // The loader. The unit of work is one image. All threads fill batches in order, and so does next()
-// while it has nothing to return. On a full machine a thread of low priority may starve with an
-// image in its hands: next() then makes that image as well, and the first of the two owns the row.
+// while it has nothing to return. On a full machine a thread of low priority may starve while it
+// makes an image: next() then makes that image as well, and the first of the two owns the row.
 // Both make the same bytes. No thread takes over a row that has an owner. So a thread that may
 // starve finishes its image in its own memory before it owns the row; one that can't starve owns
 // the row before the last pass, which writes the pixels to their place.

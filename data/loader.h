@@ -78,8 +78,8 @@ class Loader {
 
   // Batches of an epoch, for this rank. 0: a shard without images (drop_last = false).
   i64 steps() const;
-  // The next batch will be this one. Order and augmentation depend on (seed, epoch, rank, index)
-  // alone. ConfigError if there is no such step.
+  // The next batch will be this one. Order and augmentation depend on (seed, epoch, rank,
+  // position) alone. ConfigError if there is no such step.
   void seek(i64 epoch, i64 step = 0);
   i64 epoch() const;
   // From the next batch on, images come out as size x size (progressive resolution); at most

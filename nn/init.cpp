@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "gossamer/nn/layers.h"
-
 namespace gossamer::nn {
 namespace {
 

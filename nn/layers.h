@@ -1,9 +1,8 @@
-// Layers with parameters or state. Functions without state (relu, pooling, cross_entropy) are ops:
-// core/ops.h.
+// Layers with parameters or state. A layer calls ops (core/ops.h), which do the work and record the
+// tape. Functions without state (relu, cross_entropy) need no layer.
 #pragma once
 
 #include "gossamer/core/ops.h"
-#include "gossamer/core/random.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::nn {
@@ -35,7 +34,8 @@ class BatchNorm : public Module {
   Tensor forward(const Tensor& x) override { return apply(x, false); }
   // relu?(bn(x) + add?) in one op
   Tensor apply(const Tensor& x, bool relu, const Tensor& add = {});
-  // For batch_norm_sum and batch_norm_pool. Counts as one forward call.
+  // x with this layer's parameters, as batch_norm_sum and batch_norm_pool take it. Counts as one
+  // forward call.
   NormInput of(const Tensor& x);
   // See begin_batch_norm_estimate().
   void begin_estimate();

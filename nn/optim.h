@@ -62,8 +62,8 @@ class Adam : public FlatOptimizer {
  public:
   explicit Adam(FlatParams&, AdamOptions = {});
   void begin_step(const GradientScale& = {}) override;
-  // {"first_moment", "second_moment": f32 [size], times beta already}, "gradient_sum" with a
-  // period, {"steps", i64 [1]}
+  // {"first_moment", "second_moment": f32 [size], already multiplied by beta}, "gradient_sum" with
+  // a period, {"steps", i64 [1]}
   std::vector<NamedTensor> state() override;
   // adam, adamw, accum-adam, accum-adamw
   const char* name() const override;

@@ -17,26 +17,35 @@
 
 namespace gossamer::apps {
 
-int data_index(const DataIndexCommand& command) {
-  std::vector<data::Container> files;
-  // folders of images and packed shards need none
-  std::size_t others = 0;
-  // a folder may have shards of one part alone
+namespace {
+
+// The containers of both parts, each once. A folder may have shards of one part alone; DataError if
+// it has none of either.
+std::vector<data::Container> containers_of(const std::vector<std::string>& paths) {
+  std::vector<data::Container> all;
   std::exception_ptr refused;
-  for (const data::Part part : {data::Part::train, data::Part::val}) try {
-      for (const data::Container& found : data::find_containers(command.paths, part).found) {
-        const bool known = std::ranges::any_of(
-            files, [&](const data::Container& f) { return f.path == found.path; });
-        if (found.folder || found.path.ends_with(data::kPackEnding))
-          ++others;
-        else if (!known)
-          files.push_back(found);
-      }
+  for (const data::Part part : {data::Part::train, data::Part::val}) {
+    try {
+      for (const data::Container& found : data::find_containers(paths, part).found)
+        if (std::ranges::find(all, found.path, &data::Container::path) == all.end())
+          all.push_back(found);
     } catch (const DataError& error) {
       if (!std::string_view(error.what()).starts_with(data::code::not_understood)) throw;
       refused = std::current_exception();
     }
-  if (refused && files.empty() && others == 0) std::rethrow_exception(refused);
+  }
+  if (refused && all.empty()) std::rethrow_exception(refused);
+  return all;
+}
+
+}  // namespace
+
+int data_index(const DataIndexCommand& command) {
+  std::vector<data::Container> files = containers_of(command.paths);
+  // Folders of images and packed shards need no index.
+  const auto others = std::erase_if(files, [](const data::Container& found) {
+    return found.folder || found.path.ends_with(data::kPackEnding);
+  });
   DataProgress progress("index", static_cast<i64>(files.size()), command.json);
   i64 images = 0, done = 0;
   std::size_t bytes = 0;

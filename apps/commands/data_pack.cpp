@@ -17,11 +17,11 @@ namespace fs = std::filesystem;
 
 // Shards among the pictures would be taken for the data set, or their folder for a class.
 void refuse_to_pack_into(const std::string& source, const std::string& folder) {
-  const auto whole = [](const std::string& path) {
-    const fs::path canonical = fs::weakly_canonical(path);
-    return canonical.has_filename() ? canonical : canonical.parent_path();
+  const auto canonical = [](const std::string& path) {
+    const fs::path full = fs::weakly_canonical(path);
+    return full.has_filename() ? full : full.parent_path();
   };
-  const fs::path from = whole(source), to = whole(folder);
+  const fs::path from = canonical(source), to = canonical(folder);
   const bool inside = std::ranges::mismatch(from, to).in1 == from.end();
   check<ConfigError>(!inside, "data pack: ", folder, " is in ", source,
                      ", where the shards would be taken for a part of it; name a folder beside it");
@@ -59,7 +59,8 @@ int data_pack(const DataPackCommand& command) {
     if (!report.left_out.empty())
       fmt::print("left out, because damaged: {}\n", report.left_out.size());
     for (const std::string& text : report.left_out) fmt::print("  {}\n", text);
-    if (!report.whole) fmt::print("stopped; the same command goes on behind the finished shards\n");
+    if (!report.whole)
+      fmt::print("stopped; the same command continues after the finished shards\n");
   }
   return report.whole ? 0 : stopped_code();
 }

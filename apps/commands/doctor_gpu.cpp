@@ -125,9 +125,10 @@ Check peers(int count) {
     }
   if (without.empty())
     return {Verdict::ok, "peers", fmt::format("direct copies between all {} GPUs", count), ""};
-  return {Verdict::note, "peers",
-          fmt::format("{} ordered pairs copy directly, not: {}", pairs, without),
-          "those copies go through the host; a virtual machine or an IOMMU may forbid them"};
+  return {
+      Verdict::note, "peers",
+      fmt::format("{} ordered pairs copy directly, not: {}", pairs, without),
+      "the others copy through the host; a virtual machine or an IOMMU may forbid direct copies"};
 }
 
 Check shared_memory() {

@@ -15,7 +15,9 @@
 namespace gossamer::apps {
 
 int eval(const EvalCommand& command) {
-  const Config config = load_config(command.arguments);
+  Config config = load_config(command.arguments);
+  config.dist = {};  // of a run of several workers, perhaps, and this is one process
+  for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   validate(config, 1);
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, compute_type(config.train.dtype));

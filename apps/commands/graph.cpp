@@ -104,8 +104,8 @@ void print_rounds(const dist::Rounds& rounds, const std::optional<dist::Mixing>&
     fmt::print("  rho     1          they never agree\n");
   else
     fmt::print(
-        "  rho     {:<10.8g} |x - mean| shrinks by it each round (gap {:.6g}): to a millionth in "
-        "{} rounds\n",
+        "  rho     {:<10.8g} factor of |x - mean| in each round (gap {:.6g}): a millionth after {} "
+        "rounds\n",
         mixing->rho, mixing->gap, mixing->rounds);
 }
 

@@ -5,18 +5,11 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/core/error.h"
 #include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::apps {
 
 int make_shapes(const MakeShapesCommand& command) {
-  check<ConfigError>(command.train >= 1 && command.val >= 1,
-                     "data make-shapes: --train and --val must be at least 1");
-  check<ConfigError>(command.size >= 16 && command.size <= 1024, "data make-shapes: --size ",
-                     command.size, " must be 16 to 1024");
-  check<ConfigError>(command.threads >= 1 && command.threads <= 256, "data make-shapes: --threads ",
-                     command.threads, " must be 1 to 256");
   const auto begin = std::chrono::steady_clock::now();
   data::make_shapes(command.folder, {.train = command.train,
                                      .val = command.val,

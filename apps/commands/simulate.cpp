@@ -1,4 +1,4 @@
-// `gossamer simulate MODE`: how networks of workers behave, without the workers.
+// `gossamer simulate MODE`: many workers in simulated time, all in this process.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -54,7 +54,7 @@ void check_given(const SimulateCommand& c) {
        !exchanges,
        "the other modes; exchanges compares methods by --graphs and --sizes"},
       {{"--from", "--dims"}, !exchanges && !timeline, "consensus, quadratic and logreg"},
-      {{"--seeds"}, !timeline, "the other modes; a time line is of one run, with --seed"},
+      {{"--seeds"}, !timeline, "the other modes; a time line shows one run, that of --seed"},
       {{"--learning-rate", "--momentum", "--heterogeneity"}, trains, "quadratic and logreg"},
       {{"--noise", "--curvature", "--condition"}, c.mode == "quadratic", "quadratic"},
       {{"--samples", "--batch"}, c.mode == "logreg", "logreg"},
@@ -167,7 +167,7 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
     fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n",
                r.decay_rate, r.fit_from, r.fit_to);
   else
-    fmt::print("  too little time between agreement and rounding errors for a fit\n");
+    fmt::print("  no rate could be fitted: the distance falls to rounding errors too soon\n");
   if (r.exact) fmt::print("  in the long run, exactly: {:.4g}\n", *r.exact);
   return 0;
 }
@@ -178,9 +178,8 @@ void print_control(const dist::TrainingResult& r) {
   const auto each = [&](i64 count) { return static_cast<double>(count) / r.seeds; };
   if (t.steps > 0)
     fmt::print(
-        "  {:.6g} steps had a target, {:.4g} at the end: Xi was {:.3f} of it in the mean, from "
-        "{:.3f} to {:.3f}, "
-        "within 20 % in {:.1f} % of the steps\n",
+        "  {:.6g} steps had a target, {:.4g} at the end. Xi was {:.3f} of it on average, from "
+        "{:.3f} to {:.3f}, and within 20 % of it in {:.1f} % of the steps\n",
         each(t.steps), r.control->target.back(), t.ratio(), t.least, t.most,
         100 * static_cast<double>(t.near) / static_cast<double>(t.steps));
   fmt::print(
@@ -217,8 +216,8 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
   fmt::print(
-      "  from {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g} in the mean; {:.3g} gradients, {:.3g} "
-      "exchanges\n",
+      "  mean from time {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g}; in all {:.3g} gradients, "
+      "{:.3g} exchanges\n",
       r.stationary_from, r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
   if (r.control) print_control(r);
   return 0;
@@ -270,8 +269,8 @@ int exchanges(const SimulateCommand& c) {
   for (const std::string& graph : c.graphs) {
     std::vector<double> n, synchronous, accelerated, a2cid2;
     for (const int size : c.sizes) {
-      const auto r =
-          dist::count_exchanges(graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / size));
+      const auto r = dist::count_exchanges(
+          graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / std::max(1, size)));
       n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated),
           a2cid2.push_back(r.a2cid2);
       JsonObject row;
@@ -314,8 +313,8 @@ int simulate(const SimulateCommand& given) {
                                           "exchanges"};
   check<ConfigError>(std::ranges::find(modes, c.mode) != modes.end(), "simulate ", c.mode,
                      ": known modes are consensus, quadratic, logreg, timeline, exchanges");
-  // In a time line everything takes time: its workers agree as those of a training run do, unless
-  // another way is asked for.
+  // In a time line everything takes time, so its workers pair by a handshake, as in a training run,
+  // unless another pairing is given.
   if (c.mode == "timeline" && std::ranges::find(c.given, "--pairing") == c.given.end())
     c.options.pairing = "handshake";
   check_given(c);

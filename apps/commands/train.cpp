@@ -6,12 +6,14 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
-#include "gossamer/apps/report/step_log.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 
@@ -28,7 +30,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   install_stop_handlers();
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
-  Worker w(config, command, place, resume);
+  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
   stop_after_step();
   report_ready();
   JsonObject start;
@@ -97,6 +99,9 @@ int train(const TrainCommand& command) {
   if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
+  const bool first = !command.worker && place.rank == 0;  // of all processes
+  if (first)
+    for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -108,7 +113,7 @@ int train(const TrainCommand& command) {
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
   // The first process checks all it can and prepares the folder before it starts workers.
-  if (!command.worker && place.rank == 0) {
+  if (first) {
     open_data(config, workers);
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {

@@ -11,7 +11,6 @@
 
 #include <unistd.h>
 
-#include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/host_workers.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
@@ -29,7 +28,6 @@ class Agent {
  public:
   // Until the launcher is gone or signals the end. Returns the exit code.
   int run() {
-    std::signal(SIGPIPE, SIG_IGN);
     say({{"event", "hello"}, {"version", version()}});
     auto last_command = Clock::now();
     while (commands_.descriptor() >= 0 && answers_.descriptor() >= 0 &&

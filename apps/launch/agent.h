@@ -1,5 +1,5 @@
-// The messages between the launcher and its agents on other hosts: one JSON object a line. Private
-// to the launcher.
+// `gossamer agent`, the launcher's part on another host, and the messages between the two: one JSON
+// object a line. Private to the launcher.
 //   to the agent:
 //     {"do": "open", "folder", "host", "address", "ranks", "only_here", "peer"}
 //     {"do": "start", "rank", "arguments", "environment"}
@@ -18,6 +18,10 @@
 #include <string>
 
 namespace gossamer::apps {
+
+// Starts and watches the workers of this host until the launcher closes its input. Returns the exit
+// code.
+int agent();
 
 // The line of a message, without its end; bytes that are not UTF-8 are replaced. Json is
 // nlohmann::json, which only the callers include.

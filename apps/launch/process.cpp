@@ -138,7 +138,10 @@ std::vector<std::string> LineReader::take() {
   return lines;
 }
 
-LineWriter::LineWriter(Descriptor fd) : fd_(std::move(fd)) { set_nonblocking(fd_.get()); }
+LineWriter::LineWriter(Descriptor fd) : fd_(std::move(fd)) {
+  set_nonblocking(fd_.get());
+  signal(SIGPIPE, SIG_IGN);  // write() says that the reader is gone
+}
 
 void LineWriter::write(const std::string& line) {
   if (fd_.get() < 0) return;

@@ -73,7 +73,8 @@ class LineReader {
   std::string rest_;
 };
 
-// Writes without waiting: what the reader has not taken yet is kept in memory.
+// Writes without waiting: what the reader has not taken yet is kept in memory. The first one makes
+// the process ignore SIGPIPE.
 class LineWriter {
  public:
   explicit LineWriter(Descriptor fd);

@@ -34,12 +34,4 @@ struct Launch {
 // worker finished the run, else 5.
 int supervise(const Launch&);
 
-// Called by a worker that has met the others: tells the launcher, if supervise() started it.
-void report_ready();
-
-// With several workers on one machine, waiting threads must sleep: spinning, they take the cores
-// from working threads (20 times slower, measured). libgomp reads OMP_WAIT_POLICY when the program
-// is loaded, so a worker whose launcher did not set it starts itself again, once.
-void sleep_while_waiting(int workers_here);
-
 }  // namespace gossamer::apps

@@ -42,9 +42,9 @@ std::string Progress::text(const ProgressState& s, double now) const {
   const double done = std::clamp(s.samples / s.total, 0.0, 1.0);
   const double left = rate_ > 0 ? std::max(0.0, s.total - s.samples) / rate_ : NAN;
   struct Part {
-    int rank;
+    int rank;  // the highest is left out first
     std::string text;
-  };  // rank: the highest is left out first
+  };
   std::vector<Part> parts{
       {0, fmt::format("{:5.1f}%", 100 * done)},
       {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
@@ -85,10 +85,10 @@ void Progress::update(const ProgressState& s, bool last) {
   const double now = std::chrono::duration<double>(Clock::now() - start_).count();
   if (mark_samples_ < 0) mark_samples_ = s.samples, mark_s_ = now, mark_wait_ = s.data_wait_s;
   if (!last && now - last_s_ < every_s_ && last_s_ >= 0) return;
-  if (last_s_ < 0 && !last) {
+  if (last_s_ < 0 && !last) {  // one step gives no speed yet
     last_s_ = now;
     return;
-  }  // one step gives no speed yet
+  }
   const double span = now - mark_s_;
   if (span > (last ? 0.5 : 0)) {  // the last interval may be too short for a speed
     // A half-life of a few updates on a terminal; the whole interval on plain lines.

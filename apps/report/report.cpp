@@ -21,6 +21,20 @@ namespace {
 
 using Json = nlohmann::json;
 
+const char* const kStyle =
+    "<style>"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 1em;"
+    "color:#222;background:#fff}"
+    "svg{width:100%;margin:1em 0}.g{stroke:#ddd}.a{font-size:11px;fill:#666}.r{text-anchor:end}"
+    ".m{text-anchor:middle}.t{font-size:14px;fill:#222}"
+    "table{border-collapse:collapse;font-size:13px;display:block;overflow-x:auto}"
+    "td,th{border-bottom:1px solid #ddd;padding:2px 10px 2px 0;text-align:left}"
+    "pre{background:#f4f4f4;padding:1em;overflow-x:auto;font-size:12px}"
+    "@media(prefers-color-scheme:dark){"
+    "body{background:#181818;color:#ddd}.t{fill:#ddd}.n{fill:#ddd}.g{stroke:#333}.a{fill:#999}"
+    "pre{background:#222}td,th{border-color:#333}}"
+    "</style>";
+
 std::string read_text(const fs::path& path) {
   std::ifstream in(path);
   std::ostringstream text;
@@ -92,20 +106,25 @@ std::vector<Curve> curves(std::map<int, Curve>& by_rank) {
   return out;
 }
 
+// A row of a table. The cells are HTML; tag: td or th.
+std::string row_of(const std::vector<std::string>& cells, const char* tag = "td") {
+  std::string out;
+  for (const std::string& cell : cells) out += fmt::format("<{0}>{1}</{0}>", tag, cell);
+  return "<tr>" + out + "</tr>";
+}
+
 // A table of JSON objects; the header is the keys of the first.
 std::string table_of(const Json& rows) {
   std::string out;
   for (const Json& row : rows) {
     if (!row.is_object()) continue;
-    if (out.empty()) {
-      out = "<tr>";
-      for (const auto& [key, value] : row.items()) out += "<th>" + html_escape(key) + "</th>";
-      out += "</tr>";
+    std::vector<std::string> keys, values;
+    for (const auto& [key, value] : row.items()) {
+      keys.push_back(html_escape(key));
+      values.push_back(html_escape(value_text(value)));
     }
-    out += "<tr>";
-    for (const auto& [key, value] : row.items())
-      out += "<td>" + html_escape(value_text(value)) + "</td>";
-    out += "</tr>";
+    if (out.empty()) out = row_of(keys, "th");
+    out += row_of(values);
   }
   return out.empty() ? "" : "<table>" + out + "</table>";
 }
@@ -114,10 +133,9 @@ std::string edges_section(const Json& summary) {
   const auto found = summary.find("edges");
   if (found == summary.end() || !found->is_array() || found->empty()) return "";
   std::vector<DrawnEdge> drawn;
-  std::string rows =
-      "<tr><th>workers</th><th>rate</th><th>requested</th><th>exchanges</th><th>failed</"
-      "th><th>staleness</th><th>at most</th>"
-      "<th>distance</th><th>ms</th></tr>";
+  std::string rows = row_of({"workers", "rate", "requested", "exchanges", "failed", "staleness",
+                             "at most", "distance", "ms"},
+                            "th");
   for (const Json& e : *found) {
     if (!e.is_object()) continue;
     const DrawnEdge edge{whole(e, "a", 0), whole(e, "b", 0), number(e, "rate"), number(e, "wanted"),
@@ -126,25 +144,22 @@ std::string edges_section(const Json& summary) {
     if (!std::isfinite(edge.rate)) continue;
     drawn.push_back(edge);
     const int a = whole(e, "exchanges_a", 0), b = whole(e, "exchanges_b", 0);
-    rows += fmt::format(
-        "<tr><td>{} – "
-        "{}</td><td>{:.3f}</td><td>{:.3f}</td><td>{}</td><td>{}</td><td>{:.2f}</td><td>{}</"
-        "td><td>{:.3g}</td>"
-        "<td>{:.2f}</td></tr>",
-        edge.a, edge.b, edge.rate, edge.wanted,
-        a == b ? std::to_string(a) : fmt::format("{} / {}", a, b), whole(e, "failed", 0),
-        number(e, "staleness_mean"), whole(e, "staleness_max", 0), number(e, "distance_mean"),
-        1000 * number(e, "seconds_mean"));
+    rows += row_of({fmt::format("{} – {}", edge.a, edge.b), fmt::format("{:.3f}", edge.rate),
+                    fmt::format("{:.3f}", edge.requested),
+                    a == b ? std::to_string(a) : fmt::format("{} / {}", a, b),
+                    std::to_string(whole(e, "failed", 0)),
+                    fmt::format("{:.2f}", number(e, "staleness_mean")),
+                    std::to_string(whole(e, "staleness_max", 0)),
+                    fmt::format("{:.3g}", number(e, "distance_mean")),
+                    fmt::format("{:.2f}", 1000 * number(e, "seconds_mean"))});
   }
   std::string out = "<h2>Edges</h2>" + graph_picture(whole(summary, "workers", 0), drawn);
   if (const double c1 = number(summary, "chi1_hat"), c2 = number(summary, "chi2_hat");
       std::isfinite(c1) && std::isfinite(c2))
     out += fmt::format(
         "<p>Measured: &chi;&#770;<sub>1</sub> = {:.4g}, &chi;&#770;<sub>2</sub> = {:.4g}; the "
-        "graph at the requested "
-        "rate: {:.4g}, {:.4g}. Staleness: gradients of the worker between the snapshot and its "
-        "use, "
-        "{:.2f} on average.</p>",
+        "graph at the requested rate: {:.4g}, {:.4g}. Staleness: gradients of the worker between "
+        "the snapshot and its use, {:.2f} on average.</p>",
         c1, c2, number(summary, "chi1"), number(summary, "chi2"),
         number(summary, "staleness_mean"));
   return out + "<table>" + rows + "</table>";
@@ -154,8 +169,7 @@ std::string faults_section(const Log& log) {
   if (log.marks.empty()) return "";
   std::string rows;
   for (const Mark& m : log.marks)
-    rows += fmt::format("<tr><td>{:.1f} s</td><td>{}</td><td>{}</td></tr>", m.time, m.kind,
-                        html_escape(m.text));
+    rows += row_of({fmt::format("{:.1f} s", m.time), m.kind, html_escape(m.text)});
   return "<h2>Faults and returns</h2>" + timeline(log.activity, log.marks) + "<table>" + rows +
          "</table>";
 }
@@ -168,9 +182,7 @@ void write_report(const fs::path& folder) {
   std::string rows, edges, workers, headline = "run";
   if (summary.is_object()) {
     for (const auto& [key, value] : summary.items())
-      if (!value.is_array())
-        rows += fmt::format("<tr><td>{}</td><td>{}</td></tr>", html_escape(key),
-                            html_escape(value_text(value)));
+      if (!value.is_array()) rows += row_of({html_escape(key), html_escape(value_text(value))});
     headline =
         fmt::format("top-1 {:.2f} %: {} by {} on {} worker(s)", 100 * number(summary, "top1"),
                     text(summary, "model"), text(summary, "method"), whole(summary, "workers", 1));
@@ -179,23 +191,12 @@ void write_report(const fs::path& folder) {
   }
   const std::string name = folder.filename().string();
   std::string page =
-      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width\">"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\">";
+      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width\">"
+      "<meta http-equiv=\"Content-Security-Policy\""
+      " content=\"default-src 'none'; style-src 'unsafe-inline'\">";
   page += fmt::format("<title>{} - Gossamer</title>", html_escape(name));
-  page +=
-      "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:760px;margin:2em auto;padding:0 "
-      "1em;color:#222;background:#fff}"
-      "svg{width:100%;margin:1em "
-      "0}.g{stroke:#ddd}.a{font-size:11px;fill:#666}.r{text-anchor:end}.m{text-anchor:middle}"
-      ".t{font-size:14px;fill:#222}table{border-collapse:collapse;font-size:13px;display:block;"
-      "overflow-x:auto}"
-      "td,th{border-bottom:1px solid #ddd;padding:2px 10px 2px 0;text-align:left}"
-      "pre{background:#f4f4f4;padding:1em;overflow-x:auto;font-size:12px}"
-      "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}.t{fill:#ddd}.n{fill:#"
-      "ddd}.g{stroke:#333}.a{fill:#999}"
-      "pre{background:#222}td,th{border-color:#333}}</style>";
+  page += kStyle;
   page += fmt::format("<h1>{}</h1><p>{}</p>", html_escape(name), html_escape(headline));
   std::vector<Curve> consensus = curves(log.consensus);
   if (!log.exact.points.empty()) consensus.push_back(log.exact);

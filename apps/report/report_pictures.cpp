@@ -13,7 +13,7 @@ namespace {
 
 const char* const kColours[] = {"#2a6fbb", "#c8553d", "#3b8f5a", "#8a5fb0",
                                 "#b58900", "#3aa6a6", "#d05a9c", "#777777"};
-constexpr double kLeft = 60, kRight = 700;  // of what is drawn, in a picture 720 wide
+constexpr double kLeft = 60, kRight = 700;  // edges of the drawing; a picture is 720 wide
 
 std::vector<std::pair<double, double>> thin(const std::vector<std::pair<double, double>>& in,
                                             std::size_t limit) {
@@ -108,7 +108,7 @@ std::string chart(const std::string& title, const std::string& x_label, std::vec
 }
 
 std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
-  constexpr int kMostWorkers = 128;  // beyond, a circle of dots says nothing
+  constexpr int kMostWorkers = 128;  // with more, the dots run together
   if (edges.empty() || workers < 2 || workers > kMostWorkers) return "";
   const double cx = 360, cy = 200, radius = 150;
   const auto at = [&](int worker, double r) {
@@ -118,11 +118,11 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
   double most = 0;
   for (const DrawnEdge& e : edges) most = std::max(most, e.rate);
   std::string svg =
-      head("exchanges per gradient on each edge; red: less than 2/3 of what was wanted", 380);
+      head("exchanges per gradient on each edge; red: less than 2/3 of the requested rate", 380);
   for (const DrawnEdge& e : edges) {
     const auto [x1, y1] = at(e.a, radius);
     const auto [x2, y2] = at(e.b, radius);
-    const bool poor = e.wanted > 0 && e.rate < e.wanted * 2 / 3;
+    const bool poor = e.requested > 0 && e.rate < e.requested * 2 / 3;
     svg += fmt::format(
         "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"{}\" "
         "stroke-width=\"{:.2f}\"{}><title>{}</title></line>",
@@ -158,7 +158,7 @@ std::string timeline(const std::map<int, std::vector<double>>& activity,
   for (const Mark& m : marks) rows[m.worker];
   double y = 30;
   for (auto& [worker, at] : rows) at = y += 16;
-  // a worker that says nothing for longer is away, or stands still
+  // If a worker writes nothing for longer, it was away or stopped, and its line has a gap.
   const double gap = std::max(3.0, end / 100);
   const auto px = [&](double t) { return kLeft + t / end * (kRight - kLeft); };
   std::string svg =

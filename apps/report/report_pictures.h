@@ -21,19 +21,20 @@ std::string chart(const std::string& title, const std::string& x_label, std::vec
 
 struct DrawnEdge {
   int a = 0, b = 0;
-  double rate = 0, wanted = 0;
-  std::string text;  // shown under the mouse pointer
+  double rate = 0, requested = 0;  // exchanges per gradient
+  std::string text;                // shown under the mouse pointer
 };
-// Workers on a circle. Lines are as thick as their rates, and red below two thirds of the requested
-// rate.
+// Workers on a circle, joined by lines: the thicker, the higher the rate; red below two thirds of
+// the requested rate.
 std::string graph_picture(int workers, const std::vector<DrawnEdge>&);
 
 struct Mark {
   double time = 0;         // seconds since the start
-  int worker = 0;          // the line it stands on
+  int worker = 0;          // in whose row it is drawn
   std::string kind, text;  // kind: fault | joined | refused | inject
 };
-// A line for each worker, drawn while it wrote to the log, with the marks.
+// A row for each worker, with a line where it wrote to the log and with its marks. activity: when
+// each worker wrote, in seconds since the start.
 std::string timeline(const std::map<int, std::vector<double>>& activity, const std::vector<Mark>&);
 
 }  // namespace gossamer::apps

@@ -53,8 +53,8 @@ std::string RunFolder::prepare(const std::string& config_toml, bool resuming) co
   check<IoError>(out.good(), "cannot write into the folder of the run, ", path_.string(), ": ",
                  std::strerror(errno), remedy);
   fs::remove(probe, error);
-  if (resuming)
-    fs::remove(path_ / "summary.json", error);  // the summary of an end that is no longer the end
+  // A run that goes on has no results yet.
+  if (resuming) fs::remove(path_ / "summary.json", error);
   write_file(path_ / "config.toml", config_toml);
   return moved;
 }

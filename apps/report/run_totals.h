@@ -21,7 +21,6 @@ class RunTotals {
     transfer_s,
     data_wait_s,
     data_idle_s,
-    images,
     damaged,
     wall_s,
     peak_bytes,

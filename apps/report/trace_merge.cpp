@@ -1,4 +1,4 @@
-// `gossamer trace merge`, and the end of a run; see trace_merge.h.
+// See trace_merge.h.
 #include "gossamer/apps/report/trace_merge.h"
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 
@@ -232,27 +231,6 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
   if (!keep_parts)
     for (const Part& p : parts) fs::remove(p.path, error);
   return out;
-}
-
-int trace_merge(const TraceMergeCommand& command) {
-  const MergedTrace m = merge_traces(command.folder, command.keep);
-  const std::string path = (fs::path(command.folder) / "trace.json").string();
-  if (command.json) {
-    fmt::print("{}\n", JsonObject()
-                           .add("trace", path)
-                           .add("ranks", m.ranks)
-                           .add("events", m.events)
-                           .add("arrows", m.arrows)
-                           .add("arrows_backwards", m.backwards)
-                           .add("error_us", m.error_us)
-                           .str());
-  } else {
-    fmt::print("{}: {} events of {} workers, {} arrows", path, m.events, m.ranks.size(), m.arrows);
-    if (m.backwards > 0) fmt::print(" ({} point backwards)", m.backwards);
-    if (m.error_us > 0) fmt::print(", clocks aligned within {:.0f} us", m.error_us);
-    fmt::print("\n");
-  }
-  return 0;
 }
 
 }  // namespace gossamer::apps

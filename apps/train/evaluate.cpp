@@ -62,8 +62,8 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
     const Tensor logits = net(prepare(in.images)).slice(0, n), labels = in.labels.slice(0, n);
     Tensor row = results.slice(step, step + 1).reshape({3});
     row.slice(0, 1).copy_from(cross_entropy(logits, labels).reshape({1}));
-    row.slice(1, 2).copy_from(top_k_count(logits, labels, 1).reshape({1}));
-    row.slice(2, 3).copy_from(top_k_count(logits, labels, k).reshape({1}));
+    row.slice(1, 2).copy_from(count_top_k(logits, labels, 1).reshape({1}));
+    row.slice(2, 3).copy_from(count_top_k(logits, labels, k).reshape({1}));
     images.push_back(n);
     inputs.step_ends();
   }

@@ -1,5 +1,5 @@
 // See finish.h.
-#include "gossamer/dist/finish.h"
+#include "gossamer/apps/train/finish.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +14,6 @@
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
-#include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/worker.h"
@@ -25,6 +24,7 @@
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/layers.h"
@@ -52,7 +52,7 @@ class Finish {
     if (!leader()) return 0;
     if (const i64 theirs = already_written();
         theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
-      Progress(w_.command.json ? stderr : stdout, false)
+      Progress(w_.options.json ? stderr : stdout, false)
           .note(fmt::format("worker {} lost the others, which ended before it: their results, of "
                             "{} worker(s), are kept",
                             w_.group->rank(), theirs));
@@ -94,7 +94,7 @@ class Finish {
   // The workers' running statistics belong to their own weights, not to the mean, so they are
   // estimated again on training batches.
   void estimate_batch_norm() {
-    const i64 batches = w_.command.dry_run ? std::min<i64>(2, w_.config.train.bn_batches)
+    const i64 batches = w_.options.dry_run ? std::min<i64>(2, w_.config.train.bn_batches)
                                            : w_.config.train.bn_batches;
     const bool any = w_.params->buffers().numel() > 0;
     if (w_.place.size == 1 || !any) {
@@ -133,7 +133,7 @@ class Finish {
                         .threads = data_threads_for(w_.config, w_.place.local_size),
                         .part = static_cast<int>(place - alive_.begin()),
                         .parts = static_cast<int>(alive_.size()),
-                        .max_batches = w_.command.dry_run ? 1 : 0,
+                        .max_batches = w_.options.dry_run ? 1 : 0,
                         .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
     counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
@@ -163,7 +163,6 @@ class Finish {
     totals_.set(RunTotals::transfer_s, before_.transfer_s);
     totals_.set(RunTotals::data_wait_s, waited_for_data_);
     totals_.set(RunTotals::data_idle_s, data.idle_s);
-    totals_.set(RunTotals::images, static_cast<double>(data.images));
     totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
@@ -259,7 +258,7 @@ class Finish {
       if (c.run.report) write_report(w_.folder.path());
     }
     print_results(seen, rate, damaged);
-    if (w_.command.json) fmt::print("{}\n", s.str());
+    if (w_.options.json) fmt::print("{}\n", s.str());
   }
 
   // Saves the f32 master values, whatever type the layers computed in.
@@ -276,7 +275,7 @@ class Finish {
 
   void print_results(double seen, double rate, double damaged) {
     // Rank 0 may be gone, so the worker that writes the files also prints.
-    Progress say(w_.command.json ? stderr : stdout, false);
+    Progress say(w_.options.json ? stderr : stdout, false);
     const double gradients = totals_.sum(RunTotals::gradients),
                  per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;
     say.note(fmt::format(

@@ -102,8 +102,8 @@ bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
   check<ConfigError>(c.data.resize_on != "device" || device_can,
                      "data.resize_on=device: ", shifts ? "pad-crop-flip" : c.data.augment.back(),
                      " changes pictures after their resize, so the host must resize them; use "
-                     "data.resize_on=auto, or leave ",
-                     shifts ? "it for data.augment=resized-crop-flip" : "it out of data.augment");
+                     "data.resize_on=auto, or ",
+                     shifts ? "data.augment=resized-crop-flip" : "leave it out of data.augment");
   return c.data.resize_on == "device" ||
          (c.data.resize_on == "auto" && !device.is_cpu() && device_can);
 }

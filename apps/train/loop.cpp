@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "gossamer/apps/launch/stop.h"
-#include "gossamer/apps/report/step_log.h"
 #include "gossamer/apps/train/milestones.h"
+#include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -95,10 +95,10 @@ GraphMode graph_mode(const std::string& name) {
   return name == "on" ? GraphMode::on : GraphMode::off;
 }
 
-GradientStep::GradientStep(Parts parts, Graph graph, bool fixed)
+GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
     : parts_(std::move(parts)),
-      inputs_(parts_.params.values().device(), fixed),
-      losses_(parts_.params.values().device(), fixed),
+      inputs_(parts_.params.values().device(), like_gpu),
+      losses_(parts_.params.values().device(), like_gpu),
       graph_(capture_options(std::move(graph), parts_.net, parts_.params)) {
   for (nn::Module* module : parts_.net.modules())
     if (dynamic_cast<nn::Dropout*>(module))
@@ -118,7 +118,7 @@ void GradientStep::compute() {
     Tensor loss;
     {
       const trace::Scope forward("forward");
-      loss = parts_.loss_of(parts_.net, parts_.prepare(in.batch), in.batch.labels, in.numbers);
+      loss = parts_.loss_of(parts_.net, parts_.input_of(in.batch), in.batch.labels, in.numbers);
     }
     const trace::Scope backward("backward");
     parts_.params.zero_grad();
@@ -133,7 +133,7 @@ void train_loop(Worker& w, StepLog& log) {
   GradientStep gradient(
       {.net = *w.net,
        .params = *w.params,
-       .prepare = w.prepare,
+       .input_of = w.prepare,
        .loss_of = TrainingLoss(w.config, w.place.rank),
        .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
       {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
@@ -166,7 +166,7 @@ void train_loop(Worker& w, StepLog& log) {
     w.at = next;
     gradient.compute();
     ++next.step;
-    // The update may wait for the device or for other workers; the next batch is brought meanwhile.
+    // Before the update, which may wait for the device or for other workers.
     brought = w.method->samples_seen() + images_of_a_step < w.total_samples &&
               bring_batch(images_of_a_step);
 

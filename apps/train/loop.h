@@ -22,8 +22,8 @@ class TrainingLoss {
  public:
   TrainingLoss(const Config&, int rank);
   // How a batch is mixed: the plan of mix_batch (6 numbers), the weight of an image's own label,
-  // and the weight of its neighbour's. A function of seed, rank and position only, so that a
-  // resumed run mixes the same way.
+  // and the weight of the label of the image before it. A function of seed, rank and position only,
+  // so that a resumed run mixes the same way.
   using Mix = std::array<float, 8>;
   Mix draw(int height, int width, const Position&) const;
   // images: normalized [N, H, W, 3]; labels: i32 [N]; mix: those numbers, f32 [8]; all on one
@@ -41,9 +41,9 @@ class TrainingLoss {
 // the step and only reading it waits for the device.
 class LossSum {
  public:
-  // deferred: behaves on a CPU as on a GPU, for tests.
-  explicit LossSum(Device device, bool deferred = false)
-      : sum_(Tensor::zeros({1}, DType::f32, device)), free_(device.is_cpu() && !deferred) {}
+  // like_gpu: behaves on a CPU as on a GPU, for tests.
+  explicit LossSum(Device device, bool like_gpu = false)
+      : sum_(Tensor::zeros({1}, DType::f32, device)), free_(device.is_cpu() && !like_gpu) {}
   void add(const Tensor& loss) {
     Tensor one = loss.detach().reshape({1});
     axpy(sum_, 1, one);
@@ -60,7 +60,8 @@ class LossSum {
   bool free_;
 };
 
-// train.cuda_graph: a step is captured as a CUDA graph where that is possible; must be; is not.
+// train.cuda_graph. automatic: a step is captured as a CUDA graph where that is possible; on: it is
+// an error where it is not; off: never.
 enum class GraphMode { automatic, on, off };
 GraphMode graph_mode(const std::string& name);  // auto | on | off, else ConfigError
 
@@ -73,7 +74,7 @@ class GradientStep {
   struct Parts {
     nn::Module& net;
     FlatParams& params;
-    const Pictures& prepare;
+    const Pictures& input_of;  // what the network is given of a batch
     TrainingLoss loss_of;
     // Method::prepare; called before any work of the step is given to the device
     std::function<void()> before_backward;
@@ -83,12 +84,12 @@ class GradientStep {
     GraphCapture capture;
     std::function<void(const std::string&)> log;
   };
-  // fixed: behaves on a CPU as on a GPU, for tests. ConfigError if mode is `on` and the network
+  // like_gpu: behaves on a CPU as on a GPU, for tests. ConfigError if mode is `on` and the network
   // cannot be captured.
-  GradientStep(Parts, Graph, bool fixed = false);
+  GradientStep(Parts, Graph, bool like_gpu = false);
 
-  // The batch of the next compute(). Brought before the update of the last step, its copy to a GPU
-  // runs beside that update.
+  // The batch of the next compute(). Brought right after a compute(), which on a GPU only enqueues
+  // its work, it is copied on a stream of its own beside that work (step_inputs.h).
   void bring(const data::Batch&, const Position&);
   // Afterwards FlatParams::grads() holds the gradient, and losses() includes the loss.
   void compute();
@@ -104,9 +105,14 @@ class GradientStep {
   CapturedStep graph_;
 };
 
-struct Worker;
+struct Worker;  // makes the model, its FlatParams, optimizer, method and loader, in this order
 class StepLog;
-// Trains until the method is done or a signal asks to stop.
+// Trains until the method is done or a signal asks to stop; finish.cpp then calls Method::finish().
+// A step: compute() of the batch that was brought, bring() of the next one, the update with
+// method->step(), reports. All this runs in one thread, the training thread; ops divide their loops
+// among the compute threads (core/parallel.h), and a GPU works behind it. Beside it run the
+// loader's threads, which decode batches ahead (data/loader.h), and the communication thread, which
+// exchanges (dist/gossip/exchanger.h).
 void train_loop(Worker&, StepLog&);
 
 }  // namespace gossamer::apps

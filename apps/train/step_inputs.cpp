@@ -45,8 +45,8 @@ Tensor pinned(i64 n) {
 
 }  // namespace
 
-StepInputs::StepInputs(Device device, bool fixed)
-    : device_(device), fixed_(fixed || !device.is_cpu()) {
+StepInputs::StepInputs(Device device, bool like_gpu)
+    : device_(device), fixed_(like_gpu || !device.is_cpu()) {
   if (!device.is_cpu()) copies_.emplace(device);
 }
 
@@ -108,9 +108,8 @@ void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers)
 StepInputs::Views StepInputs::take() {
   Landing& landing = landing_of(step_);
   check(landing.host.batch.labels.defined(),
-        "take() without bring(), or twice for one batch: the batch was not brought, or step_ends() "
-        "was "
-        "not called");
+        "take() without bring(), or twice for one batch: the batch was not brought, or "
+        "step_ends() was not called");
   Views brought = landing.host;
   landing.host.batch = {};  // the loader may use its memory again
   if (!fixed_) return brought;

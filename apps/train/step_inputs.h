@@ -19,8 +19,8 @@ namespace gossamer::apps {
 
 class StepInputs {
  public:
-  // fixed: behaves on a CPU as on a GPU, for tests.
-  explicit StepInputs(Device, bool fixed = false);
+  // like_gpu: behaves on a CPU as on a GPU, for tests.
+  explicit StepInputs(Device, bool like_gpu = false);
   ~StepInputs();
   StepInputs(const StepInputs&) = delete;
   StepInputs& operator=(const StepInputs&) = delete;
@@ -54,7 +54,7 @@ class StepInputs {
   void refit(Views&, const Views& brought) const;  // makes room for the batch
 
   const Device device_;
-  const bool fixed_;
+  const bool fixed_;  // batches get a fixed address
   std::optional<cuda::Stream> copies_;
   std::array<Landing, 2> landings_;
   std::size_t brought_ = 0, step_ = 0;  // batches; steps that have ended

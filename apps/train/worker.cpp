@@ -26,10 +26,10 @@ constexpr int kDryRunSteps = 20;
 
 }  // namespace
 
-Worker::Worker(Config given, const TrainCommand& how, const dist::LaunchInfo& where,
+Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& where,
                const std::optional<ResumePoint>& resume)
     : config(std::move(given)),
-      command(how),
+      options(how),
       place(where),
       device(worker_device(config, where)),
       folder(how.dry_run ? "" : config.run_folder(), where.rank),
@@ -71,7 +71,7 @@ void Worker::open_images() {
   }
   const auto epoch = static_cast<double>(train_set->size());
   schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
-  total_samples = command.dry_run
+  total_samples = options.dry_run
                       ? static_cast<double>(kDryRunSteps * config.train.batch * place.size)
                       : config.train.epochs * epoch;
   if (config.data.cache_gb <= 0) return;
@@ -171,7 +171,7 @@ void Worker::describe(const std::vector<std::string>& table,
                     "alpha~ {:.4g}, {} compute thread(s) each",
                     place.size, place.source, config.train.method, config.train.graph,
                     config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde, compute_threads()));
-    if (!command.json)
+    if (!options.json)
       for (const std::string& line : table) progress.note(line);
     if (place.derived_token && !place.local)
       progress.note(
@@ -194,8 +194,8 @@ void Worker::describe(const std::vector<std::string>& table,
   }
 }
 
-int Worker::picture_size(double coming) const {
-  const double progress = total_samples > 0 ? (method->samples_seen() + coming) / total_samples : 1;
+int Worker::picture_size(double ahead) const {
+  const double progress = total_samples > 0 ? (method->samples_seen() + ahead) / total_samples : 1;
   for (std::size_t i = 0; i < config.data.sizes.size(); ++i)
     if (progress < config.data.size_milestones[i]) return static_cast<int>(config.data.sizes[i]);
   return prepare.train_size;

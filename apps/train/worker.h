@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/report/run_folder.h"
@@ -28,9 +27,14 @@
 
 namespace gossamer::apps {
 
+struct WorkerOptions {
+  bool dry_run = false;  // a few steps; nothing is written
+  bool json = false;     // the summary goes to stdout as JSON, all other lines to stderr
+};
+
 struct Worker {
   // Joins the group: returns when all workers are ready.
-  Worker(Config, const TrainCommand&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
+  Worker(Config, const WorkerOptions&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
   TrainState state() { return {*params, *optimizer, *method, *net}; }
   // Logs and prints it. From any thread.
   void fault(const std::string& what, int peer);
@@ -45,7 +49,7 @@ struct Worker {
   void write_trace();  // trace-RANK.json, if a trace was started
 
   const Config config;
-  const TrainCommand command;
+  const WorkerOptions options;
   const dist::LaunchInfo place;
   const Device device;  // where this worker computes
   RunFolder folder;

@@ -183,29 +183,30 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
                 first += g;
                 second += g * (load<V>(x + at) - load<V>(m + col));
               });
-  // dx = a g + b x + c per channel
-  std::vector<float> a(n), b(n), c(n);
+  // dx = gain g + slope x + constant per channel
+  std::vector<float> gain(n), slope(n), constant(n);
   for (std::size_t i = 0; i < n; ++i) {
     const double inv = static_cast<double>(inv_std[i]),
                  through = static_cast<double>(scale[i]) * inv;
     d_shift[i] = static_cast<float>(sum[i]);
     d_scale[i] = static_cast<float>(sum_x[i] * inv);
-    a[i] = static_cast<float>(through);
-    if (norm.given) continue;  // b = c = 0
-    const double slope = -through * inv * inv * sum_x[i] / rows;
-    b[i] = static_cast<float>(slope);
-    c[i] = static_cast<float>(-through * sum[i] / rows - slope * static_cast<double>(mean[i]));
+    gain[i] = static_cast<float>(through);
+    if (norm.given) continue;  // the others are zero
+    const double down = -through * inv * inv * sum_x[i] / rows;
+    slope[i] = static_cast<float>(down);
+    constant[i] =
+        static_cast<float>(-through * sum[i] / rows - down * static_cast<double>(mean[i]));
   }
-  const auto wide_a = view.spread(a.data()), wide_b = view.spread(b.data()),
-             wide_c = view.spread(c.data());
+  const auto wide_gain = view.spread(gain.data()), wide_slope = view.spread(slope.data()),
+             wide_constant = view.spread(constant.data());
   all_rows(view, pieces,
            [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
-             V va[N], vb[N], vc[N];
+             V up[N], down[N], rest[N];
              for (int v = 0; v < N; ++v) {
                const i64 at = col + v * simd::lanes<V>;
-               va[v] = load<V>(wide_a.data() + at);
-               vb[v] = load<V>(wide_b.data() + at);
-               vc[v] = load<V>(wide_c.data() + at);
+               up[v] = load<V>(wide_gain.data() + at);
+               down[v] = load<V>(wide_slope.data() + at);
+               rest[v] = load<V>(wide_constant.data() + at);
              }
              for (i64 r = r0; r < r1; ++r) {
 #pragma GCC unroll 4
@@ -214,7 +215,7 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
                  V g = load<V>(dy + at);
                  if constexpr (with_relu) g = positive(load<V>(y + at), g);
                  if constexpr (wants_add) store(d_add + at, g);
-                 store(dx + at, va[v] * g + (vb[v] * load<V>(x + at) + vc[v]));
+                 store(dx + at, up[v] * g + (down[v] * load<V>(x + at) + rest[v]));
                }
              }
            });

@@ -23,23 +23,24 @@ inline Range windows_of(i64 i, i64 outputs, const PoolGeometry& p) {
 constexpr i64 kBlock = 64;       // channels whose running results stay in registers or L1
 constexpr i64 kGrain = 1 << 12;  // least elements of a result worth a thread of its own
 
-template <class T>
-struct MaxForward {  // row: an output pixel
+template <class T, bool maximum>
+struct PoolForward {  // row: an output pixel
   const T* x;
   T* y;
   // tap of the first maximum, for backward; may be null
   std::uint8_t* taken;
   PoolGeometry p;
+  float factor;  // of averages
   void operator()(i64 row, i64 begin, i64 end) const {
     const i64 n = row / (p.ho * p.wo), o = row / p.wo % p.ho, q = row % p.wo;
     const Range rows = taps_of(o, p.h, p), cols = taps_of(q, p.w, p);
     for (i64 at = begin; at < end; at += kBlock) {
       const i64 width = end - at < kBlock ? end - at : kBlock;
-      float best[kBlock];
+      float result[kBlock];
       int tap[kBlock];
       for (i64 c = 0; c < width; ++c) {
-        best[c] = -__builtin_huge_valf();
-        tap[c] = static_cast<int>(rows.begin * p.kernel + cols.begin);
+        result[c] = maximum ? -__builtin_huge_valf() : 0;
+        if constexpr (maximum) tap[c] = static_cast<int>(rows.begin * p.kernel + cols.begin);
       }
       for (i64 r = rows.begin; r < rows.end; ++r)
         for (i64 s = cols.begin; s < cols.end; ++s) {
@@ -48,16 +49,21 @@ struct MaxForward {  // row: an output pixel
               ((n * p.h + o * p.stride - p.padding + r) * p.w + q * p.stride - p.padding + s) *
                   p.c +
               at;
-          const int here = static_cast<int>(r * p.kernel + s);
+          [[maybe_unused]] const int here = static_cast<int>(r * p.kernel + s);
           for (i64 c = 0; c < width; ++c) {
             const float v = load(from, c);
-            const bool better = v > best[c] || v != v;  // a NaN wins and stays
-            best[c] = better ? v : best[c];
-            tap[c] = better ? here : tap[c];
+            if constexpr (maximum) {
+              const bool better = v > result[c] || v != v;  // a NaN wins and stays
+              result[c] = better ? v : result[c];
+              tap[c] = better ? here : tap[c];
+            } else {
+              result[c] += v;
+            }
           }
         }
-      for (i64 c = 0; c < width; ++c) store(y, row * p.c + at + c, best[c]);
-      if (taken)
+      for (i64 c = 0; c < width; ++c)
+        store(y, row * p.c + at + c, maximum ? result[c] : factor * result[c]);
+      if (maximum && taken)
         for (i64 c = 0; c < width; ++c)
           taken[row * p.c + at + c] = static_cast<std::uint8_t>(tap[c]);
     }
@@ -67,7 +73,7 @@ struct MaxForward {  // row: an output pixel
 // Backward of both poolings gathers: each input pixel asks the windows that cover it, so no two
 // threads write one element.
 template <class T, bool maximum>
-struct PoolBack {  // row: an input pixel
+struct PoolBackward {  // row: an input pixel
   const T* g;
   const std::uint8_t* taken;
   T* dx;
@@ -94,33 +100,6 @@ struct PoolBack {  // row: an input pixel
           }
         }
       for (i64 c = 0; c < width; ++c) store(dx, row * p.c + at + c, factor * sum[c]);
-    }
-  }
-};
-
-template <class T>
-struct AverageForward {  // row: an output pixel
-  const T* x;
-  T* y;
-  PoolGeometry p;
-  float factor;
-  void operator()(i64 row, i64 begin, i64 end) const {
-    const i64 n = row / (p.ho * p.wo), o = row / p.wo % p.ho, q = row % p.wo;
-    const Range rows = taps_of(o, p.h, p), cols = taps_of(q, p.w, p);
-    for (i64 at = begin; at < end; at += kBlock) {
-      const i64 width = end - at < kBlock ? end - at : kBlock;
-      float sum[kBlock];
-      for (i64 c = 0; c < width; ++c) sum[c] = 0;
-      for (i64 r = rows.begin; r < rows.end; ++r)
-        for (i64 s = cols.begin; s < cols.end; ++s) {
-          const T* from =
-              x +
-              ((n * p.h + o * p.stride - p.padding + r) * p.w + q * p.stride - p.padding + s) *
-                  p.c +
-              at;
-          for (i64 c = 0; c < width; ++c) sum[c] += load(from, c);
-        }
-      for (i64 c = 0; c < width; ++c) store(y, row * p.c + at + c, factor * sum[c]);
     }
   }
 };
@@ -162,8 +141,8 @@ float factor_of(const PoolGeometry& p) { return 1.0f / static_cast<float>(p.kern
 void CpuBackend::max_pool(const PoolGeometry& p, const Tensor& x, Tensor& y, const Tensor& taken) {
   with_floating(x.dtype(), "max_pool2d", [&]<class T>() {
     for_each_row(x.device(), p.n * p.ho * p.wo, p.c,
-                 MaxForward<T>{x.as<T>(), y.as<T>(),
-                               taken.defined() ? taken.as<std::uint8_t>() : nullptr, p},
+                 PoolForward<T, true>{x.as<T>(), y.as<T>(),
+                                      taken.defined() ? taken.as<std::uint8_t>() : nullptr, p, 1},
                  kGrain);
   });
 }
@@ -172,21 +151,22 @@ void CpuBackend::max_pool_back(const PoolGeometry& p, const Tensor& dy, const Te
                                Tensor& dx) {
   with_floating(dy.dtype(), "max_pool2d", [&]<class T>() {
     for_each_row(dy.device(), p.n * p.h * p.w, p.c,
-                 PoolBack<T, true>{dy.as<T>(), taken.as<std::uint8_t>(), dx.as<T>(), p, 1}, kGrain);
+                 PoolBackward<T, true>{dy.as<T>(), taken.as<std::uint8_t>(), dx.as<T>(), p, 1},
+                 kGrain);
   });
 }
 
 void CpuBackend::avg_pool(const PoolGeometry& p, const Tensor& x, Tensor& y) {
   with_floating(x.dtype(), "avg_pool2d", [&]<class T>() {
     for_each_row(x.device(), p.n * p.ho * p.wo, p.c,
-                 AverageForward<T>{x.as<T>(), y.as<T>(), p, factor_of(p)}, kGrain);
+                 PoolForward<T, false>{x.as<T>(), y.as<T>(), nullptr, p, factor_of(p)}, kGrain);
   });
 }
 
 void CpuBackend::avg_pool_back(const PoolGeometry& p, const Tensor& dy, Tensor& dx) {
   with_floating(dy.dtype(), "avg_pool2d", [&]<class T>() {
     for_each_row(dy.device(), p.n * p.h * p.w, p.c,
-                 PoolBack<T, false>{dy.as<T>(), nullptr, dx.as<T>(), p, factor_of(p)}, kGrain);
+                 PoolBackward<T, false>{dy.as<T>(), nullptr, dx.as<T>(), p, factor_of(p)}, kGrain);
   });
 }
 

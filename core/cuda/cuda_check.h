@@ -13,11 +13,11 @@ inline void check_call(cudaError_t status, const char* call, Device device) {
     fail_call(status, call, device);
 }
 
-// makes it the calling thread's; DeviceError if there is no such device
+// Makes the device the calling thread's. DeviceError if there is no such device.
 void select(Device);
-// A thread that has none yet takes the one that this process selected first. Before calls that any
-// device would do for: they make a context on the thread's device, which would be device 0, and
-// with eight workers a machine eight contexts there.
+// If the thread has no device yet, it gets the one that this process selected first. For calls that
+// any device would do for: without this they make a context on device 0, and eight workers of one
+// machine make eight contexts there.
 void select_any();
 // The device of a stream of ours, by its handle: cudaStreamGetDevice exists since CUDA 12.8 only.
 Device device_of(void* stream);

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <sstream>
 
 #include "gossamer/core/cuda/cuda_check.h"

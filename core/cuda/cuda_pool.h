@@ -20,15 +20,15 @@ class PoolSystem {
   virtual ~PoolSystem() = default;
   virtual void* allocate(std::size_t bytes) = 0;  // null: there is no more
   virtual void free(void* segment) = 0;
-  // of the work enqueued on the stream so far
+  // a mark behind the work enqueued on the stream so far
   virtual void* mark(void* stream) = 0;
   virtual bool passed(void* mark) = 0;  // that work is done
   virtual void drop(void* mark) = 0;
 };
 
-// A piece belongs to the stream it was taken for. Given back, it is at once free for that stream
-// again (work there is in order), after the marks of used_on() for nothing else. Free neighbours of
-// one segment and stream grow together. Thread-safe.
+// A piece belongs to the stream it was taken for. Given back, it is free for that stream at once,
+// because work there is in order; after used_on(), not before all its marks have passed. It never
+// goes to another stream. Free neighbours of a segment are joined. Thread-safe.
 class CachingPool {
  public:
   // kept: segments stay until the end, since recorded work knows their addresses

@@ -54,7 +54,7 @@ class Devices {
   Device find(void* stream) {
     const std::scoped_lock lock(mutex_);
     const auto it = of_.find(stream);
-    check<DeviceError>(it != of_.end(), "a stream that was not made by cuda::Stream");
+    check<DeviceError>(it != of_.end(), "cuda: this stream was not made by cuda::Stream");
     return it->second;
   }
 

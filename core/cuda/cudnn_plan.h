@@ -69,8 +69,8 @@ class Planner {
   static Planner for_handle(void* handle);
 
   // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best
-  // guess first, at most `limit`; those that need more than `cap` bytes of workspace or that cuDNN
-  // refuses on closer look are left out. Empty: cuDNN cannot do it.
+  // guess first, at most `limit`, without those that need more than `cap` bytes of workspace or
+  // that cuDNN refuses when they are built. Empty: cuDNN cannot do it.
   std::vector<ConvPlan> plans(const ConvProblem&, std::size_t limit = 64,
                               std::size_t cap = kWorkspaceCap) const;
   // undefined if cuDNN refuses it

@@ -1,15 +1,11 @@
 // The plan file: {"format": 1, "plans": {key: text}}.
 #include "gossamer/core/cuda/plan_file.h"
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
-#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
 
 namespace gossamer {
 namespace {
@@ -49,20 +45,11 @@ void PlanFile::store(const std::string& key, const std::string& text) {
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  const std::string fresh = path_ + "." + std::to_string(getpid());
-  {
-    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-    out << Json{{"format", 1}, {"plans", texts_}}.dump(1) << '\n';
-    out.flush();
-    if (!out) {
-      const std::string why = std::strerror(errno);
-      std::filesystem::remove(fresh, error);
-      fail<IoError>("cannot write ", fresh, ": ", why,
-                    "; plans of convolutions are kept there, choose another place");
-    }
+  try {
+    write_file(path_, Json{{"format", 1}, {"plans", texts_}}.dump(1) + '\n');
+  } catch (const IoError& e) {
+    fail<IoError>(e.what(), "; plans of convolutions are kept there, choose another place");
   }
-  std::filesystem::rename(fresh, path_, error);
-  check<IoError>(!error, "cannot rename ", fresh, " to ", path_, ": ", error.message());
 }
 
 }  // namespace gossamer

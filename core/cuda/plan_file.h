@@ -14,8 +14,8 @@ class PlanFile {
  public:
   explicit PlanFile(std::string path);             // "": kept in memory only
   std::string find(const std::string& key) const;  // "" if unknown
-  // Keeps it and writes the file: to a new name first, then renamed, with what others wrote
-  // meanwhile. IoError names the file.
+  // Keeps it and replaces the file in one step, with what others wrote meanwhile. IoError names the
+  // file.
   void store(const std::string& key, const std::string& text);
 
  private:

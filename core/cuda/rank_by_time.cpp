@@ -41,8 +41,10 @@ std::vector<Ranked> rank_by_time(std::size_t n, const std::function<double(std::
   std::vector<std::vector<double>> times(finalists);
   for (int run = 0; run < kFinalRuns; ++run)
     for (std::size_t k = 0; k < finalists; ++k) times[k].push_back(time(order[k].candidate));
-  for (std::size_t k = 0; k < finalists; ++k) order[k].microseconds = median(times[k]);
+  for (std::size_t k = 0; k < finalists; ++k)
+    order[k].microseconds = std::ranges::min(times[k]) > 0 ? median(times[k]) : 0;
   sort_by_time(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(finalists));
+  std::erase_if(order, [](const Ranked& r) { return r.microseconds <= 0; });
   return order;
 }
 

@@ -1,6 +1,10 @@
-// for_each and row reductions: the only place that knows how a formula becomes a loop or a CUDA
-// launch. Formulas are functor structs, not lambdas: nvcc hides host-device lambdas from the host
-// optimiser (15x slower, measured).
+// How a formula becomes a loop on a CPU or a launch on a GPU:
+//   for_each       one call per element, in any order
+//   for_each_row   the same for the elements of rows
+//   sum_all, sum_to, sum_columns   sums, with the same bits for any number of threads
+// Kernels whose threads work together in blocks are in grid.h. Formulas are structs with a call
+// operator, not lambdas: nvcc hides host-device lambdas from the host's optimiser (15x slower,
+// measured).
 #pragma once
 
 #include <type_traits>
@@ -34,10 +38,6 @@ __global__ void for_each_kernel(i64 n, F f) {
        i += static_cast<i64>(gridDim.x) * blockDim.x)
     f(i);
 }
-}  // namespace detail
-// cudaStream_t of the calling thread, and its device made the current one: what a launch needs.
-inline void* current_stream(Device device) { return cuda::launch_stream(device); }
-namespace detail {
 inline void check_launch(Device device) {
   const cudaError_t status = cudaGetLastError();
   check<DeviceError>(status == cudaSuccess, "kernel launch on ", device, ": ",
@@ -64,16 +64,16 @@ void for_each(Device device, i64 n, F f, i64 grain = 1 << 15) {
   const int threads = 256;
   const i64 blocks = (n + threads - 1) / threads;
   detail::for_each_kernel<<<static_cast<unsigned>(blocks < 65536 ? blocks : 65536), threads, 0,
-                            static_cast<cudaStream_t>(current_stream(device))>>>(n, f);
+                            static_cast<cudaStream_t>(cuda::launch_stream(device))>>>(n, f);
   detail::check_launch(device);
 #else
   fail<DeviceError>("no kernels for ", device, ": ", cuda::why_none());
 #endif
 }
 
-// For each row r < rows calls f(r, begin, end) so that every column is covered once: one call for
-// the whole row on the CPU, where the formula's own loop over columns vectorises and no index is
-// divided; one call an element on a GPU.
+// For each row r < rows calls f(r, begin, end) so that every column is covered once: on a CPU with
+// the whole row, where the formula's own loop over columns vectorises and no index is divided; on a
+// GPU with one element.
 namespace detail {
 template <class F>
 struct SplitRow {
@@ -95,8 +95,8 @@ void for_each_row(Device device, i64 rows, i64 cols, F f, i64 grain = 1 << 15) {
   });
 }
 
-// --- sums: cut into pieces whose size depends on the problem only, so results do not depend on the
-// number of threads ---------
+// --- sums. They are cut into pieces whose size depends on the problem only, so that the number of
+// threads does not change a result.
 namespace detail {
 inline constexpr i64 kPiece = 4096;  // elements of one piece
 
@@ -125,7 +125,7 @@ struct JoinPieces {  // the sum replaces the first piece
   double* pieces;
   i64 n;
   double factor;
-  Out* out;  // may be null
+  Out* out;  // factor times the sum goes there too; may be null
   GOSSAMER_HD void operator()(i64) const {
     double sum = 0;
     for (i64 p = 0; p < n; ++p) sum += pieces[p];
@@ -169,7 +169,7 @@ __global__ void join_pieces_kernel(double* pieces, i64 n, double factor, Out* ou
 template <class F, class Out>
 void sum_pieces_on_gpu(Device device, i64 n, i64 pieces, const F& f, double factor, Out* out,
                        double* partial) {
-  const auto stream = static_cast<cudaStream_t>(current_stream(device));
+  const auto stream = static_cast<cudaStream_t>(cuda::launch_stream(device));
   sum_piece_kernel<<<static_cast<unsigned>(pieces < 4096 ? pieces : 4096), kSumThreads, 0,
                      stream>>>(n, pieces, f, partial);
   check_launch(device);
@@ -283,8 +283,8 @@ void with_floating(DType type, const char* op, F&& f) {
                        " is not supported here; use f32, bf16 or f16");
   }
 }
-// The same for two types: f.template operator()<A, B>(). bf16 and f16 never meet in one op: nobody
-// needs that, and each pair is a kernel.
+// The same for two types: f.template operator()<A, B>(). bf16 and f16 never meet in one op: each
+// pair of types would be one more kernel, for no use.
 template <class A, class B>
 inline constexpr bool types_meet = sizeof(A) != 2 || sizeof(B) != 2 || std::is_same_v<A, B>;
 template <class F>

@@ -11,7 +11,7 @@ void check_same(const char* op, const Tensor& x, const Tensor& y) {
   check<ShapeError>(x.defined() && y.defined(), op, ": an operand is undefined");
   check<ShapeError>(x.dtype() == DType::f32 && y.dtype() == DType::f32 && x.numel() == y.numel(),
                     op, ": ", x.dtype(), " ", x.shape(), " and ", y.dtype(), " ", y.shape(),
-                    "; wanted two f32 spans of one length");
+                    "; wanted two f32 blocks of equal length");
   check<DeviceError>(x.device() == y.device(), op, ": operands on ", x.device(), " and ",
                      y.device());
 }
@@ -140,6 +140,7 @@ void accumulate(Tensor& y, const Tensor& x) {
   check<ShapeError>(x.defined() && y.defined() && x.numel() == y.numel(),
                     "accumulate: ", x.defined() ? x.shape().str() : "nothing", " into ",
                     y.defined() ? y.shape().str() : "nothing");
+  check<DeviceError>(x.device() == y.device(), "accumulate: ", x.device(), " into ", y.device());
   with_floating(y.dtype(), x.dtype(), "accumulate", [&]<class Y, class X>() {
     for_each(y.device(), y.numel(), AddScaled<Y, X>{y.as<Y>(), x.as<X>(), 1});
   });

@@ -67,6 +67,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
           }
         }
         if (want_w) {
+          // the weight's window of FlatParams::grads() if it waits for its first gradient, else new
           grads[1] = detail::overwritable(places[1], {g.k, g.r, g.s, g.c / g.groups}, dy.device());
           engine.conv_dw(g, saved[0], dy, grads[1]);
           grads[1] = detail::as_type(grads[1], w_type);

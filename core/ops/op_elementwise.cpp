@@ -1,5 +1,7 @@
 // Elementwise ops: each one is a struct with its formula and its gradient; the rest of the file
-// turns such structs into ops.
+// turns such structs into ops. for_each (kernel.h) is where the device is chosen: it runs a formula
+// as a loop over the CPU's threads or as a kernel on the GPU where the tensors lie. GOSSAMER_HD
+// functions are compiled for both.
 #include <cmath>
 
 #include "gossamer/core/ops/op_helpers.h"
@@ -8,8 +10,8 @@
 namespace gossamer {
 namespace {
 
-// --- one operand: f(x), and d(x or y) = dy/dx. from_output: the gradient is read off the result,
-// so the input is not kept. ---
+// --- one operand: y = f(x), and d = dy/dx as a function of x, or with from_output as a function of
+// y: then the input is not kept. ---
 struct Relu {
   static constexpr bool from_output = true;
   // in this order a NaN stays NaN
@@ -142,8 +144,8 @@ struct Div {
 };
 
 enum class Part { value, da, db };
-// One row of a binary op. step is 1, or 0 when b is one element; a and b may be null where the
-// formula does not read them.
+// The result (part: value) or a gradient of a binary op, written to y. one: b is one element. a, b
+// and g may be null where the formula does not read them.
 template <class Op, Part part, bool one, class Y, class G, class A, class B>
 struct Binary {
   const G* g;
@@ -172,7 +174,7 @@ struct Binary {
 template <class Op, Part part>
 void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g, const Tensor& a,
                 const Tensor& b, Tensor& y) {
-  const DType type_g = g.defined() ? g.dtype() : y.dtype(), type_a = type_g,
+  const DType type_a = g.defined() ? g.dtype() : y.dtype(),
               type_b = b.defined() ? b.dtype() : DType::f32;
   with_floating(y.dtype(), type_b, op, [&]<class Y, class B>() {
     const auto with_a = [&]<class A>() {
@@ -195,7 +197,7 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
                          " in one op; cast some of them");
       }
     };
-    // The value has the type of a, da that of g: only db mixes types.
+    // a, g, the value and da have one type; only db may have another.
     if constexpr (part == Part::db)
       with_floating(type_a, op, with_a);
     else
@@ -241,7 +243,7 @@ Tensor binary(const char* op, const Tensor& a, const Tensor& b) {
   return y;
 }
 
-// --- dropout: element 4j + k of the call is kept by word k of Philox(seed)(j, stream), so nothing
+// --- dropout: word k of Philox(seed)(j, stream) decides whether element 4j + k is kept, so no mask
 // has to be stored. ---
 template <class T, bool whole>
 struct Drop {  // whole: all four elements of a group exist

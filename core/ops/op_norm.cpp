@@ -26,10 +26,12 @@ void check_arguments(const char* op, const NormInput& in, const Tensor& add) {
   if (!in.options.training || in.running_mean.defined())
     check_vector("running_mean", in.running_mean);
   if (!in.options.training || in.running_var.defined()) check_vector("running_var", in.running_var);
-  if (add.defined())
+  if (add.defined()) {
     check<ShapeError>(add.shape() == x.shape() && add.dtype() == x.dtype(), op, ": add is ",
                       add.dtype(), " ", add.shape(), ", input is ", x.dtype(), " ", x.shape(),
                       "; they must be alike");
+    detail::check_device(op, x, add);
+  }
   check<ShapeError>(
       !in.options.training || rows > 1, op, ": input ", x.shape(), " has ", rows,
       " value per channel, training needs two or more; use a larger batch or training = false");

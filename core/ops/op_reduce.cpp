@@ -78,11 +78,13 @@ struct InTopK {
   int k;
   GOSSAMER_HD float operator()(i64 r) const {
     const T* z = logits + r * cols;
-    const float own = load(z, labels[r]);
+    const i64 label = labels[r];
+    if (label < 0 || label >= cols) return 0;  // on a GPU: check_labels() does not look there
+    const float own = load(z, label);
     if (own != own) return 0;
     int ahead = 0;
     // ties and NaN are ahead
-    for (i64 c = 0; c < cols; ++c) ahead += c != labels[r] && !(load(z, c) < own) ? 1 : 0;
+    for (i64 c = 0; c < cols; ++c) ahead += c != label && !(load(z, c) < own) ? 1 : 0;
     return ahead < k ? 1.0f : 0.0f;
   }
 };
@@ -209,7 +211,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOpt
   return y;
 }
 
-Tensor top_k_count(const Tensor& logits, const Tensor& labels, int k) {
+Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k) {
   check_labels("count_top_k", logits, labels);
   check<ShapeError>(k >= 1, "count_top_k: k is ", k, "; wanted 1 or more");
   Tensor count = Tensor::empty({}, DType::f32, logits.device());
@@ -219,10 +221,6 @@ Tensor top_k_count(const Tensor& logits, const Tensor& labels, int k) {
            count.as<float>());
   });
   return count;
-}
-
-i64 count_top_k(const Tensor& logits, const Tensor& labels, int k) {
-  return static_cast<i64>(top_k_count(logits, labels, k).item());
 }
 
 }  // namespace gossamer

@@ -66,7 +66,7 @@ struct AdamUpdate {
     return adam_direction<accumulates>(n.adam, g + coupled * x, s0, s1, s2) + straight * x;
   }
 };
-struct NoUpdate {  // the step is left out
+struct NoUpdate {  // the step is skipped
   static constexpr int blocks = 0;
   float weight_decay = 0;
 };
@@ -123,9 +123,9 @@ struct UpdateEight {
   const Wire *own, *received;
   i64 begin, decayed;     // the range's first element; those below `decayed` have rank >= 2
   float unscale;          // 1/loss scale
-  const float* overflow;  // not 0: the update is left out; may be null
+  const float* overflow;  // not 0: the update is skipped; may be null
   void* half;             // what layers read of elements below `decayed`; may be null
-  // else bf16. Not a parameter of the template: that would be all these kernels twice
+  // false: bf16. A template's parameter would double the number of kernels.
   bool half_is_f16;
   float* full;  // of those that `half` does not hold; may be null
   GOSSAMER_HD void operator()(i64 i) const {
@@ -234,7 +234,7 @@ struct NotFinite {  // exponent all ones
   }
 };
 struct CountOverflow {
-  float* overflow;  // of this step; steps left out
+  float* overflow;  // of this step; steps skipped
   GOSSAMER_HD void operator()(i64) const { overflow[1] += overflow[0] > 0 ? 1.0f : 0.0f; }
 };
 struct CountStep {

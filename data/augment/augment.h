@@ -50,10 +50,11 @@ class Preparer {
   // left to compute.
   void finish(std::uint8_t* dst);
 
-  // For a device that resizes (input_pass). `out` becomes the pixels that the crop needs, as
-  // they are; where those are more than `most` bytes, the crop, made here. The Picture says what is
-  // left to do, its offset counted from out's first byte. Not for pad_crop_flip, nor for recipes
-  // with steps, which need the resized pixels. The same generator gives the same crop as in read().
+  // For a device that resizes (input_pass). `out` receives the pixels that the crop needs, at full
+  // size; if those are more than `most` bytes, it receives the finished crop. The Picture says what
+  // is left to do; its offset counts from the first byte of `out`. Not for pad_crop_flip, nor for
+  // recipes with steps, which need the resized pixels. The same generator gives the same crop as in
+  // read().
   Picture read_box(const Sample&, const Recipe&, Rng&, std::size_t most,
                    std::vector<std::uint8_t>& out);
 

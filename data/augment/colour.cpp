@@ -1,5 +1,6 @@
-// Colour operations with Pillow's arithmetic: ImageEnhance and ImageOps, the blend in f32 and cut
-// off, HSV with its mixed types. Compiled without fused multiply-adds: they would round otherwise.
+// Colour operations with Pillow's arithmetic: ImageEnhance and ImageOps, blends in f32 whose
+// fractions are cut off, HSV with Pillow's mix of types. Compiled without fused multiply-adds,
+// which would round differently.
 #include <algorithm>
 #include <array>
 #include <cmath>

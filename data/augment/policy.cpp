@@ -14,13 +14,14 @@
 namespace gossamer::data {
 namespace {
 
-// torch.linspace(first, last, 31)[i], but for its last bit, which there depends on the CPU's
-// vectors.
+// torch.linspace(first, last, 31)[i], except for its last bit: torch's depends on the width of the
+// CPU's vectors.
 double spaced(double first, double last, int i) {
   return static_cast<float>(first + (last - first) * i / (kMagnitudes - 1));
 }
 
-// Upper bits that posterize keeps: 8 at magnitude 0, 8 - span at 30; halves go to the even number.
+// Upper bits that posterize keeps: 8 at magnitude 0, 8 - span at magnitude 30; a half is rounded to
+// the even number.
 double kept_bits(int magnitude, double span) {
   return 8 - std::nearbyint(magnitude / ((kMagnitudes - 1) / span));
 }

@@ -65,8 +65,8 @@ enum class PolicyOp {
 constexpr int kPolicyOps = 14, kMagnitudes = 31;
 struct Strength {
   double value;
-  bool either_sign;
-};  // either_sign: the sign is drawn
+  bool either_sign;  // the sign is drawn
+};
 Strength rand_augment_strength(PolicyOp, int magnitude, int height, int width);
 Strength trivial_augment_strength(PolicyOp, int magnitude);
 void apply(PolicyOp, double value, Pixels, Filter, std::vector<std::uint8_t>& scratch);

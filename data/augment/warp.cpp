@@ -1,5 +1,5 @@
 // Affine warps with Pillow's arithmetic: nearest in 16.16 fixed point, bilinear in f64. Compiled
-// without fused multiply-adds.
+// without fused multiply-adds, which would round differently.
 #include <algorithm>
 #include <array>
 #include <charconv>

@@ -235,7 +235,8 @@ ImageSize JpegReader::open(std::span<const std::byte> bytes, const std::string& 
     jpeg_create_decompress(&c_);   // keeps c_.err
     c_.client_data = this;
     c_.progress = &progress_;
-    // NOLINT(google-runtime-int); for coefficients of progressive files
+    // for the coefficients of progressive files
+    // NOLINTNEXTLINE(google-runtime-int): the library's type
     c_.mem->max_memory_to_use = static_cast<long>(kMaxMemory);
     jpeg_mem_src(&c_, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     if (jpeg_read_header(&c_, TRUE) != JPEG_HEADER_OK) ERREXIT(&c_, JERR_NO_IMAGE);

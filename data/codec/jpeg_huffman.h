@@ -93,7 +93,7 @@ class CodedBytes {
   const unsigned char* more(const unsigned char* at);
   void clean(const unsigned char* stop);
 
-  // left over, new, readable
+  // Room for what is left of the last piece, a new piece, and what may be read beyond it.
   std::vector<unsigned char> clean_ = std::vector<unsigned char>(kReserve + kPiece + kReserve);
   std::vector<std::size_t> begins_;  // of the parts, in clean_
   unsigned char* clean_end_ = clean_.data();

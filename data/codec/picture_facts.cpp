@@ -126,11 +126,12 @@ std::vector<std::string> oddities(const PictureFacts& f, const std::string& name
   std::string ending = name.substr(name.rfind('.') + 1);
   std::ranges::transform(ending, ending.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const Format said = ending == "png"                                          ? Format::png
-                      : ending == "gif"                                        ? Format::gif
-                      : ending == "bmp"                                        ? Format::bmp
-                      : ending == "jpg" || ending == "jpeg" || ending == "jpe" ? Format::jpeg
-                                                                               : f.format;
+  const bool jpeg = ending == "jpg" || ending == "jpeg" || ending == "jpe" || ending == "jfif";
+  const Format said = jpeg              ? Format::jpeg
+                      : ending == "png" ? Format::png
+                      : ending == "gif" ? Format::gif
+                      : ending == "bmp" ? Format::bmp
+                                        : f.format;
   if (said != f.format) found.push_back(std::string(name_of(f.format)) + " named " + name_of(said));
   if (f.format == Format::jpeg && f.components == 4) found.emplace_back("CMYK");
   if (f.components == 1 || (f.format == Format::png && f.components == 2))

@@ -272,9 +272,8 @@ void expand(const std::string& path, std::vector<std::string>& out) {
 
 constexpr const char* kWanted =
     "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's "
-    "LOC_val_solution.csv beside it, "
-    "its official tars, tar shards (CLASS/NAME.jpg or WebDataset), TFRecord shards, packed shards, "
-    "or CIFAR-10/100 binary files";
+    "LOC_val_solution.csv beside it, its official tars, tar shards (CLASS/NAME.jpg or "
+    "WebDataset), TFRecord shards, packed shards, or CIFAR-10/100 binary files";
 
 }  // namespace
 

@@ -66,13 +66,11 @@ void name_numbers(std::vector<Index>& parts, LabelBase base, bool told,
   if (base == LabelBase::one && !told && most + 1 != static_cast<int>(names.size()))
     notes.push_back(numbers->path +
                     ": labels are taken to count from 1, because no 0 occurs; if they count from "
-                    "0, say so: data.label_base=0 " +
-                    "(data pack: --label-base 0)");
+                    "0, say so: data.label_base=0 (data pack: --label-base 0)");
   check<DataError>(words == parts.end() || !names.empty(), code::other_classes, numbers->path,
                    ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
                    " are names. Put the list of names in the order of the numbers beside it "
-                   "(LOC_synset_mapping.txt, "
-                   "synset_words.txt or classes.txt).");
+                   "(LOC_synset_mapping.txt, synset_words.txt or classes.txt).");
   for (Index& part : parts) {
     if (part.naming == Naming::words) continue;
     std::vector<std::string> given;

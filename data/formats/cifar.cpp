@@ -5,28 +5,35 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <functional>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/byte_reader.h"
+#include "gossamer/data/formats/class_names.h"
 
 namespace gossamer::data {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
 // Class names: from the text file of the set if it lies beside it, else CIFAR-10's known names or
-// numbers.
+// numbers. Labels are positions in the sorted names, so names in another order, or one that occurs
+// twice, are not used.
 std::vector<std::string> class_names(const std::string& path, bool hundred) {
+  const fs::path list =
+      fs::path(path).parent_path() / (hundred ? "fine_label_names.txt" : "batches.meta.txt");
   std::vector<std::string> names;
-  std::ifstream file(std::filesystem::path(path).parent_path() /
-                     (hundred ? "fine_label_names.txt" : "batches.meta.txt"));
-  for (std::string line; std::getline(file, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  if (names.size() == (hundred ? 100u : 10u) && std::ranges::is_sorted(names)) return names;
+  std::error_code ignored;
+  if (fs::is_regular_file(list, ignored))
+    for (const std::string& line : read_lines(list.string()))
+      if (const std::size_t end = line.find_last_not_of(' '); end != std::string::npos)
+        names.push_back(printable(line.substr(0, end + 1)));
+  if (names.size() == (hundred ? 100u : 10u) &&
+      std::ranges::adjacent_find(names, std::greater_equal<>()) == names.end())
+    return names;
   if (!hundred)
     return {"airplane", "automobile", "bird",  "cat",  "deer",
             "dog",      "frog",       "horse", "ship", "truck"};
@@ -49,7 +56,7 @@ Index index_cifar(const std::string& path, bool hundred) {
                    "CIFAR-100's train.bin 153,700,000.)");
   IndexBuilder builder(path, Wrapping::planes);
   for (const std::string& name : classes) builder.add_class(name);
-  const std::string stem = std::filesystem::path(path).filename().string();
+  const std::string stem = fs::path(path).filename().string();
   FileReader reader(file);
   for (std::size_t at = 0; at < file.size(); at += record) {
     const int label = std::to_integer<int>(reader.at(at + header - 1, 1)[0]);

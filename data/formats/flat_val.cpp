@@ -220,10 +220,9 @@ Index index_flat_tar(const Members& members, const std::string& path) {
   const std::optional<GroundTruth> truth = GroundTruth::find(path);
   i64 images = 0;
   std::string first;
-  for (i64 i = 0; i < members.size(); ++i) {
-    const std::string name = members.names.at(i);
+  members.names.each([&](i64, const std::string& name) {
     if (is_image_name(name) && images++ == 0) first = name;
-  }
+  });
   check<DataError>(truth.has_value(), code::no_truth, path, ": its ", images,
                    " images lie in no class folder (", first,
                    ", …), have no .cls or .json beside them, and no ground truth was found. For "
@@ -232,12 +231,11 @@ Index index_flat_tar(const Members& members, const std::string& path) {
                    "else pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain, truth->naming());
   for (const std::string& name : truth->classes()) builder.add_class(name);
-  for (i64 i = 0; i < members.size(); ++i) {
+  members.names.each([&](i64 i, const std::string& name) {
     const auto k = static_cast<std::size_t>(i);
-    const std::string name = members.names.at(i);
     if (is_image_name(name))
       builder.add(name, truth->class_of(name), members.offset[k], members.bytes[k]);
-  }
+  });
   Index index = builder.finish();
   index.stamp = truth->hash();
   return index;

@@ -36,7 +36,7 @@ enum class Naming : std::uint8_t {
 // For classes that are numbers: a file must not demand 2^31 names.
 constexpr i64 kMaxClasses = 1'000'000;
 
-// The samples of one container, in its order: 24 bytes each, and their names.
+// The samples of one container, in its order: 16 bytes each, and their names.
 struct Index {
   std::string path;  // the file, or the folder of files
   Wrapping wrapping = Wrapping::file;

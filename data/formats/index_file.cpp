@@ -105,66 +105,6 @@ bool stamp_of(const std::string& path, Stamp& stamp) {
   return true;
 }
 
-// Names as they are stored: of each the bytes shared with the name before (none for every
-// sixteenth), the length of the rest, 7 bits a byte, and the rest.
-constexpr i64 kBlock = 16;
-constexpr std::size_t kMaxShared = 255, kMaxRest = 1 << 17;  // tar names go up to 2^16
-// What the names of an index may become: few bytes can stand for many.
-constexpr std::size_t kMaxNames = std::size_t{192} << 20;
-
-std::vector<std::uint8_t> encode_names(const Names& names) {
-  std::vector<std::uint8_t> out;
-  std::string before;
-  for (i64 i = 0; i < names.size(); ++i) {
-    const std::string name = names.at(i);
-    std::size_t shared = 0;
-    if (i % kBlock != 0)
-      shared = static_cast<std::size_t>(std::ranges::mismatch(name, before).in1 - name.begin());
-    shared = std::min(shared, kMaxShared);
-    out.push_back(static_cast<std::uint8_t>(shared));
-    const std::string_view rest = std::string_view(name).substr(shared, kMaxRest);
-    for (std::size_t length = rest.size();; length >>= 7) {
-      out.push_back(static_cast<std::uint8_t>((length & 127) | (length >> 7 ? 128 : 0)));
-      if (!(length >> 7)) break;
-    }
-    out.insert(out.end(), rest.begin(), rest.end());
-    before = name;
-  }
-  return out;
-}
-
-// DataError if the text does not hold exactly `count` names.
-Names decode_names(std::span<const std::byte> text, i64 count, const std::string& file) {
-  Names names;
-  std::string name;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(text.data());
-  std::size_t at = 0, all = 0;
-  for (i64 i = 0; i < count; ++i) {
-    if (i % kBlock == 0) name.clear();
-    std::size_t length = 0;
-    bool whole = false;
-    check<DataError>(at < text.size() && bytes[at] <= name.size(), file,
-                     ": damaged index: the name of sample ", i);
-    name.resize(bytes[at++]);
-    for (int shift = 0; shift < 21 && at < text.size() && !whole; shift += 7) {
-      length |= static_cast<std::size_t>(bytes[at] & 127) << shift;
-      whole = !(bytes[at++] & 128);
-    }
-    check<DataError>(whole && length <= kMaxRest && length <= text.size() - at, file,
-                     ": damaged index: the name of sample ", i);
-    name.append(reinterpret_cast<const char*>(bytes) + at, length);
-    at += length;
-    all += name.size();
-    check<DataError>(all <= kMaxNames, file, ": damaged index: its names have more than ",
-                     kMaxNames >> 20, " MiB");
-    names.add(name);
-  }
-  check<DataError>(at == text.size(), file, ": damaged index: ", text.size() - at,
-                   " bytes too many in the list of names");
-  names.shrink_to_fit();
-  return names;
-}
-
 bool is_number(const std::string& text) {
   return !text.empty() && text.size() <= 6 &&
          text.find_first_not_of("0123456789") == std::string::npos &&
@@ -183,12 +123,11 @@ std::vector<std::byte> encode_index(const Index& index) {
   out.put(static_cast<std::uint64_t>(index.size()));
   out.put(static_cast<std::uint64_t>(index.classes.size()));
   out.put(static_cast<std::uint64_t>(index.left_out.size()));
-  const std::vector<std::uint8_t> names = encode_names(index.names);
-  out.put(static_cast<std::uint64_t>(names.size()));
+  out.put(static_cast<std::uint64_t>(index.names.text().size()));
   out.all(index.offset);
   out.all(index.bytes);
   out.all(index.label);
-  out.all(names);
+  out.all(index.names.text());
   for (const std::string& name : index.classes) out.text(name);
   for (const std::string& text : index.left_out) out.text(text);
   return out.take();
@@ -215,13 +154,14 @@ Index decode_index(std::span<const std::byte> bytes, const std::string& path, st
   index.offset = in.all<std::uint64_t>(samples);
   index.bytes = in.all<std::uint32_t>(samples);
   index.label = in.all<std::int32_t>(samples);
-  index.names = decode_names(in.take(text), static_cast<i64>(samples), path);
+  index.names = Names::parse(in.take(text), static_cast<i64>(samples), path);
   check<DataError>(classes <= static_cast<std::uint64_t>(kMaxClasses), path,
                    ": damaged index: ", classes, " classes");
   index.classes = in.texts(classes);
   check<DataError>(left_out <= static_cast<std::uint64_t>(kMaxClasses), path,
                    ": damaged index: ", left_out, " damaged images");
   index.left_out = in.texts(left_out);
+  for (std::string& line : index.left_out) line = printable(std::move(line));
   check<DataError>(in.empty(), path, ": damaged index: bytes too many at its end");
   check<DataError>(
       std::ranges::adjacent_find(index.classes, std::greater_equal<>()) == index.classes.end(),

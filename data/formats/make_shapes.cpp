@@ -111,8 +111,8 @@ void write_all(const fs::path& root, const ShapesOptions& options) {
 void make_shapes(const fs::path& folder, const ShapesOptions& options) {
   check<ConfigError>(options.train >= 10 && options.val >= 10 && options.train <= 10'000'000 &&
                          options.val <= 10'000'000,
-                     "make-shapes: ", options.train, " train and ", options.val,
-                     " val pictures; 10 or more of each are wanted");
+                     "make-shapes: ", options.train, " training and ", options.val,
+                     " validation pictures; each number must be 10 to 10,000,000");
   check<ConfigError>(options.threads >= 1 && options.threads <= 256,
                      "make-shapes: ", options.threads, " threads; use 1 … 256");
   check<ConfigError>(options.size >= 16 && options.size <= 1024, "make-shapes: size ", options.size,

@@ -41,7 +41,6 @@ class PackWriter {
   int fd_ = -1;
   std::uint64_t at_ = 0;
   std::vector<std::byte> pending_;
-  std::vector<std::string> classes_;
   Index index_;
 };
 

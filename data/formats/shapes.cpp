@@ -98,8 +98,7 @@ std::vector<Point> plus(float arm, float half) {
 // negative half of the time; slope 1
 float square_wave(float t) { return std::abs(t - std::floor(t) - 0.5f) - 0.25f; }
 
-// Calls paint with the distance function of class `label`, in coordinates turned by `angle` and
-// scaled by `radius` around (cx, cy).
+// Draws the shape or texture of class `label` at a random place, size and angle.
 void draw_class(Canvas& canvas, int label, Colour colour, Rng& rng) {
   const float size = static_cast<float>(canvas.size());
   // checker, dots, stripes: enough periods must fit in

@@ -277,9 +277,10 @@ std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::s
   MemoryReader reader(archive);
   const Members members = list_tar(reader, path);
   std::vector<TarEntry> entries;
-  for (i64 i = 0; i < members.size(); ++i)
-    entries.push_back({members.names.at(i), members.offset[static_cast<std::size_t>(i)],
+  members.names.each([&](i64 i, const std::string& name) {
+    entries.push_back({name, members.offset[static_cast<std::size_t>(i)],
                        members.bytes[static_cast<std::size_t>(i)]});
+  });
   return entries;
 }
 

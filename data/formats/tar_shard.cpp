@@ -41,15 +41,14 @@ Index index_tar_file(const std::string& path) {
   // ImageNet's train archive, unpacked one level
   const std::string around = is_wnid(stem) ? stem + "/" : "";
   i64 images = 0, flat = 0, pictured = 0, numbered = 0, described = 0;
-  for (i64 i = 0; i < members.size(); ++i) {
-    const std::string name = members.names.at(i);
+  members.names.each([&](i64, const std::string& name) {
     const bool image = is_image_name(name);
     images += image;
     flat += image && class_of(around + name).empty();
     pictured += is_picture_kind(webdataset_kind(name));
     numbered += name.ends_with(".cls");
     described += name.ends_with(".json") || name.ends_with(".txt");
-  }
+  });
   check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ",
                    members.size(), " files, none of them a picture by its name. ",
                    "Wanted: members CLASS/NAME.jpg, or KEY.jpg with KEY.cls (WebDataset).");
@@ -60,12 +59,11 @@ Index index_tar_file(const std::string& path) {
   check<DataError>(flat == 0, code::not_understood, path, ": ", flat, " of ", images,
                    " images lie in no class folder. Pack them as CLASS/NAME.jpg.");
   IndexBuilder builder(path, Wrapping::plain);
-  for (i64 i = 0; i < members.size(); ++i) {
+  members.names.each([&](i64 i, const std::string& name) {
     const auto k = static_cast<std::size_t>(i);
-    const std::string name = members.names.at(i);
     if (is_image_name(name))
       builder.add(name, class_of(around + name), members.offset[k], members.bytes[k]);
-  }
+  });
   return builder.finish();
 }
 

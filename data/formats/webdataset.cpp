@@ -50,10 +50,9 @@ class Grouper {
       : archive_(archive), members_(members), path_(path) {}
 
   Index run() {
-    for (i64 i = 0; i < members_.size(); ++i) {
-      const std::string name = members_.names.at(i);
+    members_.names.each([&](i64 i, const std::string& name) {
       const std::string kind = webdataset_kind(name);
-      if (kind.empty()) continue;
+      if (kind.empty()) return;
       if (const std::string_view key(name.data(), name.size() - kind.size() - 1);
           key != sample_.key) {
         flush();
@@ -70,7 +69,7 @@ class Grouper {
         put(sample_.txt, i, name);
       else if (is_image_name(name) && sample_.other.empty())
         sample_.other = name;
-    }
+    });
     flush();
     check<DataError>(unlabelled_ == 0, code::no_truth, path_, ": ", unlabelled_, " of ", images_,
                      " images have no label, the first: ", first_unlabelled_,

@@ -16,7 +16,7 @@
 namespace gossamer::data {
 
 struct BatchMemory {
-  // images: their pixels or their boxes; pictures: of boxes, else none
+  // images: pixels or boxes; pictures: a Picture for each box, or null
   std::shared_ptr<Block> images, labels, pictures;
 };
 
@@ -71,7 +71,7 @@ struct BatchJob {
   // for the boxes of a batch, bytes; 0: images come out resized
   std::size_t room = 0;
   std::atomic<std::size_t> used{0};  // of it
-  // rows that have an owner, which may still be writing; `done` counts them afterwards
+  // Whether a row has an owner, which may still be writing. `done` counts the written rows.
   std::unique_ptr<std::atomic<bool>[]> owned;
   // rows that stay empty; each written by its owner
   std::vector<char> absent;
@@ -79,8 +79,8 @@ struct BatchJob {
   std::atomic<bool> cancelled{false};
   std::mutex mutex;  // guards what follows until all is done
   std::vector<DamagedImage> damaged;
+  // of the first image of the batch that failed, whichever thread was faster; error_at: its row
   std::exception_ptr error;
-  // the first image that failed, whichever thread was faster
   int error_at = 0;
 };
 

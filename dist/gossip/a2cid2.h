@@ -2,7 +2,8 @@
 // Decentralized Deep Learning, NeurIPS 2023), as one worker sees it. This page is the whole method.
 //
 // Worker i keeps its parameters x_i and a second copy of them, the twin x~_i. Time is counted in
-// mean durations of a gradient. Gradients are computed at x, and only x is ever sent.
+// mean durations of a gradient (GradientClock, dist/time.h). Only x is ever sent. The numbers of
+// this page are applied to memory in model.h.
 //
 // Between events both copies drift towards each other:
 //     dx = eta (x~ - x) dt,      dx~ = eta (x - x~) dt.
@@ -10,14 +11,18 @@
 //     (x, x~) <- (c x + s x~, s x + c x~)      with c = (1 + e^(-2D))/2,  s = (1 - e^(-2D))/2.
 // The sum x + x~ stays, and x - x~ shrinks by e^(-2D).
 //
-// A gradient event gives both copies the same update u, computed at x after the drift:
+// A gradient event lets both drift up to its time and gives them the same update u:
 //     x -= u,      x~ -= u.
+// u is the learning rate times the optimizer's direction (update.h). Its weight decay uses x after
+// the drift. Its gradient was computed at x as the last gradient event left it: layers read a copy
+// of x (FlatParams::separate), and only gradient events write that copy.
 //
 // A communication event happens to two neighbours i and j at one moment. With d = x_i - x_j,
 //     x_i -= alpha d,      x~_i -= alpha~ d,      and the same with -d for worker j.
-// alpha = 1/2 makes x_i and x_j their mean. eta and alpha~ follow from the graph (graph/graph.h):
-// alpha~ is larger where the graph is slow to mix, so the twin moves further than x, and the drift
-// brings x after it, like momentum. With eta = 0 the twin has no effect on x: that is AD-PSGD.
+// alpha = 1/2 makes x_i and x_j their mean. From the graph follow eta = 1/(2 sqrt(chi1 chi2)) and
+// alpha~ = sqrt(chi1/chi2)/2 (constants() in graph/graph.h; chi1 is large where the graph is slow
+// to mix). alpha~ is 1/2 or more, so the twin moves further than x, and the drift brings x after
+// it, like momentum. With eta = 0 the twin has no effect on x: that is AD-PSGD.
 //
 // A late difference is exact. A transfer takes time, and training goes on meanwhile. Both workers
 // copy x at the moment of the event (the snapshot) and send that copy. When the other snapshot has
@@ -32,8 +37,8 @@
 // gradient that comes in between is lost.)
 //
 // A snapshot leaves x and x~ alone: it is computed as c x + s x~. The next gradient event, which
-// passes over both anyway, makes up for their drift. A difference that arrives before that is
-// applied with D < 0, which is exact too: the drift runs backwards as well.
+// passes over both anyway, makes up for their drift. A difference that arrives before that finds x
+// and x~ as they were before the snapshot. It is applied with a negative drift, which is exact too.
 #pragma once
 
 #include <algorithm>
@@ -52,10 +57,11 @@ struct Jump {
 class A2cid2 {
  public:
   using Mix = MixCoefficients<double>;  // (x, x~) <- (c x + s x~, s x + c x~)
-  using Mark = double;
+  using Mark = double;  // when a snapshot was taken, as the drift D from the start until then
 
-  double eta = 0;  // may change from event to event: it follows the rate of exchanges achieved
-  double alpha = 0.5, alpha_tilde = 0.5;
+  // may change from event to event: it follows the measured rate of exchanges (dist/time.h)
+  double eta = 0;
+  double alpha = 0.5, alpha_tilde = 0.5;  // of the graph (Exchanger::adopt_graph)
   // x and x~ drift for this time at most before the next gradient event. A stalled worker does not
   // run away then, and a drift backwards multiplies rounding errors by e^(2 eta longest_gap) at
   // most.
@@ -68,12 +74,12 @@ class A2cid2 {
     drifted_ += eta * since;
     return Mix::over(eta, since);
   }
-  // A communication event at `t`: the snapshot is c x + s x~. mark: for arrived().
+  // A communication event at `t`: the snapshot is c x + s x~. Writes `mark` for arrived().
   Mix snapshot(double t, Mark& mark) const {
     mark = drifted_ + eta * gap(t);
     return Mix::over(eta, gap(t));
   }
-  // The difference of that snapshot, for x and x~ as they are now.
+  // The coefficients of the difference to that snapshot, for x and x~ as they are now.
   Jump arrived(Mark mark) const {
     const Mix since = Mix::over(1, drifted_ - mark);
     return {since.c * alpha + since.s * alpha_tilde, since.s * alpha + since.c * alpha_tilde};

@@ -10,7 +10,7 @@
 
 namespace gossamer::dist {
 namespace {
-// exchange_timeout_s until a restarted worker must have found a state
+// times exchange_timeout_s: as long as a restarted worker looks for a state
 constexpr double kTakeoverPatience = 3;
 }  // namespace
 
@@ -28,7 +28,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   const bool exchanges = group.size() > 1 && options.rate > 0;
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point
-  if (exchanges) params.freeze();
+  if (exchanges) params.separate();
   if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
@@ -120,9 +120,10 @@ double GossipMethod::samples_seen() const {
   return state_.roster.gradients_of_all() * static_cast<double>(options_.batch);
 }
 
-// Done when n q has reached the budget and no exchange under way can lower q again. From then on q
-// stays: every worker ends with q >= budget / n by itself, so together they have done the budget,
-// never less.
+// Done when this worker's estimate of what all have done has reached the budget. The estimate is
+// n q: n workers, and a number q that counts own gradients and is averaged in exchanges (roster.h).
+// An exchange under way could still lower q, so there must be none. From then on q stays: every
+// worker ends with q >= budget / n by itself, so together they have done the budget, never less.
 bool GossipMethod::done() const {
   if (options_.total_samples <= 0) return false;
   const std::scoped_lock lock(state_.mutex);
@@ -144,7 +145,7 @@ void GossipMethod::finish() {
     const std::scoped_lock lock(state_.mutex);
     complete();
   }
-  if (exchanger_) exchanger_->finish();
+  if (exchanger_) exchanger_->finish();  // answers its neighbours until all workers have stopped
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);

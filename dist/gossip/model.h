@@ -10,12 +10,14 @@
 //   exchange  ─[order]─ snapshot ─[order]─ transfer, distance ─[order]─ …
 //   host        polls the end of bwd k, enqueues step k and fwd and bwd k+1 ─ …
 //
-// The training thread does not run ahead of the device by an update: a snapshot behind one that
-// waits for a whole step to come would wait as long, and an exchange would take two steps where its
-// transfer needs a part of one. A difference that has arrived there waits for the next gradient
-// event, whose pass over memory applies it too. Layers read the copy that only this pass writes, so
-// for them nothing is late. If something else comes first (a snapshot, a checkpoint, the end), the
-// difference is applied before that. On a CPU it is applied at once.
+// The training thread enqueues an update only when the device has its gradients. Otherwise a
+// snapshot would queue behind an update that waits for a whole backward pass, and an exchange would
+// take two steps, although its transfer takes a part of one.
+//
+// When a difference is applied. On a CPU: at once, in the communication thread. On a GPU: in the
+// next gradient event, whose pass over memory applies it too. Layers read the copy that only this
+// pass writes, so for them nothing is late. If something else comes first (a snapshot, a
+// checkpoint, the end), the difference is applied before that.
 #pragma once
 
 #include "gossamer/core/update.h"

@@ -1,4 +1,4 @@
-// The pairing protocol, one function an event. See pairing.h for why it can't deadlock.
+// The pairing protocol, one function per event. See pairing.h for why it can't deadlock.
 #include "gossamer/dist/gossip/pairing.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void Pairing::due() {
 
 void Pairing::stop_wanting() { set(wants_, false); }
 
-// First a deferred proposal is answered, then a peer that asks, then the own wish.
+// In this order: answer a deferred proposal, propose to a peer that asks, start an exchange.
 void Pairing::act() {
   set(state_, State::available);
   set(partner_, -1);
@@ -57,14 +57,14 @@ void Pairing::act() {
   if (wants_) initiate();
 }
 
-bool Pairing::initiate() {
+void Pairing::initiate() {
   std::vector<int> ids;
   for (auto& [id, peer] : peers_) {
     if (!peer.alive || peer.rate <= 0) continue;
-    if (id < self_ && peer.asked && !peer.refused) return true;  // its answer is on the way
+    if (id < self_ && peer.asked && !peer.refused) return;  // its answer is on the way
     if (id > self_ ? peer.avail : !peer.asked) ids.push_back(id);
   }
-  if (ids.empty()) return false;
+  if (ids.empty()) return;
   std::vector<double> rates;
   for (const int id : ids) rates.push_back(peers_[id].rate);
   const int id = ids[choose_(rates)];
@@ -74,7 +74,6 @@ bool Pairing::initiate() {
     set(peers_[id].asked, true);
     announce(id);
   }
-  return true;
 }
 
 void Pairing::propose(int peer, bool own_want) {

@@ -5,20 +5,27 @@
 //
 // Why it has no deadlock:
 //   - Ids are ordered, and only the lower of two workers proposes. A proposer waits for a higher
-//   id;
-//     an acceptor waits only for the COMMIT or CANCEL that a proposer sends at once. No cycle of
-//     waiting can close.
+//     id; an acceptor waits only for the COMMIT or CANCEL that a proposer sends at once. No cycle
+//     of waiting can close.
 //   - A worker that is free sends AVAIL(epoch) to its lower neighbours. The epoch counts its
 //     availabilities, so an old proposal can't reach a new availability.
-//   - Every PROPOSE and every AVAIL that asks is answered at once, or deferred by a worker that
-//     itself waits for an immediate answer.
+//   - A worker that is asked to propose (AVAIL with nonce 1) proposes or declines at once. One that
+//     is proposed to answers at once, unless it waits itself, for a COMMIT or for a still higher
+//     worker. Then it defers the answer until its own has come.
 //
-// Free and wanting are two things. A free worker answers. A worker that wants an exchange (its
-// Poisson clock is due) starts one: it proposes to a free higher neighbour, or asks a lower one to
-// propose (AVAIL with nonce 1). So each exchange belongs to one worker's clock, and nobody waits
-// until a neighbour is due as well. A network in which all always want is the plain protocol. It
-// also keeps partners from repeating and edges at their rates: a worker that has just ended an
-// exchange is free, but does not want the next one at once.
+//   lower id                          higher id
+//       |  <---- AVAIL(epoch, nonce) ---- |    is free; nonce 1: asks for a proposal
+//       |  ---- PROPOSE(epoch, nonce) --> |    or DECLINE with nonce 0: was asked, but is busy
+//       |  <---------- ACCEPT(nonce) ---- |    or DECLINE
+//       |  ----------- COMMIT(nonce) ---> |    or CANCEL; after COMMIT both are exchanging
+//
+// Being free and wanting an exchange are two things. A free worker answers. A worker wants an
+// exchange when one is due by its quota (quota.h; HandshakePolicy calls due()). Then it draws a
+// neighbour, by the rates of the edges, among the higher ones that are free and the lower ones that
+// it has not asked yet. It proposes to a higher one, and asks a lower one to propose. So one worker
+// starts each exchange, and it does not wait until its neighbour is due as well. A worker that has
+// just ended an exchange is free, but does not want the next one at once. So partners vary,
+// and edges keep their rates.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +47,13 @@ class Pairing {
   // every choice in turn in the checker.
   using Choose = std::function<std::size_t(std::span<const double> rates)>;
 
-  // peers: all workers this one may ever hear of, with the rate of the edge to them (0: no edge
+  // peers: all workers that this one may hear of, with the rate of the edge to them (0: no edge
   // now, but it is answered all the same).
   Pairing(int self, const std::map<int, double>& peers, Choose choose);
 
   // --- events
   void open();  // idle -> available
-  // the own clock wants one exchange, now or as soon as possible
+  // this worker wants one exchange, now or as soon as possible
   void due();
   void stop_wanting();  // goes on answering
   // avail, propose, accept, commit, cancel, decline
@@ -70,7 +77,7 @@ class Pairing {
   int partner() const { return partner_; }
   // exchanging: the same number on both sides, given by the lower id
   std::uint32_t session() const { return nonce_; }
-  bool initiated() const { return initiated_; }  // exchanging: this worker's clock started it
+  bool initiated() const { return initiated_; }  // exchanging: this worker's due() started it
   std::vector<std::pair<int, Message>> take_messages() { return std::exchange(outbox_, {}); }
   // grows whenever fingerprint() changes, and only then
   std::uint64_t changes() const { return changes_; }
@@ -100,7 +107,7 @@ class Pairing {
   }
   // available: answer, propose or ask, whatever is next
   void act();
-  bool initiate();
+  void initiate();
   void propose(int peer, bool own_want);
   void accept(int peer, std::uint32_t nonce);
   void begin_exchange();

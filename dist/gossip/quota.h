@@ -1,14 +1,15 @@
-// How many exchanges a worker does per gradient of its own.
+// How many exchanges a worker does per gradient of its own: `rate`, on average over the workers
+// (train.rate, 1 unless set). Times are in gradients.
 //
 //   poisson   Exchanges are due at random times. The number per gradient is Poisson with mean
 //             `rate`, so often 0 (e^-1 at rate 1).
-//   exact     Exchanges are due at even distances 1/rate: exactly `rate` per gradient, or one in
+//   exact     Exchanges are due at even distances of 1/rate: exactly `rate` per gradient, or one in
 //             1/rate gradients when the rate is below 1.
 //
 // An exchange has two sides, and both know whose clock started it. Poisson: each side starts half
 // of its share, and its neighbours start the other half; the sum of both is Poisson again. Exact:
 // each side wants its whole share, and an exchange counts for both sides, so a worker that was
-// asked often starts less itself.
+// asked often starts fewer itself.
 #pragma once
 
 #include <cmath>

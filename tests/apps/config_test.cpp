@@ -50,6 +50,19 @@ TEST(Config, NamesAnUnknownKeyWithItsPlaceAndTheNearestKey) {
   EXPECT_THAT(error_of_text("[train.deep]\nx = 1\n"), HasSubstr("unknown key \"train.deep\""));
 }
 
+TEST(Config, AcceptsRetiredKeysAndNotesThatTheyHaveNoEffect) {
+  Config c = parse_config("[data]\ndecoder = \"nvjpeg\"\nval = \"v\"\n", "old.toml");
+  set_key(c, "data.decoder=cpu");
+  EXPECT_EQ(c.data.val, std::vector<std::string>{"v"});
+  const std::string note =
+      "data.decoder no longer has an effect: JPEG files are always decoded on the CPU";
+  EXPECT_EQ(c.notes, (std::vector<std::string>{"old.toml:2:1: " + note, "command line: " + note}));
+  EXPECT_EQ(to_toml(c).find("decoder"), std::string::npos);
+  each_key(c, [](const std::string& key, const auto&, const char*) {
+    for (const RetiredKey& retired : kRetiredKeys) EXPECT_NE(key, retired.key);
+  });
+}
+
 TEST(Config, NamesAWrongTypeWithItsPlace) {
   EXPECT_EQ(error_of_text("[train]\nbatch = \"many\"\n"),
             "file.toml:2:9: train.batch wants a whole number, not the string 'many'");
@@ -109,6 +122,9 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
               HasSubstr("command line: optim.milestones = [0.7, 0.5]; it must be ascending"));
   EXPECT_THAT(invalid("optim.milestones=0.5,1"), HasSubstr("optim.milestones"));
   EXPECT_THAT(invalid("optim.final=-0.1"), HasSubstr("command line: optim.final"));
+  // above 32 bits, where a cast would make small numbers of them
+  EXPECT_THAT(invalid("train.period=4294967297"), HasSubstr("train.period"));
+  EXPECT_THAT(invalid("dist.nccl_ctas=4294967300"), HasSubstr("dist.nccl_ctas"));
   EXPECT_THAT(invalid("optim.gamma=0"), HasSubstr("optim.gamma"));
   EXPECT_THAT(
       invalid("dist.dead_after_s=0.4"),

@@ -193,7 +193,7 @@ TEST_F(DataCommands, PackStopsOnASignalAndSaysHowToGoOn) {
   kill(running, SIGTERM);
   const Result r = wait();
   EXPECT_EQ(r.code, 143);
-  EXPECT_THAT(r.out, HasSubstr("the same command goes on behind the finished shards"));
+  EXPECT_THAT(r.out, HasSubstr("the same command continues after the finished shards"));
   for (const std::string& name : packs("p")) EXPECT_TRUE(name.ends_with(".pack")) << name;
 }
 

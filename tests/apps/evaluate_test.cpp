@@ -62,6 +62,7 @@ TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
   EXPECT_EQ(sum.top5, whole.top5);
   EXPECT_NEAR(sum.loss, whole.loss, 1e-4 * whole.loss);
   EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .max_batches = 2}).images, 8);
+  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .part = 29, .parts = 30}).images, 0);
 }
 
 }  // namespace

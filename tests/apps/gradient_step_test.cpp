@@ -102,13 +102,13 @@ struct Training {
   Training(const Config& c, GraphMode mode, bool fixed)
       : config(c),
         net(models::make(c.model.name, {.classes = 4, .seed = 3})),
-        params(net->parameters(), net->buffers(), {.frozen = true}),
+        params(net->parameters(), net->buffers(), {.separate = true}),
         sgd(sgd_for(params, fixed)),
         prepare(pictures(c)),
         graphs{*net, params},
         gradient({.net = *net,
                   .params = params,
-                  .prepare = prepare,
+                  .input_of = prepare,
                   .loss_of = TrainingLoss(c, 1),
                   .before_backward =
                       [this] {
@@ -268,7 +268,7 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   const auto made = [&](GraphMode mode) {
     return GradientStep({.net = net,
                          .params = params,
-                         .prepare = prepare,
+                         .input_of = prepare,
                          .loss_of = TrainingLoss(config_with(0, 0), 0),
                          .before_backward = {}},
                         {.mode = mode, .capture = {}, .log = {}});

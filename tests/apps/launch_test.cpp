@@ -5,9 +5,11 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "apps/program.h"
 #include "gossamer/apps/launch/hosts.h"
+#include "gossamer/apps/launch/process.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -218,6 +220,18 @@ TEST_F(LaunchTest, AHostThatCannotBeReachedStopsAllAtOnceWithTheReason) {
   EXPECT_EQ(r.code, 5) << r.err;
   EXPECT_THAT(r.err, AllOf(HasSubstr("[b] connect to host b: No route to host"),
                            HasSubstr("cannot start workers on b"), HasSubstr("exit code 255")));
+}
+
+// The launcher writes to an ssh that has ended.
+TEST_F(LaunchTest, AReaderThatIsGoneIsNoSignal) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  LineWriter writer{Descriptor(ends[1])};
+  writer.write("kept by the pipe");
+  EXPECT_EQ(writer.descriptor(), ends[1]);
+  close(ends[0]);
+  writer.write("lost");
+  EXPECT_EQ(writer.descriptor(), -1);
 }
 
 TEST_F(LaunchTest, AHostThatDoesNotAnswerIsNamed) {

@@ -55,14 +55,14 @@ class ResizeOn : public ProgramTest {
       net = models::resnet(
           {.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = false, .classes = 10});
       params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
-                                            FlatOptions{.compute = type, .frozen = true});
+                                            FlatOptions{.compute = type, .separate = true});
       sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
       prepare = pictures(config);
       prepare.dtype = type;
       gradient = std::make_unique<GradientStep>(
           GradientStep::Parts{.net = *net,
                               .params = *params,
-                              .prepare = prepare,
+                              .input_of = prepare,
                               .loss_of = TrainingLoss(config, 0),
                               .before_backward = {}},
           GradientStep::Graph{.mode = how.graph ? GraphMode::on : GraphMode::off,

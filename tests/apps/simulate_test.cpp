@@ -131,6 +131,7 @@ TEST_F(Simulate, MistakesAreNamed) {
     EXPECT_THAT(error({"consensus", "--workers", "8", "--pairing", "matching", "--rounds", rounds}),
                 HasSubstr("do not meet in pairs"))
         << rounds;
+  EXPECT_THAT(error({"exchanges", "--sizes", "0"}), HasSubstr("0 workers"));
   EXPECT_THAT(error({"quadratic", "--learning-rate", "-1"}), HasSubstr("learning rate -1"));
   EXPECT_THAT(error({"quadratic", "--learning-rate", "nan"}), HasSubstr("learning rate nan"));
   EXPECT_THAT(error({"timeline", "--latency-s", "inf"}), HasSubstr("latency inf"));

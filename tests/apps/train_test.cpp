@@ -204,6 +204,10 @@ TEST_F(Train, TwoWorkersInF16CountWhatOverflowedAndSaveAModelInF32) {
   for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors)
     EXPECT_NE(t.tensor.dtype(), DType::f16) << t.name;
   EXPECT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "train.dtype=f16"}).code, 0);
+  // The configuration may be that of a run of several workers.
+  const Result e = run({"eval", "runs/t/model.safetensors", "runs/t/config.toml",
+                        "dist.min_workers=2", "dist.inject=kill:rank=1@step=5"});
+  EXPECT_EQ(e.code, 0) << e.err;
 }
 
 TEST_F(Train, AScaleThatOverflowsEveryStepStopsTheRunAndSaysWhatToDo) {
@@ -222,10 +226,17 @@ TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {
   EXPECT_EQ(events("interrupted").size(), 2u);
   EXPECT_EQ(events("fault").size(), 0u);  // a planned departure is none
   EXPECT_EQ(summary().is_discarded(), true);
+  // As if an older version had written the configuration. A key of that version is named once.
+  std::string saved = read_text(folder / "runs/t/config.toml");
+  saved.insert(saved.find("[data]\n") + 7, "decoder = \"cpu\"\n");
+  write_text(folder / "runs/t/config.toml", saved);
   // The budget may be changed on the way: here it ends soon.
   // As many workers as wrote the checkpoint.
   const Result r = run({"train", "train.epochs=3", "--resume", "runs/t"});
   ASSERT_EQ(r.code, 0) << r.out << r.err;
+  const std::size_t noted = r.err.find("data.decoder no longer has an effect");
+  EXPECT_NE(noted, std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find("data.decoder", noted + 1), std::string::npos) << r.err;
   EXPECT_EQ(summary()["workers_at_end"], 2);
 }
 

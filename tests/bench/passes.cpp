@@ -155,7 +155,7 @@ void updates() {
   const i64 n = 25'557'056, halves = 25'502'912;
   const auto block = [&](DType type = DType::f32) { return random({n}, type); };
   Tensor w = random({halves / 32, 32}, DType::f32), b = random({n - halves}, DType::f32);
-  FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = DType::bf16, .frozen = true});
+  FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = DType::bf16, .separate = true});
   params.settle_grads();
   Tensor(params.grads()).copy_from(block());
   const SgdRule sgd{block(), 0.9f, 0, false};

@@ -159,10 +159,10 @@ TEST_P(FlatParamsIn16Bits, AreACopyForMatricesOnly) {
   EXPECT_EQ(m.w1.grad().dtype(), DType::f32) << "gradients of 16-bit copies gather in f32";
 }
 
-TEST(FlatParamsCompute, FrozenKeepsItsOwnCopyUntilRefreshed) {
+TEST(FlatParamsCompute, SeparateLayersKeepTheirCopyUntilRefreshed) {
   for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
     Model m;
-    FlatParams p(m.named(), {}, {.compute = type, .frozen = true});
+    FlatParams p(m.named(), {}, {.compute = type, .separate = true});
     EXPECT_FALSE(p.aliased());
     Tensor(p.values()).fill(7);
     EXPECT_EQ(list(m.w1), (std::vector<float>(12, 1)));
@@ -173,21 +173,21 @@ TEST(FlatParamsCompute, FrozenKeepsItsOwnCopyUntilRefreshed) {
   }
 }
 
-TEST(FlatParamsCompute, FreezeGivesLayersACopyWhileEverythingElseStays) {
+TEST(FlatParamsCompute, SeparateGivesLayersACopyWhileEverythingElseStays) {
   for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-    Model m, frozen;
+    Model m, separate;
     FlatParams p(m.named(), {}, {.compute = type});
-    const FlatParams q(frozen.named(), {}, {.compute = type, .frozen = true});
-    Tensor(p.values()).fill(3);  // not refreshed yet: freeze() does
+    const FlatParams q(separate.named(), {}, {.compute = type, .separate = true});
+    Tensor(p.values()).fill(3);  // not refreshed yet: separate() does
     const float* values = p.values().as<float>();
-    p.freeze();
-    p.freeze();
+    p.separate();
+    p.separate();
     EXPECT_FALSE(p.aliased());
     EXPECT_EQ(p.values().as<float>(), values) << "the master values do not move";
     EXPECT_EQ(list(m.w1), (std::vector<float>(12, 3)));
     EXPECT_EQ(list(m.b2), (std::vector<float>(2, 3)));
-    EXPECT_EQ(m.w1.dtype(), frozen.w1.dtype());
-    EXPECT_EQ(m.b1.dtype(), frozen.b1.dtype());
+    EXPECT_EQ(m.w1.dtype(), separate.w1.dtype());
+    EXPECT_EQ(m.b1.dtype(), separate.b1.dtype());
     Tensor(p.values()).fill(7);
     EXPECT_EQ(list(m.w1), (std::vector<float>(12, 3)));
     EXPECT_EQ(list(m.b2), (std::vector<float>(2, 3)));

@@ -128,7 +128,7 @@ inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DTyp
   const i64 n = 32 * 1000;
   const auto block = [&](std::uint64_t seed) { return on(d, normal({n}, seed)); };
   Tensor w = on(d, normal({70, 320}, 1)), b = on(d, normal({9600}, 7));
-  FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true});
+  FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = compute, .separate = true});
   params.settle_grads();
   Tensor(params.grads()).copy_from(block(3));
   UpdateBlocks blocks{with_twin ? block(2) : Tensor(), Tensor::empty({n}, wire, d),

@@ -61,7 +61,7 @@ TEST(UpdatePass, IsMixStepAndDifferenceBitForBit) {
       for (const bool with_twin : {false, true})
         for (const Way way : {Way::one, Way::eight, Way::with_difference}) {
           SCOPED_TRACE(::testing::Message()
-                       << o.compute << " frozen " << o.frozen << " nesterov " << nesterov
+                       << o.compute << " separate " << o.separate << " nesterov " << nesterov
                        << " twin " << with_twin << " way " << static_cast<int>(way));
           Model one(o), two(o);
           for (std::uint64_t k = 0; k < 3; ++k) {

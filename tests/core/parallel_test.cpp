@@ -1,4 +1,4 @@
-// parallel_for and the bounded queue.
+// parallel_for, and how many threads it uses.
 #include "gossamer/core/parallel.h"
 
 #include <algorithm>
@@ -84,74 +84,6 @@ TEST(ComputeThreads, RefuseZeroAndBelongToTheCallingThread) {
   const Threads use(3);
   std::thread([] { set_compute_threads(1); }).join();
   EXPECT_EQ(compute_threads(), 3);
-}
-
-TEST(BoundedQueueOf, KeepsOrderAndHoldsAtMostItsCapacity) {
-  BoundedQueue<int> queue(3);
-  std::atomic<int> pushed = 0;
-  std::thread producer([&] {
-    for (int i = 0; i < 100; ++i) {
-      EXPECT_TRUE(queue.push(i));
-      ++pushed;
-    }
-    queue.close();
-  });
-  for (int i = 0; i < 100; ++i) {
-    const auto item = queue.pop();
-    ASSERT_TRUE(item.has_value());
-    EXPECT_EQ(*item, i);
-    // what was popped, what lies in the queue, and one push on its way
-    EXPECT_LE(pushed, i + 1 + 4);
-  }
-  EXPECT_FALSE(queue.pop().has_value());
-  producer.join();
-}
-
-TEST(BoundedQueueOf, ClosingDrainsThenGivesNothingAndRefusesMore) {
-  BoundedQueue<int> queue(2);
-  EXPECT_FALSE(queue.try_pop().has_value());
-  queue.push(1);
-  queue.push(2);
-  EXPECT_EQ(queue.size(), 2u);
-  queue.close();
-  EXPECT_FALSE(queue.push(3));
-  EXPECT_EQ(queue.pop(), 1);
-  EXPECT_EQ(queue.try_pop(), 2);
-  EXPECT_FALSE(queue.pop().has_value());
-}
-
-TEST(BoundedQueueOf, ClosingWakesBothSides) {
-  BoundedQueue<int> full(1), empty(1);
-  full.push(1);
-  std::thread pusher([&] { EXPECT_FALSE(full.push(2)); });
-  std::thread popper([&] { EXPECT_FALSE(empty.pop().has_value()); });
-  full.close();
-  empty.close();
-  pusher.join();
-  popper.join();
-}
-
-TEST(BoundedQueueOf, PassesEveryItemOnceBetweenManyThreads) {
-  BoundedQueue<int> queue(4);
-  std::atomic<i64> total = 0;
-  std::atomic<int> count = 0;
-  std::vector<std::thread> producers, consumers;
-  for (int t = 0; t < 3; ++t) {
-    producers.emplace_back([&, t] {
-      for (int i = 0; i < 500; ++i) queue.push(t * 500 + i);
-    });
-    consumers.emplace_back([&] {
-      while (const auto item = queue.pop()) {
-        total += *item;
-        ++count;
-      }
-    });
-  }
-  for (std::thread& t : producers) t.join();
-  queue.close();
-  for (std::thread& t : consumers) t.join();
-  EXPECT_EQ(count, 1500);
-  EXPECT_EQ(total, 1499 * 1500 / 2);
 }
 
 }  // namespace

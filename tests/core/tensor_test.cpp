@@ -132,7 +132,11 @@ TEST(TensorWindows, SayWhatDoesNotFit) {
   EXPECT_THROW(Tensor::zeros({}).slice(0, 1), ShapeError);
   EXPECT_TRUE(has(error_of<ShapeError>([&] { a.as<std::int32_t>(); }), "asked for i32"));
   EXPECT_TRUE(has(error_of<ShapeError>([&] { a.item(); }), "wanted one"));
-  EXPECT_TRUE(has(error_of<ShapeError>([] { Tensor().shape(); }), "before it was given a value"));
+  for (const auto use : {+[] { (void)Tensor().shape(); }, +[] { (void)Tensor().data(); },
+                         +[] { (void)Tensor().reshape({1}); }, +[] { (void)Tensor().slice(0, 1); },
+                         +[] { (void)Tensor().detach(); }, +[] { (void)Tensor().clone(); },
+                         +[] { (void)Tensor().to(DType::f32); }, +[] { (void)Tensor().grad(); }})
+    EXPECT_TRUE(has(error_of<ShapeError>(use), "before it was given a value"));
 }
 
 TEST(TensorCopies, ConvertBetweenAllTypes) {

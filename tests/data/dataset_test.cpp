@@ -221,6 +221,12 @@ TEST(Cifar, TakesTheFiveTrainFilesOfAFolder) {
   EXPECT_EQ(open({folder.str()})->size(), 20);
   EXPECT_EQ(open({folder / "test_batch.bin"})->size(), 3);
   EXPECT_EQ(open({folder.str()})->classes()[3], "cat");
+  // Ten names in order, but with a control character, or one twice: two classes must not become
+  // one.
+  folder.write("batches.meta.txt", to_bytes("a\x1b[31m\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"));
+  EXPECT_EQ(open({folder.str()})->classes()[0], "a?[31m");
+  folder.write("batches.meta.txt", to_bytes("a\na\nc\nd\ne\nf\ng\nh\ni\nj\n"));
+  EXPECT_EQ(open({folder.str()})->classes().size(), 10u);
   EXPECT_EQ(open({folder.str()}, Part::train)->size(), 20);
   EXPECT_EQ(open({folder.str()}, Part::val)->size(), 3);  // never the training files
   std::filesystem::remove(folder / "test_batch.bin");

@@ -1,7 +1,7 @@
 // Fuzz target of the index of packed shards and index files: any bytes give samples inside the file
 // or a DataError, and what is accepted is written and read back alike. Checksums are made right.
 //
-// sources: index_file packed index hash files
+// sources: index_file packed index names hash files
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -28,6 +28,8 @@ void require(bool right) {
 
 void inside(const Index& index, std::uint64_t size) {
   require(index.names.size() == static_cast<gossamer::i64>(index.label.size()));
+  index.names.each(
+      [&](gossamer::i64 i, const std::string& name) { require(index.names.at(i) == name); });
   for (std::size_t i = 0; i < index.label.size(); ++i) {
     require(index.offset[i] <= size && index.bytes[i] <= size - index.offset[i]);
     require(index.label[i] >= 0 && static_cast<std::size_t>(index.label[i]) < index.classes.size());

@@ -28,7 +28,7 @@ using testing::run_workers, testing::variable;
 struct GpuQuadratic {
   GpuQuadratic(Device device, int rank, i64 size)
       : x(Tensor::full({size}, static_cast<float>(rank), DType::f32, device)),
-        params({{"x", x}}, {}, {.compute = DType::f32, .frozen = true}),
+        params({{"x", x}}, {}, {.compute = DType::f32, .separate = true}),
         sgd(params),
         target(Tensor::full({params.size()}, static_cast<float>(rank), DType::f32, device)) {
     params.settle_grads();

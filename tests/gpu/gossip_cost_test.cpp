@@ -113,7 +113,7 @@ TEST(GpuGossipCost, AnExchangeInEveryStepIsTimed) {
   configure_cuda({.plan_file = variable("GPU_PLANS", "")});
   const auto net = models::make("resnet50");
   net->to(gpu);
-  FlatParams params(net->parameters(), net->buffers(), {.compute = DType::bf16, .frozen = true});
+  FlatParams params(net->parameters(), net->buffers(), {.compute = DType::bf16, .separate = true});
   nn::Sgd sgd(params, {.momentum = 0.9f});
   Rng rng(3);
   Tensor images = Tensor::empty({batch, 224, 224, 3});

@@ -63,7 +63,7 @@ TEST(GpuKernelsGraph, ARecordedUpdateReadsTheNumbersOfItsStep) {
   struct Side {
     explicit Side(Device d)
         : w(on(d, normal({n}, 1)).reshape({32, 64})),
-          params({{"w", w}}, {}, {.frozen = true}),
+          params({{"w", w}}, {}, {.separate = true}),
           rule{Tensor::zeros({n}, DType::f32, d), 0.9f, 0.01f, false},
           blocks{on(d, normal({n}, 2)), on(d, normal({n}, 4)), on(d, normal({n}, 5))},
           numbers(step_numbers(d)) {

@@ -9,6 +9,7 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/update.h"
 #include "models/small_resnet.h"
 
 namespace gossamer::testing {
@@ -83,6 +84,20 @@ void compare_all(DType type) {
 TEST_F(GpuOps, AgreeWithTheReferenceInFloat32) { compare_all(DType::f32); }
 TEST_F(GpuOps, AgreeWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
 TEST_F(GpuOps, AgreeWithTheReferenceInFloat16) { compare_all(DType::f16); }
+
+TEST_F(GpuOps, ALabelThatIsNoClassMakesTheLossNanAndDoesNotCount) {
+  const Tensor z = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {2, 3}).to(Device::cuda()),
+               labels = Tensor::from(std::vector<std::int32_t>{1 << 30, 2}, {2}).to(Device::cuda());
+  EXPECT_TRUE(std::isnan(cross_entropy(z, labels).item()));
+  EXPECT_EQ(count_top_k(z, labels, 3).item(), 1);
+}
+
+TEST_F(GpuOps, RefuseToAddWhatIsOnAnotherDevice) {
+  const Tensor here = Tensor::zeros({4, 8}), one = Tensor::full({8}, 1).to(Device::cuda());
+  Tensor there = here.to(Device::cuda());
+  EXPECT_THROW(batch_norm(there, one, one, {}, {}, {}, here), DeviceError);
+  EXPECT_THROW(accumulate(there, here), DeviceError);
+}
 
 TEST_F(GpuOps, AResNetTrainsAsOnTheCpuInFloat32) {
   for (const bool bottleneck : {false, true}) {

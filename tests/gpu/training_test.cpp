@@ -39,7 +39,7 @@ TEST_F(GpuTraining, ThePassIsTheLoopsOfTheCpu) {
       std::vector<Tensor> results[2];
       for (const Device device : {gpu, Device::cpu()}) {
         Tensor w = noise(64 * 33, 1).reshape({64, 33}).to(device), b = noise(77, 2).to(device);
-        FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true});
+        FlatParams params({{"w", w}, {"b", b}}, {}, {.compute = compute, .separate = true});
         const auto optimizer =
             nn::make_optimizer(name, params, {.weight_decay = .01, .nesterov = true, .period = 2});
         const i64 n = params.size();
@@ -85,14 +85,14 @@ struct Loop {
     config.train.mixup = .2;
     net->to(device);
     params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
-                                          FlatOptions{.frozen = true});
+                                          FlatOptions{.separate = true});
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
     gradient = std::make_unique<GradientStep>(
         GradientStep::Parts{.net = *net,
                             .params = *params,
-                            .prepare = prepare,
+                            .input_of = prepare,
                             .loss_of = TrainingLoss(config, 0),
                             .before_backward = {}},
         GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
@@ -188,14 +188,14 @@ struct FedLoop {
     net = models::resnet({.blocks = {1, 1}, .widths = {16, 32}, .classes = 10});
     net->to(device);
     params = std::make_unique<FlatParams>(net->parameters(), net->buffers(),
-                                          FlatOptions{.frozen = true});
+                                          FlatOptions{.separate = true});
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
     gradient = std::make_unique<GradientStep>(
         GradientStep::Parts{.net = *net,
                             .params = *params,
-                            .prepare = prepare,
+                            .input_of = prepare,
                             .loss_of = TrainingLoss(config, 0),
                             .before_backward = {}},
         GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});

@@ -106,7 +106,7 @@ TEST(LossScale, MustBeAPowerOfTwo) {
 }
 
 struct Small {
-  explicit Small(FlatOptions o = {.compute = DType::f16, .frozen = true, .loss_scale = 64})
+  explicit Small(FlatOptions o = {.compute = DType::f16, .separate = true, .loss_scale = 64})
       : params({{"w", w}, {"b", b}}, {}, o) {}
   Tensor w = Tensor::from(std::vector<float>{.5f, -1.25f, 2, .1f, -.3f, .75f}, {2, 3}),
          b = Tensor::from(std::vector<float>{.2f, -.4f}, {2});

@@ -125,9 +125,9 @@ TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
   for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
     for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       SCOPED_TRACE(name);
-      Small whole({.compute = type, .frozen = true}, 60),
-          pieces({.compute = type, .frozen = true}, 60),
-          twinned({.compute = type, .frozen = true}, 60);
+      Small whole({.compute = type, .separate = true}, 60),
+          pieces({.compute = type, .separate = true}, 60),
+          twinned({.compute = type, .separate = true}, 60);
       const OptimizerOptions options{.weight_decay = .1, .period = 3};
       const auto a = make_optimizer(name, whole.params, options),
                  b = make_optimizer(name, pieces.params, options),
@@ -158,12 +158,12 @@ TEST(Optimizers, InPiecesEqualTheWholeAndATwinTakesTheSameUpdate) {
 // The optimizers against plain loops, bit for bit, with whatever a step may bring, and in pieces.
 TEST(Optimizers, ThePassIsThePlainLoopsBitForBit) {
   for (const char* name : {"sgd", "adam", "adamw", "accum-adam", "accum-adamw"})
-    for (const FlatOptions flat : {FlatOptions{}, FlatOptions{.frozen = true},
-                                   FlatOptions{.compute = DType::bf16, .frozen = true}})
+    for (const FlatOptions flat : {FlatOptions{}, FlatOptions{.separate = true},
+                                   FlatOptions{.compute = DType::bf16, .separate = true}})
       for (int what = 0; what < 8; ++what) {
         const bool with_twin = what & 1, late = what & 2, nesterov = what & 4;
         SCOPED_TRACE(::testing::Message()
-                     << name << " in " << name_of(flat.compute) << " frozen " << flat.frozen
+                     << name << " in " << name_of(flat.compute) << " separate " << flat.separate
                      << " twin " << with_twin << " difference " << late);
         Small one(flat), two(flat), three(flat);
         const OptimizerOptions options{.weight_decay = .1, .nesterov = nesterov, .period = 3};

@@ -83,7 +83,7 @@ double accuracy(Module& model, const Batch& batch, DType type) {
   const NoGrad no_grad;
   model.eval();
   const double right =
-      static_cast<double>(count_top_k(model(batch.images.to(type)), batch.labels, 1));
+      static_cast<double>(count_top_k(model(batch.images.to(type)), batch.labels, 1).item());
   model.train();
   return right / static_cast<double>(batch.labels.numel());
 }

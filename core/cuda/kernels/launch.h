@@ -41,10 +41,11 @@ void with_vectors(const char* op, const Tensor& x, i64 cols,
   });
 }
 
-// Kernels count pixels in 32 bits.
-inline void check_pixels(const char* op, const Tensor& x) {
-  check<ShapeError>(x.numel() / x.shape(-1) < (i64{1} << 32), op, ": ", x.shape(),
-                    " has 2^32 pixels or more; use a smaller batch");
+// Kernels of pooling count pixels in 32 bits, before and after it.
+inline void check_pixels(const char* op, const Tensor& x, const Tensor& y) {
+  for (const Tensor* t : {&x, &y})
+    check<ShapeError>(t->numel() / t->shape(-1) < (i64{1} << 32), op, ": ", t->shape(),
+                      " has 2^32 pixels or more; use a smaller batch");
 }
 
 class Scratch {  // floats for a moment, in the order of the stream

@@ -35,7 +35,7 @@ void FusedBackend::norm_statistics(Norm& n, float eps, const NormRunning& runnin
 namespace {
 
 void apply_and_pool(const Norm& n, Tensor& y, const Tensor& taken) {
-  check_pixels("batch_norm_pool", n.x);
+  check_pixels("batch_norm_pool", n.x, y);
   const i64 cols = n.x.shape(3);
   const Tiles tiles = Tiles::over(y.numel() / cols, cols, 2 * kBlocksOfPasses, false, 1);
   const auto extent = [](const Tensor& t, int d) { return static_cast<unsigned>(t.shape(d)); };

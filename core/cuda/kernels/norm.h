@@ -1,8 +1,11 @@
 // Batch norm for GPUs as three passes without atomics: partial sums, their sum and the factors that
-// follow, the elementwise rest. Forward:  y = relu(x s + b (+ add | + x2 s2 + b2)),  s = gamma
-// inv_std,  b = beta - mean s. Backward: dx = A g + B x + C with g = dy where y > 0. From dx =
-// gamma inv_std (g - sum g/rows - xhat sum(g xhat)/rows):
-//   A = gamma inv_std,  B = -A inv_std sum(g xhat)/rows,  C = -A sum g/rows - B mean.
+// follow, the elementwise rest.
+//   forward:   y = relu?(a x + b (+ add | + a2 x2 + b2)),  a = scale inv_std,  b = shift - mean a
+//   backward:  dx = gain g + slope x + constant, where g = dy if y > 0 and else 0. That is
+//              dx = scale inv_std (g - sum g/rows - xhat sum(g xhat)/rows)  with
+//     gain = scale inv_std
+//     slope = -gain inv_std sum(g xhat)/rows
+//     constant = -gain sum g/rows - slope mean
 #pragma once
 
 #include <cmath>
@@ -11,8 +14,8 @@
 
 namespace gossamer::kernels {
 
-// --- pass 1: sums over rows, `sums` of them a channel, per block:
-// partial[(part sums + k) cols + c]
+// --- pass 1: sums over rows, `sums` of them a channel. Sum k of channel c over the rows of a part
+// lies in partial[(part sums + k) cols + c].
 template <int sums>
 struct SumState {
   float total[sums][8];
@@ -112,11 +115,11 @@ struct JoinParts {
 template <class T>
 struct FinishStatistics {
   const T* x;  // row 0: what was subtracted
-  const float *gamma, *beta;
+  const float *scale, *shift;
   double rows;
   float eps, momentum;
   // the running ones may be null
-  float *mean, *inv_std, *scale, *shift, *running_mean, *running_var;
+  float *mean, *inv_std, *a, *b, *running_mean, *running_var;
 
   GOSSAMER_HD void operator()(i64 c, const double* total) const {
     using std::sqrt;
@@ -124,11 +127,11 @@ struct FinishStatistics {
                  var = biased > 0 || biased != biased ? biased : 0;
     const double m = static_cast<double>(static_cast<float>(x[c])) + offset,
                  inv = 1 / sqrt(var + static_cast<double>(eps));
-    const float s = static_cast<float>(static_cast<double>(gamma[c]) * inv);
+    const float up = static_cast<float>(static_cast<double>(scale[c]) * inv);
     mean[c] = static_cast<float>(m);
     inv_std[c] = static_cast<float>(inv);
-    scale[c] = s;
-    shift[c] = static_cast<float>(static_cast<double>(beta[c]) - m * static_cast<double>(s));
+    a[c] = up;
+    b[c] = static_cast<float>(static_cast<double>(shift[c]) - m * static_cast<double>(up));
     if (running_mean) running_mean[c] += momentum * (mean[c] - running_mean[c]);
     if (running_var)
       running_var[c] += momentum * (static_cast<float>(var * rows / (rows - 1)) - running_var[c]);
@@ -137,19 +140,19 @@ struct FinishStatistics {
 
 // total: sum g, sum g (x - mean), and with a second input sum g (x2 - mean2).
 struct NormBackFactors {
-  const float *gamma, *mean, *inv_std;
-  bool given;  // statistics that are constants: dx = A g
-  float *a, *b, *c, *d_gamma, *d_beta;
-  GOSSAMER_HD void set(i64 i, double rows, double sum_g, double sum_gx) const {
-    const double inv = static_cast<double>(inv_std[i]), up = static_cast<double>(gamma[i]) * inv,
-                 with = sum_gx * inv;
-    const double slope = given ? 0 : -up * inv * with / rows,
-                 constant = given ? 0 : -up * sum_g / rows - slope * static_cast<double>(mean[i]);
-    a[i] = static_cast<float>(up);
-    b[i] = static_cast<float>(slope);
-    c[i] = static_cast<float>(constant);
-    d_gamma[i] = static_cast<float>(with);
-    d_beta[i] = static_cast<float>(sum_g);
+  const float *scale, *mean, *inv_std;
+  bool given;  // statistics that are constants: dx = gain g
+  float *gain, *slope, *constant, *d_scale, *d_shift;
+  GOSSAMER_HD void set(i64 c, double rows, double sum_g, double sum_gx) const {
+    const double inv = static_cast<double>(inv_std[c]), up = static_cast<double>(scale[c]) * inv,
+                 sum_gxhat = sum_gx * inv;
+    const double down = given ? 0 : -up * inv * sum_gxhat / rows,
+                 rest = given ? 0 : -up * sum_g / rows - down * static_cast<double>(mean[c]);
+    gain[c] = static_cast<float>(up);
+    slope[c] = static_cast<float>(down);
+    constant[c] = static_cast<float>(rest);
+    d_scale[c] = static_cast<float>(sum_gxhat);
+    d_shift[c] = static_cast<float>(sum_g);
   }
 };
 template <bool joint>
@@ -173,7 +176,7 @@ struct NormApply {
   using State = Nothing;
   Tiles tiles;
   const T *x, *other;
-  const float *scale, *shift, *scale2, *shift2;
+  const float *a, *b, *a2, *b2;
   T* y;
   // [rows, ceil(cols/8)], bit j of a byte: y > 0 in its column j; may be null
   std::uint8_t* mask;
@@ -186,12 +189,13 @@ struct NormApply {
   GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
     if (p.count == 0) return;
-    const Eight s = load_eight<whole>(scale + p.col, p.count),
-                b = load_eight<whole>(shift + p.col, p.count);
-    Eight s2{}, b2{};
-    if constexpr (join == Join::norm)
-      s2 = load_eight<whole>(scale2 + p.col, p.count),
-      b2 = load_eight<whole>(shift2 + p.col, p.count);
+    const Eight va = load_eight<whole>(a + p.col, p.count),
+                vb = load_eight<whole>(b + p.col, p.count);
+    Eight va2{}, vb2{};
+    if constexpr (join == Join::norm) {
+      va2 = load_eight<whole>(a2 + p.col, p.count);
+      vb2 = load_eight<whole>(b2 + p.col, p.count);
+    }
     const i64 groups = (tiles.cols + 7) / 8;
     tiles.for_rows<!whole               ? 1
                    : join == Join::none ? 4
@@ -209,9 +213,9 @@ struct NormApply {
           unsigned bits = 0;
           GOSSAMER_UNROLL
           for (int j = 0; j < 8; ++j) {
-            float v = l.x.v[j] * s.v[j] + b.v[j];
+            float v = l.x.v[j] * va.v[j] + vb.v[j];
             if constexpr (join == Join::add) v += l.other.v[j];
-            if constexpr (join == Join::norm) v += l.other.v[j] * s2.v[j] + b2.v[j];
+            if constexpr (join == Join::norm) v += l.other.v[j] * va2.v[j] + vb2.v[j];
             if (v > 0) bits |= 1u << j;
             z.v[j] = relu && v <= 0 ? 0.0f : v;  // in this form a NaN stays NaN
           }
@@ -221,8 +225,8 @@ struct NormApply {
   }
 };
 
-// max over 3 x 3 windows (stride 2, padding 1) of relu(x scale + shift); taken: which tap it was,
-// kNoTap if the ReLU made it zero.
+// max over 3 x 3 windows (stride 2, padding 1) of relu(a x + b); taken: which tap it was, kNoTap if
+// the ReLU made it zero.
 template <class T, bool whole>
 struct NormPool {
   static constexpr int threads = Tiles::threads, phases = 1;
@@ -230,7 +234,7 @@ struct NormPool {
   using State = Nothing;
   Tiles tiles;  // rows: output pixels
   const T* x;
-  const float *scale, *shift;
+  const float *a, *b;
   T* y;
   std::uint8_t* taken;
   unsigned h, w, ho, wo;
@@ -239,13 +243,14 @@ struct NormPool {
   GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
     if (p.count == 0) return;
-    const Eight s = load_eight<whole>(scale + p.col, p.count),
-                b = load_eight<whole>(shift + p.col, p.count);
+    const Eight va = load_eight<whole>(a + p.col, p.count),
+                vb = load_eight<whole>(b + p.col, p.count);
     tiles.for_rows<1>(
-        p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p, s, b); });
+        p, [](i64 r) { return r; }, [&](i64 r, i64) { one_pixel(r, p, va, vb); });
   }
 
-  GOSSAMER_HD void one_pixel(i64 row, const Tiles::Place& p, const Eight& s, const Eight& b) const {
+  GOSSAMER_HD void one_pixel(i64 row, const Tiles::Place& p, const Eight& va,
+                             const Eight& vb) const {
     const unsigned pixel = static_cast<unsigned>(row), line = pixel / wo, q = pixel - line * wo,
                    n = line / ho, o = line - n * ho;
     Eight best;
@@ -256,19 +261,21 @@ struct NormPool {
       tap[j] = kNoTap;
     }
     GOSSAMER_UNROLL
-    for (unsigned r = 0; r < 3; ++r) GOSSAMER_UNROLL
-    for (unsigned t = 0; t < 3; ++t) {
-      // beyond the edge wraps around to a large number
-      const unsigned u = 2 * o + r - 1, v = 2 * q + t - 1;
-      if (u >= h || v >= w) continue;
-      const Eight e = load_eight<whole>(
-          x + ((static_cast<i64>(n) * h + u) * w + v) * tiles.cols + p.col, p.count);
+    for (unsigned r = 0; r < 3; ++r) {
       GOSSAMER_UNROLL
-      for (int j = 0; j < 8; ++j) {
-        const float value = e.v[j] * s.v[j] + b.v[j];
-        if (value > best.v[j] || value != value) {  // a NaN wins and stays
-          best.v[j] = value;
-          tap[j] = static_cast<std::uint8_t>(3 * r + t);
+      for (unsigned t = 0; t < 3; ++t) {
+        // beyond the edge wraps around to a large number
+        const unsigned u = 2 * o + r - 1, v = 2 * q + t - 1;
+        if (u >= h || v >= w) continue;
+        const Eight e = load_eight<whole>(
+            x + ((static_cast<i64>(n) * h + u) * w + v) * tiles.cols + p.col, p.count);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) {
+          const float value = e.v[j] * va.v[j] + vb.v[j];
+          if (value > best.v[j] || value != value) {  // a NaN wins and stays
+            best.v[j] = value;
+            tap[j] = static_cast<std::uint8_t>(3 * r + t);
+          }
         }
       }
     }

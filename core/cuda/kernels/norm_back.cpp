@@ -16,7 +16,7 @@ struct Branches {
   Tensor* d_add;
 };
 
-// The factors A, B and C of the last pass: f32 [3, C] for each branch.
+// gain, slope and constant of the last pass: f32 [3, C] for each branch.
 NormBackFactors factors_of(const Norm& n, const NormGrads& grads, float* out, i64 cols) {
   return {n.scale.as<float>(),
           n.mean.as<float>(),

@@ -29,8 +29,8 @@ struct PooledGradient {
     const unsigned pixel = static_cast<unsigned>(row), line = pixel / w, v = pixel - line * w,
                    n = line / h, u = line - n * h;
     Eight sum{};
-    GOSSAMER_UNROLL
     // four at most, so that their loads are under way together
+    GOSSAMER_UNROLL
     for (unsigned k = 0; k < 4; ++k) {
       const unsigned o = u / 2 + k / 2, q = v / 2 + k % 2;
       if (o > (u + 1) / 2 || q > (v + 1) / 2 || o >= ho || q >= wo) continue;
@@ -51,16 +51,19 @@ inline constexpr bool is_pooled = false;
 template <class T>
 inline constexpr bool is_pooled<PooledGradient<T>> = true;
 
-// --- the ReLU's mask. none: no ReLU;  factors: x a + b > 0, computed again;  bits: as NormApply
-// wrote them
-enum class Mask { none, factors, bits };
+// --- where the ReLU lets the gradient through
+enum class Mask {
+  none,     // everywhere: there is no ReLU
+  factors,  // where a x + b > 0, computed again
+  bits      // where NormApply wrote ones
+};
 
 template <class T, class Source, Mask mask, bool whole, bool joint>
 struct NormBackInput {
   Source source;
   const T *x, *x2;
   const std::uint8_t* bits;
-  const float *scale, *shift;
+  const float *a, *b;
 
   struct Loaded {
     Eight g, x, x2;
@@ -75,10 +78,10 @@ struct NormBackInput {
     if constexpr (mask == Mask::bits) l.bits = bits[row * ((cols + 7) / 8) + p.col / 8];
     return l;
   }
-  // Column j of g, masked. s, b: the factors of the columns, read with Mask::factors only.
-  GOSSAMER_HD static float masked(const Loaded& l, int j, const Eight& s, const Eight& b) {
+  // Column j of g, masked. va, vb: a and b of the columns, read with Mask::factors only.
+  GOSSAMER_HD static float masked(const Loaded& l, int j, const Eight& va, const Eight& vb) {
     bool open = true;
-    if constexpr (mask == Mask::factors) open = l.x.v[j] * s.v[j] + b.v[j] > 0;
+    if constexpr (mask == Mask::factors) open = l.x.v[j] * va.v[j] + vb.v[j] > 0;
     if constexpr (mask == Mask::bits) open = (l.bits >> j & 1u) != 0;
     return open ? l.g.v[j] : 0.0f;
   }
@@ -110,13 +113,13 @@ struct NormBackSums {
       const Tiles::Place p = tiles.place(block, thread);
       const Eight m = load_eight<whole>(mean + p.col, p.count),
                   m2 = joint ? load_eight<whole>(mean2 + p.col, p.count) : Eight{};
-      const Eight s = in.factor(in.scale, p), b = in.factor(in.shift, p);
+      const Eight va = in.factor(in.a, p), vb = in.factor(in.b, p);
       tiles.for_rows<whole ? 2 : 1>(
           p, [&](i64 r) { return in.load(r, p, tiles.cols); },
           [&](i64, const typename Input::Loaded& l) {
             GOSSAMER_UNROLL
             for (int j = 0; j < 8; ++j) {
-              const float g = Input::masked(l, j, s, b);
+              const float g = Input::masked(l, j, va, vb);
               state.total[0][j] += g;
               state.total[1][j] += g * (l.x.v[j] - m.v[j]);
               if constexpr (joint) state.total[2][j] += g * (l.x2.v[j] - m2.v[j]);
@@ -129,8 +132,9 @@ struct NormBackSums {
   }
 };
 
-// Pass 3: dx = A g + B x + C, the same for a second input, and g itself for the shortcut. dx or
-// d_add may be dy's memory (not both): each element is read before the same thread writes it.
+// Pass 3: dx = gain g + slope x + constant, the same for a second input, and g itself for the
+// shortcut. dx or d_add may be dy's memory (not both): each element is read before the same thread
+// writes it.
 template <class T, class Source, Mask mask, bool whole, bool joint>
 struct NormBackApply {
   static constexpr int threads = Tiles::threads, phases = 1;
@@ -141,32 +145,33 @@ struct NormBackApply {
   using Input = NormBackInput<T, Source, mask, whole, joint>;
   Tiles tiles;
   Input in;
-  const float *a, *b, *c, *a2, *b2, *c2;
+  const float *gain, *slope, *constant, *gain2, *slope2, *constant2;
   T *dx, *dx2, *d_add;  // d_add may be null
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
     if (p.count == 0) return;
-    const Eight fa = load_eight<whole>(a + p.col, p.count),
-                fb = load_eight<whole>(b + p.col, p.count),
-                fc = load_eight<whole>(c + p.col, p.count);
-    Eight ga{}, gb{}, gc{};
+    const Eight up = load_eight<whole>(gain + p.col, p.count),
+                down = load_eight<whole>(slope + p.col, p.count),
+                rest = load_eight<whole>(constant + p.col, p.count);
+    Eight up2{}, down2{}, rest2{};
     if constexpr (joint) {
-      ga = load_eight<whole>(a2 + p.col, p.count);
-      gb = load_eight<whole>(b2 + p.col, p.count);
-      gc = load_eight<whole>(c2 + p.col, p.count);
+      up2 = load_eight<whole>(gain2 + p.col, p.count);
+      down2 = load_eight<whole>(slope2 + p.col, p.count);
+      rest2 = load_eight<whole>(constant2 + p.col, p.count);
     }
-    const Eight s = in.factor(in.scale, p), h = in.factor(in.shift, p);
+    const Eight va = in.factor(in.a, p), vb = in.factor(in.b, p);
     tiles.for_rows<joint || !whole ? 1 : 2>(
         p, [&](i64 r) { return in.load(r, p, tiles.cols); },
         [&](i64 r, const typename Input::Loaded& l) {
           Eight out{}, out2{}, g{};
           GOSSAMER_UNROLL
           for (int j = 0; j < 8; ++j) {
-            g.v[j] = Input::masked(l, j, s, h);
-            out.v[j] = fa.v[j] * g.v[j] + (fb.v[j] * l.x.v[j] + fc.v[j]);
-            if constexpr (joint) out2.v[j] = ga.v[j] * g.v[j] + (gb.v[j] * l.x2.v[j] + gc.v[j]);
+            g.v[j] = Input::masked(l, j, va, vb);
+            out.v[j] = up.v[j] * g.v[j] + (down.v[j] * l.x.v[j] + rest.v[j]);
+            if constexpr (joint)
+              out2.v[j] = up2.v[j] * g.v[j] + (down2.v[j] * l.x2.v[j] + rest2.v[j]);
           }
           const i64 at = r * tiles.cols + p.col;
           store_eight<whole>(dx + at, p.count, out);

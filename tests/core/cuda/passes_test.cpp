@@ -6,6 +6,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/cuda/stem.h"
 #include "gossamer/core/ops.h"
+#include "support/use_backend.h"
 
 namespace gossamer {
 namespace {
@@ -181,6 +182,26 @@ TEST(Pool, IsTheOpAndItsGradientForEveryWindow) {
   passes().max_pool({1, 4, 4, 8, 2, 2, 3, 2, 1}, big, y, taken);
   EXPECT_EQ(taken.span<std::uint8_t>()[0], 4);  // the first tap inside, as the op
   EXPECT_EQ(taken.span<std::uint8_t>()[31], 0);
+}
+
+TEST(Pool, OfNoChannelsIsEmpty) {
+  const UseBackend emulated("cuda_emulated");
+  for (const auto pool : {max_pool2d, avg_pool2d}) {
+    Tensor x = Tensor::zeros({2, 4, 4, 0}).requires_grad();
+    const Tensor y = pool(x, {});
+    EXPECT_EQ(y.shape(), Shape({2, 2, 2, 0}));
+    sum(y).backward();
+    EXPECT_EQ(x.grad().shape(), x.shape());
+  }
+}
+
+// Padding by half a window can make more pixels than there were.
+TEST(Pool, RefusesResultsOfTwoToThe32PixelsOrMore) {
+  const i64 side = i64{1} << 16;
+  const Tensor x = Tensor::wrap(nullptr, {1, side, side - 1, 1}, DType::f32);
+  Tensor y = Tensor::wrap(nullptr, {1, side + 1, side, 1}, DType::f32);
+  EXPECT_THROW(passes().avg_pool({1, side, side - 1, 1, side + 1, side, 2, 1, 1}, x, y),
+               ShapeError);
 }
 
 TEST(GlobalAverage, IsTheOpAndItsGradient) {

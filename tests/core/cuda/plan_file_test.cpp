@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -36,6 +38,22 @@ TEST_F(PlanFiles, KeepsWhatAnotherProcessWroteMeanwhile) {
   EXPECT_EQ(PlanFile(path).find("b"), "2");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1)
       << "no half-written files stay";
+}
+
+// As the engines of two GPUs in one process do.
+TEST_F(PlanFiles, ManyThreadsMayWriteOne) {
+  const std::string path = file("plans.json");
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      PlanFile plans(path);
+      for (int i = 0; i < 20; ++i)
+        EXPECT_NO_THROW(plans.store(std::to_string(100 * t + i), std::to_string(i)));
+    });
+  for (std::thread& thread : threads) thread.join();
+  int whole = 0;  // the last one to write has all of its own
+  for (int t = 0; t < 4; ++t) whole += PlanFile(path).find(std::to_string(100 * t + 19)) == "19";
+  EXPECT_GE(whole, 1);
 }
 
 TEST_F(PlanFiles, ADamagedOneCountsAsEmpty) {

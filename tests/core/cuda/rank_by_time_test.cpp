@@ -23,6 +23,13 @@ TEST(Rank, OrdersByMedianAndLeavesOutWhatDoesNotRun) {
   EXPECT_TRUE(rank_by_time(0, [](std::size_t) { return 1.0; }).empty());
 }
 
+// Its times would be zero, so that it came first.
+TEST(Rank, LeavesOutWhatRunsNoMoreInTheFinal) {
+  std::vector<int> calls(3, 0);
+  const auto time = [&](std::size_t i) { return ++calls[i] > 3 && i == 1 ? 0.0 : 10.0 + i; };
+  EXPECT_EQ(order_of(rank_by_time(3, time)), (std::vector<std::size_t>{0, 2}));
+}
+
 // The first candidates are timed while clocks rise, and look slower than they are.
 TEST(Rank, TheBestFiveAreTimedAgainInTurn) {
   int calls = 0;

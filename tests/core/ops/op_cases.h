@@ -36,6 +36,8 @@ struct OpCase {
   bool gradient = true;
   // calls the backend or has a GPU form: each is compared with the reference
   bool backend = false;
+  // elementwise ops: an element of the result from one of each input, in double
+  std::function<double(double, double)> formula = {};
 };
 
 inline std::string label_of(const OpCase& c) {
@@ -105,24 +107,29 @@ inline void elementwise(std::vector<OpCase>& all) {
     const char* name;
     F2 f;
     Draw b;
-  } two[] = {{"add", add, Draw::normal},
-             {"sub", sub, Draw::normal},
-             {"mul", mul, Draw::normal},
-             {"div", div, Draw::positive}};
+    double (*formula)(double, double);
+  } two[] = {{"add", add, Draw::normal, [](double a, double b) { return a + b; }},
+             {"sub", sub, Draw::normal, [](double a, double b) { return a - b; }},
+             {"mul", mul, Draw::normal, [](double a, double b) { return a * b; }},
+             {"div", div, Draw::positive, [](double a, double b) { return a / b; }}};
   for (const auto& op : two) {
     const auto run = [f = op.f](const Inputs& in) { return f(in[0], in[1]); };
-    all.push_back({op.name, "same shape", {{3, 5}, {3, 5}}, run, {Draw::normal, op.b}});
-    all.push_back({op.name, "one element", {{2, 3, 7}, {}}, run, {Draw::normal, op.b}, {}, 42});
-    all.push_back({op.name, "one element of rank 1", {{5}, {1}}, run, {Draw::normal, op.b}, {}, 5});
-    all.push_back({op.name, "trailing", {{4, 3, 5}, {3, 5}}, run, {Draw::normal, op.b}, {}, 4});
-    all.push_back({op.name, "bias", {{70, 9}, {9}}, run, {Draw::normal, op.b}, {}, 70});
-    all.push_back({op.name,
-                   "f32 bias on any type",
-                   {{6, 9}, {9}},
-                   run,
-                   {Draw::normal, op.b},
-                   {false, true},
-                   6});
+    const auto row = [&](OpCase c) {
+      c.formula = op.formula;
+      all.push_back(std::move(c));
+    };
+    row({op.name, "same shape", {{3, 5}, {3, 5}}, run, {Draw::normal, op.b}});
+    row({op.name, "one element", {{2, 3, 7}, {}}, run, {Draw::normal, op.b}, {}, 42});
+    row({op.name, "one element of rank 1", {{5}, {1}}, run, {Draw::normal, op.b}, {}, 5});
+    row({op.name, "trailing", {{4, 3, 5}, {3, 5}}, run, {Draw::normal, op.b}, {}, 4});
+    row({op.name, "bias", {{70, 9}, {9}}, run, {Draw::normal, op.b}, {}, 70});
+    row({op.name,
+         "f32 bias on any type",
+         {{6, 9}, {9}},
+         run,
+         {Draw::normal, op.b},
+         {false, true},
+         6});
     all.push_back({op.name,
                    "with itself",
                    {{11}},
@@ -135,15 +142,25 @@ inline void elementwise(std::vector<OpCase>& all) {
     const char* name;
     F1 f;
     Draw draw;
-  } one[] = {{"neg", neg, Draw::normal},         {"relu", relu, Draw::apart},
-             {"sigmoid", sigmoid, Draw::normal}, {"tanh", tanh, Draw::normal},
-             {"gelu", gelu, Draw::normal},       {"exp", exp, Draw::normal},
-             {"log", log, Draw::positive},       {"sqrt", sqrt, Draw::positive},
-             {"square", square, Draw::normal},   {"abs", abs, Draw::apart}};
+    double (*formula)(double);
+  } one[] = {
+      {"neg", neg, Draw::normal, [](double x) { return -x; }},
+      {"relu", relu, Draw::apart, [](double x) { return x > 0 ? x : 0; }},
+      {"sigmoid", sigmoid, Draw::normal, [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"tanh", tanh, Draw::normal, std::tanh},
+      {"gelu", gelu, Draw::normal, [](double x) { return x * std::erfc(-x / std::sqrt(2)) / 2; }},
+      {"exp", exp, Draw::normal, std::exp},
+      {"log", log, Draw::positive, std::log},
+      {"sqrt", sqrt, Draw::positive, std::sqrt},
+      {"square", square, Draw::normal, [](double x) { return x * x; }},
+      {"abs", abs, Draw::apart, std::fabs}};
   for (const auto& op : one)
-    for (const Shape& shape : {Shape{33}, Shape{2, 3, 4, 5}})
-      all.push_back(
-          {op.name, "", {shape}, [f = op.f](const Inputs& in) { return f(in[0]); }, {op.draw}});
+    for (const Shape& shape : {Shape{33}, Shape{2, 3, 4, 5}}) {
+      OpCase row{
+          op.name, "", {shape}, [f = op.f](const Inputs& in) { return f(in[0]); }, {op.draw}};
+      row.formula = [f = op.formula](double x, double) { return f(x); };
+      all.push_back(std::move(row));
+    }
   all.push_back({"cast", "there and back", {{9, 3}}, [](const Inputs& in) {
                    // Rounded to 16 bits there is no slope to measure, so the cast that is checked
                    // starts at the input's own type.
@@ -230,22 +247,11 @@ inline void reductions(std::vector<OpCase>& all) {
                    11,
                    true,
                    true});
-  all.push_back({"count_top_k",
-                 "",
-                 {{8, 11}},
-                 [](const Inputs& in) {
-                   return Tensor::full({}, static_cast<float>(count_top_k(
-                                               in[0], labels_of(8, 11).to(in[0].device()), 3)));
-                 },
-                 {Draw::distinct},
-                 {},
-                 1,
-                 false});
   all.push_back(
-      {"top_k_count",
+      {"count_top_k",
        "",
        {{8, 11}},
-       [](const Inputs& in) { return top_k_count(in[0], labels_of(8, 11).to(in[0].device()), 3); },
+       [](const Inputs& in) { return count_top_k(in[0], labels_of(8, 11).to(in[0].device()), 3); },
        {Draw::distinct},
        {},
        1,

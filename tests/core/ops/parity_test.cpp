@@ -1,5 +1,5 @@
 // Every op that calls a backend, on every backend of this build, against the reference backend:
-// results and all gradients.
+// results and all gradients. Elementwise ops against their formulas in double.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -52,6 +52,26 @@ void compare_all(DType type) {
 TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat32) { compare_all(DType::f32); }
 TEST(OpParity, EveryBackendAgreesWithTheReferenceInBfloat16) { compare_all(DType::bf16); }
 TEST(OpParity, EveryBackendAgreesWithTheReferenceInFloat16) { compare_all(DType::f16); }
+
+// Finite differences show that an op's gradient fits its formula, not that the formula is right.
+TEST(OpParity, ElementwiseOpsAgreeWithTheirFormulaInDouble) {
+  int compared = 0;
+  for (const OpCase& c : op_cases()) {
+    if (!c.formula) continue;
+    SCOPED_TRACE(label_of(c));
+    const std::vector<Tensor> inputs = draw_inputs(c, 41);
+    const Tensor y = c.run(inputs);
+    const auto a = inputs.front().span<float>(), b = inputs.back().span<float>();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const double want =
+          c.formula(static_cast<double>(a[i]), static_cast<double>(b[i % b.size()]));
+      ASSERT_NEAR(static_cast<double>(y.span<float>()[i]), want, 1e-6 * (1 + std::fabs(want)))
+          << "element " << i;
+    }
+    ++compared;
+  }
+  EXPECT_GE(compared, 44);
+}
 
 TEST(AddingInPlace, IsDoneByTheEmulatedGpuAndDeclinedElsewhere) {
   const ConvGeometry g{1, 3, 3, 4, 2, 1, 1, 3, 3, 1, 0, 1, 1};

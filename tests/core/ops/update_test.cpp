@@ -80,14 +80,14 @@ void expect_near(const Tensor& got, const std::vector<double>& want, const char*
 
 TEST(SgdUpdate, MatchesThePlainLoopInEveryForm) {
   for (const DType compute : {DType::f32, DType::bf16, DType::f16})
-    for (const bool frozen : {false, true})
+    for (const bool separate : {false, true})
       for (const bool nesterov : {false, true})
         for (const bool with_twin : {false, true})
           for (const float mu : {0.9f, 0.0f}) {
-            SCOPED_TRACE(::testing::Message()
-                         << compute << (frozen ? " frozen" : "") << (nesterov ? " nesterov" : "")
-                         << (with_twin ? " twin" : "") << " mu " << mu);
-            Model m({compute, frozen});
+            SCOPED_TRACE(::testing::Message() << compute << (separate ? " separate" : "")
+                                              << (nesterov ? " nesterov" : "")
+                                              << (with_twin ? " twin" : "") << " mu " << mu);
+            Model m({compute, separate});
             const SgdStep step{.learning_rate = 0.05f,
                                .momentum = mu,
                                .weight_decay = 0.1f,

@@ -119,15 +119,15 @@ TEST(CrossEntropy, GradientOfEachRowSumsToZero) {
 TEST(CountTopK, CountsTiesAgainstAndNeverCountsNan) {
   const Tensor z =
       Tensor::from(std::vector<float>{1, 2, 3, 2, 2, 1, kNan, 0, -1, kNan, 5, 1}, {4, 3});
-  EXPECT_EQ(count_top_k(z.slice(0, 1), labels({2}), 1), 1);
-  EXPECT_EQ(count_top_k(z.slice(0, 1), labels({1}), 1), 0);
-  EXPECT_EQ(count_top_k(z.slice(0, 1), labels({1}), 2), 1);
-  EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 1), 0)
+  EXPECT_EQ(count_top_k(z.slice(0, 1), labels({2}), 1).item(), 1);
+  EXPECT_EQ(count_top_k(z.slice(0, 1), labels({1}), 1).item(), 0);
+  EXPECT_EQ(count_top_k(z.slice(0, 1), labels({1}), 2).item(), 1);
+  EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 1).item(), 0)
       << "a tie for the first place is not first";
-  EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 2), 1);
-  EXPECT_EQ(count_top_k(z.slice(2, 3), labels({0}), 3), 0) << "NaN is never right";
-  EXPECT_EQ(count_top_k(z.slice(3, 4), labels({1}), 1), 0) << "nor beaten";
-  EXPECT_EQ(count_top_k(z, labels({2, 2, 2, 2}), 3), 4);
+  EXPECT_EQ(count_top_k(z.slice(1, 2), labels({0}), 2).item(), 1);
+  EXPECT_EQ(count_top_k(z.slice(2, 3), labels({0}), 3).item(), 0) << "NaN is never right";
+  EXPECT_EQ(count_top_k(z.slice(3, 4), labels({1}), 1).item(), 0) << "nor beaten";
+  EXPECT_EQ(count_top_k(z, labels({2, 2, 2, 2}), 3).item(), 4);
 }
 
 TEST(MaxPool, GivesTheGradientToTheFirstMaximumAndLetsNanThrough) {

@@ -20,7 +20,7 @@ constexpr double kRates[] = {.1, .05, .02}, kClip = 2;
 // A worker's parameters and optimizer.
 struct Model {
   Model(bool with_twin, DType compute)
-      : params({{"w", w}, {"b", b}}, {}, {.compute = compute, .frozen = true}),
+      : params({{"w", w}, {"b", b}}, {}, {.compute = compute, .separate = true}),
         sgd(params, {.momentum = .9f, .weight_decay = .1f, .nesterov = true}),
         state(params.values(), with_twin) {
     state.numbers.eta = .3;

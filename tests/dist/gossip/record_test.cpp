@@ -140,7 +140,7 @@ TEST_F(Replays, RepeatTheTrainingOfANet) {
       set_compute_threads(1);
       nn::seed_initialisation(1);
       SmallNet net;
-      FlatParams params(net.parameters(), net.buffers(), {.compute = DType::f32, .frozen = true});
+      FlatParams params(net.parameters(), net.buffers(), {.compute = DType::f32, .separate = true});
       nn::Sgd sgd(params, {.momentum = .9f});
       auto method =
           make_method("a2cid2", params, sgd, group, make_graph("complete", kWorkers), options);

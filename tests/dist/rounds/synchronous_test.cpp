@@ -7,6 +7,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/rounds/mixing.h"

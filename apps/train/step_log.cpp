@@ -1,5 +1,5 @@
 // See step_log.h.
-#include "gossamer/apps/report/step_log.h"
+#include "gossamer/apps/train/step_log.h"
 
 #include <cmath>
 

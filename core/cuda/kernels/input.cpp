@@ -1,8 +1,5 @@
-// The pass of input_pass.h: checks and launches of input_kernels.h.
-#include <cmath>
-#include <cstring>
-
-#include "gossamer/core/ops/input_kernels.h"
+// The pass of input_pass.h: checks, and the launch of input.h.
+#include "gossamer/core/cuda/kernels/input.h"
 
 namespace gossamer {
 

@@ -1,4 +1,6 @@
-// `gossamer run`, and what a worker does for its launcher.
+// See worker_process.h.
+#include "gossamer/apps/launch/worker_process.h"
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -6,15 +8,11 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <string>
-#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/process.h"
-#include "gossamer/apps/launch/supervisor.h"
 
 namespace gossamer::apps {
 
@@ -27,8 +25,8 @@ int run_wrapped(const std::vector<std::string>& arguments) {
   bool told_to_stop = false;
   for (;;) {
     wait_for({signals.descriptor()}, {}, 1);
-    if (!told_to_stop &&
-        getppid() != launcher) {  // the launcher was killed: nothing else would stop us
+    // If the launcher was killed, nothing else would stop the worker.
+    if (!told_to_stop && getppid() != launcher) {
       told_to_stop = true;
       kill(pid, SIGTERM);
     }
@@ -71,8 +69,8 @@ void sleep_while_waiting(int workers_here) {
   argv.push_back(nullptr);
   setenv("OMP_WAIT_POLICY", "passive", 1);  // set the next time, so this happens once
   std::fflush(nullptr);
-  execv("/proc/self/exe",
-        argv.data());  // returns only if it failed; then this process goes on, slowly
+  execv("/proc/self/exe", argv.data());
+  // It returns only if it failed. Then this process goes on, slowly.
 }
 
 }  // namespace gossamer::apps
