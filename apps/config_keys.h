@@ -20,7 +20,8 @@ void each_key(C& c, F&& f) {
   f("model.classes", c.model.classes,
     "outputs of the model; auto: the number of classes in the data");
   f("data.train", c.data.train,
-    "training set: folder of class folders, tar shards, or CIFAR binary files; a list is joined");
+    "training set: folder of class folders; tar, TFRecord or packed shards; CIFAR binary files; a "
+    "list is joined");
   f("data.val", c.data.val, "validation set, in the same forms");
   f("data.label_base", c.data.label_base,
     "the smallest image/class/label in TFRecords: 0 | 1 (ImageNet) | auto: 0 if a 0 occurs, else "

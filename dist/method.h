@@ -105,7 +105,9 @@ class Method {
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
   // between two events.
   virtual void quiesce(const std::function<void()>& f) = 0;
-  // beyond parameters and optimizer: {"acid.tilde", …}
+  // What a checkpoint holds beyond parameters and optimizer: {"acid.tilde", …}. If another number
+  // of workers goes on from it, what is shaped like values() starts as a copy of the model, and the
+  // rest as make_method() made it.
   virtual std::vector<NamedTensor> state() = 0;
   virtual MethodStats stats() const = 0;
   virtual const char* name() const = 0;

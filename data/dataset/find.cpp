@@ -38,6 +38,13 @@ bool is_tfrecord_name(const std::string& name) {
          name.find_first_not_of("0123456789", of - 5) == of;
 }
 
+// Shards of different kinds are never joined. Empty: the name is not that of a shard.
+std::string kind_of_shard(const std::string& name) {
+  if (name.ends_with(kPackEnding)) return "packed";
+  if (name.ends_with(".tar")) return "tar";
+  return is_tfrecord_name(name) ? "tfrecord" : "";
+}
+
 // The part of a data set that the name of a shard says: one of its words is train, val, validation
 // or test.
 enum class Split { none, train, val, test };
@@ -111,7 +118,8 @@ void check_complete(const std::vector<std::string>& shards, const fs::path& fold
 }
 
 struct Content {
-  std::vector<std::string> packs, records, tars, cifar, cifar_test;
+  std::map<std::string, std::vector<std::string>> shards;  // by kind
+  std::vector<std::string> cifar, cifar_test;
   std::set<std::string> folders;
 };
 
@@ -124,22 +132,18 @@ Content look_into(const fs::path& folder) {
     if (name.starts_with('.')) continue;
     if (it->is_directory(ignored))
       found.folders.insert(name);
-    else if (name.ends_with(kPackEnding))
-      found.packs.push_back(name);
     else if (name == "ILSVRC2012_img_train_t3.tar")
       continue;  // another task's images
-    else if (name.ends_with(".tar"))
-      found.tars.push_back(name);
-    else if (is_tfrecord_name(name))
-      found.records.push_back(name);
+    else if (const std::string kind = kind_of_shard(name); !kind.empty())
+      found.shards[kind].push_back(name);
     else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin")
       found.cifar.push_back(name);
     else if (name == "test_batch.bin" || name == "test.bin")
       found.cifar_test.push_back(name);
   }
   check<DataError>(!error, code::damaged, folder.string(), ": can't be listed: ", error.message());
-  for (auto* names : {&found.packs, &found.records, &found.tars, &found.cifar, &found.cifar_test})
-    std::ranges::sort(*names);
+  for (auto& [kind, names] : found.shards) std::ranges::sort(names);
+  for (auto* names : {&found.cifar, &found.cifar_test}) std::ranges::sort(*names);
   return found;
 }
 
@@ -191,20 +195,17 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
       return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
   }
   std::vector<std::string> kinds;  // of shards: the name of one of each kind
-  for (const auto* names : {&inside.packs, &inside.records, &inside.tars})
-    if (!names->empty()) kinds.push_back(names->front());
+  for (const auto& [kind, names] : inside.shards) kinds.push_back(names.front());
   if (kinds.empty()) return all.found.push_back({folder.string(), true});
   for (const std::string& name : with_pictures(folder, inside.folders)) kinds.push_back(name);
   check<DataError>(kinds.size() == 1, code::not_understood, folder.string(),
                    ": holds data sets of more than one kind beside each other (", first_of(kinds),
                    "). Move all but one into folders of their own, or name the files meant in "
                    "place of the folder.");
-  for (const auto* names : {&inside.packs, &inside.records, &inside.tars}) {
-    if (names->empty()) continue;
-    const std::vector<std::string> chosen = of_part(*names, part, folder, all.notes);
-    check_complete(chosen, folder);
-    add(chosen);
-  }
+  const std::vector<std::string> chosen =
+      of_part(inside.shards.begin()->second, part, folder, all.notes);
+  check_complete(chosen, folder);
+  add(chosen);
 }
 
 // "a-{000..146}.tar" and "{train,val}.tar", as in a shell.

@@ -13,7 +13,8 @@
 
 namespace gossamer::data {
 
-// How the bytes of a sample lie in the file.
+// How the bytes of a sample lie in the file. Stored indices hold the number, so a new value comes
+// last.
 enum class Wrapping : std::uint8_t {
   // a file for each sample: the index's path is the folder, the sample's name the rest of the path
   file,
@@ -22,6 +23,7 @@ enum class Wrapping : std::uint8_t {
   tfrecord,  // inside the tf.train.Example of a record, in front of the record's CRC
   planes,    // CIFAR: 3 x 32 x 32 raw pixels
 };
+constexpr Wrapping kLastWrapping = Wrapping::planes;
 
 // What the classes are called. Numbers are given names when the whole set is known: see
 // dataset/indexed_set.h.

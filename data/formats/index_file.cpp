@@ -142,7 +142,7 @@ Index decode_index(std::span<const std::byte> bytes, const std::string& path, st
   index.path = path;
   const auto wrapping = in.get<std::uint8_t>(), naming = in.get<std::uint8_t>();
   check<DataError>(wrapping >= static_cast<std::uint8_t>(Wrapping::plain) &&
-                       wrapping <= static_cast<std::uint8_t>(Wrapping::planes) &&
+                       wrapping <= static_cast<std::uint8_t>(kLastWrapping) &&
                        naming <= static_cast<std::uint8_t>(Naming::tensorflow) &&
                        in.get<std::uint16_t>() == 0,
                    path, ": damaged index: its kind");

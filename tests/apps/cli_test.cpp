@@ -5,6 +5,7 @@
 #include "apps/program.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/tensor.h"
+#include "gossamer/dist/graph/rounds.h"
 
 namespace gossamer::apps {
 namespace {
@@ -57,6 +58,11 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
   expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16 or f16"});
+}
+
+TEST_F(Cli, TheHelpOfGraphNamesThemAll) {
+  const Result r = run({"graph", "--help"});
+  for (const std::string& name : dist::rounds_names()) EXPECT_THAT(r.out, HasSubstr(name));
 }
 
 TEST_F(Cli, MissingFolder) {

@@ -1,15 +1,18 @@
 // The configuration: reading, places in error texts, proposals, writing back.
-#include "gossamer/apps/config.h"
+#include <map>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/graph/graph.h"
+#include "gossamer/dist/method.h"
 
 namespace gossamer::apps {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 std::string error_of(const std::function<void()>& f) {
@@ -147,12 +150,12 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
 
 TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
   for (const char* wish : {"dist.restart=1", "dist.inject=kill:rank=1@step=5,restart:rank=1@t=2"})
-    for (const char* method :
-         {"allreduce", "dpsgd", "sgp", "local-sgd", "consensus-control", "dadam", "accum-adam"}) {
+    for (const std::string& method : dist::method_names()) {
+      if (!dist::method_is_synchronous(method)) continue;
       Config c;
       set_key(c, wish);
       EXPECT_EQ(error_of([&] { validate(c, 4); }), "no error") << "the default method can";
-      set_key(c, std::string("train.method=") + method);
+      set_key(c, "train.method=" + method);
       EXPECT_THAT(error_of([&] { validate(c, 4); }),
                   ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2 or adpsgd"),
                                    HasSubstr("step together")))
@@ -208,6 +211,16 @@ TEST(Config, TheNodesOfAerAreTheMachinesUnlessANumberIsGiven) {
     EXPECT_EQ(invalid("aer:3", method, 6, 6), "no error");
     EXPECT_THAT(invalid("aer:4", method, 6, 0), HasSubstr("6 workers can't fill nodes of 4"));
   }
+}
+
+TEST(Config, TheLinesOfMethodAndGraphNameThemAll) {
+  std::map<std::string, std::string> about;
+  const Config c;
+  each_key(c, [&](const char* key, const auto&, const char* text) { about[key] = text; });
+  for (const std::string& name : dist::method_names())
+    EXPECT_THAT(about["train.method"], ContainsRegex("(^| )" + name + "( |$)"));
+  for (const std::string& name : dist::graph_names())
+    EXPECT_THAT(about["train.graph"], HasSubstr(name));
 }
 
 TEST(Config, WhatIsWrittenReadsBackTheSame) {

@@ -14,6 +14,9 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/method.h"
+
 namespace gossamer {
 namespace {
 
@@ -172,6 +175,14 @@ TEST(Readmes, EveryOracleNamesATest) {
     EXPECT_NE(listed.find("| " + name + " |"), std::string::npos) << name;
     EXPECT_NE(sources().find(", " + name + "_"), std::string::npos) << "no test is named " << name;
   }
+}
+
+TEST(Readmes, TheTablesOfDistNameEveryMethodAndGraph) {
+  const std::string text = text_of(root / "dist/README.md");
+  std::vector<std::string> names = dist::method_names();
+  for (const std::string& name : dist::rounds_names()) names.push_back(name);
+  for (const std::string& name : names)  // `aer:L`
+    EXPECT_TRUE(std::regex_search(text, std::regex("\\n\\|.*`" + name + "[`:].*\\|"))) << name;
 }
 
 // White space does not count: a block may be indented in a test.
