@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using Kind = WorkerEvent::Kind;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::size_t kLongestLine = 4096;
 constexpr i64 kMostEvents = 1 << 27;  // 6 GB in memory
 constexpr int kMostWorkers = 1 << 20;
@@ -82,6 +82,7 @@ RunFacts read_facts(const Line& line) {
   f.rate = line.real("rate");
   f.batch = line.real("batch");
   f.start_samples = line.real("start_samples");
+  f.total_samples = line.real("total_samples");
   return f;
 }
 
@@ -140,9 +141,10 @@ Recorder::Recorder(const std::string& folder, const RunFacts& f)
       fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(),
                   Json(f.graph).dump(), Json(f.pairing).dump());
   write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},)"
-                    R"("parameters":"{:016x}","rate":{},"batch":{},"start_samples":{}}})",
+                    R"("parameters":"{:016x}","rate":{},"batch":{},"start_samples":{},)"
+                    R"("total_samples":{}}})",
                     kVersion, names, f.rank, f.workers, f.seed, f.parameters, f.rate, f.batch,
-                    f.start_samples));
+                    f.start_samples, f.total_samples));
 }
 
 void Recorder::write(const std::string& line) {

@@ -24,7 +24,7 @@ struct RunFacts {
   std::string method, graph, pairing;
   int rank = 0, workers = 1;
   std::uint64_t seed = 0, parameters = 0;  // fingerprint of names and shapes
-  double rate = 1, batch = 1, start_samples = 0;
+  double rate = 1, batch = 1, start_samples = 0, total_samples = 0;
 };
 
 // Writes the file. IoError with the file: it can't be written.

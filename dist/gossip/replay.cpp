@@ -98,6 +98,7 @@ Replay::Replay(Record record, const RunFacts& wanted, double limit_s)
   same("rate", f.rate, wanted.rate);
   same("batch", f.batch, wanted.batch);
   same("start_samples", f.start_samples, wanted.start_samples);
+  same("total_samples", f.total_samples, wanted.total_samples);
   same("parameters (names and shapes)", f.parameters, wanted.parameters);
   for (const WorkerEvent& e : record_.events)
     check<ConfigError>(e.kind != Kind::lost, record_.path, ": the recorded run lost worker ",
@@ -246,7 +247,8 @@ std::unique_ptr<Method> make_gossip(bool accelerated, FlatParams& params, Optimi
                        .parameters = params.fingerprint(),
                        .rate = options.rate,
                        .batch = static_cast<double>(options.batch),
-                       .start_samples = options.start_samples};
+                       .start_samples = options.start_samples,
+                       .total_samples = options.total_samples};
   GossipParts parts;
   Replay* replay = nullptr;
   if (!options.replay.empty()) {

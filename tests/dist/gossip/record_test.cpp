@@ -127,6 +127,9 @@ TEST_F(Replays, RefusesARecordOfAnotherRunAndSaysWhatDiffers) {
   EXPECT_NE(
       replay("a2cid2", [](MethodOptions& o) { o.rate = 1; }).find("recorded with rate 1.5, not 1"),
       std::string::npos);
+  EXPECT_NE(replay("a2cid2", [](MethodOptions& o) { o.total_samples *= 2; })
+                .find("recorded with total_samples"),
+            std::string::npos);
   EXPECT_NE(replay("a2cid2", [](MethodOptions& o) { o.replay += "-elsewhere"; }).find("events-"),
             std::string::npos);
 }
@@ -249,9 +252,10 @@ TEST_F(Replays, OneWorkerThatCameOutDifferentlyMakesTheRunOfAllFail) {
 
 TEST(Record, IsBelievedInNothing) {
   const std::string head =
-      R"({"gossamer_events":1,"method":"a2cid2","graph":"ring",)"
+      R"({"gossamer_events":2,"method":"a2cid2","graph":"ring",)"
       R"("pairing":"handshake","rank":1,"workers":3,"seed":1,)"
-      R"("parameters":"00000000000000ff","rate":1,"batch":2,"start_samples":0})";
+      R"("parameters":"00000000000000ff","rate":1,"batch":2,"start_samples":0,)"
+      R"("total_samples":64})";
   const auto end = [](int events) {
     return "{\"event\":\"end\",\"events\":" + std::to_string(events) +
            ",\"digest\":\"0123456789abcdef\"}\n";
@@ -279,7 +283,7 @@ TEST(Record, IsBelievedInNothing) {
   expect(std::string(1, '\0'), ":1: not a JSON object");
   expect("[[[[[[", ":1: not a JSON object");
   expect(head + "\n" + gradient + "\n", "has no end");
-  expect("{\"gossamer_events\":2}\n", "version 2");
+  expect("{\"gossamer_events\":1}\n", "version 1");
   expect(head.substr(0, 40) + "\n", ":1: not a JSON object");
   expect(head + "\n" + gradient + "\n" + gradient + "\n" + end(2), ":3: gradient 2 was expected");
   expect(head + "\n" + snapshot + "\n" + end(1), "an exchange did not end");
