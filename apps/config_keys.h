@@ -132,7 +132,8 @@ void each_key(C& c, F&& f) {
   f("optim.beta2", c.optim.beta2, "Adam: decay of the second moment");
   f("optim.epsilon", c.optim.epsilon, "Adam: added to the root of the second moment");
   f("optim.accumulate", c.optim.accumulate,
-    "accum-adam: steps over which the gradient of the moments is averaged; auto: half the workers");
+    "accum-adam: steps over which the gradient of the moments is averaged; auto: half the workers, "
+    "at least 2");
   f("optim.label_smoothing", c.optim.label_smoothing,
     "share of the target that is spread over all classes, 0 to 1");
   f("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping");

@@ -31,6 +31,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
   Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
+  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
   stop_after_step();
   report_ready();
   JsonObject start;
@@ -117,8 +118,7 @@ int train(const TrainCommand& command) {
     open_data(config, workers);
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
-      const std::string moved =
-          RunFolder(config.run_folder()).prepare(to_toml(config), resume.has_value());
+      const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());
       if (!moved.empty())
         fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
     }

@@ -31,7 +31,7 @@ bool append_line(const fs::path& path, const std::string& line) {
 
 }  // namespace
 
-std::string RunFolder::prepare(const std::string& config_toml, bool resuming) const {
+std::string RunFolder::prepare(bool resuming) const {
   const std::string remedy = "; choose another with run.dir=FOLDER";
   std::error_code error;
   std::string moved;
@@ -53,10 +53,14 @@ std::string RunFolder::prepare(const std::string& config_toml, bool resuming) co
   check<IoError>(out.good(), "cannot write into the folder of the run, ", path_.string(), ": ",
                  std::strerror(errno), remedy);
   fs::remove(probe, error);
-  // A run that goes on has no results yet.
-  if (resuming) fs::remove(path_ / "summary.json", error);
-  write_file(path_ / "config.toml", config_toml);
   return moved;
+}
+
+void RunFolder::begin(const std::string& config_toml) const {
+  if (!writes()) return;
+  std::error_code error;
+  fs::remove(path_ / "summary.json", error);
+  write_file(path_ / "config.toml", config_toml);
 }
 
 void RunFolder::log(const std::string& event, JsonObject fields) const {

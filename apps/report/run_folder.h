@@ -16,9 +16,12 @@ class RunFolder {
       : path_(std::move(path)), rank_(rank) {}
 
   // Once, before workers start: makes the folder, tests that it can be written, moves the results
-  // of an older run of this name to NAME.1, NAME.2 … (not when resuming), and writes config.toml.
-  // Returns the new place of the old results, or "". IoError.
-  std::string prepare(const std::string& config_toml, bool resuming) const;
+  // of an older run of this name to NAME.1, NAME.2 … (not when resuming). Returns the new place of
+  // the old results, or "". IoError.
+  std::string prepare(bool resuming) const;
+  // Once, when all workers have their state, so that a start that fails changes nothing: writes
+  // config.toml and removes the summary of the run that goes on.
+  void begin(const std::string& config_toml) const;
 
   // Appends a line to log.jsonl: {"event": …, "time": seconds since 1970, "rank": …, fields}.
   // Workers of one machine share the file, so a line is one write() in append mode. From any

@@ -25,7 +25,8 @@ nn::Schedule run_schedule(const Config& c, int workers, double total, double epo
                             .gamma = c.optim.gamma});
 }
 
-// accum-adam's period: half the workers, as in Decent-DP's recipes.
+// accum-adam's period: half the workers, as in Decent-DP's recipes, but at least 2: with 1 it is
+// Adam.
 std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, int workers) {
   const std::string name =
       c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
@@ -37,7 +38,7 @@ std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, in
        .beta1 = c.optim.beta1,
        .beta2 = c.optim.beta2,
        .epsilon = c.optim.epsilon,
-       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(1, workers / 2)});
+       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(2, workers / 2)});
 }
 
 // What make_method is told. Rounds take the graph's name, which may be one that only synchronous

@@ -148,6 +148,15 @@ TEST_F(Train, AnInterruptedRunSavesAndGoesOnBitForBit) {
   expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
 }
 
+TEST_F(Train, ARefusedResumeChangesNothing) {
+  ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=1"})).code, 0);
+  const auto config = read_text(folder / "runs/t/config.toml");
+  const Result refused = run({"train", "--resume", "runs/t", "model.name=resnet20-cifar"});
+  EXPECT_EQ(refused.code, 6) << refused.err;
+  EXPECT_EQ(read_text(folder / "runs/t/config.toml"), config);
+  EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));
+}
+
 TEST_F(Train, AnOlderRunOfTheSameNameIsKept) {
   ASSERT_EQ(run(tiny({})).code, 0);
   ASSERT_EQ(run(tiny({})).code, 0);
