@@ -1,5 +1,5 @@
 // Containers made to hurt: sizes and counts that nothing bears out. Each gives samples or an error
-// with the file's name, within the limits of data_limits.h. Large files are holes on the disk.
+// with the file's name, within the limits of limits.h. Large files are holes on the disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

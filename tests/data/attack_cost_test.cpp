@@ -1,5 +1,5 @@
 // Whole files that cost more than they look: what would take longer than 2 s is refused by its
-// header, and what is just allowed stays within the limits of data_limits.h in all that decodes,
+// header, and what is just allowed stays within the limits of limits.h in all that decodes,
 // `data check` and `data pack` among it.
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // Pictures made to hurt: 2,000 damaged JPEG files, giants, bombs of scans and chunks. Each gives a
-// picture or an error with the file's name, within the limits of data_limits.h. Containers:
-// data_attack_container_test.cpp.
+// picture or an error with the file's name, within the limits of limits.h. Containers:
+// attack_container_test.cpp.
 #include "data/attack.h"
 
 #include <algorithm>

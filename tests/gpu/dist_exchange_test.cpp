@@ -1,5 +1,5 @@
 // Workers that exchange between real GPUs, several of them on one. Each worker is a process of its
-// own (gpu_workers.h). tests/gpu/many_workers starts the same from a shell.
+// own (workers.h). tests/gpu/many_workers starts the same from a shell.
 #include <csignal>
 #include <cstdlib>
 #include <thread>

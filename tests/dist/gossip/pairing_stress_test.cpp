@@ -126,7 +126,7 @@ void stress(const char* graph, int n, const char* pairing, int slow, i64 exchang
   const double repeats = watch.repeats_against_chance();
   testing::Test::RecordProperty("repeats_against_chance", std::to_string(repeats));
   // On a loaded machine who has a core at the time meets who has the other: a bound would be one of
-  // the load. In virtual time it is 1.5 (dist_rates_test.cpp).
+  // the load. In virtual time it is 1.5 (rates_test.cpp).
   if (std::getenv("GOSSAMER_STRESS_EXCHANGES"))
     std::printf(
         "    %s of %d, %s: %lld exchanges, a repeated partner %.3f times as often as by chance\n",
