@@ -31,6 +31,10 @@ function(gossamer_tests name folder)
     ENVIRONMENT OMP_WAIT_POLICY=passive ENVIRONMENT_MODIFICATION OMP_DYNAMIC=set:false)
 endfunction()
 
+# It includes Asio, as dist does.
+set_source_files_properties(tests/dist/net/door_test.cpp
+  PROPERTIES COMPILE_DEFINITIONS "${asio_definitions}")
+
 # They compare the pass of core/update.h with plain loops of their own, bit for bit.
 set_source_files_properties(
   tests/core/kernels_update_test.cpp
