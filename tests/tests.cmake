@@ -31,10 +31,6 @@ function(gossamer_tests name folder)
     ENVIRONMENT OMP_WAIT_POLICY=passive ENVIRONMENT_MODIFICATION OMP_DYNAMIC=set:false)
 endfunction()
 
-# It includes Asio, as dist does.
-set_source_files_properties(tests/dist/net/door_test.cpp
-  PROPERTIES COMPILE_DEFINITIONS "${asio_definitions}")
-
 # They compare the pass of core/update.h with plain loops of their own, bit for bit.
 set_source_files_properties(
   tests/core/kernels_update_test.cpp
@@ -51,6 +47,8 @@ gossamer_tests(models tests/models)
 gossamer_tests(data tests/data)
 gossamer_tests(dist tests/dist EXCEPT tests/dist/net)
 gossamer_tests(net tests/dist/net)
+# Its files include Asio, as those of dist do.
+target_compile_definitions(test_net PRIVATE ${asio_definitions})
 gossamer_tests(apps tests/apps)
 gossamer_tests(gpu tests/gpu)
 gossamer_tests(fuzz tests/fuzz)
