@@ -1,3 +1,4 @@
+// Patience: a stop of the process does not use up the time of a wait.
 #include "gossamer/dist/time.h"
 
 #include <gtest/gtest.h>
