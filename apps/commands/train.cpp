@@ -10,6 +10,8 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/report/launch_facts.h"
+#include "gossamer/apps/report/report.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
@@ -25,22 +27,7 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
-               const std::optional<ResumePoint>& resume) {
-  install_stop_handlers();
-  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
-    stop_when_orphaned();
-  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
-  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
-  stop_after_step();
-  report_ready();
-  JsonObject start;
-  start.add("pid", getpid())
-      .add("workers", place.size)
-      .add("method", config.train.method)
-      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
-  if (place.rejoin) start.add("rejoined", true);
-  w.folder.log("start", start);
+int train_and_finish(Worker& w) {
   StepLog log(w);
   const auto begin = Clock::now();
   try {
@@ -62,11 +49,61 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       w.progress.note(
           fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers "
                       "{} --resume {}",
-                      w.at.samples, place.size, w.folder.path().string()));
+                      w.at.samples, w.place.size, w.folder.path().string()));
     }
     return 128 + number;
   }
   return finish_run(w);
+}
+
+int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
+               const std::optional<ResumePoint>& resume) {
+  install_stop_handlers();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
+    stop_when_orphaned();
+  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
+  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
+  stop_after_step();
+  report_ready();
+  JsonObject start;
+  start.add("pid", getpid())
+      .add("workers", place.size)
+      .add("method", config.train.method)
+      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
+  if (place.rejoin) start.add("rejoined", true);
+  w.folder.log("start", start);
+  try {
+    return train_and_finish(w);
+  } catch (const std::exception& e) {
+    w.folder.log("failed", JsonObject().add("what", e.what()));
+    throw;
+  }
+}
+
+// What the run was started with, and on which data.
+void log_launch(const RunFolder& folder, const DataSets& sets) {
+  JsonObject facts = launch_facts();
+  facts.add("train_images", sets.train->size())
+      .add("train_hash", fmt::format("{:016x}", data::fingerprint(*sets.train)))
+      .add("val_images", sets.val->size())
+      .add("val_hash", fmt::format("{:016x}", data::fingerprint(*sets.val)))
+      .add("classes", sets.train->classes().size());
+  folder.log("launch", facts);
+}
+
+// The report of a run that was stopped or failed; a finished run has written its own. Never throws.
+void report_unfinished(const RunFolder& folder) {
+  try {
+    if (std::filesystem::exists(folder.file("summary.json"))) return;
+    const RunRecord run = read_run(folder.path());
+    if (run.alive.empty()) return;  // no worker had started
+    write_report(run, folder.file("report.html"));
+    fmt::print(stderr, "gossamer: what happened until then: {}\n",
+               folder.file("report.html").string());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "gossamer: {}; try gossamer report {} later\n", e.what(),
+               folder.path().string());
+  }
 }
 
 }  // namespace
@@ -113,17 +150,32 @@ int train(const TrainCommand& command) {
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
+  const RunFolder folder(config.run_folder());
   // The first process checks all it can and prepares the folder before it starts workers.
   if (first) {
-    open_data(config, workers);
+    const DataSets sets = open_data(config, workers);
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
-      const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());
+      const std::string moved = folder.prepare(resume.has_value());
       if (!moved.empty())
         fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
+      log_launch(folder, sets);
     }
   }
-  if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);
+  const bool reports = first && !command.dry_run && config.run.report;
+  if (to_start == 1 && hosts.empty()) {
+    const auto report = [&] {
+      if (reports) report_unfinished(folder);
+    };
+    try {
+      const int code = run_worker(config, command, place, resume);
+      if (code != 0) report();
+      return code;
+    } catch (const std::exception&) {
+      report();
+      throw;
+    }
+  }
 
   std::vector<std::string> child{"train"};
   child.insert(child.end(), arguments.begin(), arguments.end());
@@ -135,15 +187,17 @@ int train(const TrainCommand& command) {
   std::vector<std::pair<int, double>> restart_at;
   for (const dist::Injection& i : dist::parse_injections(config.dist.inject))
     if (i.kind == dist::Injection::Kind::restart) restart_at.emplace_back(i.rank, i.at_s);
-  return supervise({.workers = to_start,
-                    .arguments = child,
-                    .hosts = hosts,
-                    .ssh = command.ssh,
-                    .restart = static_cast<int>(config.dist.restart),
-                    .restart_after_s = config.dist.restart_after_s,
-                    .restart_at = restart_at,
-                    .connect_timeout_s = config.dist.connect_timeout_s,
-                    .json = command.json});
+  const int code = supervise({.workers = to_start,
+                              .arguments = child,
+                              .hosts = hosts,
+                              .ssh = command.ssh,
+                              .restart = static_cast<int>(config.dist.restart),
+                              .restart_after_s = config.dist.restart_after_s,
+                              .restart_at = restart_at,
+                              .connect_timeout_s = config.dist.connect_timeout_s,
+                              .json = command.json});
+  if (code != 0 && reports) report_unfinished(folder);
+  return code;
 }
 
 }  // namespace gossamer::apps

@@ -43,8 +43,4 @@ class RunFolder {
   int rank_;
 };
 
-// Writes report.html, the run on one page, from config.toml, log.jsonl and summary.json of the
-// folder. No network is needed.
-void write_report(const std::filesystem::path& folder);
-
 }  // namespace gossamer::apps

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include <sched.h>
-
+#include "gossamer/apps/machine.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/nn/optim.h"
 
@@ -70,12 +69,6 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
                .most = static_cast<int>(c.control.most)};
   if (dist::method_is_synchronous(c.train.method)) o.rounds = c.train.graph;
   return o;
-}
-
-int cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
 int compute_threads_for(const Config& c, int workers_here) {
