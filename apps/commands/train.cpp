@@ -59,10 +59,10 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {
-      w.progress.note(
-          fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers "
-                      "{} --resume {}",
-                      w.at.samples, place.size, w.folder.path().string()));
+      w.progress.note(fmt::format(
+          "stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
+          "{} --resume {}",
+          place.size > 1 ? "about " : "", w.at.samples, place.size, w.folder.path().string()));
     }
     return 128 + number;
   }

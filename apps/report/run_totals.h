@@ -24,6 +24,7 @@ class RunTotals {
     damaged,
     wall_s,
     peak_bytes,
+    resident_bytes,
     edges,
     kFields
   };

@@ -166,6 +166,7 @@ class Finish {
     totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
+    totals_.set(RunTotals::resident_bytes, static_cast<double>(peak_resident_bytes()));
     totals_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
   }
@@ -227,7 +228,8 @@ class Finish {
           .add("skipped_steps", totals_.sum(RunTotals::skipped_steps));
     s.add("damaged_images", damaged)
         .add("batch_norm", batch_norm_)
-        .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes));
+        .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes))
+        .add("resident_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::resident_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
     s.raw("each_worker", totals_.each_worker());
@@ -278,14 +280,16 @@ class Finish {
     Progress say(w_.options.json ? stderr : stdout, false);
     const double gradients = totals_.sum(RunTotals::gradients),
                  per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;
-    say.note(fmt::format(
-        "done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus "
-        "distance {:.3g}",
-        seen - w_.start_samples, duration_text(w_.wall_s), rate, per_gradient, consensus_));
+    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s){}",
+                         seen - w_.start_samples, duration_text(w_.wall_s), rate,
+                         w_.exchanges() ? fmt::format(", {:.3g} exchanges per gradient, consensus "
+                                                      "distance {:.3g}",
+                                                      per_gradient, consensus_)
+                                        : ""));
     say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
                          100 * counts_.top1 / counts_.images, 100 * counts_.top5 / counts_.images,
                          counts_.images,
-                         w_.place.size == 1 ? std::string("one model")
+                         alive_.size() == 1 ? std::string("one model")
                                             : fmt::format("average of {} models", alive_.size())));
     if (damaged > 0) {
       const std::string list =
@@ -300,11 +304,13 @@ class Finish {
           w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
     } else {
       const double whole = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
-      say.note(
-          fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images "
-                      "would take about {}; nothing was written",
-                      totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576, whole,
-                      duration_text(whole / rate)));
+      say.note(fmt::format(
+          "dry run  peak memory of a worker: {:.0f} MiB resident, {:.0f} MiB of tensors{}; "
+          "the whole run of {:.0f} images would take about {}; nothing was written",
+          totals_.at(w_.group->rank(), RunTotals::resident_bytes) / 1048576,
+          totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576,
+          w_.device.is_cpu() ? " (part of it)" : " on the GPU", whole,
+          duration_text(whole / rate)));
     }
   }
 

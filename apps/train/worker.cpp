@@ -165,12 +165,16 @@ void Worker::describe(const std::vector<std::string>& table,
   if (!device.is_cpu())
     progress.note(fmt::format("device   cuda:{}, {}", device.index, cuda::properties(device).name));
   if (place.size > 1) {
-    const dist::GraphConstants k = dist::constants(graph);
-    progress.note(
-        fmt::format("workers  {} ({}), {} on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} "
-                    "alpha~ {:.4g}, {} compute thread(s) each",
-                    place.size, place.source, config.train.method, config.train.graph,
-                    config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde, compute_threads()));
+    std::string exchanges_text;
+    if (exchanges()) {
+      const dist::GraphConstants k = dist::constants(graph);
+      exchanges_text =
+          fmt::format(" on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}",
+                      config.train.graph, config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde);
+    }
+    progress.note(fmt::format("workers  {} ({}), {}{}, {} compute thread(s) each", place.size,
+                              place.source, config.train.method, exchanges_text,
+                              compute_threads()));
     if (!options.json)
       for (const std::string& line : table) progress.note(line);
     if (place.derived_token && !place.local)

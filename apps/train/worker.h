@@ -39,6 +39,8 @@ struct Worker {
   // Logs and prints it. From any thread.
   void fault(const std::string& what, int peer);
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
+  // Whether workers exchange their models with neighbours.
+  bool exchanges() const { return place.size > 1 && config.train.method != "allreduce"; }
   // Side of the training images when `ahead` more images have been seen (data.sizes).
   int picture_size(double ahead = 0) const;
   // A checkpoint `label` in the run's folder.
