@@ -4,16 +4,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace gossamer {
 namespace {
@@ -249,27 +244,6 @@ std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const
   return places;
 }
 
-struct File {
-  int fd = -1;
-  ~File() {
-    if (fd >= 0) ::close(fd);
-  }
-};
-
-void read_exactly(int fd, std::byte* to, std::uint64_t n, std::uint64_t offset,
-                  const std::string& file) {
-  while (n > 0) {
-    const ssize_t got =
-        ::pread(fd, to, std::min<std::uint64_t>(n, 1u << 30), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    check<IoError>(got >= 0, file, ": cannot read: ", std::strerror(errno));
-    check<IoError>(got > 0, file, ": became shorter while it was read");
-    to += got;
-    offset += static_cast<std::uint64_t>(got);
-    n -= static_cast<std::uint64_t>(got);
-  }
-}
-
 }  // namespace
 
 const Tensor* SafeTensors::find(const std::string& name) const {
@@ -277,43 +251,27 @@ const Tensor* SafeTensors::find(const std::string& name) const {
   return at == tensors.end() ? nullptr : &at->tensor;
 }
 
-SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& file) {
-  const std::uint64_t length = header_length(bytes.data(), bytes.size(), file);
-  const std::span<const std::byte> data = bytes.subspan(8 + length);
+SafeTensors read_safetensors(const InputFile& file) {
+  std::byte first[8] = {};
+  file.read(0, std::span(first).first(std::min<std::uint64_t>(file.size(), 8)));
+  const std::uint64_t length = header_length(first, file.size(), file.name());
+  std::string text(length, '\0');
+  file.read(8, std::as_writable_bytes(std::span(text)));
   SafeTensors out;
-  for (const Place& p : parse_header({reinterpret_cast<const char*>(bytes.data()) + 8, length},
-                                     data.size(), file, out.metadata)) {
+  for (const Place& p : parse_header(text, file.size() - 8 - length, file.name(), out.metadata)) {
     Tensor tensor = Tensor::empty(p.shape, p.type);
-    if (p.bytes > 0) std::memcpy(tensor.data(), data.data() + p.begin, p.bytes);
+    file.read(8 + length + p.begin, {static_cast<std::byte*>(tensor.data()), p.bytes});
     out.tensors.push_back({p.name, std::move(tensor)});
   }
   return out;
 }
 
+SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name) {
+  return read_safetensors(InputFile(bytes, name));
+}
+
 SafeTensors read_safetensors(const std::filesystem::path& path) {
-  const std::string file = path.string();
-  // O_NONBLOCK: a FIFO must not hang us
-  const File opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  check<IoError>(opened.fd >= 0, file, ": cannot open: ", std::strerror(errno));
-  struct stat status {};
-  check<IoError>(::fstat(opened.fd, &status) == 0, file,
-                 ": cannot read its size: ", std::strerror(errno));
-  check<IoError>(S_ISREG(status.st_mode), file,
-                 ": not a regular file; a safetensors file was expected");
-  const auto size = static_cast<std::uint64_t>(status.st_size);
-  std::byte first[8] = {};
-  read_exactly(opened.fd, first, std::min<std::uint64_t>(size, 8), 0, file);
-  const std::uint64_t length = header_length(first, size, file);
-  std::string text(length, '\0');
-  read_exactly(opened.fd, reinterpret_cast<std::byte*>(text.data()), length, 8, file);
-  SafeTensors out;
-  for (const Place& p : parse_header(text, size - 8 - length, file, out.metadata)) {
-    Tensor tensor = Tensor::empty(p.shape, p.type);
-    read_exactly(opened.fd, static_cast<std::byte*>(tensor.data()), p.bytes, 8 + length + p.begin,
-                 file);
-    out.tensors.push_back({p.name, std::move(tensor)});
-  }
-  return out;
+  return read_safetensors(InputFile(path));
 }
 
 }  // namespace gossamer

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/input_file.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
@@ -21,6 +22,7 @@ struct SafeTensors {
 // IoError names the file and the defect (header too large, not JSON, duplicate key, unknown type,
 // hole, overlap, cut short …). F64 and integers that Gossamer has no type for are refused by name.
 SafeTensors read_safetensors(const std::filesystem::path&);
+SafeTensors read_safetensors(const InputFile&);
 // copies
 SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);
 

@@ -14,6 +14,20 @@ inline double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// A limit on waiting that is spent in turns. Of a turn in which the whole process stood still
+// (SIGSTOP, a suspended machine) no more than its length counts: the threads that would have ended
+// the wait stood still as well.
+class Patience {
+ public:
+  explicit Patience(double seconds) : left_(seconds) {}
+  bool over() const { return left_ <= 0; }
+  double turn() const { return std::min(left_, 1.0); }  // wait this long at most, in seconds
+  void waited(double seconds) { left_ -= std::min(seconds, turn()); }
+
+ private:
+  double left_;
+};
+
 // While one lives, sleeps of this thread end when they are due; usually Linux lets them end up to
 // 50 us later.
 class PreciseSleep {

@@ -71,20 +71,9 @@ std::vector<NamedTensor> state_with(const Module& module, const FlatParams& para
   return state;
 }
 
-std::string plain_name(std::string name) {
-  for (bool again = true; again;) {
-    again = false;
-    for (const std::string prefix : {"module.", "_orig_mod."})
-      if (name.starts_with(prefix)) {
-        name.erase(0, prefix.size());
-        again = true;
-      }
-  }
-  return name;
-}
-
 // Counters that files of other frameworks may lack: PyTorch before 0.4.1 wrote no
-// num_batches_tracked, and its dropout counts no calls.
+// num_batches_tracked, its dropout counts no calls, and its averages of models (swa_utils) count
+// themselves.
 bool is_counter(const NamedTensor& t) {
   const std::string_view name = t.name;
   const auto is = [&](std::string_view last) {
@@ -92,64 +81,63 @@ bool is_counter(const NamedTensor& t) {
            (name.size() == last.size() || name[name.size() - last.size() - 1] == '.');
   };
   return t.tensor.rank() == 0 && t.tensor.dtype() == DType::i64 &&
-         (is("num_batches_tracked") || is("calls"));
+         (is("num_batches_tracked") || is("calls") || is("n_averaged"));
 }
 
-std::string listed(const std::vector<std::string>& names) {
-  std::ostringstream text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text << (i ? ", " : "") << names[i];
-  if (names.size() > 3) text << ", … (" << names.size() << " in all)";
-  return text.str();
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& t : tensors) names.push_back(t.name);
+  return names;
 }
 
-std::map<std::string, std::string> read_into(const std::filesystem::path& path,
-                                             std::vector<NamedTensor> state) {
-  SafeTensors file = read_safetensors(path);
-  std::map<std::string, Tensor> found;
-  for (NamedTensor& t : file.tensors) {
-    const std::string name = plain_name(t.name);
-    check<IoError>(found.emplace(name, t.tensor).second, path.string(),
-                   ": two tensors are called \"", name, "\" without their prefixes");
-  }
-  // Everything is checked before the first value is written, so a failed load changes nothing.
-  std::vector<std::string> missing, misshapen, extra;
+Fit compare(const Weights& file, const std::vector<NamedTensor>& state) {
+  Fit fit;
   std::set<std::string> wanted;
   for (const NamedTensor& t : state) {
     wanted.insert(t.name);
-    const auto at = found.find(t.name);
-    if (at == found.end()) {
-      if (!is_counter(t)) missing.push_back(t.name);
-      continue;
-    }
-    const Tensor& given = at->second;
-    if (given.shape() != file_shape(t) ||
-        is_floating(given.dtype()) != is_floating(t.tensor.dtype())) {
+    const Tensor* given = file.find(t.name);
+    if (!given) {
+      if (!is_counter(t)) fit.missing.push_back(t.name);
+    } else if (given->shape() != file_shape(t) ||
+               is_floating(given->dtype()) != is_floating(t.tensor.dtype())) {
       std::ostringstream text;
-      text << t.name << " is " << given.dtype() << given.shape() << ", wanted " << t.tensor.dtype()
-           << file_shape(t);
-      misshapen.push_back(text.str());
+      text << t.name << " is " << given->dtype() << given->shape() << ", wanted "
+           << t.tensor.dtype() << file_shape(t);
+      fit.misshapen.push_back(text.str());
+    } else {
+      fit.fitting.push_back(t.name);
     }
   }
-  for (const auto& [name, tensor] : found)
-    if (!wanted.contains(name) && !is_counter({name, tensor})) extra.push_back(name);
-  if (!missing.empty() || !misshapen.empty() || !extra.empty()) {
-    std::ostringstream text;
-    text << path.string() << ": does not fit the model.";
-    if (!missing.empty()) text << " Missing: " << listed(missing) << ".";
-    if (!extra.empty()) text << " Not in the model: " << listed(extra) << ".";
-    if (!misshapen.empty()) text << " Other shape or type: " << listed(misshapen) << ".";
-    text << " Was it saved by the same model with the same number of classes?";
-    throw IoError(text.str());
-  }
-  for (NamedTensor& t : state) {
-    const auto at = found.find(t.name);
-    if (at == found.end()) continue;
-    Tensor given = at->second;
+  for (const NamedTensor& t : file.tensors)
+    if (!wanted.contains(t.name) && !is_counter(t)) fit.extra.push_back(t.name);
+  return fit;
+}
+
+void copy(const Weights& file, const std::vector<NamedTensor>& state, const Fit& fit) {
+  const std::set<std::string> fitting(fit.fitting.begin(), fit.fitting.end());
+  for (NamedTensor t : state) {
+    if (!fitting.contains(t.name)) continue;
+    Tensor given = *file.find(t.name);
     if (is_conv_weight(t))
       given = second_to_last(given.dtype() == DType::f32 ? given : given.to(DType::f32));
     t.tensor.copy_from(given);
   }
-  return file.metadata;
+}
+
+// Everything is checked before the first value is written, so a failed load changes nothing.
+void load_all(const Weights& file, const std::vector<NamedTensor>& state) {
+  const Fit fit = compare(file, state);
+  if (!fit.missing.empty() || !fit.misshapen.empty() || !fit.extra.empty()) {
+    std::ostringstream text;
+    text << file.file << ": does not fit the model.";
+    if (!fit.missing.empty()) text << " Missing: " << first_three(fit.missing) << ".";
+    if (!fit.extra.empty()) text << " Not in the model: " << first_three(fit.extra) << ".";
+    if (!fit.misshapen.empty())
+      text << " Other shape or type: " << first_three(fit.misshapen) << ".";
+    text << " Was it saved by the same model with the same number of classes?";
+    throw IoError(text.str());
+  }
+  copy(file, state, fit);
 }
 
 }  // namespace
@@ -164,15 +152,42 @@ void save(const std::filesystem::path& path, const Module& module, const FlatPar
   write(path, state_with(module, params, values), metadata);
 }
 
+void load(const Weights& file, Module& module) { load_all(file, module.state()); }
+
 std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module) {
-  return read_into(path, module.state());
+  const Weights file = read_weights(path);
+  load(file, module);
+  return file.metadata;
 }
 
 std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module,
                                         FlatParams& params) {
-  auto metadata = read_into(path, state_with(module, params, params.values()));
+  const Weights file = read_weights(path);
+  load_all(file, state_with(module, params, params.values()));
   params.refresh();
-  return metadata;
+  return file.metadata;
+}
+
+Fit load_what_fits(const Weights& file, Module& module) {
+  const std::vector<NamedTensor> state = module.state();
+  Fit fit = compare(file, state);
+  bool some = false;
+  for (const NamedTensor& p : module.parameters())
+    some |= std::ranges::find(fit.fitting, p.name) != fit.fitting.end();
+  check<IoError>(
+      some, file.file, ": no parameter fits the model. It has ", file.tensors.size(),
+      " tensors: ", first_three(names_of(file.tensors)), ". The model wants ",
+      first_three(names_of(module.parameters())),
+      fit.misshapen.empty() ? "" : ". Other shape or type: ", first_three(fit.misshapen));
+  copy(file, state, fit);
+  return fit;
+}
+
+std::string first_three(const std::vector<std::string>& names) {
+  std::ostringstream text;
+  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text << (i ? ", " : "") << names[i];
+  if (names.size() > 3) text << ", … (" << names.size() << " in all)";
+  return text.str();
 }
 
 std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) {

@@ -1,14 +1,16 @@
 // Model files: safetensors with torchvision's names and layouts, so that weights can be exchanged
-// with PyTorch. A convolution weight is OIHW in a file, as in torch, and [out, h, w, in] in memory.
-// Only this file converts between the two.
+// with PyTorch, whose own .pth files are read too. A convolution weight is OIHW in a file, as in
+// torch, and [out, h, w, in] in memory. Only this file converts between the two.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/weights.h"
 
 namespace gossamer::nn {
 
@@ -22,11 +24,22 @@ void save(const std::filesystem::path&, const Module&,
 void save(const std::filesystem::path&, const Module&, const FlatParams& params,
           const Tensor& values, const std::map<std::string, std::string>& metadata = {});
 // Loads parameters and buffers and returns the metadata. IoError lists missing names, extra names
-// and other shapes (the first three and the count); then the module is unchanged. Prefixes
-// "module." and "_orig_mod." are dropped, bf16 tensors in the file become f32.
+// and other shapes (the first three and the count); then the module is unchanged. Tensors of 16
+// bits in the file become f32.
 std::map<std::string, std::string> load(const std::filesystem::path&, Module&);
+void load(const Weights&, Module&);
 // For a module that belongs to a FlatParams: loads into its values and refreshes the compute copy.
 std::map<std::string, std::string> load(const std::filesystem::path&, Module&, FlatParams& params);
+
+// How the tensors of a file go with a module: names, and for other shapes or types also these.
+struct Fit {
+  std::vector<std::string> fitting, missing, extra, misshapen;
+};
+// Loads what fits and leaves the rest of the module as it is, to be trained from there. IoError if
+// no parameter fits; then the module is unchanged.
+Fit load_what_fits(const Weights&, Module&);
+std::string first_three(const std::vector<std::string>& names);  // "a, b, c, … (9 in all)"
+
 std::map<std::string, std::string> read_metadata(const std::filesystem::path&);
 
 }  // namespace gossamer::nn

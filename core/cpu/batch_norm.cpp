@@ -192,21 +192,21 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
     d_scale[i] = static_cast<float>(sum_x[i] * inv);
     gain[i] = static_cast<float>(through);
     if (norm.given) continue;  // the others are zero
-    const double down = -through * inv * inv * sum_x[i] / rows;
-    slope[i] = static_cast<float>(down);
+    const double slope_i = -through * inv * inv * sum_x[i] / rows;
+    slope[i] = static_cast<float>(slope_i);
     constant[i] =
-        static_cast<float>(-through * sum[i] / rows - down * static_cast<double>(mean[i]));
+        static_cast<float>(-through * sum[i] / rows - slope_i * static_cast<double>(mean[i]));
   }
   const auto wide_gain = view.spread(gain.data()), wide_slope = view.spread(slope.data()),
              wide_constant = view.spread(constant.data());
   all_rows(view, pieces,
            [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
-             V up[N], down[N], rest[N];
+             V gains[N], slopes[N], constants[N];
              for (int v = 0; v < N; ++v) {
                const i64 at = col + v * simd::lanes<V>;
-               up[v] = load<V>(wide_gain.data() + at);
-               down[v] = load<V>(wide_slope.data() + at);
-               rest[v] = load<V>(wide_constant.data() + at);
+               gains[v] = load<V>(wide_gain.data() + at);
+               slopes[v] = load<V>(wide_slope.data() + at);
+               constants[v] = load<V>(wide_constant.data() + at);
              }
              for (i64 r = r0; r < r1; ++r) {
 #pragma GCC unroll 4
@@ -215,7 +215,7 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
                  V g = load<V>(dy + at);
                  if constexpr (with_relu) g = positive(load<V>(y + at), g);
                  if constexpr (wants_add) store(d_add + at, g);
-                 store(dx + at, up[v] * g + (down[v] * load<V>(x + at) + rest[v]));
+                 store(dx + at, gains[v] * g + (slopes[v] * load<V>(x + at) + constants[v]));
                }
              }
            });

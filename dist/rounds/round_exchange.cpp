@@ -17,7 +17,6 @@ namespace {
 constexpr double kDrainLimit = 30;
 // seconds that the payload may be late with the end of an exchange
 constexpr double kGrace = 10;
-constexpr double kTurn = 1;  // longest single wait, in seconds
 }  // namespace
 
 RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline,
@@ -128,15 +127,13 @@ const RoundExchange::Flight& RoundExchange::complete(int slot) {
     const trace::Scope scope("wait exchange", slot);
     const double began = wall_seconds();
     // exchanges with one peer wait for each other
-    double left = static_cast<double>(most_with_one_peer()) * deadline_.count() + kGrace;
+    Patience patience(static_cast<double>(most_with_one_peer()) * deadline_.count() + kGrace);
     while (!done()) {
-      check<DistError>(left > 0, "worker ", rank_, ": an exchange of round ", f.round,
+      check<DistError>(!patience.over(), "worker ", rank_, ": an exchange of round ", f.round,
                        " did not end ", kGrace, " s after its deadline");
-      // Of a time in which this whole process stood still, one turn counts: the threads that end
-      // the exchange stood still as well.
-      const double turn = std::min(left, kTurn), before = wall_seconds();
-      handle(link_.next(Seconds(turn)));
-      left -= std::min(wall_seconds() - before, turn);
+      const double before = wall_seconds();
+      handle(link_.next(Seconds(patience.turn())));
+      patience.waited(wall_seconds() - before);
     }
     waited_ += wall_seconds() - began;
   }

@@ -4,17 +4,20 @@
 
 #include "data/helpers.h"
 #include "gossamer/core/random.h"
+#include "support/torch_bytes.h"
 
 extern "C" {
 int fuzz_devkit(const std::uint8_t*, std::size_t);
 int fuzz_graph(const std::uint8_t*, std::size_t);
 int fuzz_index(const std::uint8_t*, std::size_t);
 int fuzz_jpeg(const std::uint8_t*, std::size_t);
+int fuzz_pickle(const std::uint8_t*, std::size_t);
 int fuzz_png(const std::uint8_t*, std::size_t);
 int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
 int fuzz_tfrecord(const std::uint8_t*, std::size_t);
 int fuzz_wire(const std::uint8_t*, std::size_t);
+int fuzz_zip(const std::uint8_t*, std::size_t);
 }
 
 namespace gossamer {
@@ -32,6 +35,13 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
         data::pattern(70, 50),
         {.quality = 80, .h = 2, .v = 2, .restart = static_cast<int>(rng.below(4))});
   if (target == "png") file = data::make_png(data::pattern(30, 20));
+  const auto bytes_of = [](const std::string& text) {
+    return std::vector<std::uint8_t>(text.begin(), text.end());
+  };
+  if (target == "zip") return bytes_of(torch_bytes({{"w", Tensor::zeros({3, 2})}}));
+  if (target == "pickle")
+    return bytes_of(pickled::whole(pickled::dict(
+        pickled::text("w") + pickled::tensor({"0", "Float", 12, 0, {3, 2}, {1, 3}}))));
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -58,10 +68,10 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
 INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
                          testing::Values(Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
                                          Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-                                         Target{"png", fuzz_png},
+                                         Target{"pickle", fuzz_pickle}, Target{"png", fuzz_png},
                                          Target{"safetensors", fuzz_safetensors},
                                          Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
-                                         Target{"wire", fuzz_wire}),
+                                         Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),
                          [](const auto& p) { return p.param.name; });
 
 }  // namespace

@@ -5,11 +5,13 @@ torchvision.
     safetensors_torch.py CHECKER      # the program built from checkpoint_interop.cpp
 
 For each model: a file saved by Gossamer is loaded strictly by torchvision and computes the logits
-Gossamer computed; a file saved by the safetensors package is loaded by Gossamer, which computes the
+Gossamer computed; files saved by the safetensors package and by torch.save (a state dict; a
+checkpoint of a channels-last model in DataParallel) are loaded by Gossamer, which computes the
 logits PyTorch computed; and the package, given the tensors and metadata of Gossamer's file, writes
 the same bytes. Exits with 77 (ctest: skipped) and the reason when a package is missing.
 """
 
+import copy
 import pathlib
 import subprocess
 import sys
@@ -76,13 +78,15 @@ def check(name, folder):
         folder / "theirs",
         metadata={"format": "pt"},
     )
-    gossamer("load", name, folder / "theirs", folder / "theirs_logits")
+    torch.save(other.state_dict(), folder / "theirs.pth")
+    wrapped = torch.nn.DataParallel(copy.deepcopy(other).to(memory_format=torch.channels_last))
+    torch.save({"epoch": 3, "model": wrapped.state_dict()}, folder / "theirs.pt")
     with torch.no_grad():
-        close(
-            f"{name} PyTorch -> Gossamer",
-            safetensors.torch.load_file(folder / "theirs_logits")["logits"],
-            other(IMAGES),
-        )
+        wanted = other(IMAGES)
+    for file in ("theirs", "theirs.pth", "theirs.pt"):
+        gossamer("load", name, folder / file, folder / "theirs_logits")
+        ours = safetensors.torch.load_file(folder / "theirs_logits")["logits"]
+        close(f"{name} PyTorch -> Gossamer ({file})", ours, wanted)
 
 
 with tempfile.TemporaryDirectory() as directory:

@@ -127,11 +127,11 @@ struct FinishStatistics {
                  var = biased > 0 || biased != biased ? biased : 0;
     const double m = static_cast<double>(static_cast<float>(x[c])) + offset,
                  inv = 1 / sqrt(var + static_cast<double>(eps));
-    const float up = static_cast<float>(static_cast<double>(scale[c]) * inv);
+    const float gain = static_cast<float>(static_cast<double>(scale[c]) * inv);
     mean[c] = static_cast<float>(m);
     inv_std[c] = static_cast<float>(inv);
-    a[c] = up;
-    b[c] = static_cast<float>(static_cast<double>(shift[c]) - m * static_cast<double>(up));
+    a[c] = gain;
+    b[c] = static_cast<float>(static_cast<double>(shift[c]) - m * static_cast<double>(gain));
     if (running_mean) running_mean[c] += momentum * (mean[c] - running_mean[c]);
     if (running_var)
       running_var[c] += momentum * (static_cast<float>(var * rows / (rows - 1)) - running_var[c]);
@@ -144,13 +144,14 @@ struct NormBackFactors {
   bool given;  // statistics that are constants: dx = gain g
   float *gain, *slope, *constant, *d_scale, *d_shift;
   GOSSAMER_HD void set(i64 c, double rows, double sum_g, double sum_gx) const {
-    const double inv = static_cast<double>(inv_std[c]), up = static_cast<double>(scale[c]) * inv,
-                 sum_gxhat = sum_gx * inv;
-    const double down = given ? 0 : -up * inv * sum_gxhat / rows,
-                 rest = given ? 0 : -up * sum_g / rows - down * static_cast<double>(mean[c]);
-    gain[c] = static_cast<float>(up);
-    slope[c] = static_cast<float>(down);
-    constant[c] = static_cast<float>(rest);
+    const double inv = static_cast<double>(inv_std[c]),
+                 gain_c = static_cast<double>(scale[c]) * inv, sum_gxhat = sum_gx * inv;
+    const double slope_c = given ? 0 : -gain_c * inv * sum_gxhat / rows,
+                 constant_c =
+                     given ? 0 : -gain_c * sum_g / rows - slope_c * static_cast<double>(mean[c]);
+    gain[c] = static_cast<float>(gain_c);
+    slope[c] = static_cast<float>(slope_c);
+    constant[c] = static_cast<float>(constant_c);
     d_scale[c] = static_cast<float>(sum_gxhat);
     d_shift[c] = static_cast<float>(sum_g);
   }

@@ -152,9 +152,9 @@ struct NormBackApply {
   GOSSAMER_HD void run(i64 block, int thread, Shared&, State&) const {
     const Tiles::Place p = tiles.place(block, thread);
     if (p.count == 0) return;
-    const Eight up = load_eight<whole>(gain + p.col, p.count),
-                down = load_eight<whole>(slope + p.col, p.count),
-                rest = load_eight<whole>(constant + p.col, p.count);
+    const Eight gains = load_eight<whole>(gain + p.col, p.count),
+                slopes = load_eight<whole>(slope + p.col, p.count),
+                constants = load_eight<whole>(constant + p.col, p.count);
     Eight up2{}, down2{}, rest2{};
     if constexpr (joint) {
       up2 = load_eight<whole>(gain2 + p.col, p.count);
@@ -169,7 +169,7 @@ struct NormBackApply {
           GOSSAMER_UNROLL
           for (int j = 0; j < 8; ++j) {
             g.v[j] = Input::masked(l, j, va, vb);
-            out.v[j] = up.v[j] * g.v[j] + (down.v[j] * l.x.v[j] + rest.v[j]);
+            out.v[j] = gains.v[j] * g.v[j] + (slopes.v[j] * l.x.v[j] + constants.v[j]);
             if constexpr (joint)
               out2.v[j] = up2.v[j] * g.v[j] + (down2.v[j] * l.x2.v[j] + rest2.v[j]);
           }

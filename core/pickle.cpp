@@ -1,0 +1,329 @@
+// See pickle.h.
+#include "gossamer/core/pickle.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer {
+namespace {
+
+// By their names in Python's pickletools.
+enum class Op : unsigned char {
+  proto = 0x80,
+  stop = '.',
+  mark = '(',
+  none = 'N',
+  newtrue = 0x88,
+  newfalse = 0x89,
+  binint = 'J',
+  binint1 = 'K',
+  binint2 = 'M',
+  long1 = 0x8a,
+  binfloat = 'G',
+  binunicode = 'X',
+  empty_tuple = ')',
+  empty_list = ']',
+  empty_dict = '}',
+  tuple = 't',
+  tuple1 = 0x85,
+  tuple2 = 0x86,
+  tuple3 = 0x87,
+  append = 'a',
+  appends = 'e',
+  setitem = 's',
+  setitems = 'u',
+  binput = 'q',
+  long_binput = 'r',
+  binget = 'h',
+  long_binget = 'j',
+  global = 'c',
+  reduce = 'R',
+  build = 'b',
+  binpersid = 'Q'
+};
+
+}  // namespace
+
+// Values are made once and named by their number; the stack and the memo hold numbers. So a list
+// that holds itself leaks nothing, and no value is copied.
+class PickleMachine {
+ public:
+  PickleMachine(Pickle& out, std::span<const std::byte> bytes, const std::string& name,
+                std::span<const std::string_view> globals)
+      : out_(out), bytes_(bytes), name_(name), globals_(globals) {}
+
+  void run() {
+    while (!step(number<Op>())) {
+      limit(out_.values_.size(), "values");
+      limit(stack_.size(), "values on its stack");
+      limit(memo_.size(), "entries in its memo");
+    }
+    out_.root_ = pop();
+  }
+
+ private:
+  using Kind = Pickle::Kind;
+  using Value = Pickle::Value;
+  static constexpr std::size_t kMost = 1'000'000, kDeepest = 100;
+
+  template <class... Parts>
+  [[noreturn]] void stop(const Parts&... parts) const {
+    fail<IoError>(name_, ": byte ", at_, " of its pickle: ", parts...);
+  }
+  void limit(std::size_t n, const char* what) const {
+    if (n > kMost) stop("more than ", kMost, " ", what);
+  }
+
+  std::span<const std::byte> take(std::size_t n) {
+    if (n > bytes_.size() - at_) stop("it is cut short");
+    at_ += n;
+    return bytes_.subspan(at_ - n, n);
+  }
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string text(std::size_t n) {
+    const auto bytes = take(n);
+    return {reinterpret_cast<const char*>(bytes.data()), n};
+  }
+  std::string line() {
+    const auto rest = bytes_.subspan(at_);
+    const auto end = std::ranges::find(rest, std::byte{'\n'});
+    if (end == rest.end()) stop("it is cut short");
+    std::string out = text(static_cast<std::size_t>(end - rest.begin()));
+    take(1);
+    return out;
+  }
+
+  // --- stack and memo
+  void push(Value value) {
+    stack_.push_back(static_cast<std::uint32_t>(out_.values_.size()));
+    out_.values_.push_back(std::move(value));
+  }
+  void push(Kind kind, std::int64_t integer = 0) { push({.kind = kind, .integer = integer}); }
+  // What lies below the last mark belongs to the mark before it.
+  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  void need(std::size_t n) const {
+    if (stack_.size() - floor() < n) stop("its stack holds too few values");
+  }
+  std::uint32_t pop() {
+    need(1);
+    const std::uint32_t value = stack_.back();
+    stack_.pop_back();
+    return value;
+  }
+  std::vector<std::uint32_t> pop(std::size_t n) {
+    need(n);
+    std::vector<std::uint32_t> last(stack_.end() - static_cast<std::ptrdiff_t>(n), stack_.end());
+    stack_.resize(stack_.size() - n);
+    return last;
+  }
+  std::vector<std::uint32_t> pop_to_mark() {
+    if (marks_.empty()) stop("there is no mark");
+    const std::size_t n = stack_.size() - marks_.back();
+    auto last = pop(n);
+    marks_.pop_back();
+    return last;
+  }
+  Value& top() {
+    need(1);
+    return out_.values_[stack_.back()];
+  }
+  void put(std::uint32_t key) {
+    need(1);
+    memo_[key] = stack_.back();
+  }
+  void get(std::uint32_t key) {
+    const auto found = memo_.find(key);
+    if (found == memo_.end()) stop("its memo has no entry ", key);
+    stack_.push_back(found->second);
+  }
+
+  // --- instructions
+  void extend(Kind kind, const std::vector<std::uint32_t>& parts) {
+    Value& whole = top();
+    if (whole.kind != kind) stop("it adds to what is no ", kind == Kind::list ? "list" : "dict");
+    if (kind == Kind::dict && parts.size() % 2 != 0) stop("a key without a value");
+    whole.parts.insert(whole.parts.end(), parts.begin(), parts.end());
+  }
+  void global() {
+    const std::string module = line(), name = module + "." + line();
+    if (name != kOrderedDict && std::ranges::find(globals_, name) == globals_.end())
+      stop("it names ", shown(name),
+           ", which is no part of a file of weights and is not called. Save the weights alone: "
+           "torch.save(model.state_dict(), FILE)");
+    push({.kind = Kind::global, .text = name});
+  }
+  void call() {
+    const auto parts = pop(2);
+    const Value &function = out_.values_[parts[0]], &arguments = out_.values_[parts[1]];
+    if (function.kind != Kind::global || arguments.kind != Kind::tuple)
+      stop("it calls something that is no function");
+    if (function.text != kOrderedDict) return push({.kind = Kind::call, .parts = parts});
+    if (!arguments.parts.empty()) stop("an OrderedDict with arguments");
+    push(Kind::dict);
+  }
+  void build() {
+    const std::uint32_t state = pop();
+    Value& whole = top();
+    if (whole.kind == Kind::dict) return;  // attributes of an OrderedDict: torch's _metadata
+    if (whole.kind != Kind::call || whole.parts.size() != 2) stop("BUILD of a plain value");
+    whole.parts.push_back(state);
+  }
+  std::int64_t long_integer(std::size_t n) {
+    if (n > 8) stop("a whole number of ", n, " bytes; at most 8 are supported");
+    std::uint64_t value = 0;
+    const auto bytes = take(n);
+    for (std::size_t i = 0; i < n; ++i) value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+    // two's complement of n bytes
+    if (n > 0 && n < 8 && (value >> (8 * n - 1) & 1)) value |= ~std::uint64_t{0} << (8 * n);
+    return static_cast<std::int64_t>(value);
+  }
+  double real() {  // big-endian
+    std::uint64_t bits = __builtin_bswap64(number<std::uint64_t>());
+    return __builtin_bit_cast(double, bits);
+  }
+
+  // True: the pickle ends here.
+  bool step(Op code) {
+    switch (code) {
+      case Op::proto:
+        if (const int protocol = number<std::uint8_t>(); protocol > 2)
+          stop("protocol ", protocol, "; torch.save writes protocol 2 if it is not told otherwise");
+        break;
+      case Op::stop:
+        return true;
+      case Op::mark:
+        if (marks_.size() >= kDeepest) stop("nested more than ", kDeepest, " deep");
+        marks_.push_back(stack_.size());
+        break;
+      case Op::none:
+        push(Kind::none);
+        break;
+      case Op::newtrue:
+      case Op::newfalse:
+        push(Kind::boolean, code == Op::newtrue);
+        break;
+      case Op::binint:
+        push(Kind::integer, number<std::int32_t>());
+        break;
+      case Op::binint1:
+        push(Kind::integer, number<std::uint8_t>());
+        break;
+      case Op::binint2:
+        push(Kind::integer, number<std::uint16_t>());
+        break;
+      case Op::long1:
+        push(Kind::integer, long_integer(number<std::uint8_t>()));
+        break;
+      case Op::binfloat:
+        push({.kind = Kind::real, .real = real()});
+        break;
+      case Op::binunicode:
+        push({.kind = Kind::text, .text = text(number<std::uint32_t>())});
+        break;
+      case Op::empty_tuple:
+        push(Kind::tuple);
+        break;
+      case Op::empty_list:
+        push(Kind::list);
+        break;
+      case Op::empty_dict:
+        push(Kind::dict);
+        break;
+      case Op::tuple:
+        push({.kind = Kind::tuple, .parts = pop_to_mark()});
+        break;
+      case Op::tuple1:
+      case Op::tuple2:
+      case Op::tuple3:
+        push({.kind = Kind::tuple, .parts = pop(static_cast<std::size_t>(code) - 0x84)});
+        break;
+      case Op::append:
+        extend(Kind::list, pop(1));
+        break;
+      case Op::appends:
+        extend(Kind::list, pop_to_mark());
+        break;
+      case Op::setitem:
+        extend(Kind::dict, pop(2));
+        break;
+      case Op::setitems:
+        extend(Kind::dict, pop_to_mark());
+        break;
+      case Op::binput:
+        put(number<std::uint8_t>());
+        break;
+      case Op::long_binput:
+        put(number<std::uint32_t>());
+        break;
+      case Op::binget:
+        get(number<std::uint8_t>());
+        break;
+      case Op::long_binget:
+        get(number<std::uint32_t>());
+        break;
+      case Op::global:
+        global();
+        break;
+      case Op::reduce:
+        call();
+        break;
+      case Op::build:
+        build();
+        break;
+      case Op::binpersid:
+        push({.kind = Kind::outside, .parts = pop(1)});
+        break;
+      default:
+        unknown(static_cast<unsigned char>(code));
+    }
+    return false;
+  }
+  [[noreturn]] void unknown(unsigned char code) const {
+    char text[8];
+    std::snprintf(text, sizeof text, code > ' ' && code < 127 ? "'%c'" : "0x%02x", code);
+    stop("the instruction ", text,
+         " is none that files of weights need; save the weights again with torch.save, without "
+         "pickle_protocol");
+  }
+
+  static constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+  Pickle& out_;
+  std::span<const std::byte> bytes_;
+  const std::string& name_;
+  std::span<const std::string_view> globals_;
+  std::size_t at_ = 0;
+  std::vector<std::uint32_t> stack_;
+  std::vector<std::size_t> marks_;
+  std::unordered_map<std::uint32_t, std::uint32_t> memo_;
+};
+
+Pickle::Pickle(std::span<const std::byte> bytes, const std::string& name,
+               std::span<const std::string_view> globals) {
+  PickleMachine(*this, bytes, name, globals).run();
+}
+
+const Pickle::Value* Pickle::find(const Value& dict, std::string_view key) const {
+  if (dict.kind != Kind::dict) return nullptr;
+  for (std::size_t i = 0; i + 1 < dict.parts.size(); i += 2)
+    if (const Value& k = part(dict, i); k.kind == Kind::text && k.text == key)
+      return &part(dict, i + 1);
+  return nullptr;
+}
+
+std::string shown(std::string_view untrusted) {
+  std::string out(untrusted.substr(0, 100));
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
+  return untrusted.size() > out.size() ? out + "…" : out;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,26 @@
+// Zip archives whose entries are stored, not compressed, as torch writes its files: the directory,
+// with every check of the format, and the bytes of an entry. (PKWARE's APPNOTE.TXT, with zip64.)
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/input_file.h"
+
+namespace gossamer {
+
+struct ZipEntry {
+  std::string name;
+  std::uint64_t offset = 0, size = 0;  // of its bytes in the file
+  std::uint32_t crc = 0;
+};
+
+// In the order of the directory; no two overlap or share a name, all lie within the file. IoError
+// names the file, and the entry that is compressed, encrypted or damaged.
+std::vector<ZipEntry> zip_entries(const InputFile&);
+// All its bytes: to.size() is entry.size. IoError: their CRC-32 differs, so the file is damaged.
+void read_zip_entry(const InputFile&, const ZipEntry&, std::span<std::byte> to);
+
+}  // namespace gossamer

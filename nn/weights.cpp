@@ -1,0 +1,52 @@
+// See weights.h.
+#include "gossamer/nn/weights.h"
+
+#include <algorithm>
+#include <set>
+
+#include "gossamer/core/safetensors.h"
+#include "gossamer/core/torch_file.h"
+
+namespace gossamer::nn {
+namespace {
+
+std::string plain_name(std::string name) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::string prefix : {"module.", "_orig_mod."})
+      if (name.starts_with(prefix)) {
+        name.erase(0, prefix.size());
+        again = true;
+      }
+  }
+  return name;
+}
+
+}  // namespace
+
+const Tensor* Weights::find(const std::string& name) const {
+  const auto at = std::ranges::find(tensors, name, &NamedTensor::name);
+  return at == tensors.end() ? nullptr : &at->tensor;
+}
+
+Weights read_weights(const std::filesystem::path& path) {
+  Weights out{.file = path.string(), .tensors = {}, .metadata = {}, .notes = {}};
+  if (const InputFile file(path); is_torch_file(file)) {
+    TorchFile torch = read_torch_file(file);
+    out.tensors = std::move(torch.tensors);
+    out.notes = std::move(torch.notes);
+  } else {
+    SafeTensors safe = read_safetensors(file);
+    out.tensors = std::move(safe.tensors);
+    out.metadata = std::move(safe.metadata);
+  }
+  std::set<std::string> names;
+  for (NamedTensor& t : out.tensors) {
+    t.name = plain_name(std::move(t.name));
+    check<IoError>(names.insert(t.name).second, out.file, ": two tensors are called \"", t.name,
+                   "\" without their prefixes");
+  }
+  return out;
+}
+
+}  // namespace gossamer::nn

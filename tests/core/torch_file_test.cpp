@@ -1,0 +1,196 @@
+// Files of torch.save: one of torch itself, all kinds of tensors, and what is refused.
+#include "gossamer/core/torch_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/core/safetensors.h"
+#include "support/error_of.h"
+#include "support/torch_bytes.h"
+
+namespace gossamer {
+namespace {
+
+using pickled::dict;
+using pickled::text;
+using pickled::whole;
+using pickled::Window;
+using testing::HasSubstr;
+using namespace std::string_literals;
+
+TorchFile read(const std::string& bytes) {
+  const InputFile file(std::as_bytes(std::span(bytes)), "f.pth");
+  EXPECT_TRUE(is_torch_file(file));
+  return read_torch_file(file);
+}
+std::string refusal(const std::string& bytes) {
+  return error_of<IoError>([&] { read(bytes); });
+}
+// A file with this pickle, and a storage "0" of the floats 0, 1, 2, … 11.
+std::string with_twelve(const std::string& value, std::vector<ZipParts> more = {}) {
+  std::string floats;
+  for (int i = 0; i < 12; ++i) floats += raw(static_cast<float>(i));
+  std::vector<ZipParts> entries{{"f/data.pkl", whole(value)}, {"f/data/0", floats}};
+  entries.insert(entries.end(), more.begin(), more.end());
+  return zip_bytes(entries);
+}
+std::string window(i64 offset, std::vector<i64> size, std::vector<i64> stride) {
+  return dict(text("w") + pickled::tensor({.key = "0",
+                                           .type = "Float",
+                                           .elements = 12,
+                                           .offset = offset,
+                                           .size = std::move(size),
+                                           .stride = std::move(stride)}));
+}
+std::string values(const Tensor& t) {
+  const Tensor f = t.to(DType::f32);
+  std::string out = t.shape().str() + ":";
+  for (const float x : f.span<float>()) out += " " + std::to_string(static_cast<int>(x));
+  return out;
+}
+std::string one(const std::string& bytes) {
+  const TorchFile file = read(bytes);
+  return file.tensors.size() == 1 ? values(file.tensors[0].tensor) : "not one tensor";
+}
+
+TEST(TorchFileTest, AllTypesComeBackAsTheyWere) {
+  std::vector<NamedTensor> given;
+  for (const DType type :
+       {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64}) {
+    Tensor t = Tensor::full({2, 3}, 3, DType::f32).to(type);
+    given.push_back({name_of(type), t});
+  }
+  given.push_back({"scalar", Tensor::full({}, 5)});
+  given.push_back({"empty", Tensor::empty({0, 4})});
+  for (const char* wrapper : {"", "model", "state_dict", "state_dict_ema", "model_ema"}) {
+    const TorchFile file = read(torch_bytes(given, wrapper));
+    ASSERT_EQ(file.tensors.size(), given.size()) << wrapper;
+    EXPECT_TRUE(file.notes.empty());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const Tensor &a = file.tensors[i].tensor, &b = given[i].tensor;
+      EXPECT_EQ(file.tensors[i].name, given[i].name);
+      ASSERT_EQ(a.dtype(), b.dtype());
+      ASSERT_EQ(a.shape(), b.shape());
+      EXPECT_EQ(0, std::memcmp(a.data(), b.data(), b.bytes()));
+    }
+  }
+}
+
+// tests/golden/torch_files.py wrote both with torch and with its package safetensors.
+TEST(TorchFileTest, AFileOfTorchHasTheSameTensors) {
+  const std::filesystem::path golden = GOSSAMER_SOURCE_DIR "/tests/golden";
+  const SafeTensors wanted = read_safetensors(golden / "torch.safetensors");
+  const TorchFile file = read_torch_file(InputFile(golden / "torch.pth"));
+  ASSERT_EQ(file.tensors.size(), wanted.tensors.size());
+  for (const NamedTensor& t : file.tensors) {
+    const Tensor* same = wanted.find(t.name);
+    ASSERT_NE(same, nullptr) << t.name;
+    ASSERT_EQ(t.tensor.dtype(), same->dtype()) << t.name;
+    ASSERT_EQ(t.tensor.shape(), same->shape()) << t.name;
+    EXPECT_EQ(0, std::memcmp(t.tensor.data(), same->data(), same->bytes())) << t.name;
+  }
+  EXPECT_THAT(file.notes, testing::ElementsAre(HasSubstr("not model_ema"),
+                                               HasSubstr("1 tensors of f64 are rounded to f32")));
+}
+
+TEST(TorchFileTest, WindowsAndStridedTensorsAreTakenOutOfTheirStorage) {
+  EXPECT_EQ(one(with_twelve(window(0, {3, 4}, {4, 1}))), "[3, 4]: 0 1 2 3 4 5 6 7 8 9 10 11");
+  EXPECT_EQ(one(with_twelve(window(5, {2, 2}, {2, 1}))), "[2, 2]: 5 6 7 8");
+  EXPECT_EQ(one(with_twelve(window(11, {}, {}))), "[]: 11");
+  EXPECT_EQ(one(with_twelve(window(0, {4, 3}, {1, 4}))), "[4, 3]: 0 4 8 1 5 9 2 6 10 3 7 11");
+  // channels last: [1, 2, 2, 3], of which the stride of the 1 says nothing
+  EXPECT_EQ(one(with_twelve(window(0, {1, 2, 2, 3}, {99, 1, 6, 2}))),
+            "[1, 2, 2, 3]: 0 2 4 6 8 10 1 3 5 7 9 11");
+  EXPECT_EQ(one(with_twelve(window(2, {3}, {3}))), "[3]: 2 5 8");
+  EXPECT_EQ(one(with_twelve(window(2, {3}, {0}))), "[3]: 2 2 2");
+  EXPECT_EQ(one(with_twelve(window(2, {2, 0}, {1, 1}))), "[2, 0]:");
+}
+
+TEST(TorchFileTest, TensorsMayShareAStorage) {
+  const std::string both =
+      dict(text("a") + pickled::tensor({"0", "Float", 12, 0, {2}, {1}}) + text("b") +
+           pickled::tensor({"0", "Float", 12, 1, {2}, {1}}) + text("note") + text("no tensor"));
+  const TorchFile file = read(with_twelve(both));
+  ASSERT_EQ(file.tensors.size(), 2u);
+  EXPECT_EQ(values(file.tensors[1].tensor), "[2]: 1 2");
+  EXPECT_EQ(file.tensors[0].tensor.as<float>() + 1, file.tensors[1].tensor.as<float>());
+}
+
+TEST(TorchFileTest, WindowsBeyondTheStorageAreRefused) {
+  EXPECT_THAT(refusal(with_twelve(window(0, {13}, {1}))),
+              HasSubstr("f.pth: tensor \"w\" reaches element 12 of its storage, which has 12"));
+  EXPECT_THAT(refusal(with_twelve(window(12, {}, {}))), HasSubstr("reaches element 12"));
+  EXPECT_THAT(refusal(with_twelve(window(0, {2, 2}, {11, 1}))), HasSubstr("reaches element 12"));
+  EXPECT_THAT(refusal(with_twelve(window(-1, {2}, {1}))), HasSubstr("no whole number from 0"));
+  EXPECT_THAT(refusal(with_twelve(window(11, {2}, {-1}))), HasSubstr("no whole number from 0"));
+  EXPECT_THAT(refusal(with_twelve(window(0, {2}, {}))), HasSubstr("has 1 sizes and 0 strides"));
+  EXPECT_THAT(refusal(with_twelve(window(0, {1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1}))),
+              HasSubstr("has 7 dimensions"));
+  EXPECT_THAT(refusal(with_twelve(window(0, {i64{1} << 40, i64{1} << 40}, {0, 0}))),
+              HasSubstr("larger than 64 bits can count"));
+  EXPECT_THAT(refusal(with_twelve(window(0, {3}, {i64{1} << 62}))),
+              HasSubstr("larger than 64 bits can count"));
+  EXPECT_THAT(refusal(with_twelve(window(0, {1 << 20}, {0}))),
+              HasSubstr("repeats elements of its storage"));
+}
+
+TEST(TorchFileTest, StoragesMustBeThereAndFit) {
+  const auto of = [](const Window& w) { return with_twelve(dict(text("w") + pickled::tensor(w))); };
+  EXPECT_THAT(refusal(of({"1", "Float", 12, 0, {1}, {1}})),
+              HasSubstr("wants the entry f/data/1, which is missing"));
+  EXPECT_THAT(refusal(of({"0", "Float", 11, 0, {1}, {1}})), HasSubstr("wants 11 elements"));
+  EXPECT_THAT(refusal(of({"0", "Float", -1, 0, {1}, {1}})), HasSubstr("no whole number"));
+  EXPECT_THAT(refusal(of({"0", "Bool", 48, 0, {1}, {1}})),
+              HasSubstr("is a torch.BoolStorage, a type that Gossamer does not read"));
+  EXPECT_THAT(refusal(of({"0", "QInt8", 48, 0, {1}, {1}})),
+              HasSubstr("it names torch.QInt8Storage"));
+  const std::string two = dict(text("a") + pickled::tensor({"0", "Float", 12, 0, {2}, {1}}) +
+                               text("b") + pickled::tensor({"0", "Int", 12, 0, {2}, {1}}));
+  EXPECT_THAT(refusal(with_twelve(two)), HasSubstr("shares storage 0, which has another type"));
+}
+
+TEST(TorchFileTest, DoublesAreRoundedAndThatIsSaid) {
+  const TorchFile file = read(zip_bytes(
+      {{"f/data.pkl", whole(dict(text("w") + pickled::tensor({"0", "Double", 2, 0, {2}, {1}})))},
+       {"f/data/0", raw(1.5) + raw(-2.0)}}));
+  EXPECT_EQ(values(file.tensors[0].tensor), "[2]: 1 -2");
+  ASSERT_EQ(file.notes.size(), 1u);
+  EXPECT_EQ(file.notes[0], "f.pth: 1 tensors of f64 are rounded to f32");
+}
+
+TEST(TorchFileTest, WhatIsNoStateDictIsRefused) {
+  EXPECT_THAT(refusal(with_twelve(dict(text("net") + "}" + text("epoch") + "K\3"))),
+              HasSubstr("holds no state dict, but a dict of: net, epoch. Wanted"));
+  EXPECT_THAT(refusal(with_twelve("]")), HasSubstr("but another object"));
+  EXPECT_THAT(
+      refusal(with_twelve(dict(text("w") + pickled::tensor({"0", "Float", 12, 0, {}, {}}) +
+                               text("w") + pickled::tensor({"0", "Float", 12, 0, {}, {}})))),
+      HasSubstr("tensor \"w\" is there twice"));
+  EXPECT_THAT(refusal(with_twelve(dict(text("w") + "ctorch._utils\n_rebuild_tensor_v2\nK\1\x85R"))),
+              HasSubstr("has 1 arguments in the pickle"));
+  EXPECT_THAT(
+      refusal(with_twelve(dict(text("w") + "ctorch._utils\n_rebuild_tensor_v2\n(K\1K\1K\1K\1tR"))),
+      HasSubstr("has no storage in the file"));
+  EXPECT_THAT(refusal(with_twelve("}", {{"f/constants.pkl", ""}})), HasSubstr("TorchScript"));
+  EXPECT_THAT(refusal(with_twelve("}", {{"f/byteorder", "big"}})), HasSubstr("big-endian"));
+  EXPECT_THAT(refusal(with_twelve("}", {{"g/data.pkl", ""}})), HasSubstr("two pickles"));
+  EXPECT_THAT(refusal(zip_bytes({{"a/b.txt", "x"}})), HasSubstr("not of torch.save"));
+}
+
+TEST(TorchFileTest, OldFilesAreRefusedWithWhatToDo) {
+  const std::string old = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."s;
+  EXPECT_THAT(refusal(old), HasSubstr("written by torch before 1.6"));
+}
+
+TEST(TorchFileTest, OtherFilesAreNotTakenForOne) {
+  // A safetensors file whose header has 0x04034b50 bytes begins as a zip archive does.
+  for (const std::string& bytes : {""s, "PK\3\4"s, "PK\3\4\0\0\0\0{}"s, "\x80\2\0\0\0\0\0\0{}"s}) {
+    const InputFile file(std::as_bytes(std::span(bytes)), "f");
+    EXPECT_FALSE(is_torch_file(file));
+    EXPECT_THAT(error_of<IoError>([&] { read_torch_file(file); }),
+                HasSubstr("not a file of torch.save"));
+  }
+}
+
+}  // namespace
+}  // namespace gossamer

@@ -1,0 +1,28 @@
+// libFuzzer: no bytes make the reader of zip archives and torch's files do worse than throw
+// IoError, and what it accepts it reads alike from its own entries.
+//
+// sources: torch_file pickle zip input_file tensor shape memory parallel autograd op_update op_copy
+// sources: flat cuda_none
+// libraries: -lz
+#include "gossamer/core/zip.h"
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/torch_file.h"
+
+using namespace gossamer;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const InputFile file(std::as_bytes(std::span(data, size)), "input");
+  try {
+    for (const ZipEntry& e : zip_entries(file)) {
+      std::vector<std::byte> content(e.size);
+      try {
+        read_zip_entry(file, e, content);
+      } catch (const IoError&) {  // a checksum
+      }
+    }
+    read_torch_file(file);
+  } catch (const IoError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""Writes torch.pth and torch.safetensors: the same small tensors, saved by torch and by the package
+safetensors, for tests/core/torch_file_test.cpp. Values are exact in every type.
+
+    torch_files.py      # needs torch and safetensors; writes beside itself
+"""
+
+import pathlib
+
+import safetensors.torch
+import torch
+
+folder = pathlib.Path(__file__).parent
+net = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 2, bias=False), torch.nn.BatchNorm2d(3))
+net = net.to(memory_format=torch.channels_last)
+for i, tensor in enumerate(net.state_dict().values()):
+    tensor.copy_(torch.arange(tensor.numel()).reshape(tensor.shape) + i)
+weights = net.state_dict()  # an OrderedDict with _metadata
+block = torch.arange(12, dtype=torch.float32)
+weights["window"] = block[4:]
+weights["columns"] = block.reshape(3, 4).T
+weights["parameter"] = torch.nn.Parameter(block[:2].clone())
+for kind in (torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32, torch.int64):
+    weights[str(kind)] = torch.arange(5, dtype=kind)
+torch.save(
+    {"epoch": 3, "lr": 0.1, "model": weights, "model_ema": {"n": torch.ones(1)}, "best": None},
+    folder / "torch.pth",
+)
+whole = {
+    name: (t.float() if t.dtype == torch.float64 else t).detach().clone().contiguous()
+    for name, t in weights.items()
+}
+safetensors.torch.save_file(whole, folder / "torch.safetensors")
