@@ -1,5 +1,5 @@
-// The progress display of rank 0: on a terminal one line that is rewritten, elsewhere a plain line
-// every few seconds.
+// What a worker says: the progress display of rank 0, notes, warnings. On a terminal one line that
+// is rewritten, elsewhere a plain line every few seconds.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,14 @@ class Progress {
   Progress(std::FILE* out, bool silent);  // silent: on all ranks but 0
   void update(const ProgressState&, bool last = false);
   void note(const std::string& line);  // prints a line of its own; from any thread
+  // The same on stderr, and also if silent.
+  void warn(const std::string& line);
   bool silent() const { return silent_; }
 
  private:
   using Clock = std::chrono::steady_clock;
   std::string text(const ProgressState&, double now) const;
+  void print(const std::string&);
   std::FILE* out_;
   bool silent_, terminal_, colour_;
   double every_s_;
