@@ -41,6 +41,9 @@ Options& run_on(CLI::App& app, int (*command)(const Options&), int& code) {
 
 const char* const kSet = "a data set: folder of class folders, tar shards, ... as in data.train";
 
+const char* const kModelFile =
+    "model.safetensors of a run, or weights of others (.safetensors, .pth)";
+
 void add_json(CLI::App& app, bool& json) {
   app.add_flag("--json", json, "print the result as one JSON object");
 }
@@ -75,8 +78,10 @@ void add_eval(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "eval", "Top-1 and top-5 of a model: gossamer eval MODEL.safetensors data.val=DIR");
   EvalCommand& c = run_on(a, eval, code);
-  a.add_option("model", c.model, "model.safetensors of a run")->required();
-  a.add_option("arguments", c.arguments, "data.val=DIR and other key=value");
+  a.add_option("model", c.model, kModelFile)->required();
+  a.add_option("arguments", c.arguments,
+               "data.val=DIR and other key=value; for weights of others also model.name, "
+               "data.eval_size, data.resize, data.mean, data.std");
   add_json(a, c.json);
 }
 
@@ -84,9 +89,20 @@ void add_classify(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "classify", "The likely classes of pictures: gossamer classify MODEL.safetensors IMAGE...");
   ClassifyCommand& c = run_on(a, classify, code);
-  a.add_option("model", c.model, "model.safetensors of a run")->required();
+  a.add_option("model", c.model, kModelFile)->required();
   a.add_option("images", c.images, "JPEG, PNG ...")->required();
   a.add_option("--top", c.top, "number of classes to show");
+  const auto key = [&](const char* option, const std::string& name, const char* text) {
+    const auto set = [&c, name](const std::string& v) { c.arguments.push_back(name + "=" + v); };
+    a.add_option_function<std::string>(option, set, text)->group("Weights of others");
+  };
+  key("--name", "model.name", "the model; default: by the names and shapes of the tensors");
+  key("--size", "data.eval_size", "side of the pictures; default: the model's usual size");
+  key("--resize", "data.resize", "shorter side before the centre crop; default: size * 256/224");
+  key("--mean", "data.mean", "mean of each channel, e.g. 0.485,0.456,0.406");
+  key("--std", "data.std", "standard deviation of each channel");
+  a.add_option("--classes", c.classes, "file of the names of the classes, one a line")
+      ->group("Weights of others");
   add_json(a, c.json);
 }
 

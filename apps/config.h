@@ -21,7 +21,7 @@ inline constexpr float kLossScaleOfF16 = 1024;
 
 struct Config {
   struct {
-    std::string name = "resnet8-cifar";
+    std::string name = "resnet8-cifar", init;
     Auto classes;
   } model;
   struct {

@@ -19,6 +19,9 @@ void each_key(C& c, F&& f) {
     "`gossamer doctor` lists the models: resnet8-cifar, resnet20-cifar, resnet50 …");
   f("model.classes", c.model.classes,
     "outputs of the model; auto: the number of classes in the data");
+  f("model.init", c.model.init,
+    "file of weights to start from, .safetensors or torch's .pth: what fits is taken; without "
+    "model.name its tensors say which model it is");
   f("data.train", c.data.train,
     "training set: folder of class folders; tar, TFRecord or packed shards; CIFAR binary files; a "
     "list is joined");

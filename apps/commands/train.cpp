@@ -13,9 +13,11 @@
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
+#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -125,12 +127,19 @@ int train(const TrainCommand& command) {
     config.run.dir =
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
+  if (!config.model.init.empty() && !config.origin.contains("model.name")) {
+    arguments.push_back("model.name=" + model_name_of(nn::read_weights(config.model.init)));
+    set_key(config, arguments.back());
+  }
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
   // The first process checks all it can and prepares the folder before it starts workers.
   if (first) {
-    open_data(config, workers);
+    const auto classes = static_cast<i64>(open_data(config, workers).train->classes().size());
+    if (!config.model.init.empty() && !resume)
+      load_initial(config,
+                   *models::make(config.model.name, {.classes = config.classes_or(classes)}));
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
       const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());

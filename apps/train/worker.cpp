@@ -12,6 +12,7 @@
 #include "gossamer/apps/report/rank_table.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/rescue.h"
 #include "gossamer/core/cuda.h"
@@ -43,7 +44,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();
   if (resume) start_samples = resume->samples;
   open_images();
-  make_model();
+  make_model(resume.has_value());
   join_group();
   make_method();
   make_loader();
@@ -85,12 +86,15 @@ void Worker::open_images() {
                             config.data.cache_gb, place.size > 1 ? ", by each worker" : ""));
 }
 
-void Worker::make_model() {
+void Worker::make_model(bool resumed) {
   prepare = pictures(config);
   prepare.device = device;
   net = models::make(config.model.name,
                      {.classes = config.classes_or(static_cast<i64>(train_set->classes().size())),
                       .seed = static_cast<std::uint64_t>(config.train.seed)});
+  // A checkpoint holds all of it. Every worker reads the same file and draws the rest alike.
+  if (!config.model.init.empty() && !resumed)
+    progress.note("init     " + load_initial(config, *net));
   net->to(device);
   params = std::make_unique<FlatParams>(
       net->parameters(), net->buffers(),

@@ -91,7 +91,7 @@ struct Worker {
  private:
   // The steps of the constructor, in their order.
   void open_images();
-  void make_model();
+  void make_model(bool resumed);
   void join_group();
   void inject();         // dist.inject: the injector, and a group that it disturbs
   void use_gpu_group();  // from now on the group's tensors lie on `device`
