@@ -111,21 +111,30 @@ void Progress::update(const ProgressState& s, bool last) {
   mark_s_ = now, mark_samples_ = s.samples, mark_wait_ = s.data_wait_s;
   last_s_ = now, last_samples_ = s.samples;
   if (last && again)
-    fmt::print(out_, "{}", line_open_ ? "\n" : "");  // it stands there already
-  else if (terminal_)
-    fmt::print(out_, "\r\033[K{}{}", text(s, now), last ? "\n" : "");
+    print(line_open_ ? "\n" : "");  // it stands there already
   else
-    fmt::print(out_, "{}\n", text(s, now));
+    print(terminal_ ? "\r\033[K" + text(s, now) + (last ? "\n" : "") : text(s, now) + "\n");
   line_open_ = terminal_ && !last;
+}
+
+// A reader that is gone, or a terminal that was closed, is no reason to stop.
+void Progress::print(const std::string& text) {
+  std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
 void Progress::note(const std::string& line) {
   if (silent_) return;
   const std::scoped_lock lock(mutex_);
-  fmt::print(out_, "{}{}\n", line_open_ ? "\r\033[K" : "", line);
+  print((line_open_ ? "\r\033[K" : "") + line + "\n");
   line_open_ = false;
-  std::fflush(out_);
+}
+
+void Progress::warn(const std::string& line) {
+  const std::scoped_lock lock(mutex_);
+  if (line_open_) print("\r\033[K");
+  line_open_ = false;
+  std::fputs(("gossamer: " + line + "\n").c_str(), stderr);
 }
 
 }  // namespace gossamer::apps

@@ -1,5 +1,5 @@
-// The progress display of rank 0: on a terminal one line that is rewritten, elsewhere a plain line
-// after the first step and then every few seconds.
+// What a worker says: the progress display of rank 0, notes, warnings. On a terminal one line that
+// is rewritten, elsewhere a plain line after the first step and then every few seconds.
 #pragma once
 
 #include <cstdio>
@@ -28,11 +28,14 @@ class Progress {
   // After a step. Prints if it is due, or the last.
   void update(const ProgressState&, bool last = false);
   void note(const std::string& line);  // prints a line of its own; from any thread
+  // The same on stderr, and also if silent.
+  void warn(const std::string& line);
   bool silent() const { return silent_; }
 
  private:
   bool due(double now) const { return last_s_ < 0 || now - last_s_ >= every_s_; }
   std::string text(const ProgressState&, double now) const;
+  void print(const std::string&);
   std::FILE* out_;
   bool silent_, terminal_, colour_;
   double every_s_;

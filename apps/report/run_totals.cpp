@@ -54,7 +54,8 @@ std::string RunTotals::each_worker() const {
         .add("wall_s", at(r, wall_s));
     row.add("peak_bytes", at(r, peak_bytes))
         .add("resident_bytes", at(r, resident_bytes))
-        .add("damaged_images", at(r, damaged));
+        .add("damaged_images", at(r, damaged))
+        .add("failed_checkpoints", at(r, failed_checkpoints));
     out += (out.empty() ? "" : ", ") + row.str();
   }
   return "[" + out + "]";
