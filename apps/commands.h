@@ -25,8 +25,14 @@ struct TrainCommand {
 };
 int train(const TrainCommand&);
 
+struct ConfigCommand {
+  std::vector<std::string> names;  // keys or sections; empty: all
+  bool json = false;
+};
+int config(const ConfigCommand&);
+
 struct EvalCommand {
-  std::string model;                   // MODEL.safetensors
+  std::string model;                   // MODEL.safetensors, or .pth
   std::vector<std::string> arguments;  // [CONFIG.toml] key=value
   bool json = false;
 };
@@ -35,6 +41,9 @@ int eval(const EvalCommand&);
 struct ClassifyCommand {
   std::string model;
   std::vector<std::string> images;
+  // key=value for a file without a header: see load_model()
+  std::vector<std::string> arguments;
+  std::string classes;  // file of their names, one a line; empty: those of the model
   int top = 5;
   bool json = false;
 };

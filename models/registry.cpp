@@ -96,4 +96,15 @@ const std::vector<ModelInfo>& list() {
   return infos;
 }
 
+std::optional<KnownState> recognise(const std::vector<NamedTensor>& state) {
+  std::optional<ResNetOptions> found = resnet_of(state);
+  if (!found) return std::nullopt;
+  const i64 classes = found->classes;
+  for (const Row& row : table()) {
+    found->classes = row.options.classes;
+    if (*found == row.options) return KnownState{row.info.name, classes};
+  }
+  return std::nullopt;
+}
+
 }  // namespace gossamer::models

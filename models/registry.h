@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,13 @@ struct ModelInfo {
 std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& = {});
 const ModelInfo& info(const std::string& name);
 const std::vector<ModelInfo>& list();
+
+struct KnownState {
+  std::string name;
+  i64 classes;  // of its head; 0: it has none
+};
+// The model of the table whose state dict this is, by names and shapes (torch's layouts); nullopt:
+// of none.
+std::optional<KnownState> recognise(const std::vector<NamedTensor>& state);
 
 }  // namespace gossamer::models

@@ -2,6 +2,8 @@
 // CIFAR forms.
 #include "gossamer/models/resnet.h"
 
+#include <map>
+
 namespace gossamer::models {
 namespace {
 
@@ -161,6 +163,31 @@ std::unique_ptr<nn::Module> resnet(const ResNetOptions& options) {
   check<ConfigError>(options.classes > 0, "resnet: ", options.classes,
                      " classes; wanted at least 1");
   return std::make_unique<ResNet>(options);
+}
+
+std::optional<ResNetOptions> resnet_of(const std::vector<NamedTensor>& state) {
+  std::map<std::string, Shape> shapes;
+  for (const NamedTensor& t : state) shapes.emplace(t.name, t.tensor.shape());
+  // Extent d of a tensor; 0 if there is none of this name and rank.
+  const auto extent = [&](const std::string& name, int rank, int d) -> i64 {
+    const auto at = shapes.find(name);
+    return at != shapes.end() && at->second.rank() == rank ? at->second[d] : 0;
+  };
+  ResNetOptions o{.blocks = {}, .widths = {}};
+  for (int stage = 1;; ++stage) {
+    const std::string layer = "layer" + std::to_string(stage) + ".";
+    int blocks = 0;
+    while (extent(layer + std::to_string(blocks) + ".conv1.weight", 4, 0) > 0) ++blocks;
+    if (blocks == 0) break;
+    o.blocks.push_back(blocks);
+    o.widths.push_back(static_cast<int>(extent(layer + "0.conv1.weight", 4, 0)));
+  }
+  if (o.blocks.empty()) return std::nullopt;
+  o.bottleneck = extent("layer1.0.conv3.weight", 4, 0) > 0;
+  o.imagenet_stem = extent("conv1.weight", 4, 2) == 7;
+  o.pad_shortcut = extent("layer2.0.downsample.0.weight", 4, 0) == 0;
+  o.classes = extent("fc.weight", 2, 0);
+  return o;
 }
 
 }  // namespace gossamer::models

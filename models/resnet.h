@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,14 @@ struct ResNetOptions {
   i64 classes = 1000;
   // last batch norm of each block starts at 0 (Goyal et al. 2017)
   bool zero_init_residual = false;
+  bool operator==(const ResNetOptions&) const = default;
 };
 
 // Image [N, H, W, 3] -> logits [N, classes].
 std::unique_ptr<nn::Module> resnet(const ResNetOptions&);
+
+// The options of the ResNet whose state dict this is, by names and shapes (torch's layouts: OIHW);
+// nullopt: of none. Without "fc.weight", classes is 0.
+std::optional<ResNetOptions> resnet_of(const std::vector<NamedTensor>& state);
 
 }  // namespace gossamer::models

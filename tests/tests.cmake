@@ -77,7 +77,11 @@ if(PYTHON)
   add_test(NAME interop.images_torchvision
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/images_torchvision.py
       $<TARGET_FILE:image_interop> ${PROJECT_SOURCE_DIR}/../shared/data/photos/photos.tar)
-  set_tests_properties(interop.images_torchvision PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME interop.sizes_torchvision
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/sizes_torchvision.py
+      $<TARGET_FILE:image_interop> 2000)
+  set_tests_properties(interop.images_torchvision interop.sizes_torchvision
+    PROPERTIES SKIP_RETURN_CODE 77)
   add_test(NAME interop.safetensors_torch
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/safetensors_torch.py
       $<TARGET_FILE:checkpoint_interop>)

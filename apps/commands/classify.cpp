@@ -15,7 +15,11 @@ namespace gossamer::apps {
 
 int classify(const ClassifyCommand& command) {
   check<ConfigError>(command.top >= 1, "classify: --top ", command.top, " must be at least 1");
-  const LoadedModel model = load_model(command.model, DType::f32);
+  const Config config = load_config(command.arguments);
+  validate(config, 1);
+  LoadedModel model = load_model(command.model, DType::f32, config);
+  if (!command.classes.empty()) name_classes(model, command.classes);
+  for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
   const NoGrad no_grad;
   for (const std::string& path : command.images) {
     const Tensor image =

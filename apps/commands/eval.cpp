@@ -1,4 +1,5 @@
-// `gossamer eval MODEL.safetensors data.val=DIR`: exact top-1 and top-5 of a model file.
+// `gossamer eval MODEL.safetensors data.val=DIR`: exact top-1 and top-5 of a model file, also of
+// weights of others.
 #include <chrono>
 
 #include <fmt/core.h>
@@ -20,10 +21,14 @@ int eval(const EvalCommand& command) {
   for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   validate(config, 1);
   set_compute_threads(compute_threads_for(config, 1));
-  LoadedModel model = load_model(command.model, compute_type(config.train.dtype));
+  LoadedModel model = load_model(command.model, compute_type(config.train.dtype), config);
+  for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
   const auto set =
       data::open(config.data.val, data::Part::val, data::parse_label_base(config.data.label_base));
   for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
+  // Weights of others have no names of classes; they were trained with the classes in this order.
+  if (!model.has_class_names && model.classes.size() == set->classes().size())
+    model.classes = set->classes();
   check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ",
                    command.model, " knows ", model.classes.size(), " classes (",
                    model.classes.front(), " … ", model.classes.back(), "), the data has ",

@@ -15,9 +15,11 @@
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
+#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -27,7 +29,36 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
+<<<<<<< HEAD
 int train_and_finish(Worker& w) {
+=======
+void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
+
+void say_resume(const ResumePoint& from) {
+  std::string text = "resuming from " + from.checkpoint.string();
+  if (!from.defect.empty()) text += ", which is not whole: " + from.defect;
+  for (const std::string& other : from.passed_over)
+    text += (&other == from.passed_over.data() ? "; passed over: " : ", ") + other;
+  say(text);
+}
+
+int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
+               const std::optional<ResumePoint>& resume) {
+  install_stop_handlers();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
+    stop_when_orphaned();
+  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
+  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
+  stop_after_step();
+  report_ready();
+  JsonObject start;
+  start.add("pid", getpid())
+      .add("workers", place.size)
+      .add("method", config.train.method)
+      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
+  if (place.rejoin) start.add("rejoined", true);
+  w.folder.log("start", start);
+>>>>>>> origin/main
   StepLog log(w);
   const auto begin = Clock::now();
   try {
@@ -42,14 +73,21 @@ int train_and_finish(Worker& w) {
   w.wall_s = seconds_since(begin);
   if (const int number = stop_signal()) {
     w.finished = true;
-    w.save("interrupted");
+    const std::filesystem::path saved = w.save_interrupted();
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {
       w.progress.note(
-          fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers "
+          fmt::format("stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
                       "{} --resume {}",
+<<<<<<< HEAD
                       w.at.samples, w.place.size, w.folder.path().string()));
+=======
+                      place.size > 1 ? "about " : "", w.at.samples, place.size,
+                      saved == w.folder.path()
+                          ? saved.string()
+                          : saved.string() + " run.name=" + w.folder.path().filename().string()));
+>>>>>>> origin/main
     }
     return 128 + number;
   }
@@ -112,6 +150,7 @@ int train(const TrainCommand& command) {
   if (command.workers)
     check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ",
                        *command.workers, ": give a number of workers from 1 to 1024");
+  survive_failed_writes();
   const dist::LaunchInfo place = dist::launch_info();
   sleep_while_waiting(place.local_size);
   const std::vector<Host> hosts =
@@ -127,6 +166,7 @@ int train(const TrainCommand& command) {
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
+    if (!command.worker && place.rank == 0) say_resume(*resume);
     if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
       to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
@@ -139,7 +179,7 @@ int train(const TrainCommand& command) {
   Config config = load_config(arguments);
   const bool first = !command.worker && place.rank == 0;  // of all processes
   if (first)
-    for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
+    for (const std::string& line : config.notes) say(line);
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -147,12 +187,17 @@ int train(const TrainCommand& command) {
     config.run.dir =
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
+  if (!config.model.init.empty() && !config.origin.contains("model.name")) {
+    arguments.push_back("model.name=" + model_name_of(nn::read_weights(config.model.init)));
+    set_key(config, arguments.back());
+  }
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
   const RunFolder folder(config.run_folder());
   // The first process checks all it can and prepares the folder before it starts workers.
   if (first) {
+<<<<<<< HEAD
     const DataSets sets = open_data(config, workers);
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
@@ -174,6 +219,16 @@ int train(const TrainCommand& command) {
     } catch (const std::exception&) {
       report();
       throw;
+=======
+    const auto classes = static_cast<i64>(open_data(config, workers).train->classes().size());
+    if (!config.model.init.empty() && !resume)
+      load_initial(config,
+                   *models::make(config.model.name, {.classes = config.classes_or(classes)}));
+    loader_options(config, pictures(config), place, {});
+    if (!command.dry_run) {
+      const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());
+      if (!moved.empty()) say("an older run of this name is now " + moved);
+>>>>>>> origin/main
     }
   }
 

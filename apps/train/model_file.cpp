@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <sstream>
+
+#include <fmt/format.h>
 
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
@@ -35,25 +38,16 @@ std::vector<std::string> split_lines(const std::string& text) {
   return out;
 }
 
-}  // namespace
-
-std::map<std::string, std::string> model_metadata(const Config& c, const Pictures& p,
-                                                  const std::vector<std::string>& classes) {
-  return {{"format", "pt"},
-          {"model", c.model.name},
-          {"classes", lines(classes)},
-          {"image_size", std::to_string(p.size)},
-          {"resize", std::to_string(p.resize)},
-          {"filter", c.data.filter},
-          {"mean", lines(p.mean)},
-          {"std", lines(p.std)}};
+bool is_known(const std::string& name) {
+  return std::ranges::any_of(models::list(), [&](const auto& info) { return info.name == name; });
 }
 
-LoadedModel load_model(const std::string& path, DType dtype) {
-  const auto meta = nn::read_metadata(path);
+// The fields that a header of `gossamer train` holds.
+void read_header(const nn::Weights& file, LoadedModel& m) {
+  const std::string& path = file.file;
   const auto get = [&](const std::string& key) {
-    const auto it = meta.find(key);
-    check<IoError>(it != meta.end(), path, ": the header has no \"", key,
+    const auto it = file.metadata.find(key);
+    check<IoError>(it != file.metadata.end(), path, ": the header has no \"", key,
                    "\"; was this file written by gossamer train?");
     return it->second;
   };
@@ -67,11 +61,8 @@ LoadedModel load_model(const std::string& path, DType dtype) {
                    "\", not a number");
     return value;
   };
-  LoadedModel m;
   m.name = get("model");
-  const auto known = models::list();
-  check<IoError>(std::ranges::any_of(known, [&](const auto& info) { return info.name == m.name; }),
-                 path, ": the model in the header is \"", m.name,
+  check<IoError>(is_known(m.name), path, ": the model in the header is \"", m.name,
                  "\", which this program does not know; `gossamer doctor` lists its models");
   m.classes = split_lines(get("classes"));
   check<IoError>(!m.classes.empty(), path,
@@ -83,7 +74,7 @@ LoadedModel load_model(const std::string& path, DType dtype) {
                  path, ": image_size ", m.pictures.size, " and resize ", m.pictures.resize,
                  " in the header are impossible; is the file damaged?");
   // older files have no filter
-  if (const auto filter = meta.find("filter"); filter != meta.end()) {
+  if (const auto filter = file.metadata.find("filter"); filter != file.metadata.end()) {
     check<IoError>(filter->second == "bilinear" || filter->second == "area", path,
                    ": \"filter\" in the header is \"", filter->second,
                    "\", wanted bilinear or area");
@@ -99,14 +90,103 @@ LoadedModel load_model(const std::string& path, DType dtype) {
         key[0] == 'm' || std::ranges::all_of(m.pictures.std, [](float s) { return s > 0; }), path,
         ": \"std\" in the header must be above 0");
   }
+}
+
+// A file that says nothing about itself.
+void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
+  Config c = given;
+  if (!given.origin.contains("model.name")) c.model.name = model_name_of(file);
+  m.name = c.model.name;
+  const Tensor* head = file.find("fc.weight");
+  check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
+                 ": has no fc.weight [classes, features], so it can start a training "
+                 "(model.init) but not classify");
+  for (i64 i = 0; i < head->shape(0); ++i) m.classes.push_back(std::to_string(i));
+  m.has_class_names = false;
+  m.pictures = pictures(c);
+  m.notes.push_back(
+      fmt::format("{}: taken for {} with {} classes; pictures: shorter side {}, centre {}, mean "
+                  "{:g} {:g} {:g}, std {:g} {:g} {:g}",
+                  file.file, m.name, m.classes.size(), m.pictures.resize, m.pictures.size,
+                  m.pictures.mean[0], m.pictures.mean[1], m.pictures.mean[2], m.pictures.std[0],
+                  m.pictures.std[1], m.pictures.std[2]));
+}
+
+}  // namespace
+
+std::map<std::string, std::string> model_metadata(const Config& c, const Pictures& p,
+                                                  const std::vector<std::string>& classes) {
+  return {{"format", "pt"},
+          {"model", c.model.name},
+          {"classes", lines(classes)},
+          {"image_size", std::to_string(p.size)},
+          {"resize", std::to_string(p.resize)},
+          {"filter", c.data.filter},
+          {"mean", lines(p.mean)},
+          {"std", lines(p.std)}};
+}
+
+std::string model_name_of(const nn::Weights& file) {
+  if (const auto named = file.metadata.find("model");
+      named != file.metadata.end() && is_known(named->second))
+    return named->second;
+  const auto known = models::recognise(file.tensors);
+  std::vector<std::string> names;
+  for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
+  check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
+                 ") are those of no model that `gossamer doctor` lists; if it is one of them, say "
+                 "model.name=NAME");
+  return known->name;
+}
+
+LoadedModel load_model(const std::string& path, DType dtype, const Config& given) {
+  const nn::Weights file = nn::read_weights(path);
+  check<IoError>(!file.metadata.contains("layout"), path,
+                 ": a checkpoint of one worker, for train --resume; the model of a finished run is "
+                 "its model.safetensors");
+  LoadedModel m;
+  m.notes = file.notes;
+  if (file.metadata.contains("model"))
+    read_header(file, m);
+  else
+    assume(file, given, m);
   m.pictures.dtype = dtype;
   m.net = models::make(m.name, {.classes = static_cast<i64>(m.classes.size())});
-  nn::load(path, *m.net);
+  nn::load(file, *m.net);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});
   m.net->eval();
   return m;
+}
+
+void name_classes(LoadedModel& m, const std::string& path) {
+  std::ifstream in(path);
+  check<IoError>(in.good(), path, ": cannot open this file of class names");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    names.push_back(line);
+  }
+  check<IoError>(names.size() == m.classes.size(), path, " has ", names.size(),
+                 " names of classes, the model has ", m.classes.size(), "; wanted one a line");
+  m.classes = std::move(names);
+  m.has_class_names = true;
+}
+
+std::string load_initial(const Config& c, nn::Module& net) {
+  const nn::Weights file = nn::read_weights(c.model.init);
+  const nn::Fit fit = nn::load_what_fits(file, net);
+  std::string line = fmt::format("{}: {} of {} tensors of the model", file.file, fit.fitting.size(),
+                                 net.state().size());
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) line += fmt::format("; {}: {}", what, nn::first_three(names));
+  };
+  add("drawn, since their shapes differ", fit.misshapen);
+  add("drawn, since the file lacks them", fit.missing);
+  add("not in the model", fit.extra);
+  for (const std::string& note : file.notes) line += "; " + note;
+  return line;
 }
 
 }  // namespace gossamer::apps

@@ -1,4 +1,5 @@
-// Model files of `gossamer train`: the weights, and in the header all that it takes to use them.
+// Model files: those of `gossamer train`, which hold the weights and in the header all that it
+// takes to use them, and those of others, which hold weights only.
 #pragma once
 
 #include <map>
@@ -9,20 +10,37 @@
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/weights.h"
 
 namespace gossamer::apps {
 
 std::map<std::string, std::string> model_metadata(const Config&, const Pictures&,
                                                   const std::vector<std::string>& classes);
 
+// The model whose weights these are: by the header if `gossamer train` wrote it, else by names and
+// shapes. IoError if that is none of ours; then model.name must say it.
+std::string model_name_of(const nn::Weights&);
+
 struct LoadedModel {
   std::string name;
   std::unique_ptr<nn::Module> net;     // in eval mode
   std::unique_ptr<FlatParams> params;  // set if it computes in 16 bits
   Pictures pictures;
-  std::vector<std::string> classes;
+  std::vector<std::string> classes;  // their numbers, if the file has no names
+  bool has_class_names = true;
+  std::vector<std::string> notes;  // what the user should know: what was assumed
 };
-// IoError names the file and the key if the file is damaged or `gossamer train` did not write it.
-LoadedModel load_model(const std::string& path, DType dtype);
+// Where a file has no header, its tensors say which model it is and how many classes it has, and
+// pictures are prepared as torchvision does for this model. The keys model.name, data.size,
+// data.eval_size, data.resize, data.mean, data.std and data.filter of `given` say otherwise.
+// IoError names the file and the key if it is damaged.
+LoadedModel load_model(const std::string& path, DType dtype, const Config& given);
+
+// Names from a file, one a line, instead of the model's. IoError if their number differs.
+void name_classes(LoadedModel&, const std::string& path);
+
+// model.init: loads into the module what fits, and returns a line that says what does not. IoError
+// if nothing does.
+std::string load_initial(const Config&, nn::Module&);
 
 }  // namespace gossamer::apps

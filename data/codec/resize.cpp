@@ -1,10 +1,11 @@
-// Antialiased bilinear resize, bit for bit Pillow's: the triangle filter widened by the scale,
-// horizontal pass first, each pass rounded to 8 bits, weights in 22-bit fixed point (Pillow,
-// src/libImaging/Resample.c). The mean over the area uses the same passes.
+// Antialiased bilinear resize, bit for bit Pillow's: the triangle filter widened by the scale, each
+// pass rounded to 8 bits, weights in 22-bit fixed point, the order of the passes by the size
+// (Pillow 13, src/libImaging/Resample.c). The mean over the area uses the same passes.
 #include "gossamer/data/codec/resize.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "gossamer/core/error.h"
@@ -100,6 +101,7 @@ Axis make_axis(int in, int out, int begin, int outputs, bool mirrored, Shrink fi
   const Taps taps(in, out, filter);
   Axis axis;
   axis.taps = taps.most();
+  axis.shrinks = in - out;
   axis.first.resize(static_cast<std::size_t>(outputs));
   axis.count.resize(static_cast<std::size_t>(outputs));
   axis.weights.assign(static_cast<std::size_t>(outputs) * axis.taps, 0);
@@ -129,15 +131,21 @@ void PlainPasses::horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst
                    dst + static_cast<std::size_t>(y) * dst_stride);
 }
 
-void PlainPasses::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row,
-                           std::uint8_t* dst) {
-  for (std::size_t i = 0; i < axis.first.size(); ++i)
+void PlainPasses::vertical(const Rows& src, int src_y, const Axis& axis, Outputs outputs,
+                           std::size_t row, std::uint8_t* dst) {
+  for (std::size_t i = outputs.begin; i < outputs.end; ++i, dst += row)
     vertical_row(src.first + static_cast<std::size_t>(axis.first[i] - src_y) * src.stride,
                  src.stride, axis.weights.data() + i * static_cast<std::size_t>(axis.taps),
-                 axis.count[i], row, dst + i * row);
+                 axis.count[i], row, dst);
 }
 
 namespace {
+
+// Rows that are taken together where there is a choice.
+constexpr int kBlock = 16;
+
+// The bytes from row to row, of rows of so many bytes.
+std::size_t with_slack(std::size_t row) { return (row + kRowSlack + 63) / 64 * 64; }
 
 std::unique_ptr<ResizeKernel> make_kernel(ResizePasses passes) {
   switch (passes) {
@@ -170,23 +178,72 @@ void Resizer::start(const Crop& crop) {
 void Resizer::start(Axis horizontal, Axis vertical, int src_x) {
   horizontal_ = std::move(horizontal);
   vertical_ = std::move(vertical);
+  vertical_first_ = vertical_.shrinks > std::max(0, 2 * horizontal_.shrinks);
   row_ = horizontal_.first.size() * 3;
-  stride_ = (row_ + kRowSlack + 63) / 64 * 64;
-  between_.resize(stride_ * static_cast<std::size_t>(vertical_.end() - vertical_.begin()) +
-                  kRowSlack);
+  stride_ = with_slack(row_);
+  const int rows = vertical_first_ ? kBlock : vertical_.end() - vertical_.begin();
+  between_.resize(stride_ * static_cast<std::size_t>(rows) + kRowSlack);
   at_ = between_.data();
-  kernel_->start(horizontal_, src_x);
+  if (!vertical_first_) return kernel_->start(horizontal_, src_x);
+
+  kernel_->start(horizontal_, horizontal_.begin());
+  left_ = static_cast<std::size_t>(horizontal_.begin() - src_x) * 3;
+  width_ = static_cast<std::size_t>(horizontal_.end() - horizontal_.begin()) * 3;
+  window_stride_ = with_slack(width_);
+  // with room for as many rows as one of the result needs, and as many again, so that moving up
+  // what is still needed costs less than reading it
+  window_.resize(window_stride_ * static_cast<std::size_t>(2 * vertical_.taps + kBlock));
+  squeezed_.resize(width_ * vertical_.first.size() + kRowSlack);
+  top_ = next_ = vertical_.begin();
+  done_ = 0;
 }
 
 void Resizer::add(const Rows& rows) {
+  if (vertical_first_) return squeeze(rows);
   kernel_->horizontal(rows, at_, stride_);
   at_ += static_cast<std::size_t>(rows.count) * stride_;
 }
 
+// The vertical pass of all rows of the result that have what they need.
+void Resizer::squeeze(const Rows& rows) {
+  const int room = 2 * vertical_.taps + kBlock;
+  for (int y = 0; y < rows.count;) {
+    for (; y < rows.count && next_ - top_ < room; ++y, ++next_)
+      std::memcpy(window_.data() + static_cast<std::size_t>(next_ - top_) * window_stride_,
+                  rows.first + static_cast<std::size_t>(y) * rows.stride + left_, width_);
+    std::size_t ready = done_;
+    while (ready < vertical_.first.size() &&
+           vertical_.first[ready] + vertical_.count[ready] <= next_)
+      ++ready;
+    const Rows window{window_.data(), window_stride_, next_ - top_,
+                      window_.data() + window_.size()};
+    kernel_->vertical(window, top_, vertical_, {done_, ready}, width_,
+                      squeezed_.data() + done_ * width_);
+    done_ = ready;
+    if (next_ - top_ < room) continue;
+    const int keep = done_ < vertical_.first.size() ? vertical_.first[done_] : next_;
+    std::memmove(window_.data(),
+                 window_.data() + static_cast<std::size_t>(keep - top_) * window_stride_,
+                 static_cast<std::size_t>(next_ - keep) * window_stride_);
+    top_ = keep;
+  }
+}
+
 void Resizer::finish(std::uint8_t* dst) {
-  const Rows rows{between_.data(), stride_, vertical_.end() - vertical_.begin(),
-                  between_.data() + between_.size()};
-  kernel_->vertical(rows, vertical_.begin(), vertical_, row_, dst);
+  if (!vertical_first_) {
+    const Rows rows{between_.data(), stride_, vertical_.end() - vertical_.begin(),
+                    between_.data() + between_.size()};
+    return kernel_->vertical(rows, vertical_.begin(), vertical_, {0, vertical_.first.size()}, row_,
+                             dst);
+  }
+  for (std::size_t y = 0; y < done_; y += kBlock) {
+    const std::size_t count = std::min<std::size_t>(kBlock, done_ - y);
+    kernel_->horizontal({squeezed_.data() + y * width_, width_, static_cast<int>(count),
+                         squeezed_.data() + squeezed_.size()},
+                        between_.data(), stride_);
+    for (std::size_t i = 0; i < count; ++i, dst += row_)
+      std::memcpy(dst, between_.data() + i * stride_, row_);
+  }
 }
 
 void resize_window(const Image& src, int src_x, int src_y, const Axis& horizontal,

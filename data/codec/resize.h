@@ -15,6 +15,7 @@ namespace gossamer::data {
 // 22-bit fixed point.
 struct Axis {
   int taps = 0;
+  int shrinks = 0;  // pixels that the whole becomes shorter by; negative: it grows
   std::vector<int> first, count;
   std::vector<std::int32_t> weights;  // taps for each output
   int begin() const { return std::min(first.front(), first.back()); }
@@ -47,7 +48,9 @@ struct Crop {
 class ResizeKernel;  // resize_passes.h
 
 // Resizes from rows that come in from above, so that what is resized need not be in memory as a
-// whole. start() may be called again for the next picture: memory is reused.
+// whole. Each pass rounds to 8 bits, so their order shows: it is Pillow's (from 13.0 on), vertical
+// first if the height shrinks by more than twice as many pixels as the width. start() may be called
+// again for the next picture: memory is reused.
 class Resizer {
  public:
   explicit Resizer(ResizePasses = ResizePasses::fastest);
@@ -66,10 +69,20 @@ class Resizer {
 
  private:
   std::unique_ptr<ResizeKernel> kernel_;
+  void squeeze(const Rows&);
   Axis horizontal_, vertical_;
-  std::size_t row_ = 0, stride_ = 0;   // bytes
+  bool vertical_first_ = false;
+  std::size_t row_ = 0, stride_ = 0;   // bytes of a row after the horizontal pass
   std::vector<std::uint8_t> between_;  // the rows after the horizontal pass
   std::uint8_t* at_ = nullptr;         // where the next one goes
+
+  // vertical_first_: rows top_ to next_ - 1 of the picture, as far as rows of the result still need
+  // them; the first done_ rows of the result are in squeezed_, at full width
+  std::size_t width_ = 0, left_ = 0,
+              window_stride_ = 0;  // bytes of a row that are needed, from left_
+  int top_ = 0, next_ = 0;
+  std::size_t done_ = 0;
+  std::vector<std::uint8_t> window_, squeezed_;
 };
 
 // Box `from` of a picture to width x height, separable and antialiased. dst: u8 [height, width, 3].

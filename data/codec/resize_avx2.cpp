@@ -109,12 +109,12 @@ void Avx2Passes::horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_
   });
 }
 
-void Avx2Passes::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row,
-                          std::uint8_t* dst) {
+void Avx2Passes::vertical(const Rows& src, int src_y, const Axis& axis, Outputs outputs,
+                          std::size_t row, std::uint8_t* dst) {
   constexpr std::size_t width = 32;
   const __m256i zero = _mm256_setzero_si256();
   std::vector<std::array<int, 2>> weights;  // low and high of two taps each
-  for (std::size_t i = 0; i < axis.first.size(); ++i, dst += row) {
+  for (std::size_t i = outputs.begin; i < outputs.end; ++i, dst += row) {
     const std::int32_t* w = axis.weights.data() + i * static_cast<std::size_t>(axis.taps);
     const std::uint8_t* const top =
         src.first + static_cast<std::size_t>(axis.first[i] - src_y) * src.stride;

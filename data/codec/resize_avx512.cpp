@@ -131,10 +131,10 @@ void Avx512Passes::horizontal(const Rows& src, std::uint8_t* dst, std::size_t ds
   });
 }
 
-void Avx512Passes::vertical(const Rows& src, int src_y, const Axis& axis, std::size_t row,
-                            std::uint8_t* dst) {
+void Avx512Passes::vertical(const Rows& src, int src_y, const Axis& axis, Outputs outputs,
+                            std::size_t row, std::uint8_t* dst) {
   std::vector<std::array<std::uint32_t, kDigits>> weights;  // of four taps each
-  for (std::size_t i = 0; i < axis.first.size(); ++i, dst += row) {
+  for (std::size_t i = outputs.begin; i < outputs.end; ++i, dst += row) {
     const std::int32_t* w = axis.weights.data() + i * static_cast<std::size_t>(axis.taps);
     const std::uint8_t* const top =
         src.first + static_cast<std::size_t>(axis.first[i] - src_y) * src.stride;

@@ -16,6 +16,11 @@ namespace gossamer::data {
 // bytes behind each row that a pass may overwrite or read
 constexpr std::size_t kRowSlack = 64;
 
+// of an axis
+struct Outputs {
+  std::size_t begin, end;
+};
+
 class ResizeKernel {
  public:
   virtual ~ResizeKernel() = default;
@@ -23,8 +28,9 @@ class ResizeKernel {
   virtual void start(const Axis&, int src_x) = 0;
   // row y of dst lies at dst + y * dst_stride, where dst_stride >= 3 * outputs + kRowSlack
   virtual void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) = 0;
-  // one output row of `row` bytes for each output of the axis; src row 0 is row src_y
-  virtual void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+  // the output rows begin … end - 1 of the axis, `row` bytes each; src row 0 is row src_y. `end` of
+  // src is not looked at: kRowSlack bytes behind each of its rows may be read.
+  virtual void vertical(const Rows& src, int src_y, const Axis&, Outputs, std::size_t row,
                         std::uint8_t* dst) = 0;
 };
 
@@ -35,7 +41,7 @@ class PlainPasses final : public ResizeKernel {
     src_x_ = src_x;
   }
   void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
-  void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+  void vertical(const Rows& src, int src_y, const Axis&, Outputs, std::size_t row,
                 std::uint8_t* dst) override;
 
  private:
@@ -77,7 +83,7 @@ class Avx2Passes final : public ResizeKernel {
  public:
   void start(const Axis& axis, int src_x) override;
   void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
-  void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+  void vertical(const Rows& src, int src_y, const Axis&, Outputs, std::size_t row,
                 std::uint8_t* dst) override;
 
  private:
@@ -104,7 +110,7 @@ class Avx512Passes final : public ResizeKernel {
  public:
   void start(const Axis& axis, int src_x) override;
   void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
-  void vertical(const Rows& src, int src_y, const Axis&, std::size_t row,
+  void vertical(const Rows& src, int src_y, const Axis&, Outputs, std::size_t row,
                 std::uint8_t* dst) override;
 
  private:

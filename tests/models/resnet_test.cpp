@@ -45,6 +45,36 @@ TEST(ResNet, EveryModelHasThePublishedNumberOfParameters) {
   EXPECT_EQ(seen.size(), wanted.size());
 }
 
+// Its state as a file holds it: convolutions are OIHW.
+std::vector<NamedTensor> in_file_layout(const nn::Module& module) {
+  std::vector<NamedTensor> state = module.state();
+  for (NamedTensor& t : state)
+    if (const Shape s = t.tensor.shape(); s.rank() == 4)
+      t.tensor = Tensor::empty({s[0], s[3], s[1], s[2]});
+  return state;
+}
+
+TEST(ResNet, EveryModelIsRecognisedByItsState) {
+  for (const models::ModelInfo& info : models::list()) {
+    const auto known = models::recognise(in_file_layout(*models::make(info.name, {.classes = 7})));
+    ASSERT_TRUE(known.has_value()) << info.name;
+    EXPECT_EQ(known->name, info.name);
+    EXPECT_EQ(known->classes, 7);
+  }
+}
+
+TEST(ResNet, AnUnknownStateIsOfNoModel) {
+  std::vector<NamedTensor> state = in_file_layout(*models::make("resnet18"));
+  std::erase_if(state, [](const NamedTensor& t) { return t.name.starts_with("fc."); });
+  ASSERT_TRUE(models::recognise(state).has_value());
+  EXPECT_EQ(models::recognise(state)->name, "resnet18");
+  EXPECT_EQ(models::recognise(state)->classes, 0);
+  std::erase_if(state, [](const NamedTensor& t) { return t.name.starts_with("layer4.1."); });
+  EXPECT_FALSE(models::recognise(state).has_value());
+  EXPECT_FALSE(models::recognise({}).has_value());
+  EXPECT_FALSE(models::recognise({{"layer1.0.conv1.weight", Tensor::zeros({4})}}).has_value());
+}
+
 TEST(ResNet, ResNet50Has320StateEntriesWithTorchvisionsNames) {
   const auto model = models::make("resnet50");
   EXPECT_EQ(model->parameters().size(), 161u);

@@ -1,0 +1,137 @@
+// Weights that others made: without our header, and as torch's .pth. They are evaluated, classify,
+// and start a training.
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/core/safetensors.h"
+#include "support/torch_bytes.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OtherWeights : public ProgramTest {
+ protected:
+  // Trains "runs/t", and writes its tensors again without a header: plain.safetensors, plain.pth.
+  void train_and_strip() {
+    const Result r = run(tiny({"train.epochs=2"}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    tensors = read_safetensors(folder / "runs/t/model.safetensors").tensors;
+    write_safetensors(folder / "plain.safetensors", tensors);
+    write_text(folder / "plain.pth", torch_bytes(tensors));
+  }
+  std::string some_image() const {
+    for (const auto& e : fs::recursive_directory_iterator(shapes() / "val"))
+      if (e.path().extension() == ".jpg") return e.path().string();
+    return {};
+  }
+  Tensor of(const std::string& name) const {
+    for (const NamedTensor& t : tensors)
+      if (t.name == name) return t.tensor;
+    return {};
+  }
+  std::vector<NamedTensor> tensors;
+};
+
+TEST_F(OtherWeights, AreEvaluatedAndClassifyAsTheSameModelWithItsHeader) {
+  train_and_strip();
+  const std::string image = some_image();
+  const auto evaluated = [&](const std::string& file) {
+    const Result r = run({"eval", file, "data.val=s/val", "--json"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r;
+  };
+  const Json wanted = Json::parse(evaluated("runs/t/model.safetensors").out);
+  const Result known = run({"classify", "runs/t/model.safetensors", image, "--json"});
+  std::string names;
+  for (const std::string_view name : data::shape_classes()) names += std::string(name) + "\r\n";
+  write_text(folder / "names.txt", names);
+  for (const std::string file : {"plain.safetensors", "plain.pth"}) {
+    const Result e = evaluated(file);
+    const Json got = Json::parse(e.out);
+    for (const char* key : {"model", "top1", "top5", "loss"}) EXPECT_EQ(got[key], wanted[key]);
+    EXPECT_THAT(e.err, HasSubstr("taken for resnet8-cifar with 10 classes; pictures: shorter side "
+                                 "32, centre 32"));
+    const Result named = run({"classify", file, image, "--json", "--classes", "names.txt"});
+    ASSERT_EQ(named.code, 0) << named.err;
+    EXPECT_EQ(named.out, known.out);
+    const Result numbered = run({"classify", file, image, "--json"});
+    ASSERT_EQ(numbered.code, 0) << numbered.err;
+    EXPECT_THAT(
+        data::shape_classes(),
+        Not(::testing::Contains(Json::parse(numbered.out)["top"][0]["class"].get<std::string>())));
+  }
+  const Result other = run({"eval", "plain.pth", "data.val=s/val", "data.mean=0.5,0.5,0.5",
+                            "data.std=0.5,0.5,0.5", "--json"});
+  EXPECT_THAT(other.err, HasSubstr("mean 0.5 0.5 0.5, std 0.5 0.5 0.5"));
+  EXPECT_NE(Json::parse(other.out)["loss"], wanted["loss"]);
+  const Result side = run({"classify", "plain.pth", image, "--size", "64", "--resize", "80"});
+  EXPECT_EQ(side.code, 0) << side.err;
+  EXPECT_THAT(side.err, HasSubstr("shorter side 80, centre 64"));
+  write_text(folder / "names.txt", "one\ntwo\n");
+  const Result few = run({"classify", "plain.pth", image, "--classes", "names.txt"});
+  EXPECT_EQ(few.code, 6);
+  EXPECT_THAT(few.err, HasSubstr("names.txt has 2 names of classes, the model has 10"));
+}
+
+TEST_F(OtherWeights, OfNoKnownModelAreRefused) {
+  write_safetensors(folder / "x.safetensors", {{"encoder.weight", Tensor::zeros({3, 2})}});
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", "x.safetensors", "data.val=s/val"},
+        {"classify", "x.safetensors", "a.jpg"},
+        tiny({"model.init=x.safetensors"})}) {
+    const Result r = run(command);
+    EXPECT_EQ(r.code, 6) << r.err;
+    EXPECT_THAT(r.err, HasSubstr("x.safetensors: its tensors (encoder.weight[3, 2]) are those of "
+                                 "no model that `gossamer doctor` lists"));
+  }
+  const Result r = run(tiny({"model.init=x.safetensors", "model.name=resnet8-cifar"}));
+  EXPECT_EQ(r.code, 6);
+  EXPECT_THAT(r.err, HasSubstr("no parameter fits the model"));
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST_F(OtherWeights, StartATrainingThatDrawsTheHeadOfOtherClassesAnew) {
+  train_and_strip();
+  std::vector<NamedTensor> foreign{{"aux.weight", Tensor::zeros({2})}};
+  for (const NamedTensor& t : tensors)
+    foreign.push_back({t.name, t.name == "fc.weight" ? Tensor::zeros({7, 64})
+                               : t.name == "fc.bias" ? Tensor::zeros({7})
+                                                     : t.tensor});
+  write_text(folder / "seven.pth", torch_bytes(foreign, "state_dict"));
+  for (const char* workers : {"1", "2"}) {
+    // a rate so low that the values stay where they began
+    const Result r = run(tiny({"model.init=seven.pth", "optim.learning_rate=1e-20",
+                               "optim.schedule=constant", "run.name=init", "--workers", workers}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr("seven.pth: "));
+    EXPECT_THAT(r.out, HasSubstr("drawn, since their shapes differ: fc.weight is f32[7, 64], "
+                                 "wanted f32[10, 64], fc.bias is f32[7], wanted f32[10]"));
+    EXPECT_THAT(r.out, HasSubstr("not in the model: aux.weight"));
+    const SafeTensors after = read_safetensors(folder / "runs/init/model.safetensors");
+    for (const char* name : {"conv1.weight", "layer1.0.bn1.weight", "layer3.0.conv2.weight"}) {
+      const auto was = of(name).span<float>(), is = after.find(name)->span<float>();
+      for (std::size_t i = 0; i < was.size(); ++i) ASSERT_NEAR(is[i], was[i], 1e-6) << name << i;
+    }
+  }
+}
+
+TEST_F(OtherWeights, SayWhichModelIsTrained) {
+  ASSERT_EQ(run(tiny({"model.name=resnet20-cifar", "run.name=a"})).code, 0);
+  const Result r = run(tiny({"model.init=runs/a/model.safetensors", "run.name=b"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(summary("b")["model"], "resnet20-cifar");
+  // A resumed run needs the file no more: its checkpoint holds all.
+  ASSERT_EQ(
+      run(tiny({"model.init=runs/a/model.safetensors", "run.name=c", "run.checkpoint_every=0.5"}))
+          .code,
+      0);
+  fs::remove_all(folder / "runs/a");
+  const Result again = run({"train", "--resume", "runs/c", "train.epochs=2"});
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
+}  // namespace
+}  // namespace gossamer::apps
