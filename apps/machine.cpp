@@ -39,4 +39,8 @@ std::string host_name() {
   return gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
+std::int64_t peak_resident_bytes() {
+  return 1024 * std::atoll(first_line_after("/proc/self/status", "VmHWM").c_str());
+}
+
 }  // namespace gossamer::apps

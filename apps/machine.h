@@ -1,6 +1,7 @@
 // What this machine is.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace gossamer::apps {
@@ -13,5 +14,7 @@ std::string processor();  // "Intel(R) Xeon(R) …"; "unknown" if the system nam
 double memory_gib(const std::string& which);  // of /proc/meminfo: MemTotal or MemAvailable
 int cores();                                  // that this process may use
 std::string host_name();
+// The most memory that this process held; 0 if /proc does not say.
+std::int64_t peak_resident_bytes();
 
 }  // namespace gossamer::apps

@@ -29,9 +29,6 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
-<<<<<<< HEAD
-int train_and_finish(Worker& w) {
-=======
 void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
 
 void say_resume(const ResumePoint& from) {
@@ -42,23 +39,7 @@ void say_resume(const ResumePoint& from) {
   say(text);
 }
 
-int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
-               const std::optional<ResumePoint>& resume) {
-  install_stop_handlers();
-  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
-    stop_when_orphaned();
-  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
-  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
-  stop_after_step();
-  report_ready();
-  JsonObject start;
-  start.add("pid", getpid())
-      .add("workers", place.size)
-      .add("method", config.train.method)
-      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
-  if (place.rejoin) start.add("rejoined", true);
-  w.folder.log("start", start);
->>>>>>> origin/main
+int train_and_finish(Worker& w) {
   StepLog log(w);
   const auto begin = Clock::now();
   try {
@@ -80,14 +61,10 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       w.progress.note(
           fmt::format("stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
                       "{} --resume {}",
-<<<<<<< HEAD
-                      w.at.samples, w.place.size, w.folder.path().string()));
-=======
-                      place.size > 1 ? "about " : "", w.at.samples, place.size,
+                      w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
                       saved == w.folder.path()
                           ? saved.string()
                           : saved.string() + " run.name=" + w.folder.path().filename().string()));
->>>>>>> origin/main
     }
     return 128 + number;
   }
@@ -136,11 +113,9 @@ void report_unfinished(const RunFolder& folder) {
     const RunRecord run = read_run(folder.path());
     if (run.alive.empty()) return;  // no worker had started
     write_report(run, folder.file("report.html"));
-    fmt::print(stderr, "gossamer: what happened until then: {}\n",
-               folder.file("report.html").string());
+    say("what happened until then: " + folder.file("report.html").string());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "gossamer: {}; try gossamer report {} later\n", e.what(),
-               folder.path().string());
+    say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());
   }
 }
 
@@ -197,13 +172,15 @@ int train(const TrainCommand& command) {
   const RunFolder folder(config.run_folder());
   // The first process checks all it can and prepares the folder before it starts workers.
   if (first) {
-<<<<<<< HEAD
     const DataSets sets = open_data(config, workers);
+    const auto classes = static_cast<i64>(sets.train->classes().size());
+    if (!config.model.init.empty() && !resume)
+      load_initial(config,
+                   *models::make(config.model.name, {.classes = config.classes_or(classes)}));
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
       const std::string moved = folder.prepare(resume.has_value());
-      if (!moved.empty())
-        fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
+      if (!moved.empty()) say("an older run of this name is now " + moved);
       log_launch(folder, sets);
     }
   }
@@ -219,16 +196,6 @@ int train(const TrainCommand& command) {
     } catch (const std::exception&) {
       report();
       throw;
-=======
-    const auto classes = static_cast<i64>(open_data(config, workers).train->classes().size());
-    if (!config.model.init.empty() && !resume)
-      load_initial(config,
-                   *models::make(config.model.name, {.classes = config.classes_or(classes)}));
-    loader_options(config, pictures(config), place, {});
-    if (!command.dry_run) {
-      const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());
-      if (!moved.empty()) say("an older run of this name is now " + moved);
->>>>>>> origin/main
     }
   }
 

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"

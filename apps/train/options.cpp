@@ -2,8 +2,6 @@
 #include "gossamer/apps/train/options.h"
 
 #include <algorithm>
-#include <fstream>
-#include <string>
 
 #include "gossamer/apps/machine.h"
 #include "gossamer/core/cuda.h"
@@ -80,22 +78,6 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   return o;
 }
 
-<<<<<<< HEAD
-=======
-int cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
-
-i64 peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
-  return 0;
-}
-
->>>>>>> origin/main
 int compute_threads_for(const Config& c, int workers_here) {
   return static_cast<int>(c.train.threads.value ? c.train.threads.value
                                                 : std::max(1, cores() / workers_here));
