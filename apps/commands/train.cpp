@@ -106,17 +106,23 @@ void log_launch(const RunFolder& folder, const DataSets& sets) {
   folder.log("launch", facts);
 }
 
-// The report of a run that was stopped or failed; a finished run has written its own. Never throws.
-void report_unfinished(const RunFolder& folder) {
+// The report of a run that was stopped or failed; a finished run has written its own. True if it
+// was written. Never throws.
+bool report_unfinished(const RunFolder& folder) {
   try {
-    if (std::filesystem::exists(folder.file("summary.json"))) return;
+    if (std::filesystem::exists(folder.file("summary.json"))) return false;
     const RunRecord run = read_run(folder.path());
-    if (run.alive.empty()) return;  // no worker had started
+    if (run.alive.empty()) return false;  // no worker had started
     write_report(run, folder.file("report.html"));
-    say("what happened until then: " + folder.file("report.html").string());
+    return true;
   } catch (const std::exception& e) {
     say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());
+    return false;
   }
+}
+
+void say_report(const RunFolder& folder) {
+  say("what happened until then: " + folder.file("report.html").string());
 }
 
 }  // namespace
@@ -186,15 +192,12 @@ int train(const TrainCommand& command) {
   }
   const bool reports = first && !command.dry_run && config.run.report;
   if (to_start == 1 && hosts.empty()) {
-    const auto report = [&] {
-      if (reports) report_unfinished(folder);
-    };
     try {
       const int code = run_worker(config, command, place, resume);
-      if (code != 0) report();
+      if (code != 0 && reports && report_unfinished(folder)) say_report(folder);
       return code;
     } catch (const std::exception&) {
-      report();
+      if (reports) report_unfinished(folder);
       throw;
     }
   }
@@ -218,7 +221,7 @@ int train(const TrainCommand& command) {
                               .restart_at = restart_at,
                               .connect_timeout_s = config.dist.connect_timeout_s,
                               .json = command.json});
-  if (code != 0 && reports) report_unfinished(folder);
+  if (code != 0 && reports && report_unfinished(folder)) say_report(folder);
   return code;
 }
 
