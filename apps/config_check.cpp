@@ -47,7 +47,11 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.model.classes.value >= 0 && c.model.classes.value != 1, "model.classes",
           "\"auto\" or at least 2");
   require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
-  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
+  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path, auto or none");
+  require(c.data.val_split >= 0 && c.data.val_split < 1, "data.val_split", "0 or more, below 1");
+  require(c.data.val_split == 0 || c.data.val[0] == "auto", "data.val_split",
+          "0, since data.val = " + value_text(c, "data.val") +
+              " says what to validate with; leave one of the two out");
   require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size",
           "\"auto\" or 1 to 4096");
   require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize",

@@ -183,9 +183,10 @@ void write_report(const fs::path& folder) {
   if (summary.is_object()) {
     for (const auto& [key, value] : summary.items())
       if (!value.is_array()) rows += row_of({html_escape(key), html_escape(value_text(value))});
-    headline =
-        fmt::format("top-1 {:.2f} %: {} by {} on {} worker(s)", 100 * number(summary, "top1"),
-                    text(summary, "model"), text(summary, "method"), whole(summary, "workers", 1));
+    const double top1 = number(summary, "top1");  // none without data.val
+    headline = (std::isfinite(top1) ? fmt::format("top-1 {:.2f} %: ", 100 * top1) : "") +
+               fmt::format("{} by {} on {} worker(s)", text(summary, "model"),
+                           text(summary, "method"), whole(summary, "workers", 1));
     edges = edges_section(summary);
     workers = table_of(summary.value("each_worker", Json::array()));
   }

@@ -127,6 +127,7 @@ class Finish {
 
   // Every image of the validation set exactly once over the workers.
   void evaluate_share() {
+    if (!w_.val_set) return;
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
     EvalOptions options{.batch = w_.config.eval.batch,
@@ -185,7 +186,7 @@ class Finish {
                                               : totals_.sum(RunTotals::damaged);
     const double trained = std::max(0.0, seen - w_.start_samples),
                  rate = trained / std::max(1e-9, w_.wall_s);
-    JsonObject s;
+    JsonObject s;  // without data.val, top1, top5 and loss are null
     s.add("top1", counts_.top1 / counts_.images)
         .add("top5", counts_.top5 / counts_.images)
         .add("loss", counts_.loss / counts_.images);
@@ -242,16 +243,7 @@ class Finish {
       const std::filesystem::path model = w_.folder.file("model.safetensors");
       save_model(model);
       if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
-      w_.folder.log("eval", JsonObject()
-                                .add("of", "averaged model")
-                                .add("samples", seen)
-                                .add("images", counts_.images)
-                                .add("top1", counts_.top1 / counts_.images)
-                                .add("top5", counts_.top5 / counts_.images)
-                                .add("loss", counts_.loss / counts_.images));
-      w_.board.scalars(
-          static_cast<i64>(seen / static_cast<double>(c.train.batch)),
-          {{"top1", counts_.top1 / counts_.images}, {"val_loss", counts_.loss / counts_.images}});
+      if (w_.val_set) log_evaluation(seen);
       w_.board.flush();
       w_.folder.log("summary", s);
       write_file(w_.folder.file("summary.json"), s.str() + "\n");
@@ -259,6 +251,19 @@ class Finish {
     }
     print_results(seen, rate, damaged);
     if (w_.options.json) fmt::print("{}\n", s.str());
+  }
+
+  void log_evaluation(double seen) {
+    const double top1 = counts_.top1 / counts_.images, loss = counts_.loss / counts_.images;
+    w_.folder.log("eval", JsonObject()
+                              .add("of", "averaged model")
+                              .add("samples", seen)
+                              .add("images", counts_.images)
+                              .add("top1", top1)
+                              .add("top5", counts_.top5 / counts_.images)
+                              .add("loss", loss));
+    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)),
+                     {{"top1", top1}, {"val_loss", loss}});
   }
 
   // Saves the f32 master values, whatever type the layers computed in.
@@ -282,11 +287,14 @@ class Finish {
         "done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus "
         "distance {:.3g}",
         seen - w_.start_samples, duration_text(w_.wall_s), rate, per_gradient, consensus_));
-    say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
-                         100 * counts_.top1 / counts_.images, 100 * counts_.top5 / counts_.images,
-                         counts_.images,
-                         w_.place.size == 1 ? std::string("one model")
-                                            : fmt::format("average of {} models", alive_.size())));
+    const std::string of = w_.place.size == 1 ? "one model"
+                                              : fmt::format("average of {} model{}", alive_.size(),
+                                                            alive_.size() == 1 ? "" : "s");
+    say.note(w_.val_set
+                 ? fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
+                               100 * counts_.top1 / counts_.images,
+                               100 * counts_.top5 / counts_.images, counts_.images, of)
+                 : fmt::format("result   {}, not evaluated (data.val = none)", of));
     if (damaged > 0) {
       const std::string list =
           w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
