@@ -98,11 +98,11 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
 // What the run was started with, and on which data.
 void log_launch(const RunFolder& folder, const DataSets& sets) {
   JsonObject facts = launch_facts();
-  facts.add("train_images", sets.train->size())
-      .add("train_hash", fmt::format("{:016x}", data::fingerprint(*sets.train)))
-      .add("val_images", sets.val->size())
-      .add("val_hash", fmt::format("{:016x}", data::fingerprint(*sets.val)))
-      .add("classes", sets.train->classes().size());
+  facts.add("classes", sets.train->classes().size());
+  for (const auto& [name, set] : {std::pair("train", sets.train), std::pair("val", sets.val)})
+    if (set)  // data.val=none
+      facts.add(std::string(name) + "_images", set->size())
+          .add(std::string(name) + "_hash", fmt::format("{:016x}", data::fingerprint(*set)));
   folder.log("launch", facts);
 }
 

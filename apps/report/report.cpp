@@ -179,7 +179,7 @@ std::string values(const char* title, const Json& object) {
 std::string headline(const RunRecord& run) {
   std::string out =
       fmt::format("<p class=\"lead{}\">{}", run.finished ? "" : " bad", html_escape(run.outcome));
-  if (run.finished && run.summary.is_object())
+  if (run.finished && std::isfinite(number(run.summary, "top1")))  // none without data.val
     out += fmt::format(": top-1 <b>{:.2f} %</b>, top-5 {:.2f} % on {:.0f} images",
                        100 * number(run.summary, "top1"), 100 * number(run.summary, "top5"),
                        number(run.summary, "val_images"));

@@ -129,6 +129,7 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"cache", {"dataset"}},
         {"check", {"codec", "dataset", "work"}},
         {"pack", {"codec", "dataset", "formats", "errors", "files", "hash", "work"}},
+        {"split", {"dataset", "mix"}},
         {"unequal", {"augment", "dataset", "mix"}},
         {"loader", {"augment", "codec", "dataset", "errors", "mix"}}}},
       {"apps",
