@@ -6,6 +6,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
@@ -17,6 +18,7 @@
 namespace gossamer::apps {
 
 int eval(const EvalCommand& command) {
+  spin_briefly();
   Config config = load_config(command.arguments);
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
