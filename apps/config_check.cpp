@@ -5,6 +5,7 @@
 
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/loader/affinity.h"
@@ -16,6 +17,7 @@
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/models/registry.h"
+#include "gossamer/nn/selection.h"
 
 namespace gossamer::apps {
 
@@ -46,6 +48,9 @@ void validate(const Config& c, int workers, int per_machine) {
   one_of("model.name", c.model.name, model_names);
   require(c.model.classes.value >= 0 && c.model.classes.value != 1, "model.classes",
           "\"auto\" or at least 2");
+  named("model.freeze", [&] {
+    if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};
+  });
   require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
   require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
   require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size",
@@ -143,6 +148,7 @@ void validate(const Config& c, int workers, int per_machine) {
           "\"auto\" or 1 to 1024");
   require(c.optim.learning_rate > 0 && std::isfinite(c.optim.learning_rate), "optim.learning_rate",
           "above 0");
+  named("optim.factors", [&] { rate_factors(c); });
   one_of("optim.scaling", c.optim.scaling, {"linear", "none"});
   require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
   require(c.optim.beta1 >= 0 && c.optim.beta1 < 1, "optim.beta1", "in [0, 1)");
