@@ -1,10 +1,11 @@
 // The command line, and the one place where exceptions become a sentence and an exit code. No other
-// file includes CLI11.
+// file than this and cli_help.cpp includes CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <new>
 
+#include "gossamer/apps/cli_help.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
@@ -53,6 +54,9 @@ void add_train(CLI::App& app, int& code) {
       "train", "Train: gossamer train [CONFIG.toml] [key=value ...] [--workers N]");
   TrainCommand& c = run_on(a, train, code);
   a.add_option("arguments", c.arguments, "one CONFIG.toml, then key=value (train.batch=64)");
+  a.footer(
+      "Keys: `gossamer config` lists them all with defaults and meaning, as a CONFIG.toml;\n"
+      "`gossamer config train.batch` explains one.");
   a.add_option("--workers", c.workers, "worker processes, on this machine or on --hosts");
   a.add_option("--hosts", c.hosts,
                "start workers by ssh: FILE with lines `host [slots=N] [address=A]`, or a:2,b:2")
@@ -72,6 +76,14 @@ void add_train(CLI::App& app, int& code) {
              "same as data.strict_images=true: a damaged image stops the run");
   a.add_flag("--json", c.json, "print the summary as JSON on stdout, progress on stderr");
   a.add_flag("--worker", c.worker, "")->group("");
+}
+
+void add_config(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "config", "Every key with its default and meaning, as TOML: gossamer config [KEY]");
+  ConfigCommand& c = run_on(a, config, code);
+  a.add_option("names", c.names, "keys (train.batch) or sections (train); none: all");
+  add_json(a, c.json);
 }
 
 void add_eval(CLI::App& app, int& code) {
@@ -125,18 +137,31 @@ void add_graph(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
-// The options of `gossamer simulate`.
+class HelpOfParent : public CLI::Formatter {
+  std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode mode) const override {
+    return app->get_parent()->get_formatter()->make_help(app->get_parent(), "gossamer simulate",
+                                                         mode);
+  }
+};
+
+// The modes and options of `gossamer simulate`.
 void add_simulate_options(CLI::App& app, SimulateCommand& c) {
-  app.add_option("mode", c.mode,
-                 "consensus: how fast workers agree; quadratic, logreg: training; timeline: how "
-                 "long workers compute and wait; exchanges: a table")
-      ->required();
+  for (const auto& [mode, about] : {std::pair{"consensus", "how fast workers agree"},
+                                    {"quadratic", "training on a quadratic function"},
+                                    {"logreg", "training by logistic regression"},
+                                    {"timeline", "how long workers compute and wait"},
+                                    {"exchanges", "a table: exchanges until workers agree"}}) {
+    CLI::App& a = *app.add_subcommand(mode, about)->fallthrough();  // all take the options below
+    a.set_help_flag();
+    a.formatter(std::make_shared<HelpOfParent>());
+  }
+  app.require_subcommand(1);
   const char* group = "Network";
   const auto option = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group(group)->capture_default_str();
   };
   const auto list = [&](const char* name, auto& value, const char* text) {
-    return option(name, value, text)->delimiter(',')->allow_extra_args(false);
+    return option(name, value, text)->delimiter(',');
   };
   // Without a printed default: it depends on the mode.
   const auto chosen = [&](const char* name, auto& value, const char* text) {
@@ -201,8 +226,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   option("--compute-s", c.options.machines.compute_s, "seconds of a gradient");
   chosen("--compute", c.compute,
          "spread of --compute-s: constant, lognormal:SIGMA, exponential; default: lognormal:0.02");
-  chosen("--slow", c.slow, "3:x10 makes worker 3 ten times as slow; may be repeated")
-      ->allow_extra_args(false);
+  chosen("--slow", c.slow, "3:x10 makes worker 3 ten times as slow; may be repeated");
   option("--latency-s", c.options.machines.latency_s, "seconds until a message arrives");
   option("--bandwidth", c.options.machines.bandwidth, "bytes per second of a link");
   option("--bytes", c.options.machines.bytes, "bytes of a model");
@@ -221,6 +245,7 @@ void add_simulate(CLI::App& app, int& code) {
   const auto c = std::make_shared<SimulateCommand>();
   add_simulate_options(a, *c);
   a.callback([&a, c, &code] {
+    c->mode = a.get_subcommands()[0]->get_name();
     for (const CLI::Option* option : a.get_options())
       if (option->count() > 0) c->given.push_back(option->get_name());
     code = simulate(*c);
@@ -342,6 +367,14 @@ void add_bench(CLI::App& app, int& code) {
   }
 }
 
+// What `run` wraps is no option of the parser, which would take options out of it.
+class UsageOfRun : public CLI::Formatter {
+  std::string make_usage(const CLI::App*, std::string name) const override {
+    return "Usage: " + name + " COMMAND [ARGUMENTS]...\n\nCOMMAND is one of gossamer's: " + name +
+           " train config.toml\n";
+  }
+};
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app{
       "Gossamer: decentralized deep learning. Workers train at their own pace and average with one "
@@ -351,6 +384,7 @@ int parse_and_run(int argc, char** argv) {
   app.require_subcommand(1);
   int code = 0;
   add_train(app, code);
+  add_config(app, code);
   add_eval(app, code);
   add_classify(app, code);
   add_graph(app, code);
@@ -367,15 +401,13 @@ int parse_and_run(int argc, char** argv) {
       "run",
       "For mpirun: with gossamer run train ..., the death of this worker does not end the others");
   run_app.prefix_command();
+  run_app.formatter(std::make_shared<UsageOfRun>());
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    const auto commands = app.get_subcommands();
-    return report(std::string(e.what()) + " (see gossamer " +
-                      (commands.empty() ? "" : commands[0]->get_name() + " ") + "--help)",
-                  2);
+    return report(mistake(app, {argv + 1, argv + argc}, e), 2);
   }
   if (!run_app.parsed()) return code;
   const std::vector<std::string> wrapped = run_app.remaining();

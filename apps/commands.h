@@ -25,6 +25,12 @@ struct TrainCommand {
 };
 int train(const TrainCommand&);
 
+struct ConfigCommand {
+  std::vector<std::string> names;  // keys or sections; empty: all
+  bool json = false;
+};
+int config(const ConfigCommand&);
+
 struct EvalCommand {
   std::string model;                   // MODEL.safetensors, or .pth
   std::vector<std::string> arguments;  // [CONFIG.toml] key=value

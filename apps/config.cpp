@@ -5,62 +5,18 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <sstream>
+#include <type_traits>
 
 #include <toml++/toml.h>
 
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/spelling.h"
 #include "gossamer/core/error.h"
-#include "gossamer/dist/method.h"
-#include "gossamer/nn/schedule.h"
 
 namespace gossamer::apps {
 namespace {
-
-std::size_t edit_distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-// The key that was probably meant: by other common names, then by spelling, of the whole key or of
-// its last part in any section. "" if none is near.
-std::string nearest_key(const std::string& wrong) {
-  static const std::map<std::string, std::string> other_names{
-      {"lr", "optim.learning_rate"},    {"wd", "optim.weight_decay"},
-      {"workers", "--workers N"},       {"arch", "model.name"},
-      {"num_classes", "model.classes"}, {"batch_size", "train.batch"},
-      {"topology", "train.graph"},      {"num_workers", "data.threads"}};
-  const auto last = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
-  if (const auto it = other_names.find(last(wrong)); it != other_names.end()) return it->second;
-  std::string best;
-  std::size_t best_distance = 4;  // more than three changes make another word
-  Config defaults;
-  each_key(defaults, [&](const std::string& key, auto&, const char*) {
-    const std::size_t distance =
-        std::min(edit_distance(wrong, key), edit_distance(last(wrong), last(key)) + 1);
-    if (distance < best_distance) best_distance = distance, best = key;
-  });
-  return best;
-}
-
-[[noreturn]] void unknown_key(const std::string& where, const std::string& key) {
-  const std::string near = nearest_key(key);
-  fail<ConfigError>(where, ": unknown key \"", key, "\"",
-                    near.empty() ? std::string("; the config.toml of any run lists all keys")
-                                 : "; did you mean \"" + near + "\"?");
-}
 
 // True: it is a key of an older version, and a note now says that it has no effect.
 bool noted_as_retired(Config& config, const std::string& where, const std::string& key) {
@@ -71,8 +27,22 @@ bool noted_as_retired(Config& config, const std::string& where, const std::strin
   return true;
 }
 
-[[noreturn]] void wrong_type(const std::string& where, const std::string& key, const char* wanted,
-                             const std::string& given) {
+// --- what a field takes, for messages
+std::string type_of(const std::string&) { return "a string"; }
+std::string type_of(bool) { return "true or false"; }
+std::string type_of(i64) { return "a whole number"; }
+std::string type_of(double) { return "a number"; }
+template <class T>
+std::string type_of(const OrAuto<T>&) {
+  return type_of(T()) + " or \"auto\"";
+}
+template <class T>
+std::string type_of(const std::vector<T>&) {
+  return "a list of " + type_of(T()).substr(2) + "s";
+}
+
+[[noreturn]] void wrong_type(const std::string& where, const std::string& key,
+                             const std::string& wanted, const std::string& given) {
   fail<ConfigError>(where, ": ", key, " wants ", wanted, ", not ", given);
 }
 
@@ -87,19 +57,19 @@ void read(const toml::node& n, const std::string& where, const char* key, std::s
   if (const auto v = n.value_exact<std::string>())
     out = *v;
   else
-    wrong_type(where, key, "a string", type_text(n));
+    wrong_type(where, key, type_of(out), type_text(n));
 }
 void read(const toml::node& n, const std::string& where, const char* key, bool& out) {
   if (const auto v = n.value_exact<bool>())
     out = *v;
   else
-    wrong_type(where, key, "true or false", type_text(n));
+    wrong_type(where, key, type_of(out), type_text(n));
 }
 void read(const toml::node& n, const std::string& where, const char* key, i64& out) {
   if (const auto v = n.value_exact<std::int64_t>())
     out = *v;
   else
-    wrong_type(where, key, "a whole number", type_text(n));
+    wrong_type(where, key, type_of(out), type_text(n));
 }
 void read(const toml::node& n, const std::string& where, const char* key, double& out) {
   if (const auto v = n.value_exact<double>())
@@ -107,15 +77,16 @@ void read(const toml::node& n, const std::string& where, const char* key, double
   else if (const auto whole = n.value_exact<std::int64_t>())
     out = static_cast<double>(*whole);
   else
-    wrong_type(where, key, "a number", type_text(n));
+    wrong_type(where, key, type_of(out), type_text(n));
 }
-void read(const toml::node& n, const std::string& where, const char* key, Auto& out) {
-  if (const auto v = n.value_exact<std::int64_t>())
-    out.value = *v;
-  else if (n.value_exact<std::string>() == "auto")
-    out.value = 0;
+template <class T>
+void read(const toml::node& n, const std::string& where, const char* key, OrAuto<T>& out) {
+  if (n.value_exact<std::string>() == "auto")
+    out = {};
+  else if (!n.is_number() || (std::is_same_v<T, i64> && !n.is_integer()))
+    wrong_type(where, key, type_of(out), type_text(n));
   else
-    wrong_type(where, key, "a whole number or \"auto\"", type_text(n));
+    out.value = *n.value<T>(), out.zero = out.value == 0;
 }
 template <class T>
 void read(const toml::node& n, const std::string& where, const char* key, std::vector<T>& out) {
@@ -132,11 +103,11 @@ void read(const toml::node& n, const std::string& where, const char* key, std::v
 void parse(const std::string& text, const char*, std::string& out) { out = text; }
 void parse(const std::string& text, const char* key, bool& out) {
   if (text != "true" && text != "false")
-    wrong_type("command line", key, "true or false", "\"" + text + "\"");
+    wrong_type("command line", key, type_of(out), "\"" + text + "\"");
   out = text == "true";
 }
 template <class T>
-void parse_number(const std::string& text, const char* key, T& out, const char* wanted) {
+void parse_number(const std::string& text, const char* key, T& out, const std::string& wanted) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
@@ -144,22 +115,40 @@ void parse_number(const std::string& text, const char* key, T& out, const char* 
   out = value;
 }
 void parse(const std::string& text, const char* key, i64& out) {
-  parse_number(text, key, out, "a whole number");
+  parse_number(text, key, out, type_of(out));
 }
 void parse(const std::string& text, const char* key, double& out) {
-  parse_number(text, key, out, "a number");
+  parse_number(text, key, out, type_of(out));
 }
-void parse(const std::string& text, const char* key, Auto& out) {
-  if (text == "auto")
-    out.value = 0;
-  else
-    parse_number(text, key, out.value, "a whole number or auto");
+template <class T>
+void parse(const std::string& text, const char* key, OrAuto<T>& out) {
+  OrAuto<T> given;
+  if (text != "auto") {
+    parse_number(text, key, given.value, type_of(out));
+    given.zero = given.value == 0;
+  }
+  out = given;
 }
+// a,b,c or TOML's ["a", "b", "c"].
 template <class T>
 void parse(const std::string& text, const char* key, std::vector<T>& out) {
   std::vector<T> values;
-  std::istringstream in(text);
-  for (std::string item; std::getline(in, item, ',');) parse(item, key, values.emplace_back());
+  try {
+    if (text.starts_with('[')) {
+      const toml::table table = toml::parse("list = " + text);
+      check<ConfigError>(table.size() == 1, "more follows the list");
+      read(*table.get("list"), "command line", key, values);
+    } else {
+      std::istringstream in(text);
+      for (std::string item; std::getline(in, item, ',');) parse(item, key, values.emplace_back());
+    }
+  } catch (const std::runtime_error&) {  // of toml++, or a ConfigError of an item
+    const bool texts = std::is_same_v<T, std::string>;
+    wrong_type("command line", key,
+               type_of(out) + (texts ? R"(, a,b,c or, in quotes, '["a", "b", "c"]')"
+                                     : ", 1,2,3 or '[1, 2, 3]'"),
+               "\"" + text + "\"");
+  }
   out = std::move(values);
 }
 
@@ -168,12 +157,15 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
 std::string text_of(const std::string& v) { return json_text(v); }
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(i64 v) { return std::to_string(v); }
-std::string text_of(const Auto& v) { return v.value ? std::to_string(v.value) : "\"auto\""; }
 std::string text_of(double v) {
   char buffer[40];
   // the shortest text that reads back as the same number
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
   return {buffer, end};
+}
+template <class T>
+std::string text_of(const OrAuto<T>& v) {
+  return v.value != 0 || v.zero ? text_of(v.value) : "\"auto\"";
 }
 template <class T>
 std::string text_of(const std::vector<T>& v) {
@@ -222,8 +214,10 @@ void set_key(Config& config, const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string key = assignment.substr(0, equals),
                     text = equals == std::string::npos ? "" : assignment.substr(equals + 1);
-  check<ConfigError>(equals != std::string::npos && equals > 0, "command line: \"", assignment,
-                     "\" is neither a .toml file nor key=value, e.g. train.batch=64");
+  check<ConfigError>(
+      equals != std::string::npos && equals > 0, "command line: \"", assignment,
+      "\" is neither a .toml file nor key=value, e.g. train.batch=64; `gossamer config` "
+      "lists the keys");
   bool known = false;
   each_key(config, [&](const char* candidate, auto& field, const char*) {
     if (key != candidate) return;
@@ -233,22 +227,6 @@ void set_key(Config& config, const std::string& assignment) {
   });
   if (!known && !noted_as_retired(config, "command line", key)) unknown_key("command line", key);
 }
-
-namespace {
-
-// The defaults of learning rate and scaling are SGD's. With Adam, what was not given becomes
-// Adam's.
-void follow_optimizer(Config& c) {
-  const auto methods = dist::method_names();
-  const bool known = std::ranges::find(methods, c.train.method) != methods.end();
-  const std::string name =
-      c.optim.name == "auto" && known ? dist::method_optimizer(c.train.method) : c.optim.name;
-  if (name.find("adam") == std::string::npos) return;
-  if (!c.origin.contains("optim.learning_rate")) c.optim.learning_rate = 1e-3;
-  if (!c.origin.contains("optim.scaling")) c.optim.scaling = "none";
-}
-
-}  // namespace
 
 Config load_config(const std::vector<std::string>& arguments) {
   Config config;
@@ -266,20 +244,75 @@ Config load_config(const std::vector<std::string>& arguments) {
       set_key(config, argument);
     }
   }
-  follow_optimizer(config);
   return config;
 }
 
-std::string to_toml(const Config& config) {
+namespace {
+
+// A comment of lines up to 100 characters.
+std::string comment(const std::string& text) {
+  std::string out, line = "#";
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > 100) out += line + "\n", line = "#";
+    line += " " + word;
+  }
+  return out + line + "\n";
+}
+
+std::string last_part(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+std::string section_of(const std::string& key) {
+  const std::size_t dot = key.find('.');
+  return dot == std::string::npos ? "" : key.substr(0, dot);
+}
+
+}  // namespace
+
+std::string to_toml(const Config& config, const std::string& only) {
   std::string out, section;
-  each_key(config, [&](const std::string& key, const auto& field, const std::string& about) {
-    const std::string head = key.substr(0, key.find('.'));
+  for (const KeyText& key : key_texts(config)) {
+    const std::string head = section_of(key.name);
+    if (!only.empty() && head != only) continue;
     if (head != section) out += (section.empty() ? "[" : "\n[") + head + "]\n";
     section = head;
-    out += key.substr(head.size() + 1) + " = " + text_of(field) +
-           (about.empty() ? "" : "    # " + about) + "\n";
+    out += comment(key.about) + last_part(key.name) + " = " + key.value + "\n";
+  }
+  return out;
+}
+
+std::vector<KeyText> key_texts(const Config& config) {
+  std::vector<KeyText> out;
+  each_key(config, [&](const char* key, const auto& field, const char* about) {
+    out.push_back({key, type_of(field), text_of(field), about});
   });
   return out;
+}
+
+std::vector<std::string> nearest_keys(const std::string& wrong) {
+  const std::string section = section_of(wrong), name = last_part(wrong);
+  if (const auto* const other = std::ranges::find(kOtherNames, name, &OtherName::name);
+      other != std::end(kOtherNames))
+    return {std::string(other->key)};
+  std::vector<std::string> best;
+  std::size_t least = wrong.size() + 1;
+  for (const KeyText& key : key_texts()) {
+    const std::size_t edits = edit_distance(name, last_part(key.name));
+    const std::string right = section_of(key.name);
+    const std::size_t moved = section.empty() ? 0 : edit_distance(section, right);
+    // A slip in the name, or the right name in another section.
+    if (!is_slip(edits, name) || (!is_slip(moved, section) && edits > 0)) continue;
+    const std::size_t all = edits + moved;
+    if (all < least) best.clear();
+    if (all <= least) best.push_back(key.name), least = all;
+  }
+  return best;
+}
+
+void unknown_key(const std::string& where, const std::string& key) {
+  const std::vector<std::string> near = nearest_keys(key);
+  fail<ConfigError>(where, ": unknown key \"", key, "\"",
+                    near.empty() ? "; `gossamer config` lists all keys"
+                                 : "; did you mean " + alternatives(near, "\"") + "?");
 }
 
 std::string value_text(const Config& config, const std::string& key) {

@@ -10,10 +10,13 @@
 
 namespace gossamer::apps {
 
-// 0 is written "auto".
-struct Auto {
-  i64 value = 0;
+// A number above 0, or "auto".
+template <class T>
+struct OrAuto {
+  T value = 0;        // 0: auto
+  bool zero = false;  // 0 was written, which means nothing: validate() refuses it
 };
+using Auto = OrAuto<i64>;
 
 // Gradients of a mean over a batch are mostly 1e-8 to 1e-2. f16 loses digits below 6e-5 and ends at
 // 65504. Multiplied by 2^10 the gradients fit, with a factor of more than a thousand left above.
@@ -53,12 +56,12 @@ struct Config {
   } control;
   struct {
     std::string name = "auto";
-    double learning_rate = 0.1, momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0,
-           clip_norm = 0;
+    OrAuto<double> learning_rate;
+    double momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0, clip_norm = 0;
     bool nesterov = true;
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     Auto accumulate;
-    std::string schedule = "cosine", scaling = "linear";
+    std::string schedule = "cosine", scaling = "auto";
     double warmup_epochs = 1, warmup_from = 0, final = 0, gamma = 0.1;
     std::vector<double> milestones{0.5, 0.75};
     std::vector<std::string> factors;
@@ -110,6 +113,20 @@ void set_key(Config&, const std::string& assignment);  // "train.batch=64"
 // each machine, the nodes of graph aer; 0: not known yet. ConfigError names the key, its place and
 // what it must be. (config_check.cpp)
 void validate(const Config&, int workers, int per_machine = 0);
-std::string to_toml(const Config&);
+// All keys, each below a comment with its meaning. only: the keys of this section; empty: all.
+std::string to_toml(const Config&, const std::string& only = "");
+
+// A key as text, for help, completion and the man page.
+struct KeyText {
+  std::string name, type, value, about;  // value: as TOML
+};
+std::vector<KeyText> key_texts(const Config& = {});
+// The values that the key takes; empty: there is no list of them. Of train.graph and data.shard the
+// list has only those without a number. (config_check.cpp)
+std::vector<std::string> choices(const std::string& key);
+// The keys that were probably meant, by the names of other programs ("lr"), then by spelling; empty
+// if none is near.
+std::vector<std::string> nearest_keys(const std::string& wrong);
+[[noreturn]] void unknown_key(const std::string& where, const std::string& key);
 
 }  // namespace gossamer::apps

@@ -2,6 +2,10 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
+#include <set>
+#include <string_view>
+#include <type_traits>
 
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/train/devices.h"
@@ -20,6 +24,42 @@
 #include "gossamer/nn/selection.h"
 
 namespace gossamer::apps {
+namespace {
+
+// The keys with few values.
+std::map<std::string, std::vector<std::string>> make_choices() {
+  std::vector<std::string> models, graphs = dist::graph_names();
+  for (const auto& m : models::list()) models.push_back(m.name);
+  for (const std::string& rounds : dist::rounds_names())
+    if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
+  return {{"model.name", models},
+          {"data.label_base", {"auto", "0", "1"}},
+          {"data.filter", {"bilinear", "area"}},
+          {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA"}},
+          {"data.resize_on", {"auto", "host", "device"}},
+          {"train.method", dist::method_names()},
+          {"train.graph", graphs},
+          {"train.pairing", {"handshake", "schedule", "rounds"}},
+          {"train.quota", {"poisson", "exact"}},
+          {"train.dtype", {"f32", "bf16", "f16"}},
+          {"train.device", {"auto", "cpu", "cuda", "cuda:N"}},
+          {"train.cuda_graph", {"auto", "on", "off"}},
+          {"control.method", {"dpsgd", "sgp", "local-sgd"}},
+          {"control.target", {"plateau", "online"}},
+          {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
+          {"optim.scaling", {"auto", "linear", "none"}},
+          {"optim.schedule", {"constant", "step", "cosine", "one-cycle"}},
+          {"dist.transport", {"auto", "peercopy", "nccl", "host"}},
+          {"dist.wire", {"f32", "f16"}}};
+}
+
+}  // namespace
+
+std::vector<std::string> choices(const std::string& key) {
+  static const auto all = make_choices();
+  const auto found = all.find(key);
+  return found == all.end() ? std::vector<std::string>{} : found->second;
+}
 
 void validate(const Config& c, int workers, int per_machine) {
   const auto require = [&](bool ok, const std::string& key, const std::string& wanted) {
@@ -43,22 +83,29 @@ void validate(const Config& c, int workers, int per_machine) {
       fail<ConfigError>(from == c.origin.end() ? "" : from->second + ": ", key, ": ", e.what());
     }
   };
-  std::vector<std::string> model_names;
-  for (const auto& m : models::list()) model_names.push_back(m.name);
-  one_of("model.name", c.model.name, model_names);
-  require(c.model.classes.value >= 0 && c.model.classes.value != 1, "model.classes",
-          "\"auto\" or at least 2");
+  const auto auto_or = [&](const std::string& key, const auto& given, i64 least, i64 most) {
+    const bool is_auto = given.value == 0 && !given.zero;
+    require(is_auto || (given.value >= least && given.value <= most), key,
+            "\"auto\" or " + std::to_string(least) + " to " + std::to_string(most));
+  };
+  // Their own checks below know the values with a number (cuda:1, aer:4, dirichlet:0.3), or name
+  // what fits the other keys.
+  const std::set<std::string_view> checked_below{"data.shard", "train.device", "train.graph",
+                                                 "dist.transport", "dist.wire"};
+  each_key(c, [&](const char* key, const auto& field, const char*) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::string>)
+      if (const auto names = choices(key); !names.empty() && !checked_below.contains(key))
+        one_of(key, field, names);
+  });
+  auto_or("model.classes", c.model.classes, 2, 10000000);
   named("model.freeze", [&] {
     if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};
   });
   require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
   require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
-  require(c.data.size.value >= 0 && c.data.size.value <= 4096, "data.size",
-          "\"auto\" or 1 to 4096");
-  require(c.data.resize.value >= 0 && c.data.resize.value <= 8192, "data.resize",
-          "\"auto\" or 1 to 8192");
-  require(c.data.eval_size.value >= 0 && c.data.eval_size.value <= 4096, "data.eval_size",
-          "\"auto\" or 1 to 4096");
+  auto_or("data.size", c.data.size, 1, 4096);
+  auto_or("data.resize", c.data.resize, 1, 8192);
+  auto_or("data.eval_size", c.data.eval_size, 1, 4096);
   require(c.data.sizes.size() == c.data.size_milestones.size(), "data.size_milestones",
           "one fraction for each of data.sizes");
   require(std::ranges::all_of(c.data.sizes,
@@ -82,36 +129,29 @@ void validate(const Config& c, int workers, int per_machine) {
   named("data.cpus", [&] {
     if (!c.data.cpus.empty()) data::parse_cpus(c.data.cpus);
   });
-  one_of("data.label_base", c.data.label_base, {"auto", "0", "1"});
-  one_of("data.filter", c.data.filter, {"bilinear", "area"});
-  one_of("data.resize_on", c.data.resize_on, {"auto", "host", "device"});
   if (c.data.shard.starts_with("dirichlet"))
     named("data.shard", [&] { data::parse_dirichlet(c.data.shard); });
   else
-    one_of("data.shard", c.data.shard, {"auto", "true", "false", "dirichlet:ALPHA"});
+    one_of("data.shard", c.data.shard, choices("data.shard"));
   require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean",
           "three numbers, or an empty list");
   require(c.data.std.empty() || (c.data.std.size() == 3 &&
                                  std::ranges::all_of(c.data.std, [](double s) { return s > 0; })),
           "data.std", "three positive numbers, or an empty list");
-  require(c.data.threads.value >= 0 && c.data.threads.value <= 256, "data.threads",
-          "\"auto\" or 1 to 256");
+  auto_or("data.threads", c.data.threads, 1, 256);
   require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
-  one_of("train.method", c.train.method, dist::method_names());
   // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).
   const bool in_rounds = dist::method_is_synchronous(c.train.method);
   if (!dist::known_graph(c.train.graph))
     one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
-  one_of("train.pairing", c.train.pairing, {"handshake", "schedule", "rounds"});
-  one_of("train.quota", c.train.quota, {"poisson", "exact"});
-  one_of("train.dtype", c.train.dtype, {"f32", "bf16", "f16"});
   const i64 scale = c.train.loss_scale.value;
-  require(scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0, "train.loss_scale",
-          "\"auto\" or a power of two, 1 to 16777216, so that scaling rounds nothing");
+  require(
+      scale >= 0 && scale <= i64{1} << 24 && (scale & (scale - 1)) == 0 && !c.train.loss_scale.zero,
+      "train.loss_scale",
+      "\"auto\" or a power of two, 1 to 16777216, so that scaling rounds nothing");
   require(!c.train.tf32 || c.train.dtype == "f32", "train.tf32",
           "false unless train.dtype=f32: the other types have short factors anyway");
   named("train.device", [&] { check_device_name(c.train.device); });
-  one_of("train.cuda_graph", c.train.cuda_graph, {"auto", "on", "off"});
   require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
   require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
   require(c.train.consensus_factor >= 0 && c.train.consensus_factor <= 1, "train.consensus_factor",
@@ -119,8 +159,6 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
           "above 0, at most 4096");
   require(c.train.period >= 1 && c.train.period <= 1000000, "train.period", "1 to 1000000");
-  one_of("control.method", c.control.method, {"dpsgd", "sgp", "local-sgd"});
-  one_of("control.target", c.control.target, {"plateau", "online"});
   require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
               std::ranges::is_sorted(c.control.phases),
           "control.phases", "ascending fractions of the run, above 0 and below 1");
@@ -131,7 +169,6 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.control.measure > 0 && c.control.measure < 1, "control.measure", "above 0 and below 1");
   require(c.control.factor > 0, "control.factor", "above 0");
   require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
-  one_of("optim.name", c.optim.name, {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
   const std::string named_after = dist::method_optimizer(c.train.method);
   require(c.optim.name == "auto" || dist::method_takes(c.train.method, c.optim.name), "optim.name",
           "auto, " + named_after + " or " + named_after +
@@ -144,23 +181,20 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
           "0 or more");
-  require(c.train.threads.value >= 0 && c.train.threads.value <= 1024, "train.threads",
-          "\"auto\" or 1 to 1024");
-  require(c.optim.learning_rate > 0 && std::isfinite(c.optim.learning_rate), "optim.learning_rate",
-          "above 0");
+  auto_or("train.threads", c.train.threads, 1, 1024);
+  require(!c.optim.learning_rate.zero && c.optim.learning_rate.value >= 0 &&
+              std::isfinite(c.optim.learning_rate.value),
+          "optim.learning_rate", "\"auto\" or above 0");
   named("optim.factors", [&] { rate_factors(c); });
-  one_of("optim.scaling", c.optim.scaling, {"linear", "none"});
   require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
   require(c.optim.beta1 >= 0 && c.optim.beta1 < 1, "optim.beta1", "in [0, 1)");
   require(c.optim.beta2 >= 0 && c.optim.beta2 < 1, "optim.beta2", "in [0, 1)");
   require(c.optim.epsilon > 0 && c.optim.epsilon < 1, "optim.epsilon", "above 0 and below 1");
-  require(c.optim.accumulate.value >= 0 && c.optim.accumulate.value <= 1000000, "optim.accumulate",
-          "\"auto\" or 1 or more");
+  auto_or("optim.accumulate", c.optim.accumulate, 1, 1000000);
   require(c.optim.weight_decay >= 0 && c.optim.weight_decay < 1, "optim.weight_decay", "in [0, 1)");
   require(c.optim.label_smoothing >= 0 && c.optim.label_smoothing < 1, "optim.label_smoothing",
           "in [0, 1)");
   require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");
-  one_of("optim.schedule", c.optim.schedule, {"constant", "step", "cosine", "one-cycle"});
   require(c.optim.warmup_epochs >= 0, "optim.warmup_epochs", "0 or more");
   require(c.optim.warmup_from >= 0 && std::isfinite(c.optim.warmup_from), "optim.warmup_from",
           "0 or more");

@@ -1,5 +1,6 @@
 // The format of configuration files: every key with its field and a line about it. Reader, writer,
-// checks and error texts walk this one list. A new key is a field in config.h and a line here.
+// checks, error texts, `gossamer config`, completion and man page walk this one list. A new key is
+// a field in config.h, which is its type and default, and a line here.
 //
 // The options in cli.cpp are a list of their own. They fill other structs, most of which are not a
 // Config, with other defaults and other ways to write a value. The four that stand for a key say
@@ -128,12 +129,12 @@ void each_key(C& c, F&& f) {
     "sgd | adam | adamw | accum-adam | accum-adamw | auto: the optimizer in the method's name, "
     "else sgd");
   f("optim.learning_rate", c.optim.learning_rate,
-    "for 256 images a step (see optim.scaling); Adam without a given rate: 0.001, not scaled");
+    "for 256 images a step (see optim.scaling); auto: 0.1, with Adam 0.001");
   f("optim.factors", c.optim.factors,
     "factors of the learning rate: PATTERN=FACTOR, e.g. [\"layer1 layer2=0.1\", \"fc=10\"]; the "
-    "last "
-    "that fits counts");
-  f("optim.scaling", c.optim.scaling, "linear: learning_rate * workers * batch / 256 | none");
+    "last that fits counts");
+  f("optim.scaling", c.optim.scaling,
+    "linear: learning_rate * workers * batch / 256 | none | auto: linear, with Adam none");
   f("optim.momentum", c.optim.momentum, "SGD: momentum");
   f("optim.nesterov", c.optim.nesterov, "SGD: Nesterov momentum; no effect if optim.momentum is 0");
   f("optim.weight_decay", c.optim.weight_decay,
@@ -211,6 +212,52 @@ struct RetiredKey {
 };
 inline constexpr RetiredKey kRetiredKeys[] = {
     {"data.decoder", "JPEG files are always decoded on the CPU"},
+};
+
+// What other programs call a key: timm, torchvision's references and PyTorch's examples.
+struct OtherName {
+  std::string_view name, key;
+};
+inline constexpr OtherName kOtherNames[] = {
+    {"arch", "model.name"},
+    {"model", "model.name"},
+    {"num_classes", "model.classes"},
+    {"data", "data.train"},
+    {"data_dir", "data.train"},
+    {"data_path", "data.train"},
+    {"train_dir", "data.train"},
+    {"val_dir", "data.val"},
+    {"img_size", "data.size"},
+    {"input_size", "data.size"},
+    {"aa", "data.augment"},
+    {"auto_augment", "data.augment"},
+    {"color_jitter", "data.augment"},
+    {"random_erase", "data.augment"},
+    {"reprob", "data.augment"},
+    {"j", "data.threads"},
+    {"num_workers", "data.threads"},
+    {"b", "train.batch"},
+    {"batch_size", "train.batch"},
+    {"topology", "train.graph"},
+    {"amp", "train.dtype"},
+    {"precision", "train.dtype"},
+    {"opt", "optim.name"},
+    {"optimizer", "optim.name"},
+    {"lr", "optim.learning_rate"},
+    {"min_lr", "optim.final"},
+    {"wd", "optim.weight_decay"},
+    {"smoothing", "optim.label_smoothing"},
+    {"clip_grad", "optim.clip_norm"},
+    {"lr_scheduler", "optim.schedule"},
+    {"sched", "optim.schedule"},
+    {"scheduler", "optim.schedule"},
+    {"warmup", "optim.warmup_epochs"},
+    {"experiment", "run.name"},
+    {"log_interval", "run.log_every"},
+    {"print_freq", "run.log_every"},
+    {"output", "run.dir"},
+    {"output_dir", "run.dir"},
+    {"workers", "--workers N"},
 };
 
 // The value of a key as TOML.

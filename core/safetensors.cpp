@@ -244,6 +244,18 @@ std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const
   return places;
 }
 
+// The tensors of a file; `data`: where their bytes begin.
+std::vector<Place> read_header(const InputFile& file, std::uint64_t& data,
+                               std::map<std::string, std::string>& metadata) {
+  std::byte first[8] = {};
+  file.read(0, std::span(first).first(std::min<std::uint64_t>(file.size(), 8)));
+  const std::uint64_t length = header_length(first, file.size(), file.name());
+  std::string text(length, '\0');
+  file.read(8, std::as_writable_bytes(std::span(text)));
+  data = 8 + length;
+  return parse_header(text, file.size() - data, file.name(), metadata);
+}
+
 }  // namespace
 
 const Tensor* SafeTensors::find(const std::string& name) const {
@@ -252,15 +264,11 @@ const Tensor* SafeTensors::find(const std::string& name) const {
 }
 
 SafeTensors read_safetensors(const InputFile& file) {
-  std::byte first[8] = {};
-  file.read(0, std::span(first).first(std::min<std::uint64_t>(file.size(), 8)));
-  const std::uint64_t length = header_length(first, file.size(), file.name());
-  std::string text(length, '\0');
-  file.read(8, std::as_writable_bytes(std::span(text)));
   SafeTensors out;
-  for (const Place& p : parse_header(text, file.size() - 8 - length, file.name(), out.metadata)) {
+  std::uint64_t data = 0;
+  for (const Place& p : read_header(file, data, out.metadata)) {
     Tensor tensor = Tensor::empty(p.shape, p.type);
-    file.read(8 + length + p.begin, {static_cast<std::byte*>(tensor.data()), p.bytes});
+    file.read(data + p.begin, {static_cast<std::byte*>(tensor.data()), p.bytes});
     out.tensors.push_back({p.name, std::move(tensor)});
   }
   return out;
@@ -272,6 +280,13 @@ SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::strin
 
 SafeTensors read_safetensors(const std::filesystem::path& path) {
   return read_safetensors(InputFile(path));
+}
+
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path) {
+  std::map<std::string, std::string> metadata;
+  std::uint64_t data = 0;
+  read_header(InputFile(path), data, metadata);
+  return metadata;
 }
 
 }  // namespace gossamer

@@ -23,6 +23,9 @@ struct SafeTensors {
 // hole, overlap, cut short …). F64 and integers that Gossamer has no type for are refused by name.
 SafeTensors read_safetensors(const std::filesystem::path&);
 SafeTensors read_safetensors(const InputFile&);
+// Only the metadata, after the same checks: the file is whole if this returns, but no tensor is
+// read.
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path&);
 // copies
 SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);
 

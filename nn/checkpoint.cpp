@@ -192,7 +192,7 @@ std::string first_three(const std::vector<std::string>& names) {
 }
 
 std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) {
-  return read_safetensors(path).metadata;
+  return read_safetensors_metadata(path);
 }
 
 }  // namespace gossamer::nn

@@ -40,6 +40,7 @@ struct Fit {
 Fit load_what_fits(const Weights&, Module&);
 std::string first_three(const std::vector<std::string>& names);  // "a, b, c, … (9 in all)"
 
+// Without reading the tensors; IoError also if the file is cut short.
 std::map<std::string, std::string> read_metadata(const std::filesystem::path&);
 
 }  // namespace gossamer::nn

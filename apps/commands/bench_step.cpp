@@ -39,15 +39,6 @@ double seconds_now() {
 // with more, waiting counts too.
 double cpu_seconds_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// The most memory that the process held, in bytes; 0 if /proc does not say.
-i64 peak_rss() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
-  }
-  return 0;
-}
-
 // How every convolution met so far is computed on this GPU: a JSON list.
 std::string convolutions_on(Device device) {
   std::string list;
@@ -251,7 +242,7 @@ int bench_step(const BenchStepOptions& o) {
           .add("data_wait_s", wait_s)
           .add("data_wait_fraction", wait_fraction);
     if (!device.is_cpu()) out.add("graph", o.graph).add("hidden_waits", hidden);
-    out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_rss());
+    out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_resident_bytes());
     if (!device.is_cpu()) out.raw("convolutions", convolutions_on(device));
     fmt::print("{}\n", out.str());
     return 0;
@@ -266,7 +257,7 @@ int bench_step(const BenchStepOptions& o) {
       "  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process "
       "{:.1f} MB at most\n",
       images_per_s, 1e3 * middle, 1e3 * std::ranges::min(times),
-      static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_rss()) / 1e6);
+      static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_resident_bytes()) / 1e6);
   if (!o.data.empty())
     fmt::print("  data wait {:.2f} % of the time, {} data thread{}\n", 100 * wait_fraction,
                o.data_threads, o.data_threads == 1 ? "" : "s");

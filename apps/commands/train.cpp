@@ -26,6 +26,16 @@ double seconds_since(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
 }
 
+void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
+
+void say_resume(const ResumePoint& from) {
+  std::string text = "resuming from " + from.checkpoint.string();
+  if (!from.defect.empty()) text += ", which is not whole: " + from.defect;
+  for (const std::string& other : from.passed_over)
+    text += (&other == from.passed_over.data() ? "; passed over: " : ", ") + other;
+  say(text);
+}
+
 int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
                const std::optional<ResumePoint>& resume) {
   install_stop_handlers();
@@ -56,14 +66,17 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   w.wall_s = seconds_since(begin);
   if (const int number = stop_signal()) {
     w.finished = true;
-    w.save("interrupted");
+    const std::filesystem::path saved = w.save_interrupted();
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     if (w.folder.writes()) {
       w.progress.note(
-          fmt::format("stopped  after {:.0f} images, saved; go on with: gossamer train --workers "
+          fmt::format("stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
                       "{} --resume {}",
-                      w.at.samples, place.size, w.folder.path().string()));
+                      place.size > 1 ? "about " : "", w.at.samples, place.size,
+                      saved == w.folder.path()
+                          ? saved.string()
+                          : saved.string() + " run.name=" + w.folder.path().filename().string()));
     }
     return 128 + number;
   }
@@ -76,6 +89,7 @@ int train(const TrainCommand& command) {
   if (command.workers)
     check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ",
                        *command.workers, ": give a number of workers from 1 to 1024");
+  survive_failed_writes();
   const dist::LaunchInfo place = dist::launch_info();
   sleep_while_waiting(place.local_size);
   const std::vector<Host> hosts =
@@ -91,6 +105,7 @@ int train(const TrainCommand& command) {
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
+    if (!command.worker && place.rank == 0) say_resume(*resume);
     if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
       to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
@@ -103,7 +118,7 @@ int train(const TrainCommand& command) {
   Config config = load_config(arguments);
   const bool first = !command.worker && place.rank == 0;  // of all processes
   if (first)
-    for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
+    for (const std::string& line : config.notes) say(line);
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -129,8 +144,7 @@ int train(const TrainCommand& command) {
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
       const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());
-      if (!moved.empty())
-        fmt::print(stderr, "gossamer: an older run of this name is now {}\n", moved);
+      if (!moved.empty()) say("an older run of this name is now " + moved);
     }
   }
   if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);

@@ -34,8 +34,8 @@ struct Pipe {
 // Both ends are closed in children, except those in Child::keep.
 Pipe make_pipe();
 
-// While an object of this class exists, SIGINT, SIGTERM, SIGHUP and SIGCHLD do not interrupt this
-// process; next() returns them. At most one object at a time.
+// While an object of this class exists, SIGINT, SIGTERM, SIGHUP (unless it is ignored) and SIGCHLD
+// do not interrupt this process; next() returns them. At most one object at a time.
 class SignalInbox {
  public:
   SignalInbox();

@@ -2,6 +2,7 @@
 #include "gossamer/apps/launch/stop.h"
 
 #include <csignal>
+#include <ctime>
 
 #include <unistd.h>
 
@@ -11,9 +12,20 @@ namespace {
 volatile std::sig_atomic_t signal_seen = 0, at_once = 0;
 pid_t parent = 0;
 
+timespec first_seen{};
+
 extern "C" void on_stop(int number) {
-  if (signal_seen != 0 || at_once != 0) _exit(128 + number);
-  signal_seen = number;
+  const bool closed_terminal = number == SIGHUP;
+  if (closed_terminal) number = SIGTERM;
+  if (at_once != 0) _exit(128 + number);
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (signal_seen == 0) {
+    first_seen = now;
+    signal_seen = number;
+  } else if (!closed_terminal && now.tv_sec - first_seen.tv_sec > 1) {
+    _exit(128 + number);
+  }
 }
 
 }  // namespace
@@ -25,6 +37,14 @@ void install_stop_handlers() {
   action.sa_flags = SA_RESTART;  // all waits have deadlines
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
+}
+
+void survive_failed_writes() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 void stop_after_step() { at_once = 0; }

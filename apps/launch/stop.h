@@ -1,10 +1,16 @@
-// SIGINT and SIGTERM. In the training loop, the first one asks it to save and stop, and a second
-// one ends the process at once. While a worker is set up there is nothing to save, and the other
-// workers may be waiting, so the first one ends the process at once.
+// SIGINT, SIGTERM, and SIGHUP of a terminal that was closed, which counts as SIGTERM. In the
+// training loop, the first one asks it to save and stop, and one that comes more than a second
+// later ends the process at once, unless it is another SIGHUP: a session that ends may send each of
+// them, to the launcher and to its workers. While a worker is set up there is nothing to save, and
+// the other workers may be waiting, so the first one ends the process at once. Under nohup, SIGHUP
+// stays ignored.
 #pragma once
 
 namespace gossamer::apps {
 
+// From now on a write to a pipe whose reader is gone, or beyond the limit on the size of files,
+// fails and does not end the process.
+void survive_failed_writes();
 void install_stop_handlers();  // from now on a signal ends the process at once
 void stop_after_step();        // from now on a signal sets stop_signal()
 // From now on the end of the parent process counts as SIGTERM. For launchers that leave workers

@@ -241,6 +241,8 @@ class Supervisor {
   }
 
   void asked_to_stop(int number) {
+    // The end of a session sends SIGHUP more than once, and after SIGTERM.
+    if (number == SIGHUP && stopped_by_) return;
     if (stopped_by_)
       kill_all();
     else if (running() > 0)
@@ -339,27 +341,30 @@ class Supervisor {
   }
   void say(const std::string& text) const {
     std::fflush(stdout);
-    fmt::print(stderr, "gossamer: {}\n", text);
+    print(stderr, "gossamer: " + text + "\n");
   }
   void note(const std::string& text) {
     say(text);
     events_.emplace_back(seconds_since(begin_), text);
   }
   void pass_on(std::size_t h, const WorkerEvent& e) const {
-    std::FILE* const out = e.value == 1 ? stdout : stderr;
-    if (e.value == 1 && launch_.json)
-      fmt::print(out, "{}\n", e.text);
-    else if (e.rank < 0)
-      fmt::print(out, "[{}] {}\n", hosts_[h].name, e.text);
-    else
-      fmt::print(out, "[{}:{}] {}\n", hosts_[h].name, e.rank, e.text);
+    std::string from;
+    if (e.value != 1 || !launch_.json)
+      from = e.rank < 0 ? fmt::format("[{}] ", hosts_[h].name)
+                        : fmt::format("[{}:{}] ", hosts_[h].name, e.rank);
+    print(e.value == 1 ? stdout : stderr, from + e.text + "\n");
+  }
+  // If nobody reads it any more, the run goes on.
+  static void print(std::FILE* out, const std::string& text) {
+    std::fputs(text.c_str(), out);
     std::fflush(out);
   }
   void print_events() const {
     // Without restarts, each event was printed when it happened, which is enough.
     if ((launch_.restart == 0 && launch_.restart_at.empty()) || events_.empty()) return;
-    fmt::print(stderr, "gossamer: events of this run\n");
-    for (const auto& [time, text] : events_) fmt::print(stderr, "  {:8.2f} s  {}\n", time, text);
+    print(stderr, "gossamer: events of this run\n");
+    for (const auto& [time, text] : events_)
+      print(stderr, fmt::format("  {:8.2f} s  {}\n", time, text));
   }
 
   const Launch& launch_;

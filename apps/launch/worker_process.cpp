@@ -31,7 +31,7 @@ int run_wrapped(const std::vector<std::string>& arguments) {
       kill(pid, SIGTERM);
     }
     while (const auto number = signals.next()) {
-      if (*number == SIGCHLD) continue;
+      if (*number == SIGCHLD || (*number == SIGHUP && told_to_stop)) continue;
       told_to_stop = true;
       kill(pid, *number == SIGHUP ? SIGTERM : *number);
     }

@@ -2,6 +2,7 @@
 #include "gossamer/apps/report/progress.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -30,7 +31,13 @@ std::size_t terminal_columns(std::FILE* out) {
 
 }  // namespace
 
-Progress::Progress(std::FILE* out, bool silent) : out_(out), silent_(silent) {
+Progress::Progress(std::FILE* out, bool silent, std::function<double()> seconds)
+    : out_(out), silent_(silent), seconds_(std::move(seconds)) {
+  using Clock = std::chrono::steady_clock;
+  if (!seconds_)
+    seconds_ = [start = Clock::now()] {
+      return std::chrono::duration<double>(Clock::now() - start).count();
+    };
   const char* term = std::getenv("TERM");
   terminal_ = isatty(fileno(out)) && term && std::strcmp(term, "dumb") != 0;
   colour_ = terminal_ && !std::getenv("NO_COLOR");
@@ -49,12 +56,15 @@ std::string Progress::text(const ProgressState& s, double now) const {
       {0, fmt::format("{:5.1f}%", 100 * done)},
       {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
       {1, fmt::format("loss {:.3f}", s.loss)},
-      {7, fmt::format("lr {:.3g}", s.learning_rate)},
-      {4, fmt::format("{:.0f} images/s", rate_)},
-      {6, fmt::format("data wait {:.0f}%", 100 * wait_share_)}};
-  if (s.workers > 1)
+      {7, fmt::format("lr {:.3g}", s.learning_rate)}};
+  if (rate_ > 0) {  // not yet after the first step
+    parts.push_back({4, fmt::format("{:.0f} images/s", rate_)});
+    parts.push_back({6, fmt::format("data wait {:.0f}%", 100 * wait_share_)});
+  }
+  if (s.exchanges) {
     parts.push_back({8, fmt::format("exchanges/step {:.2f}", s.exchanges_per_step)});
-  if (s.workers > 1) parts.push_back({5, fmt::format("consensus {:.2g}", s.consensus)});
+    parts.push_back({5, fmt::format("consensus {:.2g}", s.consensus)});
+  }
   if (s.alive < s.workers)
     parts.push_back({2, fmt::format("{} of {} workers", s.alive, s.workers)});
   parts.push_back({3, fmt::format("{} elapsed, {} left", duration_text(now), duration_text(left))});
@@ -79,39 +89,52 @@ std::string Progress::text(const ProgressState& s, double now) const {
   return (colour_ ? "\033[36m" + blocks + "\033[0m" : blocks) + " " + out;
 }
 
+bool Progress::due() {
+  const std::scoped_lock lock(mutex_);
+  return !silent_ && due(seconds_());
+}
+
 void Progress::update(const ProgressState& s, bool last) {
   if (silent_) return;
   const std::scoped_lock lock(mutex_);
-  const double now = std::chrono::duration<double>(Clock::now() - start_).count();
-  if (mark_samples_ < 0) mark_samples_ = s.samples, mark_s_ = now, mark_wait_ = s.data_wait_s;
-  if (!last && now - last_s_ < every_s_ && last_s_ >= 0) return;
-  if (last_s_ < 0 && !last) {  // one step gives no speed yet
-    last_s_ = now;
-    return;
-  }
+  const double now = seconds_();
+  if (!last && !due(now)) return;
+  const bool first = last_s_ < 0, again = s.samples == last_samples_;
   const double span = now - mark_s_;
-  if (span > (last ? 0.5 : 0)) {  // the last interval may be too short for a speed
+  // One step gives no speed yet; the last interval may be too short for one.
+  if (!first && span > (last ? 0.5 : 0)) {
     // A half-life of a few updates on a terminal; the whole interval on plain lines.
     const double weight = terminal_ && rate_ > 0 ? 0.2 : 1;
     rate_ += weight * ((s.samples - mark_samples_) / span - rate_);
     wait_share_ += weight * ((s.data_wait_s - mark_wait_) / span - wait_share_);
   }
-  mark_s_ = now, mark_samples_ = s.samples, mark_wait_ = s.data_wait_s, last_s_ = now;
-  const std::string line = text(s, now);
-  if (terminal_)
-    fmt::print(out_, "\r\033[K{}{}", line, last ? "\n" : "");
+  mark_s_ = now, mark_samples_ = s.samples, mark_wait_ = s.data_wait_s;
+  last_s_ = now, last_samples_ = s.samples;
+  if (last && again)
+    print(line_open_ ? "\n" : "");  // it stands there already
   else
-    fmt::print(out_, "{}\n", line);
+    print(terminal_ ? "\r\033[K" + text(s, now) + (last ? "\n" : "") : text(s, now) + "\n");
   line_open_ = terminal_ && !last;
+}
+
+// A reader that is gone, or a terminal that was closed, is no reason to stop.
+void Progress::print(const std::string& text) {
+  std::fputs(text.c_str(), out_);
   std::fflush(out_);
 }
 
 void Progress::note(const std::string& line) {
   if (silent_) return;
   const std::scoped_lock lock(mutex_);
-  fmt::print(out_, "{}{}\n", line_open_ ? "\r\033[K" : "", line);
+  print((line_open_ ? "\r\033[K" : "") + line + "\n");
   line_open_ = false;
-  std::fflush(out_);
+}
+
+void Progress::warn(const std::string& line) {
+  const std::scoped_lock lock(mutex_);
+  if (line_open_) print("\r\033[K");
+  line_open_ = false;
+  std::fputs(("gossamer: " + line + "\n").c_str(), stderr);
 }
 
 }  // namespace gossamer::apps

@@ -1,9 +1,9 @@
-// The progress display of rank 0: on a terminal one line that is rewritten, elsewhere a plain line
-// every few seconds.
+// What a worker says: the progress display of rank 0, notes, warnings. On a terminal one line that
+// is rewritten, elsewhere a plain line after the first step and then every few seconds.
 #pragma once
 
-#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -15,25 +15,35 @@ struct ProgressState {
   double learning_rate = 0;
   double data_wait_s = 0;  // of this worker since the start
   double exchanges_per_step = 0, consensus = 0;
+  bool exchanges = false;  // whether the method has any
   int alive = 1, workers = 1;
 };
 
 class Progress {
  public:
-  Progress(std::FILE* out, bool silent);  // silent: on all ranks but 0
+  // silent: on all ranks but 0. seconds: a clock; empty: since now.
+  Progress(std::FILE* out, bool silent, std::function<double()> seconds = {});
+  // Whether update() would print now.
+  bool due();
+  // After a step. Prints if it is due, or the last.
   void update(const ProgressState&, bool last = false);
   void note(const std::string& line);  // prints a line of its own; from any thread
+  // The same on stderr, and also if silent.
+  void warn(const std::string& line);
   bool silent() const { return silent_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  bool due(double now) const { return last_s_ < 0 || now - last_s_ >= every_s_; }
   std::string text(const ProgressState&, double now) const;
+  void print(const std::string&);
   std::FILE* out_;
   bool silent_, terminal_, colour_;
   double every_s_;
+  std::function<double()> seconds_;
   std::mutex mutex_;
-  Clock::time_point start_ = Clock::now();
-  double last_s_ = -1, mark_s_ = 0, mark_samples_ = -1, mark_wait_ = 0, rate_ = 0, wait_share_ = 0;
+  // last_: what was printed last; mark_: where the interval for the speed began
+  double last_s_ = -1, last_samples_ = -1;
+  double mark_s_ = 0, mark_samples_ = 0, mark_wait_ = 0, rate_ = 0, wait_share_ = 0;
   bool line_open_ = false;
 };
 

@@ -50,9 +50,10 @@ std::string RunFolder::prepare(bool resuming) const {
   std::ofstream out(probe);
   out << "x";
   out.close();
-  check<IoError>(out.good(), "cannot write into the folder of the run, ", path_.string(), ": ",
-                 std::strerror(errno), remedy);
+  const int reason = errno;
   fs::remove(probe, error);
+  check<IoError>(out.good(), "cannot write into the folder of the run, ", path_.string(), ": ",
+                 std::strerror(reason), remedy);
   return moved;
 }
 
@@ -72,7 +73,10 @@ void RunFolder::log(const std::string& event, JsonObject fields) const {
   std::string text = line.str();
   const std::string rest = fields.str();
   if (rest.size() > 2) text = text.substr(0, text.size() - 1) + ", " + rest.substr(1);
-  append_line(path_ / "log.jsonl", text + "\n");
+  // The rest of a line that a full disk has cut must not damage the next one.
+  const bool after_cut = line_is_cut_.exchange(false);
+  if (!append_line(path_ / "log.jsonl", (after_cut ? "\n" : "") + text + "\n"))
+    ++lost_lines_, line_is_cut_ = true;
 }
 
 void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {
@@ -89,7 +93,10 @@ std::size_t RunFolder::merge_bad_images() const {
     lines.emplace(line.substr(0, line.find(": ")), line);
   std::string text;
   for (const auto& [image, line] : lines) text += line + "\n";
-  if (!text.empty()) write_file(path_ / "bad_images.txt", text);
+  try {
+    if (!text.empty()) write_file(path_ / "bad_images.txt", text);
+  } catch (const IoError&) {  // then the list stays as the workers wrote it
+  }
   return lines.size();
 }
 

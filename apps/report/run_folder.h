@@ -1,6 +1,7 @@
 // The folder runs/NAME of one run: its place, its log, and its result files.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ class RunFolder {
   // Workers of one machine share the file, so a line is one write() in append mode. From any
   // thread. If the disk is full, lines are lost and the run goes on.
   void log(const std::string& event, JsonObject fields) const;
+  long lost_lines() const { return lost_lines_; }  // of this worker
 
   bool writes() const { return !path_.empty(); }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
@@ -41,6 +43,8 @@ class RunFolder {
  private:
   std::filesystem::path path_;
   int rank_;
+  mutable std::atomic<long> lost_lines_{0};
+  mutable std::atomic<bool> line_is_cut_{false};
 };
 
 // Writes report.html, the run on one page, from config.toml, log.jsonl and summary.json of the

@@ -52,7 +52,10 @@ std::string RunTotals::each_worker() const {
     row.add("data_wait_s", at(r, data_wait_s))
         .add("data_idle_s", at(r, data_idle_s))
         .add("wall_s", at(r, wall_s));
-    row.add("peak_bytes", at(r, peak_bytes)).add("damaged_images", at(r, damaged));
+    row.add("peak_bytes", at(r, peak_bytes))
+        .add("resident_bytes", at(r, resident_bytes))
+        .add("damaged_images", at(r, damaged))
+        .add("failed_checkpoints", at(r, failed_checkpoints));
     out += (out.empty() ? "" : ", ") + row.str();
   }
   return "[" + out + "]";

@@ -22,8 +22,10 @@ class RunTotals {
     data_wait_s,
     data_idle_s,
     damaged,
+    failed_checkpoints,
     wall_s,
     peak_bytes,
+    resident_bytes,
     edges,
     kFields
   };

@@ -148,6 +148,9 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
       parts.push_back(open_part(entry.path(), rank));
   }
   check<IoError>(!error, "cannot read the folder ", folder.string(), ": ", error.message());
+  check<IoError>(!parts.empty() || !fs::exists(folder / "trace.json"), folder.string(),
+                 " holds trace.json already, and no trace-RANK.json to join: a run that ends joins "
+                 "its own");
   check<IoError>(!parts.empty(), folder.string(),
                  " holds no trace-RANK.json; gossamer train with run.trace=true writes them");
   std::ranges::sort(parts, {}, [](const Part& p) { return p.clock.rank; });

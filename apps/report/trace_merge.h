@@ -37,7 +37,7 @@ struct MergedTrace {
 // Joins the trace-RANK.json files of `folder` into trace.json and removes them (unless keep_parts).
 // Times are those of the lowest rank; slices stay nested; arrows without a second end (a full ring,
 // a dead worker) are left out. Of a file that is cut short, the complete part is used. IoError:
-// there is no trace, or trace.json cannot be written.
+// there is no part (also if trace.json is there already), or trace.json cannot be written.
 MergedTrace merge_traces(const std::filesystem::path& folder, bool keep_parts = false);
 
 }  // namespace gossamer::apps

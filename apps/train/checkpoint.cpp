@@ -38,59 +38,6 @@ std::vector<NamedTensor> windows(TrainState s) {
   return all;
 }
 
-std::string file_name(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
-
-double number(const std::map<std::string, std::string>& meta, const std::string& key,
-              const fs::path& path) {
-  try {
-    return std::stod(meta.at(key));
-  } catch (const std::exception&) {
-    fail<IoError>(path.string(), ": no number \"", key,
-                  "\" in the header; this is not a checkpoint of gossamer train");
-  }
-}
-
-// The checkpoint in a folder. If files of runs with different numbers of workers are mixed there,
-// it is that of the run with the most samples.
-ResumePoint look_at(const fs::path& folder) {
-  struct File {
-    fs::path path;
-    double world, rank, samples;
-    bool allreduce;
-  };
-  std::vector<File> all;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with("rank-") || !name.ends_with(".safetensors")) continue;
-    const auto meta = nn::read_metadata(entry.path());
-    const auto method = meta.find("method");
-    const File file{entry.path(), number(meta, "world", entry.path()),
-                    number(meta, "rank", entry.path()), number(meta, "samples", entry.path()),
-                    method != meta.end() && method->second == "allreduce"};
-    check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 &&
-                       file.rank < file.world && file.samples >= 0,
-                   entry.path().string(), ": rank ", file.rank, " of ", file.world, " at ",
-                   file.samples, " samples in the header is impossible; is the file damaged?");
-    if (name == file_name(static_cast<int>(file.rank))) all.push_back(file);
-  }
-  ResumePoint found;
-  found.checkpoint = folder;
-  if (all.empty()) return found;
-  const double world = std::ranges::max_element(all, {}, &File::samples)->world;
-  std::erase_if(all, [&](const File& f) { return f.world != world; });
-  std::ranges::sort(all, {}, &File::rank);
-  double most = 0, sum = 0;
-  for (const File& f : all) {
-    found.files.push_back(f.path);
-    most = std::max(most, f.samples);
-    sum += f.samples;
-  }
-  found.world = static_cast<int>(world);
-  found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
-  return found;
-}
-
 // Sets values and buffers to the mean of the files. A variance becomes that of the activations of
 // all workers together, as at the end of a run: the mean of v + m^2 minus the square of the mean m.
 void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
@@ -125,7 +72,8 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
     }
     for (NamedTensor t : params.frozen())  // equal in all files, so that a mean would only round it
       t.tensor.copy_from(find(t.name, t.tensor));
-    at.epoch = std::max(at.epoch, static_cast<i64>(number(file.metadata, "epoch", path)) + 1);
+    at.epoch =
+        std::max(at.epoch, static_cast<i64>(checkpoint_number(file.metadata, "epoch", path)) + 1);
   }
   for (NamedTensor& target : targets)
     for (const NamedTensor& mean : targets)
@@ -161,10 +109,6 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
       copies.push_back(
           {t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
   });
-  const fs::path folder = run_folder / "checkpoints" / label;
-  std::error_code error;
-  fs::create_directories(folder, error);
-  check<IoError>(!error, "cannot create ", folder.string(), ": ", error.message());
   char samples[40];
   std::snprintf(samples, sizeof samples, "%.17g", at.samples);
   std::map<std::string, std::string> header = to_metadata(order);
@@ -176,48 +120,54 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
                  {"epoch", std::to_string(at.epoch)},
                  {"step", std::to_string(at.step)},
                  {"method", state.method.name()}});
-  write_safetensors(folder / file_name(rank), copies, header);
-  // Each rank removes only its own old files, so no worker needs to know how far the others are.
-  struct Mine {
-    fs::path path;
-    double samples;
+  const fs::path folder = run_folder / "checkpoints" / label;
+  const auto write = [&] {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    check<IoError>(!error, "cannot create ", folder.string(), ": ", error.message());
+    write_safetensors(folder / checkpoint_file(rank), copies, header);
   };
-  std::vector<Mine> mine;
-  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error))
-    if (const fs::path file = entry.path() / file_name(rank); fs::exists(file))
-      mine.push_back({entry.path(), number(nn::read_metadata(file), "samples", file)});
-  std::ranges::sort(mine, [](const Mine& a, const Mine& b) { return a.samples > b.samples; });
-  for (std::size_t i = static_cast<std::size_t>(keep); i < mine.size(); ++i) {
-    fs::remove(mine[i].path / file_name(rank), error);
-    fs::remove(mine[i].path, error);  // only succeeds when empty
+  try {
+    write();
+  } catch (const IoError&) {
+    prune_checkpoints(run_folder, rank, 0);
+    try {
+      write();
+    } catch (const IoError&) {
+      std::error_code error;  // each only succeeds when empty
+      fs::remove(folder, error);
+      fs::remove(folder.parent_path(), error);
+      throw;
+    }
   }
+  prune_checkpoints(run_folder, rank, keep);
 }
 
-ResumePoint find_checkpoint(const fs::path& path) {
-  // "runs/x/" is "runs/x"
-  const fs::path given = path.has_filename() ? path : path.parent_path();
-  check<IoError>(fs::is_directory(given), "--resume ", given.string(),
-                 ": this folder does not exist");
-  ResumePoint best = look_at(given);
-  if (!best.files.empty()) {
-    best.run_folder = given.parent_path().parent_path();
-    if (best.run_folder.empty())
-      best.run_folder = fs::weakly_canonical(given).parent_path().parent_path();
-    return best;
-  }
+void prune_checkpoints(const fs::path& run_folder, int rank, i64 keep) {
+  const std::vector<ResumePoint> all = list_checkpoints(run_folder);  // the newest first
+  const bool any_whole = std::ranges::any_of(all, &ResumePoint::whole);
+  const i64 keep_whole = std::max<i64>(keep, 1);
+  i64 whole = 0, mine = 0;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(given / "checkpoints", error)) {
-    ResumePoint found = look_at(entry.path());
-    if (found.files.empty()) continue;
-    const bool better =
-        found.whole() == best.whole() ? found.samples > best.samples : found.whole();
-    if (best.files.empty() || better) best = std::move(found);
+  for (const ResumePoint& c : all) {
+    const bool last_good = any_whole ? c.whole() && whole == 0 : &c == &all[0];
+    const bool has_mine =
+        rank == kAllRanks || fs::exists(c.checkpoint / checkpoint_file(rank), error);
+    const bool outdated = whole >= keep_whole;
+    if (!last_good && (outdated || (has_mine && mine >= keep))) {
+      std::vector<fs::path> files;
+      for (const auto& entry : fs::directory_iterator(c.checkpoint, error)) {
+        const std::string name = entry.path().filename().string();
+        if (outdated || rank == kAllRanks ? name.starts_with("rank-")
+                                          : name == checkpoint_file(rank))
+          files.push_back(entry.path());
+      }
+      for (const fs::path& file : files) fs::remove(file, error);
+      fs::remove(c.checkpoint, error);  // only succeeds when empty
+    }
+    whole += c.whole();
+    mine += has_mine;
   }
-  check<IoError>(!best.files.empty(), "--resume ", given.string(),
-                 ": no checkpoint there; checkpoints are written with run.checkpoint_every=EPOCHS "
-                 "and when a run is interrupted");
-  best.run_folder = given;
-  return best;
 }
 
 Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state,
@@ -228,8 +178,8 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
   if (point.own_state(world)) {
     const fs::path& mine = point.files[static_cast<std::size_t>(rank)];
     const auto meta = nn::read_metadata(mine);
-    at.epoch = static_cast<i64>(number(meta, "epoch", mine));
-    at.step = static_cast<i64>(number(meta, "step", mine));
+    at.epoch = static_cast<i64>(checkpoint_number(meta, "epoch", mine));
+    at.step = static_cast<i64>(checkpoint_number(meta, "step", mine));
     then = parse_order(meta);
     // With all-reduce all models are equal and must stay equal, but an interruption may have
     // stopped the workers a step apart: all take the state of rank 0.

@@ -6,9 +6,9 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/resume_point.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
@@ -23,24 +23,18 @@ struct TrainState {
   nn::Module& net;
 };
 
-// Copies the state between two events and writes it (atomically, fsynced); then removes the oldest
-// checkpoints of this rank, so that `keep` remain. IoError.
+// Copies the state between two events and writes it (atomically, fsynced); then removes checkpoints
+// that are no longer needed. If it cannot be written, it makes room first, then throws IoError, and
+// leaves no empty folder.
 void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank,
                      int world, TrainState, const Position&, const ImageOrder&, i64 keep);
 
-// The checkpoint that --resume names: the newest complete one of a run's folder, or one folder of a
-// checkpoint. IoError says what is missing.
-struct ResumePoint {
-  std::filesystem::path run_folder, checkpoint;
-  std::vector<std::filesystem::path> files;  // of ranks 0, 1 …; some may be missing
-  int world = 1;                             // workers of the run that wrote it
-  // seen by all of them; gossip workers estimate it, and this is the mean of their estimates
-  double samples = 0;
-  bool whole() const { return static_cast<int>(files.size()) == world; }
-  // Each worker has a state of its own there; otherwise all start from the mean.
-  bool own_state(int workers) const { return whole() && workers == world; }
-};
-ResumePoint find_checkpoint(const std::filesystem::path&);
+// Removes files of checkpoints, but never the newest whole checkpoint nor, if none is whole, the
+// newest of all. With `keep` whole ones, all that is older; else what this rank has beyond the
+// newest `keep`. Each rank cares for its own files, so none needs to know how far the others are.
+// keep = 0 makes room. kAllRanks: when no worker writes any more.
+constexpr int kAllRanks = -1;
+void prune_checkpoints(const std::filesystem::path& run_folder, int rank, i64 keep);
 
 // If as many workers wrote a complete checkpoint: loads the state of this rank (with all-reduce
 // that of rank 0, which all share). Otherwise: loads the mean of the saved models, with momentum 0,

@@ -16,6 +16,7 @@
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/result_files.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/autograd.h"
@@ -50,6 +51,7 @@ class Finish {
     w_.write_trace();
     gather();
     if (!leader()) return 0;
+    bool all_written = true;
     if (const i64 theirs = already_written();
         theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
       Progress(w_.options.json ? stderr : stdout, false)
@@ -57,8 +59,8 @@ class Finish {
                             "{} worker(s), are kept",
                             w_.group->rank(), theirs));
     else
-      write_results(seen);
-    return 0;
+      all_written = write_results(seen);
+    return all_written ? 0 : 6;
   }
 
  private:
@@ -167,7 +169,9 @@ class Finish {
     totals_.set(RunTotals::data_idle_s, data.idle_s);
     totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
+    totals_.set(RunTotals::failed_checkpoints, static_cast<double>(w_.failed_checkpoints));
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
+    totals_.set(RunTotals::resident_bytes, static_cast<double>(peak_resident_bytes()));
     totals_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
   }
@@ -177,7 +181,8 @@ class Finish {
       together("gathering the workers' numbers", [&] { totals_.gather(w_.group->collectives()); });
   }
 
-  void write_results(double seen) {
+  // False if a file is missing in the run's folder.
+  bool write_results(double seen) {
     const Config& c = w_.config;
     // A worker counts its own gradients exactly and estimates those of the others.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
@@ -229,7 +234,8 @@ class Finish {
           .add("skipped_steps", totals_.sum(RunTotals::skipped_steps));
     s.add("damaged_images", damaged)
         .add("batch_norm", batch_norm_)
-        .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes));
+        .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes))
+        .add("resident_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::resident_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
     s.raw("each_worker", totals_.each_worker());
@@ -240,10 +246,10 @@ class Finish {
         .add("onednn", onednn_version());
     s.raw("versions", versions.str());
 
+    ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
-      const std::filesystem::path model = w_.folder.file("model.safetensors");
-      save_model(model);
-      if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
+      files.write("model.safetensors", [&](const auto& path) { save_model(path); });
+      add_warnings(s, files);
       w_.folder.log("eval", JsonObject()
                                 .add("of", "averaged model")
                                 .add("samples", seen)
@@ -256,11 +262,37 @@ class Finish {
           {{"top1", counts_.top1 / counts_.images}, {"val_loss", counts_.loss / counts_.images}});
       w_.board.flush();
       w_.folder.log("summary", s);
-      write_file(w_.folder.file("summary.json"), s.str() + "\n");
-      if (c.run.report) write_report(w_.folder.path());
+      files.write("summary.json", [&](const auto& path) { write_file(path, s.str() + "\n"); });
+      // What can be made again from the rest.
+      try {
+        if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
+        if (c.run.report) write_report(w_.folder.path());
+      } catch (const IoError& e) {
+        w_.warn(e.what());
+      }
     }
-    print_results(seen, rate, damaged);
-    if (w_.options.json) fmt::print("{}\n", s.str());
+    print_results(seen, rate, damaged, files);
+    if (w_.options.json) {
+      std::fputs((s.str() + "\n").c_str(), stdout);
+      std::fflush(stdout);
+    }
+    return files.problems().empty();
+  }
+
+  // What was said on the way is said again here, where it is read.
+  void add_warnings(JsonObject& s, const ResultFiles& files) {
+    if (const long lost = w_.folder.lost_lines(); lost > 0)
+      warnings_.push_back(fmt::format("{} lines of log.jsonl were not written", lost));
+    const double failed = totals_.sum(RunTotals::failed_checkpoints);
+    if (failed > 0)
+      warnings_.push_back(fmt::format(
+          "{:.0f} times a worker could not write its checkpoint{}", failed,
+          w_.last_failed_checkpoint.empty() ? "" : "; the last time " + w_.last_failed_checkpoint));
+    s.add("failed_checkpoints", failed)
+        .add("model_file", files.place("model.safetensors").string());
+    std::vector<std::string> all = warnings_;
+    all.insert(all.end(), files.problems().begin(), files.problems().end());
+    s.add("warnings", all);
   }
 
   // Saves the f32 master values, whatever type the layers computed in.
@@ -276,19 +308,21 @@ class Finish {
     nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
   }
 
-  void print_results(double seen, double rate, double damaged) {
+  void print_results(double seen, double rate, double damaged, const ResultFiles& files) {
     // Rank 0 may be gone, so the worker that writes the files also prints.
     Progress say(w_.options.json ? stderr : stdout, false);
     const double gradients = totals_.sum(RunTotals::gradients),
                  per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;
-    say.note(fmt::format(
-        "done     {:.0f} images in {} ({:.0f} images/s), {:.3g} exchanges per gradient, consensus "
-        "distance {:.3g}",
-        seen - w_.start_samples, duration_text(w_.wall_s), rate, per_gradient, consensus_));
+    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s){}",
+                         seen - w_.start_samples, duration_text(w_.wall_s), rate,
+                         w_.exchanges() ? fmt::format(", {:.3g} exchanges per gradient, consensus "
+                                                      "distance {:.3g}",
+                                                      per_gradient, consensus_)
+                                        : ""));
     say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
                          100 * counts_.top1 / counts_.images, 100 * counts_.top5 / counts_.images,
                          counts_.images,
-                         w_.place.size == 1 ? std::string("one model")
+                         alive_.size() == 1 ? std::string("one model")
                                             : fmt::format("average of {} models", alive_.size())));
     if (damaged > 0) {
       const std::string list =
@@ -298,16 +332,24 @@ class Finish {
           damaged, list));
     }
     if (w_.folder.writes()) {
-      say.note(fmt::format(
-          "files    {0}/model.safetensors, {0}/summary.json{1}", w_.folder.path().string(),
-          w_.config.run.report ? ", " + w_.folder.file("report.html").string() : ""));
+      std::string list;
+      for (const char* name : {"model.safetensors", "summary.json", "report.html"})
+        if (const auto path =
+                name == std::string("report.html") ? w_.folder.file(name) : files.place(name);
+            std::filesystem::exists(path))
+          list += (list.empty() ? "" : ", ") + path.string();
+      say.note("files    " + list);
+      for (const std::string& text : warnings_) say.warn(text);
+      for (const std::string& text : files.problems()) say.warn(text);
     } else {
       const double whole = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
-      say.note(
-          fmt::format("dry run  peak memory {:.0f} MiB a worker; the whole run of {:.0f} images "
-                      "would take about {}; nothing was written",
-                      totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576, whole,
-                      duration_text(whole / rate)));
+      say.note(fmt::format(
+          "dry run  peak memory of a worker: {:.0f} MiB resident, {:.0f} MiB of tensors{}; "
+          "the whole run of {:.0f} images would take about {}; nothing was written",
+          totals_.at(w_.group->rank(), RunTotals::resident_bytes) / 1048576,
+          totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576,
+          w_.device.is_cpu() ? " (part of it)" : " on the GPU", whole,
+          duration_text(whole / rate)));
     }
   }
 
@@ -320,6 +362,7 @@ class Finish {
   std::vector<std::string> damaged_;
   std::string batch_norm_;
   double consensus_ = 0;
+  std::vector<std::string> warnings_;
   bool alone_ = false;
 };
 

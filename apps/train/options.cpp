@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <string>
 
 #include <sched.h>
 
@@ -11,11 +13,20 @@
 
 namespace gossamer::apps {
 
+namespace {
+
+std::string optimizer_name(const Config& c) {
+  return c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
+}
+
+}  // namespace
+
 nn::Schedule run_schedule(const Config& c, int workers, double total, double epoch) {
   const int batch = static_cast<int>(c.train.batch);
-  const double peak = c.optim.scaling == "linear"
-                          ? nn::linear_scaling(c.optim.learning_rate, workers, batch)
-                          : c.optim.learning_rate;
+  const bool adam = optimizer_name(c).find("adam") != std::string::npos;
+  const double given = c.optim.learning_rate.value, rate = given != 0 ? given : adam ? 1e-3 : 0.1;
+  const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !adam);
+  const double peak = scaled ? nn::linear_scaling(rate, workers, batch) : rate;
   return nn::make_schedule({.kind = c.optim.schedule,
                             .peak = peak,
                             .total = total,
@@ -46,10 +57,8 @@ std::vector<nn::RateFactor> rate_factors(const Config& c) {
 // accum-adam's period: half the workers, as in Decent-DP's recipes, but at least 2: with 1 it is
 // Adam.
 std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, int workers) {
-  const std::string name =
-      c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
   return nn::make_optimizer(
-      name, params,
+      optimizer_name(c), params,
       {.momentum = c.optim.momentum,
        .weight_decay = c.optim.weight_decay,
        .nesterov = c.optim.nesterov && c.optim.momentum > 0,
@@ -95,6 +104,13 @@ int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+i64 peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
+  return 0;
 }
 
 int compute_threads_for(const Config& c, int workers_here) {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "gossamer/apps/launch/stop.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 
@@ -25,7 +26,10 @@ void log_control(JsonObject& row, const dist::MethodStats& s) {
 }  // namespace
 
 StepLog::StepLog(Worker& w)
-    : w_(w), epoch_(static_cast<double>(w.train_set->size())), logged_samples_(w.start_samples) {}
+    : w_(w),
+      epoch_(static_cast<double>(w.train_set->size())),
+      logged_samples_(w.start_samples),
+      alive_(w.place.size) {}
 
 void StepLog::before_step() {
   const auto& window = w_.config.run.trace_steps;
@@ -36,7 +40,10 @@ void StepLog::before_step() {
 
 void StepLog::before_update(LossSum& losses, double learning_rate) {
   ++unread_;
-  if (losses.free_to_read() || since_log_ + 1 >= w_.config.run.log_every)
+  // For the progress line, but not for each update of a terminal: it may wait for a GPU.
+  const bool to_show =
+      w_.progress.due() && (steps_ == 0 || Clock::now() - read_at_ >= std::chrono::seconds(2));
+  if (losses.free_to_read() || since_log_ + 1 >= w_.config.run.log_every || to_show)
     read_losses(losses, learning_rate);
 }
 
@@ -54,6 +61,7 @@ void StepLog::read_losses(LossSum& losses, double learning_rate) {
   smooth_loss_ = steps_ < unread_ ? loss : kept * smooth_loss_ + (1 - kept) * loss;
   loss_sum_ += sum;
   unread_ = 0;
+  read_at_ = Clock::now();
 }
 
 void StepLog::after_step(double learning_rate) {
@@ -149,6 +157,8 @@ void StepLog::log_skipped(JsonObject& row) {
 
 void StepLog::show(double seen, double learning_rate, bool last) {
   const dist::MethodStats s = w_.method->stats();
+  // Workers that leave because the run was stopped are not dead.
+  if (!stop_signal()) alive_ = s.alive;
   w_.progress.update({.samples = seen,
                       .total = w_.total_samples,
                       .epoch_size = epoch_,
@@ -158,7 +168,8 @@ void StepLog::show(double seen, double learning_rate, bool last) {
                       .exchanges_per_step =
                           ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
                       .consensus = s.consensus_distance,
-                      .alive = s.alive,
+                      .exchanges = w_.exchanges(),
+                      .alive = alive_,
                       .workers = w_.place.size},
                      last);
 }

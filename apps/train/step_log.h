@@ -35,8 +35,9 @@ class StepLog {
   i64 steps_ = 0, since_log_ = 0, unread_ = 0;
   i64 skipped_ = 0, skipped_in_a_row_ = 0;  // steps left out because gradients overflowed
   dist::MethodStats logged_;
-  Clock::time_point logged_at_ = Clock::now();
+  Clock::time_point logged_at_ = Clock::now(), read_at_;  // read_at_: a loss
   double logged_samples_;
+  int alive_;  // workers, before the run was stopped
 };
 
 }  // namespace gossamer::apps

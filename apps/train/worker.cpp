@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/report/rank_table.h"
@@ -13,9 +14,11 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/rescue.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/gpu/group.h"
 
@@ -171,12 +174,16 @@ void Worker::describe(const std::vector<std::string>& table,
   if (!device.is_cpu())
     progress.note(fmt::format("device   cuda:{}, {}", device.index, cuda::properties(device).name));
   if (place.size > 1) {
-    const dist::GraphConstants k = dist::constants(graph);
-    progress.note(
-        fmt::format("workers  {} ({}), {} on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} "
-                    "alpha~ {:.4g}, {} compute thread(s) each",
-                    place.size, place.source, config.train.method, config.train.graph,
-                    config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde, compute_threads()));
+    std::string exchanges_text;
+    if (exchanges()) {
+      const dist::GraphConstants k = dist::constants(graph);
+      exchanges_text =
+          fmt::format(" on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}",
+                      config.train.graph, config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde);
+    }
+    progress.note(fmt::format("workers  {} ({}), {}{}, {} compute thread(s) each", place.size,
+                              place.source, config.train.method, exchanges_text,
+                              compute_threads()));
     if (!options.json)
       for (const std::string& line : table) progress.note(line);
     if (place.derived_token && !place.local)
@@ -263,14 +270,53 @@ void Worker::log_exchange(const dist::ExchangeRecord& e) const {
                              .add("staleness", e.staleness));
 }
 
+void Worker::warn(const std::string& what) {
+  folder.log("fault", JsonObject().add("what", what).add("peer", -1));
+  progress.warn((place.size > 1 ? fmt::format("worker {}: ", place.rank) : "") + what);
+}
+
 void Worker::save(const std::string& label) {
   if (!folder.writes()) return;
+  try {
+    save_into(folder.path(), label);
+  } catch (const IoError& e) {
+    ++failed_checkpoints;
+    last_failed_checkpoint = label + ": " + e.what();
+    warn(fmt::format("checkpoint {} was not written, training goes on: {}", label, e.what()));
+  }
+}
+
+std::filesystem::path Worker::save_interrupted() {
+  const char* const label = "interrupted";
+  if (!folder.writes()) return {};
+  try {
+    save_into(folder.path(), label);
+    return folder.path();
+  } catch (const IoError& e) {
+    const auto there = write_elsewhere(folder.path().filename().string(), run_id(), place.size > 1,
+                                       [&](const auto& elsewhere) {
+                                         save_into(elsewhere, label);
+                                         write_file(elsewhere / "config.toml", to_toml(config));
+                                       });
+    warn(
+        fmt::format("the checkpoint is in {}, because it could not be written into the run's "
+                    "folder: {}",
+                    there.string(), e.what()));
+    return there;
+  }
+}
+
+std::string Worker::run_id() const {
+  if (place.size == 1) return std::to_string(getpid());
+  return fmt::format("{:016x}", std::hash<std::string>()(place.token));
+}
+
+void Worker::save_into(const std::filesystem::path& run_folder, const std::string& label) {
   at.samples = method->samples_seen();
   Position next = at;
   // After the last batch of an epoch, a resumed run begins the next epoch.
   if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
-  save_checkpoint(folder.path(), label, place.rank, place.size, state(), next, order,
-                  config.run.keep);
+  save_checkpoint(run_folder, label, place.rank, place.size, state(), next, order, config.run.keep);
 }
 
 void Worker::add_to_board(double samples,
@@ -296,7 +342,11 @@ void Worker::write_trace() {
     clock.begin = group->control().clock_offset(0, clock.begin_us);
     clock.end = group->control().clock_offset(0, clock.end_us);
   }
-  folder.write_trace(to_json(clock));
+  try {
+    folder.write_trace(to_json(clock));
+  } catch (const IoError& e) {
+    warn(e.what());
+  }
 }
 
 }  // namespace gossamer::apps

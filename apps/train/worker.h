@@ -40,14 +40,24 @@ struct Worker {
   void fault(const std::string& what, int peer);
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
   i64 parameter_count() const;                           // of the model, frozen ones too
+  // Whether workers exchange their models with neighbours.
+  bool exchanges() const { return place.size > 1 && config.train.method != "allreduce"; }
   // Side of the training images when `ahead` more images have been seen (data.sizes).
   int picture_size(double ahead = 0) const;
-  // A checkpoint `label` in the run's folder.
+  // Says it on stderr and logs it as a fault.
+  void warn(const std::string& what);
+  // A checkpoint `label` in the run's folder. If it cannot be written there, a warning, which the
+  // end of the run says again.
   void save(const std::string& label);
+  // The checkpoint "interrupted" of a run that is stopped; if the run's folder cannot take it,
+  // elsewhere. Returns the folder to resume from. IoError.
+  std::filesystem::path save_interrupted();
+  // Tells this run from others of its name; the same on all workers.
+  std::string run_id() const;
   // TensorBoard, of worker 0 only; its step is the number of gradients of all workers.
   void add_to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
   void start_trace();
-  void write_trace();  // trace-RANK.json, if a trace was started
+  void write_trace();  // trace-RANK.json, if a trace was started; a warning if it cannot be written
 
   const Config config;
   const WorkerOptions options;
@@ -78,6 +88,8 @@ struct Worker {
   std::atomic<bool> finished{false};  // the models are averaged: a worker that leaves is no fault
   std::atomic<bool> lost{false};      // some worker was lost on the way
   double trace_began_us = 0;
+  i64 failed_checkpoints = 0;
+  std::string last_failed_checkpoint;  // its name and why
 
  private:
   // The steps of the constructor, in their order.
@@ -90,6 +102,7 @@ struct Worker {
   void make_loader();
   void resume_from(const std::optional<ResumePoint>&);
   void describe(const std::vector<std::string>& table, const std::optional<ResumePoint>&);
+  void save_into(const std::filesystem::path& run_folder, const std::string& label);
 };
 
 }  // namespace gossamer::apps

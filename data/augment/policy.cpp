@@ -211,7 +211,8 @@ PixelStep parse_pixel_step(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream in(text);
   for (std::string word; std::getline(in, word, ':');) words.push_back(word);
-  const std::string name = words.empty() ? "" : words[0];
+  std::string name = words.empty() ? "" : words[0];
+  if (name == "randaugment") name = "rand-augment";  // as timm and torchvision's options write it
   const bool bilinear = words.size() > 1 && words.back() == "bilinear" &&
                         (name == "rand-augment" || name == "trivial-augment-wide");
   if (bilinear) words.pop_back();

@@ -2,11 +2,14 @@
 #include "gossamer/apps/train/checkpoint.h"
 
 #include <cmath>
+#include <csignal>
+#include <fstream>
 #include <map>
 #include <memory>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "gossamer/apps/report/run_folder.h"
@@ -65,10 +68,10 @@ class Checkpoint : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder); }
   void save(const std::string& label, int rank, int world, double samples, float value,
-            const char* method = "adpsgd") {
+            const char* method = "adpsgd", i64 keep = 9) {
     Model m(value, method);
     save_checkpoint(folder, label, rank, world, m.state(),
-                    {.samples = samples, .epoch = 3, .step = 5}, order, 9);
+                    {.samples = samples, .epoch = 3, .step = 5}, order, keep);
   }
   fs::path folder;
   ImageOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
@@ -146,6 +149,79 @@ TEST_F(Checkpoint, TheMeanOfVariancesCountsTheSpreadOfTheMeans) {
   EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);  // (1 + 1 + 3 + 9) / 2 - 4
   EXPECT_EQ(at.epoch, 4);
   EXPECT_EQ(at.step, 0);
+}
+
+TEST_F(Checkpoint, TheOnlyWholeOneIsKeptUntilAnotherIsWhole) {
+  const auto there = [&](const char* label, int rank) {
+    return fs::exists(folder / "checkpoints" / label / checkpoint_file(rank));
+  };
+  save("a", 0, 2, 100, 1, "adpsgd", 1);
+  save("a", 1, 2, 100, 1, "adpsgd", 1);
+  save("b", 0, 2, 200, 1, "adpsgd", 1);
+  EXPECT_TRUE(there("a", 0)) << "until rank 1 has written it, b is not whole";
+  prune_checkpoints(folder, 0, 0);
+  EXPECT_TRUE(there("a", 0)) << "a full disk is no reason either";
+  EXPECT_FALSE(there("b", 0));
+  save("b", 0, 2, 200, 1, "adpsgd", 1);
+  save("b", 1, 2, 200, 1, "adpsgd", 1);
+  EXPECT_FALSE(fs::exists(folder / "checkpoints/a"));
+  EXPECT_TRUE(there("b", 0) && there("b", 1));
+  // rank 1 is dead: none will be whole again, and still not more than `keep` of rank 0 remain
+  for (const double samples : {300, 400, 500})
+    save("c" + std::to_string(samples), 0, 2, samples, 1, "adpsgd", 1);
+  EXPECT_TRUE(there("b", 0) && there("b", 1));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "checkpoints"), {}), 2);
+}
+
+TEST_F(Checkpoint, OneThatCannotBeWrittenLeavesNoEmptyFolder) {
+  save("a", 0, 1, 100, 1);
+  std::ofstream(folder / "checkpoints/b") << "a file in the way";
+  EXPECT_THROW(save("b", 0, 1, 200, 1), IoError);
+  fs::create_directories(folder / "checkpoints/c/rank-0.safetensors/a folder in the way");
+  EXPECT_THROW(save("c", 0, 1, 200, 1), IoError);
+  fs::remove_all(folder / "checkpoints/c");
+  // a limit on the size of files, as a full disk
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small { 1000, before.rlim_max };
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(save("d", 0, 1, 200, 1), IoError);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_FALSE(fs::exists(folder / "checkpoints/d"));
+  EXPECT_EQ(find_checkpoint(folder).checkpoint.filename(), "a");
+}
+
+TEST_F(Checkpoint, TheNewestThatIsWholeIsTakenAndTheOthersAreNamed) {
+  for (const char* label : {"a", "b", "c", "d"})
+    for (const int rank : {0, 1}) save(label, rank, 2, 100.0 + label[0], 1);
+  fs::remove(folder / "checkpoints/b/rank-1.safetensors");
+  fs::resize_file(folder / "checkpoints/c/rank-0.safetensors", 5000);
+  for (const int rank : {0, 1}) fs::remove(folder / "checkpoints/d" / checkpoint_file(rank));
+  const ResumePoint found = find_checkpoint(folder);
+  EXPECT_EQ(found.checkpoint.filename(), "a");
+  EXPECT_TRUE(found.whole());
+  EXPECT_THAT(found.passed_over,
+              testing::UnorderedElementsAre(
+                  "b (of 2 workers, 1 did not write it)",
+                  AllOf(HasSubstr("c ("), HasSubstr("rank-0.safetensors"), HasSubstr("cut short")),
+                  "d (it is empty)"));
+  for (const char* label : {"c", "d"}) {
+    try {
+      find_checkpoint(folder / "checkpoints" / label);
+      ADD_FAILURE() << label;
+    } catch (const IoError& e) {
+      EXPECT_THAT(e.what(), HasSubstr("the newest checkpoint that is whole is " +
+                                      (folder / "checkpoints/a").string()));
+    }
+  }
+  // a part that is named itself is taken, as the mean
+  EXPECT_EQ(find_checkpoint(folder / "checkpoints/b").files.size(), 1u);
+  // what is left of a run without any whole checkpoint
+  for (const char* label : {"a", "b"}) fs::remove_all(folder / "checkpoints" / label);
+  EXPECT_THAT(find_checkpoint(folder).defect, HasSubstr("cut short"));
+  EXPECT_EQ(find_checkpoint(folder / "checkpoints/c").files.size(), 1u);
 }
 
 TEST_F(Checkpoint, ARankThatIsNoneIsRefused) {

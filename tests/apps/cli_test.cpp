@@ -1,8 +1,11 @@
 // The program from outside: bad input ends with one clear sentence and the right exit code; small
 // commands print what they promise.
+#include <set>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/config.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/tensor.h"
 #include "gossamer/dist/graph/rounds.h"
@@ -58,6 +61,74 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
   expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16 or f16"});
+}
+
+TEST_F(Cli, AnUnknownCommandIsNamedWithTheNearestOne) {
+  expect_error({"trian", "x"}, 2, {"no command \"trian\"; did you mean train?", "gossamer --help"});
+  expect_error({"frobnicate"}, 2, {"no command \"frobnicate\"; known are train, config, eval"});
+  expect_error({"data", "foo"}, 2,
+               {"gossamer data: there is no command \"foo\"; known are make-shapes, check",
+                "(see gossamer data --help)"});
+  expect_error({"data", "chekc"}, 2, {"did you mean check?"});
+  expect_error({"data"}, 2, {"gossamer data: a command is missing: make-shapes, check"});
+  expect_error({"simulate", "consenus"}, 2, {"did you mean consensus?"});
+  expect_error({"bench", "step", "--thread", "2"}, 2, {"no option --thread", "--threads"});
+}
+
+TEST_F(Cli, OptionsOfOtherProgramsLeadToTheKey) {
+  expect_error({"train", "--epochs", "3"}, 2,
+               {"there is no option --epochs", "key=value: train.epochs=3 (`gossamer config`"});
+  expect_error({"train", "--lr=0.2", "--epochs", "3"}, 2, {"optim.learning_rate=0.2"});
+  expect_error({"train", "--batch-size", "64", "x.toml"}, 2, {"train.batch=64"});
+  expect_error({"train", "-b", "64"}, 2, {"train.batch=64"});
+  expect_error({"train", "--momentum"}, 2, {"optim.momentum=VALUE"});
+  expect_error({"train", "--resum", "runs/x"}, 2, {"did you mean --resume?"});
+  expect_error({"train", "--frobnicate"}, 2, {"no option --frobnicate", "`gossamer config`"});
+  expect_error({"eval", "m.safetensors", "--batch-size", "8"}, 2, {"train.batch=8"});
+}
+
+TEST_F(Cli, TheHelpLeadsToTheKeysAndToTheCommandOfRun) {
+  EXPECT_THAT(run({"train", "--help"}).out, HasSubstr("`gossamer config` lists them all"));
+  EXPECT_THAT(run({"run", "--help"}).out, HasSubstr("gossamer run COMMAND [ARGUMENTS]"));
+}
+
+TEST_F(Cli, ConfigPrintsAFileThatGivesTheDefaults) {
+  const Result r = run({"config"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Config read = parse_config(r.out, "config.toml");
+  EXPECT_EQ(to_toml(read), to_toml({}));
+  std::set<std::string> given;
+  for (const auto& [key, place] : read.origin) given.insert(key);
+  for (const KeyText& key : key_texts()) {
+    EXPECT_TRUE(given.contains(key.name)) << key.name;
+    EXPECT_FALSE(key.about.empty()) << key.name;
+  }
+  std::istringstream lines(r.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+  // train takes it
+  write_text(folder / "all.toml", r.out);
+  auto arguments = tiny({"run.report=false"});
+  arguments.insert(arguments.begin() + 1, "all.toml");
+  arguments.push_back("--dry-run");
+  EXPECT_EQ(run(arguments).code, 0) << read_text(folder / "err");
+}
+
+TEST_F(Cli, ConfigExplainsAKeyAndASection) {
+  const Result key = run({"config", "train.pairing"});
+  EXPECT_EQ(key.code, 0) << key.err;
+  EXPECT_THAT(key.out, AllOf(HasSubstr("drawn from the seed"), HasSubstr("a string"),
+                             HasSubstr("handshake, schedule, rounds"),
+                             HasSubstr("gossamer train train.pairing=handshake"),
+                             HasSubstr("pairing = \"handshake\"")));
+  EXPECT_THAT(run({"config", "data.augment"}).out, HasSubstr("train 'data.augment=[\"auto\"]'"));
+  const Result section = run({"config", "eval"});
+  EXPECT_THAT(section.out,
+              AllOf(StartsWith("[eval]\n"), HasSubstr("batch = 64"), Not(HasSubstr("[run]"))));
+  const Json all = Json::parse(run({"config", "optim.name", "--json"}).out);
+  EXPECT_EQ(all["keys"].size(), 1u);
+  EXPECT_EQ(all["keys"][0]["values"][0], "auto");
+  expect_error({"config", "train.btach"}, 2, {"did you mean \"train.batch\"?"});
+  expect_error({"config", "nonsense"}, 2, {"unknown key \"nonsense\""});
 }
 
 TEST_F(Cli, TheHelpOfGraphNamesThemAll) {
@@ -261,6 +332,52 @@ TEST_F(Cli, DryRunTrainsEvaluatesAndWritesNothing) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, AllOf(HasSubstr("dry run"), HasSubstr("peak memory"), HasSubstr("top-1")));
   EXPECT_FALSE(fs::exists(folder / "runs"));
+  // The whole process is larger than its tensors.
+  const std::string memory = r.out.substr(r.out.find("peak memory"));
+  int resident = 0, tensors = 0;
+  ASSERT_EQ(
+      std::sscanf(memory.c_str(), "peak memory of a worker: %d MiB resident, %d MiB of tensors",
+                  &resident, &tensors),
+      2)
+      << memory;
+  EXPECT_GT(resident, tensors);
+  EXPECT_GT(tensors, 0);
+}
+
+// A line of progress: "  8.3%  epoch ...".
+int progress_lines(const std::string& out) {
+  std::istringstream lines(out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line);) count += line.find("%  epoch ") <= 5;
+  return count;
+}
+
+TEST_F(Cli, TheFirstStepIsShownWhateverRunLogEvery) {
+  const Result r = run(tiny({"run.log_every=1000"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("  8.3%  epoch 0.08/1"));  // one step of twelve
+  EXPECT_THAT(r.out, Not(HasSubstr("loss 0.000")));
+  EXPECT_GE(progress_lines(r.out), 2);
+  EXPECT_EQ(events("step").size(), 1u) << "log.jsonl keeps its own rule";
+}
+
+TEST_F(Cli, ARunWithoutExchangesSaysNothingOfThem) {
+  const auto quiet = AllOf(HasSubstr("done "), Not(HasSubstr("xchanges")), Not(HasSubstr("chi1")),
+                           Not(HasSubstr("consensus")));
+  EXPECT_THAT(run(tiny({})).out, quiet);
+  auto arguments = tiny({"train.method=allreduce", "run.name=u"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  EXPECT_THAT(run(arguments).out, quiet);
+  arguments = tiny({"run.name=v"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  EXPECT_THAT(run(arguments).out, AllOf(HasSubstr("exchanges per gradient"), HasSubstr("chi1")));
+}
+
+TEST_F(Cli, TraceMergeSaysThatTheTraceIsThereAlready) {
+  write_text(folder / "run/trace.json", "{}");
+  expect_error({"trace", "merge", "run"}, 6, {"run holds trace.json already"});
+  fs::remove(folder / "run/trace.json");
+  expect_error({"trace", "merge", "run"}, 6, {"run.trace=true"});
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // The configuration: reading, places in error texts, proposals, writing back.
 #include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gossamer/apps/config_keys.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/method.h"
@@ -100,6 +102,96 @@ TEST(Config, OverridesWinAndAreChecked) {
             "command line: train.batch wants a whole number, not \"3x\"");
   EXPECT_THAT(error_of([&] { set_key(c, "train.batch"); }),
               HasSubstr("neither a .toml file nor key=value"));
+}
+
+TEST(Config, ListsOnTheCommandLineTakeBothForms) {
+  Config c;
+  set_key(c, "data.sizes=[24]");
+  EXPECT_EQ(c.data.sizes, std::vector<i64>{24});
+  set_key(c, "data.sizes=[16, 24]");
+  EXPECT_EQ(c.data.sizes, (std::vector<i64>{16, 24}));
+  set_key(c, "data.sizes=16,24,28");
+  EXPECT_EQ(c.data.sizes, (std::vector<i64>{16, 24, 28}));
+  set_key(c, "data.sizes=[]");
+  EXPECT_TRUE(c.data.sizes.empty());
+  set_key(c, R"(data.augment=["auto","random-erasing:0.2"])");
+  EXPECT_EQ(c.data.augment, (std::vector<std::string>{"auto", "random-erasing:0.2"}));
+  set_key(c, R"(data.train=['a, b', "c"])");
+  EXPECT_EQ(c.data.train, (std::vector<std::string>{"a, b", "c"}));
+  set_key(c, "data.mean=[1, 0.5, 25e-2]");
+  EXPECT_EQ(c.data.mean, (std::vector<double>{1, 0.5, 0.25}));
+  EXPECT_EQ(error_of([&] { set_key(c, "data.sizes=16,x"); }),
+            "command line: data.sizes wants a list of whole numbers, 1,2,3 or '[1, 2, 3]', not "
+            "\"16,x\"");
+  EXPECT_EQ(error_of([&] { set_key(c, "data.sizes=[16,"); }),
+            "command line: data.sizes wants a list of whole numbers, 1,2,3 or '[1, 2, 3]', not "
+            "\"[16,\"");
+  // what is left of the list if the shell took its quotes
+  EXPECT_EQ(error_of([&] { set_key(c, "data.augment=[auto,random-erasing:0.2]"); }),
+            "command line: data.augment wants a list of strings, a,b,c or, in quotes, "
+            "'[\"a\", \"b\", \"c\"]', not \"[auto,random-erasing:0.2]\"");
+  EXPECT_THAT(error_of([&] { set_key(c, "data.sizes=[1]\n[train]\nbatch=2"); }),
+              HasSubstr("data.sizes wants a list"));
+}
+
+// The other name is one that nobody would guess wrongly; a far one is not proposed.
+TEST(Config, ProposesOnlyKeysThatAreNear) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  EXPECT_THAT(nearest_keys("epochs"), ElementsAre("train.epochs"));
+  EXPECT_THAT(nearest_keys("data.epochs"), ElementsAre("train.epochs"));
+  EXPECT_THAT(nearest_keys("optim.lr"), ElementsAre("optim.learning_rate"));
+  EXPECT_THAT(nearest_keys("batch_size"), ElementsAre("train.batch"));
+  EXPECT_THAT(nearest_keys("optim.lable_smoothing"), ElementsAre("optim.label_smoothing"));
+  EXPECT_THAT(nearest_keys("batch"), ElementsAre("train.batch", "eval.batch"));
+  // once run.dir, train.rate, run.keep and dist.wire
+  for (const char* far : {"run.foo", "train.xx", "train.deep", "run.fire", "pictures", "data.x"})
+    EXPECT_THAT(nearest_keys(far), IsEmpty()) << far;
+  EXPECT_EQ(error_of_text("[run]\nfoo = 1\n"),
+            "file.toml:2:1: unknown key \"run.foo\"; `gossamer config` lists all keys");
+}
+
+TEST(Config, WhatOtherProgramsCallAKeyLeadsToAKey) {
+  std::set<std::string> names{"--workers N"};
+  for (const KeyText& key : key_texts()) names.insert(key.name);
+  for (const OtherName& other : kOtherNames)
+    EXPECT_TRUE(names.contains(std::string(other.key))) << other.name;
+}
+
+TEST(Config, AutoIsANumberAboveZeroOrAuto) {
+  const auto invalid = [](const std::string& assignment) {
+    Config c;
+    set_key(c, assignment);
+    return error_of([&] { validate(c, 4); });
+  };
+  for (const char* value : {"0", "-1", "9999"})
+    EXPECT_EQ(invalid(std::string("train.threads=") + value),
+              std::string("command line: train.threads = ") + value +
+                  "; it must be \"auto\" or 1 to 1024");
+  EXPECT_EQ(invalid("train.threads=auto"), "no error");
+  EXPECT_EQ(invalid("train.threads=1024"), "no error");
+  EXPECT_EQ(invalid("optim.learning_rate=0"),
+            "command line: optim.learning_rate = 0; it must be \"auto\" or above 0");
+  const Config c = parse_config("[train]\nthreads = 0\n", "f.toml");
+  EXPECT_EQ(error_of([&] { validate(c, 1); }),
+            "f.toml:2:11: train.threads = 0; it must be \"auto\" or 1 to 1024");
+}
+
+// Also if all keys stand in the file, as in the config.toml of a run.
+TEST(Config, LearningRateAndScalingFollowTheOptimizerUnlessTheyAreGiven) {
+  const auto peak = [](const std::vector<std::string>& assignments) {
+    Config c = parse_config(to_toml({}), "all.toml");
+    set_key(c, "optim.schedule=constant");
+    set_key(c, "optim.warmup_epochs=0");
+    for (const std::string& each : assignments) set_key(c, each);
+    return run_schedule(c, 4, 1000, 100)(500);
+  };
+  EXPECT_DOUBLE_EQ(peak({}), 0.1 * 4 * 32 / 256);
+  EXPECT_DOUBLE_EQ(peak({"optim.scaling=none"}), 0.1);
+  EXPECT_DOUBLE_EQ(peak({"train.method=dadam"}), 0.001);
+  EXPECT_DOUBLE_EQ(peak({"optim.name=adamw"}), 0.001);
+  EXPECT_DOUBLE_EQ(peak({"optim.name=adam", "optim.learning_rate=0.01"}), 0.01);
+  EXPECT_DOUBLE_EQ(peak({"optim.name=adam", "optim.scaling=linear"}), 0.001 * 4 * 32 / 256);
 }
 
 TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
@@ -232,7 +324,7 @@ TEST(Config, WhatIsWrittenReadsBackTheSame) {
   const std::string text = to_toml(c);
   const Config again = parse_config(text, "again.toml");
   EXPECT_EQ(to_toml(again), text);
-  EXPECT_EQ(again.optim.learning_rate, 0.123456789012345);
+  EXPECT_EQ(again.optim.learning_rate.value, 0.123456789012345);
   EXPECT_EQ(again.run.name, "quo\"te\\");
 }
 

@@ -97,12 +97,15 @@ TEST_F(Fault, KillingTheLauncherLeavesNoProcessBehind) {
 TEST_F(Fault, ResultsThatCannotBeWrittenAreAnErrorAlthoughTheOtherWorkerFinished) {
   auto arguments = tiny({"train.epochs=40"});
   arguments.insert(arguments.end(), {"--workers", "2"});
-  start(arguments);
+  fs::create_directory(folder / "tmp");
+  const std::string tmp = "TMPDIR=" + (folder / "tmp").string();
+  start(arguments, {tmp});
   ASSERT_EQ(workers_at_work(2).size(), 2u) << read_text(folder / "err");
   write_text(folder / "runs/t/model.safetensors/a folder is in the way", "");
   const Result r = wait();
   EXPECT_EQ(r.code, 6) << r.err;
   EXPECT_THAT(r.err, HasSubstr("model.safetensors"));
+  EXPECT_THAT(summary()["model_file"].get<std::string>(), HasSubstr((folder / "tmp").string()));
 }
 
 TEST_F(Fault, ADamagedImageInOneShareStopsAllWhenStrict) {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -75,7 +76,7 @@ class ProgramTest : public ::testing::Test {
     return made.path;
   }
 
-  // Starts the program in `folder`; its output goes to the files out and err there.
+  // Starts `program` in `folder`; its output goes to the files out and err there.
   pid_t start(const std::vector<std::string>& arguments,
               const std::vector<std::string>& environment = {}) {
     const pid_t pid = fork();
@@ -85,6 +86,8 @@ class ProgramTest : public ::testing::Test {
               err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644);
     dup2(out, 1);
     dup2(err, 2);
+    signal(SIGPIPE, SIG_DFL);
+    if (in_child) in_child();
     for (const char* name : {"GOSSAMER_RANK", "RANK", "WORLD_SIZE", "SLURM_PROCID",
                              "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
       unsetenv(name);
@@ -92,7 +95,7 @@ class ProgramTest : public ::testing::Test {
     std::vector<char*> argv{const_cast<char*>("gossamer")};
     for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
     argv.push_back(nullptr);
-    execv(GOSSAMER_PROGRAM, argv.data());
+    execv(program.c_str(), argv.data());
     _exit(98);
   }
   // Sanitizers make a program many times slower.
@@ -169,8 +172,9 @@ class ProgramTest : public ::testing::Test {
     return Json::parse(read_text(folder / "runs" / run / "summary.json"), nullptr, false);
   }
 
-  fs::path folder;
+  fs::path folder, program = GOSSAMER_PROGRAM;
   pid_t running = 0;
+  std::function<void()> in_child;  // called before the program is started
 };
 
 }  // namespace gossamer::apps

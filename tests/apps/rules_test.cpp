@@ -134,13 +134,15 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
       {"apps",
        {{"json", {}},
         {"version", {}},
-        {"config", {"json"}},
+        {"spelling", {}},
+        {"config", {"json", "spelling"}},
         {"config_check", {"config", "train"}},
         {"report", {"json"}},
         {"launch", {"version"}},
         {"train", {"config", "json", "launch", "report", "version"}},
         {"commands", {"config", "json", "launch", "report", "train", "version"}},
-        {"cli", {"commands", "launch", "version"}},
+        {"cli_help", {"commands", "config", "spelling"}},
+        {"cli", {"cli_help", "commands", "launch", "version"}},
         {"main", {"cli", "commands"}}}}};
   const auto room_of = [](const std::string& in_folder) {
     const std::string room = in_folder.substr(0, in_folder.find_first_of("/."));

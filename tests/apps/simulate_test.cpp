@@ -100,6 +100,34 @@ TEST_F(Simulate, TheSameSeedPrintsTheSameBytes) {
   EXPECT_NE(run(other).out, first);
 }
 
+// As --help writes them: INT ...; before and after the mode.
+TEST_F(Simulate, ListsAreWordsOrJoinedByCommas) {
+  const auto sizes = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    arguments.insert(arguments.end(), {"--seeds", "1", "--json"});
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    std::string out;
+    if (r.code == 0) {
+      const Json table = Json::parse(r.out);
+      for (const Json& row : table["rows"]) {
+        out += row["graph"].get<std::string>() + std::to_string(row["workers"].get<int>()) + " ";
+      }
+    }
+    return out;
+  };
+  const std::string wanted = "ring8 ring16 complete8 complete16 ";
+  EXPECT_EQ(sizes({"exchanges", "--sizes", "8", "16", "--graphs", "ring", "complete"}), wanted);
+  EXPECT_EQ(sizes({"exchanges", "--sizes", "8,16", "--graphs", "ring,complete"}), wanted);
+  EXPECT_EQ(sizes({"--sizes", "8,16", "--graphs", "ring", "complete", "exchanges"}), wanted);
+  EXPECT_EQ(run({"simulate", "timeline", "--workers", "8", "--time", "20", "--slow", "3:x10",
+                 "4:x2", "--json"})
+                .code,
+            0);
+  EXPECT_THAT(run({"simulate", "exchanges", "--help"}).out,
+              ::testing::AllOf(HasSubstr("--sizes"), HasSubstr("timeline")));
+}
+
 TEST_F(Simulate, MistakesAreNamed) {
   const auto error = [&](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "simulate");
@@ -116,7 +144,8 @@ TEST_F(Simulate, MistakesAreNamed) {
   EXPECT_THAT(error({"exchanges", "--graphs", "torus"}), HasSubstr("star, ring, complete"));
   EXPECT_THAT(error({"consensus", "--workers", "1"}), HasSubstr("from 2 to 4096"));
   EXPECT_THAT(error({"consensus", "--graph", "hypercube", "--workers", "12"}), HasSubstr("12"));
-  EXPECT_THAT(error({"consensus", "--wrokers", "8"}), HasSubstr("--wrokers"));
+  EXPECT_THAT(error({"consensus", "--wrokers", "8"}),
+              HasSubstr("--wrokers; did you mean --workers"));
   EXPECT_THAT(error({"consensus", "--method", "consensus-control"}),
               HasSubstr("quadratic and logreg"));
   EXPECT_THAT(error({"timeline", "--method", "consensus-control"}),

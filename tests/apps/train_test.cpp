@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include <gmock/gmock.h>
+#include <pty.h>
+#include <sys/ioctl.h>
 
 #include "apps/program.h"
 #include "gossamer/core/cuda.h"
@@ -146,6 +148,61 @@ TEST_F(Train, AnInterruptedRunSavesAndGoesOnBitForBit) {
   const Result r = run({"train", "--resume", "runs/t/"});
   ASSERT_EQ(r.code, 0) << r.err;
   expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
+}
+
+TEST_F(Train, ARunWhoseTerminalIsClosedSavesAndGoesOn) {
+  for (const int workers : {1, 2}) {
+    SCOPED_TRACE(workers);
+    fs::remove_all(folder / "runs");
+    int terminal = -1, inside = -1;
+    ASSERT_EQ(openpty(&terminal, &inside, nullptr, nullptr, nullptr), 0);
+    in_child = [&] {
+      setsid();
+      ioctl(inside, TIOCSCTTY, 0);
+      for (const int stream : {0, 1, 2}) dup2(inside, stream);
+      close(terminal);
+      close(inside);
+    };
+    start(with_workers(workers, tiny({"train.epochs=500"})));
+    close(inside);
+    const auto pids = workers_at_work(workers);
+    ASSERT_EQ(pids.size(), static_cast<std::size_t>(workers));
+    close(terminal);
+    // as the shell does, which sends it to its jobs once more
+    kill(running, SIGHUP);
+    EXPECT_EQ(wait().code, 143);
+    EXPECT_EQ(events("interrupted").size(), static_cast<std::size_t>(workers));
+    in_child = nullptr;
+    const Result r = run({"train", "--resume", "runs/t", "train.epochs=1"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(summary()["workers"], workers);
+  }
+}
+
+TEST_F(Train, UnderNohupTheEndOfTheSessionIsIgnored) {
+  for (const int workers : {1, 2}) {
+    fs::remove_all(folder / "runs");
+    in_child = [] { signal(SIGHUP, SIG_IGN); };
+    start(with_workers(workers, tiny({"train.epochs=30"})));
+    EXPECT_EQ(workers_at_work(workers).size(), static_cast<std::size_t>(workers));
+    kill(running, SIGHUP);
+    EXPECT_EQ(wait().code, 0) << workers;
+  }
+}
+
+TEST_F(Train, WithoutAReaderOfItsOutputARunGoesOn) {
+  program = "/bin/sh";
+  for (const int workers : {1, 2}) {
+    SCOPED_TRACE(workers);
+    fs::remove_all(folder / "runs");
+    std::string command = GOSSAMER_PROGRAM;
+    for (const std::string& a : with_workers(workers, tiny({"train.epochs=3"})))
+      command += " '" + a + "'";
+    const Result r = run({"-c", "{ " + command + " 2>&1; echo $? >code; } | head -1"});
+    EXPECT_EQ(read_text(folder / "code"), "0\n") << r.out << r.err;
+    EXPECT_EQ(std::ranges::count(r.out, '\n'), 1) << r.out;
+    EXPECT_EQ(summary()["workers_at_end"], workers);
+  }
 }
 
 TEST_F(Train, ARefusedResumeChangesNothing) {

@@ -274,6 +274,7 @@ TEST(PixelSteps, AreReadFromTheirTexts) {
   EXPECT_EQ(rand.magnitude, 12);
   EXPECT_EQ(rand.filter, Filter::bilinear);
   EXPECT_EQ(std::get<RandAugment>(parse_pixel_step("rand-augment")).magnitude, 9);
+  EXPECT_EQ(std::get<RandAugment>(parse_pixel_step("randaugment:3:12:bilinear")).magnitude, 12);
   EXPECT_EQ(std::get<TrivialAugmentWide>(parse_pixel_step("trivial-augment-wide:bilinear")).filter,
             Filter::bilinear);
   EXPECT_EQ(std::get<RandomErasing>(parse_pixel_step("random-erasing:0.1")).probability, 0.1);

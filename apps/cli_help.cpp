@@ -1,0 +1,95 @@
+// See cli_help.h. Beside cli.cpp the only file that includes CLI11.
+#include "gossamer/apps/cli_help.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/apps/spelling.h"
+
+namespace gossamer::apps {
+namespace {
+
+// With the names of the commands above it.
+std::string full_name(const CLI::App& app) {
+  return (app.get_parent() ? full_name(*app.get_parent()) + " " : "") + app.get_name();
+}
+
+bool is_shown(const CLI::App* app) { return !app->get_group().empty(); }
+
+// The command that the arguments lead to, or the one above it that could not use some of them.
+const CLI::App& stuck_in(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() || !app.remaining().empty() ? app : stuck_in(*parsed.back());
+}
+
+// train and eval take key=value.
+bool takes_keys(const CLI::App& app) {
+  return std::ranges::any_of(app.get_options(), [](const CLI::Option* option) {
+    return option->get_positional() && option->get_name() == "arguments";
+  });
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string see(const CLI::App& app) { return " (see " + full_name(app) + " --help)"; }
+
+std::string unknown_option(const CLI::App& app, const std::string& word,
+                           const std::vector<std::string>& arguments) {
+  const std::string option = word.substr(0, word.find('='));
+  const std::string text = full_name(app) + ": there is no option " + option;
+  if (const auto near = nearest(option, option_names(app)); !near.empty())
+    return text + "; did you mean " + alternatives(near) + "?" + see(app);
+  if (!takes_keys(app)) return text + see(app);
+  std::string key = option.substr(option.find_first_not_of('-'));
+  std::ranges::replace(key, '-', '_');
+  std::vector<std::string> near = nearest_keys(key);
+  if (near.empty())
+    return text + "; the configuration is given as key=value, and `gossamer config` lists the keys";
+  std::string value = "VALUE";
+  if (option != word) {
+    value = word.substr(option.size() + 1);
+  } else if (auto at = std::ranges::find(arguments, word);
+             at != arguments.end() && ++at != arguments.end() && !at->starts_with('-') &&
+             at->find('=') == std::string::npos) {
+    value = *at;
+  }
+  for (std::string& each : near)
+    if (!each.starts_with('-')) each += "=" + value;
+  return text + "; the configuration is given as key=value: " + alternatives(near) +
+         " (`gossamer config` lists the keys)";
+}
+
+}  // namespace
+
+std::string mistake(const CLI::App& root, const std::vector<std::string>& arguments,
+                    const CLI::ParseError& error) {
+  const CLI::App& app = stuck_in(root);
+  const std::string why = error.what();
+  if (!dynamic_cast<const CLI::ExtrasError*>(&error) &&
+      !dynamic_cast<const CLI::RequiredError*>(&error))
+    return why + see(app);
+  const std::vector<std::string> left = app.remaining();
+  const auto option =
+      std::ranges::find_if(left, [](const std::string& word) { return word.starts_with('-'); });
+  if (option != left.end()) return unknown_option(app, *option, arguments);
+  std::vector<std::string> commands;
+  for (const CLI::App* each : app.get_subcommands(is_shown)) commands.push_back(each->get_name());
+  if (commands.empty()) return why + see(app);
+  if (left.empty())
+    return full_name(app) + ": a command is missing: " + alternatives(commands) + see(app);
+  const auto near = nearest(left[0], commands);
+  return full_name(app) + ": there is no command \"" + left[0] + "\"; " +
+         (near.empty() ? "known are " + alternatives(commands)
+                       : "did you mean " + alternatives(near) + "?") +
+         see(app);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,43 @@
+// The checkpoints that a run has, and the one that --resume goes on from: the newest that is whole.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer::apps {
+
+// One checkpoint: the folder runs/NAME/checkpoints/LABEL with a file of each worker.
+struct ResumePoint {
+  std::filesystem::path run_folder, checkpoint;
+  std::vector<std::filesystem::path> files;  // of ranks 0, 1 …; some may be missing
+  int world = 1;                             // workers of the run that wrote it
+  // seen by all of them; gossip workers estimate it, and this is the mean of their estimates
+  double samples = 0;
+  std::string defect;                    // why it is not whole, or empty
+  bool damaged = false;                  // some file cannot be read
+  std::vector<std::string> passed_over;  // newer checkpoints that are not whole, with the reason
+  bool whole() const { return static_cast<int>(files.size()) == world; }
+  // Each worker has a state of its own there; otherwise all start from the mean.
+  bool own_state(int workers) const { return whole() && workers == world; }
+};
+
+// The checkpoints of a run's folder, the newest first; those without a readable file are last. A
+// file that is damaged counts as missing.
+std::vector<ResumePoint> list_checkpoints(const std::filesystem::path& run_folder);
+
+// The checkpoint that --resume names: the newest whole one of a run's folder, or the newest of all
+// if none is whole; or one folder of a checkpoint. IoError says what is missing. A folder that is
+// named itself and has a damaged file is refused if the run has a whole checkpoint, which is named.
+ResumePoint find_checkpoint(const std::filesystem::path&);
+
+// "rank-R.safetensors"
+std::string checkpoint_file(int rank);
+// A number in the header of such a file. IoError if there is none.
+double checkpoint_number(const std::map<std::string, std::string>& metadata, const std::string& key,
+                         const std::filesystem::path&);
+
+}  // namespace gossamer::apps

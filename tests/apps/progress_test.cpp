@@ -1,0 +1,84 @@
+// The progress lines of a run, with a clock of the test's own.
+#include "gossamer/apps/report/progress.h"
+
+#include <cstdio>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A display that writes to a file, which is no terminal.
+class ProgressLines : public ::testing::Test {
+ protected:
+  void step(double at_s, double samples, bool last = false) {
+    now = at_s;
+    progress.update({.samples = samples, .total = 1000, .epoch_size = 500, .loss = 2.5}, last);
+  }
+  std::vector<std::string> lines() const {
+    std::rewind(file.get());
+    std::vector<std::string> out;
+    char line[400];
+    while (std::fgets(line, sizeof line, file.get())) out.emplace_back(line);
+    return out;
+  }
+
+  double now = 0;
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file{std::tmpfile(), std::fclose};
+  Progress progress{file.get(), false, [this] { return now; }};
+};
+
+TEST_F(ProgressLines, TheFirstStepIsShownThenOneAtLeastEveryFiveSeconds) {
+  EXPECT_TRUE(progress.due());
+  step(2, 10);
+  EXPECT_FALSE(progress.due());
+  step(3, 20);
+  step(6.9, 30);
+  step(7, 60);   // 5 s after the first
+  step(30, 70);  // one long step
+  EXPECT_THAT(lines(), ElementsAre(AllOf(HasSubstr("  1.0%"), HasSubstr("loss 2.5"),
+                                         Not(HasSubstr("images/s"))),
+                                   AllOf(HasSubstr("  6.0%"), HasSubstr(" 10 images/s")),
+                                   AllOf(HasSubstr("  7.0%"), HasSubstr("0:30 elapsed"))));
+}
+
+TEST_F(ProgressLines, TheLastLineIsNotPrintedTwice) {
+  step(1, 10);
+  step(6, 1000);
+  step(6, 1000, true);
+  EXPECT_THAT(lines(), ElementsAre(HasSubstr("  1.0%"), HasSubstr("100.0%")));
+}
+
+TEST_F(ProgressLines, TheLastStepIsShownSoonAfterAnotherLine) {
+  step(1, 10);
+  step(1.1, 1000, true);
+  EXPECT_THAT(lines(), ElementsAre(HasSubstr("  1.0%"), HasSubstr("100.0%")));
+}
+
+TEST_F(ProgressLines, ExchangesAreShownOnlyWhereThereAreSome) {
+  progress.update({.alive = 4, .workers = 4});
+  now = 10;
+  progress.update({.samples = 1, .exchanges = true, .alive = 3, .workers = 4});
+  EXPECT_THAT(lines(), ElementsAre(AllOf(Not(HasSubstr("exchanges")), Not(HasSubstr("consensus"))),
+                                   AllOf(HasSubstr("exchanges/step"), HasSubstr("consensus"),
+                                         HasSubstr("3 of 4 workers"))));
+}
+
+TEST(Progress, OtherWorkersAreSilent) {
+  std::FILE* file = std::tmpfile();
+  Progress progress(file, true);
+  EXPECT_FALSE(progress.due());
+  progress.update({}, true);
+  EXPECT_EQ(std::ftell(file), 0);
+  std::fclose(file);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
