@@ -19,7 +19,6 @@
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
-#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -180,9 +179,11 @@ int train(const TrainCommand& command) {
   if (first) {
     const DataSets sets = open_data(config, workers);
     const auto classes = static_cast<i64>(sets.train->classes().size());
-    if (!config.model.init.empty() && !resume)
-      load_initial(config,
-                   *models::make(config.model.name, {.classes = config.classes_or(classes)}));
+    if (!config.model.init.empty() || !config.model.freeze.empty() ||
+        !config.optim.factors.empty()) {
+      std::vector<std::string> notes;  // each worker has them again
+      model_to_train(config, classes, !resume, notes);
+    }
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
       const std::string moved = folder.prepare(resume.has_value());
