@@ -182,6 +182,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
   require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
           "2 or more with train.mixup or train.cutmix: they blend images of a batch");
+  require(c.train.seed >= 0, "train.seed", "0 or more");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
           "0 or more");

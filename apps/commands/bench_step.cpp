@@ -178,6 +178,8 @@ int bench_step(const BenchStepOptions& o) {
   const Device device = device_of(o.device);
   check<ConfigError>(!o.graph || (!device.is_cpu() && o.data.empty()),
                      "bench step: --graph is for a GPU and synthetic images");
+  check<ConfigError>(!device.is_cpu() || (!o.tf32 && o.plans.empty()),
+                     "bench step: --tf32 and --plans are for a GPU; this is --device ", o.device);
   if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
   const DType type = compute_type(o.dtype);
   const models::ModelInfo& info = models::info(o.model);

@@ -23,6 +23,10 @@ int eval(const EvalCommand& command) {
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   validate(config, 1);
+  check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
+                     "eval computes on the CPU; with this configuration it needs train.device=cpu, "
+                     "not ",
+                     config.train.device);
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, compute_type(config.train.dtype), config);
   for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);

@@ -141,6 +141,8 @@ TEST_F(LaunchTest, MistakesInHostsAreNamedWithTheirPlace) {
   EXPECT_THAT(error("a address=1\na address=2\n"), HasSubstr("two addresses"));
   EXPECT_THAT(error("# nobody\n"), HasSubstr("names no host"));
   EXPECT_THROW(read_hosts("no/such/file"), ConfigError);
+  EXPECT_THROW(read_hosts("nosuch.txt"), ConfigError);
+  EXPECT_EQ(read_hosts("node1.example.org:2").at(0).slots, 2);
   EXPECT_THROW(read_hosts("a:0"), ConfigError);
 }
 
