@@ -47,8 +47,4 @@ class RunFolder {
   mutable std::atomic<bool> line_is_cut_{false};
 };
 
-// Writes report.html, the run on one page, from config.toml, log.jsonl and summary.json of the
-// folder. No network is needed.
-void write_report(const std::filesystem::path& folder);
-
 }  // namespace gossamer::apps

@@ -11,6 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "gossamer/apps/machine.h"
+#include "gossamer/apps/report/launch_facts.h"
+#include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
@@ -18,7 +21,6 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
 #include "gossamer/apps/train/worker.h"
-#include "gossamer/apps/version.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/memory.h"
@@ -238,12 +240,9 @@ class Finish {
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
     s.raw("each_worker", totals_.each_worker());
-    JsonObject versions;
-    versions.add("gossamer", version())
-        .add("git", git_hash())
-        .add("compiler", compiler())
-        .add("onednn", onednn_version());
-    s.raw("versions", versions.str());
+    if (const std::string launch = last_launch(w_.folder.file("log.jsonl"));
+        w_.folder.writes() && !launch.empty())
+      s.raw("launch", launch);
 
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {

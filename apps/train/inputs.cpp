@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
