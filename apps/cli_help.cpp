@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/spelling.h"
+#include "gossamer/core/spelling.h"
 
 namespace gossamer::apps {
 namespace {
@@ -13,6 +13,12 @@ namespace {
 // With the names of the commands above it.
 std::string full_name(const CLI::App& app) {
   return (app.get_parent() ? full_name(*app.get_parent()) + " " : "") + app.get_name();
+}
+
+// "data: "; of gossamer itself, whose name stands before every error: "".
+std::string whose(const CLI::App& app) {
+  const std::string name = full_name(app), above = "gossamer";
+  return name == above ? "" : name.substr(above.size() + 1) + ": ";
 }
 
 bool is_shown(const CLI::App* app) { return !app->get_group().empty(); }
@@ -44,7 +50,7 @@ std::string see(const CLI::App& app) { return " (see " + full_name(app) + " --he
 std::string unknown_option(const CLI::App& app, const std::string& word,
                            const std::vector<std::string>& arguments) {
   const std::string option = word.substr(0, word.find('='));
-  const std::string text = full_name(app) + ": there is no option " + option;
+  const std::string text = whose(app) + "there is no option " + option;
   if (const auto near = nearest(option, option_names(app)); !near.empty())
     return text + "; did you mean " + alternatives(near) + "?" + see(app);
   if (!takes_keys(app)) return text + see(app);
@@ -67,7 +73,55 @@ std::string unknown_option(const CLI::App& app, const std::string& word,
          " (`gossamer config` lists the keys)";
 }
 
+// --label-base {auto,0,1}; or those of the key that an option of this name stands for.
+std::vector<std::string> values_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{'), close = type.find('}');
+  if (open != std::string::npos && close != std::string::npos)
+    return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
+  if (option.get_type_size() == 0) return {};
+  if (option.get_name() == "names") {  // of gossamer config
+    std::vector<std::string> keys;
+    for (const KeyText& key : key_texts()) keys.push_back(key.name);
+    return keys;
+  }
+  for (const auto& [name, key] : {std::pair{"--model", "model.name"},
+                                  {"--dtype", "train.dtype"},
+                                  {"--device", "train.device"},
+                                  {"--method", "train.method"},
+                                  {"--graph", "train.graph"}})
+    if (option.get_name() == name) return choices(key);
+  return {};
+}
+
 }  // namespace
+
+CommandHelp describe(const CLI::App& app) {
+  CommandHelp out;
+  out.name = full_name(app);
+  out.about = app.get_description();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    OptionHelp row;
+    row.positional = option->get_positional();
+    for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
+    if (row.positional) row.names = {option->get_name()};
+    if (option->get_type_size() > 0) row.value = option->get_type_name();
+    row.about = option->get_description();
+    row.preset = option->get_default_str();
+    row.values = values_of(*option);
+    row.required = option->get_required();
+    row.repeats = option->get_expected_max() > 1;
+    out.options.push_back(row);
+  }
+  for (const CLI::App* each : app.get_subcommands(is_shown))
+    out.commands.push_back(describe(*each));
+  out.takes_keys = takes_keys(app);
+  out.takes_above = app.get_fallthrough();
+  out.takes_any_command = app.get_prefix_command();
+  return out;
+}
 
 std::string mistake(const CLI::App& root, const std::vector<std::string>& arguments,
                     const CLI::ParseError& error) {
@@ -84,9 +138,9 @@ std::string mistake(const CLI::App& root, const std::vector<std::string>& argume
   for (const CLI::App* each : app.get_subcommands(is_shown)) commands.push_back(each->get_name());
   if (commands.empty()) return why + see(app);
   if (left.empty())
-    return full_name(app) + ": a command is missing: " + alternatives(commands) + see(app);
+    return whose(app) + "a command is missing: " + alternatives(commands) + see(app);
   const auto near = nearest(left[0], commands);
-  return full_name(app) + ": there is no command \"" + left[0] + "\"; " +
+  return whose(app) + "there is no command \"" + left[0] + "\"; " +
          (near.empty() ? "known are " + alternatives(commands)
                        : "did you mean " + alternatives(near) + "?") +
          see(app);

@@ -11,6 +11,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/spelling.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/unequal.h"
@@ -72,7 +73,10 @@ void validate(const Config& c, int workers, int per_machine) {
                           const std::vector<std::string>& names) {
     std::string list;
     for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-    require(std::ranges::find(names, value) != names.end(), key, "one of " + list);
+    const std::vector<std::string> near = nearest(value, names);
+    require(std::ranges::find(names, value) != names.end(), key,
+            "one of " + list +
+                (near.empty() ? "" : "; did you mean " + alternatives(near, "\"") + "?"));
   };
   // Runs a check of a library and adds the key to its error.
   const auto named = [&](const std::string& key, const auto& check_it) {
@@ -182,6 +186,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
   require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
           "2 or more with train.mixup or train.cutmix: they blend images of a batch");
+  require(c.train.seed >= 0, "train.seed", "0 or more");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
           "0 or more");

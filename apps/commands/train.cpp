@@ -10,6 +10,7 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/train/finish.h"
@@ -132,7 +133,6 @@ int train(const TrainCommand& command) {
                        *command.workers, ": give a number of workers from 1 to 1024");
   survive_failed_writes();
   const dist::LaunchInfo place = dist::launch_info();
-  sleep_while_waiting(place.local_size);
   const std::vector<Host> hosts =
       command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
   int to_start = command.workers.value_or(
@@ -146,20 +146,22 @@ int train(const TrainCommand& command) {
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
-    if (!command.worker && place.rank == 0) say_resume(*resume);
     if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
       to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
     if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
       arguments.insert(arguments.begin(), saved);
   }
+  if (to_start == 1 && hosts.empty()) spin_briefly(place.local_size);
   if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
   if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
   const bool first = !command.worker && place.rank == 0;  // of all processes
-  if (first)
+  if (first) {
+    if (resume) say_resume(*resume);
     for (const std::string& line : config.notes) say(line);
+  }
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -174,6 +176,7 @@ int train(const TrainCommand& command) {
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
+  const CoreWatch watch;
   const RunFolder folder(config.run_folder());
   // The first process checks all it can and prepares the folder before it starts workers.
   if (first) {
@@ -190,6 +193,9 @@ int train(const TrainCommand& command) {
       if (!moved.empty()) say("an older run of this name is now " + moved);
       log_launch(folder, sets);
     }
+    if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
+      Progress(command.json ? stderr : stdout, false)
+          .note("load     " + taken + "; training will be slower");
   }
   const bool reports = first && !command.dry_run && config.run.report;
   if (to_start == 1 && hosts.empty()) {

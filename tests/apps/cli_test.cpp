@@ -61,16 +61,19 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
   expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16 or f16"});
+  expect_error({"bench", "step", "--device", "cpu", "--tf32"}, 2, {"--tf32", "for a GPU"});
+  expect_error({"bench", "step", "--device", "cpu", "--plans", "p.json"}, 2, {"--plans"});
+  expect_error({"eval", "m.safetensors", "train.device=cuda"}, 2, {"train.device=cpu", "not cuda"});
 }
 
 TEST_F(Cli, AnUnknownCommandIsNamedWithTheNearestOne) {
   expect_error({"trian", "x"}, 2, {"no command \"trian\"; did you mean train?", "gossamer --help"});
   expect_error({"frobnicate"}, 2, {"no command \"frobnicate\"; known are train, config, eval"});
   expect_error({"data", "foo"}, 2,
-               {"gossamer data: there is no command \"foo\"; known are make-shapes, check",
+               {"gossamer: data: there is no command \"foo\"; known are make-shapes, check",
                 "(see gossamer data --help)"});
   expect_error({"data", "chekc"}, 2, {"did you mean check?"});
-  expect_error({"data"}, 2, {"gossamer data: a command is missing: make-shapes, check"});
+  expect_error({"data"}, 2, {"gossamer: data: a command is missing: make-shapes, check"});
   expect_error({"simulate", "consenus"}, 2, {"did you mean consensus?"});
   expect_error({"bench", "step", "--thread", "2"}, 2, {"no option --thread", "--threads"});
 }

@@ -142,6 +142,7 @@ TEST(Config, ProposesOnlyKeysThatAreNear) {
   EXPECT_THAT(nearest_keys("data.epochs"), ElementsAre("train.epochs"));
   EXPECT_THAT(nearest_keys("optim.lr"), ElementsAre("optim.learning_rate"));
   EXPECT_THAT(nearest_keys("batch_size"), ElementsAre("train.batch"));
+  EXPECT_THAT(nearest_keys("train.batchsize"), ElementsAre("train.batch"));
   EXPECT_THAT(nearest_keys("optim.lable_smoothing"), ElementsAre("optim.label_smoothing"));
   EXPECT_THAT(nearest_keys("batch"), ElementsAre("train.batch", "eval.batch"));
   // once run.dir, train.rate, run.keep and dist.wire
@@ -169,6 +170,13 @@ TEST(Config, AutoIsANumberAboveZeroOrAuto) {
               std::string("command line: train.threads = ") + value +
                   "; it must be \"auto\" or 1 to 1024");
   EXPECT_EQ(invalid("train.threads=auto"), "no error");
+  EXPECT_EQ(invalid("train.seed=-1"), "command line: train.seed = -1; it must be 0 or more");
+  EXPECT_THAT(
+      error_of([] {
+        Config config;
+        set_key(config, "train.seed=18446744073709551615");
+      }),
+      HasSubstr("train.seed wants a whole number that fits 64 bits, not 18446744073709551615"));
   EXPECT_EQ(invalid("train.threads=1024"), "no error");
   EXPECT_EQ(invalid("optim.learning_rate=0"),
             "command line: optim.learning_rate = 0; it must be \"auto\" or above 0");
@@ -229,6 +237,7 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
           "command line: train.device: device \"gpu\" is unknown; use auto, cpu, cuda or cuda:N"));
   EXPECT_EQ(invalid("train.device=cuda:3"), "no error");
   EXPECT_THAT(invalid("train.cuda_graph=yes"), HasSubstr("one of auto, on, off"));
+  EXPECT_THAT(invalid("train.method=a2cid"), HasSubstr("did you mean \"a2cid2\"?"));
   EXPECT_THAT(invalid("train.plans="), HasSubstr("train.plans"));
   EXPECT_THAT(invalid("data.shard=half"), HasSubstr("one of auto, true, false, dirichlet:ALPHA"));
   EXPECT_THAT(invalid("data.shard=dirichlet:0"),

@@ -8,7 +8,9 @@ GOSSAMER is the program, CHECKER the one built from checkpoint_interop.cpp.
 In: a ResNet-18 that torch saved, as .pth and as safetensors, gives torch's probabilities and its
 accuracy on a folder of photos in ten classes; training of the head alone starts from it and leaves
 the other tensors as they are, bit for bit. Out: every model as ONNX gives in onnxruntime the logits
-that Gossamer computes; torch.load(weights_only=True) and torchvision read what is exported for them.
+that Gossamer computes; torch.load(weights_only=True) and torchvision read what is exported for
+them.
+
 Exits with 77 (ctest: skipped) and the reason when a package or the photos are missing.
 """
 
