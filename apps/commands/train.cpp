@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/report/run_claim.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
@@ -37,13 +40,31 @@ void say_resume(const ResumePoint& from) {
   say(text);
 }
 
+// Nothing is left to train, and the results are there.
+bool is_finished(const Config& config, const ResumePoint& from, i64 images) {
+  const std::filesystem::path folder = config.run_folder();
+  std::error_code error;
+  return std::filesystem::equivalent(folder, from.run_folder, error) &&
+         from.samples >= config.train.epochs * static_cast<double>(images) &&
+         std::filesystem::exists(folder / "summary.json") &&
+         std::filesystem::exists(folder / "model.safetensors");
+}
+
+int say_finished(const Config& config, bool json) {
+  const std::filesystem::path folder = config.run_folder();
+  say(fmt::format("{} is finished, with {:.4g} epochs; to train on, give more: train.epochs={:.4g}",
+                  folder.string(), config.train.epochs, 2 * config.train.epochs));
+  std::ifstream summary(folder / "summary.json");
+  if (json) std::cout << summary.rdbuf() << std::flush;
+  return 0;
+}
+
 int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
                const std::optional<ResumePoint>& resume) {
   install_stop_handlers();
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
   Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
-  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
   stop_after_step();
   report_ready();
   JsonObject start;
@@ -54,7 +75,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   if (place.rejoin) start.add("rejoined", true);
   w.folder.log("start", start);
   StepLog log(w);
-  const auto begin = Clock::now();
+  w.began = Clock::now();
   try {
     train_loop(w, log);
   } catch (const DistError&) {
@@ -64,7 +85,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
     log.list_damaged();  // the images that ended the run
     throw;
   }
-  w.wall_s = seconds_since(begin);
+  w.wall_s = seconds_since(w.began);
   if (const int number = stop_signal()) {
     w.finished = true;
     const std::filesystem::path saved = w.save_interrupted();
@@ -106,7 +127,6 @@ int train(const TrainCommand& command) {
   std::vector<std::string> arguments = command.arguments;
   if (!command.resume.empty()) {
     resume = find_checkpoint(command.resume);
-    if (!command.worker && place.rank == 0) say_resume(*resume);
     if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
       to_start = std::min(resume->world, 1024);
     const std::string saved = (resume->run_folder / "config.toml").string();
@@ -134,17 +154,19 @@ int train(const TrainCommand& command) {
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
-  // The first process checks all it can and prepares the folder before it starts workers.
+  // The first process checks all it can and claims the folder before it starts workers.
+  std::optional<RunClaim> claim;
   if (first) {
-    const auto classes = static_cast<i64>(open_data(config, workers).train->classes().size());
+    const auto images = open_data(config, workers).train;
+    if (resume && !command.dry_run && is_finished(config, *resume, images->size()))
+      return say_finished(config, command.json);
+    if (resume) say_resume(*resume);
+    const auto classes = static_cast<i64>(images->classes().size());
     if (!config.model.init.empty() && !resume)
       load_initial(config,
                    *models::make(config.model.name, {.classes = config.classes_or(classes)}));
     loader_options(config, pictures(config), place, {});
-    if (!command.dry_run) {
-      const std::string moved = RunFolder(config.run_folder()).prepare(resume.has_value());
-      if (!moved.empty()) say("an older run of this name is now " + moved);
-    }
+    if (!command.dry_run) claim.emplace(config.run_folder());
   }
   if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);
 

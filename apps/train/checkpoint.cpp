@@ -87,7 +87,8 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
 }  // namespace
 
 void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world,
-                     TrainState state, const Position& at, const ImageOrder& order, i64 keep) {
+                     TrainState state, const Position& at, const ImageOrder& order, i64 keep,
+                     const FiguresSoFar& figures) {
   std::vector<NamedTensor> copies;
   state.method.quiesce([&] {
     for (const NamedTensor& t : windows(state))
@@ -104,7 +105,9 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
                  {"samples", samples},
                  {"epoch", std::to_string(at.epoch)},
                  {"step", std::to_string(at.step)},
-                 {"method", state.method.name()}});
+                 {"method", state.method.name()},
+                 {"earlier_legs", figures.earlier.json()},
+                 {"this_leg", figures.leg.json()}});
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;
