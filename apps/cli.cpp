@@ -264,6 +264,15 @@ void add_trace(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_report(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "report", "Write a run's report.html, whether it ended or not; compare several runs");
+  ReportCommand& c = run_on(a, report_runs, code);
+  a.add_option("run", c.runs, "runs/NAME, and others to compare it with")->required();
+  a.add_option("--out", c.out, "the page [RUN/report.html; of several runs comparison.html]");
+  add_json(a, c.json);
+}
+
 void add_data(CLI::App& app, int& code) {
   CLI::App& data = *app.add_subcommand("data", "Data sets");
   data.require_subcommand(1);
@@ -390,6 +399,7 @@ int parse_and_run(int argc, char** argv) {
   add_graph(app, code);
   add_simulate(app, code);
   add_trace(app, code);
+  add_report(app, code);
   add_data(app, code);
   add_bench(app, code);
   CLI::App& doctor_app =

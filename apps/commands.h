@@ -87,6 +87,14 @@ struct TraceMergeCommand {
 };
 int trace_merge(const TraceMergeCommand&);
 
+// One run: its report.html. Several: a page that compares them.
+struct ReportCommand {
+  std::vector<std::string> runs;  // folders
+  std::string out;                // the page; empty: RUN/report.html, or comparison.html
+  bool json = false;
+};
+int report_runs(const ReportCommand&);
+
 struct MakeShapesCommand {
   std::string folder;
   int train = 8192, val = 2048, size = 64, threads = 2;

@@ -28,13 +28,13 @@ struct Config {
     Auto classes;
   } model;
   struct {
-    std::vector<std::string> train{"data-cache/shapes10/train"}, val{"data-cache/shapes10/val"};
+    std::vector<std::string> train{"data-cache/shapes10/train"}, val{"auto"};
     Auto size, eval_size, threads, resize;
     std::vector<std::string> augment{"auto"};
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
     std::vector<double> mean, std, size_milestones;
-    double cache_gb = 0;
+    double cache_gb = 0, val_split = 0;
     bool strict_images = false;
   } data;
   struct {

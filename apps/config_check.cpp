@@ -97,7 +97,11 @@ void validate(const Config& c, int workers, int per_machine) {
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
   require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
-  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path");
+  require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path, auto or none");
+  require(c.data.val_split >= 0 && c.data.val_split < 1, "data.val_split", "0 or more, below 1");
+  require(c.data.val_split == 0 || c.data.val[0] == "auto", "data.val_split",
+          "0, since data.val = " + value_text(c, "data.val") +
+              " says what to validate with; leave one of the two out");
   auto_or("data.size", c.data.size, 1, 4096);
   auto_or("data.resize", c.data.resize, 1, 8192);
   auto_or("data.eval_size", c.data.eval_size, 1, 4096);

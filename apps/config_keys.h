@@ -26,7 +26,12 @@ void each_key(C& c, F&& f) {
   f("data.train", c.data.train,
     "training set: folder of class folders; tar, TFRecord or packed shards; CIFAR binary files; a "
     "list is joined");
-  f("data.val", c.data.val, "validation set, in the same forms");
+  f("data.val", c.data.val,
+    "validation set, in the same forms; auto: what lies beside the training set (train/ and val/ "
+    "in one folder); none: no validation");
+  f("data.val_split", c.data.val_split,
+    "share of each class of data.train, drawn from train.seed, that validates and does not train, "
+    "e.g. 0.1; 0: none");
   f("data.label_base", c.data.label_base,
     "the smallest image/class/label in TFRecords: 0 | 1 (ImageNet) | auto: 0 if a 0 occurs, else "
     "1");

@@ -14,6 +14,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/pictures.h"

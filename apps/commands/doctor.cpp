@@ -21,6 +21,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/backend.h"
@@ -33,25 +34,14 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-std::string first_line_after(const char* file, const std::string& key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with(key))
-      if (const std::size_t colon = line.find(':'); colon != std::string::npos)
-        return line.substr(line.find_first_not_of(" \t", colon + 1));
-  return "";
-}
-
 Check cpu() {
-  const std::string model = first_line_after("/proc/cpuinfo", "model name");
   std::istringstream flags(first_line_after("/proc/cpuinfo", "flags"));
   const std::set<std::string> have{std::istream_iterator<std::string>(flags), {}};
   std::string list;
   for (const char* f : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"})
     if (have.contains(f)) list += std::string(list.empty() ? "" : " ") + f;
-  const std::string text =
-      fmt::format("{}, {} core(s) for this process, {}", model.empty() ? "unknown" : model, cores(),
-                  list.empty() ? "no AVX2" : list);
+  const std::string text = fmt::format("{}, {} core(s) for this process, {}", processor(), cores(),
+                                       list.empty() ? "no AVX2" : list);
   if (!have.contains("avx2"))
     return {Verdict::problem, "cpu", text,
             "without AVX2 training is several times slower; use a newer machine"};
@@ -62,13 +52,12 @@ Check cpu() {
 }
 
 Check memory() {
-  const auto mib = [](const std::string& s) { return std::atof(s.c_str()) / 1024; };
-  const double total = mib(first_line_after("/proc/meminfo", "MemTotal")),
-               free = mib(first_line_after("/proc/meminfo", "MemAvailable"));
-  const std::string text = fmt::format("{:.1f} GiB, {:.1f} available", total / 1024, free / 1024);
-  return free < 1024 ? Check{Verdict::problem, "memory", text,
-                             "less than 1 GiB is free: close other programs or use fewer workers"}
-                     : Check{Verdict::ok, "memory", text, ""};
+  const double free = memory_gib("MemAvailable");
+  const std::string text =
+      fmt::format("{:.1f} GiB, {:.1f} available", memory_gib("MemTotal"), free);
+  return free < 1 ? Check{Verdict::problem, "memory", text,
+                          "less than 1 GiB is free: close other programs or use fewer workers"}
+                  : Check{Verdict::ok, "memory", text, ""};
 }
 
 Check engine() {

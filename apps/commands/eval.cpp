@@ -7,6 +7,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
@@ -23,9 +24,10 @@ int eval(const EvalCommand& command) {
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, compute_type(config.train.dtype), config);
   for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
-  const auto set =
-      data::open(config.data.val, data::Part::val, data::parse_label_base(config.data.label_base));
-  for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
+  const DataSets data = open_validation(config);
+  const auto set = data.val;
+  check<ConfigError>(set != nullptr, "eval: data.val = none; give the data: data.val=DIR");
+  for (const std::string& line : data.notes) fmt::print(stderr, "gossamer: {}\n", line);
   // Weights of others have no names of classes; they were trained with the classes in this order.
   if (!model.has_class_names && model.classes.size() == set->classes().size())
     model.classes = set->classes();

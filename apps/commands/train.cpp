@@ -12,6 +12,8 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/report/launch_facts.h"
+#include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
@@ -59,21 +61,7 @@ int say_finished(const Config& config, bool json) {
   return 0;
 }
 
-int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
-               const std::optional<ResumePoint>& resume) {
-  install_stop_handlers();
-  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
-    stop_when_orphaned();
-  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
-  stop_after_step();
-  report_ready();
-  JsonObject start;
-  start.add("pid", getpid())
-      .add("workers", place.size)
-      .add("method", config.train.method)
-      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
-  if (place.rejoin) start.add("rejoined", true);
-  w.folder.log("start", start);
+int train_and_finish(Worker& w) {
   StepLog log(w);
   w.began = Clock::now();
   try {
@@ -95,7 +83,7 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       w.progress.note(
           fmt::format("stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
                       "{} --resume {}",
-                      place.size > 1 ? "about " : "", w.at.samples, place.size,
+                      w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
                       saved == w.folder.path()
                           ? saved.string()
                           : saved.string() + " run.name=" + w.folder.path().filename().string()));
@@ -103,6 +91,65 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
     return 128 + number;
   }
   return finish_run(w);
+}
+
+int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
+               const std::optional<ResumePoint>& resume) {
+  install_stop_handlers();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
+    stop_when_orphaned();
+  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
+  stop_after_step();
+  report_ready();
+  JsonObject start;
+  start.add("pid", getpid())
+      .add("workers", place.size)
+      .add("method", config.train.method)
+      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
+  if (place.rejoin) start.add("rejoined", true);
+  w.folder.log("start", start);
+  try {
+    return train_and_finish(w);
+  } catch (const std::exception& e) {
+    w.folder.log("failed", JsonObject().add("what", e.what()));
+    throw;
+  }
+}
+
+// What the run was started with, and on which data: for worker 0, which logs it when all are ready.
+void pass_on_launch(const DataSets& sets) {
+  JsonObject facts = launch_facts();
+  facts.add("classes", sets.train->classes().size());
+  for (const auto& [name, set] : {std::pair("train", sets.train), std::pair("val", sets.val)})
+    if (set)  // data.val=none
+      facts.add(std::string(name) + "_images", set->size())
+          .add(std::string(name) + "_hash", fmt::format("{:016x}", data::fingerprint(*set)));
+  setenv(kLaunchVariable, facts.str().c_str(), 1);
+}
+
+// A start that fails writes nothing.
+std::filesystem::file_time_type time_of_log(const RunFolder& folder) {
+  std::error_code error;
+  return std::filesystem::last_write_time(folder.file("log.jsonl"), error);
+}
+
+// The report of a run that was stopped or failed; a finished run has written its own. True if it
+// was written. Never throws.
+bool report_unfinished(const RunFolder& folder) {
+  try {
+    if (std::filesystem::exists(folder.file("summary.json"))) return false;
+    const RunRecord run = read_run(folder.path());
+    if (run.alive.empty()) return false;  // no worker had started
+    write_report(run, folder.file("report.html"));
+    return true;
+  } catch (const std::exception& e) {
+    say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());
+    return false;
+  }
+}
+
+void say_report(const RunFolder& folder) {
+  say("what happened until then: " + folder.file("report.html").string());
 }
 
 }  // namespace
@@ -154,21 +201,39 @@ int train(const TrainCommand& command) {
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
+  const RunFolder folder(config.run_folder());
   // The first process checks all it can and claims the folder before it starts workers.
   std::optional<RunClaim> claim;
   if (first) {
-    const auto images = open_data(config, workers).train;
-    if (resume && !command.dry_run && is_finished(config, *resume, images->size()))
+    const DataSets sets = open_data(config, workers);
+    if (resume && !command.dry_run && is_finished(config, *resume, sets.train->size()))
       return say_finished(config, command.json);
     if (resume) say_resume(*resume);
-    const auto classes = static_cast<i64>(images->classes().size());
+    const auto classes = static_cast<i64>(sets.train->classes().size());
     if (!config.model.init.empty() && !resume)
       load_initial(config,
                    *models::make(config.model.name, {.classes = config.classes_or(classes)}));
     loader_options(config, pictures(config), place, {});
-    if (!command.dry_run) claim.emplace(config.run_folder());
+    if (!command.dry_run) {
+      claim.emplace(config.run_folder());
+      pass_on_launch(sets);
+    }
   }
-  if (to_start == 1 && hosts.empty()) return run_worker(config, command, place, resume);
+  const bool reports = first && !command.dry_run && config.run.report;
+  const std::filesystem::file_time_type old_log = time_of_log(folder);
+  const auto report_failure = [&] {
+    return reports && time_of_log(folder) != old_log && report_unfinished(folder);
+  };
+  if (to_start == 1 && hosts.empty()) {
+    try {
+      const int code = run_worker(config, command, place, resume);
+      if (code != 0 && report_failure()) say_report(folder);
+      return code;
+    } catch (const std::exception&) {
+      report_failure();
+      throw;
+    }
+  }
 
   std::vector<std::string> child{"train"};
   child.insert(child.end(), arguments.begin(), arguments.end());
@@ -180,15 +245,17 @@ int train(const TrainCommand& command) {
   std::vector<std::pair<int, double>> restart_at;
   for (const dist::Injection& i : dist::parse_injections(config.dist.inject))
     if (i.kind == dist::Injection::Kind::restart) restart_at.emplace_back(i.rank, i.at_s);
-  return supervise({.workers = to_start,
-                    .arguments = child,
-                    .hosts = hosts,
-                    .ssh = command.ssh,
-                    .restart = static_cast<int>(config.dist.restart),
-                    .restart_after_s = config.dist.restart_after_s,
-                    .restart_at = restart_at,
-                    .connect_timeout_s = config.dist.connect_timeout_s,
-                    .json = command.json});
+  const int code = supervise({.workers = to_start,
+                              .arguments = child,
+                              .hosts = hosts,
+                              .ssh = command.ssh,
+                              .restart = static_cast<int>(config.dist.restart),
+                              .restart_after_s = config.dist.restart_after_s,
+                              .restart_at = restart_at,
+                              .connect_timeout_s = config.dist.connect_timeout_s,
+                              .json = command.json});
+  if (code != 0 && report_failure()) say_report(folder);
+  return code;
 }
 
 }  // namespace gossamer::apps

@@ -40,7 +40,8 @@ fs::path move_aside(const fs::path& path) {
   return moved;
 }
 
-std::string RunFolder::begin(const std::string& config_toml, bool resuming) const {
+std::string RunFolder::begin(const std::string& config_toml, const std::string& launch,
+                             bool resuming) const {
   if (!writes()) return "";
   std::error_code error;
   fs::path moved;
@@ -55,6 +56,7 @@ std::string RunFolder::begin(const std::string& config_toml, bool resuming) cons
     throw;
   }
   fs::remove(path_ / "summary.json", error);
+  if (!launch.empty() && !append_line(path_ / "log.jsonl", line("launch", launch))) ++lost_lines_;
   return moved.string();
 }
 
@@ -66,18 +68,21 @@ void RunFolder::open() {
   open_ = true;
 }
 
-void RunFolder::log(const std::string& event, JsonObject fields) const {
-  if (!writes()) return;
+std::string RunFolder::line(const std::string& event, const std::string& fields) const {
   const double now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  JsonObject line;
-  line.add("event", event).add("time", now).add("rank", rank_);
-  std::string text = line.str();
-  const std::string rest = fields.str();
-  if (rest.size() > 2) text = text.substr(0, text.size() - 1) + ", " + rest.substr(1);
+  JsonObject common;
+  common.add("event", event).add("time", now).add("rank", rank_);
+  std::string text = common.str();
+  if (fields.size() > 2) text = text.substr(0, text.size() - 1) + ", " + fields.substr(1);
+  return text + "\n";
+}
+
+void RunFolder::log(const std::string& event, JsonObject fields) const {
+  if (!writes()) return;
   // The rest of a line that a full disk has cut must not damage the next one.
   const bool after_cut = line_is_cut_.exchange(false);
-  if (!append("log.jsonl", (after_cut ? "\n" : "") + text + "\n"))
+  if (!append("log.jsonl", (after_cut ? "\n" : "") + line(event, fields.str())))
     ++lost_lines_, line_is_cut_ = true;
 }
 

@@ -20,8 +20,9 @@ class RunFolder {
 
   // Once, by worker 0, when all workers have their state, so that a start that fails changes
   // nothing: moves the results of an older run of this name away, or removes the summary of the run
-  // that goes on, and writes config.toml. Returns the new place of the old results, or "". IoError.
-  std::string begin(const std::string& config_toml, bool resuming) const;
+  // that goes on, writes config.toml, and logs the event `launch` (a JSON object; empty: none).
+  // Returns the new place of the old results, or "". IoError.
+  std::string begin(const std::string& config_toml, const std::string& launch, bool resuming) const;
   // By each worker, when begin() is done: from now on lines are written. Until then they are held.
   void open();
 
@@ -42,6 +43,7 @@ class RunFolder {
   std::size_t merge_bad_images() const;
 
  private:
+  std::string line(const std::string& event, const std::string& fields) const;
   // False if it could not be written.
   bool append(const std::string& name, const std::string& lines) const;
 
@@ -56,9 +58,5 @@ class RunFolder {
 
 // Renames what has this name to NAME.1, NAME.2 …, and returns the new name. IoError.
 std::filesystem::path move_aside(const std::filesystem::path&);
-
-// Writes report.html, the run on one page, from config.toml, log.jsonl and summary.json of the
-// folder. No network is needed.
-void write_report(const std::filesystem::path& folder);
 
 }  // namespace gossamer::apps

@@ -11,6 +11,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "gossamer/apps/machine.h"
+#include "gossamer/apps/report/launch_facts.h"
+#include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/evaluate.h"
@@ -18,7 +21,6 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
 #include "gossamer/apps/train/worker.h"
-#include "gossamer/apps/version.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/memory.h"
@@ -129,6 +131,7 @@ class Finish {
 
   // Every image of the validation set exactly once over the workers.
   void evaluate_share() {
+    if (!w_.val_set) return;
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
     EvalOptions options{.batch = w_.config.eval.batch,
@@ -207,7 +210,7 @@ class Finish {
     RunFigures whole = w_.earlier;
     whole += leg;
     const auto part = [](double a, double b) { return b > 0 ? a / b : 0.0; };
-    JsonObject s;
+    JsonObject s;  // without data.val, top1, top5 and loss are null
     s.add("top1", counts_.top1 / counts_.images)
         .add("top5", counts_.top5 / counts_.images)
         .add("loss", counts_.loss / counts_.images);
@@ -246,34 +249,22 @@ class Finish {
     s.raw("each_worker", totals_.each_worker());
     if (whole.legs > 1) {
       std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
-                                           "resident_bytes_rank0", "warnings"};
+                                           "resident_bytes_rank0", "launch", "warnings"};
       if (w_.place.size > 1)
         of_last_leg.insert(of_last_leg.end(), {"edges", "edge_asymmetry", "staleness_mean",
                                                "staleness_max", "chi1_hat", "chi2_hat"});
       if (c.train.method == "consensus-control") of_last_leg.push_back("control");
       s.raw("last_leg", leg.json()).add("of_last_leg", of_last_leg);
     }
-    JsonObject versions;
-    versions.add("gossamer", version())
-        .add("git", git_hash())
-        .add("compiler", compiler())
-        .add("onednn", onednn_version());
-    s.raw("versions", versions.str());
+    if (const std::string launch = last_launch(w_.folder.file("log.jsonl"));
+        w_.folder.writes() && !launch.empty())
+      s.raw("launch", launch);
 
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
       files.write("model.safetensors", [&](const auto& path) { save_model(path); });
       add_warnings(s, files, whole.failed_checkpoints);
-      w_.folder.log("eval", JsonObject()
-                                .add("of", "averaged model")
-                                .add("samples", seen)
-                                .add("images", counts_.images)
-                                .add("top1", counts_.top1 / counts_.images)
-                                .add("top5", counts_.top5 / counts_.images)
-                                .add("loss", counts_.loss / counts_.images));
-      w_.board.scalars(
-          static_cast<i64>(seen / static_cast<double>(c.train.batch)),
-          {{"top1", counts_.top1 / counts_.images}, {"val_loss", counts_.loss / counts_.images}});
+      if (w_.val_set) log_evaluation(seen);
       w_.board.flush();
       w_.folder.log("summary", s);
       files.write("summary.json", [&](const auto& path) { write_file(path, s.str() + "\n"); });
@@ -308,6 +299,19 @@ class Finish {
     s.add("warnings", all);
   }
 
+  void log_evaluation(double seen) {
+    const double top1 = counts_.top1 / counts_.images, loss = counts_.loss / counts_.images;
+    w_.folder.log("eval", JsonObject()
+                              .add("of", "averaged model")
+                              .add("samples", seen)
+                              .add("images", counts_.images)
+                              .add("top1", top1)
+                              .add("top5", counts_.top5 / counts_.images)
+                              .add("loss", loss));
+    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)),
+                     {{"top1", top1}, {"val_loss", loss}});
+  }
+
   // Saves the f32 master values, whatever type the layers computed in.
   void save_model(const std::filesystem::path& path) {
     const auto copy = models::make(
@@ -335,11 +339,13 @@ class Finish {
     if (whole.legs > 1 && w_.folder.writes())
       say.note(fmt::format("         since the run began {:.0f} images in {}, {:.0f} legs",
                            whole.samples, duration_text(whole.wall_s), whole.legs));
-    say.note(fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
-                         100 * counts_.top1 / counts_.images, 100 * counts_.top5 / counts_.images,
-                         counts_.images,
-                         alive_.size() == 1 ? std::string("one model")
-                                            : fmt::format("average of {} models", alive_.size())));
+    const std::string of = alive_.size() == 1 ? std::string("one model")
+                                              : fmt::format("average of {} models", alive_.size());
+    say.note(w_.val_set
+                 ? fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
+                               100 * counts_.top1 / counts_.images,
+                               100 * counts_.top5 / counts_.images, counts_.images, of)
+                 : fmt::format("result   {}, not evaluated (data.val = none)", of));
     if (damaged > 0) {
       const std::string list =
           w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";

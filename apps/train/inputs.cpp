@@ -4,13 +4,17 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/loader/affinity.h"
+#include "gossamer/data/split.h"
 #include "gossamer/data/unequal.h"
 
 namespace gossamer::apps {
@@ -32,20 +36,72 @@ std::string paths_text(const std::vector<std::string>& paths) {
   return paths.size() == 1 ? paths[0] : fmt::format("{} (+{} more)", paths[0], paths.size() - 1);
 }
 
+namespace {
+
+void check_default_set(const std::string& path) {
+  check<DataError>(!path.starts_with("data-cache/shapes10") || std::filesystem::exists(path),
+                   data::code::nothing, path,
+                   ": the default data set is not there yet. It is made with: gossamer data "
+                   "make-shapes data-cache/shapes10. Other data are named with data.train=DIR "
+                   "data.val=DIR");
+}
+
+std::shared_ptr<const data::Dataset> open_part(const Config& c,
+                                               const std::vector<std::string>& paths,
+                                               data::Part part, DataSets& sets) {
+  check_default_set(paths[0]);
+  auto set = data::open(paths, part, data::parse_label_base(c.data.label_base));
+  std::ranges::move(set->notes(), std::back_inserter(sets.notes));
+  std::ranges::move(set->left_out(), std::back_inserter(sets.left_out));
+  return set;
+}
+
+// Both parts of the training set (data.val_split).
+void split_training_set(const Config& c, DataSets& sets) {
+  const auto whole = open_part(c, c.data.train, data::Part::train, sets);
+  data::Split split =
+      data::stratified_split(*whole, c.data.val_split, static_cast<std::uint64_t>(c.train.seed));
+  check<DataError>(!split.val.empty(), "data.val_split = ", c.data.val_split, ": each class of ",
+                   paths_text(c.data.train), " has one image, so none can validate");
+  sets.train = data::part_of(whole, std::move(split.train));
+  sets.val = data::part_of(whole, std::move(split.val));
+}
+
+void open_val(const Config& c, DataSets& sets) {
+  if (c.data.val[0] == "none") return;
+  std::vector<std::string> paths = c.data.val;
+  if (paths[0] == "auto") {
+    check_default_set(c.data.train[0]);
+    paths = data::validation_beside(c.data.train);
+    check<ConfigError>(!paths.empty(), "data.train = ", paths_text(c.data.train),
+                       " comes without validation data, which would be beside it, or in it as val/ "
+                       "beside train/. Give it (data.val=DIR), hold a part of the training set "
+                       "back (data.val_split=0.1), or do without (data.val=none)");
+  }
+  sets.val = open_part(c, paths, data::Part::val, sets);
+}
+
+}  // namespace
+
+DataSets open_validation(const Config& c) {
+  DataSets sets;
+  if (c.data.val_split > 0)
+    split_training_set(c, sets);
+  else
+    open_val(c, sets);
+  sets.train = nullptr;
+  return sets;
+}
+
 DataSets open_data(const Config& c, int workers) {
-  const auto open = [&](const std::vector<std::string>& paths, data::Part part) {
-    try {
-      return data::open(paths, part, data::parse_label_base(c.data.label_base));
-    } catch (const DataError& e) {
-      // This program can draw the default data set.
-      if (!paths[0].starts_with("data-cache/shapes10")) throw;
-      fail<DataError>(
-          e.what(),
-          ". The default data set is made with: gossamer data make-shapes data-cache/shapes10");
-    }
-  };
-  DataSets sets{open(c.data.train, data::Part::train), open(c.data.val, data::Part::val)};
-  data::check_same_classes(*sets.train, *sets.val);
+  DataSets sets;
+  if (c.data.val_split > 0) {
+    split_training_set(c, sets);
+  } else {
+    sets.train = open_part(c, c.data.train, data::Part::train, sets);
+    open_val(c, sets);
+  }
+  if (sets.val) data::check_same_classes(*sets.train, *sets.val);
   const auto have = static_cast<i64>(sets.train->classes().size());
   check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
                    " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");

@@ -17,11 +17,15 @@
 namespace gossamer::apps {
 
 struct DataSets {
-  std::shared_ptr<const data::Dataset> train, val;
+  std::shared_ptr<const data::Dataset> train, val;  // val: null if data.val is none
+  // of both: what the user should know, and "name: what was wrong" of images that are no samples
+  std::vector<std::string> notes, left_out;
 };
 // Opens both and checks what can be checked before any worker is started: equal classes, and
 // enough images for a batch of each worker. DataError names the set and the numbers.
 DataSets open_data(const Config&, int workers);
+// The validation set alone, the same that open_data() gives. `train` is null.
+DataSets open_validation(const Config&);
 
 std::string paths_text(const std::vector<std::string>& paths);  // "a" or "a (+2 more)"
 

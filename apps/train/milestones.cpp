@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 Milestones::Milestones(Worker& w)
     : w_(w),
       epoch_(static_cast<double>(w.train_set->size())),
-      evaluate_at_(first(w.config.eval.every)),
+      evaluate_at_(w.val_set ? first(w.config.eval.every) : INFINITY),
       save_at_(first(w.config.run.checkpoint_every)),
       measure_at_(first(w.config.eval.consensus_every)),
       measures_(!w.place.rejoin) {}

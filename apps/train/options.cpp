@@ -2,11 +2,8 @@
 #include "gossamer/apps/train/options.h"
 
 #include <algorithm>
-#include <fstream>
-#include <string>
 
-#include <sched.h>
-
+#include "gossamer/apps/machine.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/nn/optim.h"
 
@@ -79,19 +76,6 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
                .most = static_cast<int>(c.control.most)};
   if (dist::method_is_synchronous(c.train.method)) o.rounds = c.train.graph;
   return o;
-}
-
-int cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
-
-i64 peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
-  return 0;
 }
 
 int compute_threads_for(const Config& c, int workers_here) {

@@ -18,9 +18,6 @@ std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers
 // caller.
 dist::MethodOptions method_options(const Config&, int per_machine);
 
-int cores();  // that this process may use
-// The most memory that this process held; 0 if /proc does not say.
-i64 peak_resident_bytes();
 // Threads of each of the workers on this machine.
 int compute_threads_for(const Config&, int workers_here);
 int data_threads_for(const Config&, int workers_here);

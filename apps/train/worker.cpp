@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/rank_table.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/devices.h"
@@ -66,14 +67,12 @@ void Worker::open_images() {
   const DataSets sets = open_data(config, place.size);
   train_set = sets.train;
   val_set = sets.val;
-  for (const auto& set : {train_set, val_set}) {
-    for (const std::string& line : set->notes()) progress.note("data     " + line);
-    const std::vector<std::string> left_out = set->left_out();
-    if (left_out.empty()) continue;
+  for (const std::string& line : sets.notes) progress.note("data     " + line);
+  if (!sets.left_out.empty()) {
     progress.note(
         fmt::format("data     {} images are damaged beyond their label and left out, the first: {}",
-                    left_out.size(), left_out[0]));
-    if (place.rank == 0) folder.add_bad_images(left_out);
+                    sets.left_out.size(), sets.left_out[0]));
+    if (place.rank == 0) folder.add_bad_images(sets.left_out);
   }
   const auto epoch = static_cast<double>(train_set->size());
   schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
@@ -84,7 +83,7 @@ void Worker::open_images() {
   if (config.data.cache_gb <= 0) return;
   cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
   train_set = data::cached(train_set, cache);
-  val_set = data::cached(val_set, cache);
+  if (val_set) val_set = data::cached(val_set, cache);
   progress.note(fmt::format("data     up to {:g} GB of encoded files are kept in memory{}",
                             config.data.cache_gb, place.size > 1 ? ", by each worker" : ""));
 }
@@ -106,7 +105,8 @@ void Worker::make_model(bool resumed) {
 }
 
 void Worker::begin_folder(bool resuming) {
-  const std::string moved = folder.begin(to_toml(config), resuming);
+  const char* launch = std::getenv(kLaunchVariable);
+  const std::string moved = folder.begin(to_toml(config), launch ? launch : "", resuming);
   if (!moved.empty()) progress.warn("an older run of this name is now " + moved);
 }
 
@@ -184,7 +184,8 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
 void Worker::describe(const std::vector<std::string>& table,
                       const std::optional<ResumePoint>& resume) {
   progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}",
-                            paths_text(config.data.train), train_set->size(), val_set->size(),
+                            paths_text(config.data.train), train_set->size(),
+                            val_set ? std::to_string(val_set->size()) : "none",
                             train_set->classes().size(), prepare.train_size, prepare.train_size));
   progress.note(fmt::format(
       "model    {}: {} parameters, {}{}", config.model.name, params->parameter_count(),

@@ -70,7 +70,7 @@ struct Worker {
   RunFolder folder;
   EventWriter board;  // TensorBoard: written by the lowest living worker
   Progress progress;
-  std::shared_ptr<const data::Dataset> train_set, val_set;
+  std::shared_ptr<const data::Dataset> train_set, val_set;  // val_set: null if data.val is none
   std::shared_ptr<data::Cache> cache;  // of both sets; none if data.cache_gb is 0
   Pictures prepare;
   std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none

@@ -1,5 +1,5 @@
 // What a run lets us see: rates of edges, exchanges one by one, one trace of all workers,
-// TensorBoard, the report, the progress line.
+// TensorBoard, the progress line.
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -10,7 +10,6 @@
 #include <pty.h>
 
 #include "apps/program.h"
-#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/report/trace_merge.h"
@@ -392,66 +391,6 @@ TEST_F(Observe, TraceMergeJoinsWhatAnInterruptedRunLeft) {
   EXPECT_GT(merged["events"].get<int>(), 20);
   expect_sound(Json::parse(read_text(folder / "runs/t/trace.json")));
   EXPECT_EQ(run({"trace", "merge", "s"}).code, 6);
-}
-
-// --- the report
-
-TEST_F(Observe, TheReportDrawsEdgesFaultsAndReturns) {
-  const fs::path at = folder / "runs/x";
-  std::string log;
-  for (int i = 1; i <= 20; ++i)
-    log += Json{{"event", "step"},          {"time", 100.0 + i}, {"rank", i % 2},
-                {"samples", 10 * i},        {"epoch", 0.1 * i},  {"loss", 2.0 / i},
-                {"consensus_distance", 0.1}}
-               .dump() +
-           "\n";
-  log += Json{{"event", "fault"}, {"time", 105}, {"rank", 0}, {"peer", 1}, {"what", "dead <b>"}}
-             .dump() +
-         "\n";
-  log += Json{{"event", "joined"}, {"time", 110}, {"rank", 0}, {"peer", 1}, {"what", "joined"}}
-             .dump() +
-         "\n";
-  log += Json{{"event", "refused"}, {"time", 111}, {"rank", 0}, {"what", "10.0.0.9: no token"}}
-             .dump() +
-         "\n";
-  write_text(at / "log.jsonl", log);
-  write_text(at / "config.toml", "[run]\n");
-  const Json first{{"a", 0},
-                   {"b", 1},
-                   {"rate", 0.5},
-                   {"wanted", 1.0},
-                   {"exchanges_a", 5},
-                   {"exchanges_b", 5},
-                   {"failed", 1},
-                   {"staleness_mean", 0.25},
-                   {"staleness_max", 2},
-                   {"distance_mean", 0.1},
-                   {"seconds_mean", 0.002}};
-  const Json second{{"a", 1},
-                    {"b", 2},
-                    {"rate", 1.0},
-                    {"wanted", 1.0},
-                    {"exchanges_a", 10},
-                    {"exchanges_b", 10},
-                    {"failed", 0},
-                    {"staleness_mean", 0.0},
-                    {"staleness_max", 0},
-                    {"distance_mean", 0.1},
-                    {"seconds_mean", 0.002}};
-  const Json summary{{"top1", 0.5},
-                     {"model", "m"},
-                     {"method", "a2cid2"},
-                     {"workers", 3},
-                     {"edges", {first, second}}};
-  write_text(at / "summary.json", summary.dump());
-  write_report(at);
-  const std::string page = read_text(at / "report.html");
-  for (const char* wanted : {"training loss", "consensus distance", "Faults and returns", "joined",
-                             "dead &lt;b&gt;", "no token", "0 – 1", "1 – 2"})
-    EXPECT_THAT(page, HasSubstr(wanted));
-  EXPECT_THAT(page, ::testing::Not(HasSubstr("<b>")));
-  EXPECT_THAT(page, ::testing::Not(HasSubstr("<script")));
-  EXPECT_THAT(page, ::testing::Not(HasSubstr("nan")));
 }
 
 // --- the progress line

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/train/resume_point.h"
 
 namespace gossamer::apps {
 namespace {
@@ -30,16 +31,18 @@ TEST_F(RunFolders, TheSummaryOfAResumedRunIsOfAllItsLegs) {
     SCOPED_TRACE(workers);
     fs::remove_all(folder / "runs");
     ASSERT_EQ(run(with_workers(workers, tiny({"run.checkpoint_every=1"}))).code, 0);
-    const Json first = summary();
-    EXPECT_EQ(first["legs"], 1);
-    EXPECT_FALSE(first.contains("last_leg"));
+    EXPECT_EQ(summary()["legs"], 1);
+    EXPECT_FALSE(summary().contains("last_leg"));
+    // A gossip worker may do a step after it has saved, which is not counted.
+    const RunFigures first = find_checkpoint(folder / "runs/t").figures;
+    EXPECT_GT(first.gradients, 0);
+    EXPECT_LE(first.gradients, summary()["gradients"].get<double>());
     const Result r = run({"train", "--resume", "runs/t", "train.epochs=2"});
     ASSERT_EQ(r.code, 0) << r.err;
     const Json s = summary(), leg = s["last_leg"];
     EXPECT_EQ(s["legs"], 2);
-    // A gossip worker estimates what the others have done when it saves.
     const double gradients = s["gradients"].get<double>(), of_leg = leg["gradients"].get<double>();
-    EXPECT_EQ(gradients, first["gradients"].get<double>() + of_leg);
+    EXPECT_EQ(gradients, first.gradients + of_leg);
     if (workers == 1) {
       EXPECT_EQ(gradients, 24);
       EXPECT_EQ(of_leg, 12);
@@ -47,8 +50,7 @@ TEST_F(RunFolders, TheSummaryOfAResumedRunIsOfAllItsLegs) {
     }
     EXPECT_GT(of_leg, 0);
     EXPECT_GT(s["wall_s"].get<double>(), leg["wall_s"].get<double>());
-    EXPECT_EQ(s["exchanges"].get<double>(),
-              first["exchanges"].get<double>() + leg["exchanges"].get<double>());
+    EXPECT_EQ(s["exchanges"].get<double>(), first.exchanges + leg["exchanges"].get<double>());
     double of_workers = 0;
     for (const Json& row : s["each_worker"]) of_workers += row["gradients"].get<double>();
     EXPECT_EQ(of_workers, of_leg);

@@ -1,0 +1,120 @@
+// Several runs on one page: common axes, results, and the keys in which their configurations
+// differ.
+#include <cmath>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/report/html.h"
+#include "gossamer/apps/report/pictures.h"
+#include "gossamer/apps/report/report.h"
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer::apps {
+namespace {
+
+// The mean over the workers of one number of a run.
+template <class X, class Y>
+Points mean_over_workers(const RunRecord& run, X x, Y y) {
+  std::vector<Points> all;
+  for (const auto& [rank, rows] : run.steps) {
+    Points points;
+    for (const StepRow& row : rows) points.emplace_back(x(row), y(row));
+    all.push_back(points);
+  }
+  return all.empty() ? Points{} : mean_of(all);
+}
+
+template <class PointsOf>
+std::string chart_of(const std::vector<RunRecord>& runs, ChartText text, PointsOf&& points) {
+  std::vector<Curve> curves;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    curves.push_back(
+        {.name = runs[i].name, .points = points(runs[i]), .colour = static_cast<int>(i)});
+  return chart(text, curves);
+}
+
+// Of the workers' own models on the way, and of the final model.
+template <class X>
+Points top1(const RunRecord& run, X x) {
+  Points out;
+  for (const EvalRow& e : workers_evaluations(run)) out.emplace_back(x(e), e.top1);
+  for (const EvalRow& e : run.evals)
+    if (e.rank < 0) out.emplace_back(x(e), e.top1);
+  return out;
+}
+
+std::string value(const RunRecord& run, const char* key, const char* format, double factor = 1) {
+  if (!run.summary.is_object() || !run.summary.contains(key) || !run.summary[key].is_number())
+    return "";
+  return fmt::format(fmt::runtime(format), factor * run.summary[key].get<double>());
+}
+
+std::string results(const std::vector<RunRecord>& runs) {
+  HtmlTable table({"run", "end", "top-1 %", "top-5 %", "loss", "images", "seconds", "images/s",
+                   "exchanges per gradient", "consensus distance"});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunRecord& r = runs[i];
+    table.row({fmt::format("<b style=\"color:var(--c{})\">{}</b>", i % 8, html_escape(r.name)),
+               html_escape(r.outcome), value(r, "top1", "{:.2f}", 100),
+               value(r, "top5", "{:.2f}", 100), value(r, "loss", "{:.4f}"),
+               value(r, "samples", "{:.0f}"), value(r, "wall_s", "{:.1f}"),
+               value(r, "images_per_s", "{:.0f}"), value(r, "exchanges_per_gradient", "{:.2f}"),
+               value(r, "consensus_distance", "{:.3g}")});
+  }
+  return "<h2>Results</h2>" + table.html();
+}
+
+std::string differences(const std::vector<RunRecord>& runs) {
+  std::vector<std::string> header{"key"}, keys;
+  std::vector<std::map<std::string, std::string>> values;
+  std::set<std::string> known;
+  for (const RunRecord& run : runs) {
+    header.push_back(html_escape(run.name));
+    values.emplace_back(run.config.begin(), run.config.end());
+    for (const auto& [key, text] : run.config)
+      if (known.insert(key).second) keys.push_back(key);
+  }
+  HtmlTable table(header);
+  for (const std::string& key : keys) {
+    std::vector<std::string> cells{"<code>" + key + "</code>"};
+    std::set<std::string> different;
+    for (const auto& of_run : values) {
+      const auto found = of_run.find(key);
+      const std::string text = found == of_run.end() ? "" : found->second;
+      different.insert(text);
+      cells.push_back("<code>" + html_escape(text) + "</code>");
+    }
+    if (different.size() > 1 && key != "run.name" && key != "run.dir") table.row(cells);
+  }
+  return "<h2>Configurations</h2>" + (table.empty() ? "<p>They do not differ.</p>" : table.html());
+}
+
+}  // namespace
+
+void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem::path& page) {
+  const auto images = [](const auto& row) { return row.images; };
+  const auto minutes = [](const auto& row) { return row.time / 60; };
+  const auto loss = [](const StepRow& row) { return row.loss; };
+  const auto consensus = [](const StepRow& row) { return row.consensus; };
+  const auto speed = [](const StepRow& row) { return row.images_per_s; };
+  std::string charts;
+  charts += chart_of(runs, {"training loss", "images"},
+                     [&](const RunRecord& r) { return mean_over_workers(r, images, loss); });
+  charts += chart_of(runs, {"training loss against time", "minutes"},
+                     [&](const RunRecord& r) { return mean_over_workers(r, minutes, loss); });
+  charts += chart_of(runs, {"top-1 in % of the validation set", "images"},
+                     [&](const RunRecord& r) { return top1(r, images); });
+  charts += chart_of(runs, {"top-1 against time", "minutes"},
+                     [&](const RunRecord& r) { return top1(r, minutes); });
+  charts += chart_of(runs, {"images a second, all workers", "images"},
+                     [&](const RunRecord& r) { return mean_over_workers(r, images, speed); });
+  charts += chart_of(runs, {"consensus distance", "images", true}, [&](const RunRecord& r) {
+    return r.steps.size() > 1 ? mean_over_workers(r, images, consensus) : Points{};
+  });
+  write_file(page, html_page("Comparison of runs", results(runs) + "<div class=\"grid\">" + charts +
+                                                       "</div>" + differences(runs)));
+}
+
+}  // namespace gossamer::apps

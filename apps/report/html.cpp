@@ -1,0 +1,81 @@
+// See html.h.
+#include "gossamer/apps/report/html.h"
+
+#include <fmt/format.h>
+
+namespace gossamer::apps {
+namespace {
+
+// The colours of curves are variables, so that the dark page has lighter ones.
+const char* const kStyle = R"(<style>
+:root{color-scheme:light dark;--text:#1d1d1f;--soft:#6a6a70;--line:#dedee3;--paper:#fff;
+--box:#f5f5f7;--c0:#2a6fbb;--c1:#c8553d;--c2:#2f8a55;--c3:#8a5fb0;--c4:#a87900;--c5:#2a9494;
+--c6:#c2488d;--c7:#777}
+@media(prefers-color-scheme:dark){:root{--text:#e6e6ea;--soft:#9a9aa2;--line:#38383d;
+--paper:#161618;--box:#222225;--c0:#6aa9ef;--c1:#ef8a73;--c2:#63c48c;--c3:#bd97e0;--c4:#dcb03c;
+--c5:#5cc9c9;--c6:#ee86bf;--c7:#aaa}}
+body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:1.5em auto;padding:0 1em;
+color:var(--text);background:var(--paper)}
+h1{margin-bottom:0}h2{margin:1.6em 0 .4em}
+.lead{font-size:1.15em;margin:.3em 0}.soft,caption{color:var(--soft)}.bad{color:var(--c1)}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(340px,100%),1fr));
+gap:1em 1.5em;margin:1em 0}
+figure{margin:0}figcaption{font-size:13px;color:var(--soft)}
+figcaption b{font-weight:600}svg{width:100%;display:block}
+.g{stroke:var(--line)}.a{font-size:11px;fill:var(--soft)}.r{text-anchor:end}.m{text-anchor:middle}
+.t{font-size:13px;font-weight:600;fill:var(--text)}.n{fill:var(--text)}
+.wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}
+td,th{border-bottom:1px solid var(--line);padding:2px 12px 2px 0;text-align:left;vertical-align:top}
+th{color:var(--soft);font-weight:600}
+pre{background:var(--box);padding:1em;overflow-x:auto;font-size:12px}
+code{overflow-wrap:anywhere}details{margin:.6em 0}summary{cursor:pointer}
+</style>)";
+
+std::string row_of(const std::vector<std::string>& cells, const char* tag) {
+  std::string out;
+  for (const std::string& cell : cells) out += fmt::format("<{0}>{1}</{0}>", tag, cell);
+  return "<tr>" + out + "</tr>";
+}
+
+}  // namespace
+
+std::string html_escape(const std::string& text) {
+  std::string out;
+  for (const char ch : text) {
+    if (ch == '<')
+      out += "&lt;";
+    else if (ch == '>')
+      out += "&gt;";
+    else if (ch == '&')
+      out += "&amp;";
+    else if (ch == '"')
+      out += "&quot;";
+    else
+      out += ch;
+  }
+  return out;
+}
+
+std::string html_page(const std::string& title, const std::string& body) {
+  return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
+         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+         "<meta http-equiv=\"Content-Security-Policy\""
+         " content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>" +
+         html_escape(title) + " - Gossamer</title>" + kStyle + "<h1>" + html_escape(title) +
+         "</h1>" + body + "</html>\n";
+}
+
+HtmlTable::HtmlTable(const std::vector<std::string>& header) {
+  if (!header.empty()) text_ = row_of(header, "th");
+}
+
+void HtmlTable::row(const std::vector<std::string>& cells) {
+  text_ += row_of(cells, "td");
+  ++rows_;
+}
+
+std::string HtmlTable::html() const {
+  return "<div class=\"wide\"><table>" + text_ + "</table></div>";
+}
+
+}  // namespace gossamer::apps

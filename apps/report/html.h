@@ -1,0 +1,27 @@
+// Pages without scripts that need no network: the frame, tables, and escaped text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gossamer::apps {
+
+std::string html_escape(const std::string&);
+
+// The whole page: `body` is HTML, `title` is text.
+std::string html_page(const std::string& title, const std::string& body);
+
+// Cells are HTML. The rows may be longer than the header.
+class HtmlTable {
+ public:
+  explicit HtmlTable(const std::vector<std::string>& header = {});
+  void row(const std::vector<std::string>& cells);
+  bool empty() const { return rows_ == 0; }
+  std::string html() const;
+
+ private:
+  std::string text_;
+  int rows_ = 0;
+};
+
+}  // namespace gossamer::apps

@@ -1,0 +1,23 @@
+// What a run was started with and on: its command, the machine, the versions, the data.
+#pragma once
+
+#include <string>
+
+#include "gossamer/apps/json.h"
+
+namespace gossamer::apps {
+
+// Keys: command (as a shell takes it), folder (in which it was given), host, processor, cores,
+// memory_gib, gossamer, git, compiler, onednn.
+JsonObject launch_facts();
+
+// How the process that starts a run tells worker 0 what to log as the `launch` line: a JSON object.
+constexpr const char* kLaunchVariable = "GOSSAMER_LAUNCH";
+
+// The last `launch` line of a run's log without its event, time and rank; "" if it has none.
+std::string last_launch(const std::string& log_file);
+
+// Quoted for a shell where needed.
+std::string shell_word(const std::string&);
+
+}  // namespace gossamer::apps

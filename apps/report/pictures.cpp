@@ -1,0 +1,253 @@
+// See pictures.h.
+#include "gossamer/apps/report/pictures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/report/html.h"
+
+namespace gossamer::apps {
+namespace {
+
+constexpr double kWidth = 380, kLeft = 42, kRight = 330;  // the drawing lies between the two
+constexpr double kTop = 26, kBottom = 188;
+constexpr int kColours = 8;
+
+Points thin(const Points& in, std::size_t limit) {
+  if (in.size() <= limit) return in;
+  Points out;
+  for (std::size_t k = 0; k < limit; ++k) {
+    const std::size_t begin = k * in.size() / limit, end = (k + 1) * in.size() / limit;
+    double x = 0, y = 0;
+    for (std::size_t i = begin; i < end; ++i) x += in[i].first, y += in[i].second;
+    out.emplace_back(x / static_cast<double>(end - begin), y / static_cast<double>(end - begin));
+  }
+  return out;
+}
+
+std::string head(const std::string& title, double height) {
+  return fmt::format(
+      "<svg viewBox=\"0 0 {2:.0f} {1:.0f}\" role=\"img\" aria-label=\"{0}\"><text x=\"0\" "
+      "y=\"14\" class=\"t\">{0}</text>",
+      html_escape(title), height, kWidth);
+}
+
+std::string label(double x, double y, const char* where, const std::string& text,
+                  const std::string& style = "") {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"a {}\"{}>{}</text>", x, y, where,
+                     style, html_escape(text));
+}
+
+// At most seven characters, so that it fits: 12k, 1234, 0.0123, 1.5e-6.
+std::string short_number(double v) {
+  const double size = std::abs(v);
+  if (size >= 1e6) return fmt::format("{:.4g}M", v / 1e6);
+  if (size >= 1e4) return fmt::format("{:.4g}k", v / 1e3);
+  if (size >= 100) return fmt::format("{:.0f}", v);
+  if (size >= 1e-3) return fmt::format("{:.3g}", v);
+  if (size < 1e-12) return "0";
+  const double power = std::floor(std::log10(size));
+  return fmt::format("{:.2g}e{:.0f}", v / std::pow(10, power), power);
+}
+
+// The ticks of a logarithmic axis from 10^low to 10^high, as exponents.
+std::vector<double> decade_ticks(double low, double high) {
+  std::vector<double> out;
+  if (high - low < 1.5) {
+    for (const double value : round_ticks(std::pow(10, low), std::pow(10, high), 4))
+      if (value > 0) out.push_back(std::log10(value));
+    return out;
+  }
+  const double step = std::max(1.0, std::ceil((high - low) / 6));
+  for (double e = std::ceil(low); e <= high + 1e-9; e += step) out.push_back(e);
+  return out;
+}
+
+// The last values stand beside the curves; moved apart where they would overlap.
+std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool logarithmic) {
+  std::ranges::sort(ends, {}, [](const auto& e) { return e.first; });
+  for (std::size_t i = 1; i < ends.size(); ++i)
+    ends[i].first = std::max(ends[i].first, ends[i - 1].first + 12);
+  std::string out;
+  for (const auto& [y, curve] : ends) {
+    const double v = curve->points.back().second;
+    out += label(kRight + 5, y + 4, "", short_number(logarithmic ? std::pow(10, v) : v),
+                 fmt::format(" style=\"fill:var(--c{})\"", curve->colour % kColours));
+  }
+  return out;
+}
+
+std::string legend(const std::vector<Curve>& curves) {
+  std::string out;
+  for (const Curve& c : curves)
+    if (!c.faint && !c.points.empty() && !c.name.empty())
+      out += fmt::format("<span style=\"color:var(--c{})\"><b>{}</b> {}</span> &ensp;",
+                         c.colour % kColours, c.dots ? "●" : "—", html_escape(c.name));
+  return out.empty() ? "" : "<figcaption>" + out + "</figcaption>";
+}
+
+}  // namespace
+
+std::vector<double> round_ticks(double low, double high, int wanted) {
+  const double rough = (high - low) / std::max(1, wanted);
+  if (!(rough > 0) || !std::isfinite(rough)) return {};
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  double step = power;
+  for (const double factor : {2.0, 5.0, 10.0})
+    if (step < rough * 0.999) step = factor * power;
+  std::vector<double> out;
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i)
+    out.push_back(i * step);
+  return out;
+}
+
+Points mean_of(const std::vector<Points>& curves) {
+  if (curves.size() == 1) return curves[0];
+  constexpr int kPieces = 120;
+  double low = INFINITY, high = -INFINITY;
+  for (const Points& c : curves)
+    for (const auto& [x, y] : c)
+      if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
+  std::vector<std::array<double, 3>> sums(kPieces);  // x, y, count
+  for (const Points& c : curves)
+    for (const auto& [x, y] : c)
+      if (std::isfinite(x) && std::isfinite(y)) {
+        const double at = high > low ? (x - low) / (high - low) * kPieces : 0;
+        auto& sum = sums[std::min<std::size_t>(kPieces - 1, static_cast<std::size_t>(at))];
+        sum[0] += x, sum[1] += y, sum[2] += 1;
+      }
+  Points out;
+  for (const auto& [x, y, count] : sums)
+    if (count > 0) out.emplace_back(x / count, y / count);
+  return out;
+}
+
+std::string chart(const ChartText& text, std::vector<Curve> curves) {
+  double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
+  for (Curve& c : curves) {
+    std::erase_if(c.points, [&](const auto& p) {
+      return !std::isfinite(p.first) || !std::isfinite(p.second) ||
+             (text.logarithmic && p.second <= 0);
+    });
+    c.points = thin(c.points, 300);
+    for (auto& [x, y] : c.points) {
+      if (text.logarithmic) y = std::log10(y);
+      x0 = std::min(x0, x), x1 = std::max(x1, x), y0 = std::min(y0, y), y1 = std::max(y1, y);
+    }
+  }
+  if (!(x1 > x0)) return "";
+  if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
+  if (!text.logarithmic && y0 > 0 && y0 < 0.4 * y1) y0 = 0;
+  const auto px = [&](double x) { return kLeft + (x - x0) / (x1 - x0) * (kRight - kLeft); };
+  const auto py = [&](double y) { return kBottom - (y - y0) / (y1 - y0) * (kBottom - kTop); };
+  std::string svg = head(text.title, 222);
+  for (const double y : text.logarithmic ? decade_ticks(y0, y1) : round_ticks(y0, y1, 4)) {
+    svg += fmt::format(
+        "<line x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" class=\"g\"/>", kLeft,
+        kRight, py(y));
+    svg += label(kLeft - 5, py(y) + 4, "r", short_number(text.logarithmic ? std::pow(10, y) : y));
+  }
+  for (const double x : round_ticks(x0, x1, 5))
+    svg += label(px(x), kBottom + 16, "m", short_number(x));
+  svg += label((kLeft + kRight) / 2, kBottom + 30, "m", text.x_label);
+  std::vector<std::pair<double, const Curve*>> ends;
+  for (const Curve& c : curves) {
+    if (c.points.empty()) continue;
+    if (c.dots) {
+      for (const auto& [x, y] : c.points)
+        svg +=
+            fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" style=\"fill:var(--c{})\"/>",
+                        px(x), py(y), c.colour % kColours);
+    } else {
+      svg += fmt::format(
+          "<polyline fill=\"none\" style=\"stroke:var(--c{})\" stroke-width=\"{}\"{} points=\"",
+          c.colour % kColours, c.faint ? 1 : 1.8, c.faint ? " opacity=\".3\"" : "");
+      for (const auto& [x, y] : c.points) svg += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
+      svg += "\"><title>" + html_escape(c.name) + "</title></polyline>";
+    }
+    if (!c.faint) ends.emplace_back(py(c.points.back().second), &c);
+  }
+  svg += last_values(std::move(ends), text.logarithmic);
+  return "<figure>" + svg + "</svg>" + legend(curves) + "</figure>";
+}
+
+std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
+  constexpr int kMostWorkers = 128;  // with more, the dots run together
+  if (edges.empty() || workers < 2 || workers > kMostWorkers) return "";
+  const double cx = kWidth / 2, cy = 150, radius = 105;
+  const auto at = [&](int worker, double r) {
+    const double angle = 2 * std::numbers::pi * worker / workers - std::numbers::pi / 2;
+    return std::pair(cx + r * std::cos(angle), cy + r * std::sin(angle));
+  };
+  double most = 0;
+  for (const DrawnEdge& e : edges) most = std::max(most, e.rate);
+  std::string svg = head("exchanges per gradient on each edge", 275);
+  for (const DrawnEdge& e : edges) {
+    const auto [x1, y1] = at(e.a, radius);
+    const auto [x2, y2] = at(e.b, radius);
+    const bool poor = e.requested > 0 && e.rate < e.requested * 2 / 3;
+    svg += fmt::format(
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" style=\"stroke:var(--c{})\" "
+        "stroke-width=\"{:.2f}\"{}><title>{}</title></line>",
+        x1, y1, x2, y2, poor ? 1 : 0, most > 0 ? 0.5 + 4 * e.rate / most : 0.5,
+        e.rate > 0 ? "" : " stroke-dasharray=\"3 4\"", html_escape(e.text));
+    if (edges.size() <= 16) {  // beside the line
+      const double length = std::hypot(x2 - x1, y2 - y1), side = 13 / std::max(1.0, length);
+      svg += label((x1 + x2) / 2 + side * (y1 - y2), (y1 + y2) / 2 + side * (x2 - x1) + 4, "m",
+                   fmt::format("{:.2f}", e.rate));
+    }
+  }
+  for (int w = 0; w < workers; ++w) {
+    const auto [x, y] = at(w, radius);
+    const auto [tx, ty] = at(w, radius + 14);
+    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"n\"/>", x, y,
+                       workers <= 32 ? 4 : 2);
+    if (workers <= 48) svg += label(tx, ty + 4, "m", std::to_string(w));
+  }
+  return "<figure>" + svg +
+         "</svg><figcaption>thicker: more; red: less than two thirds of the requested rate"
+         "</figcaption></figure>";
+}
+
+std::string timeline(const RunRecord& run) {
+  if (run.alive.empty() || !(run.seconds > 0)) return "";
+  std::map<int, double> rows;  // worker -> y
+  for (const auto& [worker, spans] : run.alive) rows[worker];
+  for (const Mark& m : run.marks) rows[m.worker];
+  double y = 14;
+  for (auto& [worker, at] : rows) at = y += 15;
+  const double right = kWidth - 8;
+  const auto px = [&](double t) { return kLeft + t / run.seconds * (right - kLeft); };
+  std::string svg = head("workers over time", y + 30);
+  for (const auto& [worker, at] : rows) {
+    svg += label(kLeft - 6, at + 4, "r", std::to_string(worker));
+    const auto found = run.alive.find(worker);
+    if (found == run.alive.end()) continue;
+    for (const auto& [from, to] : found->second)
+      svg += fmt::format(
+          "<line x1=\"{0:.1f}\" x2=\"{1:.1f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" "
+          "style=\"stroke:var(--c0)\" stroke-width=\"5\"/>",
+          px(from), std::max(px(to), px(from) + 1), at);
+  }
+  for (const Mark& m : run.marks) {
+    const int colour = m.kind == "joined"    ? 2
+                       : m.kind == "inject"  ? 4
+                       : m.kind == "refused" ? 7
+                                             : 1;
+    svg += fmt::format(
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" style=\"fill:var(--c{})\"><title>{}</title>"
+        "</circle>",
+        px(m.time), rows[m.worker], colour,
+        html_escape(fmt::format("{:.1f} s: {} {}", m.time, m.kind, m.what)));
+  }
+  for (const double t : round_ticks(0, run.seconds, 5))
+    svg += label(px(t), y + 22, "m", short_number(t) + " s");
+  return "<figure>" + svg +
+         "</svg><figcaption>a line while it was alive; red: lost, green: back, orange: injected, "
+         "grey: refused</figcaption></figure>";
+}
+
+}  // namespace gossamer::apps

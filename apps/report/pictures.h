@@ -1,0 +1,51 @@
+// The pictures of the reports as SVG without scripts, 380 wide, so that their text can be read on
+// a telephone. All text is escaped here.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gossamer/apps/report/run_record.h"
+
+namespace gossamer::apps {
+
+using Points = std::vector<std::pair<double, double>>;
+
+struct Curve {
+  std::string name;
+  Points points;
+  int colour = 0;      // of the page's eight
+  bool dots = false;   // single measurements, not joined by a line
+  bool faint = false;  // in the background: without its last value and its entry in the legend
+};
+
+struct ChartText {
+  std::string title, x_label;
+  bool logarithmic = false;
+};
+
+// Values that are 1, 2 or 5 times a power of ten apart, about `wanted` of them, within [low, high].
+std::vector<double> round_ticks(double low, double high, int wanted);
+
+// The mean of several curves: of all points in each of 120 equal pieces of the x axis.
+Points mean_of(const std::vector<Points>&);
+
+// A <figure>; "" if there are fewer than two points. Every curve ends with its last value, and has
+// at most 300 points: means of equal pieces.
+std::string chart(const ChartText&, std::vector<Curve>);
+
+struct DrawnEdge {
+  int a = 0, b = 0;
+  double rate = 0, requested = 0;  // exchanges per gradient
+  std::string text;                // shown under the mouse pointer
+};
+// Workers on a circle, joined by lines: the thicker, the higher the rate; red below two thirds of
+// the requested rate.
+std::string graph_picture(int workers, const std::vector<DrawnEdge>&);
+
+// A row for each worker, with a line while it was alive and with its marks.
+std::string timeline(const RunRecord&);
+
+}  // namespace gossamer::apps

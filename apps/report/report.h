@@ -1,0 +1,18 @@
+// report.html, the run on one page, and the same curves of several runs on common axes.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "gossamer/apps/report/run_record.h"
+
+namespace gossamer::apps {
+
+// IoError names the file that could not be written.
+void write_report(const RunRecord&, const std::filesystem::path& page);
+void write_comparison(const std::vector<RunRecord>&, const std::filesystem::path& page);
+
+// folder/report.html, from what the folder holds
+void write_report(const std::filesystem::path& folder);
+
+}  // namespace gossamer::apps

@@ -1,0 +1,247 @@
+// See run_record.h.
+#include "gossamer/apps/report/run_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "gossamer/core/error.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+using Json = nlohmann::json;
+
+std::string read_text(const fs::path& path) {
+  std::ifstream in(path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+double number(const Json& e, const char* key) {
+  return e.contains(key) && e[key].is_number() ? e[key].get<double>() : NAN;
+}
+int whole(const Json& e, const char* key, int otherwise) {
+  return e.contains(key) && e[key].is_number_integer() ? e[key].get<int>() : otherwise;
+}
+std::string text(const Json& e, const char* key) {
+  return e.contains(key) && e[key].is_string() ? e[key].get<std::string>() : "";
+}
+
+// config.toml is written by to_toml(): [section], then `key = value    # meaning`.
+std::vector<std::pair<std::string, std::string>> read_config(const std::string& toml) {
+  std::vector<std::pair<std::string, std::string>> out;
+  std::istringstream in(toml);
+  std::string section;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("[") && line.ends_with("]"))
+      section = line.substr(1, line.size() - 2) + ".";
+    else if (const std::size_t equals = line.find(" = "); equals != std::string::npos)
+      out.emplace_back(section + line.substr(0, equals),
+                       line.substr(equals + 3, line.find("    # ") - equals - 3));
+  }
+  return out;
+}
+
+// Goes through the lines of log.jsonl in order.
+class Reader {
+ public:
+  explicit Reader(RunRecord& run) : run_(run) {}
+
+  void line(const Json& e) {
+    const std::string event = text(e, "event");
+    const double stamp = number(e, "time");
+    if (event.empty() || !std::isfinite(stamp)) return;
+    const int rank = whole(e, "rank", 0);
+    if (event == "launch") {  // before its leg has begun
+      run_.launch = e;
+      return;
+    }
+    if (event == "start" && !e.value("rejoined", false) && started_.contains(rank))
+      new_leg(stamp, e);
+    if (!std::isfinite(began_)) began_ = stamp;
+    // workers share the file, so the lines are almost in the order of their times
+    const double time = std::max(0.0, before_ + stamp - began_);
+    run_.seconds = std::max(run_.seconds, time);
+    if (event == "start") begin_worker(rank, time);
+    if (event == "step")
+      step(rank, time, e);
+    else if (event == "eval")
+      evaluation(rank, time, e);
+    else if (event == "consensus" && rank == 0)
+      run_.exact_consensus.emplace_back(number(e, "epoch"), number(e, "exact"));
+    else if (event == "fault" || event == "joined" || event == "refused" || event == "inject")
+      mark(event, rank, time, e);
+    else if (event == "interrupted")
+      outcome_ = stop_text(e);
+    else if (event == "failed")
+      outcome_ = "failed: " + text(e, "what");
+    else if (event == "summary")
+      outcome_ = "finished";
+    last_seen_[rank] = time;
+  }
+
+  void end() {
+    run_.outcome = outcome_.empty() ? "no end was written: it goes on, or was killed" : outcome_;
+    run_.finished = outcome_ == "finished";
+    for (const auto& [rank, time] : last_seen_)
+      if (!run_.alive.contains(rank)) run_.alive[rank].emplace_back(0, run_.seconds);
+    for (auto& [rank, spans] : run_.alive)
+      if (open_.contains(rank)) spans.back().second = run_.seconds;
+    // A worker found dead that wrote later without a new start was alive all the time.
+    for (const auto& [rank, time] : last_seen_)
+      if (auto& span = run_.alive[rank].back(); span.second < time) span.second = run_.seconds;
+  }
+
+ private:
+  // --resume: the time goes on from where the run had stopped, and what is repeated is forgotten.
+  void new_leg(double stamp, const Json& e) {
+    before_ = run_.seconds;
+    began_ = stamp;
+    started_.clear();
+    outcome_.clear();
+    for (const int rank : open_) run_.alive[rank].back().second = before_;
+    open_.clear();
+    const double samples = number(e, "samples");
+    for (auto& [rank, rows] : run_.steps)
+      std::erase_if(rows, [&](const StepRow& row) { return row.images > samples; });
+    std::erase_if(run_.evals, [&](const EvalRow& row) { return row.images > samples; });
+    waits_.clear();
+  }
+
+  void begin_worker(int rank, double time) {
+    started_.insert(rank);
+    waits_.erase(rank);  // a new process counts from 0
+    if (open_.insert(rank).second) run_.alive[rank].emplace_back(time, time);
+  }
+
+  struct Waits {
+    double images, time, data, exposed;
+  };
+
+  void step(int rank, double time, const Json& e) {
+    StepRow row{.images = number(e, "samples"),
+                .epoch = number(e, "epoch"),
+                .time = time,
+                .loss = number(e, "loss"),
+                .learning_rate = number(e, "learning_rate"),
+                .consensus = number(e, "consensus_distance"),
+                .images_per_s = NAN,
+                .data_wait = NAN,
+                .exposed = NAN};
+    const Waits now{row.images, time, number(e, "data_wait_s"), number(e, "exposed_s")};
+    if (const auto found = waits_.find(rank); found != waits_.end()) {
+      const Waits& old = found->second;
+      if (const double took = time - old.time; took > 0) {
+        row.images_per_s = std::max(0.0, now.images - old.images) / took;
+        row.data_wait = 100 * (now.data - old.data) / took;
+        row.exposed = 100 * (now.exposed - old.exposed) / took;
+      }
+    }
+    waits_[rank] = now;
+    run_.steps[rank].push_back(row);
+  }
+
+  void evaluation(int rank, double time, const Json& e) {
+    const bool of_all = text(e, "of") == "averaged model";
+    double epoch = number(e, "epoch");
+    if (!std::isfinite(epoch) && !run_.steps.empty() && !run_.steps.begin()->second.empty()) {
+      const StepRow& last = run_.steps.begin()->second.back();
+      epoch = last.images > 0 ? number(e, "samples") * last.epoch / last.images : NAN;
+    }
+    run_.evals.push_back({.rank = of_all ? -1 : rank,
+                          .images = number(e, "samples"),
+                          .epoch = epoch,
+                          .time = time,
+                          .top1 = 100 * number(e, "top1"),
+                          .top5 = 100 * number(e, "top5"),
+                          .loss = number(e, "loss")});
+  }
+
+  void mark(const std::string& event, int rank, double time, const Json& e) {
+    const int peer = whole(e, "peer", rank);
+    const Mark mark{.time = time,
+                    .worker = peer < 0 || event == "inject" ? rank : peer,
+                    .kind = event,
+                    .what = text(e, "what"),
+                    .by = {rank}};
+    const auto same = std::ranges::find_if(run_.marks, [&](const Mark& old) {
+      return old.kind == mark.kind && old.worker == mark.worker && old.what == mark.what &&
+             time - old.time < 5;
+    });
+    if (same != run_.marks.end())
+      same->by.push_back(rank);
+    else
+      run_.marks.push_back(mark);
+    if (event == "fault" && peer >= 0 && peer != rank && open_.erase(peer) > 0)
+      run_.alive[peer].back().second = time;
+    if (event == "joined" && peer >= 0 && peer != rank) reopen(peer, time);
+  }
+
+  // Found alive again. If it had been started anew, its `start` line is there already.
+  void reopen(int rank, double time) {
+    if (open_.insert(rank).second) run_.alive[rank].emplace_back(time, time);
+  }
+
+  static std::string stop_text(const Json& e) {
+    const int signal = whole(e, "signal", 0);
+    const char* name = sigabbrev_np(signal);
+    return fmt::format("stopped by {} after {:.0f} images",
+                       name ? "SIG" + std::string(name) : "a signal", number(e, "samples"));
+  }
+
+  RunRecord& run_;
+  std::string outcome_;
+  double began_ = NAN, before_ = 0;
+  std::set<int> started_, open_;  // in this leg; alive now
+  std::map<int, double> last_seen_;
+  std::map<int, Waits> waits_;
+};
+
+}  // namespace
+
+std::vector<EvalRow> workers_evaluations(const RunRecord& run) {
+  std::map<long, std::vector<EvalRow>> by_epoch;
+  for (const EvalRow& e : run.evals)
+    if (e.rank >= 0 && std::isfinite(e.epoch)) by_epoch[std::lround(e.epoch)].push_back(e);
+  std::vector<EvalRow> means;
+  for (const auto& [epoch, rows] : by_epoch) {
+    EvalRow mean;
+    for (double EvalRow::*value : {&EvalRow::images, &EvalRow::epoch, &EvalRow::time,
+                                   &EvalRow::top1, &EvalRow::top5, &EvalRow::loss}) {
+      for (const EvalRow& row : rows) mean.*value += row.*value;
+      mean.*value /= static_cast<double>(rows.size());
+    }
+    means.push_back(mean);
+  }
+  return means;
+}
+
+RunRecord read_run(const fs::path& folder) {
+  const fs::path log = folder / "log.jsonl";
+  std::ifstream in(log);
+  check<IoError>(in.good(), folder.string(), " holds no log.jsonl; give the folder of a run, as ",
+                 "runs/NAME");
+  RunRecord run;
+  run.name = fs::weakly_canonical(folder).filename().string();
+  run.config_text = read_text(folder / "config.toml");
+  run.config = read_config(run.config_text);
+  run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
+  if (!run.summary.is_object()) run.summary = nullptr;
+  Reader reader(run);
+  for (std::string line; std::getline(in, line);)
+    if (const Json e = Json::parse(line, nullptr, false); e.is_object()) reader.line(e);
+  reader.end();
+  return run;
+}
+
+}  // namespace gossamer::apps

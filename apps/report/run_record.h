@@ -1,0 +1,65 @@
+// What a run has left in its folder, read again: of finished, stopped, failed and running runs.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace gossamer::apps {
+
+// One `step` line of a worker. A number that the line lacks is NaN.
+struct StepRow {
+  double images = 0, epoch = 0;  // seen by all workers
+  double time = 0;               // seconds of the run; pauses between stop and resume do not count
+  double loss = 0, learning_rate = 0, consensus = 0;
+  // Since the worker's line before: images a second of all workers, and the parts of the time in
+  // which it waited for data and for communication.
+  double images_per_s = 0, data_wait = 0, exposed = 0;
+};
+
+// One `eval` line: of a worker's own model, or of the mean of all at the end (rank -1).
+struct EvalRow {
+  int rank = 0;
+  double images = 0, epoch = 0, time = 0;
+  double top1 = 0, top5 = 0, loss = 0;  // top1, top5: in percent
+};
+
+struct Mark {
+  double time = 0;         // seconds of the run
+  int worker = 0;          // whom it is about
+  std::string kind, what;  // kind: fault | joined | refused | inject
+  std::vector<int> by;     // the workers that wrote it, within five seconds
+};
+
+struct RunRecord {
+  std::string name;
+  // "finished", "stopped by SIGTERM after 1234 images", "failed: …", or that no end was written
+  std::string outcome;
+  bool finished = false;
+  nlohmann::json summary;  // null if there is none
+  nlohmann::json launch;   // the last `launch` line: command, host, processor, versions; or null
+  std::vector<std::pair<std::string, std::string>> config;  // "train.batch" -> "32", as in the file
+  std::string config_text;
+  std::map<int, std::vector<StepRow>> steps;
+  std::vector<EvalRow> evals;
+  std::vector<std::pair<double, double>> exact_consensus;  // epoch, distance
+  // When each worker was alive, as [from, to] in seconds of the run: from its start until another
+  // worker found it dead, or to the end of the run.
+  std::map<int, std::vector<std::pair<double, double>>> alive;
+  std::vector<Mark> marks;
+  double seconds = 0;  // of the whole run
+};
+
+// IoError if the folder holds no log.jsonl. Lines cut short by a crash are passed over; of steps
+// that a resumed run has repeated, the later ones count.
+RunRecord read_run(const std::filesystem::path& folder);
+
+// Of the workers' own models: one row for each epoch, the mean over the workers.
+std::vector<EvalRow> workers_evaluations(const RunRecord&);
+
+}  // namespace gossamer::apps

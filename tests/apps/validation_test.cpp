@@ -1,0 +1,79 @@
+// Which data a run is validated with: named, found beside the training data, held back, or none.
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Validation : public ProgramTest {
+ protected:
+  // A short run without a given data.val; later arguments win.
+  static std::vector<std::string> train(std::vector<std::string> more) {
+    std::vector<std::string> all = tiny(std::move(more));
+    std::erase(all, "data.val=s/val");
+    return all;
+  }
+};
+
+TEST_F(Validation, IsFoundBesideTheTrainingData) {
+  for (const std::string path : {"s", "s/train"}) {
+    const Result r = run(train({"data.train=" + path, "--dry-run"}));
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr("96 images to train, 40 to validate")) << path;
+  }
+}
+
+TEST_F(Validation, TheErrorNamesTheTrainingDataAndTheWaysOut) {
+  fs::create_directories(folder / "my");
+  fs::copy(shapes() / "train", folder / "my/pictures", fs::copy_options::recursive);
+  const Result r = run(train({"data.train=my/pictures"}));
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, AllOf(HasSubstr("data.train = my/pictures comes without validation data"),
+                           HasSubstr("data.val=DIR"), HasSubstr("data.val_split=0.1"),
+                           HasSubstr("data.val=none"), Not(HasSubstr("shapes10"))));
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST_F(Validation, APartOfTheTrainingDataIsHeldBack) {
+  const Result r = run(train({"data.train=s/train", "data.val_split=0.25", "train.seed=3"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  // of six classes of 10 images three are held back, of four of 9 two
+  EXPECT_THAT(r.out, HasSubstr("70 images to train, 26 to validate"));
+  EXPECT_EQ(summary()["val_images"], 26);
+  const Result eval = run({"eval", "runs/t/model.safetensors", "data.train=s/train",
+                           "data.val_split=0.25", "train.seed=3", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(Json::parse(eval.out)["images"], 26);
+  EXPECT_EQ(Json::parse(eval.out)["top1"], summary()["top1"]);
+  const Result both = run(tiny({"data.val_split=0.25"}));
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, AllOf(HasSubstr("data.val_split = 0.25; it must be 0, since data.val"),
+                              HasSubstr("s/val")));
+}
+
+TEST_F(Validation, NoneTrainsWithoutAnEvaluation) {
+  for (const std::string workers : {"1", "2"}) {
+    const Result r = run(train({"data.train=s/train", "data.val=none", "eval.every=0.5",
+                                "run.name=n" + workers, "--workers", workers}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out,
+                AllOf(HasSubstr("none to validate"), HasSubstr("not evaluated (data.val = none)"),
+                      Not(HasSubstr("top-1"))));
+    EXPECT_TRUE(summary("n" + workers)["top1"].is_null());
+    EXPECT_TRUE(events("eval", "n" + workers).empty());
+    EXPECT_TRUE(fs::exists(folder / "runs" / ("n" + workers) / "model.safetensors"));
+    EXPECT_THAT(read_text(folder / "runs" / ("n" + workers) / "report.html"),
+                Not(HasSubstr("top-1 nan")));
+  }
+  const Result eval = run({"eval", "runs/n1/model.safetensors", "data.val=none"});
+  EXPECT_EQ(eval.code, 2);
+  EXPECT_THAT(eval.err, HasSubstr("data.val=DIR"));
+}
+
+}  // namespace
+}  // namespace gossamer::apps
