@@ -376,6 +376,22 @@ void add_bench(CLI::App& app, int& code) {
   }
 }
 
+void add_shell(CLI::App& app) {
+  CLI::App& completion = *app.add_subcommand(
+      "completion", "Completion for a shell: source <(gossamer completion bash)");
+  const auto shell = std::make_shared<std::string>();
+  completion.add_option("shell", *shell, "bash or zsh")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh"}));
+  completion.callback([&app, shell] {
+    const CommandHelp all = describe(app);
+    std::fputs((*shell == "bash" ? bash_completion(all) : zsh_completion(all)).c_str(), stdout);
+  });
+  app.add_subcommand("man", "The manual as a man page: gossamer man | man -l -")->callback([&app] {
+    std::fputs(man_page(describe(app)).c_str(), stdout);
+  });
+}
+
 // What `run` wraps is no option of the parser, which would take options out of it.
 class UsageOfRun : public CLI::Formatter {
   std::string make_usage(const CLI::App*, std::string name) const override {
@@ -405,6 +421,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App& doctor_app =
       *app.add_subcommand("doctor", "What this machine and this build can do, and what to fix");
   add_json(doctor_app, run_on(doctor_app, doctor, code).json);
+  add_shell(app);
   app.add_subcommand("agent", "")->group("")->callback([&] { code = agent(); });
 
   CLI::App& run_app = *app.add_subcommand(

@@ -67,7 +67,55 @@ std::string unknown_option(const CLI::App& app, const std::string& word,
          " (`gossamer config` lists the keys)";
 }
 
+// --label-base {auto,0,1}; or those of the key that an option of this name stands for.
+std::vector<std::string> values_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{'), close = type.find('}');
+  if (open != std::string::npos && close != std::string::npos)
+    return CLI::detail::split(type.substr(open + 1, close - open - 1), ',');
+  if (option.get_type_size() == 0) return {};
+  if (option.get_name() == "names") {  // of gossamer config
+    std::vector<std::string> keys;
+    for (const KeyText& key : key_texts()) keys.push_back(key.name);
+    return keys;
+  }
+  for (const auto& [name, key] : {std::pair{"--model", "model.name"},
+                                  {"--dtype", "train.dtype"},
+                                  {"--device", "train.device"},
+                                  {"--method", "train.method"},
+                                  {"--graph", "train.graph"}})
+    if (option.get_name() == name) return choices(key);
+  return {};
+}
+
 }  // namespace
+
+CommandHelp describe(const CLI::App& app) {
+  CommandHelp out;
+  out.name = full_name(app);
+  out.about = app.get_description();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    OptionHelp row;
+    row.positional = option->get_positional();
+    for (const std::string& name : option->get_snames()) row.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) row.names.push_back("--" + name);
+    if (row.positional) row.names = {option->get_name()};
+    if (option->get_type_size() > 0) row.value = option->get_type_name();
+    row.about = option->get_description();
+    row.preset = option->get_default_str();
+    row.values = values_of(*option);
+    row.required = option->get_required();
+    row.repeats = option->get_expected_max() > 1;
+    out.options.push_back(row);
+  }
+  for (const CLI::App* each : app.get_subcommands(is_shown))
+    out.commands.push_back(describe(*each));
+  out.takes_keys = takes_keys(app);
+  out.takes_above = app.get_fallthrough();
+  out.takes_any_command = app.get_prefix_command();
+  return out;
+}
 
 std::string mistake(const CLI::App& root, const std::vector<std::string>& arguments,
                     const CLI::ParseError& error) {

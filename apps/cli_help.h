@@ -1,8 +1,11 @@
-// What was probably meant by a mistake on the command line.
+// What the command line says about itself: what was probably meant by a mistake, and its commands
+// with their options as plain lists, from which completion and man page are written.
 #pragma once
 
 #include <string>
 #include <vector>
+
+#include "gossamer/apps/commands/shell.h"
 
 namespace CLI {
 class App;
@@ -10,6 +13,8 @@ class ParseError;
 }  // namespace CLI
 
 namespace gossamer::apps {
+
+CommandHelp describe(const CLI::App&);
 
 // The sentence for arguments that `app` could not parse. It names an unknown command or option and
 // the nearest one, or the key that an option of other programs is here.

@@ -110,6 +110,8 @@ template <class T>
 void parse_number(const std::string& text, const char* key, T& out, const std::string& wanted) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range)
+    wrong_type("command line", key, wanted + " that fits 64 bits", text);
   if (error != std::errc() || end != text.data() + text.size())
     wrong_type("command line", key, wanted, "\"" + text + "\"");
   out = value;

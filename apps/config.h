@@ -24,7 +24,7 @@ inline constexpr float kLossScaleOfF16 = 1024;
 
 struct Config {
   struct {
-    std::string name = "resnet8-cifar", init;
+    std::string name = "resnet8-cifar", init, freeze;
     Auto classes;
   } model;
   struct {
@@ -64,6 +64,7 @@ struct Config {
     std::string schedule = "cosine", scaling = "auto";
     double warmup_epochs = 1, warmup_from = 0, final = 0, gamma = 0.1;
     std::vector<double> milestones{0.5, 0.75};
+    std::vector<std::string> factors;
   } optim;
   struct {
     double every = 0, consensus_every = 0;

@@ -9,6 +9,7 @@
 
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/loader/affinity.h"
@@ -20,6 +21,7 @@
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/models/registry.h"
+#include "gossamer/nn/selection.h"
 
 namespace gossamer::apps {
 namespace {
@@ -96,6 +98,9 @@ void validate(const Config& c, int workers, int per_machine) {
         one_of(key, field, names);
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
+  named("model.freeze", [&] {
+    if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};
+  });
   require(!c.data.train.empty() && !c.data.train[0].empty(), "data.train", "a path");
   require(!c.data.val.empty() && !c.data.val[0].empty(), "data.val", "a path, auto or none");
   require(c.data.val_split >= 0 && c.data.val_split < 1, "data.val_split", "0 or more, below 1");
@@ -177,6 +182,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
   require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
           "2 or more with train.mixup or train.cutmix: they blend images of a batch");
+  require(c.train.seed >= 0, "train.seed", "0 or more");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
           "0 or more");
@@ -184,6 +190,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(!c.optim.learning_rate.zero && c.optim.learning_rate.value >= 0 &&
               std::isfinite(c.optim.learning_rate.value),
           "optim.learning_rate", "\"auto\" or above 0");
+  named("optim.factors", [&] { rate_factors(c); });
   require(c.optim.momentum >= 0 && c.optim.momentum < 1, "optim.momentum", "in [0, 1)");
   require(c.optim.beta1 >= 0 && c.optim.beta1 < 1, "optim.beta1", "in [0, 1)");
   require(c.optim.beta2 >= 0 && c.optim.beta2 < 1, "optim.beta2", "in [0, 1)");

@@ -23,6 +23,9 @@ void each_key(C& c, F&& f) {
   f("model.init", c.model.init,
     "file of weights to start from, .safetensors or torch's .pth: what fits is taken; without "
     "model.name its tensors say which model it is");
+  f("model.freeze", c.model.freeze,
+    "parameters that are not trained: \"conv1, bn1, layer1\", \"all but fc\"; frozen batch norm "
+    "keeps its statistics");
   f("data.train", c.data.train,
     "training set: folder of class folders; tar, TFRecord or packed shards; CIFAR binary files; a "
     "list is joined");
@@ -132,6 +135,9 @@ void each_key(C& c, F&& f) {
     "else sgd");
   f("optim.learning_rate", c.optim.learning_rate,
     "for 256 images a step (see optim.scaling); auto: 0.1, with Adam 0.001");
+  f("optim.factors", c.optim.factors,
+    "factors of the learning rate: PATTERN=FACTOR, e.g. [\"layer1 layer2=0.1\", \"fc=10\"]; the "
+    "last that fits counts");
   f("optim.scaling", c.optim.scaling,
     "linear: learning_rate * workers * batch / 256 | none | auto: linear, with Adam none");
   f("optim.momentum", c.optim.momentum, "SGD: momentum");

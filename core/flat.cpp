@@ -18,7 +18,7 @@ i64 aligned(i64 n) { return (n + kAlign - 1) / kAlign * kAlign; }
 }  // namespace
 
 FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers,
-                       FlatOptions options)
+                       FlatOptions options, std::vector<NamedTensor> frozen)
     : options_(options), params_(std::move(params)) {
   int exponent = 0;
   check<ShapeError>(is_floating(options.compute), "FlatParams: compute type ", options.compute,
@@ -69,6 +69,18 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     slot->flat = true;
     slots_.push_back(slot);
     tensor.set_slot(std::move(slot));
+  }
+  for (NamedTensor& t : frozen) {
+    if (t.tensor.dtype() != DType::f32) continue;  // a counter
+    check<ShapeError>(names.insert(t.name).second, "FlatParams: two parameters are called \"",
+                      t.name, "\"");
+    check<ShapeError>(!std::as_const(t.tensor).requires_grad(), "FlatParams: \"", t.name,
+                      "\" is said to be frozen, but wants a gradient");
+    frozen_.push_back({std::move(t.name), t.tensor.detach()});
+    frozen_half_.emplace_back();
+    if (!half || t.tensor.rank() < 2) continue;
+    t.tensor.rebind(Tensor::empty(t.tensor.shape(), options.compute, t.tensor.device()));
+    frozen_half_.back() = t.tensor;
   }
   point_layers_at_copy();
 
@@ -223,6 +235,8 @@ void FlatParams::separate() {
 }
 
 void FlatParams::refresh() {
+  for (std::size_t i = 0; i < frozen_.size(); ++i)
+    if (frozen_half_[i].defined()) frozen_half_[i].copy_from(frozen_[i].tensor);
   if (options_.compute != DType::f32) {
     compute_half_.copy_from(values_.slice(0, decayed_));
     if (options_.separate)

@@ -36,10 +36,11 @@ class FlatParams {
   // gradients at grads(), f32 buffers at buffers(). All handles of these tensors, a user's too, see
   // that from now on; a window that was made before (slice, reshape, detach) still sees the old
   // memory. Integer buffers are left alone. The tensors must be f32 and can't be resized or frozen
-  // (requires_grad(false)) afterwards: leave a frozen parameter out. ShapeError on a duplicate
-  // name.
+  // (requires_grad(false)) afterwards. ShapeError on a duplicate name.
+  // frozen: parameters and buffers that are not trained (nn::Module::parts()). They get no place in
+  // the blocks, so nothing changes or exchanges them; layers read them in the compute type too.
   explicit FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers = {},
-                      FlatOptions = {});
+                      FlatOptions = {}, std::vector<NamedTensor> frozen = {});
   ~FlatParams();
   FlatParams(const FlatParams&) = delete;
   FlatParams& operator=(const FlatParams&) = delete;
@@ -93,7 +94,7 @@ class FlatParams {
   const Tensor& compute_f32() const { return compute_f32_; }
   // bf16 or f16 [decayed()], undefined for f32
   const Tensor& compute_half() const { return compute_half_; }
-  void refresh();  // compute copy <- values()
+  void refresh();  // compute copy <- values(), frozen()
   // Gives layers a copy of their own, and refreshes it: from now on values() may change during
   // forward and backward. Between two passes; methods that exchange values() beside the computation
   // call it.
@@ -111,12 +112,14 @@ class FlatParams {
   // checkpoints.
   std::vector<NamedTensor> windows(const Tensor& flat, const std::string& prefix = "") const;
   std::vector<NamedTensor> buffer_windows() const;
+  const std::vector<NamedTensor>& frozen() const { return frozen_; }  // their f32 values
   // of names and shapes: equal on all workers, or they can't exchange
   std::uint64_t fingerprint() const;
 
  private:
   FlatOptions options_;
-  std::vector<NamedTensor> params_, buffer_tensors_;
+  std::vector<NamedTensor> params_, buffer_tensors_, frozen_;
+  std::vector<Tensor> frozen_half_;  // of frozen_: what layers read instead, or undefined
   // of params_, kept here: what users do to their tensors can't take them away
   std::vector<std::shared_ptr<Slot>> slots_;
   std::vector<Entry> entries_, buffer_entries_;

@@ -49,7 +49,7 @@ void Membership::run(FunctionRef<void(Collectives&)> op) {
     const int count = static_cast<int>(members.size());
     check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ",
                      group_.size(), " workers are alive, at least ", min_workers_,
-                     " are wanted; resume from the last checkpoint");
+                     " are wanted; if there is a checkpoint, resume from it");
     check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
                      group_.rank(),
                      ": the others have given this worker up; it can't go on with them");

@@ -58,6 +58,7 @@ std::vector<NamedTensor> state_with(const Module& module, const FlatParams& para
   std::map<std::string, Tensor> windows;
   for (NamedTensor& w : params.windows(values))
     windows.emplace(std::move(w.name), std::move(w.tensor));
+  for (const NamedTensor& t : params.frozen()) windows.emplace(t.name, t.tensor);
   std::vector<NamedTensor> state = module.state();
   std::size_t replaced = 0;
   for (NamedTensor& t : state)

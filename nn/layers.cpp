@@ -112,7 +112,8 @@ Tensor Dropout::forward(const Tensor& x) {
 
 void begin_batch_norm_estimate(Module& root) {
   for (Module* module : root.modules())
-    if (auto* norm = dynamic_cast<BatchNorm*>(module)) norm->begin_estimate();
+    if (auto* norm = dynamic_cast<BatchNorm*>(module); norm && !norm->frozen())
+      norm->begin_estimate();
 }
 
 void end_batch_norm_estimate(Module& root) {

@@ -86,8 +86,8 @@ class Dropout : public Module {
   Tensor calls_;  // i64 buffer
 };
 
-// Between begin and end, all batch norms below `root` estimate their statistics again: the plain
-// mean over the batches of forward calls in training mode.
+// Between begin and end, all batch norms below `root` that are not frozen estimate their statistics
+// again: the plain mean over the batches of forward calls in training mode.
 void begin_batch_norm_estimate(Module& root);
 void end_batch_norm_estimate(Module& root);
 

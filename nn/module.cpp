@@ -66,8 +66,34 @@ void Module::to(Device device) {
 }
 
 void Module::train(bool on) {
-  training_ = on;
+  training_ = on && !frozen_;
   for (auto& [name, child] : children_) child->train(on);
+}
+
+void Module::freeze(const std::function<bool(const std::string&)>& which) { freeze("", which); }
+
+void Module::freeze(const std::string& prefix,
+                    const std::function<bool(const std::string&)>& which) {
+  for (auto& [name, tensor] : params_)
+    if (which(prefix + name)) tensor.requires_grad(false);
+  const auto is_frozen = [](const NamedTensor& p) { return !p.tensor.requires_grad(); };
+  frozen_ = !params_.empty() && std::ranges::all_of(params_, is_frozen);
+  if (frozen_) training_ = false;
+  for (auto& [name, child] : children_) child->freeze(prefix + name + ".", which);
+}
+
+void Module::divide(const std::string& prefix, Parts& out) const {
+  for (const auto& [name, tensor] : params_)
+    (tensor.requires_grad() ? out.parameters : out.frozen).push_back({prefix + name, tensor});
+  for (const auto& [name, tensor] : buffers_)
+    (frozen_ ? out.frozen : out.buffers).push_back({prefix + name, tensor});
+  for (const auto& [name, child] : children_) child->divide(prefix + name + ".", out);
+}
+
+Module::Parts Module::parts() const {
+  Parts out;
+  divide("", out);
+  return out;
 }
 
 std::vector<Module*> Module::modules() {

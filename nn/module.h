@@ -1,6 +1,7 @@
 // Module: named parameters and buffers in a tree, torchvision's names ("layer1.0.conv1.weight").
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,17 @@ class Module {
   void train(bool on = true);
   void eval() { train(false); }
   bool training() const { return training_; }
+  // Parameters whose name `which` accepts get no gradient from here on. A layer of which all
+  // parameters are frozen computes as in eval mode, whatever train() says: its running statistics
+  // belong to its weights. Call it before a FlatParams or an optimizer holds the tensors.
+  void freeze(const std::function<bool(const std::string& name)>& which);
+  bool frozen() const { return frozen_; }  // all parameters of this layer are, and it has some
+  // state(), divided: what training changes, and frozen parameters with the buffers of frozen
+  // layers.
+  struct Parts {
+    std::vector<NamedTensor> parameters, buffers, frozen;
+  };
+  Parts parts() const;
   // Moves floating tensors; counters stay on the host. Call it before a FlatParams or an optimizer
   // holds the tensors.
   void to(Device);
@@ -55,7 +67,9 @@ class Module {
                std::vector<NamedTensor>& out) const;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
   std::vector<NamedTensor> params_, buffers_;
-  bool training_ = true;
+  void freeze(const std::string& prefix, const std::function<bool(const std::string&)>& which);
+  void divide(const std::string& prefix, Parts& out) const;
+  bool training_ = true, frozen_ = false;
 };
 
 // Runs its children in order; they are named "0", "1", … Empty: the identity.

@@ -1,6 +1,9 @@
 // Optimizers: what they keep and check. The pass itself is in core/ops/op_update.cpp.
 #include "gossamer/nn/optim.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace gossamer::nn {
 
 FlatOptimizer::FlatOptimizer(FlatParams& params)
@@ -17,9 +20,39 @@ void FlatOptimizer::begin_step(const GradientScale& scale) {
   begun_ = true;
 }
 
+void FlatOptimizer::set_factors(const std::vector<RateFactor>& factors) {
+  std::vector<std::string> names;
+  for (const FlatParams::Entry& e : params_.entries()) names.push_back(e.name);
+  for (const RateFactor& f : factors) {
+    f.which.check_used(names);
+    check<ConfigError>(f.factor > 0 && std::isfinite(f.factor), "factor ", f.factor,
+                       " of the learning rate; wanted above 0");
+  }
+  pieces_.clear();
+  if (factors.empty()) return;
+  for (const FlatParams::Entry& e : params_.entries()) {
+    double factor = 1;
+    for (const RateFactor& f : factors)
+      if (f.which(e.name)) factor = f.factor;
+    if (pieces_.empty() || pieces_.back().factor != static_cast<float>(factor))
+      pieces_.push_back({e.offset, params_.size(), static_cast<float>(factor)});
+    if (pieces_.size() > 1) pieces_[pieces_.size() - 2].end = pieces_.back().begin;
+  }
+}
+
 void FlatOptimizer::update(FlatRange range, float learning_rate, const Twin* twin,
                            const Difference* late) {
   check<Error>(begun_, name(), ": update before begin_step");
+  if (pieces_.empty()) return update_piece(range, learning_rate, twin, late);
+  const i64 end = range.end < 0 ? params_.size() : range.end;
+  for (const Piece& p : pieces_)
+    if (const FlatRange both{std::max(range.begin, p.begin), std::min(end, p.end)};
+        both.begin < both.end)
+      update_piece(both, learning_rate * p.factor, twin, late);
+}
+
+void FlatOptimizer::update_piece(FlatRange range, float learning_rate, const Twin* twin,
+                                 const Difference* late) {
   StepNumbers numbers{.learning_rate = learning_rate};
   UpdateBlocks blocks;
   if (twin) {
@@ -97,13 +130,17 @@ const char* Adam::name() const {
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& params,
                                           const OptimizerOptions& o) {
   const auto decay = static_cast<float>(o.weight_decay);
+  const auto with_factors = [&](std::unique_ptr<FlatOptimizer> optimizer) {
+    optimizer->set_factors(o.factors);
+    return optimizer;
+  };
   const auto adam = [&](bool decoupled, i64 period) {
-    return std::make_unique<Adam>(
-        params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period});
+    return with_factors(std::make_unique<Adam>(
+        params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period}));
   };
   if (name == "sgd")
-    return std::make_unique<Sgd>(params,
-                                 SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov});
+    return with_factors(std::make_unique<Sgd>(
+        params, SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov}));
   if (name == "adam" || name == "adamw") return adam(name == "adamw", 1);
   if (name == "accum-adam" || name == "accum-adamw") return adam(name == "accum-adamw", o.period);
   fail<ConfigError>("optimizer \"", name,

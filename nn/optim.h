@@ -5,14 +5,25 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
+#include "gossamer/nn/selection.h"
 
 namespace gossamer::nn {
 
+// The learning rate of these parameters is multiplied by this; above 0 (to hold parameters fixed,
+// freeze them: gossip moves them without a gradient too).
+struct RateFactor {
+  Selection which;
+  double factor = 1;
+};
+
 class FlatOptimizer : public Optimizer {
  public:
+  // Where several select a parameter, the last one counts. ConfigError if one selects none.
+  void set_factors(const std::vector<RateFactor>&);
   void begin_step(const GradientScale& = {}) override;
   void update(FlatRange, float learning_rate, const Twin* twin = nullptr,
               const Difference* late = nullptr) final;
@@ -28,6 +39,12 @@ class FlatOptimizer : public Optimizer {
   Tensor numbers_;
 
  private:
+  void update_piece(FlatRange, float learning_rate, const Twin*, const Difference*);
+  struct Piece {
+    i64 begin, end;
+    float factor;
+  };
+  std::vector<Piece> pieces_;  // of the block; empty: all factors are 1
   GradientScale scale_;
   bool begun_ = false;
 };
@@ -81,6 +98,7 @@ struct OptimizerOptions {
   bool nesterov = false;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   i64 period = 4;  // accum-*: s
+  std::vector<RateFactor> factors{};
 };
 // name: sgd | adam | adamw | accum-adam | accum-adamw. ConfigError lists the known names.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams&,

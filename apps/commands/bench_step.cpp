@@ -14,6 +14,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
@@ -165,6 +166,7 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int bench_step(const BenchStepOptions& o) {
+  spin_briefly();
   check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16",
                      "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16 or f16");
   check<ConfigError>(o.data_threads >= 1, "bench step: --data-threads must be at least 1");
@@ -176,6 +178,8 @@ int bench_step(const BenchStepOptions& o) {
   const Device device = device_of(o.device);
   check<ConfigError>(!o.graph || (!device.is_cpu() && o.data.empty()),
                      "bench step: --graph is for a GPU and synthetic images");
+  check<ConfigError>(!device.is_cpu() || (!o.tf32 && o.plans.empty()),
+                     "bench step: --tf32 and --plans are for a GPU; this is --device ", o.device);
   if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
   const DType type = compute_type(o.dtype);
   const models::ModelInfo& info = models::info(o.model);

@@ -21,6 +21,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
@@ -49,6 +50,14 @@ Check cpu() {
     return {Verdict::note, "cpu", text,
             "no bf16 instructions: train.dtype=bf16 will be slow, use f32"};
   return {Verdict::ok, "cpu", text, ""};
+}
+
+Check load() {
+  const std::string taken = taken_text(CoreWatch().taken(), cores());
+  return taken.empty() ? Check{Verdict::ok, "load", "the cores are free", ""}
+                       : Check{Verdict::note, "load", taken,
+                               "training will be slower; end other programs, or use less of the "
+                               "machine: train.threads"};
 }
 
 Check memory() {
@@ -189,11 +198,12 @@ Check first_step(const std::string& subject, Device device) {
 }
 
 int doctor(const DoctorCommand& command) {
+  spin_briefly();
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
-  std::vector<Check> checks{
-      build(),   cpu(),      memory(), engine(), first_step("training", Device::cpu()),
-      network(), launchers()};
+  std::vector<Check> checks{build(),   cpu(),      load(),
+                            memory(),  engine(),   first_step("training", Device::cpu()),
+                            network(), launchers()};
   std::ranges::move(gpu_checks(), std::back_inserter(checks));
   checks.insert(checks.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
   const char* const words[] = {"ok", "note", "PROBLEM"};

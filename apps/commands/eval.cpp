@@ -6,6 +6,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
@@ -17,10 +18,15 @@
 namespace gossamer::apps {
 
 int eval(const EvalCommand& command) {
+  spin_briefly();
   Config config = load_config(command.arguments);
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   validate(config, 1);
+  check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
+                     "eval computes on the CPU; with this configuration it needs train.device=cpu, "
+                     "not ",
+                     config.train.device);
   set_compute_threads(compute_threads_for(config, 1));
   LoadedModel model = load_model(command.model, compute_type(config.train.dtype), config);
   for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);

@@ -12,6 +12,7 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/machine.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
@@ -22,7 +23,6 @@
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
-#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -160,7 +160,6 @@ int train(const TrainCommand& command) {
                        *command.workers, ": give a number of workers from 1 to 1024");
   survive_failed_writes();
   const dist::LaunchInfo place = dist::launch_info();
-  sleep_while_waiting(place.local_size);
   const std::vector<Host> hosts =
       command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
   int to_start = command.workers.value_or(
@@ -180,13 +179,16 @@ int train(const TrainCommand& command) {
     if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
       arguments.insert(arguments.begin(), saved);
   }
+  if (to_start == 1 && hosts.empty()) spin_briefly(place.local_size);
   if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
   if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
   const bool first = !command.worker && place.rank == 0;  // of all processes
-  if (first)
+  if (first) {
+    if (resume) say_resume(*resume);
     for (const std::string& line : config.notes) say(line);
+  }
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -201,6 +203,7 @@ int train(const TrainCommand& command) {
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 
+  const CoreWatch watch;
   const RunFolder folder(config.run_folder());
   // The first process checks all it can and claims the folder before it starts workers.
   std::optional<RunClaim> claim;
@@ -210,14 +213,19 @@ int train(const TrainCommand& command) {
       return say_finished(config, command.json);
     if (resume) say_resume(*resume);
     const auto classes = static_cast<i64>(sets.train->classes().size());
-    if (!config.model.init.empty() && !resume)
-      load_initial(config,
-                   *models::make(config.model.name, {.classes = config.classes_or(classes)}));
+    if (!config.model.init.empty() || !config.model.freeze.empty() ||
+        !config.optim.factors.empty()) {
+      std::vector<std::string> notes;  // each worker has them again
+      model_to_train(config, classes, !resume, notes);
+    }
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
       claim.emplace(config.run_folder());
       pass_on_launch(sets);
     }
+    if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
+      Progress(command.json ? stderr : stdout, false)
+          .note("load     " + taken + "; training will be slower");
   }
   const bool reports = first && !command.dry_run && config.run.report;
   const std::filesystem::file_time_type old_log = time_of_log(folder);

@@ -86,8 +86,11 @@ std::vector<Host> read_file(const std::string& path) {
 
 std::vector<Host> read_hosts(const std::string& text) {
   if (std::filesystem::is_regular_file(text)) return read_file(text);
-  check<ConfigError>(text.find('/') == std::string::npos, "--hosts ", text,
-                     ": there is no such file");
+  const auto ends = {".txt", ".list", ".hosts", ".conf", ".cfg"};  // of files, not of hosts
+  check<ConfigError>(
+      text.find('/') == std::string::npos &&
+          std::ranges::none_of(ends, [&](const char* end) { return text.ends_with(end); }),
+      "--hosts ", text, ": there is no such file");
   std::vector<Host> hosts;
   std::istringstream items(text);
   for (std::string item; std::getline(items, item, ',');) {

@@ -84,7 +84,10 @@ class Supervisor {
     print_events();
     if (stopped_by_) return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
     if (error_) return error_;
-    return finished_ > 0 ? 0 : 5;
+    if (finished_ > 0) return 0;
+    say("no worker has finished, so the run has no result; if it wrote a checkpoint "
+        "(run.checkpoint_every), go on from it with: gossamer train --resume DIR");
+    return 5;
   }
 
  private:

@@ -58,8 +58,8 @@ void report_ready() {
   close(fd);
 }
 
-void sleep_while_waiting(int workers_here) {
-  if (workers_here <= 1 || std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+void spin_briefly(int workers_here) {
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
   std::ifstream in("/proc/self/cmdline", std::ios::binary);
   const std::string all{std::istreambuf_iterator<char>(in), {}};
   std::vector<char*> argv;
@@ -67,7 +67,10 @@ void sleep_while_waiting(int workers_here) {
     argv.push_back(const_cast<char*>(all.c_str() + i));
   if (argv.empty()) return;
   argv.push_back(nullptr);
-  setenv("OMP_WAIT_POLICY", "passive", 1);  // set the next time, so this happens once
+  if (workers_here > 1)
+    setenv("OMP_WAIT_POLICY", "passive", 1);
+  else
+    setenv("GOMP_SPINCOUNT", "1000", 1);
   std::fflush(nullptr);
   execv("/proc/self/exe", argv.data());
   // It returns only if it failed. Then this process goes on, slowly.

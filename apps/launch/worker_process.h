@@ -9,10 +9,13 @@ namespace gossamer::apps {
 // Called by a worker that has met the others: tells the launcher, if supervise() started it.
 void report_ready();
 
-// With several workers on one machine, waiting threads must sleep: spinning, they take the cores
-// from working threads (20 times slower, measured). libgomp reads OMP_WAIT_POLICY when the program
-// is loaded, so a worker whose launcher did not set it starts itself again, once.
-void sleep_while_waiting(int workers_here);
+// Called before a process computes. libgomp's waiting threads spin for milliseconds and take the
+// cores from working threads and from other programs: beside one busy program a step takes 20 times
+// as long (tests/bench). So they sleep at once where several workers share the machine, and after
+// about a thousand turns otherwise, which costs nothing on a quiet machine. libgomp reads its
+// settings when the program is loaded, so the process starts itself again, once. Nothing happens
+// if OMP_WAIT_POLICY or GOMP_SPINCOUNT is set: by the user, the launcher or this function.
+void spin_briefly(int workers_here = 1);
 
 // `gossamer run ARGUMENT…`, for launchers that kill a job when one of its processes dies: runs this
 // program with `arguments` as a child and survives its death. Returns the exit code.

@@ -23,6 +23,7 @@ std::vector<NamedTensor> windows(TrainState s) {
     all.insert(all.end(), more.begin(), more.end());
   };
   append(s.params.buffer_windows());
+  append(s.params.frozen());
   for (const NamedTensor& buffer : s.net.buffers())
     if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);  // counters
   const auto append_state = [&](const std::string& prefix, const std::vector<NamedTensor>& state) {
@@ -69,6 +70,8 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
         for (std::size_t i = 0; i < to.size(); ++i) to[i] += share * m[i] * m[i];
       }
     }
+    for (NamedTensor t : params.frozen())  // equal in all files, so that a mean would only round it
+      t.tensor.copy_from(find(t.name, t.tensor));
     at.epoch =
         std::max(at.epoch, static_cast<i64>(checkpoint_number(file.metadata, "epoch", path)) + 1);
   }
@@ -82,6 +85,18 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
   if (params.values().device().is_cpu()) return;
   Tensor(params.values()).copy_from(values);
   Tensor(params.buffers()).copy_from(buffers);
+}
+
+// What was trained so far differs between the workers, so it cannot be frozen now.
+void check_frozen(const fs::path& path, TrainState s) {
+  if (s.params.frozen().empty()) return;
+  const SafeTensors file = read_safetensors(path);
+  for (const NamedTensor& block : s.optimizer.state())
+    for (const NamedTensor& t : s.params.frozen())
+      check<IoError>(!file.find("optim." + block.name + "." + t.name), path.string(), ": \"",
+                     t.name,
+                     "\" was trained in this run, so model.freeze cannot freeze it now; start a "
+                     "new run with model.init=FILE and model.freeze");
 }
 
 }  // namespace
@@ -160,6 +175,7 @@ void prune_checkpoints(const fs::path& run_folder, int rank, i64 keep) {
 
 Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state,
                              const ImageOrder& now) {
+  check_frozen(point.files[0], state);
   Position at{.samples = point.samples};
   std::optional<ImageOrder> then;
   if (point.own_state(world)) {

@@ -102,7 +102,9 @@ class Finish {
                                            : w_.config.train.bn_batches;
     const bool any = w_.params->buffers().numel() > 0;
     if (w_.place.size == 1 || !any) {
-      batch_norm_ = any ? "own running statistics" : "none";
+      batch_norm_ = any                           ? "own running statistics"
+                    : w_.params->frozen().empty() ? "none"
+                                                  : "frozen";
       return;
     }
     if (batches == 0) {
@@ -216,7 +218,7 @@ class Finish {
         .add("loss", counts_.loss / counts_.images);
     s.add("val_images", counts_.images)
         .add("model", c.model.name)
-        .add("parameters", w_.params->parameter_count())
+        .add("parameters", w_.parameter_count())
         .add("dtype", c.train.dtype);
     s.add("method", c.train.method)
         .add("graph", c.train.graph)
@@ -320,6 +322,7 @@ class Finish {
     std::map<std::string, Tensor> source;
     for (const NamedTensor& t : w_.params->windows(w_.params->values())) source[t.name] = t.tensor;
     for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
+    for (const NamedTensor& t : w_.params->frozen()) source[t.name] = t.tensor;
     for (NamedTensor& t : copy->state()) t.tensor.copy_from(source.at(t.name));
     nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
   }

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
@@ -174,6 +175,9 @@ void name_classes(LoadedModel& m, const std::string& path) {
   m.has_class_names = true;
 }
 
+namespace {
+
+// Loads into the module what fits, and returns a line that says what does not.
 std::string load_initial(const Config& c, nn::Module& net) {
   const nn::Weights file = nn::read_weights(c.model.init);
   const nn::Fit fit = nn::load_what_fits(file, net);
@@ -187,6 +191,47 @@ std::string load_initial(const Config& c, nn::Module& net) {
   add("not in the model", fit.extra);
   for (const std::string& note : file.notes) line += "; " + note;
   return line;
+}
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& t : tensors) names.push_back(t.name);
+  return names;
+}
+
+template <class F>
+void naming(const char* key, F&& f) {
+  try {
+    f();
+  } catch (const ConfigError& e) {
+    fail<ConfigError>(key, ": ", e.what());
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool from_start,
+                                           std::vector<std::string>& notes) {
+  auto net = models::make(c.model.name, {.classes = c.classes_or(classes),
+                                         .seed = static_cast<std::uint64_t>(c.train.seed)});
+  if (!c.model.init.empty() && from_start) notes.push_back("init     " + load_initial(c, *net));
+  const std::vector<NamedTensor> all = net->parameters();
+  if (!c.model.freeze.empty()) {
+    const nn::Selection frozen(c.model.freeze);
+    naming("model.freeze", [&] { frozen.check_used(names_of(all)); });
+    net->freeze(frozen);
+  }
+  const std::vector<NamedTensor> trained = net->parts().parameters;
+  check<ConfigError>(!trained.empty(), "model.freeze = \"", c.model.freeze,
+                     "\" leaves no parameter to train");
+  if (trained.size() < all.size())
+    notes.push_back(fmt::format("frozen   {} of {} parameter tensors; trained: {}",
+                                all.size() - trained.size(), all.size(),
+                                nn::first_three(names_of(trained))));
+  naming("optim.factors", [&] {
+    for (const nn::RateFactor& f : rate_factors(c)) f.which.check_used(names_of(trained));
+  });
+  return net;
 }
 
 }  // namespace gossamer::apps

@@ -39,8 +39,10 @@ LoadedModel load_model(const std::string& path, DType dtype, const Config& given
 // Names from a file, one a line, instead of the model's. IoError if their number differs.
 void name_classes(LoadedModel&, const std::string& path);
 
-// model.init: loads into the module what fits, and returns a line that says what does not. IoError
-// if nothing does.
-std::string load_initial(const Config&, nn::Module&);
+// The model that a run trains, drawn from train.seed. from_start: with what fits of model.init
+// (otherwise a checkpoint holds it). With model.freeze. notes: what was taken and frozen. IoError
+// if nothing fits, ConfigError if model.freeze or optim.factors have patterns of no parameter.
+std::unique_ptr<nn::Module> model_to_train(const Config&, i64 classes, bool from_start,
+                                           std::vector<std::string>& notes);
 
 }  // namespace gossamer::apps

@@ -2,10 +2,11 @@
 #include "gossamer/apps/train/options.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "gossamer/apps/machine.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/nn/optim.h"
+#include "gossamer/core/error.h"
 
 namespace gossamer::apps {
 
@@ -33,6 +34,23 @@ nn::Schedule run_schedule(const Config& c, int workers, double total, double epo
                             .gamma = c.optim.gamma});
 }
 
+std::vector<nn::RateFactor> rate_factors(const Config& c) {
+  std::vector<nn::RateFactor> out;
+  for (const std::string& text : c.optim.factors) {
+    const std::size_t equals = text.find('=');
+    const char* const end = text.data() + text.size();
+    double factor = 0;
+    const bool number =
+        equals != text.npos &&
+        std::from_chars(text.data() + equals + 1, end, factor) == std::from_chars_result{end, {}};
+    check<ConfigError>(number && factor > 0 && factor <= 1e6, "\"", text,
+                       "\" must be PATTERN=FACTOR with a factor above 0, up to 1000000, e.g. "
+                       "\"fc=10\"; to hold parameters fixed use model.freeze");
+    out.push_back({nn::Selection(text.substr(0, equals)), factor});
+  }
+  return out;
+}
+
 // accum-adam's period: half the workers, as in Decent-DP's recipes, but at least 2: with 1 it is
 // Adam.
 std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, int workers) {
@@ -44,7 +62,8 @@ std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, in
        .beta1 = c.optim.beta1,
        .beta2 = c.optim.beta2,
        .epsilon = c.optim.epsilon,
-       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(2, workers / 2)});
+       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(2, workers / 2),
+       .factors = rate_factors(c)});
 }
 
 // What make_method is told. Rounds take the graph's name, which may be one that only synchronous

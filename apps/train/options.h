@@ -2,17 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "gossamer/apps/config.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/nn/optim.h"
 #include "gossamer/nn/schedule.h"
 
 namespace gossamer::apps {
 
 // total: images of the run; epoch: images of an epoch.
 nn::Schedule run_schedule(const Config&, int workers, double total, double epoch);
+std::vector<nn::RateFactor> rate_factors(const Config&);  // optim.factors; ConfigError
 std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers);
 // per_machine: workers of this machine. What depends on the run (samples, callbacks) is left to the
 // caller.

@@ -50,7 +50,7 @@ void StepLog::before_update(LossSum& losses, double learning_rate) {
 void StepLog::read_losses(LossSum& losses, double learning_rate) {
   if (unread_ == 0) return;
   const double sum = losses.take(), loss = sum / static_cast<double>(unread_);
-  check(std::isfinite(loss), "the loss is ", loss,
+  check(std::isfinite(loss), "the loss is ", std::isnan(loss) ? "not a number" : "infinite",
         unread_ > 1 ? " in the steps up to " : " at step ", steps_, " of worker ", w_.place.rank,
         " (learning rate ", learning_rate,
         "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may "

@@ -22,7 +22,6 @@
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/gpu/group.h"
-#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -45,7 +44,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();
   if (resume) start_samples = resume->samples, earlier = resume->figures;
   open_images();
-  make_model(resume.has_value());
+  make_model(resume && !place.rejoin);
   join_group();
   make_method();
   make_loader();
@@ -88,19 +87,20 @@ void Worker::open_images() {
                             config.data.cache_gb, place.size > 1 ? ", by each worker" : ""));
 }
 
-void Worker::make_model(bool resumed) {
+void Worker::make_model(bool from_checkpoint) {
   prepare = pictures(config);
   prepare.device = device;
-  net = models::make(config.model.name,
-                     {.classes = config.classes_or(static_cast<i64>(train_set->classes().size())),
-                      .seed = static_cast<std::uint64_t>(config.train.seed)});
-  // A checkpoint holds all of it. Every worker reads the same file and draws the rest alike.
-  if (!config.model.init.empty() && !resumed)
-    progress.note("init     " + load_initial(config, *net));
+  // Every worker reads the same file and draws the rest alike.
+  std::vector<std::string> notes;
+  net = model_to_train(config, static_cast<i64>(train_set->classes().size()), !from_checkpoint,
+                       notes);
+  for (const std::string& line : notes) progress.note(line);
   net->to(device);
+  nn::Module::Parts parts = net->parts();
   params = std::make_unique<FlatParams>(
-      net->parameters(), net->buffers(),
-      FlatOptions{.compute = prepare.dtype, .loss_scale = config.loss_scale()});
+      std::move(parts.parameters), std::move(parts.buffers),
+      FlatOptions{.compute = prepare.dtype, .loss_scale = config.loss_scale()},
+      std::move(parts.frozen));
   optimizer = run_optimizer(config, *params, place.size);
 }
 
@@ -188,7 +188,9 @@ void Worker::describe(const std::vector<std::string>& table,
                             val_set ? std::to_string(val_set->size()) : "none",
                             train_set->classes().size(), prepare.train_size, prepare.train_size));
   progress.note(fmt::format(
-      "model    {}: {} parameters, {}{}", config.model.name, params->parameter_count(),
+      "model    {}: {} parameters{}, {}{}", config.model.name, parameter_count(),
+      params->frozen().empty() ? ""
+                               : fmt::format(", {} of them trained", params->parameter_count()),
       config.train.dtype,
       params->loss_scale() == 1 ? "" : fmt::format(", loss scale {:.0f}", params->loss_scale())));
   if (!device.is_cpu())
@@ -225,6 +227,12 @@ void Worker::describe(const std::vector<std::string>& table,
     progress.note(fmt::format("resumed  from the mean of {} models ({}), momentum starts afresh",
                               resume->files.size(), which));
   }
+}
+
+i64 Worker::parameter_count() const {
+  i64 n = 0;
+  for (const NamedTensor& p : net->parameters()) n += p.tensor.numel();
+  return n;
 }
 
 int Worker::picture_size(double ahead) const {

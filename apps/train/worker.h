@@ -42,6 +42,7 @@ struct Worker {
   // Logs and prints it. From any thread.
   void fault(const std::string& what, int peer);
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
+  i64 parameter_count() const;                           // of the model, frozen ones too
   // Whether workers exchange their models with neighbours.
   bool exchanges() const { return place.size > 1 && config.train.method != "allreduce"; }
   // Side of the training images when `ahead` more images have been seen (data.sizes).
@@ -100,7 +101,7 @@ struct Worker {
  private:
   // The steps of the constructor, in their order.
   void open_images();
-  void make_model(bool resumed);
+  void make_model(bool from_checkpoint);
   void join_group();
   void inject();         // dist.inject: the injector, and a group that it disturbs
   void use_gpu_group();  // from now on the group's tensors lie on `device`

@@ -257,7 +257,7 @@ void Exchanger::follow(const Roster::Change& change) {
   if (options_.on_fault) options_.on_fault(change.why, peer);
   check<DistError>(alive >= options_.min_workers, "worker ", group_.rank(), ": only ", alive,
                    " of ", base_.n, " workers are alive, at least ", options_.min_workers,
-                   " are wanted; resume from the last checkpoint");
+                   " are wanted; if there is a checkpoint, resume from it");
 }
 
 void Exchanger::adopt_graph() {

@@ -169,6 +169,13 @@ TEST(Config, AutoIsANumberAboveZeroOrAuto) {
               std::string("command line: train.threads = ") + value +
                   "; it must be \"auto\" or 1 to 1024");
   EXPECT_EQ(invalid("train.threads=auto"), "no error");
+  EXPECT_EQ(invalid("train.seed=-1"), "command line: train.seed = -1; it must be 0 or more");
+  EXPECT_THAT(
+      error_of([] {
+        Config config;
+        set_key(config, "train.seed=18446744073709551615");
+      }),
+      HasSubstr("train.seed wants a whole number that fits 64 bits, not 18446744073709551615"));
   EXPECT_EQ(invalid("train.threads=1024"), "no error");
   EXPECT_EQ(invalid("optim.learning_rate=0"),
             "command line: optim.learning_rate = 0; it must be \"auto\" or above 0");

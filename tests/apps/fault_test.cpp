@@ -170,8 +170,21 @@ TEST_F(Fault, ALossThatIsNoNumberStopsWithTheStepAndAdvice) {
   const Result r =
       run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));
   EXPECT_EQ(r.code, 1);
-  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("the loss is"), HasSubstr("step"),
+  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("the loss is not a number at step"),
                                       HasSubstr("worker 0"), HasSubstr("optim.learning_rate")));
+}
+
+TEST_F(Fault, IfAllWorkersDieTheLauncherSaysThatThereIsNoResult) {
+  auto arguments = tiny({"train.epochs=500"});
+  arguments.insert(arguments.end(), {"--workers", "2"});
+  start(arguments);
+  const auto pids = workers_at_work(2);
+  ASSERT_EQ(pids.size(), 2u) << read_text(folder / "err");
+  for (const auto& [rank, pid] : pids) kill(pid, SIGSTOP);  // neither sees the other's death
+  for (const auto& [rank, pid] : pids) kill(pid, SIGKILL);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 5);
+  EXPECT_THAT(r.err, HasSubstr("no worker has finished, so the run has no result"));
 }
 
 TEST_F(Fault, TheWrapperForMpirunReportsADeathAndExitsZero) {

@@ -141,6 +141,8 @@ TEST_F(LaunchTest, MistakesInHostsAreNamedWithTheirPlace) {
   EXPECT_THAT(error("a address=1\na address=2\n"), HasSubstr("two addresses"));
   EXPECT_THAT(error("# nobody\n"), HasSubstr("names no host"));
   EXPECT_THROW(read_hosts("no/such/file"), ConfigError);
+  EXPECT_THROW(read_hosts("nosuch.txt"), ConfigError);
+  EXPECT_EQ(read_hosts("node1.example.org:2").at(0).slots, 2);
   EXPECT_THROW(read_hosts("a:0"), ConfigError);
 }
 
@@ -443,12 +445,15 @@ TEST_F(LaunchTest, WorkersOfOtherLaunchersPutTheirWaitingThreadsToSleep) {
                          "OMPI_COMM_WORLD_LOCAL_SIZE=" + std::string(several ? "2" : "1"),
                          "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
     bool passive = false;
-    for (int i = 0; i < (several ? 1000 : 50) && !passive; ++i) {
-      passive = command_of(pid).starts_with("gossamer train") &&
-                environment_of(pid)["OMP_WAIT_POLICY"] == "passive";
+    bool brief = false;
+    for (int i = 0; i < 1000 && !passive && !brief; ++i) {
+      const bool begun = command_of(pid).starts_with("gossamer train");
+      passive = begun && environment_of(pid)["OMP_WAIT_POLICY"] == "passive";
+      brief = begun && environment_of(pid)["GOMP_SPINCOUNT"] == "1000";
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     EXPECT_EQ(passive, several);
+    EXPECT_EQ(brief, !several);
     // the same process, the same arguments
     EXPECT_THAT(command_of(pid), HasSubstr("gossamer train data.train=s/train"));
     kill(running, SIGKILL);

@@ -6,6 +6,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
@@ -40,6 +41,35 @@ TEST(Recipe, OfNinetyEpochsIsThePublishedOne) {
   EXPECT_EQ(dle.optim.weight_decay, 1.0 / 32768);
   EXPECT_EQ(dle.optim.label_smoothing, 0.1);
   EXPECT_EQ(dle.optim.momentum, 0.875);
+}
+
+double fraction_of_epochs(const Config& c, double fraction) { return fraction * c.train.epochs; }
+
+// Learning rate, sizes and phases as the sources of the files' first lines say.
+TEST(Recipe, OfOtherProgramsAreTheirs) {
+  const auto recipe = [](const std::string& name) {
+    return load_config({GOSSAMER_SOURCE_DIR "/apps/configs/" + name + ".toml"});
+  };
+  const auto peak = [](const Config& c, int workers) {
+    const double total = c.train.epochs;
+    return run_schedule(c, workers, total, 1)(c.optim.warmup_epochs);
+  };
+  for (const auto& [name, epochs, larger_from] :
+       {std::tuple{"imagenet-fast16", 16.0, 12.0}, {"imagenet-fast32", 32.0, 25.0}}) {
+    const Config c = recipe(name);
+    EXPECT_EQ(c.train.epochs, epochs);
+    EXPECT_EQ(fraction_of_epochs(c, c.data.size_milestones.at(0)), larger_from);
+    EXPECT_DOUBLE_EQ(peak(c, 8), 1.7);
+  }
+  EXPECT_DOUBLE_EQ(peak(recipe("imagenet-adam-aer"), 32), 1.5e-3);
+  const Config paper = recipe("cifar10-resnet18-paper");
+  EXPECT_EQ(fraction_of_epochs(paper, paper.optim.milestones.at(0)), 50);
+  EXPECT_EQ(fraction_of_epochs(paper, paper.optim.milestones.at(1)), 75);
+  EXPECT_DOUBLE_EQ(peak(paper, 4), 0.1 * 4 * 128 / 256);
+  const Config control = recipe("cifar10-resnet20-consensus");
+  EXPECT_EQ(control.control.phases, control.optim.milestones);
+  EXPECT_EQ(control.train.epochs, 300);
+  EXPECT_TRUE(control.optim.nesterov);
 }
 
 TEST(Recipe, MistakesAreNamedWithTheirKey) {
@@ -79,6 +109,23 @@ TEST(Recipe, MistakesAreNamedWithTheirKey) {
 }
 
 class RecipeRun : public ProgramTest {};
+
+// Each file as it stands but for the data and what makes a step of ImageNet long.
+TEST_F(RecipeRun, EveryFileOfTheConfigsStarts) {
+  for (const auto& entry : fs::directory_iterator(GOSSAMER_SOURCE_DIR "/apps/configs")) {
+    const Config c = load_config({entry.path().string()});
+    std::vector<std::string> arguments{
+        "train",          entry.path().string(), "data.train=s/train", "data.val=s/val",
+        "train.batch=4",  "train.threads=1",     "train.device=cpu",   "data.size=32",
+        "data.resize=36", "data.eval_size=32",   "--workers",          "2",
+        "--dry-run"};
+    if (c.model.name == "resnet50") arguments.push_back("model.name=resnet8-cifar");
+    if (!c.data.sizes.empty()) arguments.push_back("data.sizes=24");
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 0) << entry.path() << "\n" << r.err;
+    EXPECT_THAT(r.out, HasSubstr("dry run")) << entry.path();
+  }
+}
 
 TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
   const std::vector<std::string> all{

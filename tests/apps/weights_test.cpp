@@ -1,5 +1,7 @@
 // Weights that others made: without our header, and as torch's .pth. They are evaluated, classify,
 // and start a training.
+#include <cstring>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
@@ -115,6 +117,84 @@ TEST_F(OtherWeights, StartATrainingThatDrawsTheHeadOfOtherClassesAnew) {
       const auto was = of(name).span<float>(), is = after.find(name)->span<float>();
       for (std::size_t i = 0; i < was.size(); ++i) ASSERT_NEAR(is[i], was[i], 1e-6) << name << i;
     }
+  }
+}
+
+TEST_F(OtherWeights, StayAsTheyAreWhereTheyAreFrozen) {
+  train_and_strip();
+  const std::vector<std::string> head_only{"model.init=plain.pth", "model.freeze=all but fc",
+                                           "train.epochs=2", "optim.factors=fc.bias=2",
+                                           "run.checkpoint_every=1"};
+  const auto trained = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.begin(), head_only.begin(), head_only.end());
+    more.push_back("run.name=" + name);
+    const Result r = run(tiny(std::move(more)));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r;
+  };
+  // All but the head has the bits of the file.
+  const auto expect_frozen = [&](const std::string& name) {
+    const SafeTensors after = read_safetensors(folder / "runs" / name / "model.safetensors");
+    for (const NamedTensor& was : tensors) {
+      if (was.name.ends_with("num_batches_tracked")) continue;
+      const Tensor* is = after.find(was.name);
+      ASSERT_NE(is, nullptr) << was.name;
+      EXPECT_EQ(was.name.starts_with("fc."),
+                std::memcmp(is->data(), was.tensor.data(), is->bytes()) != 0)
+          << name << ": " << was.name;
+    }
+  };
+  const Result one = trained("one", {});
+  EXPECT_THAT(one.out, HasSubstr("model    resnet8-cifar: 75290 parameters, 650 of them trained"));
+  EXPECT_THAT(one.out, HasSubstr("trained: fc.weight, fc.bias"));
+  expect_frozen("one");
+  EXPECT_EQ(summary("one")["batch_norm"], "frozen");
+  for (const std::string method : {"a2cid2", "allreduce", "dpsgd"}) {
+    trained(method, {"train.method=" + method, "--workers", "3"});
+    expect_frozen(method);
+  }
+  trained("bf16", {"train.dtype=bf16"});
+  expect_frozen("bf16");
+  // A resumed run has the same frozen layers, with its own number of workers and another.
+  fs::remove(folder / "plain.pth");
+  for (const char* workers : {"1", "2"}) {
+    fs::path first;
+    for (const auto& e : fs::directory_iterator(folder / "runs/one/checkpoints"))
+      if (first.empty() || e.path() < first) first = e.path();
+    const Result again = run({"train", "runs/one/config.toml", "--workers", workers,
+                              "run.name=again", "--resume", first.string()});
+    ASSERT_EQ(again.code, 0) << again.err;
+    expect_frozen("again");
+    if (workers == std::string("1"))
+      EXPECT_EQ(read_text(folder / "runs/again/model.safetensors"),
+                read_text(folder / "runs/one/model.safetensors"));
+  }
+  EXPECT_EQ(run({"train", "--resume", "runs/one", "run.name=more", "train.epochs=3",
+                 "model.freeze=all but fc.weight", "optim.factors="})
+                .code,
+            6);
+}
+
+TEST_F(OtherWeights, AreTrainedInTheMiddleOnly) {
+  const Result r = run(tiny({"model.freeze=conv1, bn1, layer1, fc", "run.name=m"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(summary("m")["batch_norm"], "own running statistics");
+}
+
+TEST_F(OtherWeights, FreezeAndFactorsNameWhatTheyDoNotFind) {
+  for (const auto& [setting, text] :
+       {std::pair{"model.freeze=head",
+                  "model.freeze: \"head\": no parameter is called \"head\"; "
+                  "the layers are: bn1, conv1, fc, layer1, layer2, layer3"},
+        {"model.freeze=all", "model.freeze = \"all\" leaves no parameter to train"},
+        {"model.freeze=all but", "model.freeze: \"all but\" names no parameter"},
+        {"optim.factors=head=3", "optim.factors: \"head\": no parameter is called \"head\""},
+        {"optim.factors=fc", "optim.factors: \"fc\" must be PATTERN=FACTOR"},
+        {"optim.factors=fc=0", "to hold parameters fixed use model.freeze"}}) {
+    const Result r = run(tiny({setting}));
+    EXPECT_EQ(r.code, 2) << setting;
+    EXPECT_THAT(r.err, HasSubstr(text));
+    EXPECT_FALSE(fs::exists(folder / "runs"));
   }
 }
 

@@ -218,6 +218,25 @@ TEST(FlatParamsBuffers, FloatingOnesMoveIntoOneBlockAndIntegerOnesStay) {
   EXPECT_EQ(batches.item(), 11);
 }
 
+TEST_P(FlatParamsIn16Bits, ReadFrozenMatricesRoundedAndKeepThemAsTheyWere) {
+  Model m;
+  m.w1.fill(1.001f);
+  m.b1.fill(1.001f);
+  const std::vector<NamedTensor> all = m.named();
+  FlatParams p({all[2], all[3]}, {}, {.compute = GetParam()}, {all[0], all[1]});
+  EXPECT_EQ(p.entries().size(), 2u);
+  EXPECT_EQ(m.w1.dtype(), GetParam());
+  EXPECT_EQ(m.b1.dtype(), DType::f32);
+  ASSERT_EQ(p.frozen().size(), 2u);
+  EXPECT_EQ(p.frozen()[0].name, "1.w");
+  EXPECT_EQ(list(p.frozen()[0].tensor), std::vector<float>(12, 1.001f));
+  EXPECT_EQ(list(m.w1), list(p.frozen()[0].tensor.to(GetParam())));
+  Tensor(p.frozen()[0].tensor).fill(2);
+  p.refresh();
+  EXPECT_EQ(list(m.w1), std::vector<float>(12, 2));
+  EXPECT_THROW(FlatParams({all[2]}, {}, {}, {all[2]}), ShapeError);
+}
+
 TEST(FlatParamsWindows, CarryNamesShapesAndAPrefixAndRefuseOtherLayouts) {
   Model m;
   const FlatParams p(m.named());

@@ -61,6 +61,38 @@ TEST(Module, TrainAndEvalReachEveryModuleBelow) {
   EXPECT_FALSE(list[1].training());
 }
 
+TEST(Module, AFrozenBatchNormKeepsItsStatisticsInTrainingToo) {
+  Sequential net;
+  net.push(Conv2d(3, 4)).push(BatchNorm(4)).push(BatchNorm(4));
+  net.freeze([](const std::string& name) { return name.starts_with("1.") || name == "2.bias"; });
+  net.train();
+  EXPECT_TRUE(net.training() && net[0].training() && net[2].training());
+  EXPECT_TRUE(net[1].frozen() && !net[1].training());
+  const auto names = [](const std::vector<NamedTensor>& tensors) {
+    std::vector<std::string> out;
+    for (const NamedTensor& t : tensors) out.push_back(t.name);
+    return out;
+  };
+  const Module::Parts parts = net.parts();
+  EXPECT_EQ(names(parts.parameters), (std::vector<std::string>{"0.weight", "2.weight"}));
+  EXPECT_EQ(names(parts.buffers),
+            (std::vector<std::string>{"2.running_mean", "2.running_var", "2.num_batches_tracked"}));
+  EXPECT_EQ(names(parts.frozen),
+            (std::vector<std::string>{"1.weight", "1.bias", "1.running_mean", "1.running_var",
+                                      "1.num_batches_tracked", "2.bias"}));
+  begin_batch_norm_estimate(net);
+  const Tensor x = Tensor::full({2, 5, 5, 3}, 1);
+  sum(net(x)).backward();
+  end_batch_norm_estimate(net);
+  EXPECT_TRUE(parts.parameters[0].tensor.grad().defined());
+  EXPECT_TRUE(parts.parameters[1].tensor.grad().defined());
+  for (const NamedTensor& t : parts.frozen) EXPECT_FALSE(t.tensor.grad().defined()) << t.name;
+  for (const float v : parts.frozen[2].tensor.span<float>()) EXPECT_EQ(v, 0);
+  for (const float v : parts.frozen[3].tensor.span<float>()) EXPECT_EQ(v, 1);
+  EXPECT_EQ(*parts.frozen[4].tensor.as<i64>(), 0);
+  EXPECT_EQ(*parts.buffers[2].tensor.as<i64>(), 1);
+}
+
 TEST(Module, TwoPartsOfOneNameAreRefused) {
   struct Twice : Module {
     Linear& a = add("a", Linear(1, 1));

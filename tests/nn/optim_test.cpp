@@ -359,5 +359,36 @@ TEST(Ready, RangesMustNotCutAParameterAndBucketsHoldAboutTheirSize) {
   EXPECT_THROW(params.buckets(0), ConfigError);
 }
 
+TEST(RateFactors, GiveEachParameterTheStepOfAnOptimizerWithThatRate) {
+  for (const char* name : {"sgd", "adamw", "accum-adam"}) {
+    Small three({}, 6), plain({}, 6), ten({}, 6);
+    OptimizerOptions options{.weight_decay = .01, .nesterov = true, .period = 2};
+    const auto a = make_optimizer(name, plain.params, options),
+               b = make_optimizer(name, ten.params, options);
+    options.factors = {{Selection("all but b"), 10}, {Selection("w2"), 1}};
+    const auto with = make_optimizer(name, three.params, options);
+    for (int step = 0; step < 3; ++step) {
+      for (Small* s : {&three, &plain, &ten}) s->gradient(step);
+      with->begin_step();
+      for (const FlatRange& range : three.params.buckets(1)) with->update(range, .01f);
+      a->step(.01f);
+      b->step(.01f * 10.f);
+    }
+    const auto same = [](const Tensor& x, const Tensor& y) {
+      return std::ranges::equal(x.span<float>(), y.span<float>());
+    };
+    EXPECT_TRUE(same(three.w2, plain.w2)) << name;
+    EXPECT_TRUE(same(three.b, plain.b)) << name;
+    EXPECT_TRUE(same(three.w, ten.w)) << name;
+    EXPECT_FALSE(same(three.w, plain.w)) << name;
+  }
+}
+
+TEST(RateFactors, OfNoParameterAreRefused) {
+  Small s;
+  EXPECT_THROW(make_optimizer("sgd", s.params, {.factors = {{Selection("fc"), 10}}}), ConfigError);
+  EXPECT_THROW(make_optimizer("sgd", s.params, {.factors = {{Selection("w"), 0}}}), ConfigError);
+}
+
 }  // namespace
 }  // namespace gossamer::nn

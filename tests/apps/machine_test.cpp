@@ -1,0 +1,77 @@
+// What the program says about the machine, and how its waiting threads behave there.
+#include "gossamer/apps/machine.h"
+
+#include <thread>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Machine : public ProgramTest {};
+
+TEST(MachineFacts, BusyTimeIsAllButIdleTimeOfTheProcessorsAskedFor) {
+  const std::string stat =
+      "cpu  1 1 1 1 1 1 1 1 1 1\n"
+      "cpu0 100 20 3 5000 70 4 5 6 9 9\n"
+      "cpu1 1 0 0 9 9 0 0 0 0 0\n"
+      "cpu12 1000 0 0 0 0 0 0 0 0 0\n"
+      "intr 77\n";
+  EXPECT_DOUBLE_EQ(busy_seconds(stat, {0}, 100), 1.38);
+  EXPECT_DOUBLE_EQ(busy_seconds(stat, {0, 1}, 100), 1.39);
+  EXPECT_DOUBLE_EQ(busy_seconds("", {0}, 100), 0);
+}
+
+TEST(MachineFacts, FewTakenCoresAreNotWorthAWord) {
+  EXPECT_EQ(taken_text(0.4, 2), "");
+  EXPECT_EQ(taken_text(1.25, 2), "1.2 of 2 cores are taken by other programs");
+}
+
+TEST(MachineFacts, OtherProgramsAreCountedAndThisOneIsNot) {
+  const int n = cores();
+  std::vector<pid_t> loops;
+  for (int i = 0; i < n; ++i) {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      volatile bool on = true;
+      while (on) {
+      }
+    }
+    loops.push_back(pid);
+  }
+  EXPECT_GT(CoreWatch().taken(), 0.25 * n) << "a busy program on each core";
+  for (const pid_t pid : loops) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  EXPECT_GT(peak_resident_bytes(), 1 << 20);
+  EXPECT_GT(memory_gib("MemTotal"), memory_gib("MemAvailable"));
+}
+
+TEST_F(Machine, AWorkerAloneSpinsBrieflyUnlessTheUserSaysOtherwise) {
+  const auto spin_count = [&](const std::vector<std::string>& environment) {
+    start(tiny({"train.epochs=500"}), environment);
+    const auto pids = workers_at_work(1);
+    EXPECT_EQ(pids.size(), 1u);
+    const std::string all = read_text("/proc/" + std::to_string(pids.at(0)) + "/environ");
+    kill(running, SIGKILL);
+    wait();
+    fs::remove_all(folder / "runs");
+    const std::size_t at = all.find("GOMP_SPINCOUNT=");
+    return at == std::string::npos ? "" : std::string(all.c_str() + at + 15);
+  };
+  const char* before = std::getenv("OMP_WAIT_POLICY");
+  const std::string kept = before ? before : "";
+  unsetenv("OMP_WAIT_POLICY");
+  EXPECT_EQ(spin_count({}), "1000");
+  EXPECT_EQ(spin_count({"GOMP_SPINCOUNT=7"}), "7");
+  EXPECT_EQ(spin_count({"OMP_WAIT_POLICY=active"}), "");
+  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
