@@ -54,8 +54,9 @@ bool is_finished(const Config& config, const ResumePoint& from, i64 images) {
 
 int say_finished(const Config& config, bool json) {
   const std::filesystem::path folder = config.run_folder();
-  say(fmt::format("{} is finished, with {:.4g} epochs; to train on, give more: train.epochs={:.4g}",
-                  folder.string(), config.train.epochs, 2 * config.train.epochs));
+  say(fmt::format(
+      "{} is finished (train.epochs={:.4g}); to train on, give more: train.epochs={:.4g}",
+      folder.string(), config.train.epochs, 2 * config.train.epochs));
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;
@@ -185,10 +186,8 @@ int train(const TrainCommand& command) {
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
   const bool first = !command.worker && place.rank == 0;  // of all processes
-  if (first) {
-    if (resume) say_resume(*resume);
+  if (first)
     for (const std::string& line : config.notes) say(line);
-  }
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
