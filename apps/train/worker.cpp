@@ -19,6 +19,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/gpu/group.h"
@@ -222,10 +223,10 @@ void Worker::describe(const std::vector<std::string>& table,
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
   if (resume && !resume->own_state(place.size)) {
     const std::string which = resume->whole()
-                                  ? fmt::format("{} workers wrote them", resume->world)
+                                  ? counted(resume->world, "worker") + " wrote them"
                                   : fmt::format("of {}, the others are missing", resume->world);
-    progress.note(fmt::format("resumed  from the mean of {} models ({}), momentum starts afresh",
-                              resume->files.size(), which));
+    progress.note(fmt::format("resumed  from the mean of {} ({}), momentum starts afresh",
+                              counted(resume->files.size(), "model"), which));
   }
 }
 
