@@ -102,7 +102,7 @@ void add_classify(CLI::App& app, int& code) {
       "classify", "The likely classes of pictures: gossamer classify MODEL.safetensors IMAGE...");
   ClassifyCommand& c = run_on(a, classify, code);
   a.add_option("model", c.model, kModelFile)->required();
-  a.add_option("images", c.images, "JPEG, PNG ...")->required();
+  a.add_option("images", c.images, "JPEG, PNG ..., or folders of them")->required();
   a.add_option("--top", c.top, "number of classes to show");
   const auto key = [&](const char* option, const std::string& name, const char* text) {
     const auto set = [&c, name](const std::string& v) { c.arguments.push_back(name + "=" + v); };

@@ -8,6 +8,7 @@
 #include "gossamer/data/dataset/find.h"
 #include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
 #include "gossamer/data/hash.h"
 #include "gossamer/data/mix.h"
 
@@ -24,10 +25,16 @@ std::string list(const std::vector<std::string>& names) {
 }  // namespace
 
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part,
-                                    LabelBase base) {
+                                    LabelBase base, EmptyClass empty_class) {
   std::vector<Index> indices;
   Containers containers = find_containers(paths, part);
-  for (const Container& found : containers.found) indices.push_back(index_container(found));
+  for (const Container& found : containers.found) {
+    const Index& index = indices.emplace_back(index_container(found));
+    check<DataError>(
+        index.empty.empty() || empty_class == EmptyClass::left_out, code::nothing, index.path, ": ",
+        index.empty.size(), " of ", index.classes.size() + index.empty.size(),
+        " class folders hold no image: ", first_of(index.empty), ". Fill or remove them.");
+  }
   return open_indices(std::move(indices), base, std::move(containers.notes));
 }
 

@@ -40,6 +40,8 @@ class Dataset {
   virtual std::vector<std::string> left_out() const { return {}; }
   // the one that was used; automatic: the set has no such labels
   virtual LabelBase label_base() const { return LabelBase::automatic; }
+  // class folders without a picture: no classes, see EmptyClass
+  virtual std::vector<std::string> empty_classes() const { return {}; }
   // what the user should know about how the set was read: files left out, guesses
   virtual std::vector<std::string> notes() const { return {}; }
 };
@@ -51,8 +53,12 @@ class Dataset {
 // `part` says which are meant (any: the training data). DataError names the path and says what was
 // found there and what to do.
 enum class Part { any, train, val };
+// What a class folder without a picture is: a DataError, or none of the classes, for commands that
+// only look at a set.
+enum class EmptyClass { refused, left_out };
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any,
-                                    LabelBase = LabelBase::automatic);
+                                    LabelBase = LabelBase::automatic,
+                                    EmptyClass = EmptyClass::refused);
 // A hash of the number, names, labels and order of the samples, and of the classes, but not of the
 // pixels. Takes half a second for ImageNet.
 std::uint64_t fingerprint(const Dataset&);

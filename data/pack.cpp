@@ -131,16 +131,21 @@ class Packer {
         .string();
   }
 
+  // The folder is to hold these shards and nothing else, because it will be read as a whole.
   void refuse_strangers() const {
     std::set<std::string> ours;
-    for (i64 s = 0; s < report_.shards; ++s) ours.insert(path(s));
+    for (i64 s = 0; s < report_.shards; ++s) ours.insert({path(s), path(s) + ".tmp"});
     std::error_code error;
     for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator();
          it.increment(error)) {
       const std::string name = it->path().string();
+      if (ours.contains(name) || it->path().filename().string().starts_with('.')) continue;
       check<ConfigError>(
-          !name.ends_with(kPackEnding) || ours.contains(name), name,
+          !name.ends_with(kPackEnding), name,
           ": a shard of another set, or cut otherwise; remove it or pack into another folder");
+      fail<ConfigError>(folder_.string(), ": holds other things than shards of this set (",
+                        printable(it->path().filename().string()),
+                        "); pack into a new or empty folder");
     }
   }
 

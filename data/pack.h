@@ -32,8 +32,8 @@ struct PackReport {
 // their order, and the bytes do not depend on the number of threads. Every picture is decoded
 // before it is written; every shard is put in place in one step and read back. Shards of an earlier
 // call stay if they read back and the bytes of their sources are the same as then. tick(done): see
-// for_each_sample(). IoError: disk. ConfigError: the folder holds shards of another data set, or of
-// pictures that have changed. DataError: strict, or a set of raw pixels.
+// for_each_sample(). IoError: disk. ConfigError: the folder holds other things, shards of another
+// data set, or of pictures that have changed. DataError: strict, or a set of raw pixels.
 PackReport pack(const Dataset&, const std::string& folder, const PackOptions&,
                 FunctionRef<bool(i64)> tick);
 

@@ -26,6 +26,7 @@
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/loader.h"
+#include "gossamer/data/split.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::apps {
@@ -258,7 +259,8 @@ int bench_data(const BenchDataOptions& o) {
                      "bench data: --cache-gb goes from 0 to 1000000");
   check<ConfigError>(o.cache_gb == 0 || loader || to_device,
                      "bench data: --cache-gb is for the loader; use --what loader, device or all");
-  auto set = data::open(o.paths);
+  const auto of_set = data::parts_in(o.paths);
+  auto set = data::open(o.paths, o.mode == "train" ? of_set.front() : of_set.back());
   const Work work = load(*set, o);
   const i64 jpegs = work.raw.height ? 0 : static_cast<i64>(work.samples.size()) - work.other;
 

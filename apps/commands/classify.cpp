@@ -1,5 +1,8 @@
-// `gossamer classify MODEL.safetensors IMAGE…`: the most likely classes of single pictures.
+// `gossamer classify MODEL.safetensors IMAGE…`: the most likely classes of single pictures, or of
+// all in a folder.
 #include <algorithm>
+#include <exception>
+#include <filesystem>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -11,8 +14,54 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/data/files.h"
 
 namespace gossamer::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The pictures in a folder and below, sorted; any other path is itself. DataError: there are none.
+std::vector<std::string> pictures_at(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return {path};
+  std::vector<std::string> found;
+  for (fs::recursive_directory_iterator it(path, error);
+       !error && it != fs::recursive_directory_iterator(); it.increment(error))
+    if (data::is_image_name(it->path().filename().string())) found.push_back(it->path().string());
+  check<IoError>(!error, path, ": can't be listed: ", error.message());
+  check<DataError>(!found.empty(), path, ": this folder holds no pictures");
+  std::ranges::sort(found);
+  return found;
+}
+
+void classify_one(const LoadedModel& model, const std::string& path, int top, bool json) {
+  const Tensor image =
+      data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
+  const Tensor p = softmax((*model.net)(model.pictures(image)));
+  const std::span<const float> values = p.span<float>();
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::stable_sort(order,
+                           [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
+  if (json) {
+    std::string list;
+    for (const std::size_t k : order) {
+      JsonObject row;
+      row.add("class", model.classes[k]).add("probability", values[k]);
+      list += (list.empty() ? "" : ", ") + row.str();
+    }
+    fmt::print("{}\n", JsonObject().add("image", path).raw("top", "[" + list + "]").str());
+    return;
+  }
+  fmt::print("{}\n", path);
+  for (const std::size_t k : order)
+    fmt::print("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]);
+}
+
+}  // namespace
 
 int classify(const ClassifyCommand& command) {
   spin_briefly();
@@ -23,33 +72,29 @@ int classify(const ClassifyCommand& command) {
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
   const NoGrad no_grad;
-  for (const std::string& path : command.images) {
-    const Tensor image =
-        data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
-    const Tensor p = softmax((*model.net)(model.pictures(image)));
-    const std::span<const float> values = p.span<float>();
-    std::vector<std::size_t> order(values.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::ranges::stable_sort(order,
-                             [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
-    order.resize(std::min(order.size(), static_cast<std::size_t>(command.top)));
-    if (command.json) {
-      std::string list;
-      for (const std::size_t k : order) {
-        JsonObject row;
-        row.add("class", model.classes[k]).add("probability", values[k]);
-        list += (list.empty() ? "" : ", ") + row.str();
-      }
-      JsonObject out;
-      out.add("image", path).raw("top", "[" + list + "]");
-      fmt::print("{}\n", out.str());
-      continue;
+  int code = 0;
+  // A picture that can't be read does not keep the others from being classified.
+  const auto go_on = [&](const std::string& path, const auto& work) {
+    const auto failed = [&](const std::exception& error, int its_code) {
+      if (code == 0) code = its_code;
+      fmt::print(stderr, "gossamer: {}\n", error.what());
+      if (command.json)
+        fmt::print("{}\n", JsonObject().add("image", path).add("error", error.what()).str());
+    };
+    try {
+      work();
+    } catch (const DataError& error) {
+      failed(error, 3);
+    } catch (const IoError& error) {
+      failed(error, 6);
     }
-    fmt::print("{}\n", path);
-    for (const std::size_t k : order)
-      fmt::print("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]);
-  }
-  return 0;
+  };
+  for (const std::string& given : command.images)
+    go_on(given, [&] {
+      for (const std::string& path : pictures_at(given))
+        go_on(path, [&] { classify_one(model, path, command.top, command.json); });
+    });
+  return code;
 }
 
 }  // namespace gossamer::apps

@@ -10,6 +10,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/data/dataset/find.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/formats/index_file.h"
@@ -64,8 +65,9 @@ int data_index(const DataIndexCommand& command) {
                            .add("seconds", progress.seconds())
                            .str());
   } else {
-    fmt::print("{} files with {} images indexed in {:.2f} s: {:.1f} MB as FILE{}\n", done, images,
-               progress.seconds(), static_cast<double>(bytes) / 1e6, data::kIndexEnding);
+    fmt::print("{} with {} indexed in {:.2f} s: {:.1f} MB as FILE{}\n", counted(done, "file"),
+               counted(images, "image"), progress.seconds(), static_cast<double>(bytes) / 1e6,
+               data::kIndexEnding);
     if (done == 0 && others > 0) fmt::print("folders of images and packed shards need no index\n");
   }
   return 0;

@@ -8,7 +8,10 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
+#include "gossamer/data/files.h"
 #include "gossamer/data/pack.h"
+#include "gossamer/data/split.h"
 
 namespace gossamer::apps {
 namespace {
@@ -27,42 +30,77 @@ void refuse_to_pack_into(const std::string& source, const std::string& folder) {
                      ", where the shards would be taken for a part of it; name a folder beside it");
 }
 
+// The folder of a set with two parts holds a folder for each, and nothing else.
+void refuse_other_things(const std::string& folder) {
+  std::error_code none;
+  for (fs::directory_iterator it(folder, none); !none && it != fs::directory_iterator();
+       it.increment(none)) {
+    const std::string name = it->path().filename().string();
+    check<ConfigError>(name == "train" || name == "val" || name.starts_with('.'),
+                       "data pack: ", folder, " holds other things than train/ and val/ (",
+                       data::printable(name), "); name a new or empty folder");
+  }
+}
+
+JsonObject to_json(const data::PackReport& r, double seconds) {
+  JsonObject out;
+  out.add("images", r.images)
+      .add("shards", r.shards)
+      .add("kept_shards", r.kept_shards)
+      .add("bytes", r.bytes);
+  return out.add("left_out", r.left_out).add("seconds", seconds).add("whole", r.whole);
+}
+
+void print(const data::PackReport& r, const std::string& folder, double seconds) {
+  fmt::print("{} in {} ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n",
+             counted(r.images, "image"), counted(r.shards, "shard"), r.kept_shards,
+             static_cast<double>(r.bytes) / 1e6, folder, seconds);
+  if (!r.left_out.empty()) fmt::print("left out, because damaged: {}\n", r.left_out.size());
+  for (const std::string& text : r.left_out) fmt::print("  {}\n", text);
+  if (!r.whole) fmt::print("stopped; the same command continues after the finished shards\n");
+}
+
 }  // namespace
 
 int data_pack(const DataPackCommand& command) {
-  const auto set =
-      data::open({command.source}, data::Part::any, data::parse_label_base(command.label_base));
-  for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
-  refuse_to_pack_into(command.source, command.folder);
-  DataProgress progress("pack", set->size(), command.json);
-  const data::PackReport report = data::pack(*set, command.folder,
-                                             {.max_side = command.max_side,
-                                              .quality = command.quality,
-                                              .copy = command.copy,
-                                              .strict = command.strict,
-                                              .threads = command.threads,
-                                              .shard_images = command.shard_images},
-                                             progress);
-  const double seconds = progress.seconds();
-  if (command.json) {
-    JsonObject out;
-    out.add("images", report.images)
-        .add("shards", report.shards)
-        .add("kept_shards", report.kept_shards)
-        .add("bytes", report.bytes);
-    out.add("left_out", report.left_out).add("seconds", seconds).add("whole", report.whole);
-    fmt::print("{}\n", out.str());
-  } else {
-    fmt::print("{} images in {} shards ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n",
-               report.images, report.shards, report.kept_shards,
-               static_cast<double>(report.bytes) / 1e6, command.folder, seconds);
-    if (!report.left_out.empty())
-      fmt::print("left out, because damaged: {}\n", report.left_out.size());
-    for (const std::string& text : report.left_out) fmt::print("  {}\n", text);
-    if (!report.whole)
-      fmt::print("stopped; the same command continues after the finished shards\n");
+  struct Packing {
+    std::string part;  // "train", "val"; empty: the set has no parts
+    std::shared_ptr<const data::Dataset> set;
+  };
+  std::vector<Packing> all;
+  const auto parts = data::parts_in({command.source});
+  for (const data::Part part : parts) {
+    const auto set = data::open({command.source}, part, data::parse_label_base(command.label_base));
+    for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
+    all.push_back({part == data::Part::any ? "" : part == data::Part::val ? "val" : "train", set});
   }
-  return report.whole ? 0 : stopped_code();
+  refuse_to_pack_into(command.source, command.folder);
+  if (all.size() == 2) refuse_other_things(command.folder);
+  JsonObject both;
+  bool whole = true;
+  for (const Packing& p : all) {
+    const std::string to = p.part.empty() ? command.folder : command.folder + "/" + p.part;
+    DataProgress progress(p.part.empty() ? "pack" : "pack " + p.part, p.set->size(), command.json);
+    const data::PackReport report = data::pack(*p.set, to,
+                                               {.max_side = command.max_side,
+                                                .quality = command.quality,
+                                                .copy = command.copy,
+                                                .strict = command.strict,
+                                                .threads = command.threads,
+                                                .shard_images = command.shard_images},
+                                               progress);
+    const double seconds = progress.seconds();
+    if (!command.json)
+      print(report, to, seconds);
+    else if (p.part.empty())
+      fmt::print("{}\n", to_json(report, seconds).str());
+    else
+      both.raw(p.part, to_json(report, seconds).str());
+    whole = report.whole;
+    if (!whole) break;
+  }
+  if (command.json && all.size() == 2) fmt::print("{}\n", both.str());
+  return whole ? 0 : stopped_code();
 }
 
 }  // namespace gossamer::apps

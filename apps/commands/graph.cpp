@@ -8,6 +8,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/graph/theory.h"
 
@@ -65,8 +66,9 @@ void print_json(const GraphCommand& command, const std::optional<Gossip>& g,
 }
 
 void print_gossip(const Gossip& g, double rate) {
-  fmt::print("{} of {} workers, {} edges, {} exchanges per worker and gradient\n", g.graph.name,
-             g.graph.n, g.graph.edges.size(), rate);
+  fmt::print("{} of {}, {}, {} exchange{} per worker and gradient\n", g.graph.name,
+             counted(g.graph.n, "worker"), counted(g.graph.edges.size(), "edge"), rate,
+             rate == 1 ? "" : "s");
   fmt::print("  chi1    {:<10.6g} plain gossip needs time ~ chi1\n", g.k.chi1);
   fmt::print("  chi2    {:<10.6g} A2CiD2 needs time ~ sqrt(chi1 chi2) = {:.6g}\n", g.k.chi2,
              0.5 / g.k.eta);

@@ -142,6 +142,11 @@ class IndexedSet final : public Dataset {
         all.insert(all.end(), part.left_out.begin(), part.left_out.end());
     return all;
   }
+  std::vector<std::string> empty_classes() const override {
+    std::vector<std::string> all;
+    for (const Index& part : parts_) all.insert(all.end(), part.empty.begin(), part.empty.end());
+    return all;
+  }
   LabelBase label_base() const override { return base_; }
   std::vector<std::string> notes() const override { return notes_; }
 
@@ -150,10 +155,17 @@ class IndexedSet final : public Dataset {
     const Index& index = parts_[p];
     const auto k = static_cast<std::size_t>(i - begin_[p]);
     if (index.wrapping == Wrapping::file) {
-      const File file(index.path + "/" + index.names.at(static_cast<i64>(k)));
-      check_encoded_size(file.size(), name(i));
-      buffer.resize(file.size());
-      file.read(0, buffer);
+      const std::string folder = index.path + "/";
+      try {
+        const File file(folder + index.names.at(static_cast<i64>(k)));
+        check_encoded_size(file.size(), name(i));
+        buffer.resize(file.size());
+        file.read(0, buffer);
+      } catch (const DataError& error) {
+        // in lists of damaged images each is called as the set calls it
+        const std::string text = error.what();
+        fail<DataError>(text.starts_with(folder) ? text.substr(folder.size()) : text);
+      }
       return buffer;
     }
     if (files_[p]) return read(*files_[p], index, k, i, buffer);

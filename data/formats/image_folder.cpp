@@ -115,10 +115,8 @@ Index index_image_folder(const std::string& folder) {
                        ? "Wanted: " + folder + "/CLASS/NAME.jpg (or .png)."
                        : "Those hold folders or archives: give one of them as the path, e.g. " +
                              folder + "/" + full + ".");
-  check<DataError>(empty.empty(), code::nothing, folder, ": ", empty.size(), " of ",
-                   top.folders.size(), " class folders hold no image: ", first_of(empty),
-                   ". Fill or remove them.");
   Index index = builder.finish();
+  index.empty = std::move(empty);
   note(index, top.images, "pictures lie in no class folder and are left out");
   note(index, others,
        "files in class folders are left out: their names do not end like those of pictures that "

@@ -49,6 +49,7 @@ struct Index {
   // "name: what was wrong" of images that are no samples
   std::vector<std::string> left_out;
   std::vector<std::string> notes;  // files that lie there and are not used; never stored
+  std::vector<std::string> empty;  // class folders without a picture; never stored
   // Packed shards: stamp is a hash of how they were made (options, names, labels), source of the
   // bytes they were made of. Flat tar: stamp is a hash of the ground truth.
   std::uint64_t stamp = 0, source = 0;

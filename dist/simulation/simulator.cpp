@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
 
 namespace gossamer::dist {
 namespace {
@@ -91,8 +92,9 @@ const std::string& mixing_method(const SimulationOptions& o) {
 }
 
 SimulationPlan plan_simulation(const SimulationOptions& o) {
-  check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers, "simulate: ", o.workers,
-                     " workers; from 2 to ", kMostWorkers, " can be simulated");
+  check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers,
+                     "simulate: ", counted(o.workers, "worker"), "; from 2 to ", kMostWorkers,
+                     " can be simulated");
   check<ConfigError>(
       is_synchronous(o.method) || std::ranges::find(kAsynchronous, o.method) != kAsynchronous.end(),
       "simulate: method \"", o.method, "\" is unknown; known are: ", listed(kAsynchronous), ", ",

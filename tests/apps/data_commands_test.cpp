@@ -71,12 +71,64 @@ TEST_F(DataCommands, CheckListsWhatIsDamagedAndWhatIsOdd) {
   EXPECT_EQ(json.err, "");
 }
 
+// A folder with train/ and val/ is looked at as a whole.
+TEST_F(DataCommands, CheckPackAndBenchTakeAFolderWithBothParts) {
+  make_set("my/train");
+  make_set("my/val", 4);
+  const Result text = run({"data", "check", "my"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("train: 10 of 10 images in 2 classes"),
+                              HasSubstr("val: 4 of 4 images in 2 classes")));
+  const Result packed = run({"data", "pack", "my", "p", "--json"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  EXPECT_EQ(Json::parse(packed.out)["train"]["images"], 10);
+  EXPECT_EQ(Json::parse(packed.out)["val"]["images"], 4);
+  EXPECT_THAT(packs("p/val"), ElementsAre("val-00000-of-00001.pack"));
+  EXPECT_EQ(run({"data", "pack", "my", "p"}).code, 0);  // it is there already
+  const Json both = Json::parse(run({"data", "check", "p", "--json"}).out);
+  EXPECT_EQ(both["train"]["images"], 10);
+  EXPECT_EQ(both["val"]["images"], 4);
+  for (const auto& [mode, files] : {std::pair{"train", 10}, {"eval", 4}}) {
+    const Result bench = run(
+        {"bench", "data", "my", "--mode", mode, "--what", "decode", "--seconds", "0.01", "--json"});
+    ASSERT_EQ(bench.code, 0) << bench.err;
+    EXPECT_EQ(Json::parse(bench.out)["files"], files);
+  }
+  fs::remove_all(folder / "my/val/dog");
+  const Result differ = run({"data", "check", "my"});
+  EXPECT_EQ(differ.code, 3);
+  EXPECT_THAT(differ.out, HasSubstr("train and val: E-DATA-03 2 classes in train and 1 in val"));
+  EXPECT_THAT(Json::parse(run({"data", "check", "my", "--json"}).out)["differ"].get<std::string>(),
+              HasSubstr("only in train: 'dog'"));
+}
+
+TEST_F(DataCommands, CheckGoesOnAtAnEmptyClassFolder) {
+  make_set("set");
+  fs::create_directories(folder / "set/bird");
+  fs::create_symlink("nowhere", folder / "set/cat/0.jpg");
+  write("set/cat/1.jpg", std::string());
+  const Result text = run({"data", "check", "set"});
+  EXPECT_EQ(text.code, 3);
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("12 of 12 images in 2 classes"),
+                    HasSubstr("class folders without a picture: 1\n  bird"),
+                    // each is called as the set calls it
+                    HasSubstr("damaged: 2\n  cat/0.jpg: "), HasSubstr("\n  cat/1.jpg: ")));
+  fs::remove(folder / "set/cat/0.jpg");
+  fs::remove(folder / "set/cat/1.jpg");
+  const Result json = run({"data", "check", "set", "--json"});
+  EXPECT_EQ(json.code, 3);
+  EXPECT_EQ(Json::parse(json.out)["empty_classes"], Json::parse(R"(["bird"])"));
+  expect_error({"data", "pack", "set", "p"}, 3, "E-DATA-01",
+               {"set: 1 of 3 class folders hold no image: bird"});
+}
+
 TEST_F(DataCommands, IndexIsWrittenBesideTheArchiveAndUsed) {
   write("tars/a.tar",
         data::tar_member("cat/1.jpg", "x") + data::tar_member("dog/2.jpg", "y") + data::tar_end());
   const Result r = run({"data", "index", "tars"});
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out, HasSubstr("1 files with 2 images indexed"));
+  EXPECT_THAT(r.out, HasSubstr("1 file with 2 images indexed"));
   EXPECT_TRUE(fs::exists(folder / "tars/a.tar.gossamer-index"));
   // The set still opens, now by its index: the pictures are damaged, the set is not.
   EXPECT_EQ(Json::parse(run({"data", "check", "tars", "--json"}).out)["damaged"].size(), 2u);
@@ -202,7 +254,7 @@ TEST_F(DataCommands, PackNoticesChangedPicturesAndOtherOptions) {
   ASSERT_EQ(run({"data", "pack", "set", "p"}).code, 0);
   const Result again = run({"data", "pack", "set", "p"});
   EXPECT_EQ(again.code, 0);
-  EXPECT_THAT(again.out, HasSubstr("10 images in 1 shards (1 from an earlier run)"));
+  EXPECT_THAT(again.out, HasSubstr("10 images in 1 shard (1 from an earlier run)"));
   expect_error({"data", "pack", "set", "p", "--quality", "80"}, 2, "",
                {"p-00000-of-00001.pack", "with other options"});
   write("set/cat/1000.jpg", data::encode_jpeg(data::pattern(61, 60)));
@@ -210,12 +262,27 @@ TEST_F(DataCommands, PackNoticesChangedPicturesAndOtherOptions) {
                {"p-00000-of-00001.pack", "have changed since", "remove it"});
 }
 
+TEST_F(DataCommands, PackRefusesAFolderWithOtherThings) {
+  make_set("set");
+  make_set("my/train");
+  make_set("my/val");
+  write("other/cat/1.jpg", data::encode_jpeg(data::pattern(16, 16)));
+  write("notes/train/notes.txt", "x");
+  expect_error({"data", "pack", "set", "other"}, 2, "",
+               {"other: holds other things than shards of this set (cat)", "new or empty folder"});
+  expect_error({"data", "pack", "my", "other"}, 2, "data pack: other holds other things",
+               {"(cat)", "new or empty folder"});
+  expect_error({"data", "pack", "my", "notes"}, 2, "",
+               {"notes/train: holds other things", "(notes.txt)"});
+  EXPECT_EQ(packs("other"), std::vector<std::string>{"cat"});
+}
+
 TEST_F(DataCommands, PackLeavesDamagedPicturesOutAndListsThem) {
   make_set("set");
   fs::resize_file(folder / "set/dog/1001.jpg", 300);
   const Result r = run({"data", "pack", "set", "p"});
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out, AllOf(HasSubstr("9 images in 1 shards"),
+  EXPECT_THAT(r.out, AllOf(HasSubstr("9 images in 1 shard"),
                            HasSubstr("left out, because damaged: 1\n  dog/1001.jpg")));
   expect_error({"data", "pack", "set", "q", "--strict"}, 3, "E-DATA-06", {"dog/1001.jpg"});
   EXPECT_THAT(packs("q"), ElementsAre());

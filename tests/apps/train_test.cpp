@@ -86,6 +86,32 @@ TEST_F(Train, ClassifyNamesTheClassesOfTheData) {
   EXPECT_GE(top[0]["probability"].get<double>(), top[1]["probability"].get<double>());
 }
 
+TEST_F(Train, ClassifyTakesAFolderAndGoesOnAfterABadPicture) {
+  ASSERT_EQ(run(tiny({"train.epochs=0.2"})).code, 0);
+  fs::create_directories(folder / "new/more");
+  fs::create_directories(folder / "none");
+  fs::path image;
+  for (const auto& e : fs::recursive_directory_iterator(shapes() / "val"))
+    if (e.path().extension() == ".jpg") image = e.path();
+  fs::copy_file(image, folder / "new/1.jpg");
+  write_text(folder / "new/2.jpg", "no picture");
+  fs::copy_file(image, folder / "new/more/3.jpg");
+  write_text(folder / "new/notes.txt", "no picture");
+  const Result r = run({"classify", "runs/t/model.safetensors", "none", "new", image.string()});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_THAT(r.out, AllOf(HasSubstr("new/1.jpg\n"), HasSubstr("new/more/3.jpg\n"),
+                           HasSubstr("\n" + image.string() + "\n"), Not(HasSubstr("2.jpg"))));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("none: this folder holds no pictures"), HasSubstr("new/2.jpg"),
+                           Not(HasSubstr("notes"))));
+  const Result json = run({"classify", "runs/t/model.safetensors", "new", "--json"});
+  EXPECT_EQ(json.code, 3);
+  std::istringstream lines(json.out);
+  std::vector<bool> bad;
+  for (std::string line; std::getline(lines, line);)
+    bad.push_back(Json::parse(line).contains("error"));
+  EXPECT_EQ(bad, (std::vector<bool>{false, true, false}));
+}
+
 TEST_F(Train, WhatNeedsAGpuSaysSo) {
   const Result on = run(tiny({"train.cuda_graph=on"}));
   EXPECT_EQ(on.code, 2);
@@ -208,7 +234,8 @@ TEST_F(Train, WithoutAReaderOfItsOutputARunGoesOn) {
 TEST_F(Train, ARefusedResumeChangesNothing) {
   ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=1"})).code, 0);
   const auto config = read_text(folder / "runs/t/config.toml");
-  const Result refused = run({"train", "--resume", "runs/t", "model.name=resnet20-cifar"});
+  const Result refused =
+      run({"train", "--resume", "runs/t", "model.name=resnet20-cifar", "train.epochs=3"});
   EXPECT_EQ(refused.code, 6) << refused.err;
   EXPECT_EQ(read_text(folder / "runs/t/config.toml"), config);
   EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));
