@@ -325,7 +325,8 @@ class Finish {
     for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
     for (const NamedTensor& t : w_.params->frozen()) source[t.name] = t.tensor;
     for (NamedTensor& t : copy->state()) t.tensor.copy_from(source.at(t.name));
-    nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
+    nn::save(path, *copy,
+             model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes()));
   }
 
   void print_results(const RunFigures& leg, const RunFigures& whole, double damaged,
