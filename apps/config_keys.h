@@ -83,7 +83,10 @@ void each_key(C& c, F&& f) {
     "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
   f("train.quota", c.train.quota,
     "handshake: number of exchanges per gradient: poisson | exact (evenly spaced)");
-  f("train.batch", c.train.batch, "images of one gradient of one worker");
+  f("train.batch", c.train.batch, "images that one worker computes on at once");
+  f("train.accumulate", c.train.accumulate,
+    "batches of one gradient: their gradients are added up before the update, as if they were one "
+    "batch; batch norm still sees one at a time");
   f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
   f("train.mixup", c.train.mixup,
     "alpha of mixup, e.g. 0.2; 0: off. With cutmix, each batch gets one of the two");

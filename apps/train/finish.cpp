@@ -204,8 +204,8 @@ class Finish {
     const Config& c = w_.config;
     // A worker counts its own gradients exactly and estimates those of the others.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
-      seen =
-          w_.start_samples + totals_.sum(RunTotals::gradients) * static_cast<double>(c.train.batch);
+      seen = w_.start_samples +
+             totals_.sum(RunTotals::gradients) * static_cast<double>(c.gradient_images());
     const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.merge_bad_images())
                                               : totals_.sum(RunTotals::damaged);
     const RunFigures leg = leg_of_all(std::max(0.0, seen - w_.start_samples));
@@ -227,7 +227,8 @@ class Finish {
         .add("workers", w_.place.size);
     s.add("workers_at_end", alive_.size())
         .add("launcher", w_.place.source)
-        .add("batch", c.train.batch);
+        .add("batch", c.train.batch)
+        .add("accumulate", c.train.accumulate);
     s.add("samples", seen)
         .add("epochs", seen / static_cast<double>(w_.train_set->size()))
         .add("images_per_s", part(whole.samples, whole.wall_s))
@@ -310,7 +311,7 @@ class Finish {
                               .add("top1", top1)
                               .add("top5", counts_.top5 / counts_.images)
                               .add("loss", loss));
-    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)),
+    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
                      {{"top1", top1}, {"val_loss", loss}});
   }
 
@@ -324,7 +325,8 @@ class Finish {
     for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
     for (const NamedTensor& t : w_.params->frozen()) source[t.name] = t.tensor;
     for (NamedTensor& t : copy->state()) t.tensor.copy_from(source.at(t.name));
-    nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
+    nn::save(path, *copy,
+             model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes()));
   }
 
   void print_results(const RunFigures& leg, const RunFigures& whole, double damaged,

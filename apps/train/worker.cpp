@@ -76,10 +76,10 @@ void Worker::open_images() {
   }
   const auto epoch = static_cast<double>(train_set->size());
   schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
-  total_samples =
-      options.dry_run
-          ? start_samples + static_cast<double>(kDryRunSteps * config.train.batch * place.size)
-          : config.train.epochs * epoch;
+  total_samples = options.dry_run
+                      ? start_samples + static_cast<double>(kDryRunSteps *
+                                                            config.gradient_images() * place.size)
+                      : config.train.epochs * epoch;
   if (config.data.cache_gb <= 0) return;
   cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
   train_set = data::cached(train_set, cache);
@@ -218,8 +218,9 @@ void Worker::describe(const std::vector<std::string>& table,
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }
   progress.note(fmt::format(
-      "budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples,
+      "budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}{}", total_samples,
       total_samples / static_cast<double>(train_set->size()), place.size, config.train.batch,
+      config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
   if (resume && !resume->own_state(place.size)) {
     const std::string which = resume->whole()
@@ -375,7 +376,8 @@ void Worker::save_into(const std::filesystem::path& run_folder, const std::strin
 void Worker::add_to_board(double samples,
                           const std::vector<std::pair<std::string, double>>& values) {
   if (!progress.silent())
-    board.scalars(static_cast<i64>(samples / static_cast<double>(config.train.batch)), values);
+    board.scalars(static_cast<i64>(samples / static_cast<double>(config.gradient_images())),
+                  values);
 }
 
 void Worker::start_trace() {
