@@ -27,8 +27,8 @@ void each_key(C& c, F&& f) {
     "parameters that are not trained: \"conv1, bn1, layer1\", \"all but fc\"; frozen batch norm "
     "keeps its statistics");
   f("data.train", c.data.train,
-    "training set: folder of class folders; tar, TFRecord or packed shards; CIFAR binary files; a "
-    "list is joined");
+    "training set: folder of class folders; tar, TFRecord or packed shards; files of CIFAR and "
+    "ImageNet-32; a list is joined");
   f("data.val", c.data.val,
     "validation set, in the same forms; auto: what lies beside the training set (train/ and val/ "
     "in one folder); none: no validation");
