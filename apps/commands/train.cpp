@@ -62,6 +62,28 @@ int say_finished(const Config& config, bool json) {
   return 0;
 }
 
+void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
+  if (!w.folder.writes()) return;
+  w.progress.note(
+      fmt::format("{:<8} after {}{:.0f} images, saved; go on with: gossamer train --workers {} "
+                  "--resume {}",
+                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
+                  saved == w.folder.path()
+                      ? saved.string()
+                      : saved.string() + " run.name=" + w.folder.path().filename().string()));
+}
+
+// Other workers or images are lost, but this model is good.
+void save_failed(Worker& w) {
+  try {
+    // The others may have ended with their results.
+    if (std::filesystem::exists(w.folder.file("summary.json"))) return;
+    say_saved(w, "failed", w.save_interrupted());
+  } catch (const std::exception& e) {
+    w.warn(e.what());
+  }
+}
+
 int train_and_finish(Worker& w) {
   StepLog log(w);
   w.began = Clock::now();
@@ -80,15 +102,7 @@ int train_and_finish(Worker& w) {
     const std::filesystem::path saved = w.save_interrupted();
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
-    if (w.folder.writes()) {
-      w.progress.note(
-          fmt::format("stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
-                      "{} --resume {}",
-                      w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
-                      saved == w.folder.path()
-                          ? saved.string()
-                          : saved.string() + " run.name=" + w.folder.path().filename().string()));
-    }
+    say_saved(w, "stopped", saved);
     return 128 + number;
   }
   return finish_run(w);
@@ -109,10 +123,21 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       .add("samples", place.rejoin ? w.at.samples : w.start_samples);
   if (place.rejoin) start.add("rejoined", true);
   w.folder.log("start", start);
+  const auto failed = [&](const std::exception& e) {
+    w.folder.log("failed", JsonObject().add("what", e.what()));
+  };
   try {
     return train_and_finish(w);
+  } catch (const DistError& e) {
+    failed(e);
+    save_failed(w);
+    throw;
+  } catch (const DataError& e) {
+    failed(e);
+    save_failed(w);
+    throw;
   } catch (const std::exception& e) {
-    w.folder.log("failed", JsonObject().add("what", e.what()));
+    failed(e);
     throw;
   }
 }
@@ -139,9 +164,8 @@ std::filesystem::file_time_type time_of_log(const RunFolder& folder) {
 bool report_unfinished(const RunFolder& folder) {
   try {
     if (std::filesystem::exists(folder.file("summary.json"))) return false;
-    const RunRecord run = read_run(folder.path());
-    if (run.alive.empty()) return false;  // no worker had started
-    write_report(run, folder.file("report.html"));
+    if (read_run(folder.path()).alive.empty()) return false;  // no worker had started
+    write_report(folder.path());
     return true;
   } catch (const std::exception& e) {
     say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());
@@ -195,10 +219,13 @@ int train(const TrainCommand& command) {
     config.run.dir =
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
-  if (!config.model.init.empty() && !config.origin.contains("model.name")) {
-    arguments.push_back("model.name=" + model_name_of(nn::read_weights(config.model.init)));
-    set_key(config, arguments.back());
-  }
+  // A resumed run has these keys in its config.toml, and no need of the file.
+  if (!config.model.init.empty() && !command.worker &&
+      (!resume || !config.origin.contains("model.name")))
+    for (const std::string& key : keys_of(nn::read_weights(config.model.init), config)) {
+      arguments.push_back(key);
+      set_key(config, key);
+    }
   const int workers = std::max(to_start, place.size);
   validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
 

@@ -61,6 +61,66 @@ TEST_F(RunFolders, TheSummaryOfAResumedRunIsOfAllItsLegs) {
   }
 }
 
+// A kill between any two instructions of a step, of a checkpoint's writing or of its pruning.
+TEST_F(RunFolders, ARunThatIsKilledAgainAndAgainEndsBitForBitAsAnUndisturbedOne) {
+  const auto arguments =
+      tiny({"train.epochs=8", "run.checkpoint_every=0.3", "train.mixup=0.2", "data.sizes=24",
+            "data.size_milestones=0.5", "data.augment=resized-crop-flip", slowed(1, 6)});
+  auto undisturbed = arguments;
+  undisturbed.push_back("run.name=whole");
+  ASSERT_EQ(run(undisturbed).code, 0);
+  const auto took_steps = [&](std::size_t steps) {
+    const auto starts = events("start");
+    return !starts.empty() && starts.back()["pid"] == running && events("step").size() >= steps;
+  };
+  std::size_t killed = 0;
+  for (const std::size_t steps : {2, 11, 5, 1, 13, 7, 4}) {
+    const bool begun = fs::exists(folder / "runs/t/checkpoints");
+    const std::size_t before = begun ? events("step").size() : 0;
+    start(begun ? std::vector<std::string>{"train", "--resume", "runs/t"} : arguments);
+    for (int i = 0; i < static_cast<int>(kLimit * 500) && !took_steps(before + steps); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    kill(running, SIGKILL);
+    killed += wait().code == 1000 + SIGKILL;
+  }
+  EXPECT_EQ(killed, 7u);
+  const Result r = run({"train", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"),
+            read_text(folder / "runs/whole/model.safetensors"));
+  EXPECT_EQ(summary()["gradients"], summary("whole")["gradients"]);
+  EXPECT_EQ(summary()["samples"], summary("whole")["samples"]);
+}
+
+TEST_F(RunFolders, ARunThatHasTooFewWorkersLeftIsSaved) {
+  const Result r = run(with_workers(
+      3, tiny({"train.epochs=30", "dist.min_workers=3", "dist.inject=kill:rank=1@step=5"})));
+  EXPECT_EQ(r.code, 5) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("saved; go on with: gossamer train --workers 3 --resume runs/t"));
+  for (const int rank : {0, 2})
+    EXPECT_TRUE(fs::exists(folder / "runs/t/checkpoints/interrupted" / checkpoint_file(rank)));
+  const Result again =
+      run({"train", "--resume", "runs/t", "train.epochs=1", "dist.min_workers=1", "dist.inject="});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("from the mean of 2 models"));
+}
+
+TEST_F(RunFolders, ARunWhoseValidationImagesAreGoneIsSaved) {
+  fs::copy(shapes() / "val", folder / "val", fs::copy_options::recursive);
+  start(tiny({"train.epochs=60", "eval.every=0", "data.val=val"}));
+  ASSERT_EQ(workers_at_work(1).size(), 1u);
+  for (const auto& e : fs::recursive_directory_iterator(folder / "val"))
+    if (e.is_regular_file()) fs::resize_file(e.path(), 10);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("saved; go on with"));
+  fs::remove_all(folder / "val");
+  fs::copy(shapes() / "val", folder / "val", fs::copy_options::recursive);
+  const Result again = run({"train", "--resume", "runs/t"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(summary()["samples"], 60 * 96);
+}
+
 TEST_F(RunFolders, ResumingAFinishedRunChangesNothingAndSaysSo) {
   ASSERT_EQ(run(tiny({"run.checkpoint_every=1"})).code, 0);
   const std::string summary = read_text(folder / "runs/t/summary.json");
