@@ -164,9 +164,8 @@ std::filesystem::file_time_type time_of_log(const RunFolder& folder) {
 bool report_unfinished(const RunFolder& folder) {
   try {
     if (std::filesystem::exists(folder.file("summary.json"))) return false;
-    const RunRecord run = read_run(folder.path());
-    if (run.alive.empty()) return false;  // no worker had started
-    write_report(run, folder.file("report.html"));
+    if (read_run(folder.path()).alive.empty()) return false;  // no worker had started
+    write_report(folder.path());
     return true;
   } catch (const std::exception& e) {
     say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());

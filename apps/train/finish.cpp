@@ -312,7 +312,7 @@ class Finish {
                               .add("top5", counts_.top5 / counts_.images)
                               .add("loss", loss));
     w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
-                     {{"top1", top1}, {"val_loss", loss}});
+                     {{"top1", top1}, {"top5", counts_.top5 / counts_.images}, {"val_loss", loss}});
   }
 
   // Saves the f32 master values, whatever type the layers computed in.

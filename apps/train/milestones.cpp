@@ -67,7 +67,9 @@ void Milestones::evaluate_own(double seen) {
                             .add("top1", c.top1 / c.images)
                             .add("top5", c.top5 / c.images)
                             .add("loss", c.loss / c.images));
-  w_.add_to_board(seen, {{"top1", c.top1 / c.images}, {"val_loss", c.loss / c.images}});
+  w_.add_to_board(
+      seen,
+      {{"top1", c.top1 / c.images}, {"top5", c.top5 / c.images}, {"val_loss", c.loss / c.images}});
   w_.progress.note(fmt::format(
       "epoch {:.2f}: worker {}'s model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)",
       seen / epoch_, w_.place.rank, 100 * c.top1 / c.images, c.loss / c.images, c.images));
