@@ -123,10 +123,13 @@ void Start::read_config() {
     config.run.dir =
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
-  if (!config.model.init.empty() && !config.origin.contains("model.name")) {
-    arguments.push_back("model.name=" + model_name_of(nn::read_weights(config.model.init)));
-    set_key(config, arguments.back());
-  }
+  // A resumed run has these keys in its config.toml, and no need of the file.
+  if (!config.model.init.empty() && !command.worker &&
+      (!resume || !config.origin.contains("model.name")))
+    for (const std::string& key : keys_of(nn::read_weights(config.model.init), config)) {
+      arguments.push_back(key);
+      set_key(config, key);
+    }
   validate(config, workers(), hosts.empty() ? std::max(to_start, place.local_size) : 0);
 }
 
