@@ -105,6 +105,9 @@ class Method {
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
   // between two events.
   virtual void quiesce(const std::function<void()>& f) = 0;
+  // Runs f while nothing writes this worker's values, without waiting for an exchange that is under
+  // way: for a look at the model after every step.
+  virtual void read_model(const std::function<void()>& f) { quiesce(f); }
   // What a checkpoint holds beyond parameters and optimizer: {"acid.tilde", …}. If another number
   // of workers goes on from it, what is shaped like values() starts as a copy of the model, and the
   // rest as make_method() made it.

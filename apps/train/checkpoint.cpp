@@ -35,6 +35,7 @@ std::vector<NamedTensor> windows(TrainState s) {
   };
   append_state("optim.", s.optimizer.state());
   append_state("", s.method.state());
+  if (s.ema) append(s.ema->state(s.params, "ema."));
   return all;
 }
 
@@ -191,7 +192,9 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
     for (NamedTensor& target : windows(state)) {
       const Tensor* source = file.find(target.name);
       check<IoError>(source != nullptr, path.string(), ": has no \"", target.name,
-                     "\"; was it written with another model or method?");
+                     target.name.starts_with("ema.")
+                         ? "\"; it was written without train.ema, so go on without"
+                         : "\"; was it written with another model or method?");
       check<IoError>(source->shape() == target.tensor.shape(), path.string(), ": \"", target.name,
                      "\" is ", source->shape(), ", the model wants ", target.tensor.shape(),
                      "; another model.name or model.classes?");
@@ -205,6 +208,7 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
       if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
   }
   state.params.refresh();
+  if (state.ema && !point.own_state(world)) state.ema->restart(state.params);
   return continue_from(at, then, now);
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "gossamer/apps/train/ema.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/run_figures.h"
@@ -22,6 +23,7 @@ struct TrainState {
   Optimizer& optimizer;
   dist::Method& method;
   nn::Module& net;
+  Ema* ema = nullptr;  // none without train.ema
 };
 
 // What the file of a worker says about the run so far.
@@ -44,8 +46,8 @@ constexpr int kAllRanks = -1;
 void prune_checkpoints(const std::filesystem::path& run_folder, int rank, i64 keep);
 
 // If as many workers wrote a complete checkpoint: loads the state of this rank (with all-reduce
-// that of rank 0, which all share). Otherwise: loads the mean of the saved models, with momentum 0,
-// and begins the next epoch. IoError.
+// that of rank 0, which all share). Otherwise: loads the mean of the saved models, with momentum 0
+// and an EMA that starts there, and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
                              const ImageOrder& now);
 

@@ -47,8 +47,9 @@ class Finish {
     w_.finished = true;
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
-    estimate_batch_norm();
-    evaluate_share();
+    batch_norm_ = estimate_batch_norm();
+    counts_ = evaluate_share();
+    if (w_.ema) evaluate_ema();
     record_totals();
     w_.write_trace();
     gather();
@@ -97,20 +98,13 @@ class Finish {
 
   // The workers' running statistics belong to their own weights, not to the mean, so they are
   // estimated again on training batches.
-  void estimate_batch_norm() {
+  std::string estimate_batch_norm() {
     const i64 batches = w_.options.dry_run ? std::min<i64>(2, w_.config.train.bn_batches)
                                            : w_.config.train.bn_batches;
     const bool any = w_.params->buffers().numel() > 0;
-    if (w_.place.size == 1 || !any) {
-      batch_norm_ = any                           ? "own running statistics"
-                    : w_.params->frozen().empty() ? "none"
-                                                  : "frozen";
-      return;
-    }
-    if (batches == 0) {
-      batch_norm_ = "running statistics of the workers, merged";  // finish() has done it
-      return;
-    }
+    if (!any) return w_.params->frozen().empty() ? "none" : "frozen";
+    if (w_.place.size == 1) return "own running statistics";
+    if (batches == 0) return "running statistics of the workers, merged";  // finish() has done it
     {
       const trace::Scope scope("batch norm estimate");
       const NoGrad no_grad;
@@ -126,14 +120,14 @@ class Finish {
     }
     const bool merged = together(
         "merging batch norm", [&] { dist::merge_batch_norm(*w_.params, w_.group->collectives()); });
-    batch_norm_ = fmt::format(
+    return fmt::format(
         "re-estimated with the averaged weights over {} training batches of {} worker{}", batches,
         merged ? "each" : "one", merged ? "" : " alone");
   }
 
   // Every image of the validation set exactly once over the workers.
-  void evaluate_share() {
-    if (!w_.val_set) return;
+  Counts evaluate_share() {
+    if (!w_.val_set) return {};
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
     EvalOptions options{.batch = w_.config.eval.batch,
@@ -143,18 +137,29 @@ class Finish {
                         .max_batches = w_.options.dry_run ? 1 : 0,
                         .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
-    counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
-    double sums[] = {counts_.images, counts_.top1, counts_.top5, counts_.loss};
+    Counts counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+    double sums[] = {counts.images, counts.top1, counts.top5, counts.loss};
     if (together("summing the evaluation",
                  [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
-      counts_ = {sums[0], sums[1], sums[2], sums[3]};
+      counts = {sums[0], sums[1], sums[2], sums[3]};
     } else if (options.parts > 1 && leader()) {
       // the shares of the others are lost, so this worker evaluates the whole set
       options.part = 0, options.parts = 1;
-      counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+      counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
     }
-    check<DataError>(counts_.images > 0 || !leader(), data::code::damaged_images,
+    check<DataError>(counts.images > 0 || !leader(), data::code::damaged_images,
                      "data.val: no image could be decoded; bad_images.txt lists why");
+    return counts;
+  }
+
+  // The mean of the workers' averages, with statistics of its own, as for the model.
+  void evaluate_ema() {
+    const EmaInPlace model(*w_.ema, *w_.params);
+    together("averaging the EMA", [&] {
+      dist::adopt(*w_.params, dist::average_of_models(*w_.params, w_.group->collectives()));
+    });
+    estimate_batch_norm();
+    ema_counts_ = evaluate_share();
   }
 
   void record_totals() {
@@ -216,6 +221,10 @@ class Finish {
     s.add("top1", counts_.top1 / counts_.images)
         .add("top5", counts_.top5 / counts_.images)
         .add("loss", counts_.loss / counts_.images);
+    if (w_.ema)
+      s.add("ema_top1", ema_counts_.top1 / ema_counts_.images)
+          .add("ema_top5", ema_counts_.top5 / ema_counts_.images)
+          .add("ema_loss", ema_counts_.loss / ema_counts_.images);
     s.add("val_images", counts_.images)
         .add("model", c.model.name)
         .add("parameters", w_.parameter_count())
@@ -266,6 +275,11 @@ class Finish {
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
       files.write("model.safetensors", [&](const auto& path) { save_model(path); });
+      if (w_.ema)
+        files.write("model-ema.safetensors", [&](const auto& path) {
+          const EmaInPlace model(*w_.ema, *w_.params);
+          save_model(path);
+        });
       add_warnings(s, files, whole.failed_checkpoints);
       if (w_.val_set) log_evaluation(seen);
       w_.board.flush();
@@ -311,6 +325,9 @@ class Finish {
                               .add("top1", top1)
                               .add("top5", counts_.top5 / counts_.images)
                               .add("loss", loss));
+    if (w_.ema)
+      w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
+                       {{"ema_top1", ema_counts_.top1 / ema_counts_.images}});
     w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
                      {{"top1", top1}, {"top5", counts_.top5 / counts_.images}, {"val_loss", loss}});
   }
@@ -351,6 +368,10 @@ class Finish {
                                100 * counts_.top1 / counts_.images,
                                100 * counts_.top5 / counts_.images, counts_.images, of)
                  : fmt::format("result   {}, not evaluated (data.val = none)", of));
+    if (w_.ema && w_.val_set)
+      say.note(fmt::format("ema      top-1 {:.2f} %, top-5 {:.2f} %, decay {:g}",
+                           100 * ema_counts_.top1 / ema_counts_.images,
+                           100 * ema_counts_.top5 / ema_counts_.images, w_.config.train.ema));
     if (damaged > 0) {
       const std::string list =
           w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
@@ -360,7 +381,8 @@ class Finish {
     }
     if (w_.folder.writes()) {
       std::string list;
-      for (const char* name : {"model.safetensors", "summary.json", "report.html"})
+      for (const char* name :
+           {"model.safetensors", "model-ema.safetensors", "summary.json", "report.html"})
         if (const auto path =
                 name == std::string("report.html") ? w_.folder.file(name) : files.place(name);
             std::filesystem::exists(path))
@@ -385,7 +407,7 @@ class Finish {
   std::vector<int> alive_;
   dist::MethodStats before_;
   double waited_for_data_ = 0;  // of the training loop, as wall_s
-  Counts counts_;
+  Counts counts_, ema_counts_;
   std::vector<std::string> damaged_;
   std::string batch_norm_;
   double consensus_ = 0;

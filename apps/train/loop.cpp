@@ -194,6 +194,7 @@ void train_loop(Worker& w, StepLog& log) {
     {
       const trace::Scope update("update");
       w.method->step(learning_rate);
+      if (w.ema) w.method->read_model([&] { w.ema->update(*w.params); });
     }
     gradient.step_ends();
     ++w.at.step, ++step;

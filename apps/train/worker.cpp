@@ -103,6 +103,7 @@ void Worker::make_model(bool from_checkpoint) {
       FlatOptions{.compute = prepare.dtype, .loss_scale = config.loss_scale()},
       std::move(parts.frozen));
   optimizer = run_optimizer(config, *params, place.size);
+  if (config.train.ema > 0) ema = std::make_unique<Ema>(*params, config.train.ema);
 }
 
 void Worker::begin_folder(bool resuming) {
@@ -172,6 +173,7 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
   if (place.rejoin) {
     const double seen = method->samples_seen();
     at = {seen, static_cast<i64>(seen / static_cast<double>(train_set->size())) + 1, 0};
+    if (ema) ema->restart(*params);
   } else if (resume) {
     const Continuation from = load_checkpoint(*resume, place.rank, place.size, state(), order);
     at = from.at;

@@ -38,7 +38,7 @@ struct WorkerOptions {
 struct Worker {
   // Joins the group: returns when all workers are ready.
   Worker(Config, const WorkerOptions&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
-  TrainState state() { return {*params, *optimizer, *method, *net}; }
+  TrainState state() { return {*params, *optimizer, *method, *net, ema.get()}; }
   // Logs and prints it. From any thread.
   void fault(const std::string& what, int peer);
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
@@ -81,6 +81,7 @@ struct Worker {
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Ema> ema;  // none without train.ema
   dist::Graph graph;
   // Workers that this one knows to be dead: the lowest living one speaks.
   std::set<int> dead;

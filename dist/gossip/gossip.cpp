@@ -164,6 +164,12 @@ void GossipMethod::finish() {
   finished_ = true;
 }
 
+void GossipMethod::read_model(const std::function<void()>& f) {
+  const std::scoped_lock lock(state_.mutex);
+  const GossipModel::Access access(state_.model);
+  f();
+}
+
 void GossipMethod::quiesce(const std::function<void()>& f) {
   std::unique_lock lock(state_.mutex);
   struct Hold {

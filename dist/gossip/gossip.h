@@ -25,6 +25,7 @@ class GossipMethod : public Method {
   void finish() override;
   std::vector<int> members() const override { return membership_.members(); }
   void quiesce(const std::function<void()>& f) override;
+  void read_model(const std::function<void()>& f) override;
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
   const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }

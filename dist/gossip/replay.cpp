@@ -224,6 +224,7 @@ class ReplayedMethod final : public Method {
   }
   std::vector<int> members() const override { return inner_->members(); }
   void quiesce(const std::function<void()>& f) override { inner_->quiesce(f); }
+  void read_model(const std::function<void()>& f) override { inner_->read_model(f); }
   std::vector<NamedTensor> state() override { return inner_->state(); }
   MethodStats stats() const override { return inner_->stats(); }
   const char* name() const override { return inner_->name(); }

@@ -1,0 +1,125 @@
+// The moving average of a model: its numbers, in checkpoints, and at the end of a run.
+#include "gossamer/apps/train/ema.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct OneBlock {
+  Tensor weight = Tensor::full({4, 2}, 1.0f), mean = Tensor::full({3}, 10.0f);
+  FlatParams params{{{"weight", weight}}, {{"mean", mean}}};
+  void set(float w, float m) {
+    for (float& v : Tensor(params.values()).span<float>()) v = w;
+    for (float& v : Tensor(params.buffers()).span<float>()) v = m;
+    params.refresh();
+  }
+  float value() const { return params.values().span<float>()[0]; }
+  float buffer() const { return params.buffers().span<float>()[0]; }
+};
+
+TEST(EmaDecay, IsThatOfTimm) {
+  // ModelEmaV3(decay=0.9999, use_warmup=True).get_decay(step) of timm 1.0
+  EXPECT_EQ(Ema::decay_at(0.9999, 1), 0);
+  EXPECT_NEAR(Ema::decay_at(0.9999, 2), 0.37003947505256340, 1e-12);
+  EXPECT_NEAR(Ema::decay_at(0.9999, 10), 0.78455653099681160, 1e-12);
+  EXPECT_NEAR(Ema::decay_at(0.9999, 1000), 0.99, 1e-12);
+  EXPECT_EQ(Ema::decay_at(0.9, 1000), 0.9);
+}
+
+TEST(EmaOf, ParametersAndRunningStatisticsFollowsTheFormula) {
+  OneBlock model;
+  Ema ema(model.params, 0.5);
+  double w = 0, m = 0;
+  for (int t = 1; t <= 5; ++t) {
+    model.set(static_cast<float>(t * t), static_cast<float>(-t));
+    ema.update(model.params);
+    const double d = Ema::decay_at(0.5, t);
+    w = d * w + (1 - d) * t * t, m = d * m + (1 - d) * -t;
+  }
+  {
+    const EmaInPlace average(ema, model.params);
+    EXPECT_NEAR(model.value(), w, 1e-5);
+    EXPECT_NEAR(model.buffer(), m, 1e-5);
+    EXPECT_NEAR(model.weight.span<float>()[7], w, 1e-5) << "layers compute with it";
+  }
+  EXPECT_EQ(model.value(), 25) << "and the model is back";
+  EXPECT_EQ(model.buffer(), -5);
+  EXPECT_EQ(model.weight.span<float>()[7], 25);
+}
+
+TEST(EmaOf, ItsStateIsNamedLikeTheModelAndRestartsThere) {
+  OneBlock model;
+  Ema ema(model.params, 0.5);
+  model.set(3, 4);
+  ema.update(model.params);
+  std::vector<std::string> names;
+  for (const NamedTensor& t : ema.state(model.params, "ema.")) names.push_back(t.name);
+  EXPECT_THAT(names, ::testing::ElementsAre("ema.weight", "ema.mean", "ema.updates"));
+  EXPECT_EQ(*ema.state(model.params, "")[2].tensor.as<i64>(), 1);
+  model.set(5, 6);
+  ema.restart(model.params);
+  EXPECT_EQ(*ema.state(model.params, "")[2].tensor.as<i64>(), 0);
+  EXPECT_EQ(ema.state(model.params, "")[0].tensor.span<float>()[0], 5);
+}
+
+class EmaRun : public ProgramTest {
+ protected:
+  void expect_same(const std::string& file, const std::string& run) const {
+    const SafeTensors wanted = read_safetensors(folder / "runs/whole" / file);
+    const SafeTensors got = read_safetensors(folder / "runs" / run / file);
+    for (const NamedTensor& t : wanted.tensors)
+      EXPECT_EQ(std::memcmp(t.tensor.data(), got.find(t.name)->data(), t.tensor.bytes()), 0)
+          << file << " " << t.name;
+  }
+};
+
+TEST_F(EmaRun, ResumesBitForBitAndItsFileHasTheAccuracyThatWasSaid) {
+  const Result whole = run(tiny({"train.epochs=2", "train.ema=0.8", "train.accumulate=2",
+                                 "run.checkpoint_every=0.5", "run.keep=99", "run.name=whole"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("\nema      top-1 "));
+  const Json s = summary("whole");
+  const Result eval = run({"eval", "runs/whole/model-ema.safetensors", "data.val=s/val", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(Json::parse(eval.out)["top1"], s["ema_top1"]);
+  EXPECT_NEAR(Json::parse(eval.out)["loss"].get<double>(), s["ema_loss"].get<double>(), 1e-5);
+  EXPECT_NE(s["ema_loss"], s["loss"]);
+  for (const char* label : {"epoch-0000.50", "epoch-0001.50"}) {
+    const Result r = run({"train", "runs/whole/config.toml", std::string("run.name=") + label,
+                          "--resume", std::string("runs/whole/checkpoints/") + label});
+    ASSERT_EQ(r.code, 0) << r.err;
+    expect_same("model.safetensors", label);
+    expect_same("model-ema.safetensors", label);
+  }
+}
+
+TEST_F(EmaRun, ACheckpointWithoutOneIsRefusedInWords) {
+  ASSERT_EQ(run(tiny({"run.checkpoint_every=0.5"})).code, 0);
+  const Result r = run({"train", "train.epochs=2", "train.ema=0.9", "--resume", "runs/t"});
+  EXPECT_EQ(r.code, 6);
+  EXPECT_THAT(r.err, HasSubstr("it was written without train.ema"));
+}
+
+TEST_F(EmaRun, WorkersKeepTheirOwnAndTheEndAveragesThem) {
+  for (const std::string method : {"a2cid2", "allreduce", "dpsgd"}) {
+    const Result r = run(tiny({"train.epochs=3", "train.ema=0.5", "train.method=" + method,
+                               "run.name=" + method, "--workers", "2"}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    const Json s = summary(method);
+    // A short memory: close to the model itself.
+    EXPECT_NEAR(s["ema_loss"].get<double>(), s["loss"].get<double>(), 0.5) << method;
+    EXPECT_TRUE(fs::exists(folder / "runs" / method / "model-ema.safetensors"));
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::apps
