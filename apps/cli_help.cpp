@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/spelling.h"
+#include "gossamer/core/spelling.h"
 
 namespace gossamer::apps {
 namespace {
@@ -13,6 +13,12 @@ namespace {
 // With the names of the commands above it.
 std::string full_name(const CLI::App& app) {
   return (app.get_parent() ? full_name(*app.get_parent()) + " " : "") + app.get_name();
+}
+
+// "data: "; of gossamer itself, whose name stands before every error: "".
+std::string whose(const CLI::App& app) {
+  const std::string name = full_name(app), above = "gossamer";
+  return name == above ? "" : name.substr(above.size() + 1) + ": ";
 }
 
 bool is_shown(const CLI::App* app) { return !app->get_group().empty(); }
@@ -44,7 +50,7 @@ std::string see(const CLI::App& app) { return " (see " + full_name(app) + " --he
 std::string unknown_option(const CLI::App& app, const std::string& word,
                            const std::vector<std::string>& arguments) {
   const std::string option = word.substr(0, word.find('='));
-  const std::string text = full_name(app) + ": there is no option " + option;
+  const std::string text = whose(app) + "there is no option " + option;
   if (const auto near = nearest(option, option_names(app)); !near.empty())
     return text + "; did you mean " + alternatives(near) + "?" + see(app);
   if (!takes_keys(app)) return text + see(app);
@@ -132,9 +138,9 @@ std::string mistake(const CLI::App& root, const std::vector<std::string>& argume
   for (const CLI::App* each : app.get_subcommands(is_shown)) commands.push_back(each->get_name());
   if (commands.empty()) return why + see(app);
   if (left.empty())
-    return full_name(app) + ": a command is missing: " + alternatives(commands) + see(app);
+    return whose(app) + "a command is missing: " + alternatives(commands) + see(app);
   const auto near = nearest(left[0], commands);
-  return full_name(app) + ": there is no command \"" + left[0] + "\"; " +
+  return whose(app) + "there is no command \"" + left[0] + "\"; " +
          (near.empty() ? "known are " + alternatives(commands)
                        : "did you mean " + alternatives(near) + "?") +
          see(app);

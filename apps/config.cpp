@@ -12,8 +12,8 @@
 
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/spelling.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/spelling.h"
 
 namespace gossamer::apps {
 namespace {
@@ -268,6 +268,11 @@ std::string section_of(const std::string& key) {
   return dot == std::string::npos ? "" : key.substr(0, dot);
 }
 
+std::string without_bars(std::string name) {
+  std::erase(name, '_');
+  return name;
+}
+
 }  // namespace
 
 std::string to_toml(const Config& config, const std::string& only) {
@@ -292,9 +297,9 @@ std::vector<KeyText> key_texts(const Config& config) {
 
 std::vector<std::string> nearest_keys(const std::string& wrong) {
   const std::string section = section_of(wrong), name = last_part(wrong);
-  if (const auto* const other = std::ranges::find(kOtherNames, name, &OtherName::name);
-      other != std::end(kOtherNames))
-    return {std::string(other->key)};
+  for (const OtherName& other : kOtherNames)
+    if (without_bars(name) == without_bars(std::string(other.name)))
+      return {std::string(other.key)};
   std::vector<std::string> best;
   std::size_t least = wrong.size() + 1;
   for (const KeyText& key : key_texts()) {

@@ -11,6 +11,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/spelling.h"
 #include "gossamer/data/augment/policy.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/unequal.h"
@@ -72,7 +73,10 @@ void validate(const Config& c, int workers, int per_machine) {
                           const std::vector<std::string>& names) {
     std::string list;
     for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
-    require(std::ranges::find(names, value) != names.end(), key, "one of " + list);
+    const std::vector<std::string> near = nearest(value, names);
+    require(std::ranges::find(names, value) != names.end(), key,
+            "one of " + list +
+                (near.empty() ? "" : "; did you mean " + alternatives(near, "\"") + "?"));
   };
   // Runs a check of a library and adds the key to its error.
   const auto named = [&](const std::string& key, const auto& check_it) {

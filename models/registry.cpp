@@ -2,8 +2,8 @@
 #include "gossamer/models/registry.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "gossamer/core/spelling.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
 
@@ -45,31 +45,16 @@ const std::vector<Row>& table() {
   return rows;
 }
 
-// Levenshtein distance: for "did you mean".
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] != b[j]);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 const Row& find(const std::string& name) {
   const auto& rows = table();
   const auto at = std::ranges::find(rows, name, [](const Row& r) { return r.info.name; });
   if (at != rows.end()) return *at;
-  const auto nearest =
-      std::ranges::min_element(rows, {}, [&](const Row& r) { return distance(name, r.info.name); });
-  std::string known;
-  for (const Row& row : rows) known += (known.empty() ? "" : ", ") + row.info.name;
-  fail<ConfigError>("unknown model \"", name, "\"; did you mean \"", nearest->info.name,
-                    "\"? Known: ", known);
+  std::vector<std::string> known;
+  for (const Row& row : rows) known.push_back(row.info.name);
+  const std::vector<std::string> near = nearest(name, known);
+  fail<ConfigError>("unknown model \"", name, "\"; ",
+                    near.empty() ? "" : "did you mean " + alternatives(near, "\"") + "? ",
+                    "known are ", alternatives(known));
 }
 
 }  // namespace

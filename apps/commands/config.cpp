@@ -41,7 +41,7 @@ int config(const ConfigCommand& command) {
   const std::vector<KeyText> all = key_texts();
   for (const std::string& name : command.names)
     if (std::ranges::none_of(all, [&](const KeyText& key) { return wanted(key.name, {name}); }))
-      unknown_key("gossamer config", name);
+      unknown_key("config", name);
   if (command.json) {
     std::string rows;
     for (const KeyText& key : all)

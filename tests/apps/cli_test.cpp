@@ -70,10 +70,10 @@ TEST_F(Cli, AnUnknownCommandIsNamedWithTheNearestOne) {
   expect_error({"trian", "x"}, 2, {"no command \"trian\"; did you mean train?", "gossamer --help"});
   expect_error({"frobnicate"}, 2, {"no command \"frobnicate\"; known are train, config, eval"});
   expect_error({"data", "foo"}, 2,
-               {"gossamer data: there is no command \"foo\"; known are make-shapes, check",
+               {"gossamer: data: there is no command \"foo\"; known are make-shapes, check",
                 "(see gossamer data --help)"});
   expect_error({"data", "chekc"}, 2, {"did you mean check?"});
-  expect_error({"data"}, 2, {"gossamer data: a command is missing: make-shapes, check"});
+  expect_error({"data"}, 2, {"gossamer: data: a command is missing: make-shapes, check"});
   expect_error({"simulate", "consenus"}, 2, {"did you mean consensus?"});
   expect_error({"bench", "step", "--thread", "2"}, 2, {"no option --thread", "--threads"});
 }

@@ -142,6 +142,7 @@ TEST(Config, ProposesOnlyKeysThatAreNear) {
   EXPECT_THAT(nearest_keys("data.epochs"), ElementsAre("train.epochs"));
   EXPECT_THAT(nearest_keys("optim.lr"), ElementsAre("optim.learning_rate"));
   EXPECT_THAT(nearest_keys("batch_size"), ElementsAre("train.batch"));
+  EXPECT_THAT(nearest_keys("train.batchsize"), ElementsAre("train.batch"));
   EXPECT_THAT(nearest_keys("optim.lable_smoothing"), ElementsAre("optim.label_smoothing"));
   EXPECT_THAT(nearest_keys("batch"), ElementsAre("train.batch", "eval.batch"));
   // once run.dir, train.rate, run.keep and dist.wire
@@ -236,6 +237,7 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
           "command line: train.device: device \"gpu\" is unknown; use auto, cpu, cuda or cuda:N"));
   EXPECT_EQ(invalid("train.device=cuda:3"), "no error");
   EXPECT_THAT(invalid("train.cuda_graph=yes"), HasSubstr("one of auto, on, off"));
+  EXPECT_THAT(invalid("train.method=a2cid"), HasSubstr("did you mean \"a2cid2\"?"));
   EXPECT_THAT(invalid("train.plans="), HasSubstr("train.plans"));
   EXPECT_THAT(invalid("data.shard=half"), HasSubstr("one of auto, true, false, dirichlet:ALPHA"));
   EXPECT_THAT(invalid("data.shard=dirichlet:0"),

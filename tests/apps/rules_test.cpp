@@ -136,14 +136,13 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
        {{"json", {}},
         {"version", {}},
         {"machine", {}},
-        {"spelling", {}},
-        {"config", {"json", "spelling"}},
+        {"config", {"json"}},
         {"config_check", {"config", "train"}},
         {"report", {"json", "machine", "version"}},
         {"launch", {"version"}},
         {"train", {"config", "json", "launch", "machine", "report", "version"}},
         {"commands", {"config", "json", "launch", "machine", "report", "train", "version"}},
-        {"cli_help", {"commands", "config", "spelling"}},
+        {"cli_help", {"commands", "config"}},
         {"cli", {"cli_help", "commands", "launch", "version"}},
         {"main", {"cli", "commands"}}}}};
   const auto room_of = [](const std::string& in_folder) {

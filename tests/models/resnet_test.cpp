@@ -170,6 +170,13 @@ TEST(Registry, AnUnknownNameIsAnsweredWithTheNearestAndAllKnownOnes) {
     EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("did you mean \"resnet20-cifar\""),
                                              testing::HasSubstr("resnet152")));
   }
+  try {
+    models::info("vgg");
+    FAIL() << "an unknown model was found";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::Not(testing::HasSubstr("did you mean")),
+                                             testing::HasSubstr("resnet152")));
+  }
   EXPECT_THROW(models::info(""), ConfigError);
   EXPECT_THROW(models::make("resnet18", {.classes = -1}), ConfigError);
   EXPECT_EQ(models::info("resnet50").image_size, 224);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace gossamer::apps {
+namespace gossamer {
 
 // The fewest letters to insert, remove, replace, or swap with the next one (optimal string
 // alignment) that make `b` of `a`.
@@ -21,4 +21,4 @@ std::vector<std::string> nearest(const std::string& word, const std::vector<std:
 // "a", "a or b", "a, b or c"; each between `quote`.
 std::string alternatives(const std::vector<std::string>& names, const std::string& quote = "");
 
-}  // namespace gossamer::apps
+}  // namespace gossamer

@@ -1,9 +1,9 @@
 // See spelling.h.
-#include "gossamer/apps/spelling.h"
+#include "gossamer/core/spelling.h"
 
 #include <algorithm>
 
-namespace gossamer::apps {
+namespace gossamer {
 
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   // distance[i][j]: between the first i letters of a and the first j of b
@@ -49,4 +49,4 @@ std::string alternatives(const std::vector<std::string>& names, const std::strin
   return out;
 }
 
-}  // namespace gossamer::apps
+}  // namespace gossamer

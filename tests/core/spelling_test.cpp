@@ -1,10 +1,10 @@
 // Which known name a misspelt word is: a slip is found, another word is not.
-#include "gossamer/apps/spelling.h"
+#include "gossamer/core/spelling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace gossamer::apps {
+namespace gossamer {
 namespace {
 
 using ::testing::ElementsAre;
@@ -37,4 +37,4 @@ TEST(Spelling, AlternativesAreAList) {
 }
 
 }  // namespace
-}  // namespace gossamer::apps
+}  // namespace gossamer
