@@ -28,10 +28,6 @@ struct DataError : Error {
 struct DeviceError : Error {
   using Error::Error;
 };
-// that tensors need more than there is; less at a time may do
-struct OutOfMemory : DeviceError {
-  using DeviceError::DeviceError;
-};
 // a peer is gone, late, or disagrees          (exit code 5)
 struct DistError : Error {
   using Error::Error;

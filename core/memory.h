@@ -23,7 +23,7 @@ struct Block {
 };
 
 // Uninitialised memory. On a CPU it is aligned to 64 bytes, from 2 MiB on to 2 MiB (huge pages).
-// OutOfMemory: there is not enough, with sizes. DeviceError: no such device. Thread-safe.
+// DeviceError: there is not enough, with sizes; or no such device. Thread-safe.
 std::shared_ptr<Block> allocate(std::size_t bytes, Device = {});
 
 struct MemoryStats {

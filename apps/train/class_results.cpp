@@ -8,8 +8,8 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
 

@@ -9,6 +9,7 @@
 
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 
 namespace gossamer::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
