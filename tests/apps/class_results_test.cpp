@@ -43,7 +43,7 @@ TEST_F(ClassResults, CountWhatWasTakenForWhat) {
 TEST_F(ClassResults, EvalGivesThem) {
   ASSERT_EQ(run(tiny({})).code, 0);
   const Result json = run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--json",
-                           "--per-class", "--confusion", "--csv", "out"});
+                           "--per-class", "--confusion", "--csv", "tables"});
   ASSERT_EQ(json.code, 0) << json.err;
   const Json all = Json::parse(json.out);
   double right = 0, images = 0;
@@ -56,7 +56,7 @@ TEST_F(ClassResults, EvalGivesThem) {
   EXPECT_NEAR(right / 40, all["top1"].get<double>(), 1e-9);
   EXPECT_EQ(all["confusion"].size(), 10u);
   EXPECT_TRUE(all["top_confusions"].is_array());
-  EXPECT_THAT(read_text(folder / "out/per_class.csv"), StartsWith("class,images,recall"));
+  EXPECT_THAT(read_text(folder / "tables/per_class.csv"), StartsWith("class,images,recall"));
   const Result text =
       run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--per-class", "--confusion"});
   EXPECT_THAT(text.out, AllOf(HasSubstr("recall  precision"), HasSubstr("taken for")));
