@@ -102,6 +102,23 @@ void add_eval(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+// For a file without our header, see load_model().
+void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::string& classes) {
+  const auto key = [&](const char* option, const std::string& name, const char* text) {
+    const auto set = [&arguments, name](const std::string& v) {
+      arguments.push_back(name + "=" + v);
+    };
+    app.add_option_function<std::string>(option, set, text)->group("Weights of others");
+  };
+  key("--name", "model.name", "the model; default: by the names and shapes of the tensors");
+  key("--size", "data.eval_size", "side of the pictures; default: the model's usual size");
+  key("--resize", "data.resize", "shorter side before the centre crop; default: size * 256/224");
+  key("--mean", "data.mean", "mean of each channel, e.g. 0.485,0.456,0.406");
+  key("--std", "data.std", "standard deviation of each channel");
+  app.add_option("--classes", classes, "file of the names of the classes, one a line")
+      ->group("Weights of others");
+}
+
 void add_classify(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "classify", "The likely classes of pictures: gossamer classify MODEL.safetensors IMAGE...");
@@ -109,17 +126,23 @@ void add_classify(CLI::App& app, int& code) {
   a.add_option("model", c.model, kModelFile)->required();
   a.add_option("images", c.images, "JPEG, PNG ..., or folders of them")->required();
   a.add_option("--top", c.top, "number of classes to show");
-  const auto key = [&](const char* option, const std::string& name, const char* text) {
-    const auto set = [&c, name](const std::string& v) { c.arguments.push_back(name + "=" + v); };
-    a.add_option_function<std::string>(option, set, text)->group("Weights of others");
-  };
-  key("--name", "model.name", "the model; default: by the names and shapes of the tensors");
-  key("--size", "data.eval_size", "side of the pictures; default: the model's usual size");
-  key("--resize", "data.resize", "shorter side before the centre crop; default: size * 256/224");
-  key("--mean", "data.mean", "mean of each channel, e.g. 0.485,0.456,0.406");
-  key("--std", "data.std", "standard deviation of each channel");
-  a.add_option("--classes", c.classes, "file of the names of the classes, one a line")
-      ->group("Weights of others");
+  add_assumptions(a, c.arguments, c.classes);
+  add_json(a, c.json);
+}
+
+void add_export(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "export", "A model for other programs: gossamer export MODEL --to onnx --out FILE");
+  ExportCommand& c = run_on(a, export_model, code);
+  a.add_option("model", c.model, kModelFile)->required();
+  a.add_option("--to", c.to, "onnx | safetensors | torch (a state dict, .pth)")->required();
+  a.add_option("--out", c.out, "the file to write")->required();
+  a.add_option("--input", c.input,
+               "onnx: what the graph takes, [N, 3, S, S]: normalized (f32, as in training, the "
+               "default) | unit (f32, 0 to 1) | bytes (u8)");
+  a.add_flag("--keep-batch-norm", c.keep_batch_norm,
+             "onnx: BatchNormalization nodes instead of folding them into convolutions");
+  add_assumptions(a, c.arguments, c.classes);
   add_json(a, c.json);
 }
 
@@ -417,6 +440,7 @@ int parse_and_run(int argc, char** argv) {
   add_config(app, code);
   add_eval(app, code);
   add_classify(app, code);
+  add_export(app, code);
   add_graph(app, code);
   add_simulate(app, code);
   add_trace(app, code);

@@ -53,6 +53,16 @@ struct ClassifyCommand {
 };
 int classify(const ClassifyCommand&);
 
+struct ExportCommand {
+  std::string model, to, out;          // to: onnx | safetensors | torch
+  std::string input;                   // onnx: normalized | unit | bytes; empty: normalized
+  bool keep_batch_norm = false;        // onnx: not folded
+  std::vector<std::string> arguments;  // as of classify
+  std::string classes;
+  bool json = false;
+};
+int export_model(const ExportCommand&);
+
 struct GraphCommand {
   std::string name;
   int workers = 0;

@@ -41,7 +41,7 @@ struct Config {
     std::string method = "a2cid2", graph = "ring", dtype = "f32", pairing = "handshake",
                 quota = "poisson";
     double rate = 1, epochs = 12;
-    i64 batch = 32, seed = 0, bn_batches = 20;
+    i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads, loss_scale;
     bool overlap = true, tf32 = false;
@@ -95,6 +95,8 @@ struct Config {
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }
+  // of one gradient of one worker
+  i64 gradient_images() const { return train.batch * train.accumulate; }
   float loss_scale() const {
     return train.loss_scale.value ? static_cast<float>(train.loss_scale.value)
            : train.dtype == "f16" ? kLossScaleOfF16

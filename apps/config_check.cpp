@@ -184,6 +184,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
   require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
+  require(c.train.accumulate >= 1 && c.train.accumulate <= 65536, "train.accumulate", "1 to 65536");
   require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
           "2 or more with train.mixup or train.cutmix: they blend images of a batch");
   require(c.train.seed >= 0, "train.seed", "0 or more");

@@ -27,8 +27,8 @@ void each_key(C& c, F&& f) {
     "parameters that are not trained: \"conv1, bn1, layer1\", \"all but fc\"; frozen batch norm "
     "keeps its statistics");
   f("data.train", c.data.train,
-    "training set: folder of class folders; tar, TFRecord or packed shards; CIFAR binary files; a "
-    "list is joined");
+    "training set: folder of class folders; tar, TFRecord or packed shards; files of CIFAR and "
+    "ImageNet-32; a list is joined");
   f("data.val", c.data.val,
     "validation set, in the same forms; auto: what lies beside the training set (train/ and val/ "
     "in one folder); none: no validation");
@@ -83,7 +83,10 @@ void each_key(C& c, F&& f) {
     "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
   f("train.quota", c.train.quota,
     "handshake: number of exchanges per gradient: poisson | exact (evenly spaced)");
-  f("train.batch", c.train.batch, "images of one gradient of one worker");
+  f("train.batch", c.train.batch, "images that one worker computes on at once");
+  f("train.accumulate", c.train.accumulate,
+    "batches of one gradient: their gradients are added up before the update, as if they were one "
+    "batch; batch norm still sees one at a time");
   f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
   f("train.mixup", c.train.mixup,
     "alpha of mixup, e.g. 0.2; 0: off. With cutmix, each batch gets one of the two");

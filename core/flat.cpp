@@ -119,8 +119,8 @@ void FlatParams::zero_grad() {
   for (const auto& slot : slots_) slot->stale = true;
 }
 
-void FlatParams::backward(const Tensor& loss) const {
-  gossamer::backward(loss, options_.loss_scale);
+void FlatParams::backward(const Tensor& loss, float share) const {
+  gossamer::backward(loss, share * options_.loss_scale);
 }
 
 bool FlatParams::skips_step() const {

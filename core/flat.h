@@ -56,9 +56,10 @@ class FlatParams {
   // Gradients count as zero from here on: the first one of the next backward pass overwrites its
   // window.
   void zero_grad();
-  // Walks the tape from a loss, whose gradient is the loss scale: what would vanish below 2^-24 in
-  // f16 stays. Optimizers divide by it again.
-  void backward(const Tensor& loss) const;
+  // Walks the tape from a loss, whose gradient is share times the loss scale: what would vanish
+  // below 2^-24 in f16 stays. Optimizers divide by the scale again. Gradients of several passes
+  // since zero_grad() add up; with share = 1/n those of n losses are the gradient of their mean.
+  void backward(const Tensor& loss, float share = 1) const;
   float loss_scale() const { return options_.loss_scale; }
   // In f16, or with a loss scale, a step whose gradients are not all finite is skipped. f32 [2] on
   // the device, written by find_overflow(): how many of grads() are not finite now; how many steps

@@ -43,7 +43,17 @@ enum class Op : unsigned char {
   global = 'c',
   reduce = 'R',
   build = 'b',
-  binpersid = 'Q'
+  binpersid = 'Q',
+  // for bytes, and of protocols 3 and 4
+  short_binstring = 'U',
+  binstring = 'T',
+  short_binbytes = 'C',
+  binbytes = 'B',
+  binbytes8 = 0x8e,
+  short_binunicode = 0x8c,
+  stack_global = 0x93,
+  memoize = 0x94,
+  frame = 0x95
 };
 
 }  // namespace
@@ -53,8 +63,8 @@ enum class Op : unsigned char {
 class PickleMachine {
  public:
   PickleMachine(Pickle& out, std::span<const std::byte> bytes, const std::string& name,
-                std::span<const std::string_view> globals)
-      : out_(out), bytes_(bytes), name_(name), globals_(globals) {}
+                const Pickle::Rules& rules)
+      : out_(out), bytes_(bytes), name_(name), rules_(rules) {}
 
   void run() {
     while (!step(number<Op>())) {
@@ -153,13 +163,24 @@ class PickleMachine {
     if (kind == Kind::dict && parts.size() % 2 != 0) stop("a key without a value");
     whole.parts.insert(whole.parts.end(), parts.begin(), parts.end());
   }
-  void global() {
-    const std::string module = line(), name = module + "." + line();
-    if (name != kOrderedDict && std::ranges::find(globals_, name) == globals_.end())
-      stop("it names ", shown(name),
-           ", which is no part of a file of weights and is not called. Save the weights alone: "
-           "torch.save(model.state_dict(), FILE)");
+  void global(const std::string& name) {
+    if (name != kOrderedDict && std::ranges::find(rules_.globals, name) == rules_.globals.end())
+      stop("it names ", shown(name), ", which is no part of ", rules_.of, " and is not called. ",
+           rules_.advice);
     push({.kind = Kind::global, .text = name});
+  }
+  std::string popped_text() {
+    const Value& value = out_.values_[pop()];
+    if (value.kind != Kind::text) stop("it names something by what is no text");
+    return value.text;
+  }
+  void bytes(std::uint64_t n) {
+    if (n > bytes_.size() - at_) stop("it is cut short");
+    const auto length = static_cast<std::size_t>(n);
+    Value value{.kind = Kind::bytes, .integer = static_cast<std::int64_t>(at_), .length = length};
+    value.text = text(std::min<std::size_t>(length, 100));
+    take(length - value.text.size());
+    push(std::move(value));
   }
   void call() {
     const auto parts = pop(2);
@@ -195,8 +216,11 @@ class PickleMachine {
   bool step(Op code) {
     switch (code) {
       case Op::proto:
-        if (const int protocol = number<std::uint8_t>(); protocol > 2)
-          stop("protocol ", protocol, "; torch.save writes protocol 2 if it is not told otherwise");
+        if (const int protocol = number<std::uint8_t>(); protocol > rules_.protocol)
+          stop("protocol ", protocol,
+               rules_.protocol == 2 ? "; torch.save writes protocol 2 if it is not told otherwise"
+                                    : "; at most 4 is supported. Write it again with "
+                                      "pickle.dump(batch, FILE, protocol=4)");
         break;
       case Op::stop:
         return true;
@@ -270,9 +294,11 @@ class PickleMachine {
       case Op::long_binget:
         get(number<std::uint32_t>());
         break;
-      case Op::global:
-        global();
+      case Op::global: {
+        const std::string module = line();
+        global(module + "." + line());
         break;
+      }
       case Op::reduce:
         call();
         break;
@@ -283,38 +309,70 @@ class PickleMachine {
         push({.kind = Kind::outside, .parts = pop(1)});
         break;
       default:
-        unknown(static_cast<unsigned char>(code));
+        if (rules_.protocol <= 2 || !newer(code)) unknown(static_cast<unsigned char>(code));
     }
     return false;
+  }
+  // False: it is none of those.
+  bool newer(Op code) {
+    switch (code) {
+      case Op::short_binstring:
+      case Op::short_binbytes:
+        bytes(number<std::uint8_t>());
+        break;
+      case Op::binstring:
+      case Op::binbytes:
+        bytes(number<std::uint32_t>());
+        break;
+      case Op::binbytes8:
+        bytes(number<std::uint64_t>());
+        break;
+      case Op::short_binunicode:
+        push({.kind = Kind::text, .text = text(number<std::uint8_t>())});
+        break;
+      case Op::stack_global: {
+        const std::string name = popped_text();
+        global(popped_text() + "." + name);
+        break;
+      }
+      case Op::memoize:
+        put(static_cast<std::uint32_t>(memo_.size()));
+        break;
+      case Op::frame:
+        take(8);
+        break;
+      default:
+        return false;
+    }
+    return true;
   }
   [[noreturn]] void unknown(unsigned char code) const {
     char text[8];
     std::snprintf(text, sizeof text, code > ' ' && code < 127 ? "'%c'" : "0x%02x", code);
-    stop("the instruction ", text,
-         " is none that files of weights need; save the weights again with torch.save, without "
-         "pickle_protocol");
+    stop("the instruction ", text, " is none that ", rules_.of, " needs. ", rules_.advice,
+         rules_.protocol == 2 ? ", without pickle_protocol" : "");
   }
 
   static constexpr std::string_view kOrderedDict = "collections.OrderedDict";
   Pickle& out_;
   std::span<const std::byte> bytes_;
   const std::string& name_;
-  std::span<const std::string_view> globals_;
+  const Pickle::Rules& rules_;
   std::size_t at_ = 0;
   std::vector<std::uint32_t> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint32_t, std::uint32_t> memo_;
 };
 
-Pickle::Pickle(std::span<const std::byte> bytes, const std::string& name,
-               std::span<const std::string_view> globals) {
-  PickleMachine(*this, bytes, name, globals).run();
+Pickle::Pickle(std::span<const std::byte> bytes, const std::string& name, const Rules& rules) {
+  PickleMachine(*this, bytes, name, rules).run();
 }
 
 const Pickle::Value* Pickle::find(const Value& dict, std::string_view key) const {
   if (dict.kind != Kind::dict) return nullptr;
   for (std::size_t i = 0; i + 1 < dict.parts.size(); i += 2)
-    if (const Value& k = part(dict, i); k.kind == Kind::text && k.text == key)
+    if (const Value& k = part(dict, i);
+        (k.kind == Kind::text || k.kind == Kind::bytes) && k.text == key)
       return &part(dict, i + 1);
   return nullptr;
 }

@@ -1,6 +1,6 @@
 // What a Python pickle says, as plain values. A pickle is a program for a stack machine that may
-// call any function; this one knows the instructions that torch writes for dictionaries of tensors
-// (protocol 2), calls nothing, and refuses all others by name. (Python's pickletools.py.)
+// call any function; this one knows the instructions that torch and numpy write for dictionaries of
+// arrays, calls nothing, and refuses all others by name. (Python's pickletools.py.)
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,17 @@ namespace gossamer {
 
 class Pickle {
  public:
-  // text: Python's str. global: the name of a function or class, "module.name". call: what a
-  // function would return; parts: the function, its arguments (a tuple), and what BUILD would set.
-  // outside: a thing that lies beside the pickle; parts: its description.
+  // text: Python's str. bytes: Python's bytes, and Python 2's str; they stay where they are.
+  // global: the name of a function or class, "module.name". call: what a function would return;
+  // parts: the function, its arguments (a tuple), and what BUILD would set. outside: a thing that
+  // lies beside the pickle; parts: its description.
   enum class Kind : std::uint8_t {
     none,
     boolean,
     integer,
     real,
     text,
+    bytes,
     tuple,
     list,
     dict,
@@ -31,21 +33,28 @@ class Pickle {
   };
   struct Value {
     Kind kind = Kind::none;
-    std::int64_t integer = 0;  // boolean, integer
+    std::int64_t integer = 0;  // boolean, integer; bytes: where they begin in the pickle
     double real = 0;
-    std::string text = {};                  // text, global
+    std::size_t length = 0;                 // bytes
+    std::string text = {};                  // text, global; bytes: the first 100
     std::vector<std::uint32_t> parts = {};  // numbers of values; dict: key, value, key, value …
   };
 
-  // globals: the names that may occur; collections.OrderedDict always may, and makes a dict.
+  struct Rules {
+    // The names that may occur; collections.OrderedDict always may, and makes a dict.
+    std::span<const std::string_view> globals;
+    int protocol = 2;  // the newest; above 2 also the instructions for bytes
+    // For errors: what such a pickle is, and what to do about another.
+    std::string_view of = "a file of weights",
+                     advice = "Save the weights alone: torch.save(model.state_dict(), FILE)";
+  };
   // IoError: `name`, and the instruction, global or limit that stopped it.
-  Pickle(std::span<const std::byte> bytes, const std::string& name,
-         std::span<const std::string_view> globals);
+  Pickle(std::span<const std::byte> bytes, const std::string& name, const Rules&);
 
   // A value may be a part of several others, and of itself: do not walk without a limit.
   const Value& root() const { return values_[root_]; }
   const Value& part(const Value& whole, std::size_t i) const { return values_[whole.parts[i]]; }
-  // The value of a key of a dict; nullptr if it is missing or `dict` is none.
+  // The value of a key (text or bytes) of a dict; nullptr if it is missing or `dict` is none.
   const Value* find(const Value& dict, std::string_view key) const;
 
  private:

@@ -1,5 +1,6 @@
 // Files of torch.save (.pth, .pt): a zip archive with a pickle of the names and one entry for the
-// bytes of each storage. Read without torch, and without running what the pickle asks for.
+// bytes of each storage. Read without torch, and without running what the pickle asks for; written
+// for torch.
 #pragma once
 
 #include <filesystem>
@@ -25,5 +26,9 @@ bool is_torch_file(const InputFile&);
 // be shared, tensors strided. IoError names the file and the defect: damaged, compressed, written
 // by torch before 1.6, TorchScript, a function or class in the pickle, a type that Gossamer lacks.
 TorchFile read_torch_file(const InputFile&);
+
+// Writes a state dict as torch.save does, so that torch.load(FILE, weights_only=True) reads it.
+// Replaces `path` in one step. IoError: it cannot be written, or has 4 GiB or more.
+void write_torch_file(const std::filesystem::path&, const std::vector<NamedTensor>&);
 
 }  // namespace gossamer

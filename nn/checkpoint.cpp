@@ -40,16 +40,20 @@ Shape file_shape(const NamedTensor& t) {
   return is_conv_weight(t) ? Shape{s[0], s[3], s[1], s[2]} : s;
 }
 
-void write(const std::filesystem::path& path, std::vector<NamedTensor> state,
-           std::map<std::string, std::string> metadata) {
+std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state) {
   for (NamedTensor& t : state) {
     if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
     if (is_floating(t.tensor.dtype()) && t.tensor.dtype() != DType::f32)
       t.tensor = t.tensor.to(DType::f32);
     if (is_conv_weight(t)) t.tensor = last_to_second(t.tensor.detach());
   }
+  return state;
+}
+
+void write(const std::filesystem::path& path, std::vector<NamedTensor> state,
+           std::map<std::string, std::string> metadata) {
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  write_safetensors(path, state, metadata);
+  write_safetensors(path, in_file_layout(std::move(state)), metadata);
 }
 
 // The module's state, with the parameters replaced by their windows on `values`.
@@ -142,6 +146,8 @@ void load_all(const Weights& file, const std::vector<NamedTensor>& state) {
 }
 
 }  // namespace
+
+std::vector<NamedTensor> file_state(const Module& module) { return in_file_layout(module.state()); }
 
 void save(const std::filesystem::path& path, const Module& module,
           const std::map<std::string, std::string>& metadata) {

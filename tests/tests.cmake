@@ -82,6 +82,12 @@ if(PYTHON)
       $<TARGET_FILE:image_interop> 2000)
   set_tests_properties(interop.images_torchvision interop.sizes_torchvision
     PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME interop.weights_torch
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/weights_torch.py
+      $<TARGET_FILE:gossamer> $<TARGET_FILE:checkpoint_interop>
+      ${PROJECT_SOURCE_DIR}/../shared/data/photos/photos.tar)
+  set_tests_properties(interop.weights_torch PROPERTIES
+    SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
   add_test(NAME interop.safetensors_torch
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/safetensors_torch.py
       $<TARGET_FILE:checkpoint_interop>)

@@ -17,6 +17,8 @@ int report_runs(const ReportCommand& command) {
                            : std::filesystem::path(command.runs[0]) / "report.html";
   if (runs.size() > 1)
     write_comparison(runs, page);
+  else if (command.out.empty())
+    write_report(command.runs[0]);
   else
     write_report(runs[0], page);
   if (command.json) {

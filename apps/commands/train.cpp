@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <iostream>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -13,6 +15,7 @@
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
+#include "gossamer/apps/report/run_claim.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/loop.h"
@@ -39,9 +42,51 @@ void say_resume(const ResumePoint& from) {
   say(text);
 }
 
+// Nothing is left to train, and the results are there.
+bool is_finished(const Config& config, const ResumePoint& from, i64 images) {
+  const std::filesystem::path folder = config.run_folder();
+  std::error_code error;
+  return std::filesystem::equivalent(folder, from.run_folder, error) &&
+         from.samples >= config.train.epochs * static_cast<double>(images) &&
+         std::filesystem::exists(folder / "summary.json") &&
+         std::filesystem::exists(folder / "model.safetensors");
+}
+
+int say_finished(const Config& config, bool json) {
+  const std::filesystem::path folder = config.run_folder();
+  say(fmt::format(
+      "{} is finished (train.epochs={:.4g}); to train on, give more: train.epochs={:.4g}",
+      folder.string(), config.train.epochs, 2 * config.train.epochs));
+  std::ifstream summary(folder / "summary.json");
+  if (json) std::cout << summary.rdbuf() << std::flush;
+  return 0;
+}
+
+void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
+  if (!w.folder.writes()) return;
+  w.progress.note(
+      fmt::format("{:<8} after {}{:.0f} images, saved; go on with: gossamer train --workers {} "
+                  "--resume {}",
+                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
+                  saved == w.folder.path()
+                      ? saved.string()
+                      : saved.string() + " run.name=" + w.folder.path().filename().string()));
+}
+
+// Other workers or images are lost, but this model is good.
+void save_failed(Worker& w) {
+  try {
+    // The others may have ended with their results.
+    if (std::filesystem::exists(w.folder.file("summary.json"))) return;
+    say_saved(w, "failed", w.save_interrupted());
+  } catch (const std::exception& e) {
+    w.warn(e.what());
+  }
+}
+
 int train_and_finish(Worker& w) {
   StepLog log(w);
-  const auto begin = Clock::now();
+  w.began = Clock::now();
   try {
     train_loop(w, log);
   } catch (const DistError&) {
@@ -51,21 +96,13 @@ int train_and_finish(Worker& w) {
     log.list_damaged();  // the images that ended the run
     throw;
   }
-  w.wall_s = seconds_since(begin);
+  w.wall_s = seconds_since(w.began);
   if (const int number = stop_signal()) {
     w.finished = true;
     const std::filesystem::path saved = w.save_interrupted();
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
-    if (w.folder.writes()) {
-      w.progress.note(
-          fmt::format("stopped  after {}{:.0f} images, saved; go on with: gossamer train --workers "
-                      "{} --resume {}",
-                      w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
-                      saved == w.folder.path()
-                          ? saved.string()
-                          : saved.string() + " run.name=" + w.folder.path().filename().string()));
-    }
+    say_saved(w, "stopped", saved);
     return 128 + number;
   }
   return finish_run(w);
@@ -77,7 +114,6 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
   Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
-  if (place.rank == 0 && !place.rejoin) w.folder.begin(to_toml(config));
   stop_after_step();
   report_ready();
   JsonObject start;
@@ -87,23 +123,40 @@ int run_worker(const Config& config, const TrainCommand& command, const dist::La
       .add("samples", place.rejoin ? w.at.samples : w.start_samples);
   if (place.rejoin) start.add("rejoined", true);
   w.folder.log("start", start);
+  const auto failed = [&](const std::exception& e) {
+    w.folder.log("failed", JsonObject().add("what", e.what()));
+  };
   try {
     return train_and_finish(w);
+  } catch (const DistError& e) {
+    failed(e);
+    save_failed(w);
+    throw;
+  } catch (const DataError& e) {
+    failed(e);
+    save_failed(w);
+    throw;
   } catch (const std::exception& e) {
-    w.folder.log("failed", JsonObject().add("what", e.what()));
+    failed(e);
     throw;
   }
 }
 
-// What the run was started with, and on which data.
-void log_launch(const RunFolder& folder, const DataSets& sets) {
+// What the run was started with, and on which data: for worker 0, which logs it when all are ready.
+void pass_on_launch(const DataSets& sets) {
   JsonObject facts = launch_facts();
   facts.add("classes", sets.train->classes().size());
   for (const auto& [name, set] : {std::pair("train", sets.train), std::pair("val", sets.val)})
     if (set)  // data.val=none
       facts.add(std::string(name) + "_images", set->size())
           .add(std::string(name) + "_hash", fmt::format("{:016x}", data::fingerprint(*set)));
-  folder.log("launch", facts);
+  setenv(kLaunchVariable, facts.str().c_str(), 1);
+}
+
+// A start that fails writes nothing.
+std::filesystem::file_time_type time_of_log(const RunFolder& folder) {
+  std::error_code error;
+  return std::filesystem::last_write_time(folder.file("log.jsonl"), error);
 }
 
 // The report of a run that was stopped or failed; a finished run has written its own. True if it
@@ -111,9 +164,8 @@ void log_launch(const RunFolder& folder, const DataSets& sets) {
 bool report_unfinished(const RunFolder& folder) {
   try {
     if (std::filesystem::exists(folder.file("summary.json"))) return false;
-    const RunRecord run = read_run(folder.path());
-    if (run.alive.empty()) return false;  // no worker had started
-    write_report(run, folder.file("report.html"));
+    if (read_run(folder.path()).alive.empty()) return false;  // no worker had started
+    write_report(folder.path());
     return true;
   } catch (const std::exception& e) {
     say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());
@@ -158,10 +210,8 @@ int train(const TrainCommand& command) {
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   Config config = load_config(arguments);
   const bool first = !command.worker && place.rank == 0;  // of all processes
-  if (first) {
-    if (resume) say_resume(*resume);
+  if (first)
     for (const std::string& line : config.notes) say(line);
-  }
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -178,9 +228,13 @@ int train(const TrainCommand& command) {
 
   const CoreWatch watch;
   const RunFolder folder(config.run_folder());
-  // The first process checks all it can and prepares the folder before it starts workers.
+  // The first process checks all it can and claims the folder before it starts workers.
+  std::optional<RunClaim> claim;
   if (first) {
     const DataSets sets = open_data(config, workers);
+    if (resume && !command.dry_run && is_finished(config, *resume, sets.train->size()))
+      return say_finished(config, command.json);
+    if (resume) say_resume(*resume);
     const auto classes = static_cast<i64>(sets.train->classes().size());
     if (!config.model.init.empty() || !config.model.freeze.empty() ||
         !config.optim.factors.empty()) {
@@ -189,22 +243,25 @@ int train(const TrainCommand& command) {
     }
     loader_options(config, pictures(config), place, {});
     if (!command.dry_run) {
-      const std::string moved = folder.prepare(resume.has_value());
-      if (!moved.empty()) say("an older run of this name is now " + moved);
-      log_launch(folder, sets);
+      claim.emplace(config.run_folder());
+      pass_on_launch(sets);
     }
     if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
       Progress(command.json ? stderr : stdout, false)
           .note("load     " + taken + "; training will be slower");
   }
   const bool reports = first && !command.dry_run && config.run.report;
+  const std::filesystem::file_time_type old_log = time_of_log(folder);
+  const auto report_failure = [&] {
+    return reports && time_of_log(folder) != old_log && report_unfinished(folder);
+  };
   if (to_start == 1 && hosts.empty()) {
     try {
       const int code = run_worker(config, command, place, resume);
-      if (code != 0 && reports && report_unfinished(folder)) say_report(folder);
+      if (code != 0 && report_failure()) say_report(folder);
       return code;
     } catch (const std::exception&) {
-      if (reports) report_unfinished(folder);
+      report_failure();
       throw;
     }
   }
@@ -228,7 +285,7 @@ int train(const TrainCommand& command) {
                               .restart_at = restart_at,
                               .connect_timeout_s = config.dist.connect_timeout_s,
                               .json = command.json});
-  if (code != 0 && reports && report_unfinished(folder)) say_report(folder);
+  if (code != 0 && report_failure()) say_report(folder);
   return code;
 }
 

@@ -11,6 +11,9 @@ namespace gossamer::apps {
 // memory_gib, gossamer, git, compiler, onednn.
 JsonObject launch_facts();
 
+// How the process that starts a run tells worker 0 what to log as the `launch` line: a JSON object.
+constexpr const char* kLaunchVariable = "GOSSAMER_LAUNCH";
+
 // The last `launch` line of a run's log without its event, time and rank; "" if it has none.
 std::string last_launch(const std::string& log_file);
 

@@ -1,7 +1,9 @@
-// What a worker says: the progress display of rank 0, notes, warnings. On a terminal one line that
-// is rewritten, elsewhere a plain line after the first step and then every few seconds.
+// What a worker says: the progress display of the lowest living rank, notes, warnings. On a
+// terminal one line that is rewritten, elsewhere a plain line after the first step and then every
+// few seconds.
 #pragma once
 
+#include <atomic>
 #include <cstdio>
 #include <functional>
 #include <mutex>
@@ -21,7 +23,7 @@ struct ProgressState {
 
 class Progress {
  public:
-  // silent: on all ranks but 0. seconds: a clock; empty: since now.
+  // silent: on all ranks but the lowest that lives. seconds: a clock; empty: since now.
   Progress(std::FILE* out, bool silent, std::function<double()> seconds = {});
   // Whether update() would print now.
   bool due();
@@ -31,13 +33,15 @@ class Progress {
   // The same on stderr, and also if silent.
   void warn(const std::string& line);
   bool silent() const { return silent_; }
+  void set_silent(bool silent) { silent_ = silent; }  // from any thread
 
  private:
   bool due(double now) const { return last_s_ < 0 || now - last_s_ >= every_s_; }
   std::string text(const ProgressState&, double now) const;
   void print(const std::string&);
   std::FILE* out_;
-  bool silent_, terminal_, colour_;
+  std::atomic<bool> silent_;
+  bool terminal_, colour_;
   double every_s_;
   std::function<double()> seconds_;
   std::mutex mutex_;

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/csv.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/core/safetensors.h"
@@ -207,7 +208,9 @@ void write_report(const RunRecord& run, const fs::path& page) {
 }
 
 void write_report(const fs::path& folder) {
-  write_report(read_run(folder), folder / "report.html");
+  const RunRecord run = read_run(folder);
+  write_report(run, folder / "report.html");
+  write_csv(run, folder / "log.csv");
 }
 
 }  // namespace gossamer::apps

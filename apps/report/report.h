@@ -12,7 +12,7 @@ namespace gossamer::apps {
 void write_report(const RunRecord&, const std::filesystem::path& page);
 void write_comparison(const std::vector<RunRecord>&, const std::filesystem::path& page);
 
-// folder/report.html, from what the folder holds
+// report.html and log.csv in a run's folder, from what it holds
 void write_report(const std::filesystem::path& folder);
 
 }  // namespace gossamer::apps

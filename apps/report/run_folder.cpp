@@ -1,9 +1,7 @@
 // Files of one run; see run_folder.h.
 #include "gossamer/apps/report/run_folder.h"
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -31,59 +29,79 @@ bool append_line(const fs::path& path, const std::string& line) {
 
 }  // namespace
 
-std::string RunFolder::prepare(bool resuming) const {
-  const std::string remedy = "; choose another with run.dir=FOLDER";
+fs::path move_aside(const fs::path& path) {
   std::error_code error;
-  std::string moved;
-  if (!resuming && fs::exists(path_ / "log.jsonl", error)) {
-    int n = 1;
-    while (fs::exists(path_.string() + "." + std::to_string(n), error)) ++n;
-    moved = path_.string() + "." + std::to_string(n);
-    fs::rename(path_, moved, error);
-    check<IoError>(!error, "cannot move the results of an older run from ", path_.string(), " to ",
-                   moved, ": ", error.message(), remedy);
-  }
-  fs::create_directories(path_, error);
-  check<IoError>(!error, "cannot create the folder of the run, ", path_.string(), ": ",
-                 error.message(), remedy);
-  const fs::path probe = path_ / ".probe";
-  std::ofstream out(probe);
-  out << "x";
-  out.close();
-  const int reason = errno;
-  fs::remove(probe, error);
-  check<IoError>(out.good(), "cannot write into the folder of the run, ", path_.string(), ": ",
-                 std::strerror(reason), remedy);
+  int n = 1;
+  while (fs::exists(path.string() + "." + std::to_string(n), error)) ++n;
+  const fs::path moved = path.string() + "." + std::to_string(n);
+  fs::rename(path, moved, error);
+  check<IoError>(!error, "cannot move ", path.string(), ", which is there already, to ",
+                 moved.string(), ": ", error.message());
   return moved;
 }
 
-void RunFolder::begin(const std::string& config_toml) const {
-  if (!writes()) return;
+std::string RunFolder::begin(const std::string& config_toml, const std::string& launch,
+                             bool resuming) const {
+  if (!writes()) return "";
   std::error_code error;
+  fs::path moved;
+  if (!resuming && fs::exists(path_ / "log.jsonl", error)) {
+    moved = move_aside(path_);
+    fs::create_directory(path_, error);
+  }
+  try {
+    write_file(path_ / "config.toml", config_toml);
+  } catch (const IoError&) {
+    if (!moved.empty() && fs::remove(path_, error)) fs::rename(moved, path_, error);
+    throw;
+  }
   fs::remove(path_ / "summary.json", error);
-  write_file(path_ / "config.toml", config_toml);
+  if (!launch.empty() && !append_line(path_ / "log.jsonl", line("launch", launch))) ++lost_lines_;
+  return moved.string();
+}
+
+void RunFolder::open() {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [name, lines] : held_)
+    if (!append_line(path_ / name, lines)) ++lost_lines_, line_is_cut_ = true;
+  held_.clear();
+  open_ = true;
+}
+
+std::string RunFolder::line(const std::string& event, const std::string& fields) const {
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  JsonObject common;
+  common.add("event", event).add("time", now).add("rank", rank_);
+  std::string text = common.str();
+  if (fields.size() > 2) text = text.substr(0, text.size() - 1) + ", " + fields.substr(1);
+  return text + "\n";
 }
 
 void RunFolder::log(const std::string& event, JsonObject fields) const {
   if (!writes()) return;
-  const double now =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  JsonObject line;
-  line.add("event", event).add("time", now).add("rank", rank_);
-  std::string text = line.str();
-  const std::string rest = fields.str();
-  if (rest.size() > 2) text = text.substr(0, text.size() - 1) + ", " + rest.substr(1);
   // The rest of a line that a full disk has cut must not damage the next one.
   const bool after_cut = line_is_cut_.exchange(false);
-  if (!append_line(path_ / "log.jsonl", (after_cut ? "\n" : "") + text + "\n"))
+  if (!append("log.jsonl", (after_cut ? "\n" : "") + line(event, fields.str())))
     ++lost_lines_, line_is_cut_ = true;
+}
+
+bool RunFolder::append(const std::string& name, const std::string& lines) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!open_) {
+      held_.emplace_back(name, lines);
+      return true;
+    }
+  }
+  return append_line(path_ / name, lines);
 }
 
 void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {
   if (!writes()) return;
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
-  if (!text.empty()) append_line(path_ / "bad_images.txt", text);
+  if (!text.empty()) append("bad_images.txt", text);
 }
 
 std::size_t RunFolder::merge_bad_images() const {

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossamer/apps/json.h"
@@ -16,13 +18,13 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path path, int rank = 0)
       : path_(std::move(path)), rank_(rank) {}
 
-  // Once, before workers start: makes the folder, tests that it can be written, moves the results
-  // of an older run of this name to NAME.1, NAME.2 … (not when resuming). Returns the new place of
-  // the old results, or "". IoError.
-  std::string prepare(bool resuming) const;
-  // Once, when all workers have their state, so that a start that fails changes nothing: writes
-  // config.toml and removes the summary of the run that goes on.
-  void begin(const std::string& config_toml) const;
+  // Once, by worker 0, when all workers have their state, so that a start that fails changes
+  // nothing: moves the results of an older run of this name away, or removes the summary of the run
+  // that goes on, writes config.toml, and logs the event `launch` (a JSON object; empty: none).
+  // Returns the new place of the old results, or "". IoError.
+  std::string begin(const std::string& config_toml, const std::string& launch, bool resuming) const;
+  // By each worker, when begin() is done: from now on lines are written. Until then they are held.
+  void open();
 
   // Appends a line to log.jsonl: {"event": …, "time": seconds since 1970, "rank": …, fields}.
   // Workers of one machine share the file, so a line is one write() in append mode. From any
@@ -41,10 +43,20 @@ class RunFolder {
   std::size_t merge_bad_images() const;
 
  private:
+  std::string line(const std::string& event, const std::string& fields) const;
+  // False if it could not be written.
+  bool append(const std::string& name, const std::string& lines) const;
+
   std::filesystem::path path_;
   int rank_;
+  mutable std::mutex mutex_;
+  bool open_ = false;
+  mutable std::vector<std::pair<std::string, std::string>> held_;  // names of files, lines
   mutable std::atomic<long> lost_lines_{0};
   mutable std::atomic<bool> line_is_cut_{false};
 };
+
+// Renames what has this name to NAME.1, NAME.2 …, and returns the new name. IoError.
+std::filesystem::path move_aside(const std::filesystem::path&);
 
 }  // namespace gossamer::apps

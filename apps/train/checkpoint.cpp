@@ -102,7 +102,8 @@ void check_frozen(const fs::path& path, TrainState s) {
 }  // namespace
 
 void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world,
-                     TrainState state, const Position& at, const ImageOrder& order, i64 keep) {
+                     TrainState state, const Position& at, const ImageOrder& order, i64 keep,
+                     const FiguresSoFar& figures) {
   std::vector<NamedTensor> copies;
   state.method.quiesce([&] {
     for (const NamedTensor& t : windows(state))
@@ -119,7 +120,9 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
                  {"samples", samples},
                  {"epoch", std::to_string(at.epoch)},
                  {"step", std::to_string(at.step)},
-                 {"method", state.method.name()}});
+                 {"method", state.method.name()},
+                 {"earlier_legs", figures.earlier.json()},
+                 {"this_leg", figures.leg.json()}});
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;

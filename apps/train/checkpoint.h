@@ -9,6 +9,7 @@
 
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
+#include "gossamer/apps/train/run_figures.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
@@ -23,11 +24,17 @@ struct TrainState {
   nn::Module& net;
 };
 
+// What the file of a worker says about the run so far.
+struct FiguresSoFar {
+  RunFigures earlier, leg;  // of all workers before this leg; of this worker in it
+};
+
 // Copies the state between two events and writes it (atomically, fsynced); then removes checkpoints
 // that are no longer needed. If it cannot be written, it makes room first, then throws IoError, and
 // leaves no empty folder.
 void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank,
-                     int world, TrainState, const Position&, const ImageOrder&, i64 keep);
+                     int world, TrainState, const Position&, const ImageOrder&, i64 keep,
+                     const FiguresSoFar& = {});
 
 // Removes files of checkpoints, but never the newest whole checkpoint nor, if none is whole, the
 // newest of all. With `keep` whole ones, all that is older; else what this rank has beyond the

@@ -188,17 +188,34 @@ class Finish {
       together("gathering the workers' numbers", [&] { totals_.gather(w_.group->collectives()); });
   }
 
+  RunFigures leg_of_all(double samples) const {
+    return {.legs = 1,
+            .samples = samples,
+            .wall_s = w_.wall_s,
+            .worker_s = totals_.sum(RunTotals::wall_s),
+            .gradients = totals_.sum(RunTotals::gradients),
+            .skipped_steps = totals_.sum(RunTotals::skipped_steps),
+            .exchanges = totals_.sum(RunTotals::exchanges),
+            .failed = totals_.sum(RunTotals::failed),
+            .exposed_s = totals_.sum(RunTotals::exposed_s),
+            .transfer_s = totals_.sum(RunTotals::transfer_s),
+            .data_wait_s = totals_.sum(RunTotals::data_wait_s),
+            .failed_checkpoints = totals_.sum(RunTotals::failed_checkpoints)};
+  }
+
   // False if a file is missing in the run's folder.
   bool write_results(double seen) {
     const Config& c = w_.config;
     // A worker counts its own gradients exactly and estimates those of the others.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
-      seen =
-          w_.start_samples + totals_.sum(RunTotals::gradients) * static_cast<double>(c.train.batch);
+      seen = w_.start_samples +
+             totals_.sum(RunTotals::gradients) * static_cast<double>(c.gradient_images());
     const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.merge_bad_images())
                                               : totals_.sum(RunTotals::damaged);
-    const double trained = std::max(0.0, seen - w_.start_samples),
-                 rate = trained / std::max(1e-9, w_.wall_s);
+    const RunFigures leg = leg_of_all(std::max(0.0, seen - w_.start_samples));
+    RunFigures whole = w_.earlier;
+    whole += leg;
+    const auto part = [](double a, double b) { return b > 0 ? a / b : 0.0; };
     JsonObject s;  // without data.val, top1, top5 and loss are null
     s.add("top1", counts_.top1 / counts_.images)
         .add("top5", counts_.top5 / counts_.images)
@@ -214,31 +231,22 @@ class Finish {
         .add("workers", w_.place.size);
     s.add("workers_at_end", alive_.size())
         .add("launcher", w_.place.source)
-        .add("batch", c.train.batch);
+        .add("batch", c.train.batch)
+        .add("accumulate", c.train.accumulate);
     s.add("samples", seen)
         .add("epochs", seen / static_cast<double>(w_.train_set->size()))
-        .add("images_per_s", rate)
-        .add("wall_s", w_.wall_s);
-    s.add("exchanges_per_gradient",
-          totals_.sum(RunTotals::gradients) > 0
-              ? totals_.sum(RunTotals::exchanges) / totals_.sum(RunTotals::gradients)
-              : 0.0);
+        .add("images_per_s", part(whole.samples, whole.wall_s))
+        .add("wall_s", whole.wall_s)
+        .add("legs", whole.legs);
+    s.add("exchanges_per_gradient", part(whole.exchanges, whole.gradients));
     s.add("consensus_distance", consensus_)
         .add("consensus_distance_estimate", before_.consensus_distance);
-    s.add("gradients", totals_.sum(RunTotals::gradients))
-        .add("exchanges", totals_.sum(RunTotals::exchanges));
-    s.add("exchanges_failed", totals_.sum(RunTotals::failed));
-    s.add("data_wait_fraction",
-          totals_.sum(RunTotals::wall_s) > 0
-              ? totals_.sum(RunTotals::data_wait_s) / totals_.sum(RunTotals::wall_s)
-              : 0.0);
-    s.add("exposed_fraction",
-          totals_.sum(RunTotals::wall_s) > 0
-              ? totals_.sum(RunTotals::exposed_s) / totals_.sum(RunTotals::wall_s)
-              : 0.0);
+    s.add("gradients", whole.gradients).add("exchanges", whole.exchanges);
+    s.add("exchanges_failed", whole.failed);
+    s.add("data_wait_fraction", part(whole.data_wait_s, whole.worker_s))
+        .add("exposed_fraction", part(whole.exposed_s, whole.worker_s));
     if (w_.params->overflow().defined())
-      s.add("loss_scale", w_.params->loss_scale())
-          .add("skipped_steps", totals_.sum(RunTotals::skipped_steps));
+      s.add("loss_scale", w_.params->loss_scale()).add("skipped_steps", whole.skipped_steps);
     s.add("damaged_images", damaged)
         .add("batch_norm", batch_norm_)
         .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes))
@@ -246,6 +254,15 @@ class Finish {
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
     s.raw("each_worker", totals_.each_worker());
+    if (whole.legs > 1) {
+      std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
+                                           "resident_bytes_rank0", "launch", "warnings"};
+      if (w_.place.size > 1)
+        of_last_leg.insert(of_last_leg.end(), {"edges", "edge_asymmetry", "staleness_mean",
+                                               "staleness_max", "chi1_hat", "chi2_hat"});
+      if (c.train.method == "consensus-control") of_last_leg.push_back("control");
+      s.raw("last_leg", leg.json()).add("of_last_leg", of_last_leg);
+    }
     if (const std::string launch = last_launch(w_.folder.file("log.jsonl"));
         w_.folder.writes() && !launch.empty())
       s.raw("launch", launch);
@@ -253,7 +270,7 @@ class Finish {
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
       files.write("model.safetensors", [&](const auto& path) { save_model(path); });
-      add_warnings(s, files);
+      add_warnings(s, files, whole.failed_checkpoints);
       if (w_.val_set) log_evaluation(seen);
       w_.board.flush();
       w_.folder.log("summary", s);
@@ -266,7 +283,7 @@ class Finish {
         w_.warn(e.what());
       }
     }
-    print_results(seen, rate, damaged, files);
+    print_results(leg, whole, damaged, files);
     if (w_.options.json) {
       std::fputs((s.str() + "\n").c_str(), stdout);
       std::fflush(stdout);
@@ -275,10 +292,9 @@ class Finish {
   }
 
   // What was said on the way is said again here, where it is read.
-  void add_warnings(JsonObject& s, const ResultFiles& files) {
+  void add_warnings(JsonObject& s, const ResultFiles& files, double failed) {
     if (const long lost = w_.folder.lost_lines(); lost > 0)
       warnings_.push_back(fmt::format("{} lines of log.jsonl were not written", lost));
-    const double failed = totals_.sum(RunTotals::failed_checkpoints);
     if (failed > 0)
       warnings_.push_back(fmt::format(
           "{:.0f} times a worker could not write its checkpoint{}", failed,
@@ -299,8 +315,8 @@ class Finish {
                               .add("top1", top1)
                               .add("top5", counts_.top5 / counts_.images)
                               .add("loss", loss));
-    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.train.batch)),
-                     {{"top1", top1}, {"val_loss", loss}});
+    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
+                     {{"top1", top1}, {"top5", counts_.top5 / counts_.images}, {"val_loss", loss}});
   }
 
   // Saves the f32 master values, whatever type the layers computed in.
@@ -313,20 +329,25 @@ class Finish {
     for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
     for (const NamedTensor& t : w_.params->frozen()) source[t.name] = t.tensor;
     for (NamedTensor& t : copy->state()) t.tensor.copy_from(source.at(t.name));
-    nn::save(path, *copy, model_metadata(w_.config, w_.prepare, w_.train_set->classes()));
+    nn::save(path, *copy,
+             model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes()));
   }
 
-  void print_results(double seen, double rate, double damaged, const ResultFiles& files) {
+  void print_results(const RunFigures& leg, const RunFigures& whole, double damaged,
+                     const ResultFiles& files) {
     // Rank 0 may be gone, so the worker that writes the files also prints.
     Progress say(w_.options.json ? stderr : stdout, false);
-    const double gradients = totals_.sum(RunTotals::gradients),
-                 per_gradient = gradients > 0 ? totals_.sum(RunTotals::exchanges) / gradients : 0.0;
-    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s){}",
-                         seen - w_.start_samples, duration_text(w_.wall_s), rate,
+    const double per_gradient = leg.gradients > 0 ? leg.exchanges / leg.gradients : 0.0,
+                 rate = leg.samples / std::max(1e-9, leg.wall_s);
+    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s){}", leg.samples,
+                         duration_text(leg.wall_s), rate,
                          w_.exchanges() ? fmt::format(", {:.3g} exchanges per gradient, consensus "
                                                       "distance {:.3g}",
                                                       per_gradient, consensus_)
                                         : ""));
+    if (whole.legs > 1 && w_.folder.writes())
+      say.note(fmt::format("         since the run began {:.0f} images in {}, {:.0f} legs",
+                           whole.samples, duration_text(whole.wall_s), whole.legs));
     const std::string of = alive_.size() == 1 ? std::string("one model")
                                               : fmt::format("average of {} models", alive_.size());
     say.note(w_.val_set
@@ -352,14 +373,14 @@ class Finish {
       for (const std::string& text : warnings_) say.warn(text);
       for (const std::string& text : files.problems()) say.warn(text);
     } else {
-      const double whole = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
+      const double budget = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
       say.note(fmt::format(
           "dry run  peak memory of a worker: {:.0f} MiB resident, {:.0f} MiB of tensors{}; "
           "the whole run of {:.0f} images would take about {}; nothing was written",
           totals_.at(w_.group->rank(), RunTotals::resident_bytes) / 1048576,
           totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576,
-          w_.device.is_cpu() ? " (part of it)" : " on the GPU", whole,
-          duration_text(whole / rate)));
+          w_.device.is_cpu() ? " (part of it)" : " on the GPU", budget,
+          duration_text(budget / rate)));
     }
   }
 

@@ -99,10 +99,17 @@ GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
     : parts_(std::move(parts)),
       inputs_(parts_.params.values().device(), like_gpu),
       losses_(parts_.params.values().device(), like_gpu),
-      graph_(capture_options(std::move(graph), parts_.net, parts_.params)) {
+      first_graph_(capture_options(graph, parts_.net, parts_.params)),
+      later_graph_(capture_options(std::move(graph), parts_.net, parts_.params)) {
+  const auto disable = [](CapturedStep& step) {
+    step.disable("Dropout draws from a counter on the host, so a graph would repeat one mask");
+  };
   for (nn::Module* module : parts_.net.modules())
-    if (dynamic_cast<nn::Dropout*>(module))
-      graph_.disable("Dropout draws from a counter on the host, so a graph would repeat one mask");
+    if (dynamic_cast<nn::Dropout*>(module)) {
+      disable(first_graph_);
+      if (parts_.batches > 1) disable(later_graph_);
+      break;
+    }
 }
 
 void GradientStep::bring(const data::Batch& batch, const Position& at) {
@@ -110,21 +117,26 @@ void GradientStep::bring(const data::Batch& batch, const Position& at) {
   inputs_.bring(batch, parts_.loss_of.draw(side, side, at));
 }
 
-void GradientStep::compute() {
+bool GradientStep::compute() {
   const StepInputs::Views in = inputs_.take();
-  if (parts_.before_backward) parts_.before_backward();
+  const bool first = done_ == 0, last = done_ + 1 == parts_.batches;
+  if (last && parts_.before_backward) parts_.before_backward();
   const Tensor& pixels = in.batch.images.defined() ? in.batch.images : in.batch.bytes;
-  graph_.run({{in.batch.count(), in.batch.side()}, pixels.data()}, [this, in] {
+  CapturedStep& graph = first ? first_graph_ : later_graph_;
+  graph.run({{in.batch.count(), in.batch.side()}, pixels.data()}, [this, in, first] {
+    const float share = 1 / static_cast<float>(parts_.batches);
     Tensor loss;
     {
       const trace::Scope forward("forward");
       loss = parts_.loss_of(parts_.net, parts_.input_of(in.batch), in.batch.labels, in.numbers);
     }
     const trace::Scope backward("backward");
-    parts_.params.zero_grad();
-    parts_.params.backward(loss);
-    losses_.add(loss);
+    if (first) parts_.params.zero_grad();
+    parts_.params.backward(loss, share);
+    losses_.add(loss, share);
   });
+  done_ = last ? 0 : done_ + 1;
+  return last;
 }
 
 // --- the loop
@@ -135,7 +147,8 @@ void train_loop(Worker& w, StepLog& log) {
        .params = *w.params,
        .input_of = w.prepare,
        .loss_of = TrainingLoss(w.config, w.place.rank),
-       .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); }},
+       .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); },
+       .batches = static_cast<int>(w.config.train.accumulate)},
       {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
        .capture = cuda_graph_capture(w.device),
        .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }});
@@ -155,17 +168,22 @@ void train_loop(Worker& w, StepLog& log) {
     return batch.labels.defined();
   };
 
-  const auto images_of_a_step = static_cast<double>(w.config.train.batch * w.place.size);
+  const auto images_of_a_step = static_cast<double>(w.config.gradient_images() * w.place.size);
   double learning_rate = 0;
   bool brought = false;
   w.net->train();
-  for (i64 step = 0; !w.method->done() && !stop_signal();) {
-    log.before_step();
+  // A gradient that has begun is completed: a checkpoint lies between two gradients.
+  for (i64 step = 0; gradient.begun() || (!w.method->done() && !stop_signal());) {
+    if (!gradient.begun()) log.before_step();
     const trace::Scope scope("step", step);
     if (!brought && !bring_batch(0)) continue;
-    w.at = next;
-    gradient.compute();
-    ++next.step;
+    const Position here = next;
+    if (const bool complete = gradient.compute(); ++next.step, !complete) {
+      brought = bring_batch(0);
+      gradient.step_ends();
+      continue;
+    }
+    w.at = here;
     // Before the update, which may wait for the device or for other workers.
     brought = w.method->samples_seen() + images_of_a_step < w.total_samples &&
               bring_batch(images_of_a_step);

@@ -44,9 +44,9 @@ class LossSum {
   // like_gpu: behaves on a CPU as on a GPU, for tests.
   explicit LossSum(Device device, bool like_gpu = false)
       : sum_(Tensor::zeros({1}, DType::f32, device)), free_(device.is_cpu() && !like_gpu) {}
-  void add(const Tensor& loss) {
+  void add(const Tensor& loss, float share = 1) {
     Tensor one = loss.detach().reshape({1});
-    axpy(sum_, 1, one);
+    axpy(sum_, share, one);
   }
   bool free_to_read() const { return free_; }  // take() waits for nothing
   double take() {
@@ -65,10 +65,10 @@ class LossSum {
 enum class GraphMode { automatic, on, off };
 GraphMode graph_mode(const std::string& name);  // auto | on | off, else ConfigError
 
-// The gradient of a batch: copied to the device, forward, backward. On a GPU, the device's work is
-// captured as a graph after a few steps. Events in the graph mark where the gradients of a bucket
-// are complete; all buckets are reported as ready right after a launch, and their sums wait for the
-// events on the device.
+// The gradient of a batch, or of several whose gradients are added up: each is copied to the
+// device, then forward and backward. On a GPU, the device's work is captured as a graph after a few
+// steps. Events in the graph mark where the gradients of a bucket are complete; all buckets are
+// reported as ready right after a launch, and their sums wait for the events on the device.
 class GradientStep {
  public:
   struct Parts {
@@ -76,8 +76,9 @@ class GradientStep {
     FlatParams& params;
     const Pictures& input_of;  // what the network is given of a batch
     TrainingLoss loss_of;
-    // Method::prepare; called before any work of the step is given to the device
+    // Method::prepare; called before the work of a gradient's last batch is given to the device
     std::function<void()> before_backward;
+    int batches = 1;  // of one gradient, which is the mean of theirs (train.accumulate)
   };
   struct Graph {
     GraphMode mode = GraphMode::off;
@@ -91,18 +92,24 @@ class GradientStep {
   // The batch of the next compute(). Brought right after a compute(), which on a GPU only enqueues
   // its work, it is copied on a stream of its own beside that work (step_inputs.h).
   void bring(const data::Batch&, const Position&);
-  // Afterwards FlatParams::grads() holds the gradient, and losses() includes the loss.
-  void compute();
-  void compute(const data::Batch& batch, const Position& at) { bring(batch, at), compute(); }
+  // True if that was the last batch of the gradient: FlatParams::grads() holds it, and losses()
+  // includes its loss. Otherwise bring the next batch.
+  bool compute();
+  bool compute(const data::Batch& batch, const Position& at) {
+    bring(batch, at);
+    return compute();
+  }
+  bool begun() const { return done_ > 0; }   // some of the batches of a gradient are computed
   void step_ends() { inputs_.step_ends(); }  // call it when the update is enqueued
   LossSum& losses() { return losses_; }
-  bool captured() const { return graph_.captured(); }
+  bool captured() const { return first_graph_.captured(); }
 
  private:
   Parts parts_;
   StepInputs inputs_;
   LossSum losses_;
-  CapturedStep graph_;
+  int done_ = 0;                            // batches of the current gradient
+  CapturedStep first_graph_, later_graph_;  // later batches add to the gradients of the first
 };
 
 struct Worker;  // makes the model, its FlatParams, optimizer, method and loader, in this order

@@ -67,10 +67,12 @@ void Milestones::evaluate_own(double seen) {
                             .add("top1", c.top1 / c.images)
                             .add("top5", c.top5 / c.images)
                             .add("loss", c.loss / c.images));
-  w_.add_to_board(seen, {{"top1", c.top1 / c.images}, {"val_loss", c.loss / c.images}});
+  w_.add_to_board(
+      seen,
+      {{"top1", c.top1 / c.images}, {"top5", c.top5 / c.images}, {"val_loss", c.loss / c.images}});
   w_.progress.note(fmt::format(
-      "epoch {:.2f}: worker 0's model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)",
-      seen / epoch_, 100 * c.top1 / c.images, c.loss / c.images, c.images));
+      "epoch {:.2f}: worker {}'s model on its share: top-1 {:.2f} %, loss {:.3f} ({:.0f} images)",
+      seen / epoch_, w_.place.rank, 100 * c.top1 / c.images, c.loss / c.images, c.images));
 }
 
 // A collective at fixed numbers of samples: every worker reaches each of them at its own time and

@@ -115,14 +115,14 @@ void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
 
 }  // namespace
 
-std::map<std::string, std::string> model_metadata(const Config& c, const Pictures& p,
+std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
                                                   const std::vector<std::string>& classes) {
   return {{"format", "pt"},
-          {"model", c.model.name},
+          {"model", model},
           {"classes", lines(classes)},
           {"image_size", std::to_string(p.size)},
           {"resize", std::to_string(p.resize)},
-          {"filter", c.data.filter},
+          {"filter", p.filter == data::Shrink::area ? "area" : "bilinear"},
           {"mean", lines(p.mean)},
           {"std", lines(p.std)}};
 }

@@ -14,7 +14,7 @@
 
 namespace gossamer::apps {
 
-std::map<std::string, std::string> model_metadata(const Config&, const Pictures&,
+std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures&,
                                                   const std::vector<std::string>& classes);
 
 // The model whose weights these are: by the header if `gossamer train` wrote it, else by names and

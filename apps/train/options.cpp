@@ -19,7 +19,7 @@ std::string optimizer_name(const Config& c) {
 }  // namespace
 
 nn::Schedule run_schedule(const Config& c, int workers, double total, double epoch) {
-  const int batch = static_cast<int>(c.train.batch);
+  const int batch = static_cast<int>(c.gradient_images());
   const bool adam = optimizer_name(c).find("adam") != std::string::npos;
   const double given = c.optim.learning_rate.value, rate = given != 0 ? given : adam ? 1e-3 : 0.1;
   const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !adam);
@@ -73,7 +73,7 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   // machines may hold different numbers: else nobody must agree on it
   if (c.train.graph == "aer") o.workers_per_node = per_machine;
   o.rate = c.train.rate;
-  o.batch = c.train.batch;
+  o.batch = c.gradient_images();
   o.pairing = c.train.pairing;
   o.quota = c.train.quota;
   o.record = c.run.record;

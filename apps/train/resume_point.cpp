@@ -24,6 +24,7 @@ ResumePoint look_at(const fs::path& folder) {
     fs::path path;
     double world, rank, samples;
     bool allreduce;
+    RunFigures earlier, leg;
   };
   std::vector<File> all;
   ResumePoint found;
@@ -36,10 +37,17 @@ ResumePoint look_at(const fs::path& folder) {
     try {
       const auto meta = nn::read_metadata(path);
       const auto method = meta.find("method");
-      const File file{path, checkpoint_number(meta, "world", path),
+      const auto figures = [&](const char* key) {
+        const auto at = meta.find(key);
+        return at == meta.end() ? RunFigures{} : parse_figures(at->second);
+      };
+      const File file{path,
+                      checkpoint_number(meta, "world", path),
                       checkpoint_number(meta, "rank", path),
                       checkpoint_number(meta, "samples", path),
-                      method != meta.end() && method->second == "allreduce"};
+                      method != meta.end() && method->second == "allreduce",
+                      figures("earlier_legs"),
+                      figures("this_leg")};
       check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 &&
                          file.rank < file.world && file.samples >= 0,
                      path.string(), ": rank ", file.rank, " of ", file.world, " at ", file.samples,
@@ -58,13 +66,17 @@ ResumePoint look_at(const fs::path& folder) {
   std::erase_if(all, [&](const File& f) { return f.world != world; });
   std::ranges::sort(all, {}, &File::rank);
   double most = 0, sum = 0;
+  RunFigures leg;
   for (const File& f : all) {
+    leg.merge(f.leg);
     found.files.push_back(f.path);
     most = std::max(most, f.samples);
     sum += f.samples;
   }
   found.world = static_cast<int>(world);
   found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
+  found.figures = all[0].earlier;
+  found.figures += leg;
   if (found.whole()) {
     found.defect.clear();
   } else if (!found.damaged) {

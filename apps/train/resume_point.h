@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/tensor.h"
+#include "gossamer/apps/train/run_figures.h"
 
 namespace gossamer::apps {
 
@@ -17,6 +17,7 @@ struct ResumePoint {
   int world = 1;                             // workers of the run that wrote it
   // seen by all of them; gossip workers estimate it, and this is the mean of their estimates
   double samples = 0;
+  RunFigures figures;                    // of all legs that led to it
   std::string defect;                    // why it is not whole, or empty
   bool damaged = false;                  // some file cannot be read
   std::vector<std::string> passed_over;  // newer checkpoints that are not whole, with the reason

@@ -132,7 +132,8 @@ void StepLog::log_step(double seen, double learning_rate) {
                          {"exchanges_per_gradient", ratio(static_cast<double>(s.exchanges),
                                                           static_cast<double>(s.gradients))},
                          {"workers_alive", s.alive}});
-  trace::counter("images/s", ratio(static_cast<double>(since_log_ * w_.config.train.batch), took));
+  trace::counter("images/s",
+                 ratio(static_cast<double>(since_log_ * w_.config.gradient_images()), took));
   trace::counter("consensus distance", s.consensus_distance);
   trace::counter("loss", loss);
   logged_ = s;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/rank_table.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/devices.h"
@@ -42,7 +43,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   set_compute_threads(compute_threads_for(config, place.local_size));
   trace::name_thread("train");
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();
-  if (resume) start_samples = resume->samples;
+  if (resume) start_samples = resume->samples, earlier = resume->figures;
   open_images();
   make_model(resume && !place.rejoin);
   join_group();
@@ -51,11 +52,13 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   resume_from(resume);
   // No worker exchanges before all have their state.
   std::vector<std::string> table;
-  if (place.size > 1 && !place.rejoin) {
-    group->collectives().barrier();
+  if (place.size > 1 && !place.rejoin) group->collectives().barrier();
+  if (place.rank == 0 && !place.rejoin) begin_folder(resume.has_value());
+  // All wait for worker 0 here, so none writes into the folder before it is made.
+  if (place.size > 1 && !place.rejoin)
     table =
         rank_table(*group, place, compute_threads(), data_threads_for(config, place.local_size));
-  }
+  folder.open();
   if (injector) injector->start();
   describe(table, resume);
 }
@@ -74,7 +77,8 @@ void Worker::open_images() {
   const auto epoch = static_cast<double>(train_set->size());
   schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
   total_samples = options.dry_run
-                      ? static_cast<double>(kDryRunSteps * config.train.batch * place.size)
+                      ? start_samples + static_cast<double>(kDryRunSteps *
+                                                            config.gradient_images() * place.size)
                       : config.train.epochs * epoch;
   if (config.data.cache_gb <= 0) return;
   cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
@@ -101,7 +105,26 @@ void Worker::make_model(bool from_checkpoint) {
   optimizer = run_optimizer(config, *params, place.size);
 }
 
+void Worker::begin_folder(bool resuming) {
+  const char* launch = std::getenv(kLaunchVariable);
+  const std::string moved = folder.begin(to_toml(config), launch ? launch : "", resuming);
+  if (!moved.empty()) progress.warn("an older run of this name is now " + moved);
+}
+
+void Worker::keep_older_record() {
+  const std::filesystem::path record = config.run.record;
+  if (record.empty() || place.rank != 0 || place.rejoin || options.dry_run) return;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(record, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("events-") || !name.ends_with(".jsonl")) continue;
+    progress.warn("an older record is now " + move_aside(record).string());
+    return;
+  }
+}
+
 void Worker::join_group() {
+  keep_older_record();  // no other worker writes one before it has met this one
   const auto refused = [this](const std::string& text) {
     folder.log("refused", JsonObject().add("what", text));
     progress.note("refused  " + text);
@@ -195,8 +218,9 @@ void Worker::describe(const std::vector<std::string>& table,
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }
   progress.note(fmt::format(
-      "budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}", total_samples,
+      "budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}{}", total_samples,
       total_samples / static_cast<double>(train_set->size()), place.size, config.train.batch,
+      config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
   if (resume && !resume->own_state(place.size)) {
     const std::string which = resume->whole()
@@ -214,7 +238,9 @@ i64 Worker::parameter_count() const {
 }
 
 int Worker::picture_size(double ahead) const {
-  const double progress = total_samples > 0 ? (method->samples_seen() + ahead) / total_samples : 1;
+  // A dry run has all sizes.
+  const double begin = options.dry_run ? start_samples : 0, span = total_samples - begin;
+  const double progress = span > 0 ? (method->samples_seen() + ahead - begin) / span : 1;
   for (std::size_t i = 0; i < config.data.sizes.size(); ++i)
     if (progress < config.data.size_milestones[i]) return static_cast<int>(config.data.sizes[i]);
   return prepare.train_size;
@@ -256,6 +282,15 @@ void Worker::fault(const std::string& what, int peer) {
   if (what != "exchange failed") lost = true;
   const bool joined = what == "joined";
   folder.log(joined ? "joined" : "fault", JsonObject().add("what", what).add("peer", peer));
+  {
+    const std::scoped_lock lock(dead_mutex_);
+    if (joined)
+      dead_.erase(peer);
+    else if (what != "exchange failed")
+      dead_.insert(peer);
+    const auto below = std::ranges::count_if(dead_, [&](int r) { return r < place.rank; });
+    progress.set_silent(below < place.rank);
+  }
   progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what));
 }
 
@@ -306,6 +341,24 @@ std::filesystem::path Worker::save_interrupted() {
   }
 }
 
+RunFigures Worker::leg() const {
+  const dist::MethodStats s = method->stats();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return {.legs = 1,
+          .samples = std::max(0.0, method->samples_seen() - start_samples),
+          .wall_s = seconds,
+          .worker_s = seconds,
+          .gradients = static_cast<double>(s.gradients),
+          .skipped_steps = static_cast<double>(params->skipped_steps()),
+          .exchanges = static_cast<double>(s.exchanges),
+          .failed = static_cast<double>(s.failed),
+          .exposed_s = s.exposed_s,
+          .transfer_s = s.transfer_s,
+          .data_wait_s = loader->stats().wait_s,
+          .failed_checkpoints = static_cast<double>(failed_checkpoints)};
+}
+
 std::string Worker::run_id() const {
   if (place.size == 1) return std::to_string(getpid());
   return fmt::format("{:016x}", std::hash<std::string>()(place.token));
@@ -316,13 +369,15 @@ void Worker::save_into(const std::filesystem::path& run_folder, const std::strin
   Position next = at;
   // After the last batch of an epoch, a resumed run begins the next epoch.
   if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
-  save_checkpoint(run_folder, label, place.rank, place.size, state(), next, order, config.run.keep);
+  save_checkpoint(run_folder, label, place.rank, place.size, state(), next, order, config.run.keep,
+                  {.earlier = earlier, .leg = leg()});
 }
 
 void Worker::add_to_board(double samples,
                           const std::vector<std::pair<std::string, double>>& values) {
-  if (place.rank == 0)
-    board.scalars(static_cast<i64>(samples / static_cast<double>(config.train.batch)), values);
+  if (!progress.silent())
+    board.scalars(static_cast<i64>(samples / static_cast<double>(config.gradient_images())),
+                  values);
 }
 
 void Worker::start_trace() {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,7 +57,9 @@ struct Worker {
   std::filesystem::path save_interrupted();
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
-  // TensorBoard, of worker 0 only; its step is the number of gradients of all workers.
+  // What this worker has done since the start or the resume of the run.
+  RunFigures leg() const;
+  // TensorBoard, of the worker that speaks; its step is the number of gradients of all workers.
   void add_to_board(double samples, const std::vector<std::pair<std::string, double>>& values);
   void start_trace();
   void write_trace();  // trace-RANK.json, if a trace was started; a warning if it cannot be written
@@ -64,7 +69,7 @@ struct Worker {
   const dist::LaunchInfo place;
   const Device device;  // where this worker computes
   RunFolder folder;
-  EventWriter board;  // TensorBoard: written by worker 0 in training, by the leader at the end
+  EventWriter board;  // TensorBoard: written by the lowest living worker
   Progress progress;
   std::shared_ptr<const data::Dataset> train_set, val_set;  // val_set: null if data.val is none
   std::shared_ptr<data::Cache> cache;  // of both sets; none if data.cache_gb is 0
@@ -84,7 +89,9 @@ struct Worker {
   double total_samples = 0, start_samples = 0;  // of all workers
   Position at;                                  // next batch
   ImageOrder order;                             // of its images
-  double wall_s = 0;                            // of the training loop
+  std::chrono::steady_clock::time_point began;  // the training loop
+  double wall_s = 0;                            // it took
+  RunFigures earlier;                           // of the legs before this one
   std::atomic<bool> finished{false};  // the models are averaged: a worker that leaves is no fault
   std::atomic<bool> lost{false};      // some worker was lost on the way
   double trace_began_us = 0;
@@ -102,7 +109,13 @@ struct Worker {
   void make_loader();
   void resume_from(const std::optional<ResumePoint>&);
   void describe(const std::vector<std::string>& table, const std::optional<ResumePoint>&);
+  void begin_folder(bool resuming);
+  void keep_older_record();
   void save_into(const std::filesystem::path& run_folder, const std::string& label);
+
+  // Those that this worker knows to be dead: the lowest living worker speaks.
+  std::set<int> dead_;
+  std::mutex dead_mutex_;
 };
 
 }  // namespace gossamer::apps

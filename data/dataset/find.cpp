@@ -17,6 +17,7 @@
 #include "gossamer/data/formats/image_folder.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
+#include "gossamer/data/formats/pickled.h"
 #include "gossamer/data/formats/tar.h"
 #include "gossamer/data/formats/tar_shard.h"
 #include "gossamer/data/formats/tfrecord.h"
@@ -136,9 +137,10 @@ Content look_into(const fs::path& folder) {
       continue;  // another task's images
     else if (const std::string kind = kind_of_shard(name); !kind.empty())
       found.shards[kind].push_back(name);
-    else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin")
+    else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin" ||
+             is_pickled_train_name(name))
       found.cifar.push_back(name);
-    else if (name == "test_batch.bin" || name == "test.bin")
+    else if (name == "test_batch.bin" || name == "test.bin" || is_pickled_val_name(name))
       found.cifar_test.push_back(name);
   }
   check<DataError>(!error, code::damaged, folder.string(), ": can't be listed: ", error.message());
@@ -169,10 +171,12 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
     for (const std::string& name : names) all.found.push_back({(folder / name).string(), false});
   };
   if (!inside.cifar.empty() || (part == Part::val && !inside.cifar_test.empty())) {
-    check<DataError>(part != Part::val || !inside.cifar_test.empty(), code::nothing,
-                     folder.string(), ": holds CIFAR's training files, but neither test_batch.bin ",
-                     "(CIFAR-10) nor test.bin (CIFAR-100) to validate with. Copy it there, or name "
-                     "the file meant in data.val.");
+    check<DataError>(
+        part != Part::val || !inside.cifar_test.empty(), code::nothing, folder.string(),
+        ": holds training files of CIFAR or ImageNet-32, but neither ",
+        "test_batch.bin or test_batch (CIFAR-10) nor test.bin (CIFAR-100) nor val_data "
+        "(ImageNet-32) to validate with. Copy it there, or name the file meant in "
+        "data.val.");
     return add(part == Part::val ? inside.cifar_test : inside.cifar);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
@@ -273,7 +277,8 @@ void expand(const std::string& path, std::vector<std::string>& out) {
 constexpr const char* kWanted =
     "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's "
     "LOC_val_solution.csv beside it, its official tars, tar shards (CLASS/NAME.jpg or "
-    "WebDataset), TFRecord shards, packed shards, or CIFAR-10/100 binary files";
+    "WebDataset), TFRecord shards, packed shards, CIFAR-10/100 binary files, "
+    "or pickled batches of CIFAR and ImageNet-32";
 
 }  // namespace
 
@@ -307,6 +312,7 @@ Index read_by_kind(const Container& found) {
   if (looks_like_pack(start) || name.ends_with(kPackEnding)) return index_packed(reader, path);
   if (name.ends_with(".tar") || looks_like_tar(start)) return index_tar_file(path);
   if (looks_like_tfrecord(start) || is_tfrecord_name(name)) return index_tfrecord(reader, path);
+  if (looks_like_pickle(start)) return index_pickled(path);
   // Only its size tells a CIFAR file. If the size is wrong, the name shows what was meant.
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);

@@ -19,10 +19,12 @@ namespace fs = std::filesystem;
 
 constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
+}  // namespace
+
 // Class names: from the text file of the set if it lies beside it, else CIFAR-10's known names or
 // numbers. Labels are positions in the sorted names, so names in another order, or one that occurs
 // twice, are not used.
-std::vector<std::string> class_names(const std::string& path, bool hundred) {
+std::vector<std::string> cifar_classes(const std::string& path, bool hundred) {
   const fs::path list =
       fs::path(path).parent_path() / (hundred ? "fine_label_names.txt" : "batches.meta.txt");
   std::vector<std::string> names;
@@ -43,11 +45,9 @@ std::vector<std::string> class_names(const std::string& path, bool hundred) {
   return names;
 }
 
-}  // namespace
-
 Index index_cifar(const std::string& path, bool hundred) {
   const File file(path);
-  const std::vector<std::string> classes = class_names(path, hundred);
+  const std::vector<std::string> classes = cifar_classes(path, hundred);
   const std::size_t header = hundred ? 2 : 1, record = kPixels + header;
   check<DataError>(file.size() > 0 && file.size() % record == 0, path, ": ", file.size(),
                    " bytes are not a whole number of CIFAR-", hundred ? 100 : 10, " records of ",

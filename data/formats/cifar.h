@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "gossamer/data/formats/index.h"
 
@@ -9,5 +10,9 @@ namespace gossamer::data {
 
 // CIFAR-10 or, hundred, CIFAR-100. DataError says what is wrong with it.
 Index index_cifar(const std::string& path, bool hundred);
+
+// The classes in the order of their labels: of batches.meta.txt or fine_label_names.txt beside
+// `path`, if their order is that of the names; else the known ones of CIFAR-10, or numbers.
+std::vector<std::string> cifar_classes(const std::string& path, bool hundred);
 
 }  // namespace gossamer::data

@@ -238,16 +238,15 @@ TEST_F(Checkpoint, ARankThatIsNoneIsRefused) {
 }
 
 TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
-  const RunFolder run(folder / "run");
-  run.prepare(false);
+  RunFolder run(folder / "run");
+  fs::create_directory(folder / "run");
+  run.open();
   write_file(run.file("summary.json"), "{}");
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut"});
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut early"});
   EXPECT_EQ(run.merge_bad_images(), 2u);
   EXPECT_EQ(run.merge_bad_images(), 2u);
-  EXPECT_EQ(run.prepare(true), "");
-  EXPECT_TRUE(fs::exists(run.file("summary.json"))) << "a start that fails changes nothing";
-  run.begin("");
+  EXPECT_EQ(run.begin("", "", true), "");
   EXPECT_FALSE(fs::exists(run.file("summary.json")));
 }
 

@@ -99,7 +99,7 @@ std::unique_ptr<Optimizer> sgd_for(FlatParams& params, bool passes) {
 
 // The loop: all of it but methods and files.
 struct Training {
-  Training(const Config& c, GraphMode mode, bool fixed)
+  Training(const Config& c, GraphMode mode, bool fixed, int batches = 1)
       : config(c),
         net(models::make(c.model.name, {.classes = 4, .seed = 3})),
         params(net->parameters(), net->buffers(), {.separate = true}),
@@ -113,7 +113,8 @@ struct Training {
                   .before_backward =
                       [this] {
                         if (before_backward) before_backward();
-                      }},
+                      },
+                  .batches = batches},
                  {.mode = mode,
                   .capture = graphs.recorder(),
                   .log = [this](const std::string& line) { said.push_back(line); }},
@@ -162,6 +163,81 @@ TEST(RecordedStep, GivesTheLossesOfEagerSteps) {
     EXPECT_EQ(eager.graphs.recorded, 0);
     EXPECT_EQ(*counters_of(*graph.net)[0].as<i64>(), 10) << "batches that batch norm has seen";
   }
+}
+
+// --- several batches of one gradient
+
+// Without batch norm, whose statistics are those of one batch.
+struct TwoLayers : nn::Module {
+  nn::Conv2d& conv = add("conv", nn::Conv2d(3, 8, {.padding = 1}));
+  nn::Linear& linear = add("linear", nn::Linear(8, 4));
+  Tensor forward(const Tensor& x) override { return linear(global_avg_pool(relu(conv(x)))); }
+};
+
+data::Batch rows_of(const data::Batch& all, i64 begin, i64 end) {
+  return {all.images.slice(begin, end), all.labels.slice(begin, end)};
+}
+
+TEST(AccumulatedGradient, IsThatOfOneLargeBatch) {
+  const Config c = config_with(0, 0);
+  const Pictures prepare = pictures(c);
+  TwoLayers net;
+  FlatParams params(net.parameters(), net.buffers());
+  int prepared = 0;
+  const auto step_of = [&](int batches) {
+    return GradientStep({.net = net,
+                         .params = params,
+                         .input_of = prepare,
+                         .loss_of = TrainingLoss(c, 0),
+                         .before_backward = [&] { ++prepared; },
+                         .batches = batches},
+                        {});
+  };
+  const data::Batch all = batch_of(12, 16, 5);
+  GradientStep whole = step_of(1), pieces = step_of(4);
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_TRUE(whole.compute(all, {}));
+    whole.step_ends();
+    const double loss = whole.losses().take();
+    const Tensor wanted = params.grads().clone();
+    prepared = 0;
+    for (i64 k = 0; k < 4; ++k) {
+      EXPECT_EQ(pieces.begun(), k > 0);
+      EXPECT_EQ(pieces.compute(rows_of(all, 3 * k, 3 * k + 3), {0, 0, k}), k == 3);
+      EXPECT_EQ(prepared, k == 3) << "the method hears of the last one only";
+      pieces.step_ends();
+    }
+    EXPECT_NEAR(pieces.losses().take(), loss, 1e-6);
+    const auto got = params.grads().span<float>(), want = wanted.span<float>();
+    double most = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      most = std::max(most, std::abs(static_cast<double>(got[i]) - static_cast<double>(want[i])));
+    EXPECT_LT(most, 1e-6);
+    EXPECT_GT(squared_norm(wanted), 1e-4) << "it says something";
+  }
+}
+
+TEST(AccumulatedGradient, IsTheSameFromGraphs) {
+  const auto run = [](GraphMode mode) {
+    Training t(config_with(0.3, 1), mode, mode == GraphMode::on, 3);
+    std::vector<double> losses;
+    for (i64 k = 0; k < 30; ++k) {
+      const bool last = t.gradient.compute(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)),
+                                           {0, k / 7, k % 7});
+      if (last) {
+        losses.push_back(t.gradient.losses().take());
+        t.sgd->step(0.05f);
+      }
+      t.gradient.step_ends();
+    }
+    // of the first batches, and of the later ones
+    EXPECT_EQ(t.graphs.recorded, mode == GraphMode::on ? 2 : 0);
+    EXPECT_EQ(t.graphs.launched, mode == GraphMode::on ? 30 - 2 * CapturedStep::kEagerSteps : 0);
+    const auto x = t.params.values().span<float>();
+    losses.insert(losses.end(), x.begin(), x.end());
+    return losses;
+  };
+  EXPECT_EQ(run(GraphMode::on), run(GraphMode::off));
 }
 
 TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {

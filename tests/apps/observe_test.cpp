@@ -357,6 +357,8 @@ TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
     EXPECT_GE(board[tag].size(), 4u) << tag;
   ASSERT_EQ(board["top1"].size(), 1u);
   EXPECT_FLOAT_EQ(board["top1"][0].value, s["top1"].get<float>());
+  ASSERT_EQ(board["top5"].size(), 1u);
+  EXPECT_FLOAT_EQ(board["top5"][0].value, s["top5"].get<float>());
   EXPECT_EQ(board["consensus_distance_exact"].size(), 2u);
 
   const std::string report = read_text(at / "report.html");

@@ -135,6 +135,8 @@ TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
       "data.size_milestones=0.3,0.6",
       "train.mixup=0.2",
       "train.cutmix=1",
+      "train.batch=4",
+      "train.accumulate=2",
       "optim.label_smoothing=0.1",
       "data.eval_size=24"};
   auto options = all;
@@ -142,6 +144,8 @@ TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
                  {"train.epochs=2", "run.checkpoint_every=0.25", "run.keep=99", "run.name=whole"});
   const Result whole = run(tiny(options));
   ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("batch 1 x 4 x 2 accumulated"));
+  EXPECT_EQ(summary("whole")["gradients"], 24) << "of 8 images";
   const SafeTensors wanted = read_safetensors(folder / "runs/whole/model.safetensors");
   EXPECT_EQ(wanted.metadata.at("image_size"), "24");
   // Before, at and after a change of size (192 images in all: at 58 and 116), with other numbers of

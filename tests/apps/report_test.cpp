@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/report/csv.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/core/error.h"
@@ -17,6 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
+using ::testing::StartsWith;
 
 class Report : public ProgramTest {
  protected:
@@ -133,6 +135,25 @@ TEST_F(Report, EvaluationsOfTheWorkersAreTakenTogetherByEpoch) {
   EXPECT_DOUBLE_EQ(means[0].epoch, 1);
   EXPECT_DOUBLE_EQ(means[0].top1, 30);
   EXPECT_DOUBLE_EQ(means[1].top1, 60) << "without that of the averaged model";
+}
+
+TEST_F(Report, TheTableHoldsEveryStepAndEvaluationInTheirOrder) {
+  Json last{{"event", "eval"}, {"time", 103}, {"rank", 0},   {"of", "averaged model"},
+            {"samples", 20},   {"top1", 0.5}, {"top5", 1.0}, {"loss", 0.25}};
+  const RunRecord run = read_run(leave("table", {started(100, 0), started(100, 1), step(101, 0, 10),
+                                                 step(102, 1, 10), step(102.5, 0, 20), last}));
+  write_csv(run, folder / "t.csv");
+  std::istringstream in(read_text(folder / "t.csv"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 5u);
+  for (const std::string& line : lines)
+    EXPECT_EQ(std::ranges::count(line, ','), std::ranges::count(lines[0], ',')) << line;
+  EXPECT_THAT(lines[1], StartsWith("step,0,1,10,0.1,0.181818182,,,"));
+  EXPECT_THAT(lines[2], StartsWith("step,1,2,10,"));
+  EXPECT_THAT(lines[3], StartsWith("step,0,2.5,20,0.2,")) << "10 images in 1.5 s:";
+  EXPECT_THAT(lines[3], HasSubstr(",6.66666667,"));
+  EXPECT_EQ(lines[4], "eval,mean,3,20,0.2,0.25,,,,,,50,100");
 }
 
 // --- the pictures
@@ -287,6 +308,7 @@ TEST_F(Report, TheCommandWritesItForAnyRunAndComparesSeveral) {
   Result r = run({"report", "runs/t"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.out, HasSubstr("t: finished"));
+  EXPECT_THAT(read_text(folder / "runs/t/log.csv"), HasSubstr("\neval,mean,"));
   EXPECT_THAT(read_text(folder / "runs/t/report.html"), HasSubstr("top-1 <b>"));
   r = run({"report", "runs/t", "runs/u", "--out", "both.html", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;

@@ -141,7 +141,9 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"report", {"json", "machine", "version"}},
         {"launch", {"version"}},
         {"train", {"config", "json", "launch", "machine", "report", "version"}},
-        {"commands", {"config", "json", "launch", "machine", "report", "train", "version"}},
+        {"export", {"train", "version"}},
+        {"commands",
+         {"config", "export", "json", "launch", "machine", "report", "train", "version"}},
         {"cli_help", {"commands", "config"}},
         {"cli", {"cli_help", "commands", "launch", "version"}},
         {"main", {"cli", "commands"}}}}};

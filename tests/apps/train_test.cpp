@@ -234,7 +234,8 @@ TEST_F(Train, WithoutAReaderOfItsOutputARunGoesOn) {
 TEST_F(Train, ARefusedResumeChangesNothing) {
   ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=1"})).code, 0);
   const auto config = read_text(folder / "runs/t/config.toml");
-  const Result refused = run({"train", "--resume", "runs/t", "model.name=resnet20-cifar"});
+  const Result refused =
+      run({"train", "--resume", "runs/t", "model.name=resnet20-cifar", "train.epochs=3"});
   EXPECT_EQ(refused.code, 6) << refused.err;
   EXPECT_EQ(read_text(folder / "runs/t/config.toml"), config);
   EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));

@@ -20,7 +20,7 @@ using namespace std::string_literals;
 constexpr std::string_view kGlobals[] = {"lib.make"};
 
 Pickle parse(const std::string& bytes) {
-  return Pickle(std::as_bytes(std::span(bytes)), "f.pth", kGlobals);
+  return Pickle(std::as_bytes(std::span(bytes)), "f.pth", {.globals = kGlobals});
 }
 
 // As Python's repr, of values that do not hold themselves.
@@ -43,6 +43,8 @@ std::string repr(const Pickle& p, const Pickle::Value& v) {
       return std::to_string(v.integer);
     case Pickle::Kind::real:
       return std::to_string(v.real);
+    case Pickle::Kind::bytes:
+      return "b" + std::to_string(v.integer) + "+" + std::to_string(v.length) + "'" + v.text + "'";
     case Pickle::Kind::text:
       return "'" + v.text + "'";
     case Pickle::Kind::tuple:
@@ -126,6 +128,31 @@ TEST(PickleTest, UnknownInstructionsAreRefusedByName) {
   EXPECT_THAT(refusal("\x81"), HasSubstr("byte 1 of its pickle: the instruction 0x81 is none"));
   EXPECT_THAT(refusal("i"), HasSubstr("the instruction 'i' is none"));
   EXPECT_THAT(refusal("\x80\x04N."), HasSubstr("protocol 4"));
+}
+
+// Bytes stay in the pickle; a value says where.
+TEST(PickleTest, InstructionsForBytesAreKnownIfTheRulesSaySo) {
+  const auto value = [](const std::string& body) {
+    const std::string bytes = "\x80\x04" + body + ".";
+    const Pickle p(std::as_bytes(std::span(bytes)), "batch", {.globals = kGlobals, .protocol = 4});
+    return repr(p, p.root());
+  };
+  EXPECT_EQ(value("C\2ab"), "b4+2'ab'");
+  EXPECT_EQ(value("U\2ab"), "b4+2'ab'");
+  EXPECT_EQ(value("B\2\0\0\0ab"s), "b7+2'ab'");
+  EXPECT_EQ(value("T\2\0\0\0ab"s), "b7+2'ab'");
+  EXPECT_EQ(value("\x8e\2\0\0\0\0\0\0\0ab"s), "b11+2'ab'");
+  EXPECT_EQ(value("B\xc8\0\0\0"s + std::string(200, 'x')), "b7+200'" + std::string(100, 'x') + "'");
+  EXPECT_EQ(value("\x95\1\0\0\0\0\0\0\0\x8c\1a\x94h\0\x86"s), "('a', 'a')");
+  EXPECT_EQ(value("\x8c\3lib\x8c\4make\x93"), "lib.make");
+  const auto refused = [&](const std::string& body) {
+    return error_of<IoError>([&] { value(body); });
+  };
+  EXPECT_THAT(refused("\x8c\5posix\x8c\6system\x93"), HasSubstr("it names posix.system"));
+  EXPECT_THAT(refused("K\1K\2\x93"), HasSubstr("names something by what is no text"));
+  EXPECT_THAT(refused("\x8e\xff\xff\xff\xff\xff\xff\xff\xff"), HasSubstr("cut short"));
+  EXPECT_THAT(refused("\x97"), HasSubstr("the instruction 0x97 is none"));
+  EXPECT_THAT(refused("\x80\5"), HasSubstr("protocol 5"));
 }
 
 TEST(PickleTest, BrokenProgramsAreRefused) {

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/safetensors.h"
 #include "support/error_of.h"
+#include "support/temp_folder.h"
 #include "support/torch_bytes.h"
 
 namespace gossamer {
@@ -190,6 +191,26 @@ TEST(TorchFileTest, OtherFilesAreNotTakenForOne) {
     EXPECT_THAT(error_of<IoError>([&] { read_torch_file(file); }),
                 HasSubstr("not a file of torch.save"));
   }
+}
+
+class TorchFileWritten : public InTempFolder {};
+
+TEST_F(TorchFileWritten, IsReadAgain) {
+  std::vector<NamedTensor> given{{"empty", Tensor::zeros({0, 3})},
+                                 {"scalar", Tensor::full({}, 7, DType::i64)}};
+  for (const DType type : {DType::f32, DType::bf16, DType::f16, DType::u8, DType::i32, DType::i64})
+    given.push_back({"t" + std::to_string(given.size()), Tensor::full({2, 3, 4}, 3).to(type)});
+  const auto path = file("w.pth");
+  write_torch_file(path, given);
+  const TorchFile read_again = read_torch_file(InputFile(path));
+  ASSERT_EQ(read_again.tensors.size(), given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    EXPECT_EQ(read_again.tensors[i].name, given[i].name);
+    EXPECT_EQ(read_again.tensors[i].tensor.dtype(), given[i].tensor.dtype());
+    EXPECT_EQ(values(read_again.tensors[i].tensor), values(given[i].tensor));
+  }
+  EXPECT_EQ(read_again.notes.size(), 0u);
+  EXPECT_THROW(write_torch_file(path, {given[0], given[0]}), IoError);
 }
 
 }  // namespace

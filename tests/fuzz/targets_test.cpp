@@ -12,6 +12,7 @@ int fuzz_graph(const std::uint8_t*, std::size_t);
 int fuzz_index(const std::uint8_t*, std::size_t);
 int fuzz_jpeg(const std::uint8_t*, std::size_t);
 int fuzz_pickle(const std::uint8_t*, std::size_t);
+int fuzz_pickled(const std::uint8_t*, std::size_t);
 int fuzz_png(const std::uint8_t*, std::size_t);
 int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
@@ -42,6 +43,10 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
   if (target == "pickle")
     return bytes_of(pickled::whole(pickled::dict(
         pickled::text("w") + pickled::tensor({"0", "Float", 12, 0, {3, 2}, {1, 3}}))));
+  if (target == "pickled") {
+    std::ifstream in(GOSSAMER_SOURCE_DIR "/tests/golden/imagenet32.pickle4", std::ios::binary);
+    return bytes_of({std::istreambuf_iterator<char>(in), {}});
+  }
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -68,7 +73,8 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
 INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
                          testing::Values(Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
                                          Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-                                         Target{"pickle", fuzz_pickle}, Target{"png", fuzz_png},
+                                         Target{"pickle", fuzz_pickle},
+                                         Target{"pickled", fuzz_pickled}, Target{"png", fuzz_png},
                                          Target{"safetensors", fuzz_safetensors},
                                          Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
                                          Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),

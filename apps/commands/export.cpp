@@ -1,0 +1,59 @@
+// `gossamer export MODEL --to onnx|safetensors|torch --out FILE`: a model file in the formats of
+// others.
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/export/onnx.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/apps/train/model_file.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/torch_file.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace gossamer::apps {
+
+int export_model(const ExportCommand& command) {
+  const bool onnx = command.to == "onnx";
+  check<ConfigError>(onnx || command.to == "safetensors" || command.to == "torch", "--to ",
+                     command.to, ": wanted onnx, safetensors or torch");
+  check<ConfigError>(onnx || (command.input.empty() && !command.keep_batch_norm), "--to ",
+                     command.to,
+                     ": --input and --keep-batch-norm are for --to onnx, which holds a graph");
+  OnnxOptions options{.keep_batch_norm = command.keep_batch_norm};
+  if (command.input == "unit")
+    options.input = OnnxInput::unit;
+  else if (command.input == "bytes")
+    options.input = OnnxInput::bytes;
+  else
+    check<ConfigError>(command.input.empty() || command.input == "normalized", "--input ",
+                       command.input, ": wanted normalized, unit or bytes");
+  const Config config = load_config(command.arguments);
+  validate(config, 1);
+  LoadedModel model = load_model(command.model, DType::f32, config);
+  if (!command.classes.empty()) name_classes(model, command.classes);
+  for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  if (onnx)
+    write_onnx(command.out, model, options);
+  else if (command.to == "torch")
+    write_torch_file(command.out, nn::file_state(*model.net));
+  else
+    nn::save(command.out, *model.net, model_metadata(model.name, model.pictures, model.classes));
+  if (command.json) {
+    JsonObject out;
+    out.add("model", model.name)
+        .add("classes", model.classes.size())
+        .add("size", model.pictures.size)
+        .add("to", command.to)
+        .add("out", command.out);
+    fmt::print("{}\n", out.str());
+    return 0;
+  }
+  const char* what = onnx                    ? "a graph from images to logits, opset 13"
+                     : command.to == "torch" ? "a state dict with torchvision's names"
+                                             : "weights with torchvision's names, and our header";
+  fmt::print("{}: {} with {} classes for pictures of {}x{}; {}\n", command.out, model.name,
+             model.classes.size(), model.pictures.size, model.pictures.size, what);
+  return 0;
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,47 @@
+// See csv.h.
+#include "gossamer/apps/report/csv.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer::apps {
+namespace {
+
+struct Row {
+  double time;
+  std::string text;
+};
+
+std::string cells(std::initializer_list<double> numbers) {
+  std::string out;
+  for (const double v : numbers) out += std::isfinite(v) ? fmt::format(",{:.9g}", v) : ",";
+  return out;
+}
+
+}  // namespace
+
+void write_csv(const RunRecord& run, const std::filesystem::path& file) {
+  std::vector<Row> rows;
+  for (const auto& [rank, steps] : run.steps)
+    for (const StepRow& s : steps)
+      rows.push_back({s.time, fmt::format("step,{}", rank) +
+                                  cells({s.time, s.images, s.epoch, s.loss, s.learning_rate,
+                                         s.images_per_s, s.data_wait, s.exposed, s.consensus}) +
+                                  ",,"});
+  for (const EvalRow& e : run.evals)
+    rows.push_back({e.time, fmt::format("eval,{}", e.rank < 0 ? "mean" : std::to_string(e.rank)) +
+                                cells({e.time, e.images, e.epoch, e.loss}) + ",,,,," +
+                                cells({e.top1, e.top5})});
+  std::ranges::stable_sort(rows, {}, &Row::time);
+  std::string text =
+      "event,of,time_s,images,epoch,loss,learning_rate,images_per_s,data_wait_percent,"
+      "communication_wait_percent,consensus_distance,top1_percent,top5_percent\n";
+  for (const Row& row : rows) text += row.text + "\n";
+  write_file(file, text);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,26 @@
+// Pictures of 32x32 in batches that Python pickled: ImageNet-32 (Chrabaszcz et al. 2017,
+// https://patrykchrabaszcz.github.io/Imagenet32) and the "python version" of CIFAR-10 and
+// CIFAR-100.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "gossamer/data/formats/index.h"
+
+namespace gossamer::data {
+
+// By the first bytes of a file.
+bool looks_like_pickle(std::span<const std::byte> start);
+// train_data_batch_1, val_data, data_batch_1, test_batch: without an ending.
+bool is_pickled_train_name(const std::string& name);
+bool is_pickled_val_name(const std::string& name);
+
+// batch: the whole file. ImageNet-32's labels count from 1 in the order of map_clsloc.txt: with
+// this file beside the batch (or in the folder above) the classes are WordNet ids, else "0001" to
+// "1000". Nothing in the file is called (core/pickle.h). DataError says what is wrong with it.
+Index index_pickled(std::span<const std::byte> batch, const std::string& path);
+Index index_pickled(const std::string& path);
+
+}  // namespace gossamer::data
