@@ -62,9 +62,8 @@ enum class Op : unsigned char {
 // that holds itself leaks nothing, and no value is copied.
 class PickleMachine {
  public:
-  PickleMachine(Pickle& out, std::span<const std::byte> bytes, const std::string& name,
-                const Pickle::Rules& rules)
-      : out_(out), bytes_(bytes), name_(name), rules_(rules) {}
+  PickleMachine(Pickle& out, const InputFile& file, const Pickle::Rules& rules)
+      : out_(out), file_(file), rules_(rules) {}
 
   void run() {
     while (!step(number<Op>())) {
@@ -78,37 +77,44 @@ class PickleMachine {
  private:
   using Kind = Pickle::Kind;
   using Value = Pickle::Value;
-  static constexpr std::size_t kMost = 1'000'000, kDeepest = 100;
+  static constexpr std::size_t kMost = 1'000'000, kDeepest = 100, kMostText = 64 << 20,
+                               kWindow = 1 << 16;
 
   template <class... Parts>
   [[noreturn]] void stop(const Parts&... parts) const {
-    fail<IoError>(name_, ": byte ", at_, " of its pickle: ", parts...);
+    fail<IoError>(file_.name(), ": byte ", at_, " of its pickle: ", parts...);
   }
   void limit(std::size_t n, const char* what) const {
     if (n > kMost) stop("more than ", kMost, " ", what);
   }
 
-  std::span<const std::byte> take(std::size_t n) {
-    if (n > bytes_.size() - at_) stop("it is cut short");
-    at_ += n;
-    return bytes_.subspan(at_ - n, n);
+  void need_bytes(std::uint64_t n) const {
+    if (n > file_.size() - at_) stop("it is cut short");
   }
   template <class T>
   T number() {
+    need_bytes(sizeof(T));
+    if (at_ + sizeof(T) > window_at_ + window_.size()) {
+      window_.resize(std::min<std::uint64_t>(kWindow, file_.size() - at_));
+      file_.read(window_at_ = at_, window_);
+    }
     T value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    std::memcpy(&value, window_.data() + (at_ - window_at_), sizeof value);
+    at_ += sizeof value;
     return value;
   }
-  std::string text(std::size_t n) {
-    const auto bytes = take(n);
-    return {reinterpret_cast<const char*>(bytes.data()), n};
+  std::string text(std::uint64_t n) {
+    need_bytes(n);
+    if ((texts_ += n) > kMostText) stop("more than ", kMostText, " bytes of text");
+    std::string out(n, '\0');
+    file_.read(at_, std::as_writable_bytes(std::span(out)));
+    at_ += n;
+    return out;
   }
   std::string line() {
-    const auto rest = bytes_.subspan(at_);
-    const auto end = std::ranges::find(rest, std::byte{'\n'});
-    if (end == rest.end()) stop("it is cut short");
-    std::string out = text(static_cast<std::size_t>(end - rest.begin()));
-    take(1);
+    std::string out;
+    for (char c; (c = number<char>()) != '\n'; out += c)
+      if (out.size() > 1000) stop("a name of more than 1000 letters");
     return out;
   }
 
@@ -175,11 +181,10 @@ class PickleMachine {
     return value.text;
   }
   void bytes(std::uint64_t n) {
-    if (n > bytes_.size() - at_) stop("it is cut short");
-    const auto length = static_cast<std::size_t>(n);
-    Value value{.kind = Kind::bytes, .integer = static_cast<std::int64_t>(at_), .length = length};
-    value.text = text(std::min<std::size_t>(length, 100));
-    take(length - value.text.size());
+    need_bytes(n);
+    Value value{.kind = Kind::bytes, .integer = static_cast<std::int64_t>(at_), .length = n};
+    value.text = text(std::min<std::uint64_t>(n, 100));
+    at_ += n - value.text.size();
     push(std::move(value));
   }
   void call() {
@@ -201,8 +206,8 @@ class PickleMachine {
   std::int64_t long_integer(std::size_t n) {
     if (n > 8) stop("a whole number of ", n, " bytes; at most 8 are supported");
     std::uint64_t value = 0;
-    const auto bytes = take(n);
-    for (std::size_t i = 0; i < n; ++i) value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
+    for (std::size_t i = 0; i < n; ++i)
+      value |= static_cast<std::uint64_t>(number<std::uint8_t>()) << (8 * i);
     // two's complement of n bytes
     if (n > 0 && n < 8 && (value >> (8 * n - 1) & 1)) value |= ~std::uint64_t{0} << (8 * n);
     return static_cast<std::int64_t>(value);
@@ -339,7 +344,7 @@ class PickleMachine {
         put(static_cast<std::uint32_t>(memo_.size()));
         break;
       case Op::frame:
-        take(8);
+        number<std::uint64_t>();
         break;
       default:
         return false;
@@ -355,17 +360,17 @@ class PickleMachine {
 
   static constexpr std::string_view kOrderedDict = "collections.OrderedDict";
   Pickle& out_;
-  std::span<const std::byte> bytes_;
-  const std::string& name_;
+  const InputFile& file_;
   const Pickle::Rules& rules_;
-  std::size_t at_ = 0;
+  std::uint64_t at_ = 0, window_at_ = 0, texts_ = 0;
+  std::vector<std::byte> window_;  // the bytes from window_at_ on
   std::vector<std::uint32_t> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint32_t, std::uint32_t> memo_;
 };
 
-Pickle::Pickle(std::span<const std::byte> bytes, const std::string& name, const Rules& rules) {
-  PickleMachine(*this, bytes, name, rules).run();
+Pickle::Pickle(const InputFile& file, const Rules& rules) {
+  PickleMachine(*this, file, rules).run();
 }
 
 const Pickle::Value* Pickle::find(const Value& dict, std::string_view key) const {

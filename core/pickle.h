@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "gossamer/core/input_file.h"
+
 namespace gossamer {
 
 class Pickle {
@@ -48,8 +50,9 @@ class Pickle {
     std::string_view of = "a file of weights",
                      advice = "Save the weights alone: torch.save(model.state_dict(), FILE)";
   };
-  // IoError: `name`, and the instruction, global or limit that stopped it.
-  Pickle(std::span<const std::byte> bytes, const std::string& name, const Rules&);
+  // Reads all but what Kind::bytes stands for. IoError: the file's name, and the instruction,
+  // global or limit that stopped it.
+  Pickle(const InputFile&, const Rules&);
 
   // A value may be a part of several others, and of itself: do not walk without a limit.
   const Value& root() const { return values_[root_]; }

@@ -62,7 +62,8 @@ class Reader {
     const ZipEntry& data = *entry("data.pkl");
     const std::string text = content(data, kPickleCap);
     const std::vector<std::string_view> globals = known_globals();
-    const Pickle pickle(std::as_bytes(std::span(text)), file_.name(), {.globals = globals});
+    const Pickle pickle(InputFile(std::as_bytes(std::span(text)), file_.name()),
+                        {.globals = globals});
     const Value& dict = state_dict(pickle);
     std::set<std::string> names;
     for (std::size_t i = 0; i + 1 < dict.parts.size(); i += 2) {

@@ -1,12 +1,11 @@
-// `gossamer train`: reads the configuration, then starts the workers or is one of them.
+// `gossamer train`: reads the configuration, checks what can be checked, then starts the workers or
+// is one of them.
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/stop.h"
@@ -16,21 +15,13 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
-#include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/inputs.h"
-#include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/model_file.h"
-#include "gossamer/apps/train/step_log.h"
-#include "gossamer/apps/train/worker.h"
+#include "gossamer/apps/train/run.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
 
 void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
 
@@ -62,86 +53,6 @@ int say_finished(const Config& config, bool json) {
   return 0;
 }
 
-void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
-  if (!w.folder.writes()) return;
-  w.progress.note(
-      fmt::format("{:<8} after {}{:.0f} images, saved; go on with: gossamer train --workers {} "
-                  "--resume {}",
-                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
-                  saved == w.folder.path()
-                      ? saved.string()
-                      : saved.string() + " run.name=" + w.folder.path().filename().string()));
-}
-
-// Other workers or images are lost, but this model is good.
-void save_failed(Worker& w) {
-  try {
-    // The others may have ended with their results.
-    if (std::filesystem::exists(w.folder.file("summary.json"))) return;
-    say_saved(w, "failed", w.save_interrupted());
-  } catch (const std::exception& e) {
-    w.warn(e.what());
-  }
-}
-
-int train_and_finish(Worker& w) {
-  StepLog log(w);
-  w.began = Clock::now();
-  try {
-    train_loop(w, log);
-  } catch (const DistError&) {
-    // another worker that stopped first looks like a fault
-    if (!stop_signal()) throw;
-  } catch (const DataError&) {
-    log.list_damaged();  // the images that ended the run
-    throw;
-  }
-  w.wall_s = seconds_since(w.began);
-  if (const int number = stop_signal()) {
-    w.finished = true;
-    const std::filesystem::path saved = w.save_interrupted();
-    w.write_trace();
-    w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
-    say_saved(w, "stopped", saved);
-    return 128 + number;
-  }
-  return finish_run(w);
-}
-
-int run_worker(const Config& config, const TrainCommand& command, const dist::LaunchInfo& place,
-               const std::optional<ResumePoint>& resume) {
-  install_stop_handlers();
-  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
-    stop_when_orphaned();
-  Worker w(config, {.dry_run = command.dry_run, .json = command.json}, place, resume);
-  stop_after_step();
-  report_ready();
-  JsonObject start;
-  start.add("pid", getpid())
-      .add("workers", place.size)
-      .add("method", config.train.method)
-      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
-  if (place.rejoin) start.add("rejoined", true);
-  w.folder.log("start", start);
-  const auto failed = [&](const std::exception& e) {
-    w.folder.log("failed", JsonObject().add("what", e.what()));
-  };
-  try {
-    return train_and_finish(w);
-  } catch (const DistError& e) {
-    failed(e);
-    save_failed(w);
-    throw;
-  } catch (const DataError& e) {
-    failed(e);
-    save_failed(w);
-    throw;
-  } catch (const std::exception& e) {
-    failed(e);
-    throw;
-  }
-}
-
 // What the run was started with, and on which data: for worker 0, which logs it when all are ready.
 void pass_on_launch(const DataSets& sets) {
   JsonObject facts = launch_facts();
@@ -153,65 +64,58 @@ void pass_on_launch(const DataSets& sets) {
   setenv(kLaunchVariable, facts.str().c_str(), 1);
 }
 
-// A start that fails writes nothing.
-std::filesystem::file_time_type time_of_log(const RunFolder& folder) {
-  std::error_code error;
-  return std::filesystem::last_write_time(folder.file("log.jsonl"), error);
-}
+// What a start is asked for, and what follows from it. Reading it says nothing: the process may
+// start itself again afterwards (spin_briefly).
+struct Start {
+  explicit Start(const TrainCommand&);
+  bool first() const { return !command.worker && place.rank == 0; }  // of all processes
+  bool launches() const { return to_start > 1 || !hosts.empty(); }   // or is a worker itself
+  int workers() const { return std::max(to_start, place.size); }
 
-// The report of a run that was stopped or failed; a finished run has written its own. True if it
-// was written. Never throws.
-bool report_unfinished(const RunFolder& folder) {
-  try {
-    if (std::filesystem::exists(folder.file("summary.json"))) return false;
-    if (read_run(folder.path()).alive.empty()) return false;  // no worker had started
-    write_report(folder.path());
-    return true;
-  } catch (const std::exception& e) {
-    say(std::string(e.what()) + "; try later: gossamer report " + folder.path().string());
-    return false;
-  }
-}
+  const TrainCommand& command;
+  const dist::LaunchInfo place;
+  const std::vector<Host> hosts;
+  int to_start;
+  std::optional<ResumePoint> resume;
+  std::vector<std::string> arguments;  // of the configuration
+  Config config;
 
-void say_report(const RunFolder& folder) {
-  say("what happened until then: " + folder.file("report.html").string());
-}
+ private:
+  void find_resume_point();
+  void read_config();
+};
 
-}  // namespace
-
-int train(const TrainCommand& command) {
-  if (command.workers)
-    check<ConfigError>(*command.workers >= 1 && *command.workers <= 1024, "--workers ",
-                       *command.workers, ": give a number of workers from 1 to 1024");
-  survive_failed_writes();
-  const dist::LaunchInfo place = dist::launch_info();
-  const std::vector<Host> hosts =
-      command.hosts.empty() ? std::vector<Host>{} : read_hosts(command.hosts);
-  int to_start = command.workers.value_or(
-      hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()));
-  check<ConfigError>((to_start == 1 && hosts.empty()) || place.size == 1,
-                     hosts.empty() ? "--workers " : "--hosts with ", to_start,
-                     " workers inside a job of ", place.size, " processes started by ",
+Start::Start(const TrainCommand& given)
+    : command(given),
+      place(dist::launch_info()),
+      hosts(given.hosts.empty() ? std::vector<Host>{} : read_hosts(given.hosts)),
+      to_start(given.workers.value_or(
+          hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()))),
+      arguments(given.arguments) {
+  check<ConfigError>(!given.workers || (*given.workers >= 1 && *given.workers <= 1024),
+                     "--workers ", to_start, ": give a number of workers from 1 to 1024");
+  check<ConfigError>(!launches() || place.size == 1, hosts.empty() ? "--workers " : "--hosts with ",
+                     to_start, " workers inside a job of ", place.size, " processes started by ",
                      place.source,
                      "; that launcher has already started the workers, so leave the option out");
-  std::optional<ResumePoint> resume;
-  std::vector<std::string> arguments = command.arguments;
-  if (!command.resume.empty()) {
-    resume = find_checkpoint(command.resume);
-    if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
-      to_start = std::min(resume->world, 1024);
-    const std::string saved = (resume->run_folder / "config.toml").string();
-    if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
-      arguments.insert(arguments.begin(), saved);
-  }
-  if (to_start == 1 && hosts.empty()) spin_briefly(place.local_size);
+  if (!given.resume.empty()) find_resume_point();
+  read_config();
+}
+
+void Start::find_resume_point() {
+  resume = find_checkpoint(command.resume);
+  if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
+    to_start = std::min(resume->world, 1024);
+  const std::string saved = (resume->run_folder / "config.toml").string();
+  if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
+    arguments.insert(arguments.begin(), saved);
+}
+
+void Start::read_config() {
   if (!command.inject.empty()) arguments.push_back("dist.inject=" + command.inject);
   if (!command.record.empty()) arguments.push_back("run.record=" + command.record);
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
-  Config config = load_config(arguments);
-  const bool first = !command.worker && place.rank == 0;  // of all processes
-  if (first)
-    for (const std::string& line : config.notes) say(line);
+  config = load_config(arguments);
   if (command.strict_images) config.data.strict_images = true;
   if (resume &&
       !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
@@ -219,73 +123,119 @@ int train(const TrainCommand& command) {
     config.run.dir =
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
-  if (!config.model.init.empty() && !config.origin.contains("model.name")) {
-    arguments.push_back("model.name=" + model_name_of(nn::read_weights(config.model.init)));
-    set_key(config, arguments.back());
-  }
-  const int workers = std::max(to_start, place.size);
-  validate(config, workers, hosts.empty() ? std::max(to_start, place.local_size) : 0);
+  // A resumed run has these keys in its config.toml, and no need of the file.
+  if (!config.model.init.empty() && !command.worker &&
+      (!resume || !config.origin.contains("model.name")))
+    for (const std::string& key : keys_of(nn::read_weights(config.model.init), config)) {
+      arguments.push_back(key);
+      set_key(config, key);
+    }
+  validate(config, workers(), hosts.empty() ? std::max(to_start, place.local_size) : 0);
+}
 
+// The first process checks all it can before it starts workers. False: there is nothing to train.
+bool check_start(const Start& start) {
   const CoreWatch watch;
-  const RunFolder folder(config.run_folder());
-  // The first process checks all it can and claims the folder before it starts workers.
-  std::optional<RunClaim> claim;
-  if (first) {
-    const DataSets sets = open_data(config, workers);
-    if (resume && !command.dry_run && is_finished(config, *resume, sets.train->size()))
-      return say_finished(config, command.json);
-    if (resume) say_resume(*resume);
-    const auto classes = static_cast<i64>(sets.train->classes().size());
-    if (!config.model.init.empty() || !config.model.freeze.empty() ||
-        !config.optim.factors.empty()) {
-      std::vector<std::string> notes;  // each worker has them again
-      model_to_train(config, classes, !resume, notes);
-    }
-    loader_options(config, pictures(config), place, {});
-    if (!command.dry_run) {
-      claim.emplace(config.run_folder());
-      pass_on_launch(sets);
-    }
-    if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
-      Progress(command.json ? stderr : stdout, false)
-          .note("load     " + taken + "; training will be slower");
+  const Config& config = start.config;
+  for (const std::string& line : config.notes) say(line);
+  const DataSets sets = open_data(config, start.workers());
+  if (start.resume && !start.command.dry_run &&
+      is_finished(config, *start.resume, sets.train->size()))
+    return false;
+  if (start.resume) say_resume(*start.resume);
+  const auto classes = static_cast<i64>(sets.train->classes().size());
+  if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {
+    std::vector<std::string> notes;  // each worker has them again
+    model_to_train(config, classes, !start.resume, notes);
   }
-  const bool reports = first && !command.dry_run && config.run.report;
-  const std::filesystem::file_time_type old_log = time_of_log(folder);
-  const auto report_failure = [&] {
-    return reports && time_of_log(folder) != old_log && report_unfinished(folder);
-  };
-  if (to_start == 1 && hosts.empty()) {
-    try {
-      const int code = run_worker(config, command, place, resume);
-      if (code != 0 && report_failure()) say_report(folder);
-      return code;
-    } catch (const std::exception&) {
-      report_failure();
-      throw;
-    }
-  }
+  loader_options(config, pictures(config), start.place, {});
+  if (!start.command.dry_run) pass_on_launch(sets);
+  if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
+    Progress(start.command.json ? stderr : stdout, false)
+        .note("load     " + taken + "; training will be slower");
+  return true;
+}
 
+int launch_workers(const Start& start) {
+  const TrainCommand& command = start.command;
   std::vector<std::string> child{"train"};
-  child.insert(child.end(), arguments.begin(), arguments.end());
+  child.insert(child.end(), start.arguments.begin(), start.arguments.end());
   child.push_back("--worker");
-  if (resume) child.insert(child.end(), {"--resume", resume->checkpoint.string()});
+  if (start.resume) child.insert(child.end(), {"--resume", start.resume->checkpoint.string()});
   if (command.dry_run) child.push_back("--dry-run");
   if (command.strict_images) child.push_back("--strict-images");
   if (command.json) child.push_back("--json");
   std::vector<std::pair<int, double>> restart_at;
-  for (const dist::Injection& i : dist::parse_injections(config.dist.inject))
+  for (const dist::Injection& i : dist::parse_injections(start.config.dist.inject))
     if (i.kind == dist::Injection::Kind::restart) restart_at.emplace_back(i.rank, i.at_s);
-  const int code = supervise({.workers = to_start,
-                              .arguments = child,
-                              .hosts = hosts,
-                              .ssh = command.ssh,
-                              .restart = static_cast<int>(config.dist.restart),
-                              .restart_after_s = config.dist.restart_after_s,
-                              .restart_at = restart_at,
-                              .connect_timeout_s = config.dist.connect_timeout_s,
-                              .json = command.json});
-  if (code != 0 && report_failure()) say_report(folder);
+  return supervise({.workers = start.to_start,
+                    .arguments = child,
+                    .hosts = start.hosts,
+                    .ssh = command.ssh,
+                    .restart = static_cast<int>(start.config.dist.restart),
+                    .restart_after_s = start.config.dist.restart_after_s,
+                    .restart_at = restart_at,
+                    .connect_timeout_s = start.config.dist.connect_timeout_s,
+                    .json = command.json});
+}
+
+// The report of a run that was stopped or failed; a finished run writes its own.
+class UnfinishedReport {
+ public:
+  explicit UnfinishedReport(const Start& start)
+      : wanted_(start.first() && !start.command.dry_run && start.config.run.report),
+        folder_(start.config.run_folder()),
+        old_log_(time_of_log()) {}
+  // True if it was written. Never throws.
+  bool write() const {
+    try {
+      if (!wanted_ || std::filesystem::exists(folder_ / "summary.json")) return false;
+      if (time_of_log() == old_log_) return false;        // this start wrote nothing
+      if (read_run(folder_).alive.empty()) return false;  // no worker had started
+      write_report(folder_);
+      return true;
+    } catch (const std::exception& e) {
+      say(std::string(e.what()) + "; try later: gossamer report " + folder_.string());
+      return false;
+    }
+  }
+  void write_and_say() const {
+    if (write()) say("what happened until then: " + (folder_ / "report.html").string());
+  }
+
+ private:
+  std::filesystem::file_time_type time_of_log() const {
+    std::error_code error;
+    return std::filesystem::last_write_time(folder_ / "log.jsonl", error);
+  }
+  const bool wanted_;
+  const std::filesystem::path folder_;
+  const std::filesystem::file_time_type old_log_;
+};
+
+}  // namespace
+
+int train(const TrainCommand& command) {
+  survive_failed_writes();
+  const Start start(command);
+  if (!start.launches()) spin_briefly(start.place.local_size);
+  std::optional<RunClaim> claim;
+  if (start.first()) {
+    if (!check_start(start)) return say_finished(start.config, command.json);
+    if (!command.dry_run) claim.emplace(start.config.run_folder());
+  }
+  const UnfinishedReport report(start);
+  int code = 0;
+  try {
+    code = start.launches()
+               ? launch_workers(start)
+               : run_worker(start.config, {.dry_run = command.dry_run, .json = command.json},
+                            start.place, start.resume);
+  } catch (const std::exception&) {
+    report.write();
+    throw;
+  }
+  if (code != 0) report.write_and_say();
   return code;
 }
 

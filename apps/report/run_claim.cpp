@@ -1,7 +1,6 @@
 // See run_claim.h.
 #include "gossamer/apps/report/run_claim.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -35,15 +34,10 @@ std::string content_of(int fd) {
 
 // Whether the file that is open is still the one of this name: the last owner removes it.
 bool still_named(int fd, const fs::path& path) {
-  struct stat mine {
-  }, named{};
+  struct stat mine {};
+  struct stat named {};
   return fstat(fd, &mine) == 0 && stat(path.c_str(), &named) == 0 && mine.st_ino == named.st_ino &&
          mine.st_dev == named.st_dev;
-}
-
-void remove_empty(const std::vector<fs::path>& folders) {
-  std::error_code error;
-  for (const fs::path& folder : folders) fs::remove(folder, error);  // only succeeds when empty
 }
 
 }  // namespace
@@ -51,20 +45,30 @@ void remove_empty(const std::vector<fs::path>& folders) {
 RunClaim::RunClaim(const fs::path& folder)
     : folder_(folder), lock_(folder.parent_path() / ("." + folder.filename().string() + ".lock")) {
   try {
-    make_folder();
+    std::error_code error;
+    for (fs::path f = folder_; !f.empty() && !fs::exists(f, error); f = f.parent_path())
+      made_.push_back(f);
+    if (folder_.has_parent_path()) fs::create_directories(folder_.parent_path(), error);
     lock();
+    make_folder();
   } catch (...) {
-    remove_empty(made_);
+    leave();
     throw;
   }
 }
 
-RunClaim::~RunClaim() {
-  if (fd_ >= 0) {
-    unlink(lock_.c_str());
-    close(fd_);
-  }
-  remove_empty(made_);
+RunClaim::~RunClaim() { leave(); }
+
+// The run's own folder first, while it is still claimed.
+void RunClaim::leave() {
+  if (fd_ < 0) return;
+  std::error_code error;  // remove() only succeeds when empty
+  for (const fs::path& made : made_)
+    if (made == folder_) fs::remove(made, error);
+  unlink(lock_.c_str());
+  close(fd_);
+  for (const fs::path& made : made_)
+    if (made != folder_) fs::remove(made, error);
 }
 
 void RunClaim::lock() {
@@ -88,8 +92,6 @@ void RunClaim::lock() {
 
 void RunClaim::make_folder() {
   std::error_code error;
-  for (fs::path f = folder_; !f.empty() && !fs::exists(f, error); f = f.parent_path())
-    made_.push_back(f);
   fs::create_directories(folder_, error);
   check<IoError>(!error, "cannot create the folder of the run, ", folder_.string(), ": ",
                  error.message(), kRemedy);

@@ -21,6 +21,7 @@ class RunClaim {
 
  private:
   void lock();
+  void leave();
   void make_folder();
   std::filesystem::path folder_, lock_;
   std::vector<std::filesystem::path> made_;  // the innermost first

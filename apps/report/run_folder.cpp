@@ -47,8 +47,8 @@ std::string RunFolder::begin(const std::string& config_toml, const std::string& 
   fs::path moved;
   if (!resuming && fs::exists(path_ / "log.jsonl", error)) {
     moved = move_aside(path_);
-    fs::create_directory(path_, error);
   }
+  fs::create_directories(path_, error);
   try {
     write_file(path_ / "config.toml", config_toml);
   } catch (const IoError&) {

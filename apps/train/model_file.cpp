@@ -93,10 +93,23 @@ void read_header(const nn::Weights& file, LoadedModel& m) {
   }
 }
 
+std::string model_name_of(const nn::Weights& file) {
+  if (const auto named = file.metadata.find("model");
+      named != file.metadata.end() && is_known(named->second))
+    return named->second;
+  const auto known = models::recognise(file.tensors);
+  std::vector<std::string> names;
+  for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
+  check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
+                 ") are those of no model that `gossamer doctor` lists; if it is one of them, say "
+                 "model.name=NAME");
+  return known->name;
+}
+
 // A file that says nothing about itself.
 void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
   Config c = given;
-  if (!given.origin.contains("model.name")) c.model.name = model_name_of(file);
+  for (const std::string& key : keys_of(file, given)) set_key(c, key);
   m.name = c.model.name;
   const Tensor* head = file.find("fc.weight");
   check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
@@ -127,17 +140,31 @@ std::map<std::string, std::string> model_metadata(const std::string& model, cons
           {"std", lines(p.std)}};
 }
 
-std::string model_name_of(const nn::Weights& file) {
-  if (const auto named = file.metadata.find("model");
-      named != file.metadata.end() && is_known(named->second))
-    return named->second;
-  const auto known = models::recognise(file.tensors);
-  std::vector<std::string> names;
-  for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
-  check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
-                 ") are those of no model that `gossamer doctor` lists; if it is one of them, say "
-                 "model.name=NAME");
-  return known->name;
+std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
+  std::vector<std::string> keys;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    if (!given.origin.contains(key)) keys.push_back(key + "=" + value);
+  };
+  const auto add_channels = [&](const Channels& channels) {
+    const auto list = [](const std::array<float, 3>& v) {
+      return fmt::format("{},{},{}", v[0], v[1], v[2]);
+    };
+    // an empty list in a file of all keys says as little as none
+    if (given.data.mean.empty()) keys.push_back("data.mean=" + list(channels.mean));
+    if (given.data.std.empty()) keys.push_back("data.std=" + list(channels.std));
+  };
+  const std::string name =
+      given.origin.contains("model.name") ? given.model.name : model_name_of(file);
+  add("model.name", name);
+  if (file.metadata.contains("model")) {
+    LoadedModel m;
+    read_header(file, m);
+    add_channels({m.pictures.mean, m.pictures.std});
+    add("data.filter", m.pictures.filter == data::Shrink::area ? "area" : "bilinear");
+  } else if (models::info(name).image_size > 64) {
+    add_channels(kImageNet);
+  }
+  return keys;
 }
 
 LoadedModel load_model(const std::string& path, DType dtype, const Config& given) {

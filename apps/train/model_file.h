@@ -17,9 +17,11 @@ namespace gossamer::apps {
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures&,
                                                   const std::vector<std::string>& classes);
 
-// The model whose weights these are: by the header if `gossamer train` wrote it, else by names and
-// shapes. IoError if that is none of ours; then model.name must say it.
-std::string model_name_of(const nn::Weights&);
+// What a file of weights says about the configuration, as key=value, without the keys that `given`
+// sets: model.name (by the header if `gossamer train` wrote it, else by names and shapes), and how
+// pictures are normalized (by the header, else as torchvision does for this model). IoError if the
+// model is none of ours; then model.name must say it.
+std::vector<std::string> keys_of(const nn::Weights&, const Config& given);
 
 struct LoadedModel {
   std::string name;

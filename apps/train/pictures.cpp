@@ -40,10 +40,9 @@ Pictures pictures(const Config& c) {
                                                   : p.size * 256 / 224);
   check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than ",
                      c.data.eval_size.value ? "data.eval_size" : "data.size", " = ", p.size);
-  // Channel statistics of CIFAR-10 and ImageNet as everyone uses them.
-  p.mean =
-      p.size <= 64 ? std::array{0.4914f, 0.4822f, 0.4465f} : std::array{0.485f, 0.456f, 0.406f};
-  p.std = p.size <= 64 ? std::array{0.2023f, 0.1994f, 0.2010f} : std::array{0.229f, 0.224f, 0.225f};
+  const Channels& usual = p.size <= 64 ? kCifar : kImageNet;
+  p.mean = usual.mean;
+  p.std = usual.std;
   for (std::size_t i = 0; i < c.data.mean.size(); ++i)
     p.mean[i] = static_cast<float>(c.data.mean[i]);
   for (std::size_t i = 0; i < c.data.std.size(); ++i) p.std[i] = static_cast<float>(c.data.std[i]);

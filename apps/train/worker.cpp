@@ -283,12 +283,12 @@ void Worker::fault(const std::string& what, int peer) {
   const bool joined = what == "joined";
   folder.log(joined ? "joined" : "fault", JsonObject().add("what", what).add("peer", peer));
   {
-    const std::scoped_lock lock(dead_mutex_);
+    const std::scoped_lock lock(dead_mutex);
     if (joined)
-      dead_.erase(peer);
+      dead.erase(peer);
     else if (what != "exchange failed")
-      dead_.insert(peer);
-    const auto below = std::ranges::count_if(dead_, [&](int r) { return r < place.rank; });
+      dead.insert(peer);
+    const auto below = std::ranges::count_if(dead, [&](int r) { return r < place.rank; });
     progress.set_silent(below < place.rank);
   }
   progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what));

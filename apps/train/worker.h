@@ -82,6 +82,9 @@ struct Worker {
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<Optimizer> optimizer;
   dist::Graph graph;
+  // Workers that this one knows to be dead: the lowest living one speaks.
+  std::set<int> dead;
+  std::mutex dead_mutex;
   // declared after all that its thread uses, so that the thread stops first
   std::unique_ptr<dist::Method> method;
   std::unique_ptr<data::Loader> loader;
@@ -112,10 +115,6 @@ struct Worker {
   void begin_folder(bool resuming);
   void keep_older_record();
   void save_into(const std::filesystem::path& run_folder, const std::string& label);
-
-  // Those that this worker knows to be dead: the lowest living worker speaks.
-  std::set<int> dead_;
-  std::mutex dead_mutex_;
 };
 
 }  // namespace gossamer::apps

@@ -312,7 +312,7 @@ Index read_by_kind(const Container& found) {
   if (looks_like_pack(start) || name.ends_with(kPackEnding)) return index_packed(reader, path);
   if (name.ends_with(".tar") || looks_like_tar(start)) return index_tar_file(path);
   if (looks_like_tfrecord(start) || is_tfrecord_name(name)) return index_tfrecord(reader, path);
-  if (looks_like_pickle(start)) return index_pickled(path);
+  if (looks_like_pickle(start)) return index_pickled(InputFile(path));
   // Only its size tells a CIFAR file. If the size is wrong, the name shows what was meant.
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);

@@ -111,10 +111,11 @@ bool is_pickled_val_name(const std::string& name) {
   return name == "val_data" || name == "test_batch";
 }
 
-Index index_pickled(std::span<const std::byte> batch, const std::string& path) {
+Index index_pickled(const InputFile& batch) {
+  const std::string& path = batch.name();
   std::optional<Pickle> parsed;
   try {
-    parsed.emplace(batch, path,
+    parsed.emplace(batch,
                    Pickle::Rules{.globals = kGlobals,
                                  .protocol = 4,
                                  .of = "a batch of pictures",
@@ -150,10 +151,6 @@ Index index_pickled(std::span<const std::byte> batch, const std::string& path) {
                 pixels.offset + static_cast<std::uint64_t>(i * kPixels), kPixels);
   }
   return builder.finish();
-}
-
-Index index_pickled(const std::string& path) {
-  return index_pickled(read_whole(path, std::size_t{1} << 30), path);
 }
 
 }  // namespace gossamer::data

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "gossamer/core/input_file.h"
 #include "gossamer/data/formats/index.h"
 
 namespace gossamer::data {
@@ -17,10 +18,9 @@ bool looks_like_pickle(std::span<const std::byte> start);
 bool is_pickled_train_name(const std::string& name);
 bool is_pickled_val_name(const std::string& name);
 
-// batch: the whole file. ImageNet-32's labels count from 1 in the order of map_clsloc.txt: with
+// ImageNet-32's labels count from 1 in the order of map_clsloc.txt: with
 // this file beside the batch (or in the folder above) the classes are WordNet ids, else "0001" to
 // "1000". Nothing in the file is called (core/pickle.h). DataError says what is wrong with it.
-Index index_pickled(std::span<const std::byte> batch, const std::string& path);
-Index index_pickled(const std::string& path);
+Index index_pickled(const InputFile&);
 
 }  // namespace gossamer::data

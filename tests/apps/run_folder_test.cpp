@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/report/run_claim.h"
 #include "gossamer/apps/train/resume_point.h"
+#include "gossamer/core/error.h"
 
 namespace gossamer::apps {
 namespace {
@@ -164,6 +166,17 @@ TEST_F(RunFolders, ARunThatGoesOnKeepsItsFolder) {
     EXPECT_EQ(events("start").size(), static_cast<std::size_t>(workers));
     EXPECT_EQ(run({"train", "--resume", "runs/t", "train.epochs=1"}).code, 0);
   }
+}
+
+TEST_F(RunFolders, ARefusedRunDoesNotTakeTheFolderOfOneThatOnlyStarts) {
+  const fs::path runs = folder / "runs";
+  {
+    const RunClaim first(runs / "t");
+    EXPECT_THROW(RunClaim(runs / "t"), ConfigError);
+    const RunClaim other(runs / "u");
+    EXPECT_EQ(entries("runs"), (std::vector<std::string>{".t.lock", ".u.lock", "t", "u"}));
+  }
+  EXPECT_FALSE(fs::exists(runs));
 }
 
 TEST_F(RunFolders, ALockThatAKilledRunLeftHoldsNobodyUp) {

@@ -6,6 +6,8 @@
 
 #include "apps/program.h"
 #include "gossamer/core/safetensors.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/checkpoint.h"
 #include "support/torch_bytes.h"
 
 namespace gossamer::apps {
@@ -196,6 +198,25 @@ TEST_F(OtherWeights, FreezeAndFactorsNameWhatTheyDoNotFind) {
     EXPECT_THAT(r.err, HasSubstr(text));
     EXPECT_FALSE(fs::exists(folder / "runs"));
   }
+}
+
+TEST_F(OtherWeights, SayHowPicturesAreNormalized) {
+  ASSERT_EQ(run(tiny({"data.mean=0.4,0.5,0.6", "data.filter=area", "run.name=a"})).code, 0);
+  const auto of_run = [&](const std::string& name, const std::string& key) {
+    return read_safetensors(folder / "runs" / name / "model.safetensors").metadata.at(key);
+  };
+  const std::string init = "model.init=runs/a/model.safetensors";
+  ASSERT_EQ(run(tiny({init, "run.name=b", "--workers", "2"})).code, 0);
+  EXPECT_EQ(of_run("b", "mean"), "0.4\n0.5\n0.6");
+  EXPECT_EQ(of_run("b", "filter"), "area");
+  ASSERT_EQ(run(tiny({init, "run.name=c", "data.mean=0.1,0.2,0.3"})).code, 0);
+  EXPECT_EQ(of_run("c", "mean"), "0.1\n0.2\n0.3");
+  // Without a header it is the model that counts, not the size of the pictures.
+  nn::save(folder / "r18.safetensors", *models::make("resnet18", {.classes = 10}));
+  const Result r =
+      run({"eval", "r18.safetensors", "data.val=s/val", "data.eval_size=32", "eval.batch=8"});
+  EXPECT_THAT(r.err, HasSubstr("taken for resnet18 with 10 classes; pictures: shorter side 32, "
+                               "centre 32, mean 0.485 0.456 0.406"));
 }
 
 TEST_F(OtherWeights, SayWhichModelIsTrained) {

@@ -20,7 +20,7 @@ using namespace std::string_literals;
 constexpr std::string_view kGlobals[] = {"lib.make"};
 
 Pickle parse(const std::string& bytes) {
-  return Pickle(std::as_bytes(std::span(bytes)), "f.pth", {.globals = kGlobals});
+  return Pickle(InputFile(std::as_bytes(std::span(bytes)), "f.pth"), {.globals = kGlobals});
 }
 
 // As Python's repr, of values that do not hold themselves.
@@ -134,7 +134,8 @@ TEST(PickleTest, UnknownInstructionsAreRefusedByName) {
 TEST(PickleTest, InstructionsForBytesAreKnownIfTheRulesSaySo) {
   const auto value = [](const std::string& body) {
     const std::string bytes = "\x80\x04" + body + ".";
-    const Pickle p(std::as_bytes(std::span(bytes)), "batch", {.globals = kGlobals, .protocol = 4});
+    const Pickle p(InputFile(std::as_bytes(std::span(bytes)), "batch"),
+                   {.globals = kGlobals, .protocol = 4});
     return repr(p, p.root());
   };
   EXPECT_EQ(value("C\2ab"), "b4+2'ab'");
@@ -181,6 +182,8 @@ TEST(PickleTest, DepthAndSizeHaveLimits) {
   std::string gets = "Nq\1";
   for (int i = 0; i < 1'000'000; ++i) gets += "h\1";
   EXPECT_THAT(refusal(gets), HasSubstr("more than 1000000 values on its stack"));
+  EXPECT_THAT(refusal("X\1\0\0\4"s + std::string((64 << 20) + 1, 'x')), HasSubstr("bytes of text"));
+  EXPECT_THAT(refusal("c" + std::string(1002, 'x')), HasSubstr("more than 1000 letters"));
 }
 
 TEST(PickleTest, FindsKeys) {

@@ -1,7 +1,7 @@
 // Fuzz target of the reader of pickled batches: any bytes give pictures inside the file with known
 // labels, or a DataError.
 //
-// sources: pickled pickle cifar class_names devkit index names files hash
+// sources: pickled pickle cifar class_names devkit index names files hash input_file
 // libraries: -lz -lfmt
 #include "gossamer/data/formats/pickled.h"
 
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace gossamer::data;
   const auto bytes = std::as_bytes(std::span(data, size));
   try {
-    const Index index = index_pickled(bytes, "fuzz");
+    const Index index = index_pickled(gossamer::InputFile(bytes, "fuzz"));
     for (std::size_t i = 0; i < index.label.size(); ++i) {
       if (index.offset[i] + 3072 > size || index.bytes[i] != 3072) std::abort();
       if (static_cast<std::size_t>(index.label[i]) >= index.classes.size()) std::abort();

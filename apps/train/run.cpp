@@ -1,0 +1,106 @@
+// See run.h.
+#include "gossamer/apps/train/run.h"
+
+#include <chrono>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/train/finish.h"
+#include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/step_log.h"
+#include "gossamer/core/error.h"
+
+namespace gossamer::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point t) {
+  return std::chrono::duration<double>(Clock::now() - t).count();
+}
+
+void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
+  if (!w.folder.writes()) return;
+  w.progress.note(
+      fmt::format("{:<8} after {}{:.0f} images, saved; go on with: gossamer train --workers {} "
+                  "--resume {}",
+                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
+                  saved == w.folder.path()
+                      ? saved.string()
+                      : saved.string() + " run.name=" + w.folder.path().filename().string()));
+}
+
+// Other workers or images are lost, but this model is good.
+void save_failed(Worker& w) {
+  try {
+    // The others may have ended with their results.
+    if (std::filesystem::exists(w.folder.file("summary.json"))) return;
+    say_saved(w, "failed", w.save_interrupted());
+  } catch (const std::exception& e) {
+    w.warn(e.what());
+  }
+}
+
+int train_and_finish(Worker& w) {
+  StepLog log(w);
+  w.began = Clock::now();
+  try {
+    train_loop(w, log);
+  } catch (const DistError&) {
+    // another worker that stopped first looks like a fault
+    if (!stop_signal()) throw;
+  } catch (const DataError&) {
+    log.list_damaged();  // the images that ended the run
+    throw;
+  }
+  w.wall_s = seconds_since(w.began);
+  if (const int number = stop_signal()) {
+    w.finished = true;
+    const std::filesystem::path saved = w.save_interrupted();
+    w.write_trace();
+    w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
+    say_saved(w, "stopped", saved);
+    return 128 + number;
+  }
+  return finish_run(w);
+}
+
+}  // namespace
+
+int run_worker(const Config& config, const WorkerOptions& options, const dist::LaunchInfo& place,
+               const std::optional<ResumePoint>& resume) {
+  install_stop_handlers();
+  if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
+    stop_when_orphaned();
+  Worker w(config, options, place, resume);
+  stop_after_step();
+  report_ready();
+  JsonObject start;
+  start.add("pid", getpid())
+      .add("workers", place.size)
+      .add("method", config.train.method)
+      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
+  if (place.rejoin) start.add("rejoined", true);
+  w.folder.log("start", start);
+  const auto failed = [&](const std::exception& e) {
+    w.folder.log("failed", JsonObject().add("what", e.what()));
+  };
+  try {
+    return train_and_finish(w);
+  } catch (const DistError& e) {
+    failed(e);
+    save_failed(w);
+    throw;
+  } catch (const DataError& e) {
+    failed(e);
+    save_failed(w);
+    throw;
+  } catch (const std::exception& e) {
+    failed(e);
+    throw;
+  }
+}
+
+}  // namespace gossamer::apps
