@@ -48,7 +48,7 @@ class Finish {
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
     batch_norm_ = estimate_batch_norm();
-    counts_ = evaluate_share();
+    counts_ = evaluate_share(damaged_);
     if (w_.ema) evaluate_ema();
     record_totals();
     w_.write_trace();
@@ -125,8 +125,9 @@ class Finish {
         merged ? "each" : "one", merged ? "" : " alone");
   }
 
-  // Every image of the validation set exactly once over the workers.
-  Counts evaluate_share() {
+  // Every image of the validation set exactly once over the workers. damaged: receives those that
+  // could not be decoded.
+  Counts evaluate_share(std::vector<std::string>& damaged) {
     if (!w_.val_set) return {};
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
@@ -137,7 +138,11 @@ class Finish {
                         .max_batches = w_.options.dry_run ? 1 : 0,
                         .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
-    Counts counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+    Counts counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged);
+    if (counts.batch < options.batch)
+      warnings_.push_back(
+          fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
+                      options.batch, counts.batch));
     double sums[] = {counts.images, counts.top1, counts.top5, counts.loss};
     if (together("summing the evaluation",
                  [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
@@ -145,7 +150,7 @@ class Finish {
     } else if (options.parts > 1 && leader()) {
       // the shares of the others are lost, so this worker evaluates the whole set
       options.part = 0, options.parts = 1;
-      counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+      counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged);
     }
     check<DataError>(counts.images > 0 || !leader(), data::code::damaged_images,
                      "data.val: no image could be decoded; bad_images.txt lists why");
@@ -159,7 +164,8 @@ class Finish {
       dist::adopt(*w_.params, dist::average_of_models(*w_.params, w_.group->collectives()));
     });
     estimate_batch_norm();
-    ema_counts_ = evaluate_share();
+    std::vector<std::string> again;  // they are listed already
+    ema_counts_ = evaluate_share(again);
   }
 
   void record_totals() {
