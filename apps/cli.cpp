@@ -112,8 +112,7 @@ void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::st
   };
   key("--name", "model.name", "the model; default: by the names and shapes of the tensors");
   key("--size", "data.eval_size", "side of the pictures; default: the model's usual size");
-  key("--resize", "data.resize",
-      "shorter side before the centre crop; default: size * 256/224 above 64 pixels");
+  key("--resize", "data.resize", "shorter side before the centre crop; default: as the size");
   key("--mean", "data.mean", "mean of each channel, e.g. 0.485,0.456,0.406");
   key("--std", "data.std", "standard deviation of each channel");
   app.add_option("--classes", classes, "file of the names of the classes, one a line")

@@ -118,9 +118,11 @@ void override_header(const Config& given, const std::string& file, LoadedModel& 
   Config c;
   c.model.name = m.name;
   c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value : m.pictures.size;
-  c.data.resize.value = said("data.resize")      ? given.data.resize.value
-                        : said("data.eval_size") ? 0
-                                                 : m.pictures.resize;
+  c.data.resize.value =
+      said("data.resize")
+          ? given.data.resize.value
+          : std::max<i64>(c.data.eval_size.value,
+                          m.pictures.resize * c.data.eval_size.value / m.pictures.size);
   if (said("data.mean")) c.data.mean = given.data.mean;
   if (said("data.std")) c.data.std = given.data.std;
   const Pictures p = pictures(c);
