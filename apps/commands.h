@@ -34,6 +34,10 @@ int config(const ConfigCommand&);
 struct EvalCommand {
   std::string model;                   // MODEL.safetensors, or .pth
   std::vector<std::string> arguments;  // [CONFIG.toml] key=value
+  std::optional<int> size;             // side of the pictures instead of the model's
+  bool flip = false;                   // the mean of each picture's logits and its mirror image's
+  bool per_class = false, confusion = false;
+  std::string csv;  // folder for both as CSV; empty: none
   bool json = false;
 };
 int eval(const EvalCommand&);
@@ -41,7 +45,7 @@ int eval(const EvalCommand&);
 struct ClassifyCommand {
   std::string model;
   std::vector<std::string> images;
-  // key=value for a file without a header: see load_model()
+  // key=value instead of what the file's header says: see load_model()
   std::vector<std::string> arguments;
   std::string classes;  // file of their names, one a line; empty: those of the model
   int top = 5;

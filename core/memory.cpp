@@ -12,6 +12,7 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cuda_memory.h"
 #endif
@@ -20,6 +21,8 @@ namespace gossamer {
 namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
+// It is asked whether so much is there: a reading of files, which smaller blocks need not wait for.
+constexpr std::size_t kLarge = std::size_t{256} << 20;
 
 // Small sizes are rounded to 512 bytes, larger ones to an eighth of their power of two: few
 // distinct sizes, little waste.
@@ -90,13 +93,20 @@ class CpuCache {
   void* system(std::size_t bytes) {
     ++stats_.allocations;
     const std::size_t align = bytes >= kHuge ? kHuge : 64;
-    void* data = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+    const auto from_system = [&]() -> void* {
+      // Linux gives more than it has, and ends the process when the memory is used.
+      if (bytes >= kLarge && bytes > free_main_memory()) return nullptr;
+      return std::aligned_alloc(align, (bytes + align - 1) / align * align);
+    };
+    void* data = from_system();
     if (!data) {
       release_locked();
-      data = std::aligned_alloc(align, (bytes + align - 1) / align * align);
+      data = from_system();
     }
-    check<DeviceError>(data != nullptr, "out of memory on cpu: wanted ", bytes >> 20, " MiB, ",
-                       stats_.in_use >> 20, " MiB in use by tensors. Try a smaller batch.");
+    check<OutOfMemory>(data != nullptr, "out of memory on cpu: wanted ", bytes >> 20, " MiB, ",
+                       free_main_memory() >> 20, " MiB are free and ", stats_.in_use >> 20,
+                       " MiB in use by tensors. Use a smaller batch (train.batch, eval.batch), "
+                       "smaller pictures or fewer workers.");
     // fewer page faults and TLB misses; a hint, may be refused
     if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);
     return data;

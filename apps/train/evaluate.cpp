@@ -7,6 +7,8 @@
 
 #include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/free_memory.h"
+#include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
 
 namespace gossamer::apps {
@@ -24,11 +26,35 @@ data::Batch filled_up(const data::Batch& batch, i64 size) {
   return {rows(batch.images), rows(batch.labels)};
 }
 
-}  // namespace
+// u8 [N, H, W, 3], mirrored left to right.
+Tensor mirrored(const Tensor& images) {
+  const Tensor from = images.to(Device::cpu());
+  Tensor to = Tensor::empty(from.shape(), DType::u8);
+  const i64 width = from.shape(2), rows = from.shape(0) * from.shape(1);
+  const auto* in = from.as<std::uint8_t>();
+  auto* out = to.as<std::uint8_t>();
+  for (i64 row = 0; row < rows; ++row, in += 3 * width, out += 3 * width)
+    for (i64 x = 0; x < width; ++x) std::copy_n(in + 3 * x, 3, out + 3 * (width - 1 - x));
+  return to;
+}
 
-Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
-                const Pictures& prepare, const EvalOptions& options,
-                std::vector<std::string>* damaged) {
+void judge(const Tensor& logits, const Tensor& labels, std::vector<Judgement>& judged) {
+  const Tensor values = logits.to(Device::cpu()).to(DType::f32), of = labels.to(Device::cpu());
+  const i64 classes = values.shape(1);
+  for (i64 n = 0; n < values.shape(0); ++n) {
+    const float* row = values.as<float>() + n * classes;
+    const int label = of.as<std::int32_t>()[n];
+    // the best of the others, and whether the label is better
+    int best = label == 0 && classes > 1 ? 1 : 0;
+    for (int k = 0; k < classes; ++k)
+      if (k != label && row[k] > row[best]) best = k;
+    judged.push_back({label, row[label] > row[best] || classes == 1 ? label : best});
+  }
+}
+
+Counts evaluate_in_batches(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
+                           const Pictures& prepare, const EvalOptions& options,
+                           std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
   const NoGrad no_grad;
   const Device device = prepare.device;
   const bool one_size = options.one_size || !device.is_cpu();
@@ -45,8 +71,6 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
                             .strict = options.strict,
                             .replace_damaged = false,
                             .pinned = !device.is_cpu()});
-  const bool was_training = net.training();
-  net.eval();
   const int k = static_cast<int>(std::min<std::size_t>(5, set->classes().size()));
   StepInputs inputs(device);
   std::vector<i64> images;  // of each batch
@@ -59,7 +83,11 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
     const bool fill = one_size && n < options.batch;
     const data::Batch in =
         inputs.put(fill ? filled_up(batch, options.batch) : batch, std::array{0.0f}).batch;
-    const Tensor logits = net(prepare(in.images)).slice(0, n), labels = in.labels.slice(0, n);
+    Tensor logits = net(prepare(in.images)).slice(0, n);
+    if (options.flip)
+      logits = mul(add(logits, net(prepare(mirrored(in.images))).slice(0, n)), 0.5f);
+    const Tensor labels = in.labels.slice(0, n);
+    if (judged) judge(logits, labels, *judged);
     Tensor row = results.slice(step, step + 1).reshape({3});
     row.slice(0, 1).copy_from(cross_entropy(logits, labels).reshape({1}));
     row.slice(1, 2).copy_from(count_top_k(logits, labels, 1).reshape({1}));
@@ -68,7 +96,7 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
     inputs.step_ends();
   }
   const Tensor table = results.to(Device::cpu());
-  Counts counts;
+  Counts counts{.batch = options.batch};
   for (std::size_t i = 0; i < images.size(); ++i) {
     const float* row = table.as<float>() + 3 * i;
     const auto n = static_cast<double>(images[i]);
@@ -77,9 +105,28 @@ Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set
     counts.top1 += static_cast<double>(row[1]);
     counts.top5 += static_cast<double>(row[2]);
   }
-  net.train(was_training);
   if (damaged) *damaged = loader.damaged();
   return counts;
+}
+
+}  // namespace
+
+Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
+                const Pictures& prepare, const EvalOptions& options,
+                std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
+  const bool was_training = net.training();
+  net.eval();
+  for (EvalOptions now = options;; now.batch = (now.batch + 1) / 2) {
+    if (judged) judged->clear();
+    try {
+      const Counts counts = evaluate_in_batches(net, set, prepare, now, damaged, judged);
+      net.train(was_training);
+      return counts;
+    } catch (const OutOfMemory&) {
+      if (now.batch == 1) throw;
+      release_cached(prepare.device);
+    }
+  }
 }
 
 }  // namespace gossamer::apps

@@ -13,6 +13,12 @@ namespace gossamer::apps {
 
 struct Counts {
   double images = 0, top1 = 0, top5 = 0, loss = 0;  // sums
+  i64 batch = 0;  // images at a time: fewer than asked for if memory did not suffice
+};
+// One image of an evaluation: labels are positions in the classes of the set. On ties it counts as
+// wrong, as in top-1.
+struct Judgement {
+  int label = 0, predicted = 0;
 };
 struct EvalOptions {
   i64 batch = 64;
@@ -20,13 +26,17 @@ struct EvalOptions {
   int part = 0, parts = 1;  // the part-th of `parts` disjoint shares of the set
   i64 max_batches = 0;      // 0: all
   bool strict = false;      // a damaged image is an error
+  bool flip = false;        // the mean of the logits of each image and its mirror image
   // The last, smaller batch is filled up, because a GPU would measure its convolutions anew for
   // another batch size. On a CPU for tests.
   bool one_size = false;
 };
 // Counts every image of the share once, in eval mode and without a tape, and then restores the
-// training mode. damaged: receives the loader's list of images that could not be decoded.
+// training mode. If memory does not suffice, it begins again with half the batch; OutOfMemory: for
+// one image neither. damaged: receives the loader's list of images that could not be decoded.
+// judged: receives what became of each image.
 Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set, const Pictures&,
-                const EvalOptions&, std::vector<std::string>* damaged = nullptr);
+                const EvalOptions&, std::vector<std::string>* damaged = nullptr,
+                std::vector<Judgement>* judged = nullptr);
 
 }  // namespace gossamer::apps

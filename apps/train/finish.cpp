@@ -144,6 +144,10 @@ class Finish {
                         .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
     counts_ = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged_);
+    if (counts_.batch < options.batch)
+      warnings_.push_back(
+          fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
+                      options.batch, counts_.batch));
     double sums[] = {counts_.images, counts_.top1, counts_.top5, counts_.loss};
     if (together("summing the evaluation",
                  [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {

@@ -9,6 +9,7 @@
 
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 
 namespace gossamer::cuda {
 namespace {
@@ -116,7 +117,7 @@ std::string size_text(std::size_t bytes) {
   const FreeMemory now = free_memory(device);
   const std::size_t ours = stats.in_use + stats.cached, taken = now.total - now.free,
                     others = taken > ours ? taken - ours : 0;
-  fail<DeviceError>("out of memory on ", device, " (", properties(device).name, "): wanted ",
+  fail<OutOfMemory>("out of memory on ", device, " (", properties(device).name, "): wanted ",
                     size_text(bytes), "; of ", size_text(now.total), ", ", size_text(stats.in_use),
                     " are in use by tensors (at most ", size_text(stats.peak), " so far), ",
                     size_text(stats.cached), " cached in pieces up to ",

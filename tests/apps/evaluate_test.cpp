@@ -2,9 +2,12 @@
 // same.
 #include "gossamer/apps/train/evaluate.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/free_memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
@@ -63,6 +66,71 @@ TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
   EXPECT_NEAR(sum.loss, whole.loss, 1e-4 * whole.loss);
   EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .max_batches = 2}).images, 8);
   EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .part = 29, .parts = 30}).images, 0);
+}
+
+// A network for which memory suffices for three images.
+class ForThree final : public nn::Module {
+ public:
+  explicit ForThree(nn::Module& net) : net_(net) {}
+  Tensor forward(const Tensor& x) override {
+    check<OutOfMemory>(x.shape(0) <= most, "out of memory");
+    return net_(x);
+  }
+  i64 most = 3;
+
+ private:
+  nn::Module& net_;
+};
+
+TEST(Evaluate, TakesFewerImagesAtATimeIfMemoryDoesNotSuffice) {
+  const auto net = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
+  const auto set = std::make_shared<Noise>();
+  const Pictures prepare{
+      .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
+  net->eval();
+  ForThree small(*net);
+  std::vector<Judgement> judged;
+  const Counts some = evaluate(small, set, prepare, {.batch = 16}, nullptr, &judged),
+               all = evaluate(*net, set, prepare, {.batch = 23});
+  EXPECT_EQ(some.batch, 2);
+  EXPECT_EQ(all.batch, 23);
+  EXPECT_EQ(some.images, 23);
+  EXPECT_EQ(some.top1, all.top1);
+  EXPECT_EQ(judged.size(), 23u);
+  EXPECT_EQ(std::ranges::count_if(judged, [](auto j) { return j.label == j.predicted; }),
+            static_cast<std::ptrdiff_t>(all.top1));
+  small.most = 0;
+  EXPECT_THROW(evaluate(small, set, prepare, {.batch = 16}), OutOfMemory);
+}
+
+// Mirrored twice it is the same picture: both orders give the same mean.
+TEST(Evaluate, FlipTakesTheMeanWithTheMirrorImage) {
+  const auto net = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
+  const Pictures prepare{
+      .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
+  class Mirrored final : public Noise {
+   public:
+    std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
+      const auto from = Noise::bytes(i, buffer);
+      std::vector<std::byte> turned(from.size());
+      for (std::size_t row = 0; row < 8; ++row)
+        for (std::size_t x = 0; x < 8; ++x)
+          std::ranges::copy(from.subspan((row * 8 + 7 - x) * 3, 3),
+                            turned.begin() + static_cast<std::ptrdiff_t>((row * 8 + x) * 3));
+      buffer = turned;
+      return buffer;
+    }
+  };
+  const auto set = std::make_shared<Noise>();
+  const auto mirrored = std::make_shared<Mirrored>();
+  const Counts plain = evaluate(*net, set, prepare, {.batch = 23}),
+               turned = evaluate(*net, mirrored, prepare, {.batch = 23}),
+               flip = evaluate(*net, set, prepare, {.batch = 23, .flip = true}),
+               both = evaluate(*net, mirrored, prepare, {.batch = 23, .flip = true});
+  EXPECT_NE(plain.loss, turned.loss);
+  EXPECT_NEAR(flip.loss, both.loss, 1e-5 * flip.loss);
+  EXPECT_NE(flip.loss, plain.loss);
+  EXPECT_LT(flip.loss, (plain.loss + turned.loss) / 2) << "the loss is convex in the logits";
 }
 
 }  // namespace

@@ -2,12 +2,17 @@
 #include "gossamer/core/memory.h"
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
@@ -119,6 +124,36 @@ TEST(Allocator, ServesManyThreadsWithoutHandingABlockOutTwice) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(damaged, (std::vector<int>(4)));
+}
+
+TEST(FreeMemory, IsWhatTheMachineAndTheContainerLeave) {
+  namespace fs = std::filesystem;
+  std::string pattern = (fs::temp_directory_path() / "gossamer-memory-XXXXXX").string();
+  const fs::path root = mkdtemp(pattern.data());
+  const auto write = [&](const std::string& name, const std::string& text) {
+    fs::create_directories((root / name).parent_path());
+    std::ofstream(root / name) << text;
+  };
+  EXPECT_EQ(free_main_memory(root.string()), std::numeric_limits<std::size_t>::max());
+  write("proc/meminfo",
+        "MemTotal:       900 kB\nMemAvailable:   500 kB\nSwapTotal: 9 kB\nSwapFree:  20 kB\n");
+  EXPECT_EQ(free_main_memory(root.string()), 520u * 1024);
+  write("sys/fs/cgroup/memory.max", "max\n");
+  write("sys/fs/cgroup/memory.current", "300000\n");
+  EXPECT_EQ(free_main_memory(root.string()), 520u * 1024);
+  write("sys/fs/cgroup/memory.max", "400000\n");
+  write("sys/fs/cgroup/memory.stat", "anon 100000\nfile 200000\n");
+  EXPECT_EQ(free_main_memory(root.string()), 300000u);
+  write("sys/fs/cgroup/memory.current", "900000\n");
+  EXPECT_EQ(free_main_memory(root.string()), 0u);
+  fs::remove_all(root);
+  EXPECT_GT(free_main_memory(), std::size_t{1} << 20);
+}
+
+TEST(Allocator, RefusesMoreThanThereIs) {
+  const std::size_t left = free_main_memory();
+  if (left > std::size_t{1} << 46) GTEST_SKIP() << "this machine does not say";
+  EXPECT_THROW(allocate(2 * left + (std::size_t{1} << 30)), OutOfMemory);
 }
 
 }  // namespace
