@@ -102,21 +102,21 @@ void add_eval(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
-// For a file without our header, see load_model().
+// Instead of what the header of the file says, see load_model().
 void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::string& classes) {
   const auto key = [&](const char* option, const std::string& name, const char* text) {
     const auto set = [&arguments, name](const std::string& v) {
       arguments.push_back(name + "=" + v);
     };
-    app.add_option_function<std::string>(option, set, text)->group("Weights of others");
+    app.add_option_function<std::string>(option, set, text)->group("Instead of what the file says");
   };
   key("--name", "model.name", "the model; default: by the names and shapes of the tensors");
   key("--size", "data.eval_size", "side of the pictures; default: the model's usual size");
-  key("--resize", "data.resize", "shorter side before the centre crop; default: size * 256/224");
+  key("--resize", "data.resize", "shorter side before the centre crop; default: as the size");
   key("--mean", "data.mean", "mean of each channel, e.g. 0.485,0.456,0.406");
   key("--std", "data.std", "standard deviation of each channel");
   app.add_option("--classes", classes, "file of the names of the classes, one a line")
-      ->group("Weights of others");
+      ->group("Instead of what the file says");
 }
 
 void add_classify(CLI::App& app, int& code) {

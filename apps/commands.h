@@ -45,7 +45,7 @@ int eval(const EvalCommand&);
 struct ClassifyCommand {
   std::string model;
   std::vector<std::string> images;
-  // key=value for a file without a header: see load_model()
+  // key=value instead of what the file's header says: see load_model()
   std::vector<std::string> arguments;
   std::string classes;  // file of their names, one a line; empty: those of the model
   int top = 5;

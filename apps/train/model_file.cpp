@@ -106,6 +106,33 @@ std::string model_name_of(const nn::Weights& file) {
   return known->name;
 }
 
+// What the command line says wins; a CONFIG.toml may be that of another run.
+void override_header(const Config& given, const std::string& file, LoadedModel& m) {
+  const auto said = [&](const char* key) {
+    const auto from = given.origin.find(key);
+    return from != given.origin.end() && from->second == "command line";
+  };
+  check<ConfigError>(!said("model.name") || given.model.name == m.name,
+                     "model.name=", given.model.name, ": ", file, " says in its header that it is ",
+                     m.name);
+  Config c;
+  c.model.name = m.name;
+  c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value : m.pictures.size;
+  c.data.resize.value =
+      said("data.resize")
+          ? given.data.resize.value
+          : std::max<i64>(c.data.eval_size.value,
+                          m.pictures.resize * c.data.eval_size.value / m.pictures.size);
+  if (said("data.mean")) c.data.mean = given.data.mean;
+  if (said("data.std")) c.data.std = given.data.std;
+  const Pictures p = pictures(c);
+  m.pictures.size = p.size;
+  m.pictures.resize = p.resize;
+  if (!c.data.mean.empty()) m.pictures.mean = p.mean;
+  if (!c.data.std.empty()) m.pictures.std = p.std;
+  if (said("data.filter")) m.pictures.filter = shrink_of(given.data.filter);
+}
+
 // A file that says nothing about itself.
 void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
   Config c = given;
@@ -174,10 +201,12 @@ LoadedModel load_model(const std::string& path, DType dtype, const Config& given
                  "its model.safetensors");
   LoadedModel m;
   m.notes = file.notes;
-  if (file.metadata.contains("model"))
+  if (file.metadata.contains("model")) {
     read_header(file, m);
-  else
+    override_header(given, path, m);
+  } else {
     assume(file, given, m);
+  }
   m.pictures.dtype = dtype;
   m.net = models::make(m.name, {.classes = static_cast<i64>(m.classes.size())});
   nn::load(file, *m.net);

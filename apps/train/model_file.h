@@ -34,7 +34,8 @@ struct LoadedModel {
 };
 // Where a file has no header, its tensors say which model it is and how many classes it has, and
 // pictures are prepared as torchvision does for this model. The keys model.name, data.size,
-// data.eval_size, data.resize, data.mean, data.std and data.filter of `given` say otherwise.
+// data.eval_size, data.resize, data.mean, data.std and data.filter of `given` say otherwise; those
+// of the command line also where there is a header.
 // IoError names the file and the key if it is damaged.
 LoadedModel load_model(const std::string& path, DType dtype, const Config& given);
 

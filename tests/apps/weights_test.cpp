@@ -80,6 +80,37 @@ TEST_F(OtherWeights, AreEvaluatedAndClassifyAsTheSameModelWithItsHeader) {
   EXPECT_THAT(few.err, HasSubstr("names.txt has 2 names of classes, the model has 10"));
 }
 
+TEST_F(OtherWeights, WhatTheCommandLineSaysWinsOverTheHeader) {
+  ASSERT_EQ(run(tiny({"data.mean=0.4,0.5,0.6"})).code, 0);
+  const std::string model = "runs/t/model.safetensors", image = some_image();
+  const auto classified = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"classify", model, image, "--json"});
+    const Result r = run(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const std::string plain = classified({});
+  EXPECT_EQ(classified({"--mean", "0.4,0.5,0.6", "--size", "32", "--resize", "32"}), plain);
+  EXPECT_NE(classified({"--mean", "0.1,0.1,0.1"}), plain);
+  EXPECT_NE(classified({"--size", "48"}), plain);
+  const Result small = run({"classify", model, image, "--resize", "8"});
+  EXPECT_EQ(small.code, 2);
+  EXPECT_THAT(small.err, HasSubstr("data.resize = 8 is smaller than data.eval_size = 32"));
+  const Result other = run({"classify", model, image, "--name", "resnet18"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("says in its header that it is resnet8-cifar"));
+  // A CONFIG.toml may be that of another run.
+  write_text(folder / "other.toml", "[data]\neval_size = 64\nval = \"s/val\"\n");
+  const auto loss = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"eval", model});
+    words.push_back("--json");
+    const Result r = run(words);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out)["loss"];
+  };
+  EXPECT_EQ(loss({"other.toml"}), loss({"data.val=s/val"}));
+}
+
 TEST_F(OtherWeights, OfNoKnownModelAreRefused) {
   write_safetensors(folder / "x.safetensors", {{"encoder.weight", Tensor::zeros({3, 2})}});
   for (const std::vector<std::string>& command :
