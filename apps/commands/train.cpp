@@ -33,14 +33,15 @@ void say_resume(const ResumePoint& from) {
   say(text);
 }
 
-// Nothing is left to train, and the results are there.
-bool is_finished(const Config& config, const ResumePoint& from, i64 images) {
+// The results are there, of as many epochs as are wanted now.
+bool is_finished(const Config& config, const ResumePoint& from) {
   const std::filesystem::path folder = config.run_folder();
   std::error_code error;
   return std::filesystem::equivalent(folder, from.run_folder, error) &&
-         from.samples >= config.train.epochs * static_cast<double>(images) &&
          std::filesystem::exists(folder / "summary.json") &&
-         std::filesystem::exists(folder / "model.safetensors");
+         std::filesystem::exists(folder / "model.safetensors") &&
+         std::filesystem::exists(folder / "config.toml") &&
+         load_config({(folder / "config.toml").string()}).train.epochs >= config.train.epochs;
 }
 
 int say_finished(const Config& config, bool json) {
@@ -139,9 +140,7 @@ bool check_start(const Start& start) {
   const Config& config = start.config;
   for (const std::string& line : config.notes) say(line);
   const DataSets sets = open_data(config, start.workers());
-  if (start.resume && !start.command.dry_run &&
-      is_finished(config, *start.resume, sets.train->size()))
-    return false;
+  if (start.resume && !start.command.dry_run && is_finished(config, *start.resume)) return false;
   if (start.resume) say_resume(*start.resume);
   const auto classes = static_cast<i64>(sets.train->classes().size());
   if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {

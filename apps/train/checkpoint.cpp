@@ -124,6 +124,9 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
                  {"method", state.method.name()},
                  {"earlier_legs", figures.earlier.json()},
                  {"this_leg", figures.leg.json()}});
+  std::string alive;
+  for (const int other : figures.alive) alive += (alive.empty() ? "" : " ") + std::to_string(other);
+  if (!alive.empty()) header["alive"] = alive;
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;

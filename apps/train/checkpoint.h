@@ -28,7 +28,8 @@ struct TrainState {
 
 // What the file of a worker says about the run so far.
 struct FiguresSoFar {
-  RunFigures earlier, leg;  // of all workers before this leg; of this worker in it
+  RunFigures earlier{}, leg{};  // of all workers before this leg; of this worker in it
+  std::vector<int> alive{};     // the workers that write this checkpoint; empty: all
 };
 
 // Copies the state between two events and writes it (atomically, fsynced); then removes checkpoints

@@ -105,6 +105,10 @@ DataSets open_data(const Config& c, int workers) {
   const auto have = static_cast<i64>(sets.train->classes().size());
   check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
                    " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
+  check<DataError>(sets.train->size() >= c.gradient_images() || c.train.accumulate == 1,
+                   paths_text(c.data.train), " has ", sets.train->size(),
+                   " images, fewer than one gradient takes (train.batch x train.accumulate = ",
+                   c.gradient_images(), "); use a smaller train.accumulate");
   check<DataError>(sets.train->size() >= c.train.batch, paths_text(c.data.train), " has ",
                    sets.train->size(),
                    " images, fewer than one batch (train.batch = ", c.train.batch,

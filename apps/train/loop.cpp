@@ -141,6 +141,27 @@ bool GradientStep::compute() {
 
 // --- the loop
 
+namespace {
+
+// Running statistics and counters of a network as they were.
+class Buffers {
+ public:
+  explicit Buffers(nn::Module& net) : buffers_(net.buffers()) {}
+  void keep() {
+    kept_.clear();
+    for (const NamedTensor& b : buffers_) kept_.push_back(b.tensor.clone());
+  }
+  void restore() {
+    for (std::size_t i = 0; i < kept_.size(); ++i) buffers_[i].tensor.copy_from(kept_[i]);
+  }
+
+ private:
+  std::vector<NamedTensor> buffers_;
+  std::vector<Tensor> kept_;
+};
+
+}  // namespace
+
 void train_loop(Worker& w, StepLog& log) {
   GradientStep gradient(
       {.net = *w.net,
@@ -172,9 +193,12 @@ void train_loop(Worker& w, StepLog& log) {
   double learning_rate = 0;
   bool brought = false;
   w.net->train();
-  // A gradient that has begun is completed: a checkpoint lies between two gradients.
-  for (i64 step = 0; gradient.begun() || (!w.method->done() && !stop_signal());) {
-    if (!gradient.begun()) log.before_step();
+  Buffers before(*w.net);
+  for (i64 step = 0; !w.method->done() && !stop_signal();) {
+    if (!gradient.begun()) {
+      log.before_step();
+      if (w.config.train.accumulate > 1) before.keep();
+    }
     const trace::Scope scope("step", step);
     if (!brought && !bring_batch(0)) continue;
     const Position here = next;
@@ -202,6 +226,8 @@ void train_loop(Worker& w, StepLog& log) {
     milestones.after_step();
     if (w.injector) w.injector->after_step();
   }
+  // The resumed run computes the batches of an unfinished gradient again.
+  if (gradient.begun()) before.restore();
   milestones.last();
   log.last(gradient.losses(), learning_rate);
 }

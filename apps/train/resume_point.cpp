@@ -2,6 +2,7 @@
 #include "gossamer/apps/train/resume_point.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -17,14 +18,22 @@ bool is_rank_file(const std::string& name) {
   return name.starts_with("rank-") && name.ends_with(".safetensors");
 }
 
-// The checkpoint in a folder. If files of runs with different numbers of workers are mixed there,
-// it is that of the run with the most samples.
+std::vector<int> parse_ranks(const std::string& text) {
+  std::vector<int> ranks;
+  std::istringstream in(text);
+  for (int rank = 0; in >> rank;) ranks.push_back(rank);
+  return ranks;
+}
+
+// The checkpoint in a folder. If files of several runs or legs are mixed there, it is that of the
+// file with the most samples: its leg, and its number of workers.
 ResumePoint look_at(const fs::path& folder) {
   struct File {
     fs::path path;
     double world, rank, samples;
     bool allreduce;
     RunFigures earlier, leg;
+    std::vector<int> alive;
   };
   std::vector<File> all;
   ResumePoint found;
@@ -47,7 +56,8 @@ ResumePoint look_at(const fs::path& folder) {
                       checkpoint_number(meta, "samples", path),
                       method != meta.end() && method->second == "allreduce",
                       figures("earlier_legs"),
-                      figures("this_leg")};
+                      figures("this_leg"),
+                      meta.contains("alive") ? parse_ranks(meta.at("alive")) : std::vector<int>{}};
       check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 &&
                          file.rank < file.world && file.samples >= 0,
                      path.string(), ": rank ", file.rank, " of ", file.world, " at ", file.samples,
@@ -62,8 +72,10 @@ ResumePoint look_at(const fs::path& folder) {
     if (!found.damaged) found.defect = "it is empty";
     return found;
   }
-  const double world = std::ranges::max_element(all, {}, &File::samples)->world;
-  std::erase_if(all, [&](const File& f) { return f.world != world; });
+  const File newest = *std::ranges::max_element(all, {}, &File::samples);
+  std::erase_if(all, [&](const File& f) {
+    return f.world != newest.world || f.earlier.legs != newest.earlier.legs;
+  });
   std::ranges::sort(all, {}, &File::rank);
   double most = 0, sum = 0;
   RunFigures leg;
@@ -73,18 +85,22 @@ ResumePoint look_at(const fs::path& folder) {
     most = std::max(most, f.samples);
     sum += f.samples;
   }
-  found.world = static_cast<int>(world);
+  found.world = static_cast<int>(newest.world);
   found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
   found.figures = all[0].earlier;
   found.figures += leg;
-  if (found.whole()) {
-    found.defect.clear();
-  } else if (!found.damaged) {
-    for (int rank = 0; rank < found.world; ++rank)
-      if (std::ranges::find(all, rank, &File::rank) == all.end())
-        found.defect += (found.defect.empty() ? "" : ", ") + std::to_string(rank);
-    found.defect = fmt::format("of {} workers, {} did not write it", found.world, found.defect);
+  std::string missing;
+  for (int rank = 0; rank < found.world; ++rank) {
+    const bool was_alive =  // older files do not say it
+        newest.alive.empty() || std::ranges::find(newest.alive, rank) != newest.alive.end();
+    if (!was_alive || std::ranges::find(all, rank, &File::rank) != all.end()) continue;
+    ++found.missing;
+    missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   }
+  if (found.whole())
+    found.defect.clear();
+  else if (!found.damaged)
+    found.defect = fmt::format("of {} workers, {} did not write it", found.world, missing);
   return found;
 }
 

@@ -15,15 +15,19 @@ struct ResumePoint {
   std::filesystem::path run_folder, checkpoint;
   std::vector<std::filesystem::path> files;  // of ranks 0, 1 …; some may be missing
   int world = 1;                             // workers of the run that wrote it
+  int missing = 0;                           // files of workers that were alive then
   // seen by all of them; gossip workers estimate it, and this is the mean of their estimates
   double samples = 0;
   RunFigures figures;                    // of all legs that led to it
   std::string defect;                    // why it is not whole, or empty
   bool damaged = false;                  // some file cannot be read
   std::vector<std::string> passed_over;  // newer checkpoints that are not whole, with the reason
-  bool whole() const { return static_cast<int>(files.size()) == world; }
+  // Every worker that was alive has written its file.
+  bool whole() const { return !files.empty() && missing == 0; }
   // Each worker has a state of its own there; otherwise all start from the mean.
-  bool own_state(int workers) const { return whole() && workers == world; }
+  bool own_state(int workers) const {
+    return static_cast<int>(files.size()) == world && workers == world;
+  }
 };
 
 // The checkpoints of a run's folder, the newest first; those without a readable file are last. A

@@ -225,9 +225,10 @@ void Worker::describe(const std::vector<std::string>& table,
       config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
   if (resume && !resume->own_state(place.size)) {
-    const std::string which = resume->whole()
-                                  ? counted(resume->world, "worker") + " wrote them"
-                                  : fmt::format("of {}, the others are missing", resume->world);
+    const bool all = static_cast<int>(resume->files.size()) == resume->world;
+    const std::string which = all ? counted(resume->world, "worker") + " wrote them"
+                                  : fmt::format("of {}, the others {}", resume->world,
+                                                resume->whole() ? "were lost" : "are missing");
     progress.note(fmt::format("resumed  from the mean of {} ({}), momentum starts afresh",
                               counted(resume->files.size(), "model"), which));
   }
@@ -372,7 +373,7 @@ void Worker::save_into(const std::filesystem::path& run_folder, const std::strin
   // After the last batch of an epoch, a resumed run begins the next epoch.
   if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
   save_checkpoint(run_folder, label, place.rank, place.size, state(), next, order, config.run.keep,
-                  {.earlier = earlier, .leg = leg()});
+                  {.earlier = earlier, .leg = leg(), .alive = group->alive()});
 }
 
 void Worker::add_to_board(double samples,

@@ -68,10 +68,10 @@ class Checkpoint : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder); }
   void save(const std::string& label, int rank, int world, double samples, float value,
-            const char* method = "adpsgd", i64 keep = 9) {
+            const char* method = "adpsgd", i64 keep = 9, const FiguresSoFar& figures = {}) {
     Model m(value, method);
     save_checkpoint(folder, label, rank, world, m.state(),
-                    {.samples = samples, .epoch = 3, .step = 5}, order, keep);
+                    {.samples = samples, .epoch = 3, .step = 5}, order, keep, figures);
   }
   fs::path folder;
   ImageOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
@@ -112,6 +112,35 @@ TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesEveryoneTheMean) {
       EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
     }
   }
+}
+
+TEST_F(Checkpoint, WorkersThatWereDeadThenAreNotMissed) {
+  save("old", 0, 2, 100, 1);
+  save("old", 1, 2, 100, 1);
+  save("new", 0, 2, 300, 5, "adpsgd", 9, {.alive = {0}});
+  const ResumePoint point = find_checkpoint(folder);
+  EXPECT_EQ(point.checkpoint.filename(), "new");
+  EXPECT_TRUE(point.whole());
+  EXPECT_FALSE(point.own_state(2)) << "worker 1 has none: both start from that of worker 0";
+  Model m;
+  load_checkpoint(point, 1, 2, m.state(), order);
+  EXPECT_EQ(m.params.values().span<float>()[0], 5);
+}
+
+TEST_F(Checkpoint, AWorkerThatHadSavedAndLeftBeforeTheOthersSavedIsNotForgotten) {
+  save("interrupted", 1, 2, 300, 1, "adpsgd", 9, {.alive = {0, 1}});
+  save("interrupted", 0, 2, 304, 3, "adpsgd", 9, {.alive = {0}});
+  EXPECT_TRUE(find_checkpoint(folder).own_state(2));
+}
+
+TEST_F(Checkpoint, AFileOfAnEarlierLegIsLeftOut) {
+  save("interrupted", 0, 2, 100, 1);
+  save("interrupted", 1, 2, 100, 1);
+  save("interrupted", 0, 2, 300, 5, "adpsgd", 9, {.earlier = {.legs = 1}, .alive = {0}});
+  const ResumePoint point = find_checkpoint(folder);
+  EXPECT_EQ(point.files.size(), 1u);
+  EXPECT_TRUE(point.whole());
+  EXPECT_EQ(point.samples, 300);
 }
 
 TEST_F(Checkpoint, FilesOfAnotherRunInTheSameFolderAreLeftOut) {

@@ -166,6 +166,28 @@ TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
   }
 }
 
+TEST_F(RecipeRun, AStopAmongTheBatchesOfAGradientLosesNoneOfThem) {
+  const std::vector<std::string> options{"train.epochs=30", "train.batch=2", "train.accumulate=24"};
+  auto whole = options, stopped = options;
+  whole.push_back("run.name=whole");
+  ASSERT_EQ(run(tiny(whole)).code, 0);
+  start(tiny(stopped));
+  ASSERT_EQ(workers_at_work(1).size(), 1u);
+  kill(running, SIGTERM);
+  ASSERT_EQ(wait().code, 143);
+  const Result r = run({"train", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"),
+            read_text(folder / "runs/whole/model.safetensors"));
+}
+
+TEST_F(RecipeRun, AGradientOfMoreImagesThanThereAreIsRefused) {
+  const Result r = run(tiny({"train.accumulate=13"}));
+  EXPECT_EQ(r.code, 3);
+  EXPECT_THAT(r.err, HasSubstr("has 96 images, fewer than one gradient takes (train.batch x "
+                               "train.accumulate = 104)"));
+}
+
 TEST_F(RecipeRun, FilesInMemoryTrainAsFilesOnDisk) {
   ASSERT_EQ(run(tiny({"train.epochs=2", "run.name=disk"})).code, 0);
   const Result kept = run(tiny({"train.epochs=2", "run.name=memory", "data.cache_gb=0.01"}));

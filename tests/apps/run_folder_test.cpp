@@ -123,6 +123,17 @@ TEST_F(RunFolders, ARunWhoseValidationImagesAreGoneIsSaved) {
   EXPECT_EQ(summary()["samples"], 60 * 96);
 }
 
+TEST_F(RunFolders, ARunThatFinishedWithoutADeadWorkerIsFinished) {
+  const Result r = run(tiny({"train.epochs=6", "run.checkpoint_every=1", "--workers", "2",
+                             "--inject", "kill:rank=1@step=8"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string model = read_text(folder / "runs/t/model.safetensors");
+  const Result again = run({"train", "--resume", "runs/t"});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("runs/t is finished"));
+  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"), model);
+}
+
 TEST_F(RunFolders, ResumingAFinishedRunChangesNothingAndSaysSo) {
   ASSERT_EQ(run(tiny({"run.checkpoint_every=1"})).code, 0);
   const std::string summary = read_text(folder / "runs/t/summary.json");
