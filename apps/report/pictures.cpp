@@ -133,6 +133,7 @@ std::string chart(const ChartText& text, std::vector<Curve> curves) {
              (text.logarithmic && p.second <= 0);
     });
     c.points = thin(c.points, 300);
+    c.dots |= c.points.size() == 1 && !c.faint;  // a line of one point can't be seen
     for (auto& [x, y] : c.points) {
       if (text.logarithmic) y = std::log10(y);
       x0 = std::min(x0, x), x1 = std::max(x1, x), y0 = std::min(y0, y), y1 = std::max(y1, y);
@@ -184,7 +185,8 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
   };
   double most = 0;
   for (const DrawnEdge& e : edges) most = std::max(most, e.rate);
-  std::string svg = head("exchanges per gradient on each edge", 275);
+  std::string svg;
+  double lowest = 0;
   for (const DrawnEdge& e : edges) {
     const auto [x1, y1] = at(e.a, radius);
     const auto [x2, y2] = at(e.b, radius);
@@ -196,8 +198,9 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
         e.rate > 0 ? "" : " stroke-dasharray=\"3 4\"", html_escape(e.text));
     if (edges.size() <= 16) {  // beside the line
       const double length = std::hypot(x2 - x1, y2 - y1), side = 13 / std::max(1.0, length);
-      svg += label((x1 + x2) / 2 + side * (y1 - y2), (y1 + y2) / 2 + side * (x2 - x1) + 4, "m",
-                   fmt::format("{:.2f}", e.rate));
+      const double y = (y1 + y2) / 2 + side * (x2 - x1) + 4;
+      svg += label((x1 + x2) / 2 + side * (y1 - y2), y, "m", fmt::format("{:.2f}", e.rate));
+      lowest = std::max(lowest, y);
     }
   }
   for (int w = 0; w < workers; ++w) {
@@ -206,8 +209,9 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
     svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"n\"/>", x, y,
                        workers <= 32 ? 4 : 2);
     if (workers <= 48) svg += label(tx, ty + 4, "m", std::to_string(w));
+    lowest = std::max(lowest, ty + 4);
   }
-  return "<figure>" + svg +
+  return "<figure>" + head("exchanges per gradient on each edge", lowest + 2) + svg +
          "</svg><figcaption>thicker: more; red: less than two thirds of the requested rate"
          "</figcaption></figure>";
 }

@@ -17,7 +17,7 @@ struct Curve {
   std::string name;
   Points points;
   int colour = 0;      // of the page's eight
-  bool dots = false;   // single measurements, not joined by a line
+  bool dots = false;   // single measurements, not joined by a line; so is a curve of one point
   bool faint = false;  // in the background: without its last value and its entry in the legend
 };
 

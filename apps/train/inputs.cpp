@@ -105,17 +105,19 @@ DataSets open_data(const Config& c, int workers) {
   const auto have = static_cast<i64>(sets.train->classes().size());
   check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
                    " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
-  check<DataError>(sets.train->size() >= c.gradient_images() || c.train.accumulate == 1,
-                   paths_text(c.data.train), " has ", sets.train->size(),
+  std::string training = paths_text(c.data.train);
+  if (c.data.val_split > 0)
+    training += fmt::format(", less the {} images that data.val_split = {} holds back,",
+                            sets.val->size(), c.data.val_split);
+  check<DataError>(sets.train->size() >= c.gradient_images() || c.train.accumulate == 1, training,
+                   " has ", sets.train->size(),
                    " images, fewer than one gradient takes (train.batch x train.accumulate = ",
                    c.gradient_images(), "); use a smaller train.accumulate");
-  check<DataError>(sets.train->size() >= c.train.batch, paths_text(c.data.train), " has ",
-                   sets.train->size(),
+  check<DataError>(sets.train->size() >= c.train.batch, training, " has ", sets.train->size(),
                    " images, fewer than one batch (train.batch = ", c.train.batch,
                    "); use a smaller train.batch");
   check<DataError>(!shares_epochs(c) || sets.train->size() / workers >= c.train.batch,
-                   "a worker's share of ", paths_text(c.data.train), " is ",
-                   sets.train->size() / workers,
+                   "a worker's share of ", training, " is ", sets.train->size() / workers,
                    " images, fewer than one batch (train.batch = ", c.train.batch,
                    "); use a smaller train.batch, fewer workers or data.shard=false");
   if (unequal(c)) {

@@ -184,6 +184,26 @@ TEST(ReportPictures, AChartEndsEachCurveWithItsLastValueAndLeavesOutWhatIsNoNumb
   EXPECT_THAT(logarithmic, Not(HasSubstr("inf")));
 }
 
+TEST(ReportPictures, ACurveOfOnePointIsADot) {
+  const std::string svg = chart({"t", ""}, {{.name = "two", .points = {{0, 1}, {2, 3}}},
+                                            {.name = "one", .points = {{1, 2}}}});
+  EXPECT_THAT(svg, HasSubstr("<circle"));
+  EXPECT_THAT(svg, HasSubstr("<b>●</b> one"));
+  EXPECT_THAT(svg, HasSubstr("<b>—</b> two"));
+}
+
+TEST(ReportPictures, AGraphEndsBelowItsLowestText) {
+  const auto height = [](int workers) {
+    std::vector<DrawnEdge> ring;
+    for (int w = 0; w < workers; ++w) ring.push_back({w, (w + 1) % workers, 1, 1, ""});
+    const std::string svg = graph_picture(workers, ring);
+    const std::string before = "viewBox=\"0 0 380 ";
+    return std::stod(svg.substr(svg.find(before) + before.size()));
+  };
+  EXPECT_EQ(height(4), 275);
+  EXPECT_NEAR(height(3), 218, 4) << "two of the three are half a radius below the middle";
+}
+
 TEST(ReportPictures, NumbersAreShort) {
   const std::string svg = chart({"n", ""}, {{.name = "p", .points = {{0, 1000}, {1, 1480}}},
                                             {.name = "q", .points = {{0, 0}, {1, 1.52e-6}}}});

@@ -54,6 +54,10 @@ TEST_F(Validation, APartOfTheTrainingDataIsHeldBack) {
   EXPECT_EQ(both.code, 2);
   EXPECT_THAT(both.err, AllOf(HasSubstr("data.val_split = 0.25; it must be 0, since data.val"),
                               HasSubstr("s/val")));
+  const Result most = run(train({"data.train=s/train", "data.val_split=0.9", "train.batch=32"}));
+  EXPECT_EQ(most.code, 3);
+  EXPECT_THAT(most.err, HasSubstr("s/train, less the 86 images that data.val_split = 0.9 holds "
+                                  "back, has 10 images, fewer than one batch"));
 }
 
 TEST_F(Validation, NoneTrainsWithoutAnEvaluation) {
