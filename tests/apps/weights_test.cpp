@@ -49,6 +49,9 @@ TEST_F(OtherWeights, AreEvaluatedAndClassifyAsTheSameModelWithItsHeader) {
   };
   const Json wanted = Json::parse(evaluated("runs/t/model.safetensors").out);
   const Result known = run({"classify", "runs/t/model.safetensors", image, "--json"});
+  EXPECT_EQ(run({"classify", "runs/t/model.safetensors", image, image, "--json"}).out,
+            known.out + known.out);
+  EXPECT_THAT(run({"classify", "--help"}).out, HasSubstr("one JSON object for each picture"));
   std::string names;
   for (const std::string_view name : data::shape_classes()) names += std::string(name) + "\r\n";
   write_text(folder / "names.txt", names);
