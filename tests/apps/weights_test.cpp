@@ -218,17 +218,20 @@ TEST_F(OtherWeights, AreTrainedInTheMiddleOnly) {
 }
 
 TEST_F(OtherWeights, FreezeAndFactorsNameWhatTheyDoNotFind) {
-  for (const auto& [setting, text] :
-       {std::pair{"model.freeze=head",
-                  "model.freeze: \"head\": no parameter is called \"head\"; "
-                  "the layers are: bn1, conv1, fc, layer1, layer2, layer3"},
-        {"model.freeze=all", "model.freeze = \"all\" leaves no parameter to train"},
-        {"model.freeze=all but", "model.freeze: \"all but\" names no parameter"},
-        {"optim.factors=head=3", "optim.factors: \"head\": no parameter is called \"head\""},
-        {"optim.factors=fc", "optim.factors: \"fc\" must be PATTERN=FACTOR"},
-        {"optim.factors=fc=0", "to hold parameters fixed use model.freeze"}}) {
-    const Result r = run(tiny({setting}));
-    EXPECT_EQ(r.code, 2) << setting;
+  using Case = std::pair<std::vector<std::string>, const char*>;
+  for (const auto& [setting, text] : std::vector<Case>{
+           {{"model.freeze=head"},
+            "model.freeze: \"head\": no parameter is called \"head\"; "
+            "the layers are: bn1, conv1, fc, layer1, layer2, layer3"},
+           {{"model.freeze=all"}, "model.freeze = \"all\" leaves no parameter to train"},
+           {{"model.freeze=all but"}, "model.freeze: \"all but\" names no parameter"},
+           {{"optim.factors=head=3"}, "optim.factors: \"head\": no parameter is called \"head\""},
+           {{"model.freeze=fc", "optim.factors=fc=3"},
+            "optim.factors: \"fc\": all parameters called \"fc\" are frozen"},
+           {{"optim.factors=fc"}, "optim.factors: \"fc\" must be PATTERN=FACTOR"},
+           {{"optim.factors=fc=0"}, "to hold parameters fixed use model.freeze"}}) {
+    const Result r = run(tiny(setting));
+    EXPECT_EQ(r.code, 2) << setting.back();
     EXPECT_THAT(r.err, HasSubstr(text));
     EXPECT_FALSE(fs::exists(folder / "runs"));
   }
