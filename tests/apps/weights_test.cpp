@@ -1,5 +1,6 @@
 // Weights that others made: without our header, and as torch's .pth. They are evaluated, classify,
 // and start a training.
+#include <cmath>
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -112,6 +113,31 @@ TEST_F(OtherWeights, WhatTheCommandLineSaysWinsOverTheHeader) {
     return Json::parse(r.out)["loss"];
   };
   EXPECT_EQ(loss({"other.toml"}), loss({"data.val=s/val"}));
+}
+
+TEST_F(OtherWeights, ThatAreNotNumbersClassifyNothing) {
+  const auto net = models::make("resnet8-cifar", {.classes = 10});
+  for (const NamedTensor& t : net->parameters())
+    if (t.name == "fc.bias") Tensor(t.tensor).fill(NAN);
+  nn::save(folder / "nan.safetensors", *net);
+  const std::string image = some_image();
+  const Result r = run({"classify", "nan.safetensors", image, "--json"});
+  EXPECT_EQ(r.code, 6);
+  const std::string wanted = "nan.safetensors: its outputs for " + image + " are not numbers";
+  EXPECT_THAT(r.err, HasSubstr(wanted));
+  EXPECT_THAT(Json::parse(r.out)["error"].get<std::string>(), HasSubstr(wanted));
+}
+
+TEST_F(OtherWeights, AreNeitherAWebPageNorAnEmptyFile) {
+  for (const auto& [text, why] : {std::pair{"", ": it is empty"},
+                                  {"<html>404 not found</html>", ": it begins as a web page"}})
+    for (const std::string file : {"x.pth", "x.safetensors"}) {
+      write_text(folder / file, text);
+      const Result r = run({"classify", file, some_image()});
+      EXPECT_EQ(r.code, 6);
+      EXPECT_THAT(r.err,
+                  HasSubstr(file + ": neither a safetensors file nor one of torch.save" + why));
+    }
 }
 
 TEST_F(OtherWeights, OfNoKnownModelAreRefused) {
