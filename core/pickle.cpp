@@ -42,6 +42,7 @@ enum class Op : unsigned char {
   long_binget = 'j',
   global = 'c',
   reduce = 'R',
+  newobj = 0x81,
   build = 'b',
   binpersid = 'Q',
   // for bytes, and of protocols 3 and 4
@@ -305,6 +306,7 @@ class PickleMachine {
         break;
       }
       case Op::reduce:
+      case Op::newobj:
         call();
         break;
       case Op::build:

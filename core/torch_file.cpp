@@ -23,6 +23,12 @@ using Value = Pickle::Value;
 constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2",
                            kParameter = "torch._utils._rebuild_parameter";
 
+// What checkpoints of training hold besides tensors: options, folders, devices, milestones of
+// schedules. They stay calls that nobody makes.
+constexpr std::string_view kIgnored[] = {"argparse.Namespace", "pathlib.PosixPath",
+                                         "pathlib._local.PosixPath", "torch.device",
+                                         "collections.Counter"};
+
 struct StorageType {
   std::string_view name;
   std::size_t bytes;           // of one element
@@ -39,6 +45,7 @@ constexpr StorageType kStorages[] = {
 std::vector<std::string_view> known_globals() {
   std::vector<std::string_view> names{kTensor, kParameter};
   for (const StorageType& s : kStorages) names.push_back(s.name);
+  names.insert(names.end(), std::begin(kIgnored), std::end(kIgnored));
   return names;
 }
 

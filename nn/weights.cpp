@@ -33,6 +33,18 @@ void check_downloaded(const InputFile& file) {
                  page ? "begins as a web page does" : "is empty");
 }
 
+// Lightning calls what it trains "model"; another model may have a part of that name.
+void make_plain(std::vector<NamedTensor>& tensors) {
+  const std::string prefix = "model.";
+  const auto has_prefix = [&](const NamedTensor& t) { return t.name.starts_with(prefix); };
+  for (bool again = !tensors.empty(); again;) {
+    for (NamedTensor& t : tensors) t.name = plain_name(std::move(t.name));
+    again = std::ranges::all_of(tensors, has_prefix);
+    if (again)
+      for (NamedTensor& t : tensors) t.name.erase(0, prefix.size());
+  }
+}
+
 }  // namespace
 
 const Tensor* Weights::find(const std::string& name) const {
@@ -52,12 +64,11 @@ Weights read_weights(const std::filesystem::path& path) {
     out.tensors = std::move(safe.tensors);
     out.metadata = std::move(safe.metadata);
   }
+  make_plain(out.tensors);
   std::set<std::string> names;
-  for (NamedTensor& t : out.tensors) {
-    t.name = plain_name(std::move(t.name));
+  for (const NamedTensor& t : out.tensors)
     check<IoError>(names.insert(t.name).second, out.file, ": two tensors are called \"", t.name,
                    "\" without their prefixes");
-  }
   return out;
 }
 

@@ -14,7 +14,7 @@ namespace gossamer::nn {
 struct Weights {
   std::string file;  // for messages
   // Layouts are torch's: a convolution is OIHW. Prefixes "module." and "_orig_mod." of names are
-  // dropped.
+  // dropped, and "model." if all names have it.
   std::vector<NamedTensor> tensors;
   std::map<std::string, std::string> metadata;  // of safetensors
   std::vector<std::string> notes;               // what the user should know, see core/torch_file.h

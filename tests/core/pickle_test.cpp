@@ -99,6 +99,7 @@ TEST(PickleTest, TheMemoNamesValuesNotCopies) {
 TEST(PickleTest, FunctionsAreNamedAndNotCalled) {
   EXPECT_EQ(value_of("clib\nmake\n(K\1tR"), "call(lib.make, (1))");
   EXPECT_EQ(value_of("clib\nmake\n)R}b"), "call(lib.make, (), {})");
+  EXPECT_EQ(value_of("clib\nmake\n)\x81}b"), "call(lib.make, (), {})");
   EXPECT_EQ(value_of("ccollections\nOrderedDict\n)R(K\1K\2u}" + text("_metadata") + "Nsb"),
             "{1: 2}");
   EXPECT_EQ(value_of("K\1Q"), "outside(1)");
@@ -120,12 +121,12 @@ TEST(PickleTest, UnknownFunctionsAreRefusedByName) {
 }
 
 TEST(PickleTest, UnknownInstructionsAreRefusedByName) {
-  // NEWOBJ, STACK_GLOBAL, INST, OBJ, EXT1, NEXT_BUFFER, INT, POP, DUP, BINBYTES, an empty byte
-  for (const char code : "\x81\x93io\x82\x97I02B") {
+  // NEWOBJ_EX, STACK_GLOBAL, INST, OBJ, EXT1, NEXT_BUFFER, INT, POP, DUP, BINBYTES, an empty byte
+  for (const char code : "\x92\x93io\x82\x97I02B") {
     const std::string body = "K\1K\2" + std::string(1, code);
     EXPECT_THAT(refusal(body), HasSubstr("the instruction ")) << body;
   }
-  EXPECT_THAT(refusal("\x81"), HasSubstr("byte 1 of its pickle: the instruction 0x81 is none"));
+  EXPECT_THAT(refusal("\x92"), HasSubstr("byte 1 of its pickle: the instruction 0x92 is none"));
   EXPECT_THAT(refusal("i"), HasSubstr("the instruction 'i' is none"));
   EXPECT_THAT(refusal("\x80\x04N."), HasSubstr("protocol 4"));
 }

@@ -94,6 +94,36 @@ TEST(TorchFileTest, AFileOfTorchHasTheSameTensors) {
                                                HasSubstr("1 tensors of f64 are rounded to f32")));
 }
 
+// The same script wrote it, as torchvision's training does.
+TEST(TorchFileTest, OptionsInACheckpointOfTrainingAreIgnored) {
+  const TorchFile file =
+      read_torch_file(InputFile(GOSSAMER_SOURCE_DIR "/tests/golden/torch_training.pth"));
+  ASSERT_EQ(file.tensors.size(), 2u);
+  EXPECT_EQ(file.tensors[0].name, "weight");
+  EXPECT_EQ(values(file.tensors[0].tensor), "[1, 2]: 3 4");
+  EXPECT_EQ(file.tensors[1].name, "bias");
+  EXPECT_EQ(values(file.tensors[1].tensor), "[1]: 5");
+  EXPECT_THAT(file.notes, testing::ElementsAre(HasSubstr("not model_ema")));
+}
+
+TEST(TorchFileTest, OnlyTheNamesOfOptionsAreIgnored) {
+  const auto with = [](const std::string& name, const std::string& how) {
+    return with_twelve(dict(text("w") + pickled::tensor({"0", "Float", 12, 0, {2}, {1}}) +
+                            text("args") + "c" + name + "\n" + how));
+  };
+  // NEWOBJ and BUILD, as pickle writes an object; REDUCE
+  const std::string object = ")\x81" + dict(text("lr") + "K\1") + "b";
+  EXPECT_EQ(one(with("argparse\nNamespace", object)), "[2]: 0 1");
+  EXPECT_EQ(one(with("pathlib\nPosixPath", pickled::tuple(text("/tmp")) + "R")), "[2]: 0 1");
+  EXPECT_THAT(refusal(with("argparse\nArgumentParser", object)),
+              HasSubstr("it names argparse.ArgumentParser, which is no part of a file of weights"));
+  EXPECT_THAT(refusal(with("os\nsystem", pickled::tuple(text("true")) + "R")),
+              HasSubstr("it names os.system"));
+  // A tensor must be one: not an ignored name in its place.
+  EXPECT_THAT(refusal(with_twelve(dict(text("w") + "cargparse\nNamespace\n" + object))),
+              HasSubstr("holds no state dict"));
+}
+
 TEST(TorchFileTest, WindowsAndStridedTensorsAreTakenOutOfTheirStorage) {
   EXPECT_EQ(one(with_twelve(window(0, {3, 4}, {4, 1}))), "[3, 4]: 0 1 2 3 4 5 6 7 8 9 10 11");
   EXPECT_EQ(one(with_twelve(window(5, {2, 2}, {2, 1}))), "[2, 2]: 5 6 7 8");

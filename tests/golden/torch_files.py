@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Writes torch.pth and torch.safetensors: the same small tensors, saved by torch and by the package
-safetensors, for tests/core/torch_file_test.cpp. Values are exact in every type.
+safetensors, and torch_training.pth: a checkpoint as torchvision's training writes it. All are for
+tests/core/torch_file_test.cpp. Values are exact in every type.
 
     torch_files.py      # needs torch and safetensors; writes beside itself
 """
 
+import argparse
 import pathlib
 
 import safetensors.torch
@@ -31,3 +33,33 @@ whole = {
     for name, t in weights.items()
 }
 safetensors.torch.save_file(whole, folder / "torch.safetensors")
+
+layer = torch.nn.Linear(2, 1)
+average = torch.optim.swa_utils.AveragedModel(layer)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.5, momentum=0.5)
+schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, [2, 4])
+layer(torch.ones(1, 2)).sum().backward()
+optimizer.step()
+schedule.step()
+for i, parameter in enumerate(layer.parameters()):
+    parameter.data.copy_(torch.arange(parameter.numel()).reshape(parameter.shape) + 3 + 2 * i)
+options = argparse.Namespace(
+    lr=0.5,
+    opt="sgd",
+    amp=False,
+    resume=None,
+    lr_steps=[2, 4],
+    device=torch.device("cpu"),
+    output_dir=pathlib.PosixPath("runs"),
+)
+torch.save(
+    {
+        "model": layer.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "lr_scheduler": schedule.state_dict(),
+        "epoch": 1,
+        "args": options,
+        "model_ema": average.state_dict(),
+    },
+    folder / "torch_training.pth",
+)

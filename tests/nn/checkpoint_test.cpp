@@ -92,6 +92,18 @@ TEST_F(Checkpoint, PrefixesOfWrappersAreDroppedAndOldFilesMayLackTheCounter) {
   EXPECT_EQ(values, "2345");
 }
 
+TEST_F(Checkpoint, LightningsPrefixIsDroppedIfAllNamesHaveIt) {
+  Linear layer(1, 1);
+  write_safetensors(file("all"), {{"model._orig_mod.weight", Tensor::full({1, 1}, 2)},
+                                  {"model._orig_mod.bias", Tensor::full({1}, 3)}});
+  load(file("all"), layer);
+  EXPECT_EQ(layer.parameters()[0].tensor.item(), 2);
+  EXPECT_EQ(layer.parameters()[1].tensor.item(), 3);
+  write_safetensors(file("one"),
+                    {{"model.weight", Tensor::full({1, 1}, 4)}, {"bias", Tensor::full({1}, 5)}});
+  EXPECT_THAT(failure(file("one"), layer), HasSubstr("model.weight"));
+}
+
 TEST_F(Checkpoint, CountersAreNeitherMissedNorInTheWay) {
   // torch's dropout has no counter, and a model without dropout takes the file of one that has it
   Sequential with;
