@@ -45,8 +45,9 @@ const char* const kSet = "a data set: folder of class folders, tar shards, ... a
 const char* const kModelFile =
     "model.safetensors of a run, or weights of others (.safetensors, .pth)";
 
-void add_json(CLI::App& app, bool& json) {
-  app.add_flag("--json", json, "print the result as one JSON object");
+void add_json(CLI::App& app, bool& json,
+              const std::string& help = "print the result as one JSON object") {
+  app.add_flag("--json", json, help);
 }
 
 void add_train(CLI::App& app, int& code) {
@@ -127,7 +128,7 @@ void add_classify(CLI::App& app, int& code) {
   a.add_option("images", c.images, "JPEG, PNG ..., or folders of them")->required();
   a.add_option("--top", c.top, "number of classes to show");
   add_assumptions(a, c.arguments, c.classes);
-  add_json(a, c.json);
+  add_json(a, c.json, "print one JSON object for each picture, a line each");
 }
 
 void add_export(CLI::App& app, int& code) {

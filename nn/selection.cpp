@@ -52,7 +52,8 @@ bool Selection::operator()(const std::string& name) const {
   return others_ != std::ranges::any_of(patterns_, [&](auto& p) { return is_of(name, p); });
 }
 
-void Selection::check_used(const std::vector<std::string>& names) const {
+void Selection::check_used(const std::vector<std::string>& names,
+                           const std::vector<std::string>& all) const {
   std::vector<std::string> layers;
   for (const std::string& name : names)
     if (const std::string layer = name.substr(0, name.find('.'));
@@ -61,10 +62,14 @@ void Selection::check_used(const std::vector<std::string>& names) const {
   std::ranges::sort(layers);
   std::ostringstream list;
   for (const std::string& layer : layers) list << (list.tellp() > 0 ? ", " : "") << layer;
-  for (const std::string& pattern : patterns_)
-    check<ConfigError>(std::ranges::any_of(names, [&](auto& n) { return is_of(n, pattern); }), "\"",
-                       text_, "\": no parameter is called \"", pattern,
-                       "\"; the layers are: ", list.str());
+  for (const std::string& pattern : patterns_) {
+    const auto is_meant = [&](const std::string& n) { return is_of(n, pattern); };
+    if (std::ranges::any_of(names, is_meant)) continue;
+    check<ConfigError>(std::ranges::none_of(all, is_meant), "\"", text_,
+                       "\": all parameters called \"", pattern, "\" are frozen");
+    fail<ConfigError>("\"", text_, "\": no parameter is called \"", pattern,
+                      "\"; the layers are: ", list.str());
+  }
 }
 
 }  // namespace gossamer::nn

@@ -14,8 +14,10 @@ class Selection {
  public:
   explicit Selection(const std::string& text);  // ConfigError if there is no pattern
   bool operator()(const std::string& name) const;
-  // ConfigError names a pattern that is of none of these parameters, and the layers there are.
-  void check_used(const std::vector<std::string>& names) const;
+  // ConfigError names a pattern that is of none of these parameters, and the layers there are; or
+  // says that it is of frozen ones, which `all` has besides `names`.
+  void check_used(const std::vector<std::string>& names,
+                  const std::vector<std::string>& all = {}) const;
 
  private:
   std::string text_;

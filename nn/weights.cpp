@@ -22,6 +22,17 @@ std::string plain_name(std::string name) {
   return name;
 }
 
+// A failed download leaves an empty file, or the server's page under the name of the weights.
+void check_downloaded(const InputFile& file) {
+  std::byte first{}, header{};
+  if (file.size() > 0) file.read(0, {&first, 1});
+  if (file.size() > 8) file.read(8, {&header, 1});
+  const bool page = first == std::byte{'<'} && header != std::byte{'{'};
+  check<IoError>(file.size() > 0 && !page, file.name(),
+                 ": neither a safetensors file nor one of torch.save: it ",
+                 page ? "begins as a web page does" : "is empty");
+}
+
 // Lightning calls what it trains "model"; another model may have a part of that name.
 void make_plain(std::vector<NamedTensor>& tensors) {
   const std::string prefix = "model.";
@@ -48,6 +59,7 @@ Weights read_weights(const std::filesystem::path& path) {
     out.tensors = std::move(torch.tensors);
     out.notes = std::move(torch.notes);
   } else {
+    check_downloaded(file);
     SafeTensors safe = read_safetensors(file);
     out.tensors = std::move(safe.tensors);
     out.metadata = std::move(safe.metadata);

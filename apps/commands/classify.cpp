@@ -1,6 +1,7 @@
 // `gossamer classify MODEL.safetensors IMAGE…`: the most likely classes of single pictures, or of
 // all in a folder.
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <numeric>
@@ -36,11 +37,14 @@ std::vector<std::string> pictures_at(const std::string& path) {
   return found;
 }
 
-void classify_one(const LoadedModel& model, const std::string& path, int top, bool json) {
+void classify_one(const LoadedModel& model, const std::string& model_file, const std::string& path,
+                  int top, bool json) {
   const Tensor image =
       data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
   const Tensor p = softmax((*model.net)(model.pictures(image)));
   const std::span<const float> values = p.span<float>();
+  check<IoError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }), model_file,
+                 ": its outputs for ", path, " are not numbers; are its weights?");
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::stable_sort(order,
@@ -92,7 +96,7 @@ int classify(const ClassifyCommand& command) {
   for (const std::string& given : command.images)
     go_on(given, [&] {
       for (const std::string& path : pictures_at(given))
-        go_on(path, [&] { classify_one(model, path, command.top, command.json); });
+        go_on(path, [&] { classify_one(model, command.model, path, command.top, command.json); });
     });
   return code;
 }

@@ -19,6 +19,7 @@
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/run.h"
 #include "gossamer/core/error.h"
+#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
 namespace {
@@ -52,6 +53,21 @@ int say_finished(const Config& config, bool json) {
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;
+}
+
+// Another part held back than before would hold images that the run was trained on.
+void check_held_back(const Config& config, const DataSets& sets, const ResumePoint& from) {
+  if (config.data.val_split == 0) return;
+  const auto then = parse_order(nn::read_metadata(from.files[0]));
+  check<ConfigError>(
+      !then || !then->held_back || *then->held_back == held_back(config, sets.val.get()),
+      "data.val_split = ", config.data.val_split, " with train.seed = ", config.train.seed,
+      ": --resume ", from.run_folder.string(),
+      " would validate with images that the run was trained on, since ",
+      then && then->held_back == 0U ? "it held none back" : "other images were held back before",
+      ". Leave data.train, data.val_split and train.seed as they were in its config.toml, or "
+      "validate with others (data.val_split=0 data.val=DIR) or with none (data.val_split=0 "
+      "data.val=none)");
 }
 
 // What the run was started with, and on which data: for worker 0, which logs it when all are ready.
@@ -141,7 +157,10 @@ bool check_start(const Start& start) {
   for (const std::string& line : config.notes) say(line);
   const DataSets sets = open_data(config, start.workers());
   if (start.resume && !start.command.dry_run && is_finished(config, *start.resume)) return false;
-  if (start.resume) say_resume(*start.resume);
+  if (start.resume) {
+    check_held_back(config, sets, *start.resume);
+    say_resume(*start.resume);
+  }
   const auto classes = static_cast<i64>(sets.train->classes().size());
   if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {
     std::vector<std::string> notes;  // each worker has them again

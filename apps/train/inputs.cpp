@@ -210,6 +210,10 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p,
   return o;
 }
 
+std::uint64_t held_back(const Config& c, const data::Dataset* val) {
+  return val && c.data.val_split > 0 ? data::fingerprint(*val) : 0;
+}
+
 // --- their order
 
 namespace {
@@ -246,10 +250,12 @@ ImageOrder image_order(const data::Dataset& set, const data::LoaderOptions& opti
 }
 
 Metadata to_metadata(const ImageOrder& o) {
-  return {{"order.batch", std::to_string(o.batch)},
-          {"order.seed", std::to_string(o.seed)},
-          {"order.shared", o.shared ? "1" : "0"},
-          {"order.set", fmt::format("{:016x}", o.set)}};
+  Metadata all{{"order.batch", std::to_string(o.batch)},
+               {"order.seed", std::to_string(o.seed)},
+               {"order.shared", o.shared ? "1" : "0"},
+               {"order.set", fmt::format("{:016x}", o.set)}};
+  if (o.held_back) all["held_back"] = fmt::format("{:016x}", *o.held_back);
+  return all;
 }
 
 std::optional<ImageOrder> parse_order(const Metadata& all) {
@@ -259,6 +265,7 @@ std::optional<ImageOrder> parse_order(const Metadata& all) {
       !read(all, "order.shared", shared) || !read(all, "order.set", o.set, 16))
     return std::nullopt;
   o.shared = shared != 0;
+  if (std::uint64_t images = 0; read(all, "held_back", images, 16)) o.held_back = images;
   return o;
 }
 

@@ -44,6 +44,10 @@ struct Position {
   i64 epoch = 0, step = 0;  // next batch of this worker's loader
 };
 
+// data::fingerprint() of the images that data.val_split holds back, 0 if it holds none back. `val`
+// may be null.
+std::uint64_t held_back(const Config&, const data::Dataset* val);
+
 // What the order of a worker's images depends on, besides epoch and rank. A checkpoint stores it:
 // "step 812" of another batch size or another data set would repeat images or leave some out
 // without notice.
@@ -52,6 +56,8 @@ struct ImageOrder {
   std::uint64_t seed = 0;
   bool shared = false;    // the workers share an epoch (data.shard)
   std::uint64_t set = 0;  // data::fingerprint() of this worker's images
+  // Of no effect on the order; older checkpoints do not say it.
+  std::optional<std::uint64_t> held_back = {};
 };
 ImageOrder image_order(const data::Dataset&, const data::LoaderOptions&);
 

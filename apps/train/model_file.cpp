@@ -285,7 +285,8 @@ std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool fr
                                 all.size() - trained.size(), all.size(),
                                 nn::first_three(names_of(trained))));
   naming("optim.factors", [&] {
-    for (const nn::RateFactor& f : rate_factors(c)) f.which.check_used(names_of(trained));
+    for (const nn::RateFactor& f : rate_factors(c))
+      f.which.check_used(names_of(trained), names_of(all));
   });
   return net;
 }

@@ -167,6 +167,7 @@ void Worker::make_loader() {
         "network");
   loader = std::make_unique<data::Loader>(images, options);
   order = image_order(*images, options);
+  order.held_back = held_back(config, val_set.get());
 }
 
 void Worker::resume_from(const std::optional<ResumePoint>& resume) {

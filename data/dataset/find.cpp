@@ -46,6 +46,12 @@ std::string kind_of_shard(const std::string& name) {
   return is_tfrecord_name(name) ? "tfrecord" : "";
 }
 
+// Compressed tars, which are to be unpacked first, and the like.
+bool is_compressed_name(const std::string& name) {
+  return name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") ||
+         name.ends_with(".zst");
+}
+
 // The part of a data set that the name of a shard says: one of its words is train, val, validation
 // or test.
 enum class Split { none, train, val, test };
@@ -259,8 +265,11 @@ void expand(const std::string& path, std::vector<std::string>& out) {
        !error && it != fs::directory_iterator() && count < 6; it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
-    if (!name.starts_with('.'))
-      there += (count++ ? ", " : "") + printable(name) + (it->is_directory(ignored) ? "/" : "");
+    const bool folder = it->is_directory(ignored),
+               archive = !kind_of_shard(name).empty() || is_compressed_name(name) ||
+                         name.ends_with(".zip") || name.ends_with(".bin");
+    if (!name.starts_with('.') && (folder || archive))
+      there += (count++ ? ", " : "") + printable(name) + (folder ? "/" : "");
   }
   std::string around;
   if (!fs::exists(parent, error))
@@ -317,9 +326,7 @@ Index read_by_kind(const Container& found) {
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
   if (name.ends_with(".bin")) return index_cifar(path, name == "train.bin" || name == "test.bin");
-  if (name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") ||
-      name.ends_with(".zst"))
-    return index_tar_file(path);
+  if (is_compressed_name(name)) return index_tar_file(path);
   if (is_image_name(name))
     fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", kWanted);
   fail<DataError>(

@@ -60,6 +60,40 @@ TEST_F(Validation, APartOfTheTrainingDataIsHeldBack) {
                                   "back, has 10 images, fewer than one batch"));
 }
 
+TEST_F(Validation, AResumedRunHoldsTheSameImagesBack) {
+  const std::string split = "data.val_split=0.25", seed = "train.seed=3";
+  const auto resume = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.begin(), {"train", "--resume", "runs/" + name, "train.epochs=2"});
+    return run(more);
+  };
+  ASSERT_EQ(run(train({"data.train=s/train", split, seed, "run.checkpoint_every=1"})).code, 0);
+  ASSERT_EQ(run(train({"run.name=n", "data.train=s/train", "run.checkpoint_every=1"})).code, 0);
+  // another seed, another share, and other images
+  fs::create_directories(folder / "more");
+  fs::copy(shapes() / "train", folder / "more/train", fs::copy_options::recursive);
+  const fs::path one =
+      fs::directory_iterator(fs::directory_iterator(folder / "more/train")->path())->path();
+  fs::copy(one, one.parent_path() / ("more" + one.extension().string()));
+  for (const std::string other : {"train.seed=4", "data.val_split=0.5", "data.train=more/train"}) {
+    const auto config = read_text(folder / "runs/t/config.toml");
+    const Result r = resume("t", {other});
+    EXPECT_EQ(r.code, 2) << other;
+    EXPECT_THAT(r.err, AllOf(HasSubstr("--resume runs/t would validate with images that the run "
+                                       "was trained on, since other images were held back before"),
+                             HasSubstr("data.val_split=0 data.val=DIR")));
+    EXPECT_EQ(read_text(folder / "runs/t/config.toml"), config);
+  }
+  const Result none = resume("n", {split});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("since it held none back"));
+  // The same images, and images that were never held back.
+  for (const int code :
+       {resume("t", {"run.name=a"}).code,
+        resume("t", {"run.name=b", "train.seed=4", "data.val_split=0", "data.val=s/val"}).code,
+        resume("n", {"run.name=c", "train.seed=4"}).code})
+    EXPECT_EQ(code, 0) << read_text(folder / "err");
+}
+
 TEST_F(Validation, NoneTrainsWithoutAnEvaluation) {
   for (const std::string workers : {"1", "2"}) {
     const Result r = run(train({"data.train=s/train", "data.val=none", "eval.every=0.5",

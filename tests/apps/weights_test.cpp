@@ -1,5 +1,6 @@
 // Weights that others made: without our header, and as torch's .pth. They are evaluated, classify,
 // and start a training.
+#include <cmath>
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -49,6 +50,9 @@ TEST_F(OtherWeights, AreEvaluatedAndClassifyAsTheSameModelWithItsHeader) {
   };
   const Json wanted = Json::parse(evaluated("runs/t/model.safetensors").out);
   const Result known = run({"classify", "runs/t/model.safetensors", image, "--json"});
+  EXPECT_EQ(run({"classify", "runs/t/model.safetensors", image, image, "--json"}).out,
+            known.out + known.out);
+  EXPECT_THAT(run({"classify", "--help"}).out, HasSubstr("one JSON object for each picture"));
   std::string names;
   for (const std::string_view name : data::shape_classes()) names += std::string(name) + "\r\n";
   write_text(folder / "names.txt", names);
@@ -109,6 +113,31 @@ TEST_F(OtherWeights, WhatTheCommandLineSaysWinsOverTheHeader) {
     return Json::parse(r.out)["loss"];
   };
   EXPECT_EQ(loss({"other.toml"}), loss({"data.val=s/val"}));
+}
+
+TEST_F(OtherWeights, ThatAreNotNumbersClassifyNothing) {
+  const auto net = models::make("resnet8-cifar", {.classes = 10});
+  for (const NamedTensor& t : net->parameters())
+    if (t.name == "fc.bias") Tensor(t.tensor).fill(NAN);
+  nn::save(folder / "nan.safetensors", *net);
+  const std::string image = some_image();
+  const Result r = run({"classify", "nan.safetensors", image, "--json"});
+  EXPECT_EQ(r.code, 6);
+  const std::string wanted = "nan.safetensors: its outputs for " + image + " are not numbers";
+  EXPECT_THAT(r.err, HasSubstr(wanted));
+  EXPECT_THAT(Json::parse(r.out)["error"].get<std::string>(), HasSubstr(wanted));
+}
+
+TEST_F(OtherWeights, AreNeitherAWebPageNorAnEmptyFile) {
+  for (const auto& [text, why] : {std::pair{"", ": it is empty"},
+                                  {"<html>404 not found</html>", ": it begins as a web page"}})
+    for (const std::string file : {"x.pth", "x.safetensors"}) {
+      write_text(folder / file, text);
+      const Result r = run({"classify", file, some_image()});
+      EXPECT_EQ(r.code, 6);
+      EXPECT_THAT(r.err,
+                  HasSubstr(file + ": neither a safetensors file nor one of torch.save" + why));
+    }
 }
 
 TEST_F(OtherWeights, OfNoKnownModelAreRefused) {
@@ -215,17 +244,20 @@ TEST_F(OtherWeights, AreTrainedInTheMiddleOnly) {
 }
 
 TEST_F(OtherWeights, FreezeAndFactorsNameWhatTheyDoNotFind) {
-  for (const auto& [setting, text] :
-       {std::pair{"model.freeze=head",
-                  "model.freeze: \"head\": no parameter is called \"head\"; "
-                  "the layers are: bn1, conv1, fc, layer1, layer2, layer3"},
-        {"model.freeze=all", "model.freeze = \"all\" leaves no parameter to train"},
-        {"model.freeze=all but", "model.freeze: \"all but\" names no parameter"},
-        {"optim.factors=head=3", "optim.factors: \"head\": no parameter is called \"head\""},
-        {"optim.factors=fc", "optim.factors: \"fc\" must be PATTERN=FACTOR"},
-        {"optim.factors=fc=0", "to hold parameters fixed use model.freeze"}}) {
-    const Result r = run(tiny({setting}));
-    EXPECT_EQ(r.code, 2) << setting;
+  using Case = std::pair<std::vector<std::string>, const char*>;
+  for (const auto& [setting, text] : std::vector<Case>{
+           {{"model.freeze=head"},
+            "model.freeze: \"head\": no parameter is called \"head\"; "
+            "the layers are: bn1, conv1, fc, layer1, layer2, layer3"},
+           {{"model.freeze=all"}, "model.freeze = \"all\" leaves no parameter to train"},
+           {{"model.freeze=all but"}, "model.freeze: \"all but\" names no parameter"},
+           {{"optim.factors=head=3"}, "optim.factors: \"head\": no parameter is called \"head\""},
+           {{"model.freeze=fc", "optim.factors=fc=3"},
+            "optim.factors: \"fc\": all parameters called \"fc\" are frozen"},
+           {{"optim.factors=fc"}, "optim.factors: \"fc\" must be PATTERN=FACTOR"},
+           {{"optim.factors=fc=0"}, "to hold parameters fixed use model.freeze"}}) {
+    const Result r = run(tiny(setting));
+    EXPECT_EQ(r.code, 2) << setting.back();
     EXPECT_THAT(r.err, HasSubstr(text));
     EXPECT_FALSE(fs::exists(folder / "runs"));
   }

@@ -384,7 +384,10 @@ TEST(Layout, AnUnknownOneGetsOneSentence) {
   const TempFolder folder;
   folder.write("in/val/ILSVRC2012_val_00000001.JPEG", {});
   EXPECT_THAT(refusal(folder / "in/train"),
-              AllOf(HasSubstr("no such file or folder"), HasSubstr("Found beside it: val/")));
+              AllOf(HasSubstr("no such file or folder"), HasSubstr("Found beside it: val/. ")));
+  for (const char* name : {"more/train.log", "more/a.png", "more/shapes.tar", "more/.x.tar"})
+    folder.write(name, {});
+  EXPECT_THAT(refusal(folder / "more/train"), HasSubstr("Found beside it: shapes.tar. "));
   EXPECT_THAT(refusal(folder / "in/val"),
               AllOf(HasSubstr("is flat: 1 images"), HasSubstr("ILSVRC2012_devkit_t12.tar.gz"),
                     HasSubstr("no files need moving")));

@@ -59,6 +59,8 @@ TEST(Selection, SaysWhichPatternIsOfNothing) {
       error_of([] { Selection("all but fc, head").check_used(kNames); }),
       "\"all but fc, head\": no parameter is called \"head\"; the layers are: bn1, conv1, fc, "
       "layer1, layer10");
+  EXPECT_EQ(error_of([] { Selection("bn1, fc").check_used({"bn1.weight"}, kNames); }),
+            "\"bn1, fc\": all parameters called \"fc\" are frozen");
   Selection("all but fc, layer*").check_used(kNames);
 }
 
