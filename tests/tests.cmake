@@ -93,6 +93,11 @@ if(PYTHON)
       $<TARGET_FILE:checkpoint_interop>)
   set_tests_properties(interop.safetensors_torch PROPERTIES
     SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
+  add_test(NAME interop.tensorboard_read
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/tensorboard_read.py
+      $<TARGET_FILE:gossamer>)
+  set_tests_properties(interop.tensorboard_read PROPERTIES
+    SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
 # Another project that uses the installed libraries, and one that has the sources as a folder
