@@ -70,7 +70,7 @@ void spin_briefly(int workers_here) {
   if (workers_here > 1)
     setenv("OMP_WAIT_POLICY", "passive", 1);
   else
-    setenv("GOMP_SPINCOUNT", "1000", 1);
+    setenv("GOMP_SPINCOUNT", "2000", 1);
   std::fflush(nullptr);
   execv("/proc/self/exe", argv.data());
   // It returns only if it failed. Then this process goes on, slowly.

@@ -10,11 +10,11 @@ namespace gossamer::apps {
 void report_ready();
 
 // Called before a process computes. libgomp's waiting threads spin for milliseconds and take the
-// cores from working threads and from other programs: beside one busy program a step takes 20 times
-// as long (tests/bench). So they sleep at once where several workers share the machine, and after
-// about a thousand turns otherwise, which costs nothing on a quiet machine. libgomp reads its
-// settings when the program is loaded, so the process starts itself again, once. Nothing happens
-// if OMP_WAIT_POLICY or GOMP_SPINCOUNT is set: by the user, the launcher or this function.
+// cores from working threads and from other programs (README.md has numbers). So they sleep at once
+// where several workers share the machine, and after two thousand turns, about 10 us, otherwise.
+// libgomp reads its settings when the program is loaded, so the process starts itself again, once.
+// Nothing happens if OMP_WAIT_POLICY or GOMP_SPINCOUNT is set: by the user, the launcher or this
+// function.
 void spin_briefly(int workers_here = 1);
 
 // `gossamer run ARGUMENT…`, for launchers that kill a job when one of its processes dies: runs this

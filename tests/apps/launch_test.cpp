@@ -449,7 +449,7 @@ TEST_F(LaunchTest, WorkersOfOtherLaunchersPutTheirWaitingThreadsToSleep) {
     for (int i = 0; i < 1000 && !passive && !brief; ++i) {
       const bool begun = command_of(pid).starts_with("gossamer train");
       passive = begun && environment_of(pid)["OMP_WAIT_POLICY"] == "passive";
-      brief = begun && environment_of(pid)["GOMP_SPINCOUNT"] == "1000";
+      brief = begun && environment_of(pid)["GOMP_SPINCOUNT"] == "2000";
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     EXPECT_EQ(passive, several);

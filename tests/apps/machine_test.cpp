@@ -67,7 +67,7 @@ TEST_F(Machine, AWorkerAloneSpinsBrieflyUnlessTheUserSaysOtherwise) {
   const char* before = std::getenv("OMP_WAIT_POLICY");
   const std::string kept = before ? before : "";
   unsetenv("OMP_WAIT_POLICY");
-  EXPECT_EQ(spin_count({}), "1000");
+  EXPECT_EQ(spin_count({}), "2000");
   EXPECT_EQ(spin_count({"GOMP_SPINCOUNT=7"}), "7");
   EXPECT_EQ(spin_count({"OMP_WAIT_POLICY=active"}), "");
   if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
