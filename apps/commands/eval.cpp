@@ -27,9 +27,7 @@ constexpr std::size_t kShown = 20;
 
 void set_size(Pictures& pictures, int size) {
   check<ConfigError>(size >= 1 && size <= 4096, "eval: --size ", size, " must be 1 to 4096");
-  pictures.resize = std::max(
-      size,
-      static_cast<int>(std::lround(static_cast<double>(pictures.resize) * size / pictures.size)));
+  pictures.resize = resize_for(pictures, size);
   pictures.size = size;
 }
 
@@ -63,39 +61,31 @@ void print_confusions(const std::vector<Judgement>& judged,
     fmt::print("… and {} pairs of classes that are rarer\n", all.size() - kShown);
 }
 
-std::string list_of(const std::vector<std::string>& objects) {
-  std::string text;
-  for (const std::string& object : objects) text += (text.empty() ? "" : ", ") + object;
-  return "[" + text + "]";
-}
-
 void add_per_class(JsonObject& out, const std::vector<Judgement>& judged,
                    const std::vector<std::string>& classes) {
-  std::vector<std::string> rows;
+  std::vector<JsonObject> rows;
   const auto results = class_results(judged, classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k)
     rows.push_back(JsonObject()
                        .add("class", classes[k])
                        .add("images", results[k].images)
                        .add("recall", results[k].recall())
-                       .add("precision", results[k].precision())
-                       .str());
-  out.raw("per_class", list_of(rows));
+                       .add("precision", results[k].precision()));
+  out.add("per_class", rows);
 }
 
 void add_confusion(JsonObject& out, const std::vector<Judgement>& judged,
                    const std::vector<std::string>& classes) {
-  std::vector<std::string> rows;
+  std::vector<JsonObject> rows;
   const auto all = confusions(judged);
   for (std::size_t i = 0; i < all.size() && i < kShown; ++i)
     rows.push_back(JsonObject()
                        .add("class", classes[static_cast<std::size_t>(all[i].label)])
                        .add("taken_for", classes[static_cast<std::size_t>(all[i].predicted)])
-                       .add("images", all[i].images)
-                       .str());
+                       .add("images", all[i].images));
   out.add("classes", classes)
       .add("confusion", confusion_matrix(judged, classes.size()))
-      .raw("top_confusions", list_of(rows));
+      .add("top_confusions", rows);
 }
 
 }  // namespace
