@@ -29,9 +29,7 @@ constexpr std::size_t kShown = 20;
 
 void set_size(Pictures& pictures, int size) {
   check<ConfigError>(size >= 1 && size <= 4096, "eval: --size ", size, " must be 1 to 4096");
-  pictures.resize = std::max(
-      size,
-      static_cast<int>(std::lround(static_cast<double>(pictures.resize) * size / pictures.size)));
+  pictures.resize = resize_for(pictures, size);
   pictures.size = size;
 }
 
@@ -61,39 +59,31 @@ void print_confusions(const std::vector<ClassPair>& pairs,
     fmt::print("… and {} pairs of classes that are rarer\n", all.size() - kShown);
 }
 
-std::string list_of(const std::vector<std::string>& objects) {
-  std::string text;
-  for (const std::string& object : objects) text += (text.empty() ? "" : ", ") + object;
-  return "[" + text + "]";
-}
-
 void add_per_class(JsonObject& out, const std::vector<ClassPair>& pairs,
                    const std::vector<std::string>& classes) {
-  std::vector<std::string> rows;
+  std::vector<JsonObject> rows;
   const auto results = class_results(pairs, classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k)
     rows.push_back(JsonObject()
                        .add("class", classes[k])
                        .add("images", results[k].images)
                        .add("recall", results[k].recall())
-                       .add("precision", results[k].precision())
-                       .str());
-  out.raw("per_class", list_of(rows));
+                       .add("precision", results[k].precision()));
+  out.add("per_class", rows);
 }
 
 void add_confusion(JsonObject& out, const std::vector<ClassPair>& pairs,
                    const std::vector<std::string>& classes) {
-  std::vector<std::string> rows;
+  std::vector<JsonObject> rows;
   const auto all = confusions(pairs);
   for (std::size_t i = 0; i < all.size() && i < kShown; ++i)
     rows.push_back(JsonObject()
                        .add("class", classes[static_cast<std::size_t>(all[i].label)])
                        .add("taken_for", classes[static_cast<std::size_t>(all[i].predicted)])
-                       .add("images", all[i].images)
-                       .str());
+                       .add("images", all[i].images));
   out.add("classes", classes)
       .add("confusion", confusion_matrix(pairs, classes.size()))
-      .raw("top_confusions", list_of(rows));
+      .add("top_confusions", rows);
 }
 
 bool is_model_file(const std::string& argument) {
@@ -160,9 +150,9 @@ std::string counts_text(const Counts& counts) {
                      counts.loss / counts.images);
 }
 
-void write_page(const std::string& page, const std::string& title,
-                const std::vector<std::string>& files, const std::string& result,
-                const ClassReport& classes) {
+void write_class_page(const std::string& page, const std::string& title,
+                      const std::vector<std::string>& files, const std::string& result,
+                      const ClassReport& classes) {
   std::string body = "<p class=\"lead\">" + html_escape(result) + "</p>";
   for (const std::string& file : files)
     body += "<p class=\"soft\"><code>" + html_escape(file) + "</code></p>";
@@ -232,19 +222,19 @@ int eval(const EvalCommand& command) {
   const std::vector<ClassPair> pairs = count_pairs(judged);
   if (!command.csv.empty()) write_class_csv(command.csv, pairs, model.classes);
   if (!command.html.empty())
-    write_page(command.html, name, models.files, result, class_report(judged, *set));
+    write_class_page(command.html, name, models.files, result, class_report(judged, *set));
   if (command.json) {
     JsonObject out;
     out.add("model", name).add("images", static_cast<i64>(counts.images));
     add_counts(out, counts).add("images_per_s", counts.images / seconds);
     out.add("damaged_images", damaged.size());
-    std::vector<std::string> each;
+    std::vector<JsonObject> each;
     for (std::size_t i = 0; i < several; ++i) {
       JsonObject row;
       row.add("file", models.files[i]).add("model", models.loaded[i].name);
-      each.push_back(add_counts(row, all[i]).str());
+      each.push_back(add_counts(row, all[i]));
     }
-    if (several) out.raw("models", list_of(each));
+    if (several) out.add("models", each);
     if (command.per_class) add_per_class(out, pairs, model.classes);
     if (command.confusion) add_confusion(out, pairs, model.classes);
     fmt::print("{}\n", out.str());

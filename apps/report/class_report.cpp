@@ -161,19 +161,18 @@ bool is_picture(const std::string& address) {
 std::string class_report_json(const ClassReport& report) {
   std::vector<std::vector<i64>> pairs;
   for (const ClassPair& p : report.pairs) pairs.push_back({p.label, p.predicted, p.images});
-  std::string mistakes;
+  std::vector<JsonObject> mistakes;
   for (const Mistake& m : report.mistakes)
-    mistakes += (mistakes.empty() ? "" : ",\n ") + JsonObject()
-                                                       .add("name", m.name)
-                                                       .add("label", m.label)
-                                                       .add("predicted", m.predicted)
-                                                       .add("probability", m.probability)
-                                                       .add("picture", m.picture)
-                                                       .str();
+    mistakes.push_back(JsonObject()
+                           .add("name", m.name)
+                           .add("label", m.label)
+                           .add("predicted", m.predicted)
+                           .add("probability", m.probability)
+                           .add("picture", m.picture));
   return JsonObject()
              .add("classes", report.classes)
              .add("label_predicted_images", pairs)
-             .raw("mistakes", "[" + mistakes + "]")
+             .add("mistakes", mistakes)
              .str() +
          "\n";
 }
