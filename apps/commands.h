@@ -32,10 +32,11 @@ struct ConfigCommand {
 int config(const ConfigCommand&);
 
 struct EvalCommand {
-  std::string model;                   // MODEL.safetensors, or .pth
-  std::vector<std::string> arguments;  // [CONFIG.toml] key=value
-  std::optional<int> size;             // side of the pictures instead of the model's
-  bool flip = false;                   // the mean of each picture's logits and its mirror image's
+  std::string model;  // MODEL.safetensors, or .pth
+  // more models, whose probabilities are averaged; [CONFIG.toml] key=value
+  std::vector<std::string> arguments;
+  std::optional<int> size;  // side of the pictures instead of the model's
+  bool flip = false;        // the mean of each picture's logits and its mirror image's
   bool per_class = false, confusion = false;
   std::string csv;  // folder for both as CSV; empty: none
   bool json = false;

@@ -59,5 +59,6 @@ class JsonObject {
  private:
   std::string text_;
 };
+inline std::string json_text(const JsonObject& object) { return object.str(); }
 
 }  // namespace gossamer::apps

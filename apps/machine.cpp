@@ -29,8 +29,8 @@ std::string processor() {
   return name.empty() ? "unknown" : name;
 }
 
-double memory_gib(const std::string& which) {
-  return std::atof(first_line_after("/proc/meminfo", which).c_str()) / 1048576;
+double memory_gib() {
+  return std::atof(first_line_after("/proc/meminfo", "MemTotal").c_str()) / 1048576;
 }
 
 int cores() {

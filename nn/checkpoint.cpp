@@ -89,12 +89,6 @@ bool is_counter(const NamedTensor& t) {
          (is("num_batches_tracked") || is("calls") || is("n_averaged"));
 }
 
-std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<std::string> names;
-  for (const NamedTensor& t : tensors) names.push_back(t.name);
-  return names;
-}
-
 Fit compare(const Weights& file, const std::vector<NamedTensor>& state) {
   Fit fit;
   std::set<std::string> wanted;
@@ -188,6 +182,12 @@ Fit load_what_fits(const Weights& file, Module& module) {
       fit.misshapen.empty() ? "" : ". Other shape or type: ", first_three(fit.misshapen));
   copy(file, state, fit);
   return fit;
+}
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& t : tensors) names.push_back(t.name);
+  return names;
 }
 
 std::string first_three(const std::vector<std::string>& names) {

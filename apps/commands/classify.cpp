@@ -51,13 +51,10 @@ void classify_one(const LoadedModel& model, const std::string& model_file, const
                            [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
   order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
   if (json) {
-    std::string list;
-    for (const std::size_t k : order) {
-      JsonObject row;
-      row.add("class", model.classes[k]).add("probability", values[k]);
-      list += (list.empty() ? "" : ", ") + row.str();
-    }
-    fmt::print("{}\n", JsonObject().add("image", path).raw("top", "[" + list + "]").str());
+    std::vector<JsonObject> rows;
+    for (const std::size_t k : order)
+      rows.push_back(JsonObject().add("class", model.classes[k]).add("probability", values[k]));
+    fmt::print("{}\n", JsonObject().add("image", path).add("top", rows).str());
     return;
   }
   fmt::print("{}\n", path);

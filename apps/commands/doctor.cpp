@@ -26,6 +26,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/backend.h"
+#include "gossamer/core/free_memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
@@ -61,9 +62,9 @@ Check load() {
 }
 
 Check memory() {
-  const double free = memory_gib("MemAvailable");
-  const std::string text =
-      fmt::format("{:.1f} GiB, {:.1f} available", memory_gib("MemTotal"), free);
+  const double total = memory_gib(),
+               free = std::min(total, static_cast<double>(free_main_memory()) / (1 << 30));
+  const std::string text = fmt::format("{:.1f} GiB, {:.1f} available", total, free);
   return free < 1 ? Check{Verdict::problem, "memory", text,
                           "less than 1 GiB is free: close other programs or use fewer workers"}
                   : Check{Verdict::ok, "memory", text, ""};
@@ -209,7 +210,7 @@ int doctor(const DoctorCommand& command) {
   const char* const words[] = {"ok", "note", "PROBLEM"};
   const auto problems = std::ranges::count(checks, Verdict::problem, &Check::verdict);
   if (command.json) {
-    std::string list;
+    std::vector<JsonObject> rows;
     for (const Check& f : checks) {
       JsonObject row;
       row.add("subject", f.subject)
@@ -217,10 +218,9 @@ int doctor(const DoctorCommand& command) {
                           : f.verdict == Verdict::note ? "note"
                                                        : "problem");
       row.add("text", f.text).add("fix", f.fix);
-      list += (list.empty() ? "" : ", ") + row.str();
+      rows.push_back(row);
     }
-    fmt::print("{}\n",
-               JsonObject().add("problems", problems).raw("findings", "[" + list + "]").str());
+    fmt::print("{}\n", JsonObject().add("problems", problems).add("findings", rows).str());
   } else {
     for (const Check& f : checks) {
       fmt::print("{:<8} {:<9} {}\n", words[static_cast<int>(f.verdict)], f.subject, f.text);

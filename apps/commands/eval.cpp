@@ -27,9 +27,7 @@ constexpr std::size_t kShown = 20;
 
 void set_size(Pictures& pictures, int size) {
   check<ConfigError>(size >= 1 && size <= 4096, "eval: --size ", size, " must be 1 to 4096");
-  pictures.resize = std::max(
-      size,
-      static_cast<int>(std::lround(static_cast<double>(pictures.resize) * size / pictures.size)));
+  pictures.resize = resize_for(pictures, size);
   pictures.size = size;
 }
 
@@ -63,46 +61,108 @@ void print_confusions(const std::vector<Judgement>& judged,
     fmt::print("… and {} pairs of classes that are rarer\n", all.size() - kShown);
 }
 
-std::string list_of(const std::vector<std::string>& objects) {
-  std::string text;
-  for (const std::string& object : objects) text += (text.empty() ? "" : ", ") + object;
-  return "[" + text + "]";
-}
-
 void add_per_class(JsonObject& out, const std::vector<Judgement>& judged,
                    const std::vector<std::string>& classes) {
-  std::vector<std::string> rows;
+  std::vector<JsonObject> rows;
   const auto results = class_results(judged, classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k)
     rows.push_back(JsonObject()
                        .add("class", classes[k])
                        .add("images", results[k].images)
                        .add("recall", results[k].recall())
-                       .add("precision", results[k].precision())
-                       .str());
-  out.raw("per_class", list_of(rows));
+                       .add("precision", results[k].precision()));
+  out.add("per_class", rows);
 }
 
 void add_confusion(JsonObject& out, const std::vector<Judgement>& judged,
                    const std::vector<std::string>& classes) {
-  std::vector<std::string> rows;
+  std::vector<JsonObject> rows;
   const auto all = confusions(judged);
   for (std::size_t i = 0; i < all.size() && i < kShown; ++i)
     rows.push_back(JsonObject()
                        .add("class", classes[static_cast<std::size_t>(all[i].label)])
                        .add("taken_for", classes[static_cast<std::size_t>(all[i].predicted)])
-                       .add("images", all[i].images)
-                       .str());
+                       .add("images", all[i].images));
   out.add("classes", classes)
       .add("confusion", confusion_matrix(judged, classes.size()))
-      .raw("top_confusions", list_of(rows));
+      .add("top_confusions", rows);
+}
+
+bool is_model_file(const std::string& argument) {
+  const std::string before = argument.substr(0, argument.find('='));
+  const bool key =
+      before.size() < argument.size() &&
+      before.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") == std::string::npos;
+  return !key && (argument.ends_with(".safetensors") || argument.ends_with(".pth") ||
+                  argument.ends_with(".pt"));
+}
+
+struct Models {
+  std::vector<std::string> files;
+  std::vector<LoadedModel> loaded;
+  std::vector<nn::Module*> nets;
+};
+
+std::string pictures_text(const Pictures& p) {
+  return fmt::format("side {} of {}, {}, mean {:g} {:g} {:g}, std {:g} {:g} {:g}", p.size, p.resize,
+                     p.filter == data::Shrink::area ? "area" : "bilinear", p.mean[0], p.mean[1],
+                     p.mean[2], p.std[0], p.std[1], p.std[2]);
+}
+
+// What one model is given of a picture, and what its answers mean, is the same for all.
+void check_alike(const Models& models) {
+  const LoadedModel& first = models.loaded[0];
+  for (std::size_t i = 1; i < models.loaded.size(); ++i) {
+    const LoadedModel& other = models.loaded[i];
+    const std::string pair = models.files[0] + " and " + models.files[i];
+    check<ConfigError>(other.classes.size() == first.classes.size(), pair, " have ",
+                       first.classes.size(), " and ", other.classes.size(),
+                       " classes; only models of the same classes can be averaged");
+    for (std::size_t k = 0; k < first.classes.size(); ++k)
+      check<ConfigError>(other.classes[k] == first.classes[k], pair, " have other classes: number ",
+                         k, " is ", first.classes[k], " and ", other.classes[k],
+                         "; only models of the same classes can be averaged");
+    const std::string one = pictures_text(first.pictures), two = pictures_text(other.pictures);
+    check<ConfigError>(one == two, pair, " want other pictures: ", one, "; ", two,
+                       "; say data.eval_size, data.resize, data.mean, data.std or data.filter for "
+                       "all");
+  }
+}
+
+Models load_models(std::vector<std::string> files, const Config& config) {
+  Models out{std::move(files), {}, {}};
+  for (const std::string& file : out.files) {
+    out.loaded.push_back(load_model(file, compute_type(config.train.dtype), config));
+    out.nets.push_back(out.loaded.back().net.get());
+    for (const std::string& line : out.loaded.back().notes)
+      fmt::print(stderr, "gossamer: {}\n", line);
+  }
+  return out;
+}
+
+JsonObject& add_counts(JsonObject& out, const Counts& counts) {
+  return out.add("top1", counts.top1 / counts.images)
+      .add("top5", counts.top5 / counts.images)
+      .add("loss", counts.loss / counts.images);
+}
+
+std::string counts_text(const Counts& counts) {
+  return fmt::format("top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f}",
+                     100 * counts.top1 / counts.images, 100 * counts.top5 / counts.images,
+                     counts.loss / counts.images);
 }
 
 }  // namespace
 
 int eval(const EvalCommand& command) {
   spin_briefly();
-  Config config = load_config(command.arguments);
+  std::vector<std::string> arguments = command.arguments;
+  const auto more_begin = std::stable_partition(arguments.begin(), arguments.end(),
+                                                [](auto& a) { return !is_model_file(a); });
+  std::vector<std::string> files{command.model};
+  files.insert(files.end(), more_begin, arguments.end());
+  arguments.erase(more_begin, arguments.end());
+  Config config = load_config(arguments);
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   validate(config, 1);
@@ -111,31 +171,34 @@ int eval(const EvalCommand& command) {
                      "not ",
                      config.train.device);
   set_compute_threads(compute_threads_for(config, 1));
-  LoadedModel model = load_model(command.model, compute_type(config.train.dtype), config);
-  for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  Models models = load_models(std::move(files), config);
   const DataSets data = open_validation(config);
   const auto set = data.val;
   check<ConfigError>(set != nullptr, "eval: data.val = none; give the data: data.val=DIR");
   for (const std::string& line : data.notes) fmt::print(stderr, "gossamer: {}\n", line);
-  // Weights of others have no names of classes; they were trained with the classes in this order.
-  if (!model.has_class_names && model.classes.size() == set->classes().size())
-    model.classes = set->classes();
+  for (LoadedModel& m : models.loaded) {
+    // Weights of others have no names of classes; they were trained with the classes in this order.
+    if (!m.has_class_names && m.classes.size() == set->classes().size()) m.classes = set->classes();
+    if (command.size) set_size(m.pictures, *command.size);
+  }
+  check_alike(models);
+  const LoadedModel& model = models.loaded[0];
   check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ",
                    command.model, " knows ", model.classes.size(), " classes (",
                    model.classes.front(), " … ", model.classes.back(), "), the data has ",
                    set->classes().size(), " (", set->classes().front(), " … ",
                    set->classes().back(), "); use the data it was trained for: data.val=DIR");
-  if (command.size) set_size(model.pictures, *command.size);
   std::vector<std::string> damaged;
   std::vector<Judgement> judged;
   const bool judges = command.per_class || command.confusion || !command.csv.empty();
   const auto begin = std::chrono::steady_clock::now();
-  const Counts counts = evaluate(*model.net, set, model.pictures,
-                                 {.batch = config.eval.batch,
-                                  .threads = data_threads_for(config, 1),
-                                  .strict = config.data.strict_images,
-                                  .flip = command.flip},
-                                 &damaged, judges ? &judged : nullptr);
+  const std::vector<Counts> all = evaluate_together(models.nets, set, model.pictures,
+                                                    {.batch = config.eval.batch,
+                                                     .threads = data_threads_for(config, 1),
+                                                     .strict = config.data.strict_images,
+                                                     .flip = command.flip},
+                                                    &damaged, judges ? &judged : nullptr);
+  const Counts& counts = all.back();
   check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: none of ",
                    damaged.size(),
                    " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
@@ -145,23 +208,29 @@ int eval(const EvalCommand& command) {
     fmt::print(stderr, "gossamer: eval.batch = {} needs more memory than there is: {} at a time\n",
                config.eval.batch, counts.batch);
   if (!command.csv.empty()) write_class_csv(command.csv, judged, model.classes);
+  const std::size_t several = models.nets.size() > 1 ? models.nets.size() : 0;
+  const std::string name = several ? fmt::format("mean of {} models", several) : model.name;
   if (command.json) {
     JsonObject out;
-    out.add("model", model.name)
-        .add("images", static_cast<i64>(counts.images))
-        .add("top1", counts.top1 / counts.images);
-    out.add("top5", counts.top5 / counts.images)
-        .add("loss", counts.loss / counts.images)
-        .add("images_per_s", counts.images / seconds);
+    out.add("model", name).add("images", static_cast<i64>(counts.images));
+    add_counts(out, counts).add("images_per_s", counts.images / seconds);
     out.add("damaged_images", damaged.size());
+    std::vector<std::string> each;
+    for (std::size_t i = 0; i < several; ++i) {
+      JsonObject row;
+      row.add("file", models.files[i]).add("model", models.loaded[i].name);
+      each.push_back(add_counts(row, all[i]).str());
+    }
+    if (several) out.raw("models", list_of(each));
     if (command.per_class) add_per_class(out, judged, model.classes);
     if (command.confusion) add_confusion(out, judged, model.classes);
     fmt::print("{}\n", out.str());
     return 0;
   }
-  fmt::print("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} images ({:.0f} images/s)\n",
-             model.name, 100 * counts.top1 / counts.images, 100 * counts.top5 / counts.images,
-             counts.loss / counts.images, static_cast<i64>(counts.images), counts.images / seconds);
+  for (std::size_t i = 0; i < several; ++i)
+    fmt::print("{} ({}): {}\n", models.files[i], models.loaded[i].name, counts_text(all[i]));
+  fmt::print("{}: {} on {} images ({:.0f} images/s)\n", name, counts_text(counts),
+             static_cast<i64>(counts.images), counts.images / seconds);
   for (const std::string& line : damaged) fmt::print("damaged: {}\n", line);
   if (command.per_class) print_per_class(judged, model.classes);
   if (command.confusion) print_confusions(judged, model.classes);

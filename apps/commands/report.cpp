@@ -18,9 +18,9 @@ int report_runs(const ReportCommand& command) {
   if (runs.size() > 1)
     write_comparison(runs, page);
   else if (command.out.empty())
-    write_report(command.runs[0]);
+    write_report(runs[0], command.runs[0]);
   else
-    write_report(runs[0], page);
+    write_page(runs[0], page);
   if (command.json) {
     std::vector<std::string> outcomes;
     for (const RunRecord& run : runs) outcomes.push_back(run.outcome);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/shell_word.h"
 #include "gossamer/apps/version.h"
 
 namespace gossamer::apps {
@@ -36,8 +37,6 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-std::string quoted(const std::string& text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
-
 std::string joined(const std::vector<std::string>& words, const std::string& between = " ") {
   return fmt::format("{}", fmt::join(words, between));
 }
@@ -55,7 +54,7 @@ std::vector<std::string> typed(std::vector<std::string> values) {
 std::string command_patterns(const Rows& rows) {
   std::vector<std::string> names;
   for (const CommandHelp* row : rows)
-    if (row != rows[0] && !row->takes_any_command) names.push_back(quoted(row->name));
+    if (row != rows[0] && !row->takes_any_command) names.push_back(shell_word(row->name));
   return joined(names, " | ");
 }
 
@@ -70,7 +69,7 @@ std::string option_cases(const Rows& rows, Values&& values, const std::string& f
       if (option.positional || option.value.empty()) continue;
       std::vector<std::string> patterns;
       for (const std::string& name : option.names)
-        patterns.push_back(quoted(row->name + " " + name));
+        patterns.push_back(shell_word(row->name + " " + name));
       if (option.values.empty())
         without_list.insert(without_list.end(), patterns.begin(), patterns.end());
       else
@@ -98,7 +97,7 @@ std::string bash_completion(const CommandHelp& root) {
     keys += (keys.empty() ? "" : " ") + key.name + "=";
     if (auto values = typed(choices(key.name)); !values.empty()) {
       for (std::string& value : values) value = key.name + "=" + value;
-      key_values += fmt::format("      ({}) list={} ;;\n", key.name, quoted(joined(values)));
+      key_values += fmt::format("      ({}) list={} ;;\n", key.name, shell_word(joined(values)));
     }
   }
   for (const CommandHelp* row : rows) {
@@ -106,8 +105,8 @@ std::string bash_completion(const CommandHelp& root) {
     for (const CommandHelp& each : row->commands) words.push_back(last_word(each.name));
     for (const OptionHelp& option : row->options)
       if (!option.positional) words.insert(words.end(), option.names.begin(), option.names.end());
-    commands += fmt::format("    ({}) list={}{} ;;\n", quoted(row->name), quoted(joined(words)),
-                            row->takes_keys ? " keys=1" : "");
+    commands += fmt::format("    ({}) list={}{} ;;\n", shell_word(row->name),
+                            shell_word(joined(words)), row->takes_keys ? " keys=1" : "");
   }
   return fmt::format(
       R"sh(# Completion of gossamer for bash. In one shell: source <(gossamer completion bash)
@@ -147,7 +146,7 @@ complete -o default -F _gossamer gossamer
 )sh",
       command_patterns(rows),
       option_cases(
-          rows, [](const auto& values) { return "list=" + quoted(joined(typed(values))); },
+          rows, [](const auto& values) { return "list=" + shell_word(joined(typed(values))); },
           "return"),
       commands, key_values, keys);
 }
@@ -155,13 +154,13 @@ complete -o default -F _gossamer gossamer
 std::string zsh_completion(const CommandHelp& root) {
   const Rows rows = rows_of(root);
   const auto described = [](const std::string& word, const std::string& about) {
-    return quoted(replaced(word, ":", "\\:") + ":" + about);
+    return shell_word(replaced(word, ":", "\\:") + ":" + about);
   };
   // -S '': no space after a value that goes on.
   const auto add = [](const std::vector<std::string>& values) {
     std::vector<std::string> whole, open;
     for (const std::string& value : typed(values))
-      (value.ends_with(':') ? open : whole).push_back(quoted(value));
+      (value.ends_with(':') ? open : whole).push_back(shell_word(value));
     return "compadd -- " + joined(whole) +
            (open.empty() ? "" : "; compadd -S '' -- " + joined(open));
   };
@@ -172,11 +171,11 @@ std::string zsh_completion(const CommandHelp& root) {
       key_values += fmt::format("      ({}) {} ;;\n", key.name, add(values));
   }
   for (const CommandHelp* row : rows) {
-    commands += fmt::format("    ({})\n", quoted(row->name));
+    commands += fmt::format("    ({})\n", shell_word(row->name));
     std::vector<std::string> words, options;
     for (const CommandHelp& each : row->commands)
       words.push_back(described(last_word(each.name), each.about));
-    for (const std::string& value : positional_values(*row)) words.push_back(quoted(value));
+    for (const std::string& value : positional_values(*row)) words.push_back(shell_word(value));
     for (const OptionHelp& option : row->options)
       if (!option.positional)
         for (const std::string& name : option.names)

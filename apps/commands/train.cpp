@@ -208,9 +208,10 @@ class UnfinishedReport {
   bool write() const {
     try {
       if (!wanted_ || std::filesystem::exists(folder_ / "summary.json")) return false;
-      if (time_of_log() == old_log_) return false;        // this start wrote nothing
-      if (read_run(folder_).alive.empty()) return false;  // no worker had started
-      write_report(folder_);
+      if (time_of_log() == old_log_) return false;  // this start wrote nothing
+      const RunRecord run = read_run(folder_);
+      if (run.alive.empty()) return false;  // no worker had started
+      write_report(run, folder_);
       return true;
     } catch (const std::exception& e) {
       say(std::string(e.what()) + "; try later: gossamer report " + folder_.string());

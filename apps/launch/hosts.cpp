@@ -7,8 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include <unistd.h>
-
+#include "gossamer/apps/machine.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -36,11 +35,9 @@ void check_name(const std::string& where, const std::string& name) {
 }
 
 bool is_here(const std::string& name) {
-  char own[256] = {};
-  if (gethostname(own, sizeof own - 1) != 0) own[0] = 0;
-  const std::string full = own;
-  return name == "localhost" || name == "::1" || name.starts_with("127.") ||
-         (!full.empty() && (name == full || name == full.substr(0, full.find('.'))));
+  const std::string full = host_name();
+  return name == "localhost" || name == "::1" || name.starts_with("127.") || name == full ||
+         name == full.substr(0, full.find('.'));
 }
 
 void add(std::vector<Host>& hosts, const std::string& where, Host host) {

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/html.h"
+#include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/core/safetensors.h"
@@ -46,9 +47,8 @@ Points top1(const RunRecord& run, X x) {
 }
 
 std::string value(const RunRecord& run, const char* key, const char* format, double factor = 1) {
-  if (!run.summary.is_object() || !run.summary.contains(key) || !run.summary[key].is_number())
-    return "";
-  return fmt::format(fmt::runtime(format), factor * run.summary[key].get<double>());
+  const double v = number(run.summary, key);
+  return std::isfinite(v) ? fmt::format(fmt::runtime(format), factor * v) : "";
 }
 
 std::string results(const std::vector<RunRecord>& runs) {

@@ -17,7 +17,7 @@ const char* const kStyle = R"(<style>
 body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:1.5em auto;padding:0 1em;
 color:var(--text);background:var(--paper)}
 h1{margin-bottom:0}h2{margin:1.6em 0 .4em}
-.lead{font-size:1.15em;margin:.3em 0}.soft,caption{color:var(--soft)}.bad{color:var(--c1)}
+.lead{font-size:1.15em;margin:.3em 0}.soft{color:var(--soft)}.bad{color:var(--c1)}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(340px,100%),1fr));
 gap:1em 1.5em;margin:1em 0}
 figure{margin:0}figcaption{font-size:13px;color:var(--soft)}
@@ -28,7 +28,7 @@ figcaption b{font-weight:600}svg{width:100%;display:block}
 td,th{border-bottom:1px solid var(--line);padding:2px 12px 2px 0;text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600}
 pre{background:var(--box);padding:1em;overflow-x:auto;font-size:12px}
-code{overflow-wrap:anywhere}details{margin:.6em 0}summary{cursor:pointer}
+code{overflow-wrap:anywhere}
 </style>)";
 
 std::string row_of(const std::vector<std::string>& cells, const char* tag) {

@@ -1,7 +1,6 @@
 // See launch_facts.h.
 #include "gossamer/apps/report/launch_facts.h"
 
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/shell_word.h"
 #include "gossamer/apps/version.h"
 
 namespace gossamer::apps {
@@ -28,20 +28,6 @@ std::string command_line() {
 
 }  // namespace
 
-std::string shell_word(const std::string& word) {
-  const auto plain = [](unsigned char ch) {
-    return std::isalnum(ch) ||
-           std::string_view("_-+=./,:@%").find(static_cast<char>(ch)) != std::string_view::npos;
-  };
-  bool quoted = word.empty();
-  std::string out = "'";
-  for (const char ch : word) {
-    quoted |= !plain(static_cast<unsigned char>(ch));
-    out += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
-  }
-  return quoted ? out + "'" : word;
-}
-
 JsonObject launch_facts() {
   std::error_code error;
   JsonObject facts;
@@ -50,7 +36,7 @@ JsonObject launch_facts() {
       .add("host", host_name())
       .add("processor", processor())
       .add("cores", cores())
-      .add("memory_gib", std::round(10 * memory_gib("MemTotal")) / 10)
+      .add("memory_gib", std::round(10 * memory_gib()) / 10)
       .add("gossamer", version())
       .add("git", git_hash())
       .add("compiler", compiler())

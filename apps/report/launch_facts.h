@@ -17,7 +17,4 @@ constexpr const char* kLaunchVariable = "GOSSAMER_LAUNCH";
 // The last `launch` line of a run's log without its event, time and rank; "" if it has none.
 std::string last_launch(const std::string& log_file);
 
-// Quoted for a shell where needed.
-std::string shell_word(const std::string&);
-
 }  // namespace gossamer::apps

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "gossamer/apps/machine.h"
+
 namespace gossamer::apps {
 namespace {
 
@@ -17,11 +19,11 @@ constexpr std::size_t kName = 64, kRow = 3 + kName;
 std::vector<std::string> rank_table(dist::Group& group, const dist::LaunchInfo& place,
                                     int compute_threads, int data_threads) {
   std::vector<double> rows(kRow * static_cast<std::size_t>(place.size), 0.0);
-  char host[kName + 1] = {};
-  if (gethostname(host, kName) != 0) host[0] = 0;
+  const std::string host = host_name();
   double* const own = rows.data() + kRow * static_cast<std::size_t>(place.rank);
   own[0] = getpid(), own[1] = compute_threads, own[2] = data_threads;
-  for (std::size_t i = 0; host[i] != 0; ++i) own[3 + i] = static_cast<unsigned char>(host[i]);
+  for (std::size_t i = 0; i < std::min(kName, host.size()); ++i)
+    own[3 + i] = static_cast<unsigned char>(host[i]);
   group.collectives().all_reduce_sum(std::span<double>(rows));
 
   const auto name_of = [&](int rank) {

@@ -7,6 +7,7 @@
 
 #include "gossamer/apps/report/csv.h"
 #include "gossamer/apps/report/html.h"
+#include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/core/safetensors.h"
 
@@ -17,12 +18,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-double number(const Json& e, const char* key) {
-  return e.is_object() && e.contains(key) && e[key].is_number() ? e[key].get<double>() : NAN;
-}
-int whole(const Json& e, const char* key) {
-  return e.contains(key) && e[key].is_number_integer() ? e[key].get<int>() : 0;
-}
 std::string value_text(const Json& v) {
   if (v.is_number_float()) return fmt::format("{:.6g}", v.get<double>());
   return v.is_string() ? v.get<std::string>() : v.dump();
@@ -198,7 +193,7 @@ std::string headline(const RunRecord& run) {
 
 }  // namespace
 
-void write_report(const RunRecord& run, const fs::path& page) {
+void write_page(const RunRecord& run, const fs::path& page) {
   const Edges graph = edges(run.summary);
   const bool several = run.alive.size() > 1 || !run.marks.empty();
   const std::string pictures = (several ? timeline(run) : "") + graph.picture;
@@ -210,9 +205,8 @@ void write_report(const RunRecord& run, const fs::path& page) {
   write_file(page, html_page(run.name, body));
 }
 
-void write_report(const fs::path& folder) {
-  const RunRecord run = read_run(folder);
-  write_report(run, folder / "report.html");
+void write_report(const RunRecord& run, const fs::path& folder) {
+  write_page(run, folder / "report.html");
   write_csv(run, folder / "log.csv");
 }
 

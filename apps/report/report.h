@@ -9,10 +9,10 @@
 namespace gossamer::apps {
 
 // IoError names the file that could not be written.
-void write_report(const RunRecord&, const std::filesystem::path& page);
+void write_page(const RunRecord&, const std::filesystem::path& page);
 void write_comparison(const std::vector<RunRecord>&, const std::filesystem::path& page);
 
-// report.html and log.csv in a run's folder, from what it holds
-void write_report(const std::filesystem::path& folder);
+// report.html and log.csv
+void write_report(const RunRecord&, const std::filesystem::path& folder);
 
 }  // namespace gossamer::apps

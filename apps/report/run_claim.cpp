@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gossamer/apps/machine.h"
 #include "gossamer/core/error.h"
 
 namespace fs = std::filesystem;
@@ -20,11 +21,7 @@ namespace {
 
 constexpr const char* kRemedy = "; choose another with run.dir=FOLDER";
 
-std::string this_process() {
-  char host[65] = {};
-  if (gethostname(host, sizeof host - 1) != 0) host[0] = 0;
-  return "process " + std::to_string(getpid()) + " on " + host;
-}
+std::string this_process() { return "process " + std::to_string(getpid()) + " on " + host_name(); }
 
 std::string content_of(int fd) {
   char text[128];

@@ -45,9 +45,7 @@ std::string RunFolder::begin(const std::string& config_toml, const std::string& 
   if (!writes()) return "";
   std::error_code error;
   fs::path moved;
-  if (!resuming && fs::exists(path_ / "log.jsonl", error)) {
-    moved = move_aside(path_);
-  }
+  if (!resuming && fs::exists(path_ / "log.jsonl", error)) moved = move_aside(path_);
   fs::create_directories(path_, error);
   try {
     write_file(path_ / "config.toml", config_toml);

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/json_values.h"
 #include "gossamer/core/error.h"
 
 namespace fs = std::filesystem;
@@ -25,16 +26,6 @@ std::string read_text(const fs::path& path) {
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
-}
-
-double number(const Json& e, const char* key) {
-  return e.contains(key) && e[key].is_number() ? e[key].get<double>() : NAN;
-}
-int whole(const Json& e, const char* key, int otherwise) {
-  return e.contains(key) && e[key].is_number_integer() ? e[key].get<int>() : otherwise;
-}
-std::string text(const Json& e, const char* key) {
-  return e.contains(key) && e[key].is_string() ? e[key].get<std::string>() : "";
 }
 
 // config.toml is written by to_toml(): [section], then `key = value    # meaning`.
@@ -61,7 +52,7 @@ class Reader {
     const std::string event = text(e, "event");
     const double stamp = number(e, "time");
     if (event.empty() || !std::isfinite(stamp)) return;
-    const int rank = whole(e, "rank", 0);
+    const int rank = whole(e, "rank");
     if (event == "launch") {  // before its leg has begun
       run_.launch = e;
       return;
@@ -193,7 +184,7 @@ class Reader {
   }
 
   static std::string stop_text(const Json& e) {
-    const int signal = whole(e, "signal", 0);
+    const int signal = whole(e, "signal");
     const char* name = sigabbrev_np(signal);
     return fmt::format("stopped by {} after {:.0f} images",
                        name ? "SIG" + std::string(name) : "a signal", number(e, "samples"));

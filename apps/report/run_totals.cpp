@@ -37,8 +37,8 @@ dist::RealisedRates RunTotals::rates() const {
   return dist::realised_rates(table_, rows_, done);
 }
 
-std::string RunTotals::each_worker() const {
-  std::string out;
+std::vector<JsonObject> RunTotals::each_worker() const {
+  std::vector<JsonObject> out;
   for (int r = 0; r < workers_; ++r) {
     if (!reported(r)) continue;
     JsonObject row;
@@ -56,13 +56,13 @@ std::string RunTotals::each_worker() const {
         .add("resident_bytes", at(r, resident_bytes))
         .add("damaged_images", at(r, damaged))
         .add("failed_checkpoints", at(r, failed_checkpoints));
-    out += (out.empty() ? "" : ", ") + row.str();
+    out.push_back(row);
   }
-  return "[" + out + "]";
+  return out;
 }
 
 void add_rates(JsonObject& s, const dist::RealisedRates& rates, const dist::Graph& graph) {
-  std::string edges;
+  std::vector<JsonObject> edges;
   for (const dist::RealisedEdge& e : rates.edges) {
     JsonObject row;
     row.add("a", e.a).add("b", e.b).add("rate", e.rate).add("wanted", graph.rate(e.a, e.b));
@@ -71,9 +71,9 @@ void add_rates(JsonObject& s, const dist::RealisedRates& rates, const dist::Grap
         .add("staleness_mean", e.staleness_mean)
         .add("staleness_max", e.staleness_max)
         .add("distance_mean", e.distance_mean);
-    edges += (edges.empty() ? "" : ", ") + row.add("seconds_mean", e.seconds_mean).str();
+    edges.push_back(row.add("seconds_mean", e.seconds_mean));
   }
-  s.raw("edges", "[" + edges + "]").add("edge_asymmetry", rates.asymmetry);
+  s.add("edges", edges).add("edge_asymmetry", rates.asymmetry);
   s.add("staleness_mean", rates.staleness_mean).add("staleness_max", rates.staleness_max);
   if (!graph.edges.empty()) {
     const dist::GraphConstants wanted = dist::constants(graph);
@@ -95,7 +95,7 @@ void add_control(JsonObject& s, const dist::ControlTally& t, int runs) {
   out.add("gossip", each(t.gossip))
       .add("exact_averages", each(t.exact_averages))
       .add("measurements", each(t.measurements));
-  s.raw("control", out.str());
+  s.add("control", out);
 }
 
 }  // namespace gossamer::apps

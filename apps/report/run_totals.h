@@ -42,7 +42,7 @@ class RunTotals {
   // false: it is dead, or its numbers did not arrive
   bool reported(int rank) const { return at(rank, wall_s) > 0; }
   dist::RealisedRates rates() const;
-  std::string each_worker() const;  // JSON: an array of objects
+  std::vector<JsonObject> each_worker() const;
 
  private:
   static std::size_t index(int rank, Field f) {

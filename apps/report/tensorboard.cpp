@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include "gossamer/apps/machine.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::apps {
@@ -46,12 +47,6 @@ std::string field(int number, const std::string& bytes) {
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof name - 1);
-  return name[0] ? name : "localhost";
 }
 
 std::uint32_t masked_crc(std::string_view bytes) {

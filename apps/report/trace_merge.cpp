@@ -129,8 +129,7 @@ std::string to_json(const TraceClock& c) {
       .add("begin_us", c.begin_us)
       .add("end_us", c.end_us);
   const auto add = [&](const char* key, const std::optional<dist::ClockEstimate>& e) {
-    if (e)
-      out.raw(key, JsonObject().add("offset_us", e->offset_us).add("error_us", e->error_us).str());
+    if (e) out.add(key, JsonObject().add("offset_us", e->offset_us).add("error_us", e->error_us));
   };
   add("begin", c.begin);
   add("end", c.end);
@@ -195,19 +194,16 @@ MergedTrace merge_traces(const fs::path& folder, bool keep_parts) {
   const fs::path path = folder / "trace.json", unfinished = folder / "trace.json.part";
   std::ofstream file(unfinished);
   JsonObject header;
-  std::string clocks;
+  std::vector<JsonObject> clocks;
   for (const Part& p : parts) {
     const Machine& m = machines.at(p.clock.machine);
-    clocks += (clocks.empty() ? "" : ", ") + JsonObject()
-                                                 .add("rank", p.clock.rank)
-                                                 .add("machine", p.clock.machine)
-                                                 .add("offset_us", m.shift_begin - p.clock.epoch_us)
-                                                 .add("error_us", m.error_us)
-                                                 .str();
+    clocks.push_back(JsonObject()
+                         .add("rank", p.clock.rank)
+                         .add("machine", p.clock.machine)
+                         .add("offset_us", m.shift_begin - p.clock.epoch_us)
+                         .add("error_us", m.error_us));
   }
-  header.raw("workers", "[" + clocks + "]")
-      .add("arrows", out.arrows)
-      .add("arrows_backwards", out.backwards);
+  header.add("workers", clocks).add("arrows", out.arrows).add("arrows_backwards", out.backwards);
   file << "{\"displayTimeUnit\":\"ms\",\"otherData\":" << header.str() << ",\"traceEvents\":[\n";
   for (std::size_t i = 0; i < parts.size(); ++i) {
     each_event(parts[i], [&](i64 line, Json& e, const std::string& phase) {

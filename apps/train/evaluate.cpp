@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/autograd.h"
@@ -13,6 +14,8 @@
 
 namespace gossamer::apps {
 namespace {
+
+constexpr double kLeastProbability = 1e-30;
 
 // The same batch with `size` rows, those after its own zero.
 data::Batch filled_up(const data::Batch& batch, i64 size) {
@@ -52,9 +55,27 @@ void judge(const Tensor& logits, const Tensor& labels, std::vector<Judgement>& j
   }
 }
 
-Counts evaluate_in_batches(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
-                           const Pictures& prepare, const EvalOptions& options,
-                           std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
+// The logarithm of the mean of the models' probabilities. As logits they are these probabilities.
+Tensor ensemble(const std::vector<Tensor>& logits) {
+  const Shape shape = logits[0].shape();
+  std::vector<double> mean(static_cast<std::size_t>(logits[0].numel()));
+  for (const Tensor& each : logits) {
+    const Tensor p = softmax(each.to(Device::cpu()).to(DType::f32));
+    for (std::size_t i = 0; i < mean.size(); ++i) mean[i] += p.as<float>()[i];
+  }
+  Tensor out = Tensor::empty(shape, DType::f32);
+  for (std::size_t i = 0; i < mean.size(); ++i)  // no probability is 0: its cross entropy is finite
+    out.as<float>()[i] = static_cast<float>(
+        std::log(std::max(mean[i] / static_cast<double>(logits.size()), kLeastProbability)));
+  return out.to(logits[0].device());
+}
+
+// Of each model, and of all together if there are several.
+std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
+                                        const std::shared_ptr<const data::Dataset>& set,
+                                        const Pictures& prepare, const EvalOptions& options,
+                                        std::vector<std::string>* damaged,
+                                        std::vector<Judgement>* judged) {
   const NoGrad no_grad;
   const Device device = prepare.device;
   const bool one_size = options.one_size || !device.is_cpu();
@@ -74,8 +95,11 @@ Counts evaluate_in_batches(nn::Module& net, const std::shared_ptr<const data::Da
   const int k = static_cast<int>(std::min<std::size_t>(5, set->classes().size()));
   StepInputs inputs(device);
   std::vector<i64> images;  // of each batch
+  const std::size_t judges = nets.size() + (nets.size() > 1);
+  // loss, top-1, top-5 of each
   const Tensor results =
-      Tensor::zeros({loader.steps(), 3}, DType::f32, device);  // loss, top-1, top-5
+      Tensor::zeros({loader.steps() * static_cast<i64>(judges), 3}, DType::f32, device);
+  i64 row = 0;
   for (i64 step = 0; options.max_batches == 0 || step < options.max_batches; ++step) {
     const data::Batch batch = loader.next();
     if (!batch.labels.defined()) break;
@@ -83,30 +107,40 @@ Counts evaluate_in_batches(nn::Module& net, const std::shared_ptr<const data::Da
     const bool fill = one_size && n < options.batch;
     const data::Batch in =
         inputs.put(fill ? filled_up(batch, options.batch) : batch, std::array{0.0f}).batch;
-    Tensor logits = net(prepare(in.images)).slice(0, n);
-    if (options.flip)
-      logits = mul(add(logits, net(prepare(mirrored(in.images))).slice(0, n)), 0.5f);
-    const Tensor labels = in.labels.slice(0, n);
-    if (judged) judge(logits, labels, *judged);
-    Tensor row = results.slice(step, step + 1).reshape({3});
-    row.slice(0, 1).copy_from(cross_entropy(logits, labels).reshape({1}));
-    row.slice(1, 2).copy_from(count_top_k(logits, labels, 1).reshape({1}));
-    row.slice(2, 3).copy_from(count_top_k(logits, labels, k).reshape({1}));
+    const Tensor labels = in.labels.slice(0, n), input = prepare(in.images),
+                 mirror = options.flip ? prepare(mirrored(in.images)) : Tensor();
+    std::vector<Tensor> logits;
+    for (nn::Module* net : nets) {
+      Tensor own = (*net)(input).slice(0, n);
+      if (options.flip) own = mul(add(own, (*net)(mirror).slice(0, n)), 0.5f);
+      logits.push_back(own);
+    }
+    if (nets.size() > 1) logits.push_back(ensemble(logits));
+    if (judged) judge(logits.back(), labels, *judged);
+    for (const Tensor& each : logits) {
+      Tensor to = results.slice(row, row + 1).reshape({3});
+      ++row;
+      to.slice(0, 1).copy_from(cross_entropy(each, labels).reshape({1}));
+      to.slice(1, 2).copy_from(count_top_k(each, labels, 1).reshape({1}));
+      to.slice(2, 3).copy_from(count_top_k(each, labels, k).reshape({1}));
+    }
     images.push_back(n);
     inputs.step_ends();
   }
   const Tensor table = results.to(Device::cpu());
-  Counts counts{.batch = options.batch};
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    const float* row = table.as<float>() + 3 * i;
-    const auto n = static_cast<double>(images[i]);
-    counts.images += n;
-    counts.loss += n * row[0];
-    counts.top1 += static_cast<double>(row[1]);
-    counts.top5 += static_cast<double>(row[2]);
-  }
+  std::vector<Counts> all(judges, Counts{.batch = options.batch});
+  const float* numbers = table.as<float>();
+  for (const i64 batch : images)
+    for (Counts& counts : all) {
+      const auto n = static_cast<double>(batch);
+      counts.images += n;
+      counts.loss += n * static_cast<double>(numbers[0]);
+      counts.top1 += static_cast<double>(numbers[1]);
+      counts.top5 += static_cast<double>(numbers[2]);
+      numbers += 3;
+    }
   if (damaged) *damaged = loader.damaged();
-  return counts;
+  return all;
 }
 
 }  // namespace
@@ -114,13 +148,25 @@ Counts evaluate_in_batches(nn::Module& net, const std::shared_ptr<const data::Da
 Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
                 const Pictures& prepare, const EvalOptions& options,
                 std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
-  const bool was_training = net.training();
-  net.eval();
+  nn::Module* const one[] = {&net};
+  return evaluate_together(one, set, prepare, options, damaged, judged)[0];
+}
+
+std::vector<Counts> evaluate_together(std::span<nn::Module* const> nets,
+                                      const std::shared_ptr<const data::Dataset>& set,
+                                      const Pictures& prepare, const EvalOptions& options,
+                                      std::vector<std::string>* damaged,
+                                      std::vector<Judgement>* judged) {
+  std::vector<bool> was_training;
+  for (nn::Module* net : nets) {
+    was_training.push_back(net->training());
+    net->eval();
+  }
   for (EvalOptions now = options;; now.batch = (now.batch + 1) / 2) {
     if (judged) judged->clear();
     try {
-      const Counts counts = evaluate_in_batches(net, set, prepare, now, damaged, judged);
-      net.train(was_training);
+      auto counts = evaluate_in_batches(nets, set, prepare, now, damaged, judged);
+      for (std::size_t i = 0; i < nets.size(); ++i) nets[i]->train(was_training[i]);
       return counts;
     } catch (const OutOfMemory&) {
       if (now.batch == 1) throw;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,13 @@ struct EvalOptions {
 Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set, const Pictures&,
                 const EvalOptions&, std::vector<std::string>* damaged = nullptr,
                 std::vector<Judgement>* judged = nullptr);
+// The same of several models of the same classes, in one pass over the images: of each alone, and
+// then, if there are several, of their ensemble, which has the mean of their probabilities. judged:
+// by the last of these.
+std::vector<Counts> evaluate_together(std::span<nn::Module* const>,
+                                      const std::shared_ptr<const data::Dataset>& set,
+                                      const Pictures&, const EvalOptions&,
+                                      std::vector<std::string>* damaged = nullptr,
+                                      std::vector<Judgement>* judged = nullptr);
 
 }  // namespace gossamer::apps

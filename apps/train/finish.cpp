@@ -264,7 +264,7 @@ class Finish {
         .add("resident_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::resident_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
-    s.raw("each_worker", totals_.each_worker());
+    s.add("each_worker", totals_.each_worker());
     if (whole.legs > 1) {
       std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
                                            "resident_bytes_rank0", "launch", "warnings"};
@@ -295,7 +295,7 @@ class Finish {
       // What can be made again from the rest.
       try {
         if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
-        if (c.run.report) write_report(w_.folder.path());
+        if (c.run.report) write_report(read_run(w_.folder.path()), w_.folder.path());
       } catch (const IoError& e) {
         w_.warn(e.what());
       }
@@ -332,11 +332,11 @@ class Finish {
                               .add("top1", top1)
                               .add("top5", counts_.top5 / counts_.images)
                               .add("loss", loss));
-    if (w_.ema)
-      w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
-                       {{"ema_top1", ema_counts_.top1 / ema_counts_.images}});
+    std::vector<std::pair<std::string, double>> scalars{
+        {"top1", top1}, {"top5", counts_.top5 / counts_.images}, {"val_loss", loss}};
+    if (w_.ema) scalars.emplace_back("ema_top1", ema_counts_.top1 / ema_counts_.images);
     w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
-                     {{"top1", top1}, {"top5", counts_.top5 / counts_.images}, {"val_loss", loss}});
+                     scalars);
   }
 
   // Saves the f32 master values, whatever type the layers computed in.

@@ -143,21 +143,23 @@ bool GradientStep::compute() {
 
 namespace {
 
-// Running statistics and counters of a network as they were.
+// Running statistics and counters of a network as they were before a gradient of several batches.
 class Buffers {
  public:
-  explicit Buffers(nn::Module& net) : buffers_(net.buffers()) {}
+  Buffers(nn::Module& net, const FlatParams& params) : buffers_(counters_of(net)) {
+    buffers_.push_back(params.buffers());
+  }
   void keep() {
-    kept_.clear();
-    for (const NamedTensor& b : buffers_) kept_.push_back(b.tensor.clone());
+    if (kept_.empty())
+      for (const Tensor& b : buffers_) kept_.push_back(b.clone());
+    for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i].copy_from(buffers_[i]);
   }
   void restore() {
-    for (std::size_t i = 0; i < kept_.size(); ++i) buffers_[i].tensor.copy_from(kept_[i]);
+    for (std::size_t i = 0; i < kept_.size(); ++i) buffers_[i].copy_from(kept_[i]);
   }
 
  private:
-  std::vector<NamedTensor> buffers_;
-  std::vector<Tensor> kept_;
+  std::vector<Tensor> buffers_, kept_;
 };
 
 }  // namespace
@@ -193,7 +195,7 @@ void train_loop(Worker& w, StepLog& log) {
   double learning_rate = 0;
   bool brought = false;
   w.net->train();
-  Buffers before(*w.net);
+  Buffers before(*w.net, *w.params);
   for (i64 step = 0; !w.method->done() && !stop_signal();) {
     if (!gradient.begun()) {
       log.before_step();

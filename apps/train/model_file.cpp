@@ -118,11 +118,9 @@ void override_header(const Config& given, const std::string& file, LoadedModel& 
   Config c;
   c.model.name = m.name;
   c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value : m.pictures.size;
-  c.data.resize.value =
-      said("data.resize")
-          ? given.data.resize.value
-          : std::max<i64>(c.data.eval_size.value,
-                          m.pictures.resize * c.data.eval_size.value / m.pictures.size);
+  c.data.resize.value = said("data.resize")
+                            ? given.data.resize.value
+                            : resize_for(m.pictures, static_cast<int>(c.data.eval_size.value));
   if (said("data.mean")) c.data.mean = given.data.mean;
   if (said("data.std")) c.data.std = given.data.std;
   const Pictures p = pictures(c);
@@ -249,12 +247,6 @@ std::string load_initial(const Config& c, nn::Module& net) {
   return line;
 }
 
-std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<std::string> names;
-  for (const NamedTensor& t : tensors) names.push_back(t.name);
-  return names;
-}
-
 template <class F>
 void naming(const char* key, F&& f) {
   try {
@@ -274,7 +266,7 @@ std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool fr
   const std::vector<NamedTensor> all = net->parameters();
   if (!c.model.freeze.empty()) {
     const nn::Selection frozen(c.model.freeze);
-    naming("model.freeze", [&] { frozen.check_used(names_of(all)); });
+    naming("model.freeze", [&] { frozen.check_used(nn::names_of(all)); });
     net->freeze(frozen);
   }
   const std::vector<NamedTensor> trained = net->parts().parameters;
@@ -283,10 +275,10 @@ std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool fr
   if (trained.size() < all.size())
     notes.push_back(fmt::format("frozen   {} of {} parameter tensors; trained: {}",
                                 all.size() - trained.size(), all.size(),
-                                nn::first_three(names_of(trained))));
+                                nn::first_three(nn::names_of(trained))));
   naming("optim.factors", [&] {
     for (const nn::RateFactor& f : rate_factors(c))
-      f.which.check_used(names_of(trained), names_of(all));
+      f.which.check_used(nn::names_of(trained), nn::names_of(all));
   });
   return net;
 }

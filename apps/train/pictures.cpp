@@ -28,6 +28,8 @@ Tensor Pictures::operator()(const data::Batch& batch) const {
   return out;
 }
 
+int resize_for(const Pictures& p, int size) { return std::max(size, p.resize * size / p.size); }
+
 Pictures pictures(const Config& c) {
   Pictures p;
   p.train_size = static_cast<int>(c.data.size.value ? c.data.size.value

@@ -78,5 +78,67 @@ TEST_F(ClassResults, EvalTakesTheMirrorImageAndAnotherSize) {
   EXPECT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--size", "0"}).code, 2);
 }
 
+TEST_F(ClassResults, EvalAveragesSeveralModels) {
+  ASSERT_EQ(run(tiny({"run.name=a", "train.seed=1"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.name=b", "train.seed=2", "model.name=resnet20-cifar"})).code, 0);
+  const std::string a = "runs/a/model.safetensors", b = "runs/b/model.safetensors";
+  const auto eval = [&](std::vector<std::string> more) {
+    std::vector<std::string> all{"eval"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const auto json = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"data.val=s/val", "--json", "--flip", "--confusion"});
+    const Result r = eval(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out);
+  };
+  const Json one = json({a}), two = json({b}), both = json({a, b}), same = json({a, a});
+  EXPECT_FALSE(one.contains("models"));
+  EXPECT_EQ(both["model"], "mean of 2 models");
+  ASSERT_EQ(both["models"].size(), 2u);
+  EXPECT_EQ(both["models"][0]["file"], a);
+  EXPECT_EQ(both["models"][1]["model"], "resnet20-cifar");
+  for (const char* key : {"top1", "top5", "loss"}) {
+    EXPECT_EQ(both["models"][0][key], one[key]);
+    EXPECT_EQ(both["models"][1][key], two[key]);
+  }
+  EXPECT_LT(both["loss"].get<double>(), (one["loss"].get<double>() + two["loss"].get<double>()) / 2)
+      << "the loss is convex in the probabilities";
+  EXPECT_NEAR(same["loss"].get<double>(), one["loss"].get<double>(), 1e-5);
+  EXPECT_EQ(same["confusion"], one["confusion"]);
+
+  const Result text = eval({a, b, "data.val=s/val", "--per-class", "--csv", "t", "--size", "24"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr(a + " (resnet8-cifar): top-1"),
+                              HasSubstr(b + " (resnet20-cifar): top-1"),
+                              HasSubstr("mean of 2 models: top-1"), HasSubstr("recall")));
+}
+
+TEST_F(ClassResults, EvalAveragesOnlyModelsThatAreAlike) {
+  ASSERT_EQ(run(tiny({"run.name=a"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.name=larger", "data.size=40"})).code, 0);
+  std::string renamed = read_text(folder / "runs/a/model.safetensors");
+  const std::size_t name = renamed.find("circle");
+  ASSERT_NE(name, std::string::npos);
+  write_text(folder / "renamed.safetensors", renamed.replace(name, 6, "sphere"));
+  const auto with = [&](const std::string& other) {
+    const Result r = run({"eval", "runs/a/model.safetensors", other, "data.val=s/val"});
+    EXPECT_EQ(r.code, 2) << other;
+    return r.err;
+  };
+  EXPECT_THAT(with("runs/larger/model.safetensors"),
+              AllOf(HasSubstr("runs/a/model.safetensors and runs/larger/model.safetensors want "
+                              "other pictures: side 32"),
+                    HasSubstr("side 40"), HasSubstr("data.eval_size")));
+  EXPECT_THAT(with("renamed.safetensors"),
+              HasSubstr("have other classes: number 1 is circle and sphere; only models of"));
+  EXPECT_EQ(run({"eval", "runs/a/model.safetensors", "runs/larger/model.safetensors",
+                 "data.val=s/val", "data.eval_size=32", "data.resize=32"})
+                .code,
+            0);
+  EXPECT_THAT(with("three.txt"), HasSubstr("three.txt"));
+}
+
 }  // namespace
 }  // namespace gossamer::apps

@@ -49,7 +49,7 @@ TEST(MachineFacts, OtherProgramsAreCountedAndThisOneIsNot) {
     waitpid(pid, nullptr, 0);
   }
   EXPECT_GT(peak_resident_bytes(), 1 << 20);
-  EXPECT_GT(memory_gib("MemTotal"), memory_gib("MemAvailable"));
+  EXPECT_GT(memory_gib(), 0.1);
 }
 
 TEST_F(Machine, AWorkerAloneSpinsBrieflyUnlessTheUserSaysOtherwise) {

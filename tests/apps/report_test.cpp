@@ -9,6 +9,7 @@
 #include "gossamer/apps/report/csv.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/pictures.h"
+#include "gossamer/apps/shell_word.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -265,7 +266,7 @@ TEST_F(Report, TheReportDrawsEdgesFaultsAndReturns) {
                      {"workers", 3},
                      {"edges", {first, second}}};
   write_text(at / "summary.json", summary.dump());
-  write_report(at);
+  write_report(read_run(at), at);
   const std::string page = read_text(at / "report.html");
   for (const char* wanted : {"training loss", "consensus distance", "Faults and returns", "joined",
                              "dead &lt;u&gt;", "no token", "0 – 1", "1 – 2"})
