@@ -69,12 +69,13 @@ struct Config {
   struct {
     double every = 0, consensus_every = 0;
     i64 batch = 64;
+    std::string of = "own";
   } eval;
   struct {
-    std::string name = "auto", dir = "runs", record, replay;
+    std::string name = "auto", dir = "runs", record, replay, best_by = "top1";
     bool trace = false, report = true, tensorboard = true, log_exchanges = false;
     std::vector<i64> trace_steps;
-    i64 log_every = 10, keep = 2;
+    i64 log_every = 10, keep = 2, keep_best = 1;
     double checkpoint_every = 0;
   } run;
   struct {

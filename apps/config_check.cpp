@@ -50,6 +50,8 @@ std::map<std::string, std::vector<std::string>> make_choices() {
           {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
           {"optim.scaling", {"auto", "linear", "none"}},
           {"optim.schedule", {"constant", "step", "cosine", "one-cycle"}},
+          {"eval.of", {"own", "mean"}},
+          {"run.best_by", {"top1", "loss"}},
           {"dist.transport", {"auto", "peercopy", "nccl", "host"}},
           {"dist.wire", {"f32", "f16"}}};
 }
@@ -232,6 +234,7 @@ void validate(const Config& c, int workers, int per_machine) {
             "empty unless train.method is a2cid2 or adpsgd: only their order of events depends on "
             "timing");
   require(c.run.keep >= 1, "run.keep", "1 or more");
+  require(c.run.keep_best >= 0 && c.run.keep_best <= 1000, "run.keep_best", "0 to 1000");
   require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
   require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
   require(c.dist.dead_after_s >= 2 * c.dist.heartbeat_s, "dist.dead_after_s",

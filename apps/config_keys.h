@@ -167,8 +167,10 @@ void each_key(C& c, F&& f) {
   f("optim.final", c.optim.final, "cosine, one-cycle: learning rate at the end");
   f("optim.milestones", c.optim.milestones, "step: fractions of the run");
   f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
-  f("eval.every", c.eval.every,
-    "epochs between evaluations of the workers' own models; 0: only the average at the end");
+  f("eval.every", c.eval.every, "epochs between evaluations on the way; 0: only at the end");
+  f("eval.of", c.eval.of,
+    "several workers: own: each evaluates its own model on its share of the images, without "
+    "waiting | mean: all wait for each other and evaluate the average of their models");
   f("eval.consensus_every", c.eval.consensus_every,
     "epochs between exact measurements of the consensus distance, at which all workers wait for "
     "each other; 0: never");
@@ -179,6 +181,11 @@ void each_key(C& c, F&& f) {
   f("run.checkpoint_every", c.run.checkpoint_every,
     "epochs between checkpoints; 0: only if the run is interrupted");
   f("run.keep", c.run.keep, "number of checkpoints to keep");
+  f("run.keep_best", c.run.keep_best,
+    "with eval.every: number of the best models to keep, in best/; the best of all is "
+    "best.safetensors; several workers: with eval.of=mean; 0: none");
+  f("run.best_by", c.run.best_by,
+    "which model is the best: top1: of the highest top-1 | loss: of the lowest validation loss");
   f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
   f("run.record", c.run.record,
     "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none");
@@ -263,6 +270,8 @@ inline constexpr OtherName kOtherNames[] = {
     {"sched", "optim.schedule"},
     {"scheduler", "optim.schedule"},
     {"warmup", "optim.warmup_epochs"},
+    {"checkpoint_hist", "run.keep_best"},
+    {"eval_metric", "run.best_by"},
     {"experiment", "run.name"},
     {"log_interval", "run.log_every"},
     {"print_freq", "run.log_every"},

@@ -179,6 +179,9 @@ std::string headline(const RunRecord& run) {
     out += fmt::format(": top-1 <b>{:.2f} %</b>, top-5 {:.2f} % on {:.0f} images",
                        100 * number(run.summary, "top1"), 100 * number(run.summary, "top5"),
                        number(run.summary, "val_images"));
+  if (const Json& s = run.summary; s.is_object() && s.contains("best"))
+    out += fmt::format("; the best {:.2f} % at epoch {:.2f}", 100 * number(s["best"], "top1"),
+                       number(s["best"], "epoch"));
   out += "</p>";
   std::string what;
   for (const auto& [key, value] : run.config)

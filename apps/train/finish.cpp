@@ -16,6 +16,7 @@
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
+#include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
@@ -28,7 +29,6 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/layers.h"
 
@@ -286,6 +286,7 @@ class Finish {
           const EmaInPlace model(*w_.ema, *w_.params);
           save_model(path);
         });
+      find_best(s, seen);
       add_warnings(s, files, whole.failed_checkpoints);
       if (w_.val_set) log_evaluation(seen);
       w_.board.flush();
@@ -339,17 +340,37 @@ class Finish {
   }
 
   // Saves the f32 master values, whatever type the layers computed in.
-  void save_model(const std::filesystem::path& path) {
-    const auto copy = models::make(
-        w_.config.model.name,
-        {.classes = w_.config.classes_or(static_cast<i64>(w_.train_set->classes().size()))});
-    std::map<std::string, Tensor> source;
-    for (const NamedTensor& t : w_.params->windows(w_.params->values())) source[t.name] = t.tensor;
-    for (const NamedTensor& t : w_.net->buffers()) source[t.name] = t.tensor;
-    for (const NamedTensor& t : w_.params->frozen()) source[t.name] = t.tensor;
-    for (NamedTensor& t : copy->state()) t.tensor.copy_from(source.at(t.name));
-    nn::save(path, *copy,
-             model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes()));
+  void save_model(const std::filesystem::path& path,
+                  const std::map<std::string, std::string>& more = {}) {
+    auto metadata = model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes());
+    metadata.insert(more.begin(), more.end());
+    nn::save(path, *w_.net, *w_.params, w_.params->values(), metadata);
+  }
+
+  // The best of the run: the model of its end, or one that was evaluated before.
+  void find_best(JsonObject& s, double seen) {
+    if (!w_.val_set || !keeps_best(w_.config, w_.place.size)) return;
+    const double epoch = seen / static_cast<double>(w_.train_set->size());
+    try {
+      BestModels best(w_.folder.path(), w_.config.run.keep_best, w_.config.run.best_by);
+      best.offer(score_of(counts_, seen, epoch),
+                 [&](const auto& path, const auto& more) { save_model(path, more); });
+      if (best.all().empty()) return;
+      best_ = best.all()[0].score;
+      best_file_ = best.best_file();
+    } catch (const IoError& e) {
+      warnings_.push_back(std::string("the best models: ") + e.what());
+      return;
+    }
+    s.raw("best", JsonObject()
+                      .add("file", best_file_.string())
+                      .add("top1", best_.top1)
+                      .add("top5", best_.top5)
+                      .add("loss", best_.loss)
+                      .add("images", best_.images)
+                      .add("samples", best_.samples)
+                      .add("epoch", best_.epoch)
+                      .str());
   }
 
   void print_results(const RunFigures& leg, const RunFigures& whole, double damaged,
@@ -394,6 +415,9 @@ class Finish {
             std::filesystem::exists(path))
           list += (list.empty() ? "" : ", ") + path.string();
       say.note("files    " + list);
+      if (!best_file_.empty())
+        say.note(fmt::format("best     top-1 {:.2f} %, loss {:.3f} at epoch {:.2f}: {}",
+                             100 * best_.top1, best_.loss, best_.epoch, best_file_.string()));
       for (const std::string& text : warnings_) say.warn(text);
       for (const std::string& text : files.problems()) say.warn(text);
     } else {
@@ -418,6 +442,8 @@ class Finish {
   std::string batch_norm_;
   double consensus_ = 0;
   std::vector<std::string> warnings_;
+  Score best_;
+  std::filesystem::path best_file_;  // empty: none is kept
   bool alone_ = false;
 };
 

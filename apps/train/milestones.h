@@ -2,6 +2,7 @@
 // consensus distance.
 #pragma once
 
+#include "gossamer/apps/train/evaluations.h"
 #include "gossamer/apps/train/worker.h"
 
 namespace gossamer::apps {
@@ -14,14 +15,19 @@ class Milestones {
 
  private:
   double first(double every_epochs) const;  // multiple of that after the start, in samples
-  void evaluate_own(double seen);
-  void measure_consensus(double seen);
+  // Evaluations and measurements until `seen` images.
+  void look(double seen);
+  void evaluate(double seen);
+  void measure_consensus();
+  // Runs a step in which all workers take part; false if some worker was lost, now or before.
+  bool together(const char* what, const std::function<void()>& step);
 
   Worker& w_;
+  Evaluations evaluations_;
   double epoch_;                               // images
   double evaluate_at_, save_at_, measure_at_;  // samples
   // false once a worker was lost, because the others would wait for it
-  bool measures_;
+  bool all_meet_;
 };
 
 }  // namespace gossamer::apps

@@ -12,6 +12,7 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/rank_table.h"
 #include "gossamer/apps/report/trace_merge.h"
+#include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
@@ -43,7 +44,10 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   set_compute_threads(compute_threads_for(config, place.local_size));
   trace::name_thread("train");
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();
-  if (resume) start_samples = resume->samples, earlier = resume->figures;
+  if (resume) {
+    start_samples = resume->samples, earlier = resume->figures;
+    resumed_from = resume->run_folder;
+  }
   open_images();
   make_model(resume && !place.rejoin);
   join_group();
@@ -225,6 +229,11 @@ void Worker::describe(const std::vector<std::string>& table,
       total_samples / static_cast<double>(train_set->size()), place.size, config.train.batch,
       config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
+  if (val_set && config.eval.every > 0 && config.run.keep_best > 0 &&
+      !keeps_best(config, place.size))
+    progress.note(
+        "best     not kept, since each worker evaluates its own model; with "
+        "eval.of=mean they meet to evaluate the average");
   if (resume && !resume->own_state(place.size)) {
     const bool all = static_cast<int>(resume->files.size()) == resume->world;
     const std::string which = all ? counted(resume->world, "worker") + " wrote them"

@@ -96,6 +96,7 @@ struct Worker {
   std::chrono::steady_clock::time_point began;  // the training loop
   double wall_s = 0;                            // it took
   RunFigures earlier;                           // of the legs before this one
+  std::filesystem::path resumed_from;           // the run's folder, or empty
   std::atomic<bool> finished{false};  // the models are averaged: a worker that leaves is no fault
   std::atomic<bool> lost{false};      // some worker was lost on the way
   double trace_began_us = 0;

@@ -170,6 +170,10 @@ TEST(Config, AutoIsANumberAboveZeroOrAuto) {
               std::string("command line: train.threads = ") + value +
                   "; it must be \"auto\" or 1 to 1024");
   EXPECT_EQ(invalid("train.threads=auto"), "no error");
+  EXPECT_EQ(invalid("run.keep_best=-1"), "command line: run.keep_best = -1; it must be 0 to 1000");
+  EXPECT_EQ(invalid("run.best_by=top5"),
+            "command line: run.best_by = \"top5\"; it must be one of top1, loss; did you mean "
+            "\"top1\"?");
   EXPECT_EQ(invalid("train.seed=-1"), "command line: train.seed = -1; it must be 0 or more");
   EXPECT_THAT(
       error_of([] {

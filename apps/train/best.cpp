@@ -1,0 +1,169 @@
+// See best.h.
+#include "gossamer/apps/train/best.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+constexpr const char* kNumbers[] = {"top1", "top5", "loss", "images", "samples", "epoch"};
+double Score::*const kMembers[] = {&Score::top1,   &Score::top5,    &Score::loss,
+                                   &Score::images, &Score::samples, &Score::epoch};
+
+// Of a whole file with a score in its header.
+std::optional<Score> score_in(const fs::path& file) {
+  try {
+    const auto metadata = nn::read_metadata(file);
+    Score score;
+    for (std::size_t i = 0; i < std::size(kNumbers); ++i)
+      score.*kMembers[i] = std::stod(metadata.at(kNumbers[i]));
+    return score;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+std::string file_name(const Score& s) {
+  return fmt::format("top1-{:.5f}-epoch-{:07.2f}.safetensors", s.top1, s.epoch);
+}
+
+std::vector<BestModels::Kept> models_in(const fs::path& folder) {
+  std::vector<BestModels::Kept> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".safetensors")
+      if (const auto score = score_in(entry.path())) found.push_back({*score, entry.path()});
+  return found;
+}
+
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  const fs::path temporary = to.string() + ".new";
+  std::error_code error;
+  fs::remove(temporary, error);
+  fs::create_hard_link(from, temporary, error);
+  if (error) fs::copy_file(from, temporary, error);
+  if (!error) fs::rename(temporary, to, error);
+  const std::string why = error.message();
+  const bool failed = static_cast<bool>(error);
+  // it is still there also where both were links to one file
+  fs::remove(temporary, error);
+  check<IoError>(!failed, "cannot copy ", from.string(), " to ", to.string(), ": ", why);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> Score::metadata() const {
+  std::map<std::string, std::string> out;
+  for (std::size_t i = 0; i < std::size(kNumbers); ++i)
+    out[kNumbers[i]] = fmt::format("{}", this->*kMembers[i]);
+  return out;
+}
+
+Score score_of(const Counts& c, double samples, double epoch) {
+  return {.top1 = c.top1 / c.images,
+          .top5 = c.top5 / c.images,
+          .loss = c.loss / c.images,
+          .images = c.images,
+          .samples = samples,
+          .epoch = epoch};
+}
+
+bool is_better(const Score& a, const Score& b, const std::string& by) {
+  if (by == "loss") return a.loss < b.loss || (std::isfinite(a.loss) && std::isnan(b.loss));
+  return a.top1 > b.top1;
+}
+
+bool keeps_best(const Config& c, int workers) {
+  return c.run.keep_best > 0 && c.eval.every > 0 && (workers == 1 || c.eval.of == "mean");
+}
+
+BestModels::BestModels(const fs::path& run_folder, i64 keep, std::string by)
+    : folder_(run_folder / "best"),
+      best_(run_folder / "best.safetensors"),
+      keep_(static_cast<std::size_t>(std::max<i64>(1, keep))),
+      by_(std::move(by)) {
+  for (const Kept& kept : models_in(folder_)) add(kept);
+  // in case that somebody has removed the folder
+  if (const auto score = score_in(best_)) take({*score, best_});
+}
+
+void BestModels::take(const Kept& from) {
+  const fs::path file = folder_ / file_name(from.score);
+  if (std::ranges::find(kept_, file, &Kept::file) != kept_.end()) return;
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  link_or_copy(from.file, file);
+  add({from.score, file});
+}
+
+void BestModels::add(Kept kept) {
+  const auto comes_first = [this](const Kept& a, const Kept& b) {
+    if (is_better(a.score, b.score, by_) || is_better(b.score, a.score, by_))
+      return is_better(a.score, b.score, by_);
+    return a.score.samples < b.score.samples;
+  };
+  kept_.insert(std::ranges::upper_bound(kept_, kept, comes_first), std::move(kept));
+}
+
+bool BestModels::offer(const Score& score, const Write& write) {
+  const fs::path file = folder_ / file_name(score);
+  const bool full = kept_.size() >= keep_;
+  if (std::isnan(score.top1) ||
+      // the same evaluation, done again by a run that was resumed
+      std::ranges::find(kept_, file, &Kept::file) != kept_.end() ||
+      (full && !is_better(score, kept_[keep_ - 1].score, by_))) {
+    point_best();
+    return false;
+  }
+  const auto drop_last = [this] {
+    std::error_code error;
+    fs::remove(kept_.back().file, error);
+    kept_.pop_back();
+  };
+  const auto try_to_write = [&] {
+    std::error_code error;
+    fs::create_directories(folder_, error);
+    write(file, score.metadata());
+  };
+  try {
+    try {
+      try_to_write();
+    } catch (const IoError&) {
+      if (!full || kept_.size() < 2) throw;
+      drop_last();  // the new one takes its place anyway
+      try_to_write();
+    }
+  } catch (const IoError&) {
+    std::error_code error;
+    fs::remove(folder_, error);  // only succeeds when empty
+    throw;
+  }
+  add({score, file});
+  const bool is_best = kept_[0].file == file;
+  point_best();
+  while (kept_.size() > keep_) drop_last();
+  return is_best;
+}
+
+void BestModels::point_best() {
+  if (kept_.empty()) return;
+  const auto now = score_in(best_);
+  if (!now || file_name(*now) != kept_[0].file.filename()) link_or_copy(kept_[0].file, best_);
+}
+
+void BestModels::bring(const fs::path& other_run, double samples) {
+  for (const Kept& theirs : models_in(other_run / "best"))
+    if (theirs.score.samples <= samples) take(theirs);
+  point_best();
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,35 @@
+// See model_copy.h.
+#include "gossamer/apps/train/model_copy.h"
+
+#include "gossamer/apps/train/model_file.h"
+
+namespace gossamer::apps {
+
+ModelCopy::ModelCopy(const Worker& w) {
+  std::vector<std::string> notes;  // the worker has them
+  net = model_to_train(w.config, static_cast<i64>(w.train_set->classes().size()), false, notes);
+  net->to(w.device);
+  nn::Module::Parts parts = net->parts();
+  params = std::make_unique<FlatParams>(std::move(parts.parameters), std::move(parts.buffers),
+                                        FlatOptions{.compute = w.prepare.dtype},
+                                        std::move(parts.frozen));
+}
+
+void ModelCopy::take_model(Worker& w) {
+  w.method->quiesce([&] { copy(w.params->values(), w.params->buffers(), w); });
+}
+
+// Both have one layout, since they are made alike.
+void ModelCopy::copy(const Tensor& values, const Tensor& buffers, const Worker& w) {
+  Tensor(params->values()).copy_from(values);
+  if (buffers.numel() > 0) Tensor(params->buffers()).copy_from(buffers);
+  const std::vector<NamedTensor> counters = net->buffers(), theirs = w.net->buffers();
+  for (std::size_t i = 0; i < counters.size(); ++i)
+    if (counters[i].tensor.dtype() == DType::i64)
+      Tensor(counters[i].tensor).copy_from(theirs[i].tensor);
+  for (std::size_t i = 0; i < params->frozen().size(); ++i)
+    Tensor(params->frozen()[i].tensor).copy_from(w.params->frozen()[i].tensor);
+  params->refresh();
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,24 @@
+// A second network with the model of a run: it is evaluated and written while the first one trains
+// and exchanges.
+#pragma once
+
+#include <memory>
+
+#include "gossamer/apps/train/worker.h"
+
+namespace gossamer::apps {
+
+class ModelCopy {
+ public:
+  explicit ModelCopy(const Worker&);
+  // The worker's model as it is between two events.
+  void take_model(Worker&);
+
+  std::unique_ptr<nn::Module> net;
+  std::unique_ptr<FlatParams> params;
+
+ private:
+  void copy(const Tensor& values, const Tensor& buffers, const Worker&);
+};
+
+}  // namespace gossamer::apps

@@ -1,0 +1,223 @@
+// The best models of a run: which are kept, in which files, and that they survive a resume.
+#include "gossamer/apps/train/best.h"
+
+#include <cstring>
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include "apps/program.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Score scored(double top1, double loss, double samples) {
+  return {.top1 = top1, .loss = loss, .images = 10, .samples = samples, .epoch = samples / 100};
+}
+
+class Best : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "gossamer-best-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    run = pattern;
+  }
+  void TearDown() override { fs::remove_all(run); }
+
+  // A model whose only weight is the number of samples.
+  static bool offer(BestModels& best, const Score& s) {
+    return best.offer(s, [&](const fs::path& path, const auto& metadata) {
+      write_safetensors(path, {{"w", Tensor::full({1}, static_cast<float>(s.samples))}}, metadata);
+    });
+  }
+  float weight_of_best() const {
+    return *read_safetensors(run / "best.safetensors").find("w")->as<float>();
+  }
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& e : fs::directory_iterator(run / "best")) names.push_back(e.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+  fs::path run;
+};
+
+TEST_F(Best, TheBestAreKeptAndOfEqualOnesTheEarlier) {
+  BestModels best(run, 2, "top1");
+  EXPECT_TRUE(offer(best, scored(0.5, 1.0, 100)));
+  EXPECT_FALSE(offer(best, scored(0.25, 0.1, 200)));
+  EXPECT_FALSE(offer(best, scored(0.5, 0.9, 300))) << "it is not better";
+  EXPECT_THAT(files(), ElementsAre("top1-0.50000-epoch-0001.00.safetensors",
+                                   "top1-0.50000-epoch-0003.00.safetensors"));
+  EXPECT_EQ(weight_of_best(), 100);
+  EXPECT_FALSE(offer(best, scored(0.25, 1.0, 400)));
+  EXPECT_FALSE(offer(best, scored(NAN, NAN, 500)));
+  EXPECT_TRUE(offer(best, scored(0.75, 1.0, 600)));
+  EXPECT_THAT(files(), ElementsAre("top1-0.50000-epoch-0001.00.safetensors",
+                                   "top1-0.75000-epoch-0006.00.safetensors"));
+  EXPECT_EQ(weight_of_best(), 600);
+  EXPECT_EQ(read_safetensors_metadata(run / "best.safetensors").at("epoch"), "6");
+}
+
+TEST_F(Best, CanBeThatOfTheLowestLoss) {
+  BestModels best(run, 1, "loss");
+  EXPECT_TRUE(offer(best, scored(0.5, 1.0, 100)));
+  EXPECT_FALSE(offer(best, scored(0.75, 1.5, 200)));
+  EXPECT_TRUE(offer(best, scored(0.25, 0.5, 300)));
+  EXPECT_THAT(files(), ElementsAre("top1-0.25000-epoch-0003.00.safetensors"));
+}
+
+TEST_F(Best, AreFoundAgain) {
+  {
+    BestModels best(run, 3, "top1");
+    offer(best, scored(0.5, 1.0, 100));
+    offer(best, scored(0.75, 1.0, 200));
+  }
+  write_text(run / "best/top1-0.99000-epoch-0009.00.safetensors", "cut short");
+  BestModels best(run, 1, "top1");
+  EXPECT_EQ(best.all().size(), 2u);
+  EXPECT_FALSE(offer(best, scored(0.75, 1.0, 200))) << "the same evaluation again";
+  EXPECT_FALSE(offer(best, scored(0.6, 1.0, 300)));
+  EXPECT_TRUE(offer(best, scored(0.8, 1.0, 400)));
+  EXPECT_THAT(files(), ElementsAre("top1-0.80000-epoch-0004.00.safetensors",
+                                   "top1-0.99000-epoch-0009.00.safetensors"))
+      << "only what it can read is its own";
+  fs::remove_all(run / "best");
+  BestModels again(run, 1, "top1");
+  ASSERT_EQ(again.all().size(), 1u) << "from best.safetensors";
+  EXPECT_FALSE(offer(again, scored(0.7, 1.0, 500)));
+  EXPECT_EQ(weight_of_best(), 400);
+}
+
+TEST_F(Best, ARunUnderAnotherNameTakesThoseOfItsPast) {
+  BestModels old(run / "old", 3, "top1");
+  for (const Score& s : {scored(0.5, 1, 100), scored(0.75, 1, 200), scored(0.9, 1, 300)})
+    offer(old, s);
+  fs::create_directories(run / "new");
+  BestModels best(run / "new", 3, "top1");
+  best.bring(run / "old", 200);
+  ASSERT_EQ(best.all().size(), 2u);
+  EXPECT_EQ(best.all()[0].score.samples, 200);
+  EXPECT_EQ(read_safetensors_metadata(run / "new/best.safetensors").at("top1"), "0.75");
+  EXPECT_EQ(old.all().size(), 3u);
+}
+
+TEST_F(Best, AFailedWriteLeavesTheGoodOnes) {
+  BestModels one(run, 1, "top1");
+  const auto failing = [](const fs::path&, const auto&) { fail<IoError>("full"); };
+  EXPECT_THROW(one.offer(scored(0.5, 1, 100), failing), IoError);
+  EXPECT_FALSE(fs::exists(run / "best")) << "no empty folder";
+  offer(one, scored(0.5, 1, 100));
+  EXPECT_THROW(one.offer(scored(0.75, 1, 200), failing), IoError);
+  EXPECT_EQ(weight_of_best(), 100);
+
+  BestModels two(run, 2, "top1");
+  offer(two, scored(0.4, 1, 300));
+  int tries = 0;
+  EXPECT_TRUE(two.offer(scored(0.9, 1, 400), [&](const fs::path& path, const auto& metadata) {
+    if (++tries == 1) fail<IoError>("full");
+    EXPECT_EQ(files().size(), 1u) << "the worst has made room";
+    write_safetensors(path, {{"w", Tensor::full({1}, 400.0f)}}, metadata);
+  }));
+  EXPECT_EQ(weight_of_best(), 400);
+}
+
+class BestRun : public ProgramTest {
+ protected:
+  std::vector<std::string> kept(const std::string& run) const {
+    std::vector<std::string> names;
+    for (const auto& e : fs::directory_iterator(folder / "runs" / run / "best"))
+      names.push_back(e.path().filename());
+    std::ranges::sort(names);
+    return names;
+  }
+  double evaluated(const std::string& file) {
+    const Result r = run({"eval", file, "data.val=s/val", "train.threads=1", "--json"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out)["top1"].get<double>();
+  }
+};
+
+TEST_F(BestRun, KeepsTheBestAndNamesIt) {
+  const Result r = run(tiny({"train.epochs=3", "eval.every=0.5", "run.keep_best=2"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  std::vector<double> all;
+  for (const Json& e : events("eval")) all.push_back(e["top1"].get<double>());
+  EXPECT_EQ(all.size(), 6u);
+  const Json best = summary()["best"];
+  EXPECT_EQ(best["top1"].get<double>(), *std::ranges::max_element(all));
+  EXPECT_EQ(kept("t").size(), 2u);
+  EXPECT_EQ(evaluated("runs/t/best.safetensors"), best["top1"].get<double>());
+  EXPECT_THAT(r.out, AllOf(HasSubstr(", the best so far\n"), HasSubstr("\nbest     top-1 "),
+                           HasSubstr(": runs/t/best.safetensors\n")));
+  struct stat status {};
+  ASSERT_EQ(stat((folder / "runs/t/best.safetensors").c_str(), &status), 0);
+  EXPECT_EQ(status.st_nlink, 2u) << "no second copy";
+}
+
+TEST_F(BestRun, NothingIsKeptWithoutEvaluationsOrWithZero) {
+  ASSERT_EQ(run(tiny({})).code, 0);
+  EXPECT_FALSE(fs::exists(folder / "runs/t/best.safetensors"));
+  ASSERT_EQ(run(tiny({"eval.every=0.5", "run.keep_best=0", "run.name=u"})).code, 0);
+  EXPECT_FALSE(fs::exists(folder / "runs/u/best"));
+}
+
+TEST_F(BestRun, AResumedRunEndsWithTheSameFiles) {
+  const Result whole = run(tiny({"train.epochs=2", "eval.every=0.25", "run.keep_best=3",
+                                 "run.checkpoint_every=0.5", "run.keep=99", "run.name=whole"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  for (const char* label : {"epoch-0000.50", "epoch-0001.50"}) {
+    const Result r = run({"train", "runs/whole/config.toml", std::string("run.name=") + label,
+                          "--resume", std::string("runs/whole/checkpoints/") + label});
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(kept(label), kept("whole"));
+    Json best = summary(label)["best"], wanted = summary("whole")["best"];
+    best.erase("file"), wanted.erase("file");
+    EXPECT_EQ(best, wanted);
+    for (const std::string& name : kept("whole"))
+      EXPECT_EQ(read_text(folder / "runs" / label / "best" / name),
+                read_text(folder / "runs/whole/best" / name));
+  }
+}
+
+TEST_F(BestRun, SeveralWorkersMeetForTheAverage) {
+  for (const std::string method : {"a2cid2", "allreduce", "dpsgd"}) {
+    const Result r =
+        run(tiny({"train.epochs=4", "eval.every=1", "eval.of=mean", "eval.consensus_every=1",
+                  "train.method=" + method, "run.name=" + method, "--workers", "2"}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    const auto evals = events("eval", method);
+    ASSERT_EQ(evals.size(), 4u) << "three on the way, one at the end";
+    for (const Json& e : evals) {
+      EXPECT_EQ(e["of"], "averaged model");
+      EXPECT_EQ(e["images"], 40);
+    }
+    const Json best = summary(method)["best"];
+    EXPECT_EQ(evaluated("runs/" + method + "/best.safetensors"), best["top1"].get<double>());
+    EXPECT_EQ(events("consensus", method).size(), 6u);
+  }
+}
+
+TEST_F(BestRun, WithoutAMeetingTheySayThatNoneIsKept) {
+  const Result r = run(tiny({"train.epochs=2", "eval.every=1", "--workers", "2"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("best     not kept, since each worker evaluates its own model"));
+  EXPECT_FALSE(fs::exists(folder / "runs/t/best"));
+}
+
+TEST_F(BestRun, WhatCannotBeWrittenIsAWarning) {
+  write_text(folder / "runs/t/best", "a file in the place of the folder");
+  const Result r = run(tiny({"train.epochs=2", "eval.every=0.5"}));
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("the best model was not written, training goes on"));
+  EXPECT_TRUE(fs::exists(folder / "runs/t/model.safetensors"));
+}
+
+}  // namespace
+}  // namespace gossamer::apps
