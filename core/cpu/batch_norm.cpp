@@ -1,26 +1,27 @@
-// Batch norm on the CPU: bound by memory, so everything a pass can do is done in that pass, sixteen
-// channels at a time.
+// Batch norm on the CPU: bound by memory, so everything a pass can do is done in that pass, a few
+// vectors of channels at a time.
 //
 // Narrow layers (16 channels) would leave the adder waiting for itself; so `fold` rows of c
 // channels are viewed as one row of fold * c columns, and the columns are added up at the end.
-#include "gossamer/core/cpu/batch_norm.h"
-
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gossamer/core/cpu/batch_norm.cpp"
+// This file is compiled once for each kind of CPU.
+#include <hwy/foreach_target.h>
+//
 #include <cmath>
 #include <vector>
 
-#include "gossamer/core/cpu/simd.h"
+#include "gossamer/core/cpu/batch_norm.h"
+#include "gossamer/core/cpu/vectors_inl.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
 
-namespace gossamer::cpu {
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
-using simd::f32x16;
-using simd::load;
-using simd::positive;
-using simd::store;
-
-// columns of one strip: four vectors, held in registers
+// Vectors of a strip: what a pass keeps for each of them must fit the registers.
+constexpr int kSums = 4, kFactors = kManyRegisters ? 4 : 2;
 constexpr i64 kColumns = 64;
 constexpr i64 kBlock = 128;  // rows summed in f32 before they join the f64 sum
 
@@ -40,18 +41,19 @@ struct View {
   }
 };
 
-// Calls body.run<V, N>(row_begin, row_end, first column, row length) for strips of N vectors V that
-// cover the rows.
-template <class Body>
+// Calls body<D, n>(row_begin, row_end, first column, row length) for strips of n <= N vectors of
+// type D that cover the rows.
+template <int N, class Body>
 void strips(i64 begin, i64 end, i64 columns, Body&& body) {
+  using One = hn::CappedTag<float, 1>;
   for (i64 r = begin; r < end; r += kBlock) {
     const i64 stop = std::min(r + kBlock, end);
     i64 col = 0;
-    for (; col + kColumns <= columns; col += kColumns)
-      body.template operator()<f32x16, 4>(r, stop, col, columns);
-    for (; col + 16 <= columns; col += 16)
-      body.template operator()<f32x16, 1>(r, stop, col, columns);
-    for (; col < columns; ++col) body.template operator()<float, 1>(r, stop, col, columns);
+    for (; col + N * kLanes <= columns; col += N * kLanes)
+      body.template operator()<Floats, N>(r, stop, col, columns);
+    for (; col + kLanes <= columns; col += kLanes)
+      body.template operator()<Floats, 1>(r, stop, col, columns);
+    for (; col < columns; ++col) body.template operator()<One, 1>(r, stop, col, columns);
   }
 }
 
@@ -62,20 +64,20 @@ i64 pieces_of(i64 elements) {
 // Runs body over all rows of the view, in parallel; the few rows that do not fill a folded row come
 // last, on this thread. body gets the offset of its rows' first element, and the piece it belongs
 // to.
-template <class Body>
+template <int N, class Body>
 void all_rows(const View& view, i64 pieces, Body&& body) {
-  parallel_for(pieces, 1, [&](i64 begin, i64 end) {
+  parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 p = begin; p < end; ++p) {
-      strips(view.rows * p / pieces, view.rows * (p + 1) / pieces, view.columns,
-             [&]<class V, int N>(i64 r0, i64 r1, i64 col, i64 width) {
-               body.template operator()<V, N>(p, i64{0}, r0, r1, col, width);
-             });
+      strips<N>(view.rows * p / pieces, view.rows * (p + 1) / pieces, view.columns,
+                [&]<class D, int n>(i64 r0, i64 r1, i64 col, i64 width)
+                    HWY_ATTR { body.template operator()<D, n>(p, i64{0}, r0, r1, col, width); });
     }
   });
   if (view.rest > 0) {
-    strips(0, view.rest, view.c, [&]<class V, int N>(i64 r0, i64 r1, i64 col, i64 width) {
-      body.template operator()<V, N>(pieces - 1, view.rows * view.columns, r0, r1, col, width);
-    });
+    strips<N>(
+        0, view.rest, view.c, [&]<class D, int n>(i64 r0, i64 r1, i64 col, i64 width) HWY_ATTR {
+          body.template operator()<D, n>(pieces - 1, view.rows * view.columns, r0, r1, col, width);
+        });
   }
 }
 
@@ -85,27 +87,30 @@ template <class Term>
 void column_sums(const View& view, i64 pieces, double* first, double* second, Term&& term) {
   const auto width = static_cast<std::size_t>(view.columns);
   std::vector<double> sums(2 * width * static_cast<std::size_t>(pieces), 0.0);
-  all_rows(view, pieces,
-           [&]<class V, int N>(i64 piece, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
-             V a[N]{}, b[N]{};
-             for (i64 r = r0; r < r1; ++r) {
+  all_rows<kSums>(
+      view, pieces,
+      [&]<class D, int N>(i64 piece, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) HWY_ATTR {
+        constexpr D d;
+        constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d));
+        hn::Vec<D> a[N], b[N];
+        for (int v = 0; v < N; ++v) a[v] = b[v] = hn::Zero(d);
+        for (i64 r = r0; r < r1; ++r) {
 #pragma GCC unroll 4
-               for (int v = 0; v < N; ++v) {
-                 const i64 at = col + v * simd::lanes<V>;
-                 term(base + r * row_length + at, at, a[v], b[v]);
-               }
-             }
-             double* out = sums.data() + 2 * width * static_cast<std::size_t>(piece) + col;
-             float lane[16];
-             for (int v = 0; v < N; ++v) {
-               for (int which = 0; which < 2; ++which) {
-                 store(lane, which == 0 ? a[v] : b[v]);
-                 for (int i = 0; i < simd::lanes<V>; ++i)
-                   out[v * simd::lanes<V> + i + which * view.columns] +=
-                       static_cast<double>(lane[i]);
-               }
-             }
-           });
+          for (int v = 0; v < N; ++v) {
+            const i64 at = col + v * lanes;
+            term(d, base + r * row_length + at, at, a[v], b[v]);
+          }
+        }
+        double* out = sums.data() + 2 * width * static_cast<std::size_t>(piece) + col;
+        float lane[16];
+        for (int v = 0; v < N; ++v) {
+          for (int which = 0; which < 2; ++which) {
+            store(d, which == 0 ? a[v] : b[v], lane);
+            for (i64 i = 0; i < lanes; ++i)
+              out[v * lanes + i + which * view.columns] += static_cast<double>(lane[i]);
+          }
+        }
+      });
   for (i64 i = 0; i < view.c; ++i) {
     first[i] = second[i] = 0;
     for (i64 p = 0; p < pieces; ++p) {
@@ -122,24 +127,26 @@ void column_sums(const View& view, i64 pieces, double* first, double* second, Te
 template <class T, bool has_add, bool with_relu>
 void affine(const View& view, i64 pieces, const T* x, const T* add, const float* a, const float* b,
             T* y) {
-  all_rows(view, pieces,
-           [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
-             V va[N], vb[N];
-             for (int v = 0; v < N; ++v) {
-               va[v] = load<V>(a + col + v * simd::lanes<V>);
-               vb[v] = load<V>(b + col + v * simd::lanes<V>);
-             }
-             for (i64 r = r0; r < r1; ++r) {
+  all_rows<4>(view, pieces,
+              [&]<class D, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) HWY_ATTR {
+                constexpr D d;
+                constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d));
+                hn::Vec<D> va[N], vb[N];
+                for (int v = 0; v < N; ++v) {
+                  va[v] = load(d, a + col + v * lanes);
+                  vb[v] = load(d, b + col + v * lanes);
+                }
+                for (i64 r = r0; r < r1; ++r) {
 #pragma GCC unroll 4
-               for (int v = 0; v < N; ++v) {
-                 const i64 at = base + r * row_length + col + v * simd::lanes<V>;
-                 V out = load<V>(x + at) * va[v] + vb[v];
-                 if constexpr (has_add) out += load<V>(add + at);
-                 if constexpr (with_relu) out = simd::relu(out);
-                 store(y + at, out);
-               }
-             }
-           });
+                  for (int v = 0; v < N; ++v) {
+                    const i64 at = base + r * row_length + col + v * lanes;
+                    auto out = hn::MulAdd(load(d, x + at), va[v], vb[v]);
+                    if constexpr (has_add) out = hn::Add(out, load(d, add + at));
+                    if constexpr (with_relu) out = relu(d, out);
+                    store(d, out, y + at);
+                  }
+                }
+              });
 }
 
 template <class T>
@@ -152,10 +159,10 @@ void statistics(const View& view, i64 pieces, const T* x, double rows, float eps
   std::vector<double> sum(origin.size()), squares(origin.size());
   const float* o = wide.data();
   column_sums(view, pieces, sum.data(), squares.data(),
-              [x, o]<class V>(i64 at, i64 col, V& first, V& second) {
-                const V d = load<V>(x + at) - load<V>(o + col);
-                first += d;
-                second += d * d;
+              [x, o]<class D, class V>(D d, i64 at, i64 col, V& first, V& second) HWY_ATTR {
+                const V away = hn::Sub(load(d, x + at), load(d, o + col));
+                first = hn::Add(first, away);
+                second = hn::MulAdd(away, away, second);
               });
   for (std::size_t i = 0; i < origin.size(); ++i) {
     const double m = sum[i] / rows;
@@ -177,11 +184,11 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
   const auto wide_mean = view.spread(mean);
   const float* m = wide_mean.data();
   column_sums(view, pieces, sum.data(), sum_x.data(),
-              [=]<class V>(i64 at, i64 col, V& first, V& second) {
-                V g = load<V>(dy + at);
-                if constexpr (with_relu) g = positive(load<V>(y + at), g);
-                first += g;
-                second += g * (load<V>(x + at) - load<V>(m + col));
+              [=]<class D, class V>(D d, i64 at, i64 col, V& first, V& second) HWY_ATTR {
+                V g = load(d, dy + at);
+                if constexpr (with_relu) g = positive(d, load(d, y + at), g);
+                first = hn::Add(first, g);
+                second = hn::MulAdd(g, hn::Sub(load(d, x + at), load(d, m + col)), second);
               });
   // dx = gain g + slope x + constant per channel
   std::vector<float> gain(n), slope(n), constant(n);
@@ -199,47 +206,49 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
   }
   const auto wide_gain = view.spread(gain.data()), wide_slope = view.spread(slope.data()),
              wide_constant = view.spread(constant.data());
-  all_rows(view, pieces,
-           [&]<class V, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) {
-             V gains[N], slopes[N], constants[N];
-             for (int v = 0; v < N; ++v) {
-               const i64 at = col + v * simd::lanes<V>;
-               gains[v] = load<V>(wide_gain.data() + at);
-               slopes[v] = load<V>(wide_slope.data() + at);
-               constants[v] = load<V>(wide_constant.data() + at);
-             }
-             for (i64 r = r0; r < r1; ++r) {
+  all_rows<kFactors>(
+      view, pieces,
+      [&]<class D, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) HWY_ATTR {
+        constexpr D d;
+        constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d));
+        hn::Vec<D> gains[N], slopes[N], constants[N];
+        for (int v = 0; v < N; ++v) {
+          const i64 at = col + v * lanes;
+          gains[v] = load(d, wide_gain.data() + at);
+          slopes[v] = load(d, wide_slope.data() + at);
+          constants[v] = load(d, wide_constant.data() + at);
+        }
+        for (i64 r = r0; r < r1; ++r) {
 #pragma GCC unroll 4
-               for (int v = 0; v < N; ++v) {
-                 const i64 at = base + r * row_length + col + v * simd::lanes<V>;
-                 V g = load<V>(dy + at);
-                 if constexpr (with_relu) g = positive(load<V>(y + at), g);
-                 if constexpr (wants_add) store(d_add + at, g);
-                 store(dx + at, gains[v] * g + (slopes[v] * load<V>(x + at) + constants[v]));
-               }
-             }
-           });
+          for (int v = 0; v < N; ++v) {
+            const i64 at = base + r * row_length + col + v * lanes;
+            auto g = load(d, dy + at);
+            if constexpr (with_relu) g = positive(d, load(d, y + at), g);
+            if constexpr (wants_add) store(d, g, d_add + at);
+            store(d, hn::MulAdd(gains[v], g, hn::MulAdd(slopes[v], load(d, x + at), constants[v])),
+                  dx + at);
+          }
+        }
+      });
 }
 
 View view_of(const Tensor& x) { return View(x.numel() / x.shape(-1), x.shape(-1)); }
 
-}  // namespace
-
-void batch_statistics(Norm& n, float eps) {
+void statistics_of(Norm& n, float eps) {
   const View view = view_of(n.x);
-  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() HWY_ATTR {
     statistics<T>(view, pieces_of(n.x.numel()), n.x.as<T>(),
                   static_cast<double>(n.x.numel() / view.c), eps, n.mean.as<float>(),
                   n.inv_std.as<float>());
   });
 }
 
-void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
+void apply(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
   if (n.x.numel() == 0) return;
   const View view = view_of(n.x);
   const auto a = view.spread(n.a.as<float>()), b = view.spread(n.b.as<float>());
-  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
-    const auto run = [&]<bool has_add, bool with_relu>() {
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() HWY_ATTR {
+    const auto run = [&]<bool has_add, bool with_relu>() HWY_ATTR {
       affine<T, has_add, with_relu>(view, pieces_of(n.x.numel()), n.x.as<T>(),
                                     has_add ? add->as<T>() : nullptr, a.data(), b.data(),
                                     y.as<T>());
@@ -251,16 +260,15 @@ void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
   });
 }
 
-void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
-                     Tensor* d_add) {
+void back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads, Tensor* d_add) {
   if (n.x.numel() == 0) {
     for (Tensor t : {grads.d_scale, grads.d_shift}) t.zero();
     return;
   }
   const View view = view_of(n.x);
   const double rows = static_cast<double>(n.x.numel() / view.c);
-  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
-    const auto run = [&]<bool masked, bool wants_add>() {
+  with_floating(n.x.dtype(), "batch_norm", [&]<class T>() HWY_ATTR {
+    const auto run = [&]<bool masked, bool wants_add>() HWY_ATTR {
       backward<T, masked, wants_add>(view, pieces_of(n.x.numel()), rows, dy.as<T>(), n.x.as<T>(),
                                      masked ? y->as<T>() : nullptr, n, grads,
                                      wants_add ? d_add->as<T>() : nullptr);
@@ -272,4 +280,26 @@ void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const Nor
   });
 }
 
+}  // namespace
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gossamer::cpu {
+
+HWY_EXPORT(statistics_of);
+void batch_statistics(Norm& n, float eps) { HWY_DYNAMIC_DISPATCH(statistics_of)(n, eps); }
+
+HWY_EXPORT(apply);
+void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
+  HWY_DYNAMIC_DISPATCH(apply)(n, add, relu, y);
+}
+
+HWY_EXPORT(back);
+void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+                     Tensor* d_add) {
+  HWY_DYNAMIC_DISPATCH(back)(n, y, dy, grads, d_add);
+}
+
 }  // namespace gossamer::cpu
+#endif

@@ -1,25 +1,26 @@
 // Winograd convolution on NHWC. A block of tiles is transformed into 36 small matrices [tile,
 // channel] that stay in cache; each is multiplied by its matrix of transformed weights; the 36
 // products are transformed back. Threads share out the tiles.
-#include "gossamer/core/cpu/winograd.h"
-
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gossamer/core/cpu/winograd.cpp"
+// This file is compiled once for each kind of CPU.
+#include <hwy/foreach_target.h>
+//
 #include <algorithm>
 #include <vector>
 
-#include "gossamer/core/cpu/microkernel.h"
-#include "gossamer/core/cpu/winograd_tiles.h"
+#include "gossamer/core/cpu/microkernel_inl.h"
+#include "gossamer/core/cpu/winograd.h"
+#include "gossamer/core/cpu/winograd_tiles_inl.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
 
-namespace gossamer::cpu {
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
-using simd::f32x16;
-using simd::load;
-using simd::store;
-
-// kRows: block sizes are multiples of it, so the inner loops need no rest
-constexpr i64 kTile = 4, kPoints = 36, kRows = 16;
+constexpr Floats kFloats;
+constexpr i64 kTile = 4, kPoints = 36;
 // keeps the 36 matrices from falling on the same cache sets
 constexpr i64 kPad = 16;
 
@@ -78,16 +79,16 @@ void gather(const Tiles& t, i64 first, i64 count, const T* x, const T* zeros, co
   for (i64 tile = 0; tile < count; ++tile) {
     const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), border, channels,
                                      x, zeros);
-    for (i64 c = 0; c < channels; c += 16) {
+    for (i64 c = 0; c < channels; c += kLanes) {
       // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for
       // the CPU to guess them.
-      for (int i = side - 4; i < side; ++i) {
+      for (int i = side - 4; i < side && c % 16 == 0; ++i) {
         for (int j = side - 4; j < side; ++j) __builtin_prefetch(next.at[i][j] + c);
       }
       float* to = out.at(0, tile) + c;
-      winograd::transform<Row>(
-          [&](int i, int j) { return load<f32x16>(pixels.at[i][j] + c); },
-          [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * stride, v); });
+      transform<Row>([&](int i, int j) HWY_ATTR { return load(kFloats, pixels.at[i][j] + c); },
+                     [&](int i, int j, Vector v)
+                         HWY_ATTR { store(kFloats, v, to + (6 * i + j) * stride); });
     }
     pixels = next;
   }
@@ -99,22 +100,22 @@ void scatter(const Tiles& t, i64 first, i64 count, const Points& in, T* y, T* di
   Pixels<4, T> pixels(t, first, 0, channels, y, discard);
   for (i64 tile = 0; tile < count; ++tile) {
     const Pixels<4, T> next(t, std::min(first + tile + 1, t.count - 1), 0, channels, y, discard);
-    for (i64 c = 0; c < channels; c += 16) {
+    for (i64 c = 0; c < channels; c += kLanes) {
       // half a line is written: the CPU must read it first
-      for (int i = 0; i < 4 && sizeof(T) == 2; ++i) {
+      for (int i = 0; i < 4 && sizeof(T) == 2 && c % 16 == 0; ++i) {
         for (int j = 0; j < 4; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
       }
       const float* from = in.at(0, tile) + c;
-      winograd::transform<winograd::OutputRow>(
-          [&](int i, int j) { return load<f32x16>(from + (6 * i + j) * stride); },
-          [&](int i, int j, f32x16 v) { store(pixels.at[i][j] + c, v); });
+      transform<OutputRow>(
+          [&](int i, int j) HWY_ATTR { return load(kFloats, from + (6 * i + j) * stride); },
+          [&](int i, int j, Vector v) HWY_ATTR { store(kFloats, v, pixels.at[i][j] + c); });
     }
     pixels = next;
   }
 }
 
-// Transformed weights: 36 matrices [in, out], each cut into panels of 32 (the last perhaps 16)
-// columns that lie in a row.
+// Transformed weights: 36 matrices [in, out], each cut into panels of kPanel columns (the last
+// perhaps half as many) that lie in a row.
 struct Weights {
   std::shared_ptr<Block> block;
   float* data;
@@ -126,20 +127,20 @@ struct Weights {
         out(outputs),
         stride(in * out + kPad) {}
   float* panel(i64 point, i64 column) const { return data + point * stride + column * in; }
-  i64 width(i64 column) const { return std::min<i64>(32, out - column); }
+  i64 width(i64 column) const { return std::min(kPanel, out - column); }
 };
 
 // w(r, s, in) points at the weights of all outputs.
 template <class At>
 void transform_weights(const Weights& u, At&& w) {
-  parallel_for(u.in, 4, [&](i64 begin, i64 end) {
+  parallel_for(u.in, 4, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 c = begin; c < end; ++c) {
-      for (i64 k = 0; k < u.out; k += 16) {
-        const i64 column = k / 32 * 32;
+      for (i64 k = 0; k < u.out; k += kLanes) {
+        const i64 column = k / kPanel * kPanel;
         float* to = u.panel(0, column) + c * u.width(column) + k - column;
-        winograd::transform<winograd::WeightRow>(
-            [&](int r, int s) { return load<f32x16>(w(r, s, c) + k); },
-            [&](int i, int j, f32x16 v) { store(to + (6 * i + j) * u.stride, v); });
+        transform<WeightRow>([&](int r, int s) HWY_ATTR { return load(kFloats, w(r, s, c) + k); },
+                             [&](int i, int j, Vector v)
+                                 HWY_ATTR { store(kFloats, v, to + (6 * i + j) * u.stride); });
       }
     }
   });
@@ -148,17 +149,13 @@ void transform_weights(const Weights& u, At&& w) {
 // out[p] = in[p] u[p] for the tiles of a block
 void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out) {
   for (i64 p = 0; p < kPoints; ++p) {
-    for (i64 column = 0; column < u.out; column += 32) {
+    for (i64 column = 0; column < u.out; column += kPanel) {
       const float* b = u.panel(p, column);
-      if (u.width(column) == 32) {
-        for (i64 t = 0; t < tiles; t += 8)
-          multiply_block<8, 2, false>(u.in, in.at(p, t), u.in, 1, b, 32, out.at(p, t) + column,
-                                      u.out);
-      } else {
-        for (i64 t = 0; t < tiles; t += 16)
-          multiply_block<16, 1, false>(u.in, in.at(p, t), u.in, 1, b, 16, out.at(p, t) + column,
-                                       u.out);
-      }
+      float* c = out.at(p, 0) + column;
+      if (u.width(column) == kPanel)
+        multiply_rows<2, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kPanel, c, u.out);
+      else
+        multiply_rows<1, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kLanes, c, u.out);
     }
   }
 }
@@ -169,16 +166,12 @@ void multiply_transposed(const Points& dy, const Points& x, i64 tiles, const Poi
   const i64 in = x.channels, out = dy.channels;
   for (i64 p = 0; p < kPoints; ++p) {
     i64 c = 0;
-    for (; c + 32 <= in; c += 32) {
-      for (i64 k = 0; k < out; k += 8)
-        multiply_block<8, 2, accumulate>(tiles, dy.at(p, 0) + k, 1, out, x.at(p, 0) + c, in,
-                                         sum.at(p, k) + c, in);
-    }
-    if (c < in) {
-      for (i64 k = 0; k < out; k += 16)
-        multiply_block<16, 1, accumulate>(tiles, dy.at(p, 0) + k, 1, out, x.at(p, 0) + c, in,
-                                          sum.at(p, k) + c, in);
-    }
+    for (; c + kPanel <= in; c += kPanel)
+      multiply_rows<2, accumulate>(out, tiles, dy.at(p, 0), 1, out, x.at(p, 0) + c, in,
+                                   sum.at(p, 0) + c, in);
+    if (c < in)
+      multiply_rows<1, accumulate>(out, tiles, dy.at(p, 0), 1, out, x.at(p, 0) + c, in,
+                                   sum.at(p, 0) + c, in);
   }
 }
 
@@ -187,13 +180,10 @@ void multiply_transposed(const Points& dy, const Points& x, i64 tiles, const Poi
 i64 block_tiles(i64 tiles, i64 in, i64 out) {
   const i64 fitting = (i64{320} << 10) / (kPoints * static_cast<i64>(sizeof(float)) * (in + out));
   const i64 least = in * out > 128 * 64 ? 64 : 16;
-  const i64 wanted = std::min(std::max(fitting, least), tiles);
-  return (wanted + kRows - 1) / kRows * kRows;
+  return std::min((std::max(fitting, least) + kBlockRows - 1) / kBlockRows * kBlockRows, tiles);
 }
 
-i64 pieces_of(i64 tiles) {
-  return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / kRows));
-}
+i64 pieces_of(i64 tiles) { return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / 16)); }
 
 // y = x * w with w already transformed; also the gradient of x.
 template <class T>
@@ -202,18 +192,16 @@ void convolve(const ConvGeometry& g, const T* x, const Weights& u, T* y) {
   const i64 pieces = pieces_of(t.count),
             step = block_tiles((t.count + pieces - 1) / pieces, u.in, u.out);
   const std::vector<T> zeros(static_cast<std::size_t>(u.in));
-  parallel_for(pieces, 1, [&](i64 begin, i64 end) {
+  parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     std::vector<T> discard(static_cast<std::size_t>(u.out));
     const auto work = floats(Points::size(step, u.in) + Points::size(step, u.out));
     const Points in(data_of(work), step, u.in),
         out(data_of(work) + Points::size(step, u.in), step, u.out);
-    // the rows that round a block up must be numbers
-    std::fill_n(in.data, Points::size(step, u.in), 0.0f);
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
       const i64 count = std::min(step, stop - first);
-      gather<winograd::InputRow>(t, first, count, x, zeros.data(), in);
-      multiply(in, u, (count + kRows - 1) / kRows * kRows, out);
+      gather<InputRow>(t, first, count, x, zeros.data(), in);
+      multiply(in, u, count, out);
       scatter(t, first, count, out, y, discard.data());
     }
   });
@@ -246,7 +234,7 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
   const std::vector<T> zeros(static_cast<std::size_t>(std::max(g.c, g.k)));
   const i64 one_sum = Points::size(g.k, g.c);
   const auto sums = floats(one_sum * pieces);
-  parallel_for(pieces, 1, [&](i64 begin, i64 end) {
+  parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     const auto work = floats(Points::size(step, g.c) + Points::size(step, g.k));
     const Points in(data_of(work), step, g.c),
         out(data_of(work) + Points::size(step, g.c), step, g.k);
@@ -255,8 +243,8 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
       const i64 start = t.count * piece / pieces, stop = t.count * (piece + 1) / pieces;
       for (i64 first = start; first < stop; first += step) {
         const i64 count = std::min(step, stop - first);
-        gather<winograd::InputRow>(t, first, count, x, zeros.data(), in);
-        gather<winograd::OutputGradRow>(t, first, count, dy, zeros.data(), out);
+        gather<InputRow>(t, first, count, x, zeros.data(), in);
+        gather<OutputGradRow>(t, first, count, dy, zeros.data(), out);
         if (first == start)
           multiply_transposed<false>(out, in, count, sum);
         else
@@ -264,36 +252,28 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
       }
     }
   });
-  parallel_for(g.k, 4, [&](i64 begin, i64 end) {
+  parallel_for(g.k, 4, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 k = begin; k < end; ++k) {
-      for (i64 c = 0; c < g.c; c += 16) {
-        winograd::transform<winograd::WeightGradRow>(
-            [&](int i, int j) {
-              f32x16 all = load<f32x16>(Points(data_of(sums), g.k, g.c).at(6 * i + j, k) + c);
-              for (i64 piece = 1; piece < pieces; ++piece)
-                all += load<f32x16>(
-                    Points(data_of(sums) + piece * one_sum, g.k, g.c).at(6 * i + j, k) + c);
+      for (i64 c = 0; c < g.c; c += kLanes) {
+        const auto sum_of = [&](i64 piece, int i, int j) HWY_ATTR {
+          const Points sum(data_of(sums) + piece * one_sum, g.k, g.c);
+          return load(kFloats, sum.at(6 * i + j, k) + c);
+        };
+        transform<WeightGradRow>(
+            [&](int i, int j) HWY_ATTR {
+              Vector all = sum_of(0, i, j);
+              for (i64 piece = 1; piece < pieces; ++piece) all = hn::Add(all, sum_of(piece, i, j));
               return all;
             },
-            [&](int r, int s, f32x16 v) { store(dw + ((k * 3 + r) * 3 + s) * g.c + c, v); });
+            [&](int r, int s, Vector v)
+                HWY_ATTR { store(kFloats, v, dw + ((k * 3 + r) * 3 + s) * g.c + c); });
       }
     }
   });
 }
 
-}  // namespace
-
-bool winograd_fits([[maybe_unused]] const ConvGeometry& g) {
-#if defined(__AVX512F__)
-  return g.r == 3 && g.s == 3 && g.stride == 1 && g.padding == 1 && g.dilation == 1 &&
-         g.groups == 1 && g.c % 16 == 0 && g.k % 16 == 0;
-#else
-  return false;  // the 16 x 16 blocks would not fit the registers
-#endif
-}
-
-void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
-  with_floating(x.dtype(), "conv", [&]<class T>() {
+void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  with_floating(x.dtype(), "conv", [&]<class T>() HWY_ATTR {
     const auto turned = allocate(w.bytes());  // [r, s, c, k]
     T* p = static_cast<T*>(turned->data);
     transpose(g.k, 9 * g.c, w.as<T>(), p);
@@ -305,8 +285,8 @@ void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tens
 
 // The same convolution of dy, with the weights turned by 180 degrees and inputs and outputs
 // exchanged.
-void winograd_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  with_floating(dy.dtype(), "conv_dx", [&]<class T>() {
+void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  with_floating(dy.dtype(), "conv_dx", [&]<class T>() HWY_ATTR {
     const T* p = w.as<T>();
     const Weights u(g.k, g.c);
     transform_weights(u,
@@ -315,9 +295,38 @@ void winograd_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, 
   });
 }
 
+void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
+  with_floating(x.dtype(), "conv_dw", [&]<class T>() HWY_ATTR {
+    weight_gradient(g, x.as<T>(), dy.as<T>(), dw.as<float>());
+  });
+}
+
+}  // namespace
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gossamer::cpu {
+
+bool winograd_fits(const ConvGeometry& g) {
+  return g.r == 3 && g.s == 3 && g.stride == 1 && g.padding == 1 && g.dilation == 1 &&
+         g.groups == 1 && g.c % 16 == 0 && g.k % 16 == 0;
+}
+
+HWY_EXPORT(conv);
+void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  HWY_DYNAMIC_DISPATCH(conv)(g, x, w, y);
+}
+
+HWY_EXPORT(conv_dx);
+void winograd_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, dx);
+}
+
+HWY_EXPORT(conv_dw);
 void winograd_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
-  with_floating(x.dtype(), "conv_dw",
-                [&]<class T>() { weight_gradient(g, x.as<T>(), dy.as<T>(), dw.as<float>()); });
+  HWY_DYNAMIC_DISPATCH(conv_dw)(g, x, dy, dw);
 }
 
 }  // namespace gossamer::cpu
+#endif

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 
@@ -82,14 +83,27 @@ void compare_convolutions(const ConvGeometry& g, DType type) {
   expect_close(dw1, dw2, 2e-5f, "conv_dw " + text(g, type));
 }
 
-class Parity : public testing::TestWithParam<DType> {
+// On every set of kernels that this CPU can run.
+class Parity : public testing::TestWithParam<std::tuple<std::string, DType>> {
  protected:
-  void SetUp() override { NEEDS_ONEDNN(); }
-  void TearDown() override { set_compute_threads(threads_); }
+  void SetUp() override {
+    NEEDS_ONEDNN();
+    cpu::limit_kernels(std::get<0>(GetParam()));
+  }
+  void TearDown() override {
+    cpu::limit_kernels("");
+    set_compute_threads(threads_);
+  }
   int threads_ = compute_threads();
+  static DType type() { return std::get<1>(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(Types, Parity, testing::Values(DType::f32, DType::bf16, DType::f16),
-                         [](const auto& type) { return std::string(name_of(type.param)); });
+INSTANTIATE_TEST_SUITE_P(
+    All, Parity,
+    testing::Combine(testing::ValuesIn(cpu::kernel_sets()),
+                     testing::Values(DType::f32, DType::bf16, DType::f16)),
+    [](const auto& i) {
+      return std::get<0>(i.param) + "_" + name_of(std::get<1>(i.param));
+    });
 
 TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
   for (const auto& g :
@@ -98,14 +112,14 @@ TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
         geometry(2, 7, 7, 64, 32, 3, 3, 1, 1), geometry(1, 14, 9, 32, 96, 3, 3, 1, 1),
         geometry(2, 5, 6, 48, 80, 3, 3, 1, 1), geometry(3, 2, 3, 16, 32, 3, 3, 1, 1),
         geometry(1, 1, 1, 16, 16, 3, 3, 1, 1)})
-    compare_convolutions(g, GetParam());
+    compare_convolutions(g, type());
 }
 
 TEST_P(Parity, ManyTilesAreSplitOverThreadsWithoutSeams) {
   for (const int threads : {1, 2, 3}) {
     set_compute_threads(threads);
-    compare_convolutions(geometry(9, 12, 12, 16, 16, 3, 3, 1, 1), GetParam());
-    compare_convolutions(geometry(7, 6, 10, 32, 64, 3, 3, 1, 1), GetParam());
+    compare_convolutions(geometry(9, 12, 12, 16, 16, 3, 3, 1, 1), type());
+    compare_convolutions(geometry(7, 6, 10, 32, 64, 3, 3, 1, 1), type());
   }
 }
 
@@ -114,7 +128,7 @@ TEST_P(Parity, StridedConvolutions) {
        {geometry(2, 8, 8, 16, 32, 3, 3, 2, 1), geometry(3, 9, 7, 32, 64, 3, 3, 2, 1),
         geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(1, 32, 32, 3, 16, 7, 7, 2, 3),
         geometry(2, 11, 8, 16, 16, 5, 5, 3, 2)})
-    compare_convolutions(g, GetParam());
+    compare_convolutions(g, type());
 }
 
 TEST_P(Parity, StemPointwiseAndOddConvolutions) {
@@ -123,7 +137,7 @@ TEST_P(Parity, StemPointwiseAndOddConvolutions) {
         geometry(2, 7, 7, 64, 256, 1, 1, 1, 0), geometry(2, 6, 5, 1, 1, 3, 3, 1, 0),
         geometry(1, 6, 6, 5, 7, 3, 2, 1, 1), geometry(2, 8, 8, 20, 12, 3, 3, 1, 2),
         geometry(1, 10, 10, 16, 16, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2)})
-    compare_convolutions(g, GetParam());
+    compare_convolutions(g, type());
 }
 
 TEST_P(Parity, DilatedAndGroupedConvolutions) {
@@ -131,11 +145,11 @@ TEST_P(Parity, DilatedAndGroupedConvolutions) {
        {geometry(2, 9, 9, 16, 16, 3, 3, 1, 2, 2), geometry(1, 12, 12, 8, 4, 3, 3, 2, 3, 3),
         geometry(2, 8, 8, 32, 32, 3, 3, 1, 1, 1, 2), geometry(2, 8, 8, 64, 64, 3, 3, 1, 1, 1, 4),
         geometry(1, 7, 7, 24, 24, 3, 3, 1, 1, 1, 24), geometry(2, 6, 6, 6, 9, 3, 3, 2, 1, 1, 3)})
-    compare_convolutions(g, GetParam());
+    compare_convolutions(g, type());
 }
 
 TEST_P(Parity, GemmWithTransposesAndScalars) {
-  const DType type = GetParam();
+  const DType type = type();
   for (const auto& [m, n, k] :
        {std::array<i64, 3>{128, 10, 64}, {1, 1, 1}, {7, 5, 3}, {33, 64, 17}, {10, 64, 128}})
     for (const bool ta : {false, true})
@@ -205,36 +219,36 @@ TEST_P(Parity, BatchNormOfManyWidths) {
         Shape{2, 4, 4, 512}, Shape{5, 3, 3, 24}, Shape{7, 3, 1, 3}, Shape{300, 7}, Shape{33, 80},
         Shape{64, 1}, Shape{129, 100}})
     for (const bool relu : {false, true})
-      for (const bool add : {false, true}) compare_batch_norms(shape, GetParam(), relu, add, 0);
+      for (const bool add : {false, true}) compare_batch_norms(shape, type(), relu, add, 0);
 }
 
 TEST_P(Parity, BatchNormOnSeveralThreads) {
   for (const int threads : {2, 3}) {
     set_compute_threads(threads);
     for (const auto& shape : {Shape{16, 16, 17, 16}, Shape{8, 16, 16, 72}, Shape{11, 25, 25, 32}})
-      compare_batch_norms(shape, GetParam(), true, true, 0);
+      compare_batch_norms(shape, type(), true, true, 0);
   }
 }
 
 TEST_P(Parity, BatchNormKeepsItsDigitsFarFromZero) {
-  compare_batch_norms({16, 8, 8, 32}, GetParam(), true, false, 100);
+  compare_batch_norms({16, 8, 8, 32}, type(), true, false, 100);
 }
 
 TEST_P(Parity, NotANumberIsNotHiddenByRelu) {
   Tensor x = random_tensor({8, 4, 4, 16}, DType::f32, 1);
   x.as<float>()[5] = std::nanf("");
-  x = x.to(GetParam());
+  x = x.to(type());
   const Tensor one = Tensor::full({16}, 1), zero = Tensor::zeros({16});
-  Tensor y = Tensor::empty(x.shape(), GetParam());
+  Tensor y = Tensor::empty(x.shape(), type());
   backend("onednn").norm_apply({x, one, zero, zero, one, one, zero}, {.relu = true}, true, y);
   EXPECT_TRUE(std::isnan(y.to(DType::f32).as<float>()[5]));
 }
 
 TEST_P(Parity, TwoThreadsMayConvolveAtOnce) {
   const auto g = geometry(4, 8, 8, 16, 32, 3, 3, 2, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1),
-               w = random_tensor({g.k, g.r, g.s, g.c}, GetParam(), 2);
-  Tensor want = Tensor::empty({g.n, g.ho, g.wo, g.k}, GetParam()),
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type(), 1),
+               w = random_tensor({g.k, g.r, g.s, g.c}, type(), 2);
+  Tensor want = Tensor::empty({g.n, g.ho, g.wo, g.k}, type()),
          got[2] = {want.clone(), want.clone()};
   backend("reference").conv(g, x, w, want);
   const auto work = [&](Tensor& y) {
@@ -250,8 +264,8 @@ TEST_P(Parity, TwoThreadsMayConvolveAtOnce) {
 TEST_P(Parity, ManyRowsDoNotBlurTheSums) {
   // A CIFAR layer of batch 32: 32,768 terms in each sum of the weight gradient.
   const auto g = geometry(32, 32, 32, 16, 16, 3, 3, 1, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1, 0.5f),
-               dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2, 0.1f);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type(), 1, 0.5f),
+               dy = random_tensor({g.n, g.ho, g.wo, g.k}, type(), 2, 0.1f);
   Tensor got = Tensor::empty({g.k, g.r, g.s, g.c}), want = Tensor::empty(got.shape());
   backend("onednn").conv_dw(g, x, dy, got);
   backend("reference").conv_dw(g, x, dy, want);
@@ -261,8 +275,8 @@ TEST_P(Parity, ManyRowsDoNotBlurTheSums) {
 TEST_P(Parity, TheSameCallTwiceGivesTheSameBits) {
   set_compute_threads(2);
   const auto g = geometry(16, 8, 8, 32, 32, 3, 3, 1, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, GetParam(), 1),
-               dy = random_tensor({g.n, g.ho, g.wo, g.k}, GetParam(), 2);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type(), 1),
+               dy = random_tensor({g.n, g.ho, g.wo, g.k}, type(), 2);
   Tensor a = Tensor::empty({g.k, g.r, g.s, g.c}), b = Tensor::empty(a.shape());
   backend("onednn").conv_dw(g, x, dy, a);
   backend("onednn").conv_dw(g, x, dy, b);

@@ -9,7 +9,6 @@
 #include "gossamer/core/tensor.h"
 
 #pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed between inlined functions only
-#include "gossamer/core/cpu/simd.h"
 
 namespace gossamer {
 namespace {
@@ -60,25 +59,6 @@ TEST(F16, RoundsToNearestEvenBetweenAllNeighbours) {
   EXPECT_TRUE(std::isnan(static_cast<float>(f16(std::nanf("")))));
   EXPECT_TRUE(std::isnan(static_cast<float>(f16(std::bit_cast<float>(0x7f800001u)))))
       << "a NaN must not be rounded to infinity";
-}
-
-TEST(F16, VectorsOfTheCpuGiveTheSameBits) {
-  alignas(64) f16 half[16];
-  float wide[16];
-  for (int bits = 0; bits < 0x10000; bits += 16) {
-    for (int i = 0; i < 16; ++i) half[i] = pattern(bits + i);
-    const simd::f32x16 v = simd::load<simd::f32x16>(half);
-    for (int i = 0; i < 16; ++i)
-      ASSERT_EQ(bits_of(v[i]), bits_of(static_cast<float>(half[i]))) << bits + i;
-  }
-  // all exponents, and digits all over
-  for (std::uint64_t u = 0; u < std::uint64_t{1} << 32; u += 16 * 61) {
-    for (int i = 0; i < 16; ++i)
-      wide[i] = std::bit_cast<float>(static_cast<std::uint32_t>(u + 61 * static_cast<unsigned>(i)));
-    simd::store(half, simd::load<simd::f32x16>(wide));
-    for (int i = 0; i < 16; ++i)
-      ASSERT_EQ(half[i].bits, f16(wide[i]).bits) << std::hexfloat << wide[i];
-  }
 }
 
 TEST(F16, TensorsOfItConvertFillAndTellTheirItem) {

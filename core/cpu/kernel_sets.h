@@ -1,0 +1,17 @@
+// Some kernels are compiled for several kinds of CPU (vectors_inl.h), and the best set that this
+// CPU can run is chosen when the first of them runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gossamer::cpu {
+
+// The sets that this build has and this CPU can run, the best first: of "avx512", "avx2", "neon".
+std::vector<std::string> kernel_sets();
+std::string kernel_set();  // the one in use
+// The best from now on; empty: the best of all. Call it while no kernel runs. ConfigError lists the
+// names if this is none of kernel_sets().
+void limit_kernels(const std::string& name);
+
+}  // namespace gossamer::cpu

@@ -1,0 +1,76 @@
+// The inner loop of a matrix product, with its block of results held in registers. Included once
+// for each kind of CPU (vectors_inl.h).
+#if defined(GOSSAMER_CORE_CPU_MICROKERNEL_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef GOSSAMER_CORE_CPU_MICROKERNEL_INL_H
+#undef GOSSAMER_CORE_CPU_MICROKERNEL_INL_H
+#else
+#define GOSSAMER_CORE_CPU_MICROKERNEL_INL_H
+#endif
+
+#include "gossamer/core/cpu/vectors_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
+
+// Two vectors of columns and so many rows: on AVX2, 12 sums, two columns and a broadcast fill the
+// 16 registers. 12 rows were not faster on AVX-512, and slower for the gradient of weights.
+constexpr int kBlockRows = kManyRegisters ? 8 : 6;
+constexpr i64 kPanel = 2 * kLanes;  // columns
+
+// c[i][j] (+)= sum_l a[i a_row + l a_step] b[l b_step + j]     for i < Rows, j < kLanes Vectors
+// Either step of `a` may be 1: rows of a matrix, or columns of one (a transposed product).
+template <int Rows, int Vectors, bool accumulate>
+HWY_NOINLINE void multiply_block(i64 steps, const float* HWY_RESTRICT a, i64 a_row, i64 a_step,
+                                 const float* HWY_RESTRICT b, i64 b_step, float* HWY_RESTRICT c,
+                                 i64 c_row) {
+  const Floats d;
+  Vector sum[Rows][Vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v)
+      sum[i][v] = accumulate ? hn::LoadU(d, c + i * c_row + kLanes * v) : hn::Zero(d);
+  }
+  for (i64 l = 0; l < steps; ++l, a += a_step, b += b_step) {
+    Vector right[Vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) right[v] = hn::LoadU(d, b + kLanes * v);
+#pragma GCC unroll 16
+    for (int i = 0; i < Rows; ++i) {
+      const Vector left = hn::Set(d, a[i * a_row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < Vectors; ++v) sum[i][v] = hn::MulAdd(left, right[v], sum[i][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) hn::StoreU(sum[i][v], d, c + i * c_row + kLanes * v);
+  }
+}
+
+template <int Rows, int Vectors, bool accumulate>
+HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const float* a, i64 a_row, i64 a_step,
+                                   const float* b, i64 b_step, float* c, i64 c_row) {
+  if constexpr (Rows > 0) {
+    if (rows == Rows)
+      multiply_block<Rows, Vectors, accumulate>(steps, a, a_row, a_step, b, b_step, c, c_row);
+    else
+      multiply_last_rows<Rows - 1, Vectors, accumulate>(rows, steps, a, a_row, a_step, b, b_step, c,
+                                                        c_row);
+  }
+}
+
+// The same for any number of rows.
+template <int Vectors, bool accumulate>
+HWY_INLINE void multiply_rows(i64 rows, i64 steps, const float* a, i64 a_row, i64 a_step,
+                              const float* b, i64 b_step, float* c, i64 c_row) {
+  for (; rows >= kBlockRows; rows -= kBlockRows, a += kBlockRows * a_row, c += kBlockRows * c_row)
+    multiply_block<kBlockRows, Vectors, accumulate>(steps, a, a_row, a_step, b, b_step, c, c_row);
+  multiply_last_rows<kBlockRows - 1, Vectors, accumulate>(rows, steps, a, a_row, a_step, b, b_step,
+                                                          c, c_row);
+}
+
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
