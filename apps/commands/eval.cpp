@@ -215,13 +215,13 @@ int eval(const EvalCommand& command) {
     out.add("model", name).add("images", static_cast<i64>(counts.images));
     add_counts(out, counts).add("images_per_s", counts.images / seconds);
     out.add("damaged_images", damaged.size());
-    std::vector<std::string> each;
+    std::vector<JsonObject> each;
     for (std::size_t i = 0; i < several; ++i) {
       JsonObject row;
       row.add("file", models.files[i]).add("model", models.loaded[i].name);
-      each.push_back(add_counts(row, all[i]).str());
+      each.push_back(add_counts(row, all[i]));
     }
-    if (several) out.raw("models", list_of(each));
+    if (several) out.add("models", each);
     if (command.per_class) add_per_class(out, judged, model.classes);
     if (command.confusion) add_confusion(out, judged, model.classes);
     fmt::print("{}\n", out.str());
