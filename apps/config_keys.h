@@ -92,6 +92,9 @@ void each_key(C& c, F&& f) {
     "timm's warm-up; it is evaluated beside the model, and written as model-ema.safetensors; "
     "0: none");
   f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
+  f("train.patience", c.train.patience,
+    "with eval.every: so many evaluations without a better one (see run.best_by) end the run; "
+    "several workers: with eval.of=mean, and until one is lost; 0: none does");
   f("train.mixup", c.train.mixup,
     "alpha of mixup, e.g. 0.2; 0: off. With cutmix, each batch gets one of the two");
   f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");

@@ -46,10 +46,7 @@ std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {
 void Evaluations::evaluate_own(double seen) {
   const trace::Scope scope("evaluate");
   if (ema_) ema_->take_ema(w_);
-  const std::vector<Counts> counts = of_share(nets(*w_.net));
-  record({*w_.net, *w_.params, score_of(counts[0], seen, seen / epoch_)}, false);
-  if (ema_)
-    record({*ema_->net, *ema_->params, score_of(counts[1], seen, seen / epoch_, true)}, false);
+  record(of_share(nets(*w_.net)), seen, *w_.net, *w_.params, false);
 }
 
 void Evaluations::evaluate_mean(double seen) {
@@ -61,21 +58,31 @@ void Evaluations::evaluate_mean(double seen) {
   mean_->take_model(w_);
   average(*mean_);
   if (ema_) ema_->take_ema(w_), average(*ema_);
-  std::vector<double> sums;
-  for (const Counts& c : of_share(nets(*mean_->net)))
-    sums.insert(sums.end(), {c.images, c.top1, c.top5, c.loss});
-  all.all_reduce_sum(std::span<double>(sums));
-  const auto score = [&](std::size_t i, bool ema) {
-    return score_of({sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]}, seen,
-                    seen / epoch_, ema);
-  };
-  record({*mean_->net, *mean_->params, score(0, false)}, true);
-  if (ema_) record({*ema_->net, *ema_->params, score(1, true)}, true);
+  std::vector<Counts> counts = of_share(nets(*mean_->net));
+  for (Counts& c : counts) {
+    double sums[] = {c.images, c.top1, c.top5, c.loss};
+    all.all_reduce_sum(std::span<double>(sums));
+    c = {sums[0], sums[1], sums[2], sums[3]};
+  }
+  record(counts, seen, *mean_->net, *mean_->params, true);
+}
+
+void Evaluations::record(const std::vector<Counts>& counts, double seen, nn::Module& net,
+                         const FlatParams& params, bool mean) {
+  if (counts[0].images == 0) return;
+  const Evaluated model{net, params, score_of(counts[0], seen, seen / epoch_)};
+  record(model, mean);
+  Score better = model.score;
+  if (ema_) {
+    const Evaluated ema{*ema_->net, *ema_->params, score_of(counts[1], seen, seen / epoch_, true)};
+    record(ema, mean);
+    if (is_better(ema.score, better, w_.config.run.best_by)) better = ema.score;
+  }
+  if (mean || w_.place.size == 1) w_.patience.look(better);
 }
 
 void Evaluations::record(const Evaluated& e, bool mean) {
   const Score& s = e.score;
-  if (s.images == 0) return;
   if (!mean || w_.place.rank == 0) {
     JsonObject line;
     line.add("of", mean ? "averaged model" : "own model on its share");

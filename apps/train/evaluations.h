@@ -1,4 +1,5 @@
-// Evaluations on the way (eval.every), and the best models that they find.
+// Evaluations on the way (eval.every), and what follows from them: the best models, and the end of
+// a run that gets no better.
 #pragma once
 
 #include <memory>
@@ -29,6 +30,7 @@ class Evaluations {
   };
   std::vector<Counts> of_share(std::vector<nn::Module*>) const;
   std::vector<nn::Module*> nets(nn::Module& model) const;  // it and the EMA
+  void record(const std::vector<Counts>&, double seen, nn::Module&, const FlatParams&, bool mean);
   void record(const Evaluated&, bool mean);
   bool offer(const Evaluated&);
 

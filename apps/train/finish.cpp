@@ -240,6 +240,7 @@ class Finish {
       s.add("ema_top1", ema_counts_.top1 / ema_counts_.images)
           .add("ema_top5", ema_counts_.top5 / ema_counts_.images)
           .add("ema_loss", ema_counts_.loss / ema_counts_.images);
+    if (w_.config.train.patience > 0) s.add("stopped_early", w_.patience.exhausted());
     s.add("val_images", counts_.images)
         .add("model", c.model.name)
         .add("parameters", w_.parameter_count())

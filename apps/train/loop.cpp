@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/train/first_images.h"
 #include "gossamer/apps/train/milestones.h"
@@ -205,7 +207,7 @@ void train_loop(Worker& w, StepLog& log) {
   bool brought = false;
   w.net->train();
   Buffers before(*w.net, *w.params);
-  for (i64 step = 0; !w.method->done() && !stop_signal();) {
+  for (i64 step = 0; !w.method->done() && !w.patience.exhausted() && !stop_signal();) {
     if (!gradient.begun()) {
       log.before_step();
       if (w.config.train.accumulate > 1) before.keep();
@@ -240,6 +242,9 @@ void train_loop(Worker& w, StepLog& log) {
   // The resumed run computes the batches of an unfinished gradient again.
   if (gradient.begun()) before.restore();
   milestones.last();
+  if (w.patience.exhausted())
+    w.progress.note(
+        fmt::format("early    the run ends after {} (train.patience)", w.patience.sentence()));
   log.last(gradient.losses(), learning_rate);
 }
 
