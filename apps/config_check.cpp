@@ -191,6 +191,11 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.batch > 1 || (c.train.mixup == 0 && c.train.cutmix == 0), "train.batch",
           "2 or more with train.mixup or train.cutmix: they blend images of a batch");
   require(c.train.seed >= 0, "train.seed", "0 or more");
+  require(c.train.patience >= 0, "train.patience", "0 or more");
+  require(c.train.patience == 0 || (c.eval.every > 0 && c.data.val[0] != "none"), "train.patience",
+          "0 unless the run evaluates on the way: give eval.every=EPOCHS and a data.val");
+  require(c.train.patience == 0 || workers == 1 || c.eval.of == "mean", "train.patience",
+          "0 unless eval.of=mean: several workers stop together, by the average of their models");
   require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
           "0 or more");

@@ -89,8 +89,12 @@ void each_key(C& c, F&& f) {
     "batch; batch norm still sees one at a time");
   f("train.ema", c.train.ema,
     "decay of an exponential moving average of the model after every gradient, e.g. 0.9999, with "
-    "timm's warm-up; the end evaluates it too and writes model-ema.safetensors; 0: none");
+    "timm's warm-up; it is evaluated beside the model, and written as model-ema.safetensors; "
+    "0: none");
   f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
+  f("train.patience", c.train.patience,
+    "with eval.every: so many evaluations without a better one (see run.best_by) end the run; "
+    "several workers: with eval.of=mean, and until one is lost; 0: none does");
   f("train.mixup", c.train.mixup,
     "alpha of mixup, e.g. 0.2; 0: off. With cutmix, each batch gets one of the two");
   f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");
@@ -195,7 +199,8 @@ void each_key(C& c, F&& f) {
     "fit");
   f("run.log_exchanges", c.run.log_exchanges,
     "true: a line of log.jsonl for every exchange; false: one for each interval");
-  f("run.tensorboard", c.run.tensorboard, "write events.out.tfevents…: scalars for TensorBoard");
+  f("run.tensorboard", c.run.tensorboard,
+    "write events.out.tfevents…: curves and the first images for TensorBoard");
   f("run.report", c.run.report, "write report.html");
   f("dist.connect_timeout_s", c.dist.connect_timeout_s, "seconds until all workers must have met");
   f("dist.heartbeat_s", c.dist.heartbeat_s, "seconds between two signs of life of a worker");

@@ -127,6 +127,7 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   std::string alive;
   for (const int other : figures.alive) alive += (alive.empty() ? "" : " ") + std::to_string(other);
   if (!alive.empty()) header["alive"] = alive;
+  if (!figures.patience.empty()) header["patience"] = figures.patience;
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;

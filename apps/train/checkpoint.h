@@ -30,6 +30,7 @@ struct TrainState {
 struct FiguresSoFar {
   RunFigures earlier{}, leg{};  // of all workers before this leg; of this worker in it
   std::vector<int> alive{};     // the workers that write this checkpoint; empty: all
+  std::string patience{};       // Patience::text()
 };
 
 // Copies the state between two events and writes it (atomically, fsynced); then removes checkpoints

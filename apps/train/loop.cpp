@@ -3,8 +3,12 @@
 #include "gossamer/apps/train/loop.h"
 
 #include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/train/first_images.h"
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
@@ -50,11 +54,15 @@ Tensor labels_before(const Tensor& labels) {
 
 }  // namespace
 
+Tensor TrainingLoss::mixed(const Tensor& images, const Tensor& mix) const {
+  return mix_.on() ? mix_batch(images, mix.slice(0, 6)) : images;
+}
+
 Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
                                 const Tensor& mix) const {
   const CrossEntropyOptions options{.label_smoothing = smoothing_};
-  if (!mix_.on()) return cross_entropy(net(images), labels, options);
-  const Tensor logits = net(mix_batch(images, mix.slice(0, 6)));
+  const Tensor logits = net(mixed(images, mix));
+  if (!mix_.on()) return cross_entropy(logits, labels, options);
   // Cross entropy is linear in its target, so the weighted sum of two is exactly the loss of the
   // mixed label.
   return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)),
@@ -165,11 +173,12 @@ class Buffers {
 }  // namespace
 
 void train_loop(Worker& w, StepLog& log) {
+  const TrainingLoss loss_of(w.config, w.place.rank);
   GradientStep gradient(
       {.net = *w.net,
        .params = *w.params,
        .input_of = w.prepare,
-       .loss_of = TrainingLoss(w.config, w.place.rank),
+       .loss_of = loss_of,
        .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); },
        .batches = static_cast<int>(w.config.train.accumulate)},
       {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
@@ -180,10 +189,12 @@ void train_loop(Worker& w, StepLog& log) {
   // Brings the batch at `next`; false at the end of an epoch. ahead: images that all workers will
   // have seen in the meantime.
   Position next = w.at;
+  bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
     w.loader->set_size(w.picture_size(ahead));
     const data::Batch batch = w.loader->next();
+    if (!std::exchange(shown, true)) show_images(w, loss_of, batch, next);
     if (batch.labels.defined())
       gradient.bring(batch, next);
     else
@@ -196,7 +207,7 @@ void train_loop(Worker& w, StepLog& log) {
   bool brought = false;
   w.net->train();
   Buffers before(*w.net, *w.params);
-  for (i64 step = 0; !w.method->done() && !stop_signal();) {
+  for (i64 step = 0; !w.method->done() && !w.patience.exhausted() && !stop_signal();) {
     if (!gradient.begun()) {
       log.before_step();
       if (w.config.train.accumulate > 1) before.keep();
@@ -231,6 +242,9 @@ void train_loop(Worker& w, StepLog& log) {
   // The resumed run computes the batches of an unfinished gradient again.
   if (gradient.begun()) before.restore();
   milestones.last();
+  if (w.patience.exhausted())
+    w.progress.note(
+        fmt::format("early    the run ends after {} (train.patience)", w.patience.sentence()));
   log.last(gradient.losses(), learning_rate);
 }
 

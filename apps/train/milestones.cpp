@@ -47,7 +47,8 @@ void Milestones::last() {
 void Milestones::look(double seen) {
   for (;;) {
     const double next = std::min(evaluate_at_, measure_at_);
-    if (seen < next || next >= w_.total_samples) return;
+    // where one stops, all do
+    if (seen < next || next >= w_.total_samples || w_.patience.exhausted()) return;
     if (evaluate_at_ <= measure_at_)
       evaluate(seen);
     else
@@ -74,6 +75,11 @@ void Milestones::evaluate(double seen) {
   if (evaluations_.of_mean() &&
       together("evaluating the average", [&] { evaluations_.evaluate_mean(at); }))
     return;
+  if (evaluations_.of_mean() && !alone_)
+    w_.progress.note(
+        "eval     some worker was lost: from now on each worker evaluates its own model" +
+        std::string(w_.config.train.patience > 0 ? ", and train.patience ends nothing" : ""));
+  alone_ = true;
   // one for all that a step has passed, and none where the end of the run follows
   while (evaluate_at_ <= seen && evaluate_at_ < w_.total_samples) evaluate_at_ += every;
   if (seen < w_.total_samples) evaluations_.evaluate_own(seen);

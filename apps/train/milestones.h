@@ -28,6 +28,7 @@ class Milestones {
   double evaluate_at_, save_at_, measure_at_;  // samples
   // false once a worker was lost, because the others would wait for it
   bool all_meet_;
+  bool alone_ = false;  // an evaluation was not of the average
 };
 
 }  // namespace gossamer::apps

@@ -24,6 +24,7 @@
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/gpu/group.h"
+#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
 namespace {
@@ -40,7 +41,8 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
       device(worker_device(config, where)),
       folder(how.dry_run ? "" : config.run_folder(), where.rank),
       board(config.run.tensorboard ? folder.path() : ""),
-      progress(how.json ? stderr : stdout, where.rank != 0) {
+      progress(how.json ? stderr : stdout, where.rank != 0),
+      patience(config.train.patience, config.run.best_by) {
   set_compute_threads(compute_threads_for(config, place.local_size));
   trace::name_thread("train");
   if (config.run.trace && config.run.trace_steps.empty()) start_trace();
@@ -183,6 +185,10 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
     const Continuation from = load_checkpoint(*resume, place.rank, place.size, state(), order);
     at = from.at;
     if (!from.note.empty()) progress.note("resumed  " + from.note);
+    // all from one file, so that they stop together
+    const auto metadata = nn::read_metadata(resume->files[0]);
+    if (const auto found = metadata.find("patience"); found != metadata.end())
+      patience.restore(found->second);
   }
   if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
   loader->set_size(picture_size());
@@ -382,8 +388,9 @@ void Worker::save_into(const std::filesystem::path& run_folder, const std::strin
   Position next = at;
   // After the last batch of an epoch, a resumed run begins the next epoch.
   if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
-  save_checkpoint(run_folder, label, place.rank, place.size, state(), next, order, config.run.keep,
-                  {.earlier = earlier, .leg = leg(), .alive = group->alive()});
+  save_checkpoint(
+      run_folder, label, place.rank, place.size, state(), next, order, config.run.keep,
+      {.earlier = earlier, .leg = leg(), .alive = group->alive(), .patience = patience.text()});
 }
 
 void Worker::add_to_board(double samples,

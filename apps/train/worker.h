@@ -18,6 +18,7 @@
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/train/checkpoint.h"
 #include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/patience.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/cache.h"
@@ -95,10 +96,11 @@ struct Worker {
   ImageOrder order;                             // of its images
   std::chrono::steady_clock::time_point began;  // the training loop
   double wall_s = 0;                            // it took
-  RunFigures earlier;                           // of the legs before this one
-  std::filesystem::path resumed_from;           // the run's folder, or empty
-  std::atomic<bool> finished{false};  // the models are averaged: a worker that leaves is no fault
-  std::atomic<bool> lost{false};      // some worker was lost on the way
+  Patience patience;
+  RunFigures earlier;                  // of the legs before this one
+  std::filesystem::path resumed_from;  // the run's folder, or empty
+  std::atomic<bool> finished{false};   // the models are averaged: a worker that leaves is no fault
+  std::atomic<bool> lost{false};       // some worker was lost on the way
   double trace_began_us = 0;
   i64 failed_checkpoints = 0;
   std::string last_failed_checkpoint;  // its name and why

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/train/patience.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
 
@@ -128,6 +129,23 @@ TEST_F(Best, AFailedWriteLeavesTheGoodOnes) {
   EXPECT_EQ(weight_of_best(), 400);
 }
 
+TEST(PatienceOf, EvaluationsCountsThoseThatWereNotBetter) {
+  Patience patience(2, "top1");
+  for (const double top1 : {0.5, 0.4, 0.6, 0.6}) {
+    patience.look(scored(top1, 1, 100));
+    EXPECT_FALSE(patience.exhausted());
+  }
+  Patience resumed(2, "top1"), other(2, "loss"), none(0, "top1");
+  for (Patience* p : {&resumed, &other, &none}) {
+    p->restore(patience.text());
+    p->look(scored(0.3, 1, 400));
+  }
+  EXPECT_TRUE(resumed.exhausted());
+  EXPECT_EQ(resumed.sentence(), "2 evaluations without a better top-1 than 60.00 % at epoch 1.00");
+  EXPECT_FALSE(other.exhausted()) << "it counts something else";
+  EXPECT_FALSE(none.exhausted());
+}
+
 class BestRun : public ProgramTest {
  protected:
   std::vector<std::string> kept(const std::string& run) const {
@@ -201,6 +219,54 @@ TEST_F(BestRun, SeveralWorkersMeetForTheAverage) {
     const Json best = summary(method)["best"];
     EXPECT_EQ(evaluated("runs/" + method + "/best.safetensors"), best["top1"].get<double>());
     EXPECT_EQ(events("consensus", method).size(), 6u);
+  }
+}
+
+// Also from a checkpoint at the end.
+TEST_F(BestRun, PatienceEndsARunAndAResumedOneAtTheSamePlace) {
+  const Result whole =
+      run(tiny({"train.epochs=60", "eval.every=0.5", "train.patience=2", "optim.learning_rate=1e-6",
+                "run.checkpoint_every=0.5", "run.keep=999", "run.name=whole"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("early    the run ends after 2 evaluations without a better"));
+  const auto evals = events("eval", "whole");
+  ASSERT_GE(evals.size(), 4u);
+  const std::size_t n = evals.size() - 1;  // the last is of the end
+  EXPECT_EQ(evals[n]["top1"], evals[n - 1]["top1"]);
+  double best = -1;
+  int since = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    EXPECT_LT(since, 2);
+    since = evals[i]["top1"].get<double>() > best ? 0 : since + 1;
+    best = std::max(best, evals[i]["top1"].get<double>());
+  }
+  EXPECT_EQ(since, 2);
+  EXPECT_EQ(summary("whole")["stopped_early"], true);
+  EXPECT_LT(summary("whole")["epochs"].get<double>(), 60);
+  std::vector<std::string> labels;
+  for (const auto& e : fs::directory_iterator(folder / "runs/whole/checkpoints"))
+    labels.push_back(e.path().filename());
+  std::ranges::sort(labels);
+  for (const std::string& label : {labels.front(), labels[labels.size() - 2], labels.back()}) {
+    const Result r = run({"train", "runs/whole/config.toml", "run.name=" + label, "--resume",
+                          "runs/whole/checkpoints/" + label});
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(summary(label)["samples"], summary("whole")["samples"]) << label;
+    EXPECT_EQ(read_text(folder / "runs" / label / "model.safetensors"),
+              read_text(folder / "runs/whole/model.safetensors"));
+  }
+}
+
+TEST_F(BestRun, WorkersStopTogether) {
+  for (const std::string method : {"a2cid2", "dpsgd"}) {
+    const Result r = run(tiny({"train.epochs=90", "eval.every=1", "eval.of=mean",
+                               "train.patience=2", "optim.learning_rate=1e-6",
+                               "train.method=" + method, "run.name=" + method, "--workers", "2"}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(summary(method)["stopped_early"], true);
+    EXPECT_EQ(summary(method)["workers_at_end"], 2);
+    EXPECT_LT(summary(method)["epochs"].get<double>(), 60);
+    EXPECT_TRUE(events("fault", method).empty());
   }
 }
 

@@ -131,7 +131,7 @@ TEST_F(Report, EvaluationsOfTheWorkersAreTakenTogetherByEpoch) {
   const RunRecord run =
       read_run(leave("evals", {started(100, 0), eval(0, 1.1, 0.2), eval(1, 0.9, 0.4),
                                eval(0, 2, 0.5), eval(1, 1.9, 0.7), last}));
-  const std::vector<EvalRow> means = workers_evaluations(run);
+  const std::vector<EvalRow> means = workers_evaluations(run.evals);
   ASSERT_EQ(means.size(), 2u);
   EXPECT_DOUBLE_EQ(means[0].epoch, 1);
   EXPECT_DOUBLE_EQ(means[0].top1, 30);
@@ -198,7 +198,7 @@ TEST(ReportPictures, AGraphEndsBelowItsLowestText) {
     std::vector<DrawnEdge> ring;
     for (int w = 0; w < workers; ++w) ring.push_back({w, (w + 1) % workers, 1, 1, ""});
     const std::string svg = graph_picture(workers, ring);
-    const std::string before = "viewBox=\"0 0 380 ";
+    const std::string before = "viewBox=\"0 0 340 ";
     return std::stod(svg.substr(svg.find(before) + before.size()));
   };
   EXPECT_EQ(height(4), 275);
