@@ -2,6 +2,7 @@
 // file than this and cli_help.cpp includes CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 
@@ -10,6 +11,7 @@
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/version.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"
 
@@ -438,6 +440,7 @@ int parse_and_run(int argc, char** argv) {
       "gossamer"};
   app.set_version_flag("--version", std::string("gossamer ") + version());
   app.require_subcommand(1);
+  if (const char* kernels = std::getenv("GOSSAMER_KERNELS")) cpu::limit_kernels(kernels);
   int code = 0;
   add_train(app, code);
   add_config(app, code);

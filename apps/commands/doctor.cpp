@@ -26,6 +26,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/safetensors.h"
@@ -75,7 +76,8 @@ Check engine() {
   bool onednn = false;
   for (const std::string& b : backend_names())
     list += (list.empty() ? "" : ", ") + b, onednn |= b == "onednn";
-  const std::string text = fmt::format("backends {}; oneDNN {}", list, onednn_version());
+  const std::string text = fmt::format("backends {}; oneDNN {}; own kernels for {}", list,
+                                       onednn_version(), cpu::kernel_set());
   return onednn ? Check{Verdict::ok, "engine", text, ""}
                 : Check{Verdict::problem, "engine", text,
                         "only plain loops: install libdnnl-dev and build again"};

@@ -97,13 +97,12 @@ class Parity : public testing::TestWithParam<std::tuple<std::string, DType>> {
   int threads_ = compute_threads();
   static DType type() { return std::get<1>(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(
-    All, Parity,
-    testing::Combine(testing::ValuesIn(cpu::kernel_sets()),
-                     testing::Values(DType::f32, DType::bf16, DType::f16)),
-    [](const auto& i) {
-      return std::get<0>(i.param) + "_" + name_of(std::get<1>(i.param));
-    });
+INSTANTIATE_TEST_SUITE_P(All, Parity,
+                         testing::Combine(testing::ValuesIn(cpu::kernel_sets()),
+                                          testing::Values(DType::f32, DType::bf16, DType::f16)),
+                         [](const auto& i) {
+                           return std::get<0>(i.param) + "_" + name_of(std::get<1>(i.param));
+                         });
 
 TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
   for (const auto& g :
@@ -149,7 +148,7 @@ TEST_P(Parity, DilatedAndGroupedConvolutions) {
 }
 
 TEST_P(Parity, GemmWithTransposesAndScalars) {
-  const DType type = type();
+  const DType type = this->type();
   for (const auto& [m, n, k] :
        {std::array<i64, 3>{128, 10, 64}, {1, 1, 1}, {7, 5, 3}, {33, 64, 17}, {10, 64, 128}})
     for (const bool ta : {false, true})

@@ -18,7 +18,6 @@ f16 pattern(int bits) {
   h.bits = static_cast<std::uint16_t>(bits);
   return h;
 }
-std::uint32_t bits_of(float v) { return std::bit_cast<std::uint32_t>(v); }
 
 TEST(F16, EveryPatternIsTheNumberItsFieldsSay) {
   for (int bits = 0; bits < 0x10000; ++bits) {
