@@ -15,6 +15,7 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
+#include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/run.h"
@@ -85,8 +86,9 @@ void pass_on_launch(const DataSets& sets) {
 // start itself again afterwards (spin_briefly).
 struct Start {
   explicit Start(const TrainCommand&);
-  bool first() const { return !command.worker && place.rank == 0; }  // of all processes
-  bool launches() const { return to_start > 1 || !hosts.empty(); }   // or is a worker itself
+  bool first() const { return !command.worker && place.rank == 0; }       // of all processes
+  bool writes() const { return !command.dry_run && !command.find_rate; }  // a run's folder
+  bool launches() const { return to_start > 1 || !hosts.empty(); }        // or is a worker itself
   int workers() const { return std::max(to_start, place.size); }
 
   const TrainCommand& command;
@@ -116,6 +118,9 @@ Start::Start(const TrainCommand& given)
                      place.source,
                      "; that launcher has already started the workers, so leave the option out");
   if (!given.resume.empty()) find_resume_point();
+  check<ConfigError>(!command.find_rate || place.size == 1, "--find-lr inside a job of ",
+                     place.size, " processes started by ", place.source,
+                     "; start it alone: optim.scaling carries its rate over to any number");
   read_config();
 }
 
@@ -156,7 +161,7 @@ bool check_start(const Start& start) {
   const Config& config = start.config;
   for (const std::string& line : config.notes) say(line);
   const DataSets sets = open_data(config, start.workers());
-  if (start.resume && !start.command.dry_run && is_finished(config, *start.resume)) return false;
+  if (start.resume && start.writes() && is_finished(config, *start.resume)) return false;
   if (start.resume) {
     check_held_back(config, sets, *start.resume);
     say_resume(*start.resume);
@@ -167,7 +172,7 @@ bool check_start(const Start& start) {
     model_to_train(config, classes, !start.resume, notes);
   }
   loader_options(config, pictures(config), start.place, {});
-  if (!start.command.dry_run) pass_on_launch(sets);
+  if (start.writes()) pass_on_launch(sets);
   if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
     Progress(start.command.json ? stderr : stdout, false)
         .note("load     " + taken + "; training will be slower");
@@ -201,7 +206,7 @@ int launch_workers(const Start& start) {
 class UnfinishedReport {
  public:
   explicit UnfinishedReport(const Start& start)
-      : wanted_(start.first() && !start.command.dry_run && start.config.run.report),
+      : wanted_(start.first() && start.writes() && start.config.run.report),
         folder_(start.config.run_folder()),
         old_log_(time_of_log()) {}
   // True if it was written. Never throws.
@@ -241,8 +246,9 @@ int train(const TrainCommand& command) {
   std::optional<RunClaim> claim;
   if (start.first()) {
     if (!check_start(start)) return say_finished(start.config, command.json);
-    if (!command.dry_run) claim.emplace(start.config.run_folder());
+    if (start.writes()) claim.emplace(start.config.run_folder());
   }
+  if (command.find_rate) return find_rate(start.config, start.place, command.json);
   const UnfinishedReport report(start);
   int code = 0;
   try {
