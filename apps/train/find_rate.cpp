@@ -41,10 +41,12 @@ std::string say_end(const RateSweep& sweep) {
 std::string say_finding(const Finding& f, const Config& c) {
   if (!f.best) return "no suggestion, since the loss did not fall";
   return fmt::format(
-      "suggestion: optim.learning_rate={:.2g} (the loss falls most steeply at a rate of {:.2g} "
-      "with {} images a gradient{})",
-      f.key, f.best->rate, c.gradient_images(),
-      f.key == f.best->rate ? "" : "; optim.scaling makes it that for any number of workers");
+      "suggestion: optim.learning_rate={:.2g} (the loss falls most steeply at a rate of {:.2g}{})",
+      f.key, f.best->rate,
+      f.key == f.best->rate ? ""
+                            : fmt::format(", which optim.scaling makes of it with {} images a "
+                                          "gradient and one worker",
+                                          c.gradient_images()));
 }
 
 std::string page(const Finding& f, const Config& c) {
