@@ -199,7 +199,8 @@ void each_key(C& c, F&& f) {
     "fit");
   f("run.log_exchanges", c.run.log_exchanges,
     "true: a line of log.jsonl for every exchange; false: one for each interval");
-  f("run.tensorboard", c.run.tensorboard, "write events.out.tfevents…: scalars for TensorBoard");
+  f("run.tensorboard", c.run.tensorboard,
+    "write events.out.tfevents…: curves and the first images for TensorBoard");
   f("run.report", c.run.report, "write report.html");
   f("dist.connect_timeout_s", c.dist.connect_timeout_s, "seconds until all workers must have met");
   f("dist.heartbeat_s", c.dist.heartbeat_s, "seconds between two signs of life of a worker");

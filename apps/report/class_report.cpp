@@ -107,9 +107,9 @@ std::string matrix(const ClassReport& report) {
       svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"a m n\">{}</text>",
                          at(p.predicted) + cell / 2, at(p.label) + cell / 2 + 4, p.images);
   }
-  return "<div class=\"wide\">" + svg +
+  return "<div><div class=\"wide\">" + svg +
          "</svg></div><p class=\"soft\">A row for each class, a column for what it was taken "
-         "for.</p>";
+         "for.</p></div>";
 }
 
 std::string confusions_part(const ClassReport& report) {
@@ -125,7 +125,8 @@ std::string confusions_part(const ClassReport& report) {
   std::string rest;
   if (wrong.size() > kListed)
     rest = fmt::format("<p class=\"soft\">and {} rarer pairs</p>", wrong.size() - kListed);
-  return "<h2>Confusions</h2>" + matrix(report) + table.html() + rest;
+  return "<h2>Confusions</h2><div class=\"beside\">" + matrix(report) + "<div>" + table.html() +
+         rest + "</div></div>";
 }
 
 std::string mistakes_part(const ClassReport& report) {
@@ -137,7 +138,8 @@ std::string mistakes_part(const ClassReport& report) {
     if (!m.picture.empty())
       out += fmt::format("<img src=\"{}\" alt=\"{}\">", html_escape(m.picture), name);
     out += fmt::format(
-        "<figcaption><b>{}</b><br>taken for <b class=\"bad\">{}</b>, {:.1f} %<br>{}</figcaption>"
+        "<figcaption><b>{}</b><br>taken for <b class=\"bad\">{}</b>, "
+        "{:.1f}&nbsp;%<br>{}</figcaption>"
         "</figure>",
         html_escape(report.classes[static_cast<std::size_t>(m.label)]),
         html_escape(report.classes[static_cast<std::size_t>(m.predicted)]), 100 * m.probability,

@@ -21,13 +21,14 @@ h1{margin-bottom:0}h2{margin:1.6em 0 .4em}
 .grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(340px,100%),1fr));
 gap:1em 1.5em;margin:1em 0}
 figure{margin:0}figcaption{font-size:13px;color:var(--soft)}
-figcaption b{font-weight:600}svg{width:100%;display:block}
+figcaption b{font-weight:600}figcaption span{white-space:nowrap}svg{width:100%;display:block}
 .g{stroke:var(--line)}.a{font-size:11px;fill:var(--soft)}.r{text-anchor:end}.m{text-anchor:middle}
 .t{font-size:13px;font-weight:600;fill:var(--text)}.n{fill:var(--text)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}
 td,th{border-bottom:1px solid var(--line);padding:2px 12px 2px 0;text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600}
-pre{background:var(--box);padding:1em;overflow-x:auto;font-size:12px}
+pre{background:var(--box);padding:1em;white-space:pre-wrap;font-size:12px}
+pre{overflow-wrap:anywhere}
 code{overflow-wrap:anywhere}details{margin:.6em 0}summary{cursor:pointer}
 .bars table{width:100%;max-width:760px}.bars td:first-child{overflow-wrap:anywhere}
 .bar{position:relative;background:var(--box);min-width:64px}.bar span{position:relative}
@@ -35,13 +36,15 @@ code{overflow-wrap:anywhere}details{margin:.6em 0}summary{cursor:pointer}
 .shots{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:1em}
 .shots img{width:96px;height:96px;object-fit:contain;background:var(--box)}
 .shots figcaption{overflow-wrap:anywhere;color:var(--text)}
+.beside{display:flex;flex-wrap:wrap;gap:1em 3em}.beside>*{max-width:100%}
+@media(max-width:600px){.cards th{display:none}.cards table{width:100%}
+.cards tr{display:grid;grid-template-columns:repeat(3,1fr);border-bottom:1px solid var(--line)}
+.cards td{border:0}.cards td::before{content:attr(data-of);display:block;color:var(--soft);
+font-size:11px}}
 </style>)";
 
-std::string row_of(const std::vector<std::string>& cells, const char* tag) {
-  std::string out;
-  for (const std::string& cell : cells) out += fmt::format("<{0}>{1}</{0}>", tag, cell);
-  return "<tr>" + out + "</tr>";
-}
+// With more columns, a row becomes a card on a telephone: each value below its column's name.
+constexpr std::size_t kMostColumns = 5;
 
 }  // namespace
 
@@ -86,16 +89,22 @@ std::string html_page(const std::string& title, const std::string& body) {
 }
 
 HtmlTable::HtmlTable(const std::vector<std::string>& header) {
-  if (!header.empty()) text_ = row_of(header, "th");
+  for (const std::string& cell : header) text_ += "<th>" + cell + "</th>";
+  if (!header.empty()) text_ = "<tr>" + text_ + "</tr>";
+  if (header.size() > kMostColumns) card_ = header;
 }
 
 void HtmlTable::row(const std::vector<std::string>& cells) {
-  text_ += row_of(cells, "td");
+  text_ += "<tr>";
+  for (std::size_t i = 0; i < cells.size(); ++i)
+    text_ += (i < card_.size() ? "<td data-of=\"" + card_[i] + "\">" : "<td>") + cells[i] + "</td>";
+  text_ += "</tr>";
   ++rows_;
 }
 
 std::string HtmlTable::html() const {
-  return "<div class=\"wide\"><table>" + text_ + "</table></div>";
+  return fmt::format("<div class=\"wide{}\"><table>{}</table></div>", card_.empty() ? "" : " cards",
+                     text_);
 }
 
 }  // namespace gossamer::apps

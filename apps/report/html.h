@@ -16,7 +16,7 @@ std::string data_address(const std::string& type, std::span<const std::byte>);
 // The whole page: `body` is HTML, `title` is text.
 std::string html_page(const std::string& title, const std::string& body);
 
-// Cells are HTML. The rows may be longer than the header.
+// Cells are HTML. The rows may be longer than the header, which is text of HTML without quotes.
 class HtmlTable {
  public:
   explicit HtmlTable(const std::vector<std::string>& header = {});
@@ -26,6 +26,7 @@ class HtmlTable {
 
  private:
   std::string text_;
+  std::vector<std::string> card_;
   int rows_ = 0;
 };
 

@@ -12,7 +12,7 @@
 namespace gossamer::apps {
 namespace {
 
-constexpr double kWidth = 380, kLeft = 42, kRight = 330;  // the drawing lies between the two
+constexpr double kWidth = 340, kLeft = 42, kRight = 290;  // the drawing lies between the two
 constexpr double kTop = 26, kBottom = 188;
 constexpr int kColours = 8;
 

@@ -1,4 +1,4 @@
-// The pictures of the reports as SVG without scripts, 380 wide, so that their text can be read on
+// The pictures of the reports as SVG without scripts, 340 wide, so that their text can be read on
 // a telephone. All text is escaped here.
 #pragma once
 

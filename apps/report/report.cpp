@@ -203,7 +203,8 @@ void write_page(const RunRecord& run, const fs::path& page) {
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
   body += faults(run) + graph.table + workers(run.summary) + class_report_html(run.classes) +
           values("Result", run.summary) + values("Command and machine", run.launch) +
-          "<h2>Configuration</h2><pre>" + html_escape(run.config_text) + "</pre>";
+          "<h2>Configuration</h2><details><summary>config.toml</summary><pre>" +
+          html_escape(run.config_text) + "</pre></details>";
   write_file(page, html_page(run.name, body));
 }
 

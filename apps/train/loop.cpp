@@ -3,10 +3,12 @@
 #include "gossamer/apps/train/loop.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/train/first_images.h"
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
@@ -52,11 +54,15 @@ Tensor labels_before(const Tensor& labels) {
 
 }  // namespace
 
+Tensor TrainingLoss::mixed(const Tensor& images, const Tensor& mix) const {
+  return mix_.on() ? mix_batch(images, mix.slice(0, 6)) : images;
+}
+
 Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
                                 const Tensor& mix) const {
   const CrossEntropyOptions options{.label_smoothing = smoothing_};
-  if (!mix_.on()) return cross_entropy(net(images), labels, options);
-  const Tensor logits = net(mix_batch(images, mix.slice(0, 6)));
+  const Tensor logits = net(mixed(images, mix));
+  if (!mix_.on()) return cross_entropy(logits, labels, options);
   // Cross entropy is linear in its target, so the weighted sum of two is exactly the loss of the
   // mixed label.
   return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)),
@@ -180,16 +186,19 @@ GradientStep gradient_step(Worker& w, std::function<double()> learning_rate) {
 }
 
 void train_loop(Worker& w, StepLog& log) {
+  const TrainingLoss loss_of(w.config, w.place.rank);
   GradientStep gradient = gradient_step(w, [&] { return w.schedule(w.method->samples_seen()); });
   Milestones milestones(w);
 
   // Brings the batch at `next`; false at the end of an epoch. ahead: images that all workers will
   // have seen in the meantime.
   Position next = w.at;
+  bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
     w.loader->set_size(w.picture_size(ahead));
     const data::Batch batch = w.loader->next();
+    if (!std::exchange(shown, true)) show_images(w, loss_of, batch, next);
     if (batch.labels.defined())
       gradient.bring(batch, next);
     else

@@ -26,6 +26,8 @@ class TrainingLoss {
   // so that a resumed run mixes the same way.
   using Mix = std::array<float, 8>;
   Mix draw(int height, int width, const Position&) const;
+  // images: normalized [N, H, W, 3]. Returns what the network is given of them.
+  Tensor mixed(const Tensor& images, const Tensor& mix) const;
   // images: normalized [N, H, W, 3]; labels: i32 [N]; mix: those numbers, f32 [8]; all on one
   // device. Returns the mean loss, [].
   Tensor operator()(nn::Module& net, const Tensor& images, const Tensor& labels,

@@ -14,12 +14,18 @@
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/codec/image.h"
+#include "gossamer/data/dataset.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::apps {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Gt;
 using ::testing::HasSubstr;
+using ::testing::Lt;
 
 // --- TensorBoard
 
@@ -45,8 +51,25 @@ struct Scalar {
   float value;
 };
 
+data::Image take_image(std::string_view& message) {
+  std::map<std::uint64_t, std::uint64_t> numbers;
+  data::Image image;
+  while (!message.empty()) {
+    const auto key = take_varint(message), number = take_varint(message);
+    numbers[key] = number;
+    if (key != (4 << 3 | 2)) continue;
+    image = data::decode(std::as_bytes(std::span(message.substr(0, number))), "image");
+    message.remove_prefix(number);
+  }
+  EXPECT_EQ(numbers[1 << 3], image.height);
+  EXPECT_EQ(numbers[2 << 3], image.width);
+  EXPECT_EQ(numbers[3 << 3], 3u);
+  return image;
+}
+
 // Reads an event file as the format says, checksums included.
-std::map<std::string, std::vector<Scalar>> read_events(const fs::path& path) {
+std::map<std::string, std::vector<Scalar>> read_events(
+    const fs::path& path, std::map<std::string, data::Image>* images = nullptr) {
   const auto masked_crc = [](std::string_view bytes) {
     return data::masked(data::crc32c(std::as_bytes(std::span(bytes))));
   };
@@ -87,7 +110,14 @@ std::map<std::string, std::vector<Scalar>> read_events(const fs::path& path) {
           const auto tag_length = take_varint(value);
           const std::string tag(value.substr(0, tag_length));
           value.remove_prefix(tag_length);
-          EXPECT_EQ(take_varint(value), 2 << 3 | 5);
+          const auto kind = take_varint(value);
+          if (kind == (4 << 3 | 2)) {
+            const auto bytes = take_varint(value);
+            EXPECT_EQ(bytes, value.size());
+            if (images) (*images)[tag] = take_image(value);
+            continue;
+          }
+          EXPECT_EQ(kind, 2 << 3 | 5);
           out[tag].push_back({step, take<float>(value)});
           EXPECT_TRUE(value.empty());
         }
@@ -127,9 +157,44 @@ TEST_F(Observe, EventFilesHoldWhatWasWrittenAndNothingThatIsNotFinite) {
   EXPECT_EQ(scalars["top1"][0].value, 0.5f);
 }
 
+// Without augmentation they are pictures of the set; mixup blends each with another.
+TEST_F(Observe, TheFirstImagesAreThoseThatTheNetworkIsGiven) {
+  const auto set = data::open({(folder / "s/train").string()});
+  const auto nearest = [&](const std::string& name, const data::Image& image) {
+    double best = 1e9;
+    std::vector<std::byte> buffer;
+    for (i64 i = 0; i < set->size(); ++i) {
+      if (set->classes()[static_cast<std::size_t>(set->label(i))] != name) continue;
+      const data::Image other = data::decode(set->bytes(i, buffer), set->name(i));
+      double sum = 0;
+      for (std::size_t k = 0; k < image.pixels.size(); ++k)
+        sum += std::abs(image.pixels[k] - other.pixels.at(k));
+      best = std::min(best, sum / static_cast<double>(image.pixels.size()));
+    }
+    return best;
+  };
+  const auto of_run = [&](const std::vector<std::string>& more) {
+    EXPECT_EQ(run(with_workers(2, more)).code, 0);
+    std::map<std::string, data::Image> images;
+    read_events(event_file(folder / "runs/t"), &images);
+    EXPECT_EQ(images.size(), 8u);
+    std::vector<double> distances;
+    for (const auto& [tag, image] : images) {
+      EXPECT_TRUE(tag.starts_with("first images/")) << tag;
+      EXPECT_EQ(image.width, 32);
+      distances.push_back(nearest(tag.substr(tag.rfind(' ') + 1), image));
+    }
+    return distances;
+  };
+  EXPECT_THAT(of_run({"data.augment=none"}), Each(Lt(3)));
+  EXPECT_THAT(of_run({"data.augment=none", "train.mixup=5"}), Contains(Gt(6)));
+  EXPECT_THAT(of_run({"data.augment=pad-crop-flip"}), Contains(Gt(6)));
+}
+
 TEST_F(Observe, AWriterWithoutAFolderWritesNothing) {
   EventWriter writer("");
   writer.scalars(1, {{"loss", 1}});
+  writer.images(1, {{"image", {1, 1, {1, 2, 3}}}});
   EXPECT_TRUE(writer.path().empty());
 }
 

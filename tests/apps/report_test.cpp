@@ -198,7 +198,7 @@ TEST(ReportPictures, AGraphEndsBelowItsLowestText) {
     std::vector<DrawnEdge> ring;
     for (int w = 0; w < workers; ++w) ring.push_back({w, (w + 1) % workers, 1, 1, ""});
     const std::string svg = graph_picture(workers, ring);
-    const std::string before = "viewBox=\"0 0 380 ";
+    const std::string before = "viewBox=\"0 0 340 ";
     return std::stod(svg.substr(svg.find(before) + before.size()));
   };
   EXPECT_EQ(height(4), 275);

@@ -4,10 +4,11 @@
     # PROGRAM: gossamer
     tensorboard_read.py PROGRAM
 
-A small run is trained; every value of its log must be there under its tag. Exits with 77 (ctest:
-skipped) when TensorBoard is missing.
+A small run is trained; every value of its log must be there under its tag, and the first images.
+Exits with 77 (ctest: skipped) when TensorBoard is missing.
 """
 
+import io
 import json
 import pathlib
 import subprocess
@@ -20,6 +21,11 @@ try:
 except (ImportError, OSError) as missing:
     print(f"skipped: {missing} (wanted: tensorboard)")
     sys.exit(77)
+
+try:
+    from PIL import Image
+except ImportError:
+    Image = None
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 
@@ -58,5 +64,15 @@ with tempfile.TemporaryDirectory() as directory:
         for ours, logged in zip(read, evaluations):
             close(tag, ours.value, logged[key])
     assert len(reader.Scalars("ema_top1")) == 1, tags
+    images = reader.Tags()["images"]
+    assert len(images) == 8 and images[0].startswith("first images/0 "), images
+    for tag in images:
+        (image,) = reader.Images(tag)
+        assert (image.width, image.height, image.step) == (32, 32, 0), (tag, image)
+        assert image.encoded_image_string.startswith(b"\xff\xd8"), tag  # JPEG
+        if Image:
+            picture = Image.open(io.BytesIO(image.encoded_image_string)).convert("RGB")
+            assert picture.size == (32, 32) and len(picture.getcolors(1 << 24)) > 50, tag
+    print(f"{len(images)} images{'' if Image else ', not decoded: there is no Pillow'}")
     print(f"{len(tags)} tags, {len(steps)} steps, {len(evaluations)} evaluations: equal to the log")
 print("passed")
