@@ -83,6 +83,8 @@ TEST_F(ClassResults, AreKeptInAFile) {
   EXPECT_TRUE(with("[1, 1, 3]", "[1, 4, 3]").classes.empty());
   EXPECT_TRUE(with("[1, 1, 3]", "[1, -1, 3]").classes.empty());
   EXPECT_TRUE(with("[1, 1, 3]", "[1, \"a\"]").classes.empty());
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, 1, 0]").classes.empty());
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, 1, 9223372036854775807]").classes.empty());
   EXPECT_EQ(with("data:image/jpeg;base64,AAAA", "http://a.b/c.jpg").mistakes[0].picture, "");
 }
 
@@ -149,6 +151,9 @@ TEST_F(ClassResults, ThumbnailsAreSmall) {
   const Large set;
   const std::vector<Judgement> judged{{0, 1, .9f, 0}, {1, 0, .95f, 1}, {0, 1, .5f, 2}};
   EXPECT_EQ(count_pairs(judged_from(judged_table(judged, set), set)).size(), 2u);
+  auto twice = judged_table({judged[0]}, set);
+  for (double& number : twice) number *= 2;
+  EXPECT_TRUE(judged_from(twice, set).empty()) << "of two workers";
   const ClassReport report = class_report(judged, set);
   ASSERT_EQ(report.mistakes.size(), 3u);
   EXPECT_EQ(report.mistakes[0].name, "n1");
