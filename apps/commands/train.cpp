@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include <fmt/core.h>
 
@@ -35,22 +36,38 @@ void say_resume(const ResumePoint& from) {
   say(text);
 }
 
+// By train.patience.
+bool stopped_early(const std::filesystem::path& run_folder) {
+  const auto summary =
+      nlohmann::json::parse(std::ifstream(run_folder / "summary.json"), nullptr, false);
+  return summary.is_object() && summary.value("stopped_early", false);
+}
+
+// What ended a run before its epochs, train.patience, is no end for one that has more of it now.
+bool goes_on_with_patience(const Config& then, const Config& now) {
+  return stopped_early(now.run_folder()) &&
+         (now.train.patience == 0 || now.train.patience > then.train.patience);
+}
+
 // The results are there, of as many epochs as are wanted now.
 bool is_finished(const Config& config, const ResumePoint& from) {
   const std::filesystem::path folder = config.run_folder();
   std::error_code error;
-  return std::filesystem::equivalent(folder, from.run_folder, error) &&
-         std::filesystem::exists(folder / "summary.json") &&
-         std::filesystem::exists(folder / "model.safetensors") &&
-         std::filesystem::exists(folder / "config.toml") &&
-         load_config({(folder / "config.toml").string()}).train.epochs >= config.train.epochs;
+  if (!std::filesystem::equivalent(folder, from.run_folder, error)) return false;
+  for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
+    if (!std::filesystem::exists(folder / file)) return false;
+  const Config then = load_config({(folder / "config.toml").string()});
+  return then.train.epochs >= config.train.epochs && !goes_on_with_patience(then, config);
 }
 
 int say_finished(const Config& config, bool json) {
   const std::filesystem::path folder = config.run_folder();
-  say(fmt::format(
-      "{} is finished (train.epochs={:.4g}); to train on, give more: train.epochs={:.4g}",
-      folder.string(), config.train.epochs, 2 * config.train.epochs));
+  const bool early = stopped_early(folder);
+  say(fmt::format("{} is finished ({}); to train on, give more: {}", folder.string(),
+                  early ? fmt::format("train.patience={}", config.train.patience)
+                        : fmt::format("train.epochs={:.4g}", config.train.epochs),
+                  early ? fmt::format("train.patience={}, or 0", 2 * config.train.patience)
+                        : fmt::format("train.epochs={:.4g}", 2 * config.train.epochs)));
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;

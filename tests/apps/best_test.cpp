@@ -82,7 +82,7 @@ TEST_F(Best, AreFoundAgain) {
   }
   write_text(run / "best/top1-0.99000-epoch-0009.00.safetensors", "cut short");
   BestModels best(run, 1, "top1");
-  EXPECT_EQ(best.all().size(), 2u);
+  EXPECT_EQ(best.all().size(), 1u) << "no more than are wanted now";
   EXPECT_FALSE(offer(best, scored(0.75, 1.0, 200))) << "the same evaluation again";
   EXPECT_FALSE(offer(best, scored(0.6, 1.0, 300)));
   EXPECT_TRUE(offer(best, scored(0.8, 1.0, 400)));
@@ -255,6 +255,22 @@ TEST_F(BestRun, PatienceEndsARunAndAResumedOneAtTheSamePlace) {
     EXPECT_EQ(read_text(folder / "runs" / label / "model.safetensors"),
               read_text(folder / "runs/whole/model.safetensors"));
   }
+}
+
+TEST_F(BestRun, ARunThatPatienceEndedGoesOnWithMore) {
+  const std::vector<std::string> again{"train", "--resume", "runs/t"};
+  ASSERT_EQ(run(tiny({"train.epochs=30", "eval.every=0.5", "train.patience=1",
+                      "optim.learning_rate=1e-6", "run.checkpoint_every=0.5"}))
+                .code,
+            0);
+  const double before = summary()["samples"].get<double>();
+  ASSERT_LT(before, 30 * 96);
+  const Result same = run(again);
+  EXPECT_EQ(same.code, 0);
+  EXPECT_THAT(same.err, HasSubstr("to train on, give more: train.patience=2, or 0"));
+  const Result more = run({"train", "--resume", "runs/t", "train.patience=0"});
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_EQ(summary()["samples"], 30 * 96);
 }
 
 TEST_F(BestRun, WorkersStopTogether) {
