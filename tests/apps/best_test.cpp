@@ -1,7 +1,7 @@
 // The best models of a run: which are kept, in which files, and that they survive a resume.
 #include "gossamer/apps/train/best.h"
 
-#include <cstring>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -284,6 +284,21 @@ TEST_F(BestRun, WorkersStopTogether) {
     EXPECT_LT(summary(method)["epochs"].get<double>(), 60);
     EXPECT_TRUE(events("fault", method).empty());
   }
+}
+
+// A worker's model on its share can't be compared with the average on the whole set.
+TEST_F(BestRun, AfterALossOnlyTheEndIsCompared) {
+  const Result r =
+      run(tiny({"train.epochs=12", "eval.every=1", "eval.of=mean", "run.keep_best=99",
+                "train.patience=99", "--workers", "2", "--inject", "kill:rank=1@step=20"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("some worker was lost: from now on each worker evaluates its own "
+                               "model, and train.patience ends nothing"));
+  std::set<std::string> of;
+  for (const Json& e : events("eval")) of.insert(e["of"]);
+  EXPECT_THAT(of, ElementsAre("averaged model", "own model on its share"));
+  for (const std::string& name : kept("t"))
+    EXPECT_EQ(read_safetensors_metadata(folder / "runs/t/best" / name).at("images"), "40") << name;
 }
 
 TEST_F(BestRun, WithoutAMeetingTheySayThatNoneIsKept) {
