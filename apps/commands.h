@@ -19,6 +19,7 @@ struct TrainCommand {
   std::string resume;          // a run's folder or one of its checkpoints
   std::string record, replay;  // the same as run.record=…, run.replay=…
   std::string inject;          // deliberate faults, the same as dist.inject=…
+  bool find_rate = false;      // instead: a sweep of learning rates (train/find_rate.h)
   bool dry_run = false, strict_images = false, json = false;
   // started by supervise(): the folder of the run and its configuration are ready
   bool worker = false;

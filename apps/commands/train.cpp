@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include <fmt/core.h>
 
@@ -15,6 +16,7 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
+#include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/run.h"
@@ -34,22 +36,38 @@ void say_resume(const ResumePoint& from) {
   say(text);
 }
 
+// By train.patience.
+bool stopped_early(const std::filesystem::path& run_folder) {
+  const auto summary =
+      nlohmann::json::parse(std::ifstream(run_folder / "summary.json"), nullptr, false);
+  return summary.is_object() && summary.value("stopped_early", false);
+}
+
+// What ended a run before its epochs, train.patience, is no end for one that has more of it now.
+bool goes_on_with_patience(const Config& then, const Config& now) {
+  return stopped_early(now.run_folder()) &&
+         (now.train.patience == 0 || now.train.patience > then.train.patience);
+}
+
 // The results are there, of as many epochs as are wanted now.
 bool is_finished(const Config& config, const ResumePoint& from) {
   const std::filesystem::path folder = config.run_folder();
   std::error_code error;
-  return std::filesystem::equivalent(folder, from.run_folder, error) &&
-         std::filesystem::exists(folder / "summary.json") &&
-         std::filesystem::exists(folder / "model.safetensors") &&
-         std::filesystem::exists(folder / "config.toml") &&
-         load_config({(folder / "config.toml").string()}).train.epochs >= config.train.epochs;
+  if (!std::filesystem::equivalent(folder, from.run_folder, error)) return false;
+  for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
+    if (!std::filesystem::exists(folder / file)) return false;
+  const Config then = load_config({(folder / "config.toml").string()});
+  return then.train.epochs >= config.train.epochs && !goes_on_with_patience(then, config);
 }
 
 int say_finished(const Config& config, bool json) {
   const std::filesystem::path folder = config.run_folder();
-  say(fmt::format(
-      "{} is finished (train.epochs={:.4g}); to train on, give more: train.epochs={:.4g}",
-      folder.string(), config.train.epochs, 2 * config.train.epochs));
+  const bool early = stopped_early(folder);
+  say(fmt::format("{} is finished ({}); to train on, give more: {}", folder.string(),
+                  early ? fmt::format("train.patience={}", config.train.patience)
+                        : fmt::format("train.epochs={:.4g}", config.train.epochs),
+                  early ? fmt::format("train.patience={}, or 0", 2 * config.train.patience)
+                        : fmt::format("train.epochs={:.4g}", 2 * config.train.epochs)));
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;
@@ -85,8 +103,9 @@ void pass_on_launch(const DataSets& sets) {
 // start itself again afterwards (spin_briefly).
 struct Start {
   explicit Start(const TrainCommand&);
-  bool first() const { return !command.worker && place.rank == 0; }  // of all processes
-  bool launches() const { return to_start > 1 || !hosts.empty(); }   // or is a worker itself
+  bool first() const { return !command.worker && place.rank == 0; }       // of all processes
+  bool writes() const { return !command.dry_run && !command.find_rate; }  // a run's folder
+  bool launches() const { return to_start > 1 || !hosts.empty(); }        // or is a worker itself
   int workers() const { return std::max(to_start, place.size); }
 
   const TrainCommand& command;
@@ -116,6 +135,9 @@ Start::Start(const TrainCommand& given)
                      place.source,
                      "; that launcher has already started the workers, so leave the option out");
   if (!given.resume.empty()) find_resume_point();
+  check<ConfigError>(!command.find_rate || place.size == 1, "--find-lr inside a job of ",
+                     place.size, " processes started by ", place.source,
+                     "; start it alone: optim.scaling carries its rate over to any number");
   read_config();
 }
 
@@ -156,7 +178,7 @@ bool check_start(const Start& start) {
   const Config& config = start.config;
   for (const std::string& line : config.notes) say(line);
   const DataSets sets = open_data(config, start.workers());
-  if (start.resume && !start.command.dry_run && is_finished(config, *start.resume)) return false;
+  if (start.resume && start.writes() && is_finished(config, *start.resume)) return false;
   if (start.resume) {
     check_held_back(config, sets, *start.resume);
     say_resume(*start.resume);
@@ -167,7 +189,7 @@ bool check_start(const Start& start) {
     model_to_train(config, classes, !start.resume, notes);
   }
   loader_options(config, pictures(config), start.place, {});
-  if (!start.command.dry_run) pass_on_launch(sets);
+  if (start.writes()) pass_on_launch(sets);
   if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
     Progress(start.command.json ? stderr : stdout, false)
         .note("load     " + taken + "; training will be slower");
@@ -201,7 +223,7 @@ int launch_workers(const Start& start) {
 class UnfinishedReport {
  public:
   explicit UnfinishedReport(const Start& start)
-      : wanted_(start.first() && !start.command.dry_run && start.config.run.report),
+      : wanted_(start.first() && start.writes() && start.config.run.report),
         folder_(start.config.run_folder()),
         old_log_(time_of_log()) {}
   // True if it was written. Never throws.
@@ -241,8 +263,9 @@ int train(const TrainCommand& command) {
   std::optional<RunClaim> claim;
   if (start.first()) {
     if (!check_start(start)) return say_finished(start.config, command.json);
-    if (!command.dry_run) claim.emplace(start.config.run_folder());
+    if (start.writes()) claim.emplace(start.config.run_folder());
   }
+  if (command.find_rate) return find_rate(start.config, start.place, command.json);
   const UnfinishedReport report(start);
   int code = 0;
   try {

@@ -15,6 +15,7 @@ namespace gossamer::apps {
 namespace {
 
 constexpr std::size_t kListed = 20, kMostDrawn = 50;
+constexpr i64 kMostImages = i64{1} << 40;
 
 std::string bar(double share, int colour) {
   if (!std::isfinite(share)) return "<span class=\"soft\">none</span>";
@@ -190,8 +191,11 @@ ClassReport parse_class_report(const std::string& text) {
       check<IoError>(label >= 0 && label < static_cast<int>(out.classes.size()), "no such class");
       return label;
     };
-    for (const Json& p : all.at("label_predicted_images"))
+    for (const Json& p : all.at("label_predicted_images")) {
       out.pairs.push_back({known(p.at(0)), known(p.at(1)), p.at(2).get<i64>()});
+      const i64 images = out.pairs.back().images;
+      check<IoError>(images > 0 && images < kMostImages, "impossible");
+    }
     for (const Json& m : all.at("mistakes")) {
       out.mistakes.push_back({m.at("name"), known(m.at("label")), known(m.at("predicted")),
                               m.at("probability"), m.at("picture")});

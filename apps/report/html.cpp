@@ -29,7 +29,8 @@ td,th{border-bottom:1px solid var(--line);padding:2px 12px 2px 0;text-align:left
 th{color:var(--soft);font-weight:600}
 pre{background:var(--box);padding:1em;white-space:pre-wrap;font-size:12px}
 pre{overflow-wrap:anywhere}
-code{overflow-wrap:anywhere}details{margin:.6em 0}summary{cursor:pointer}
+code{overflow-wrap:anywhere}
+td:first-child code{overflow-wrap:normal}details{margin:.6em 0}summary{cursor:pointer}
 .bars table{width:100%;max-width:760px}.bars td:first-child{overflow-wrap:anywhere}
 .bar{position:relative;background:var(--box);min-width:64px}.bar span{position:relative}
 .bar i{position:absolute;inset:0 auto 0 0;opacity:.35}.bar span{padding:0 4px}.box{fill:var(--box)}

@@ -130,12 +130,13 @@ std::string chart(const ChartText& text, std::vector<Curve> curves) {
   for (Curve& c : curves) {
     std::erase_if(c.points, [&](const auto& p) {
       return !std::isfinite(p.first) || !std::isfinite(p.second) ||
-             (text.logarithmic && p.second <= 0);
+             (text.logarithmic && p.second <= 0) || (text.logarithmic_x && p.first <= 0);
     });
     c.points = thin(c.points, 300);
     c.dots |= c.points.size() == 1 && !c.faint;  // a line of one point can't be seen
     for (auto& [x, y] : c.points) {
       if (text.logarithmic) y = std::log10(y);
+      if (text.logarithmic_x) x = std::log10(x);
       x0 = std::min(x0, x), x1 = std::max(x1, x), y0 = std::min(y0, y), y1 = std::max(y1, y);
     }
   }
@@ -151,8 +152,8 @@ std::string chart(const ChartText& text, std::vector<Curve> curves) {
         kRight, py(y));
     svg += label(kLeft - 5, py(y) + 4, "r", short_number(text.logarithmic ? std::pow(10, y) : y));
   }
-  for (const double x : round_ticks(x0, x1, 5))
-    svg += label(px(x), kBottom + 16, "m", short_number(x));
+  for (const double x : text.logarithmic_x ? decade_ticks(x0, x1) : round_ticks(x0, x1, 5))
+    svg += label(px(x), kBottom + 16, "m", short_number(text.logarithmic_x ? std::pow(10, x) : x));
   svg += label((kLeft + kRight) / 2, kBottom + 30, "m", text.x_label);
   std::vector<std::pair<double, const Curve*>> ends;
   for (const Curve& c : curves) {

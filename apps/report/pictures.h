@@ -23,7 +23,8 @@ struct Curve {
 
 struct ChartText {
   std::string title, x_label;
-  bool logarithmic = false;
+  bool logarithmic = false;  // the y axis
+  bool logarithmic_x = false;
 };
 
 // Values that are 1, 2 or 5 times a power of ten apart, about `wanted` of them, within [low, high].

@@ -98,6 +98,17 @@ BestModels::BestModels(const fs::path& run_folder, i64 keep, std::string by)
   for (const Kept& kept : models_in(folder_)) add(kept);
   // in case that somebody has removed the folder
   if (const auto score = score_in(best_)) take({*score, best_});
+  trim();
+}
+
+void BestModels::drop_last() {
+  std::error_code error;
+  fs::remove(kept_.back().file, error);
+  kept_.pop_back();
+}
+
+void BestModels::trim() {
+  while (kept_.size() > keep_) drop_last();
 }
 
 void BestModels::take(const Kept& from) {
@@ -128,11 +139,6 @@ bool BestModels::offer(const Score& score, const Write& write) {
     point_best();
     return false;
   }
-  const auto drop_last = [this] {
-    std::error_code error;
-    fs::remove(kept_.back().file, error);
-    kept_.pop_back();
-  };
   const auto try_to_write = [&] {
     std::error_code error;
     fs::create_directories(folder_, error);
@@ -154,7 +160,7 @@ bool BestModels::offer(const Score& score, const Write& write) {
   add({score, file});
   const bool is_best = kept_[0].file == file;
   point_best();
-  while (kept_.size() > keep_) drop_last();
+  trim();
   return is_best;
 }
 
@@ -168,6 +174,7 @@ void BestModels::bring(const fs::path& other_run, double samples) {
   for (const Kept& theirs : models_in(other_run / "best"))
     if (theirs.score.samples <= samples) take(theirs);
   point_best();
+  trim();
 }
 
 }  // namespace gossamer::apps

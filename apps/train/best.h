@@ -38,7 +38,8 @@ class BestModels {
   };
   using Write = std::function<void(const std::filesystem::path&,
                                    const std::map<std::string, std::string>& metadata)>;
-  // Finds those that are there; files that are damaged are left alone. IoError.
+  // Finds those that are there, and removes what is too many; files that are damaged are left
+  // alone. IoError.
   BestModels(const std::filesystem::path& run_folder, i64 keep, std::string by);
   // Keeps a model if it is among the best `keep`: calls write(), then removes what is one too many.
   // Of equal ones the earlier stays. True if it is the best now. IoError; the best one before it is
@@ -53,6 +54,8 @@ class BestModels {
   void add(Kept);               // to the list
   void take(const Kept& from);  // the file too, unless it is there
   void point_best();            // best.safetensors
+  void drop_last();
+  void trim();  // to the best `keep`
   const std::filesystem::path folder_, best_;
   const std::size_t keep_;
   const std::string by_;

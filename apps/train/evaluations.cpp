@@ -78,7 +78,7 @@ void Evaluations::record(const std::vector<Counts>& counts, double seen, nn::Mod
     record(ema, mean);
     if (is_better(ema.score, better, w_.config.run.best_by)) better = ema.score;
   }
-  if (mean || w_.place.size == 1) w_.patience.look(better);
+  if (is_of_all(mean)) w_.patience.look(better);
 }
 
 void Evaluations::record(const Evaluated& e, bool mean) {
@@ -98,7 +98,7 @@ void Evaluations::record(const Evaluated& e, bool mean) {
   w_.add_to_board(
       s.samples,
       {{prefix + "top1", s.top1}, {prefix + "top5", s.top5}, {prefix + "val_loss", s.loss}});
-  const bool best = offer(e);
+  const bool best = is_of_all(mean) && offer(e);
   w_.progress.note(fmt::format(
       "epoch {:.2f}: {}: top-1 {:.2f} %, loss {:.3f} ({:.0f} images){}", s.epoch,
       mean ? fmt::format("average of {} {}", w_.place.size, s.ema ? "EMAs" : "models")

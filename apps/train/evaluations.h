@@ -33,6 +33,8 @@ class Evaluations {
   void record(const std::vector<Counts>&, double seen, nn::Module&, const FlatParams&, bool mean);
   void record(const Evaluated&, bool mean);
   bool offer(const Evaluated&);
+  // Of the whole set, and comparable with others that are.
+  bool is_of_all(bool mean) const { return mean || w_.place.size == 1; }
 
   Worker& w_;
   double epoch_;                      // images

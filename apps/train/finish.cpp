@@ -273,14 +273,17 @@ class Finish {
         .add("peak_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::peak_bytes))
         .add("resident_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::resident_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
-    if (w_.place.size > 1) add_rates(s, totals_.rates(), w_.graph);
+    const dist::RealisedRates rates = totals_.rates();
+    if (w_.place.size > 1) add_rates(s, rates, w_.graph);
     s.add("each_worker", totals_.each_worker());
     if (whole.legs > 1) {
       std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
                                            "resident_bytes_rank0", "launch", "warnings"};
       if (w_.place.size > 1)
-        of_last_leg.insert(of_last_leg.end(), {"edges", "edge_asymmetry", "staleness_mean",
-                                               "staleness_max", "chi1_hat", "chi2_hat"});
+        of_last_leg.insert(of_last_leg.end(),
+                           {"edges", "edge_asymmetry", "staleness_mean", "staleness_max"});
+      if (w_.place.size > 1 && rates.constants)  // none if some edge had no exchange
+        of_last_leg.insert(of_last_leg.end(), {"chi1_hat", "chi2_hat"});
       if (c.train.method == "consensus-control") of_last_leg.push_back("control");
       s.raw("last_leg", leg.json()).add("of_last_leg", of_last_leg);
     }

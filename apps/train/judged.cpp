@@ -40,8 +40,8 @@ std::string thumbnail(const data::Dataset& set, i64 sample) {
     data::resize(whole, {0, 0, whole.width, whole.height}, small.width, small.height,
                  small.pixels.data());
     return data_address("image/jpeg", data::encode_jpeg(small, {.quality = 85, .h = 1, .v = 1}));
-  } catch (const Error&) {
-    return "";  // the file is gone since
+  } catch (const std::exception&) {
+    return "";  // the file is gone since, or there is no memory for it
   }
 }
 
@@ -58,8 +58,10 @@ std::vector<double> judged_table(const std::vector<Judgement>& judged, const dat
 
 std::vector<Judgement> judged_from(const std::vector<double>& table, const data::Dataset& set) {
   std::vector<Judgement> judged;
+  const auto classes = static_cast<double>(set.classes().size());
   for (i64 sample = 0; sample < set.size(); ++sample)
-    if (const double* row = table.data() + 2 * sample; row[0] > 0)
+    // more: two workers judged it, because one did not know of a death
+    if (const double* row = table.data() + 2 * sample; row[0] > 0 && row[0] <= classes)
       judged.push_back(
           {set.label(sample), static_cast<int>(row[0]) - 1, static_cast<float>(row[1]), sample});
   return judged;

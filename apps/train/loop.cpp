@@ -172,18 +172,22 @@ class Buffers {
 
 }  // namespace
 
-void train_loop(Worker& w, StepLog& log) {
-  const TrainingLoss loss_of(w.config, w.place.rank);
-  GradientStep gradient(
+GradientStep gradient_step(Worker& w, std::function<double()> learning_rate) {
+  return GradientStep(
       {.net = *w.net,
        .params = *w.params,
        .input_of = w.prepare,
-       .loss_of = loss_of,
-       .before_backward = [&] { w.method->prepare(w.schedule(w.method->samples_seen())); },
+       .loss_of = TrainingLoss(w.config, w.place.rank),
+       .before_backward = [&w, rate = std::move(learning_rate)] { w.method->prepare(rate()); },
        .batches = static_cast<int>(w.config.train.accumulate)},
       {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
        .capture = cuda_graph_capture(w.device),
        .log = [&w](const std::string& line) { w.progress.note("graph    " + line); }});
+}
+
+void train_loop(Worker& w, StepLog& log) {
+  const TrainingLoss loss_of(w.config, w.place.rank);
+  GradientStep gradient = gradient_step(w, [&] { return w.schedule(w.method->samples_seen()); });
   Milestones milestones(w);
 
   // Brings the batch at `next`; false at the end of an epoch. ahead: images that all workers will

@@ -116,6 +116,8 @@ class GradientStep {
 
 struct Worker;  // makes the model, its FlatParams, optimizer, method and loader, in this order
 class StepLog;
+// Of this worker's network, loss and device. learning_rate: of the update that follows.
+GradientStep gradient_step(Worker&, std::function<double()> learning_rate);
 // Trains until the method is done or a signal asks to stop; finish.cpp then calls Method::finish().
 // A step: compute() of the batch that was brought, bring() of the next one, the update with
 // method->step(), reports. All this runs in one thread, the training thread; ops divide their loops

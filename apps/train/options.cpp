@@ -16,16 +16,21 @@ std::string optimizer_name(const Config& c) {
   return c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
 }
 
+bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::string::npos; }
+
 }  // namespace
 
+double scaled_rate(const Config& c, int workers, double rate) {
+  const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !is_adam(c));
+  return scaled ? nn::linear_scaling(rate, workers, static_cast<int>(c.gradient_images())) : rate;
+}
+
 nn::Schedule run_schedule(const Config& c, int workers, double total, double epoch) {
-  const int batch = static_cast<int>(c.gradient_images());
-  const bool adam = optimizer_name(c).find("adam") != std::string::npos;
-  const double given = c.optim.learning_rate.value, rate = given != 0 ? given : adam ? 1e-3 : 0.1;
-  const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !adam);
-  const double peak = scaled ? nn::linear_scaling(rate, workers, batch) : rate;
+  const double given = c.optim.learning_rate.value, rate = given != 0   ? given
+                                                           : is_adam(c) ? 1e-3
+                                                                        : 0.1;
   return nn::make_schedule({.kind = c.optim.schedule,
-                            .peak = peak,
+                            .peak = scaled_rate(c, workers, rate),
                             .total = total,
                             .warmup = std::min(c.optim.warmup_epochs * epoch, 0.5 * total),
                             .warmup_from = c.optim.warmup_from,

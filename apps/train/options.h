@@ -14,6 +14,8 @@
 namespace gossamer::apps {
 
 // total: images of the run; epoch: images of an epoch.
+// The learning rate that an optim.learning_rate means for so many workers (optim.scaling).
+double scaled_rate(const Config&, int workers, double rate);
 nn::Schedule run_schedule(const Config&, int workers, double total, double epoch);
 std::vector<nn::RateFactor> rate_factors(const Config&);  // optim.factors; ConfigError
 std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers);

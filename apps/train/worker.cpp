@@ -27,12 +27,6 @@
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
-namespace {
-
-constexpr int kDryRunSteps = 20;
-
-}  // namespace
-
 Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& where,
                const std::optional<ResumePoint>& resume)
     : config(std::move(given)),
@@ -83,7 +77,7 @@ void Worker::open_images() {
   const auto epoch = static_cast<double>(train_set->size());
   schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
   total_samples = options.dry_run
-                      ? start_samples + static_cast<double>(kDryRunSteps *
+                      ? start_samples + static_cast<double>(options.dry_steps *
                                                             config.gradient_images() * place.size)
                       : config.train.epochs * epoch;
   if (config.data.cache_gb <= 0) return;

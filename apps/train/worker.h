@@ -34,6 +34,7 @@ namespace gossamer::apps {
 struct WorkerOptions {
   bool dry_run = false;  // a few steps; nothing is written
   bool json = false;     // the summary goes to stdout as JSON, all other lines to stderr
+  int dry_steps = 20;    // of a dry run
 };
 
 struct Worker {

@@ -1,7 +1,7 @@
 // The best models of a run: which are kept, in which files, and that they survive a resume.
 #include "gossamer/apps/train/best.h"
 
-#include <cstring>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -82,7 +82,7 @@ TEST_F(Best, AreFoundAgain) {
   }
   write_text(run / "best/top1-0.99000-epoch-0009.00.safetensors", "cut short");
   BestModels best(run, 1, "top1");
-  EXPECT_EQ(best.all().size(), 2u);
+  EXPECT_EQ(best.all().size(), 1u) << "no more than are wanted now";
   EXPECT_FALSE(offer(best, scored(0.75, 1.0, 200))) << "the same evaluation again";
   EXPECT_FALSE(offer(best, scored(0.6, 1.0, 300)));
   EXPECT_TRUE(offer(best, scored(0.8, 1.0, 400)));
@@ -257,6 +257,22 @@ TEST_F(BestRun, PatienceEndsARunAndAResumedOneAtTheSamePlace) {
   }
 }
 
+TEST_F(BestRun, ARunThatPatienceEndedGoesOnWithMore) {
+  const std::vector<std::string> again{"train", "--resume", "runs/t"};
+  ASSERT_EQ(run(tiny({"train.epochs=30", "eval.every=0.5", "train.patience=1",
+                      "optim.learning_rate=1e-6", "run.checkpoint_every=0.5"}))
+                .code,
+            0);
+  const double before = summary()["samples"].get<double>();
+  ASSERT_LT(before, 30 * 96);
+  const Result same = run(again);
+  EXPECT_EQ(same.code, 0);
+  EXPECT_THAT(same.err, HasSubstr("to train on, give more: train.patience=2, or 0"));
+  const Result more = run({"train", "--resume", "runs/t", "train.patience=0"});
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_EQ(summary()["samples"], 30 * 96);
+}
+
 TEST_F(BestRun, WorkersStopTogether) {
   for (const std::string method : {"a2cid2", "dpsgd"}) {
     const Result r = run(tiny({"train.epochs=90", "eval.every=1", "eval.of=mean",
@@ -268,6 +284,21 @@ TEST_F(BestRun, WorkersStopTogether) {
     EXPECT_LT(summary(method)["epochs"].get<double>(), 60);
     EXPECT_TRUE(events("fault", method).empty());
   }
+}
+
+// A worker's model on its share can't be compared with the average on the whole set.
+TEST_F(BestRun, AfterALossOnlyTheEndIsCompared) {
+  const Result r =
+      run(tiny({"train.epochs=12", "eval.every=1", "eval.of=mean", "run.keep_best=99",
+                "train.patience=99", "--workers", "2", "--inject", "kill:rank=1@step=20"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("some worker was lost: from now on each worker evaluates its own "
+                               "model, and train.patience ends nothing"));
+  std::set<std::string> of;
+  for (const Json& e : events("eval")) of.insert(e["of"]);
+  EXPECT_THAT(of, ElementsAre("averaged model", "own model on its share"));
+  for (const std::string& name : kept("t"))
+    EXPECT_EQ(read_safetensors_metadata(folder / "runs/t/best" / name).at("images"), "40") << name;
 }
 
 TEST_F(BestRun, WithoutAMeetingTheySayThatNoneIsKept) {

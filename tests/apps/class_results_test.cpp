@@ -83,6 +83,8 @@ TEST_F(ClassResults, AreKeptInAFile) {
   EXPECT_TRUE(with("[1, 1, 3]", "[1, 4, 3]").classes.empty());
   EXPECT_TRUE(with("[1, 1, 3]", "[1, -1, 3]").classes.empty());
   EXPECT_TRUE(with("[1, 1, 3]", "[1, \"a\"]").classes.empty());
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, 1, 0]").classes.empty());
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, 1, 9223372036854775807]").classes.empty());
   EXPECT_EQ(with("data:image/jpeg;base64,AAAA", "http://a.b/c.jpg").mistakes[0].picture, "");
 }
 
@@ -128,6 +130,30 @@ TEST_F(ClassResults, RunsAndEvalShowThemOnAPage) {
   }
 }
 
+// Raw pixels of a set are pictures too.
+TEST_F(ClassResults, ThumbnailsOfRawPixels) {
+  class Raws final : public data::Dataset {
+   public:
+    i64 size() const override { return 2; }
+    int label(i64) const override { return 0; }
+    std::string name(i64) const override { return "raw"; }
+    std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
+      buffer.assign(8u * 10 * 3, static_cast<std::byte>(100 * (i + 1)));
+      return buffer;
+    }
+    Raw raw() const override { return {8, 10}; }
+    const std::vector<std::string>& classes() const override { return classes_; }
+
+   private:
+    std::vector<std::string> classes_{"a", "b"};
+  };
+  const auto pictures = pictures_of(class_report_html(class_report({{0, 1, .9f, 1}}, Raws())));
+  ASSERT_EQ(pictures.size(), 1u);
+  EXPECT_EQ(pictures[0].height, 8);
+  EXPECT_EQ(pictures[0].width, 10);
+  EXPECT_NEAR(pictures[0].pixels[50], 200, 3);
+}
+
 // Larger pictures become small; one that is gone since has none.
 TEST_F(ClassResults, ThumbnailsAreSmall) {
   class Large final : public data::Dataset {
@@ -149,6 +175,9 @@ TEST_F(ClassResults, ThumbnailsAreSmall) {
   const Large set;
   const std::vector<Judgement> judged{{0, 1, .9f, 0}, {1, 0, .95f, 1}, {0, 1, .5f, 2}};
   EXPECT_EQ(count_pairs(judged_from(judged_table(judged, set), set)).size(), 2u);
+  auto twice = judged_table({judged[0]}, set);
+  for (double& number : twice) number *= 2;
+  EXPECT_TRUE(judged_from(twice, set).empty()) << "of two workers";
   const ClassReport report = class_report(judged, set);
   ASSERT_EQ(report.mistakes.size(), 3u);
   EXPECT_EQ(report.mistakes[0].name, "n1");

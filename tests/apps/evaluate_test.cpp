@@ -3,6 +3,8 @@
 #include "gossamer/apps/train/evaluate.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -106,6 +108,43 @@ TEST(Evaluate, TakesFewerImagesAtATimeIfMemoryDoesNotSuffice) {
   }
   small.most = 0;
   EXPECT_THROW(evaluate(small, set, prepare, {.batch = 16}), OutOfMemory);
+}
+
+TEST(Evaluate, AnEnsembleHasTheMeanOfTheProbabilities) {
+  const auto one = models::make("resnet8-cifar", {.classes = 7, .seed = 2}),
+             two = models::make("resnet8-cifar", {.classes = 7, .seed = 3});
+  const auto set = std::make_shared<Noise>();
+  const Pictures prepare{
+      .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
+  nn::Module* const nets[] = {one.get(), two.get()};
+  std::vector<Judgement> judged;
+  const auto all = evaluate_together(nets, set, prepare, {.batch = 5}, nullptr, &judged);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].loss, evaluate(*one, set, prepare, {.batch = 5}).loss);
+  EXPECT_EQ(all[1].top5, evaluate(*two, set, prepare, {.batch = 5}).top5);
+  EXPECT_TRUE(one->training()) << "restored";
+
+  const NoGrad no_grad;
+  one->eval(), two->eval();
+  Tensor pictures = Tensor::empty({23, 8, 8, 3}, DType::u8);
+  std::vector<std::byte> buffer;
+  std::ranges::copy(std::span(set->bytes(0, buffer).data(), 23u * 192),
+                    reinterpret_cast<std::byte*>(pictures.as<std::uint8_t>()));
+  const Tensor p = softmax((*one)(prepare(pictures))), q = softmax((*two)(prepare(pictures)));
+  double loss = 0, top1 = 0;
+  for (int n = 0; n < 23; ++n) {
+    std::vector<float> mean;
+    for (int k = 0; k < 7; ++k)
+      mean.push_back((p.as<float>()[7 * n + k] + q.as<float>()[7 * n + k]) / 2);
+    const auto best = std::ranges::max_element(mean);
+    loss -= std::log(static_cast<double>(mean[static_cast<std::size_t>(n % 7)]));
+    top1 += best - mean.begin() == n % 7;
+    const Judgement& j = judged[static_cast<std::size_t>(n)];
+    EXPECT_EQ(j.predicted, best - mean.begin());
+    EXPECT_NEAR(j.probability, *best, 1e-6);
+  }
+  EXPECT_NEAR(all[2].loss, loss, 1e-4);
+  EXPECT_EQ(all[2].top1, top1);
 }
 
 // Mirrored twice it is the same picture: both orders give the same mean.

@@ -1,4 +1,6 @@
 // The folder of a run: older results stay, one run at a time writes, a summary counts all legs.
+#include <set>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
@@ -63,11 +65,23 @@ TEST_F(RunFolders, TheSummaryOfAResumedRunIsOfAllItsLegs) {
   }
 }
 
+// All-reduce has no exchanges, and so no achieved rates.
+TEST_F(RunFolders, OnlyWhatTheSummaryHasIsListedAsOfTheLastLeg) {
+  ASSERT_EQ(run(with_workers(2, tiny({"train.method=allreduce", "run.checkpoint_every=1"}))).code,
+            0);
+  ASSERT_EQ(run({"train", "--resume", "runs/t", "train.epochs=2"}).code, 0);
+  const Json s = summary();
+  EXPECT_EQ(s["legs"], 2);
+  for (const Json& name : s["of_last_leg"]) EXPECT_TRUE(s.contains(name)) << name;
+}
+
 // A kill between any two instructions of a step, of a checkpoint's writing or of its pruning.
 TEST_F(RunFolders, ARunThatIsKilledAgainAndAgainEndsBitForBitAsAnUndisturbedOne) {
   const auto arguments =
       tiny({"train.epochs=8", "run.checkpoint_every=0.3", "train.mixup=0.2", "data.sizes=24",
-            "data.size_milestones=0.5", "data.augment=resized-crop-flip", slowed(1, 6)});
+            "data.size_milestones=0.5", "data.augment=resized-crop-flip", "train.batch=4",
+            "train.accumulate=2", "train.ema=0.7", "eval.every=0.4", "run.keep_best=2",
+            "train.patience=99", slowed(1, 6)});
   auto undisturbed = arguments;
   undisturbed.push_back("run.name=whole");
   ASSERT_EQ(run(undisturbed).code, 0);
@@ -88,8 +102,15 @@ TEST_F(RunFolders, ARunThatIsKilledAgainAndAgainEndsBitForBitAsAnUndisturbedOne)
   EXPECT_EQ(killed, 7u);
   const Result r = run({"train", "--resume", "runs/t"});
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"),
-            read_text(folder / "runs/whole/model.safetensors"));
+  std::set<std::string> files{"model.safetensors", "model-ema.safetensors", "best.safetensors"};
+  for (const char* name : {"t", "whole"})
+    for (const auto& e : fs::directory_iterator(folder / "runs" / name / "best"))
+      if (e.path().extension() == ".safetensors")
+        files.insert("best/" + e.path().filename().string());
+  EXPECT_EQ(files.size(), 5u);
+  for (const std::string& file : files)
+    EXPECT_TRUE(read_text(folder / "runs/t" / file) == read_text(folder / "runs/whole" / file))
+        << file;
   EXPECT_EQ(summary()["gradients"], summary("whole")["gradients"]);
   EXPECT_EQ(summary()["samples"], summary("whole")["samples"]);
 }

@@ -115,14 +115,14 @@ class Screenshots : public ProgramTest {
     EXPECT_GT(colours.size(), 200u);
   }
 
-  void look_at(const fs::path& page, const std::string& name) {
+  void look_at(const fs::path& page, const std::string& name, bool has_pictures) {
     for (const int width : {1280, 390}) {
       const Json found = measure(page, width);
       ASSERT_TRUE(found.is_object()) << found;
       EXPECT_EQ(found["width"], width);
       EXPECT_LE(found["scrolls_to"].get<int>(), width) << name << " scrolls sideways";
       EXPECT_GE(found["smallest"].get<double>(), 11) << found["smallest_text"];
-      EXPECT_GT(found["pictures"].get<int>(), 0);
+      EXPECT_EQ(found["pictures"].get<int>() > 0, has_pictures);
       EXPECT_EQ(found["broken"], 0) << "pictures that were not shown";
       EXPECT_EQ(found["wide"], Json::array()) << "tables that do not fit";
       for (const bool dark : {false, true})
@@ -141,10 +141,13 @@ TEST_F(Screenshots, ThePagesOfARunAndOfAnEvaluationCanBeReadOnATelephone) {
                       "eval.consensus_every=1"}))
                 .code,
             0);
-  look_at(folder / "runs/t/report.html", "report");
+  look_at(folder / "runs/t/report.html", "report", true);
   ASSERT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--html", "eval.html"}).code,
             0);
-  look_at(folder / "eval.html", "eval");
+  look_at(folder / "eval.html", "eval", true);
+  ASSERT_EQ(run(tiny({"run.name=u", "train.batch=16", "train.epochs=2", "eval.every=1"})).code, 0);
+  ASSERT_EQ(run({"report", "runs/t", "runs/u", "--out", "both.html"}).code, 0);
+  look_at(folder / "both.html", "comparison", false);
 }
 
 }  // namespace

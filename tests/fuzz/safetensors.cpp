@@ -2,7 +2,7 @@
 // is written and read back alike.
 //
 // sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
-// sources: flat cuda_none op_blocks input_file
+// sources: flat cuda_none op_blocks input_file free_memory
 #include "gossamer/core/safetensors.h"
 
 #include <cstdlib>

@@ -7,6 +7,7 @@
 #include "support/torch_bytes.h"
 
 extern "C" {
+int fuzz_class_report(const std::uint8_t*, std::size_t);
 int fuzz_devkit(const std::uint8_t*, std::size_t);
 int fuzz_graph(const std::uint8_t*, std::size_t);
 int fuzz_index(const std::uint8_t*, std::size_t);
@@ -47,6 +48,10 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     std::ifstream in(GOSSAMER_SOURCE_DIR "/tests/golden/imagenet32.pickle4", std::ios::binary);
     return bytes_of({std::istreambuf_iterator<char>(in), {}});
   }
+  if (target == "class_report")
+    return bytes_of(R"({"classes": ["a", "b"], "label_predicted_images": [[0, 0, 3], [0, 1, 2]],
+"mistakes": [{"name": "a/1.jpg", "label": 0, "predicted": 1, "probability": 0.75,
+"picture": "data:image/jpeg;base64,AAAA"}]})");
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -71,7 +76,8 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
-                         testing::Values(Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
+                         testing::Values(Target{"class_report", fuzz_class_report},
+                                         Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
                                          Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
                                          Target{"pickle", fuzz_pickle},
                                          Target{"pickled", fuzz_pickled}, Target{"png", fuzz_png},
