@@ -66,8 +66,9 @@ TEST_F(RunFolders, TheSummaryOfAResumedRunIsOfAllItsLegs) {
 // A kill between any two instructions of a step, of a checkpoint's writing or of its pruning.
 TEST_F(RunFolders, ARunThatIsKilledAgainAndAgainEndsBitForBitAsAnUndisturbedOne) {
   const auto arguments =
-      tiny({"train.epochs=8", "run.checkpoint_every=0.3", "train.mixup=0.2", "data.sizes=24",
-            "data.size_milestones=0.5", "data.augment=resized-crop-flip", slowed(1, 6)});
+      tiny({"train.epochs=16", "run.checkpoint_every=0.3", "train.mixup=0.2", "data.sizes=24",
+            "data.size_milestones=0.5", "data.augment=resized-crop-flip", "train.accumulate=2",
+            "train.ema=0.9", slowed(1, 6)});
   auto undisturbed = arguments;
   undisturbed.push_back("run.name=whole");
   ASSERT_EQ(run(undisturbed).code, 0);
@@ -88,8 +89,8 @@ TEST_F(RunFolders, ARunThatIsKilledAgainAndAgainEndsBitForBitAsAnUndisturbedOne)
   EXPECT_EQ(killed, 7u);
   const Result r = run({"train", "--resume", "runs/t"});
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"),
-            read_text(folder / "runs/whole/model.safetensors"));
+  for (const std::string file : {"model.safetensors", "model-ema.safetensors"})
+    EXPECT_EQ(read_text(folder / "runs/t" / file), read_text(folder / "runs/whole" / file));
   EXPECT_EQ(summary()["gradients"], summary("whole")["gradients"]);
   EXPECT_EQ(summary()["samples"], summary("whole")["samples"]);
 }
@@ -105,6 +106,23 @@ TEST_F(RunFolders, ARunThatHasTooFewWorkersLeftIsSaved) {
       run({"train", "--resume", "runs/t", "train.epochs=1", "dist.min_workers=1", "dist.inject="});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, HasSubstr("from the mean of 2 models"));
+}
+
+TEST_F(RunFolders, ARunThatGoesOnWithFewerEpochsThanAreDoneWritesItsResultsAndSaysSo) {
+  start(tiny({"train.epochs=400", "run.checkpoint_every=1"}));
+  ASSERT_EQ(workers_at_work(1).size(), 1u);
+  const auto two_epochs_are_saved = [&] {
+    const auto all = list_checkpoints(folder / "runs/t");
+    return !all.empty() && all[0].samples >= 2 * 96;
+  };
+  for (int i = 0; i < static_cast<int>(kLimit * 500) && !two_epochs_are_saved(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kill(running, SIGTERM);
+  EXPECT_EQ(wait().code, 143);
+  const Result r = run({"train", "--resume", "runs/t", "train.epochs=1"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("epochs are done, and train.epochs=1 wants no more"));
+  EXPECT_TRUE(fs::exists(folder / "runs/t/model.safetensors"));
 }
 
 TEST_F(RunFolders, ARunWhoseValidationImagesAreGoneIsSaved) {
