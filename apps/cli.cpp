@@ -99,6 +99,7 @@ void add_eval(CLI::App& app, int& code) {
   a.add_flag("--per-class", c.per_class, "recall and precision of each class");
   a.add_flag("--confusion", c.confusion, "which classes are taken for which");
   a.add_option("--csv", c.csv, "write both into this folder: per_class.csv and confusion.csv");
+  a.add_option("--html", c.html, "write both and the most confident mistakes into this page");
   a.add_flag("--flip", c.flip, "average the logits of each picture and its mirror image");
   a.add_option("--size", c.size, "side of the pictures instead of the model's; resized in ratio");
   add_json(a, c.json);

@@ -38,7 +38,8 @@ struct EvalCommand {
   std::optional<int> size;  // side of the pictures instead of the model's
   bool flip = false;        // the mean of each picture's logits and its mirror image's
   bool per_class = false, confusion = false;
-  std::string csv;  // folder for both as CSV; empty: none
+  std::string csv;   // folder for both as CSV; empty: none
+  std::string html;  // page with both and the most confident mistakes; empty: none
   bool json = false;
 };
 int eval(const EvalCommand&);

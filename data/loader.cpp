@@ -207,7 +207,8 @@ struct Loader::Impl {
   }
 
   // Moves the rows together over those that are absent, and returns how many there are.
-  i64 close_gaps(BatchJob& job) {
+  // samples: receives those of the rows that are kept.
+  i64 close_gaps(BatchJob& job, std::vector<i64>& samples) {
     i64 kept = 0;
     for (i64 i = 0; i < job.count; ++i) {
       if (job.absent[static_cast<std::size_t>(i)]) {
@@ -217,6 +218,8 @@ struct Loader::Impl {
       }
       absent_in_a_row = 0;
       if (kept != i) job.move_row(i, kept);
+      if (!options.replace_damaged)
+        samples.push_back((*job.order)[static_cast<std::size_t>(job.begin + i)]);
       ++kept;
     }
     return kept;
@@ -355,9 +358,10 @@ Batch Loader::next() {
     for (const DamagedImage& damage : job->damaged)
       if (s.damaged_indices.insert(damage.index).second) s.damaged.push_back(damage.text);
     i64 kept = 0;
+    std::vector<i64> samples;
     try {
       if (job->error) std::rethrow_exception(std::exchange(job->error, nullptr));
-      kept = s.close_gaps(*job);
+      kept = s.close_gaps(*job, samples);
     } catch (...) {
       s.failed = std::current_exception();
       throw;
@@ -366,7 +370,7 @@ Batch Loader::next() {
     s.images += kept;
     // an empty batch would end the epoch for the user
     if (kept == 0) continue;
-    return job->batch(kept);
+    return job->batch(kept, std::move(samples));
   }
 }
 

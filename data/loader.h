@@ -57,6 +57,8 @@ struct Batch {
   Tensor bytes{}, pictures{};
   i64 room = 0;  // boxes: the most bytes that a batch of this loader may have
   i64 size = 0;  // boxes: side of the images that they become
+  // [N]: which samples of the set these are; empty with replace_damaged
+  std::vector<i64> samples{};
   i64 count() const { return labels.defined() ? labels.shape(0) : 0; }
   i64 side() const { return images.defined() ? images.shape(1) : size; }
 };

@@ -3,20 +3,22 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <numeric>
 
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/launch/worker_process.h"
-#include "gossamer/apps/train/class_results.h"
+#include "gossamer/apps/report/class_report.h"
+#include "gossamer/apps/report/html.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/judged.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/safetensors.h"
 #include "gossamer/data/errors.h"
 
 namespace gossamer::apps {
@@ -31,13 +33,9 @@ void set_size(Pictures& pictures, int size) {
   pictures.size = size;
 }
 
-void print_per_class(const std::vector<Judgement>& judged,
-                     const std::vector<std::string>& classes) {
-  const auto results = class_results(judged, classes.size());
-  std::vector<std::size_t> order(classes.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::erase_if(order, [&](std::size_t k) { return results[k].images == 0; });
-  std::ranges::stable_sort(order, {}, [&](std::size_t k) { return results[k].recall(); });
+void print_per_class(const std::vector<ClassPair>& pairs, const std::vector<std::string>& classes) {
+  const auto results = class_results(pairs, classes.size());
+  const auto order = worst_first(results);
   fmt::print("recall  precision  images  class\n");
   for (std::size_t i = 0; i < order.size() && i < kShown; ++i) {
     const ClassResult& r = results[order[i]];
@@ -50,9 +48,9 @@ void print_per_class(const std::vector<Judgement>& judged,
                order.size() - kShown);
 }
 
-void print_confusions(const std::vector<Judgement>& judged,
+void print_confusions(const std::vector<ClassPair>& pairs,
                       const std::vector<std::string>& classes) {
-  const auto all = confusions(judged);
+  const auto all = confusions(pairs);
   for (std::size_t i = 0; i < all.size() && i < kShown; ++i)
     fmt::print("{:6} of {} taken for {}\n", all[i].images,
                classes[static_cast<std::size_t>(all[i].label)],
@@ -61,10 +59,10 @@ void print_confusions(const std::vector<Judgement>& judged,
     fmt::print("… and {} pairs of classes that are rarer\n", all.size() - kShown);
 }
 
-void add_per_class(JsonObject& out, const std::vector<Judgement>& judged,
+void add_per_class(JsonObject& out, const std::vector<ClassPair>& pairs,
                    const std::vector<std::string>& classes) {
   std::vector<JsonObject> rows;
-  const auto results = class_results(judged, classes.size());
+  const auto results = class_results(pairs, classes.size());
   for (std::size_t k = 0; k < classes.size(); ++k)
     rows.push_back(JsonObject()
                        .add("class", classes[k])
@@ -74,17 +72,17 @@ void add_per_class(JsonObject& out, const std::vector<Judgement>& judged,
   out.add("per_class", rows);
 }
 
-void add_confusion(JsonObject& out, const std::vector<Judgement>& judged,
+void add_confusion(JsonObject& out, const std::vector<ClassPair>& pairs,
                    const std::vector<std::string>& classes) {
   std::vector<JsonObject> rows;
-  const auto all = confusions(judged);
+  const auto all = confusions(pairs);
   for (std::size_t i = 0; i < all.size() && i < kShown; ++i)
     rows.push_back(JsonObject()
                        .add("class", classes[static_cast<std::size_t>(all[i].label)])
                        .add("taken_for", classes[static_cast<std::size_t>(all[i].predicted)])
                        .add("images", all[i].images));
   out.add("classes", classes)
-      .add("confusion", confusion_matrix(judged, classes.size()))
+      .add("confusion", confusion_matrix(pairs, classes.size()))
       .add("top_confusions", rows);
 }
 
@@ -152,6 +150,15 @@ std::string counts_text(const Counts& counts) {
                      counts.loss / counts.images);
 }
 
+void write_class_page(const std::string& page, const std::string& title,
+                      const std::vector<std::string>& files, const std::string& result,
+                      const ClassReport& classes) {
+  std::string body = "<p class=\"lead\">" + html_escape(result) + "</p>";
+  for (const std::string& file : files)
+    body += "<p class=\"soft\"><code>" + html_escape(file) + "</code></p>";
+  write_file(page, html_page(title, body + class_report_html(classes)));
+}
+
 }  // namespace
 
 int eval(const EvalCommand& command) {
@@ -190,7 +197,8 @@ int eval(const EvalCommand& command) {
                    set->classes().back(), "); use the data it was trained for: data.val=DIR");
   std::vector<std::string> damaged;
   std::vector<Judgement> judged;
-  const bool judges = command.per_class || command.confusion || !command.csv.empty();
+  const bool judges =
+      command.per_class || command.confusion || !command.csv.empty() || !command.html.empty();
   const auto begin = std::chrono::steady_clock::now();
   const std::vector<Counts> all = evaluate_together(models.nets, set, model.pictures,
                                                     {.batch = config.eval.batch,
@@ -207,9 +215,14 @@ int eval(const EvalCommand& command) {
   if (counts.batch < config.eval.batch)
     fmt::print(stderr, "gossamer: eval.batch = {} needs more memory than there is: {} at a time\n",
                config.eval.batch, counts.batch);
-  if (!command.csv.empty()) write_class_csv(command.csv, judged, model.classes);
   const std::size_t several = models.nets.size() > 1 ? models.nets.size() : 0;
-  const std::string name = several ? fmt::format("mean of {} models", several) : model.name;
+  const std::string name = several ? fmt::format("mean of {} models", several) : model.name,
+                    result = fmt::format("{} on {} images", counts_text(counts),
+                                         static_cast<i64>(counts.images));
+  const std::vector<ClassPair> pairs = count_pairs(judged);
+  if (!command.csv.empty()) write_class_csv(command.csv, pairs, model.classes);
+  if (!command.html.empty())
+    write_class_page(command.html, name, models.files, result, class_report(judged, *set));
   if (command.json) {
     JsonObject out;
     out.add("model", name).add("images", static_cast<i64>(counts.images));
@@ -222,18 +235,17 @@ int eval(const EvalCommand& command) {
       each.push_back(add_counts(row, all[i]));
     }
     if (several) out.add("models", each);
-    if (command.per_class) add_per_class(out, judged, model.classes);
-    if (command.confusion) add_confusion(out, judged, model.classes);
+    if (command.per_class) add_per_class(out, pairs, model.classes);
+    if (command.confusion) add_confusion(out, pairs, model.classes);
     fmt::print("{}\n", out.str());
     return 0;
   }
   for (std::size_t i = 0; i < several; ++i)
     fmt::print("{} ({}): {}\n", models.files[i], models.loaded[i].name, counts_text(all[i]));
-  fmt::print("{}: {} on {} images ({:.0f} images/s)\n", name, counts_text(counts),
-             static_cast<i64>(counts.images), counts.images / seconds);
+  fmt::print("{}: {} ({:.0f} images/s)\n", name, result, counts.images / seconds);
   for (const std::string& line : damaged) fmt::print("damaged: {}\n", line);
-  if (command.per_class) print_per_class(judged, model.classes);
-  if (command.confusion) print_confusions(judged, model.classes);
+  if (command.per_class) print_per_class(pairs, model.classes);
+  if (command.confusion) print_confusions(pairs, model.classes);
   return 0;
 }
 

@@ -28,7 +28,13 @@ figcaption b{font-weight:600}svg{width:100%;display:block}
 td,th{border-bottom:1px solid var(--line);padding:2px 12px 2px 0;text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600}
 pre{background:var(--box);padding:1em;overflow-x:auto;font-size:12px}
-code{overflow-wrap:anywhere}
+code{overflow-wrap:anywhere}details{margin:.6em 0}summary{cursor:pointer}
+.bars table{width:100%;max-width:760px}.bars td:first-child{overflow-wrap:anywhere}
+.bar{position:relative;background:var(--box);min-width:64px}.bar span{position:relative}
+.bar i{position:absolute;inset:0 auto 0 0;opacity:.35}.bar span{padding:0 4px}.box{fill:var(--box)}
+.shots{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:1em}
+.shots img{width:96px;height:96px;object-fit:contain;background:var(--box)}
+.shots figcaption{overflow-wrap:anywhere;color:var(--text)}
 </style>)";
 
 std::string row_of(const std::vector<std::string>& cells, const char* tag) {
@@ -56,11 +62,25 @@ std::string html_escape(const std::string& text) {
   return out;
 }
 
+std::string data_address(const std::string& type, std::span<const std::byte> bytes) {
+  static constexpr char kDigits[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out = "data:" + type + ";base64,";
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    unsigned three = 0;
+    for (std::size_t k = i; k < i + 3; ++k)
+      three = three << 8 | (k < bytes.size() ? std::to_integer<unsigned>(bytes[k]) : 0);
+    for (std::size_t k = 0; k < 4; ++k)
+      out += i + k <= bytes.size() ? kDigits[three >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
 std::string html_page(const std::string& title, const std::string& body) {
   return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
          "<meta http-equiv=\"Content-Security-Policy\""
-         " content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>" +
+         " content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"><title>" +
          html_escape(title) + " - Gossamer</title>" + kStyle + "<h1>" + html_escape(title) +
          "</h1>" + body + "</html>\n";
 }

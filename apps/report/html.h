@@ -1,12 +1,17 @@
-// Pages without scripts that need no network: the frame, tables, and escaped text.
+// Pages without scripts that need no network: the frame, tables, escaped text, pictures.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace gossamer::apps {
 
 std::string html_escape(const std::string&);
+
+// "data:image/jpeg;base64,…": a file that a page holds itself.
+std::string data_address(const std::string& type, std::span<const std::byte>);
 
 // The whole page: `body` is HTML, `title` is text.
 std::string html_page(const std::string& title, const std::string& body);

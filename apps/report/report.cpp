@@ -199,9 +199,9 @@ void write_page(const RunRecord& run, const fs::path& page) {
   const std::string pictures = (several ? timeline(run) : "") + graph.picture;
   std::string body = headline(run) + curves(run);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
-  body += faults(run) + graph.table + workers(run.summary) + values("Result", run.summary) +
-          values("Command and machine", run.launch) + "<h2>Configuration</h2><pre>" +
-          html_escape(run.config_text) + "</pre>";
+  body += faults(run) + graph.table + workers(run.summary) + class_report_html(run.classes) +
+          values("Result", run.summary) + values("Command and machine", run.launch) +
+          "<h2>Configuration</h2><pre>" + html_escape(run.config_text) + "</pre>";
   write_file(page, html_page(run.name, body));
 }
 

@@ -53,7 +53,7 @@ std::string RunFolder::begin(const std::string& config_toml, const std::string& 
     if (!moved.empty() && fs::remove(path_, error)) fs::rename(moved, path_, error);
     throw;
   }
-  fs::remove(path_ / "summary.json", error);
+  for (const char* result : {"summary.json", "classes.json"}) fs::remove(path_ / result, error);
   if (!launch.empty() && !append_line(path_ / "log.jsonl", line("launch", launch))) ++lost_lines_;
   return moved.string();
 }

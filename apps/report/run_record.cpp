@@ -228,6 +228,7 @@ RunRecord read_run(const fs::path& folder) {
   run.config = read_config(run.config_text);
   run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
   if (!run.summary.is_object()) run.summary = nullptr;
+  run.classes = parse_class_report(read_text(folder / "classes.json"));
   Reader reader(run);
   for (std::string line; std::getline(in, line);)
     if (const Json e = Json::parse(line, nullptr, false); e.is_object()) reader.line(e);

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "gossamer/apps/report/class_report.h"
+
 namespace gossamer::apps {
 
 // One `step` line of a worker. A number that the line lacks is NaN.
@@ -52,7 +54,8 @@ struct RunRecord {
   // worker found it dead, or to the end of the run.
   std::map<int, std::vector<std::pair<double, double>>> alive;
   std::vector<Mark> marks;
-  double seconds = 0;  // of the whole run
+  ClassReport classes;  // of the final evaluation
+  double seconds = 0;   // of the whole run
 };
 
 // IoError if the folder holds no log.jsonl. Lines cut short by a crash are passed over; of steps

@@ -41,19 +41,50 @@ Tensor mirrored(const Tensor& images) {
   return to;
 }
 
-void judge(const Tensor& logits, const Tensor& labels, std::vector<Judgement>& judged) {
-  const Tensor values = logits.to(Device::cpu()).to(DType::f32), of = labels.to(Device::cpu());
-  const i64 classes = values.shape(1);
-  for (i64 n = 0; n < values.shape(0); ++n) {
-    const float* row = values.as<float>() + n * classes;
-    const int label = of.as<std::int32_t>()[n];
-    // the best of the others, and whether the label is better
-    int best = label == 0 && classes > 1 ? 1 : 0;
-    for (int k = 0; k < classes; ++k)
-      if (k != label && row[k] > row[best]) best = k;
-    judged.push_back({label, row[label] > row[best] || classes == 1 ? label : best});
+// Judges the logits of several batches at once, since reading them waits for a GPU.
+class Judge {
+ public:
+  explicit Judge(std::vector<Judgement>* judged) : judged_(judged) {}
+  // Of a batch as the loader gave it.
+  void add(const Tensor& logits, const data::Batch& batch) {
+    if (!judged_) return;
+    const auto* labels = batch.labels.as<std::int32_t>();
+    for (i64 n = 0; n < batch.count(); ++n)
+      judged_->push_back(
+          {.label = labels[n], .sample = batch.samples[static_cast<std::size_t>(n)]});
+    unread_.push_back(logits);
+    numbers_ += logits.numel();
+    if (logits.device().is_cpu() || numbers_ > kMostUnread) read();
   }
-}
+  void read() {
+    for (const Tensor& logits : unread_) {
+      const Tensor values = logits.to(Device::cpu()).to(DType::f32);
+      for (i64 n = 0; n < values.shape(0); ++n)
+        look(values.as<float>() + n * values.shape(1), static_cast<int>(values.shape(1)),
+             (*judged_)[done_++]);
+    }
+    unread_.clear();
+    numbers_ = 0;
+  }
+
+ private:
+  static constexpr i64 kMostUnread = i64{1} << 24;
+  static void look(const float* row, int classes, Judgement& j) {
+    // the best of the others, and whether the label is better
+    int best = j.label == 0 && classes > 1 ? 1 : 0;
+    for (int k = 0; k < classes; ++k)
+      if (k != j.label && row[k] > row[best]) best = k;
+    j.predicted = row[j.label] > row[best] || classes == 1 ? j.label : best;
+    double sum = 0;
+    for (int k = 0; k < classes; ++k)
+      sum += std::exp(static_cast<double>(row[k]) - static_cast<double>(row[j.predicted]));
+    j.probability = static_cast<float>(1 / sum);
+  }
+  std::vector<Judgement>* judged_;
+  std::vector<Tensor> unread_;
+  i64 numbers_ = 0;
+  std::size_t done_ = 0;
+};
 
 // The logarithm of the mean of the models' probabilities. As logits they are these probabilities.
 Tensor ensemble(const std::vector<Tensor>& logits) {
@@ -95,6 +126,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   const int k = static_cast<int>(std::min<std::size_t>(5, set->classes().size()));
   StepInputs inputs(device);
   std::vector<i64> images;  // of each batch
+  Judge judge(judged);
   const std::size_t judges = nets.size() + (nets.size() > 1);
   // loss, top-1, top-5 of each
   const Tensor results =
@@ -116,7 +148,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
       logits.push_back(own);
     }
     if (nets.size() > 1) logits.push_back(ensemble(logits));
-    if (judged) judge(logits.back(), labels, *judged);
+    judge.add(logits.back(), batch);
     for (const Tensor& each : logits) {
       Tensor to = results.slice(row, row + 1).reshape({3});
       ++row;
@@ -127,6 +159,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     images.push_back(n);
     inputs.step_ends();
   }
+  judge.read();
   const Tensor table = results.to(Device::cpu());
   std::vector<Counts> all(judges, Counts{.batch = options.batch});
   const float* numbers = table.as<float>();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/apps/report/class_results.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/nn/module.h"
@@ -15,11 +16,6 @@ namespace gossamer::apps {
 struct Counts {
   double images = 0, top1 = 0, top5 = 0, loss = 0;  // sums
   i64 batch = 0;  // images at a time: fewer than asked for if memory did not suffice
-};
-// One image of an evaluation: labels are positions in the classes of the set. On ties it counts as
-// wrong, as in top-1.
-struct Judgement {
-  int label = 0, predicted = 0;
 };
 struct EvalOptions {
   i64 batch = 64;

@@ -18,6 +18,7 @@
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/evaluate.h"
+#include "gossamer/apps/train/judged.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
@@ -48,7 +49,7 @@ class Finish {
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
     batch_norm_ = estimate_batch_norm();
-    counts_ = evaluate_share(damaged_);
+    counts_ = evaluate_share(damaged_, &judged_);
     if (w_.ema) evaluate_ema();
     record_totals();
     w_.write_trace();
@@ -126,8 +127,8 @@ class Finish {
   }
 
   // Every image of the validation set exactly once over the workers. damaged: receives those that
-  // could not be decoded.
-  Counts evaluate_share(std::vector<std::string>& damaged) {
+  // could not be decoded. judged: receives what became of each image of all shares.
+  Counts evaluate_share(std::vector<std::string>& damaged, std::vector<Judgement>* judged) {
     if (!w_.val_set) return {};
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
@@ -138,23 +139,31 @@ class Finish {
                         .max_batches = w_.options.dry_run ? 1 : 0,
                         .strict = w_.config.data.strict_images};
     if (alone_) options.part = 0, options.parts = 1;
-    Counts counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged);
+    Counts counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged, judged);
     if (counts.batch < options.batch)
       warnings_.push_back(
           fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
                       options.batch, counts.batch));
     double sums[] = {counts.images, counts.top1, counts.top5, counts.loss};
-    if (together("summing the evaluation",
-                 [&] { w_.group->collectives().all_reduce_sum(std::span<double>(sums)); })) {
+    if (together("summing the evaluation", [&] {
+          w_.group->collectives().all_reduce_sum(std::span<double>(sums));
+          if (judged && w_.place.size > 1) *judged = judged_by_all(*judged);
+        })) {
       counts = {sums[0], sums[1], sums[2], sums[3]};
     } else if (options.parts > 1 && leader()) {
       // the shares of the others are lost, so this worker evaluates the whole set
       options.part = 0, options.parts = 1;
-      counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged);
+      counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged, judged);
     }
     check<DataError>(counts.images > 0 || !leader(), data::code::damaged_images,
                      "data.val: no image could be decoded; bad_images.txt lists why");
     return counts;
+  }
+
+  std::vector<Judgement> judged_by_all(const std::vector<Judgement>& own) {
+    std::vector<double> table = judged_table(own, *w_.val_set);
+    w_.group->collectives().all_reduce_sum(std::span<double>(table));
+    return judged_from(table, *w_.val_set);
   }
 
   // The mean of the workers' averages, with statistics of its own, as for the model.
@@ -165,7 +174,7 @@ class Finish {
     });
     estimate_batch_norm();
     std::vector<std::string> again;  // they are listed already
-    ema_counts_ = evaluate_share(again);
+    ema_counts_ = evaluate_share(again, nullptr);
   }
 
   void record_totals() {
@@ -295,6 +304,9 @@ class Finish {
       // What can be made again from the rest.
       try {
         if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
+        if (w_.val_set)
+          write_file(w_.folder.file("classes.json"),
+                     class_report_json(class_report(judged_, *w_.val_set)));
         if (c.run.report) write_report(read_run(w_.folder.path()), w_.folder.path());
       } catch (const IoError& e) {
         w_.warn(e.what());
@@ -439,6 +451,7 @@ class Finish {
   double waited_for_data_ = 0;  // of the training loop, as wall_s
   Counts counts_, ema_counts_;
   std::vector<std::string> damaged_;
+  std::vector<Judgement> judged_;  // by the model, not by its EMA
   std::string batch_norm_;
   double consensus_ = 0;
   std::vector<std::string> warnings_;

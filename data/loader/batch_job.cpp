@@ -90,7 +90,7 @@ void BatchJob::move_row(i64 from, i64 to) {
     row(memory.images, recipe->bytes());
 }
 
-Batch BatchJob::batch(i64 rows) {
+Batch BatchJob::batch(i64 rows, std::vector<i64> samples) {
   // Moved out, so that a thread which still looks at the job can't keep the memory.
   std::shared_ptr<PooledMemory> held = std::move(pooled);
   const auto wrap = [&](const std::shared_ptr<Block>& block, const Shape& shape, DType type) {
@@ -99,7 +99,10 @@ Batch BatchJob::batch(i64 rows) {
   const BatchMemory& memory = held->memory;
   const i64 side = recipe->size;
   Tensor labels = wrap(memory.labels, {rows}, DType::i32);
-  if (!room) return {wrap(memory.images, {rows, side, side, 3}, DType::u8), std::move(labels)};
+  if (!room)
+    return {.images = wrap(memory.images, {rows, side, side, 3}, DType::u8),
+            .labels = std::move(labels),
+            .samples = std::move(samples)};
   const auto bytes = static_cast<i64>(used.load(std::memory_order_relaxed));
   const std::span pictures(static_cast<const Picture*>(memory.pictures->data),
                            static_cast<std::size_t>(rows));
@@ -109,7 +112,8 @@ Batch BatchJob::batch(i64 rows) {
           .bytes = wrap(memory.images, {bytes}, DType::u8),
           .pictures = wrap(memory.pictures, {rows * static_cast<i64>(sizeof(Picture))}, DType::u8),
           .room = static_cast<i64>(room),
-          .size = side};
+          .size = side,
+          .samples = std::move(samples)};
 }
 
 }  // namespace gossamer::data

@@ -61,7 +61,7 @@ struct BatchJob {
   void note(int i, ImageInHand&);
   void move_row(i64 from, i64 to);  // to the row of an absent one
   // The batch is whole: its tensors, which keep the memory as long as they live.
-  Batch batch(i64 rows);
+  Batch batch(i64 rows, std::vector<i64> samples);
 
   i64 epoch = 0, begin = 0;  // begin: position of its first image in the order
   int count = 0;

@@ -1,23 +1,29 @@
 // Recall, precision and confusions from what became of each image.
-#include "gossamer/apps/train/class_results.h"
+#include "gossamer/apps/report/class_results.h"
 
 #include <cmath>
 
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/report/class_report.h"
+#include "gossamer/apps/train/judged.h"
+#include "gossamer/core/error.h"
+#include "gossamer/data/codec/image.h"
+#include "gossamer/data/codec/jpeg_encode.h"
 
 namespace gossamer::apps {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ClassResults : public ProgramTest {};
 
 TEST_F(ClassResults, CountWhatWasTakenForWhat) {
-  const std::vector<Judgement> judged{{0, 0}, {0, 1}, {0, 1}, {1, 1}, {1, 0}, {2, 1}};
+  const auto judged = count_pairs({{0, 0}, {0, 1}, {0, 1}, {1, 1}, {1, 0}, {2, 1}});
   const auto results = class_results(judged, 4);
   EXPECT_EQ(results[0].images, 3);
   EXPECT_DOUBLE_EQ(results[0].recall(), 1. / 3);
@@ -38,6 +44,121 @@ TEST_F(ClassResults, CountWhatWasTakenForWhat) {
   EXPECT_EQ(read_text(folder / "csv/confusion.csv"),
             "class,a,\"b, \"\"c\"\"\",d,e\na,1,2,0,0\n\"b, \"\"c\"\"\",1,1,0,0\nd,0,1,0,0\n"
             "e,0,0,0,0\n");
+}
+
+ClassReport report_of(int classes) {
+  ClassReport report;
+  for (int k = 0; k < classes; ++k) report.classes.push_back("c" + std::to_string(k));
+  report.classes[1] = "<b>";
+  for (int k = 0; k < classes; ++k) report.pairs.push_back({k, k, 3});
+  for (int k = 0; k + 1 < classes; ++k) report.pairs.push_back({k, k + 1, k % 2 + 1});
+  report.mistakes = {{"a/1.jpg", 0, 1, 0.75, "data:image/jpeg;base64,AAAA"}};
+  return report;
+}
+
+TEST_F(ClassResults, AreAPartOfAPage) {
+  const std::string ten = class_report_html(report_of(10));
+  EXPECT_THAT(ten, AllOf(HasSubstr("&lt;b&gt;"), HasSubstr("1 of 4 c0 taken for &lt;b&gt;"),
+                         HasSubstr("src=\"data:image/jpeg;base64,AAAA\" alt=\"a/1.jpg\""),
+                         HasSubstr("75.0 %"), Not(HasSubstr("<b></b>")), Not(HasSubstr("more"))));
+  EXPECT_LT(ten.find("2 of 5"), ten.find("1 of 4", ten.find("taken for</th>")))
+      << "the most frequent first";
+  const std::string many = class_report_html(report_of(1000));
+  EXPECT_THAT(many, AllOf(Not(HasSubstr("<svg")), HasSubstr("980 classes with a higher recall"),
+                          HasSubstr("and 979 rarer pairs")));
+  EXPECT_EQ(class_report_html({}), "");
+}
+
+TEST_F(ClassResults, AreKeptInAFile) {
+  const ClassReport report = report_of(4);
+  const std::string text = class_report_json(report);
+  EXPECT_EQ(class_report_html(parse_class_report(text)), class_report_html(report));
+  for (std::size_t length = 0; length + 2 < text.size(); length += 7)
+    EXPECT_TRUE(parse_class_report(text.substr(0, length)).classes.empty()) << length;
+  const auto with = [&](std::string from, const std::string& to) {
+    std::string changed = text;
+    return parse_class_report(changed.replace(changed.find(from), from.size(), to));
+  };
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, 4, 3]").classes.empty());
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, -1, 3]").classes.empty());
+  EXPECT_TRUE(with("[1, 1, 3]", "[1, \"a\"]").classes.empty());
+  EXPECT_EQ(with("data:image/jpeg;base64,AAAA", "http://a.b/c.jpg").mistakes[0].picture, "");
+}
+
+// The thumbnails of a page, decoded.
+std::vector<data::Image> pictures_of(const std::string& page) {
+  const std::string begin = "src=\"data:image/jpeg;base64,",
+                    digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<data::Image> found;
+  for (std::size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at + 1)) {
+    std::vector<std::byte> bytes;
+    unsigned bits = 0, count = 0;
+    for (std::size_t i = at + begin.size(); page[i] != '"' && page[i] != '='; ++i) {
+      bits = bits << 6 | static_cast<unsigned>(digits.find(page[i]));
+      count += 6;
+      if (count >= 8) bytes.push_back(static_cast<std::byte>(bits >> (count -= 8)));
+    }
+    found.push_back(data::decode(bytes, "thumbnail"));
+  }
+  return found;
+}
+
+TEST_F(ClassResults, RunsAndEvalShowThemOnAPage) {
+  for (const std::string workers : {"1", "2"}) {
+    ASSERT_EQ(run(tiny({"--workers", workers})).code, 0);
+    const ClassReport report = parse_class_report(read_text(folder / "runs/t/classes.json"));
+    const std::string page = read_text(folder / "runs/t/report.html");
+    EXPECT_THAT(page, AllOf(HasSubstr("40 images of 10 classes"), HasSubstr("Confusions"),
+                            HasSubstr("Most confident mistakes"), HasSubstr("img-src data:")));
+    const Result json = run({"eval", "runs/t/model.safetensors", "data.val=s/val", "--json",
+                             "--confusion", "--html", "page.html"});
+    ASSERT_EQ(json.code, 0) << json.err;
+    EXPECT_EQ(Json(confusion_matrix(report.pairs, 10)), Json::parse(json.out)["confusion"])
+        << workers << " workers found the same as one process";
+    const std::string eval_page = read_text(folder / "page.html");
+    EXPECT_THAT(eval_page, AllOf(HasSubstr("on 40 images"), HasSubstr("runs/t/model.safetensors"),
+                                 HasSubstr(class_report_html(report).substr(0, 2000))));
+    const auto pictures = pictures_of(page);
+    EXPECT_EQ(pictures.size(), std::min<std::size_t>(20, report.mistakes.size()));
+    EXPECT_GT(pictures.size(), 3u) << "after one epoch";
+    for (const data::Image& p : pictures) EXPECT_EQ(p.width, 32);
+    for (std::size_t i = 1; i < report.mistakes.size(); ++i)
+      EXPECT_LE(report.mistakes[i].probability, report.mistakes[i - 1].probability);
+  }
+}
+
+// Larger pictures become small; one that is gone since has none.
+TEST_F(ClassResults, ThumbnailsAreSmall) {
+  class Large final : public data::Dataset {
+   public:
+    i64 size() const override { return 3; }
+    int label(i64 i) const override { return static_cast<int>(i % 2); }
+    std::string name(i64 i) const override { return "n" + std::to_string(i); }
+    std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const override {
+      check<DataError>(i < 2, "gone");
+      const int width = i == 0 ? 400 : 30;
+      buffer = data::encode_jpeg({200, width, std::vector<std::uint8_t>(200u * width * 3u, 90)});
+      return buffer;
+    }
+    const std::vector<std::string>& classes() const override { return classes_; }
+
+   private:
+    std::vector<std::string> classes_{"a", "b"};
+  };
+  const Large set;
+  const std::vector<Judgement> judged{{0, 1, .9f, 0}, {1, 0, .95f, 1}, {0, 1, .5f, 2}};
+  EXPECT_EQ(count_pairs(judged_from(judged_table(judged, set), set)).size(), 2u);
+  const ClassReport report = class_report(judged, set);
+  ASSERT_EQ(report.mistakes.size(), 3u);
+  EXPECT_EQ(report.mistakes[0].name, "n1");
+  EXPECT_EQ(report.mistakes[2].picture, "");
+  const auto pictures = pictures_of(class_report_html(report));
+  ASSERT_EQ(pictures.size(), 2u);
+  EXPECT_EQ(pictures[0].width, 14);
+  EXPECT_EQ(pictures[0].height, 96);
+  EXPECT_EQ(pictures[1].width, 96);
+  EXPECT_EQ(pictures[1].height, 48);
+  EXPECT_NEAR(pictures[1].pixels[1000], 90, 3);
 }
 
 TEST_F(ClassResults, EvalGivesThem) {

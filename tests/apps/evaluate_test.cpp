@@ -99,6 +99,11 @@ TEST(Evaluate, TakesFewerImagesAtATimeIfMemoryDoesNotSuffice) {
   EXPECT_EQ(judged.size(), 23u);
   EXPECT_EQ(std::ranges::count_if(judged, [](auto j) { return j.label == j.predicted; }),
             static_cast<std::ptrdiff_t>(all.top1));
+  for (const Judgement& j : judged) {
+    EXPECT_EQ(j.label, j.sample % 7);
+    EXPECT_GE(j.probability, 1. / 7);
+    EXPECT_LE(j.probability, 1);
+  }
   small.most = 0;
   EXPECT_THROW(evaluate(small, set, prepare, {.batch = 16}), OutOfMemory);
 }

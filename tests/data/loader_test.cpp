@@ -391,7 +391,11 @@ TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
   // The rows are those of the undamaged set.
   Loader whole(std::make_shared<Fake>(20), {.batch = 4, .size = 16, .shuffle = false});
   loader.seek(0);
-  const Copy got = copy(loader.next()), all = copy(whole.next());
+  const Batch first = loader.next(), unbroken = whole.next();
+  EXPECT_THAT(first.samples, ElementsAre(1, 2));
+  EXPECT_THAT(loader.next().samples, ElementsAre(5, 6, 7));
+  EXPECT_TRUE(unbroken.samples.empty());
+  const Copy got = copy(first), all = copy(unbroken);
   EXPECT_TRUE(
       std::ranges::equal(got.images, std::span(all.images).subspan(16 * 16 * 3, 2 * 16 * 16 * 3)));
 }
