@@ -89,7 +89,8 @@ void each_key(C& c, F&& f) {
     "batch; batch norm still sees one at a time");
   f("train.ema", c.train.ema,
     "decay of an exponential moving average of the model after every gradient, e.g. 0.9999, with "
-    "timm's warm-up; the end evaluates it too and writes model-ema.safetensors; 0: none");
+    "timm's warm-up; it is evaluated beside the model, and written as model-ema.safetensors; "
+    "0: none");
   f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
   f("train.mixup", c.train.mixup,
     "alpha of mixup, e.g. 0.2; 0: off. With cutmix, each batch gets one of the two");

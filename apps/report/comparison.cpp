@@ -40,7 +40,7 @@ std::string chart_of(const std::vector<RunRecord>& runs, ChartText text, PointsO
 template <class X>
 Points top1(const RunRecord& run, X x) {
   Points out;
-  for (const EvalRow& e : workers_evaluations(run)) out.emplace_back(x(e), e.top1);
+  for (const EvalRow& e : workers_evaluations(run.evals)) out.emplace_back(x(e), e.top1);
   for (const EvalRow& e : run.evals)
     if (e.rank < 0) out.emplace_back(x(e), e.top1);
   return out;

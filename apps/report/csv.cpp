@@ -32,10 +32,12 @@ void write_csv(const RunRecord& run, const std::filesystem::path& file) {
                                   cells({s.time, s.images, s.epoch, s.loss, s.learning_rate,
                                          s.images_per_s, s.data_wait, s.exposed, s.consensus}) +
                                   ",,"});
-  for (const EvalRow& e : run.evals)
-    rows.push_back({e.time, fmt::format("eval,{}", e.rank < 0 ? "mean" : std::to_string(e.rank)) +
-                                cells({e.time, e.images, e.epoch, e.loss}) + ",,,,," +
-                                cells({e.top1, e.top5})});
+  for (const auto& [evals, event] : {std::pair(&run.evals, "eval"), {&run.ema_evals, "eval-ema"}})
+    for (const EvalRow& e : *evals)
+      rows.push_back(
+          {e.time, fmt::format("{},{}", event, e.rank < 0 ? "mean" : std::to_string(e.rank)) +
+                       cells({e.time, e.images, e.epoch, e.loss}) + ",,,,," +
+                       cells({e.top1, e.top5})});
   std::ranges::stable_sort(rows, {}, &Row::time);
   std::string text =
       "event,of,time_s,images,epoch,loss,learning_rate,images_per_s,data_wait_percent,"

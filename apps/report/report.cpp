@@ -40,10 +40,11 @@ std::vector<Curve> workers_and_mean(const RunRecord& run, double StepRow::*y, st
 
 // Evaluations of the workers' own models, as a mean over the workers, and of the final mean model.
 void add_evaluations(std::vector<Curve>& curves, const RunRecord& run, double EvalRow::*y,
-                     const std::string& name, int colour) {
+                     const std::string& name, int colour, bool ema = false) {
+  const std::vector<EvalRow>& evals = ema ? run.ema_evals : run.evals;
   Points own, final;
-  for (const EvalRow& e : workers_evaluations(run)) own.emplace_back(e.epoch, e.*y);
-  for (const EvalRow& e : run.evals)
+  for (const EvalRow& e : workers_evaluations(evals)) own.emplace_back(e.epoch, e.*y);
+  for (const EvalRow& e : evals)
     if (e.rank < 0) final.emplace_back(e.epoch, e.*y);
   const bool several = run.steps.size() > 1;
   if (!own.empty())
@@ -64,6 +65,7 @@ std::string curves(const RunRecord& run) {
   std::vector<Curve> top;
   add_evaluations(top, run, &EvalRow::top1, "top-1", 0);
   add_evaluations(top, run, &EvalRow::top5, "top-5", 2);
+  add_evaluations(top, run, &EvalRow::top1, "top-1 of the EMA", 3, true);
   out += chart({"accuracy in % of the validation set", "epochs"}, top);
   out += chart({"learning rate", "epochs"}, workers_and_mean(run, &StepRow::learning_rate, ""));
   out += chart({"images a second, all workers", "epochs"},

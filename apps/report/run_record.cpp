@@ -105,7 +105,8 @@ class Reader {
     const double samples = number(e, "samples");
     for (auto& [rank, rows] : run_.steps)
       std::erase_if(rows, [&](const StepRow& row) { return row.images > samples; });
-    std::erase_if(run_.evals, [&](const EvalRow& row) { return row.images > samples; });
+    for (auto* evals : {&run_.evals, &run_.ema_evals})
+      std::erase_if(*evals, [&](const EvalRow& row) { return row.images > samples; });
     waits_.clear();
   }
 
@@ -149,13 +150,14 @@ class Reader {
       const StepRow& last = run_.steps.begin()->second.back();
       epoch = last.images > 0 ? number(e, "samples") * last.epoch / last.images : NAN;
     }
-    run_.evals.push_back({.rank = of_all ? -1 : rank,
-                          .images = number(e, "samples"),
-                          .epoch = epoch,
-                          .time = time,
-                          .top1 = 100 * number(e, "top1"),
-                          .top5 = 100 * number(e, "top5"),
-                          .loss = number(e, "loss")});
+    auto& rows = e.value("ema", false) ? run_.ema_evals : run_.evals;
+    rows.push_back({.rank = of_all ? -1 : rank,
+                    .images = number(e, "samples"),
+                    .epoch = epoch,
+                    .time = time,
+                    .top1 = 100 * number(e, "top1"),
+                    .top5 = 100 * number(e, "top5"),
+                    .loss = number(e, "loss")});
   }
 
   void mark(const std::string& event, int rank, double time, const Json& e) {
@@ -200,9 +202,9 @@ class Reader {
 
 }  // namespace
 
-std::vector<EvalRow> workers_evaluations(const RunRecord& run) {
+std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
   std::map<long, std::vector<EvalRow>> by_epoch;
-  for (const EvalRow& e : run.evals)
+  for (const EvalRow& e : evals)
     if (e.rank >= 0 && std::isfinite(e.epoch)) by_epoch[std::lround(e.epoch)].push_back(e);
   std::vector<EvalRow> means;
   for (const auto& [epoch, rows] : by_epoch) {

@@ -48,7 +48,7 @@ struct RunRecord {
   std::vector<std::pair<std::string, std::string>> config;  // "train.batch" -> "32", as in the file
   std::string config_text;
   std::map<int, std::vector<StepRow>> steps;
-  std::vector<EvalRow> evals;
+  std::vector<EvalRow> evals, ema_evals;                   // ema: of moving averages (train.ema)
   std::vector<std::pair<double, double>> exact_consensus;  // epoch, distance
   // When each worker was alive, as [from, to] in seconds of the run: from its start until another
   // worker found it dead, or to the end of the run.
@@ -63,6 +63,6 @@ struct RunRecord {
 RunRecord read_run(const std::filesystem::path& folder);
 
 // Of the workers' own models: one row for each epoch, the mean over the workers.
-std::vector<EvalRow> workers_evaluations(const RunRecord&);
+std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>&);
 
 }  // namespace gossamer::apps

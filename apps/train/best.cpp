@@ -26,6 +26,7 @@ std::optional<Score> score_in(const fs::path& file) {
     Score score;
     for (std::size_t i = 0; i < std::size(kNumbers); ++i)
       score.*kMembers[i] = std::stod(metadata.at(kNumbers[i]));
+    score.ema = metadata.at("of") == "ema";
     return score;
   } catch (const std::exception&) {
     return {};
@@ -33,7 +34,8 @@ std::optional<Score> score_in(const fs::path& file) {
 }
 
 std::string file_name(const Score& s) {
-  return fmt::format("top1-{:.5f}-epoch-{:07.2f}.safetensors", s.top1, s.epoch);
+  return fmt::format("top1-{:.5f}-epoch-{:07.2f}{}.safetensors", s.top1, s.epoch,
+                     s.ema ? "-ema" : "");
 }
 
 std::vector<BestModels::Kept> models_in(const fs::path& folder) {
@@ -65,16 +67,18 @@ std::map<std::string, std::string> Score::metadata() const {
   std::map<std::string, std::string> out;
   for (std::size_t i = 0; i < std::size(kNumbers); ++i)
     out[kNumbers[i]] = fmt::format("{}", this->*kMembers[i]);
+  out["of"] = ema ? "ema" : "model";
   return out;
 }
 
-Score score_of(const Counts& c, double samples, double epoch) {
+Score score_of(const Counts& c, double samples, double epoch, bool ema) {
   return {.top1 = c.top1 / c.images,
           .top5 = c.top5 / c.images,
           .loss = c.loss / c.images,
           .images = c.images,
           .samples = samples,
-          .epoch = epoch};
+          .epoch = epoch,
+          .ema = ema};
 }
 
 bool is_better(const Score& a, const Score& b, const std::string& by) {
@@ -109,7 +113,7 @@ void BestModels::add(Kept kept) {
   const auto comes_first = [this](const Kept& a, const Kept& b) {
     if (is_better(a.score, b.score, by_) || is_better(b.score, a.score, by_))
       return is_better(a.score, b.score, by_);
-    return a.score.samples < b.score.samples;
+    return std::pair(a.score.samples, a.score.ema) < std::pair(b.score.samples, b.score.ema);
   };
   kept_.insert(std::ranges::upper_bound(kept_, kept, comes_first), std::move(kept));
 }

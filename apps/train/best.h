@@ -1,5 +1,6 @@
-// The best models of a run by its evaluations. RUN/best/ has a file for each, named by its top-1;
-// RUN/best.safetensors is the best of them: a hard link, or a copy where there are no links.
+// The best models of a run by its evaluations, moving averages (train.ema) among them. RUN/best/
+// has a file for each, named by its top-1; RUN/best.safetensors is the best of them: a hard link,
+// or a copy where there are no links.
 #pragma once
 
 #include <filesystem>
@@ -18,9 +19,10 @@ struct Score {
   double top1 = 0, top5 = 0, loss = 0;  // fractions; the mean loss
   double images = 0;                    // of the validation set
   double samples = 0, epoch = 0;        // seen in training until then
+  bool ema = false;                     // of the moving average of the model
   std::map<std::string, std::string> metadata() const;
 };
-Score score_of(const Counts&, double samples, double epoch);
+Score score_of(const Counts&, double samples, double epoch, bool ema = false);
 // by: run.best_by. False if they are equal, or a is no number.
 bool is_better(const Score& a, const Score& b, const std::string& by);
 

@@ -18,7 +18,9 @@ class Ema {
   // model.
   void update(const FlatParams&);
   static double decay_at(double decay, i64 update);
-  void restart(const FlatParams&);  // forgets all updates
+  void restart(const FlatParams&);                  // forgets all updates
+  const Tensor& values() const { return values_; }  // as those of FlatParams
+  const Tensor& buffers() const { return buffers_; }
   // For checkpoints: windows by the names of parameters and buffers, and "updates".
   std::vector<NamedTensor> state(const FlatParams&, const std::string& prefix) const;
 

@@ -127,7 +127,8 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   StepInputs inputs(device);
   std::vector<i64> images;  // of each batch
   Judge judge(judged);
-  const std::size_t judges = nets.size() + (nets.size() > 1);
+  const bool together = options.ensemble && nets.size() > 1;
+  const std::size_t judges = nets.size() + together;
   // loss, top-1, top-5 of each
   const Tensor results =
       Tensor::zeros({loader.steps() * static_cast<i64>(judges), 3}, DType::f32, device);
@@ -147,7 +148,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
       if (options.flip) own = mul(add(own, (*net)(mirror).slice(0, n)), 0.5f);
       logits.push_back(own);
     }
-    if (nets.size() > 1) logits.push_back(ensemble(logits));
+    if (together) logits.push_back(ensemble(logits));
     judge.add(logits.back(), batch);
     for (const Tensor& each : logits) {
       Tensor to = results.slice(row, row + 1).reshape({3});

@@ -24,6 +24,7 @@ struct EvalOptions {
   i64 max_batches = 0;      // 0: all
   bool strict = false;      // a damaged image is an error
   bool flip = false;        // the mean of the logits of each image and its mirror image
+  bool ensemble = true;     // of several models, see evaluate_together()
   // The last, smaller batch is filled up, because a GPU would measure its convolutions anew for
   // another batch size. On a CPU for tests.
   bool one_size = false;

@@ -15,7 +15,8 @@ namespace gossamer::apps {
 
 Evaluations::Evaluations(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_set->size())) {
   if (!w.val_set || w.config.eval.every <= 0) return;
-  if (of_mean()) copy_ = std::make_unique<ModelCopy>(w);
+  if (of_mean()) mean_ = std::make_unique<ModelCopy>(w);
+  if (w.ema) ema_ = std::make_unique<ModelCopy>(w);
   if (!keeps_best(w.config, w.place.size) || w.place.rank != 0 || !w.folder.writes()) return;
   try {
     best_ =
@@ -26,65 +27,89 @@ Evaluations::Evaluations(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_
   }
 }
 
-Counts Evaluations::of_share(nn::Module& net) const {
-  return apps::evaluate(net, w_.val_set, w_.prepare,
-                        {.batch = w_.config.eval.batch,
-                         .threads = data_threads_for(w_.config, w_.place.local_size),
-                         .part = w_.place.rank,
-                         .parts = w_.place.size,
-                         .strict = w_.config.data.strict_images});
+std::vector<Counts> Evaluations::of_share(std::vector<nn::Module*> nets) const {
+  return evaluate_together(nets, w_.val_set, w_.prepare,
+                           {.batch = w_.config.eval.batch,
+                            .threads = data_threads_for(w_.config, w_.place.local_size),
+                            .part = w_.place.rank,
+                            .parts = w_.place.size,
+                            .strict = w_.config.data.strict_images,
+                            .ensemble = false});
+}
+
+std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {
+  std::vector<nn::Module*> all{&model};
+  if (ema_) all.push_back(ema_->net.get());
+  return all;
 }
 
 void Evaluations::evaluate_own(double seen) {
   const trace::Scope scope("evaluate");
-  record(of_share(*w_.net), seen, *w_.net, *w_.params);
+  if (ema_) ema_->take_ema(w_);
+  const std::vector<Counts> counts = of_share(nets(*w_.net));
+  record({*w_.net, *w_.params, score_of(counts[0], seen, seen / epoch_)}, false);
+  if (ema_)
+    record({*ema_->net, *ema_->params, score_of(counts[1], seen, seen / epoch_, true)}, false);
 }
 
 void Evaluations::evaluate_mean(double seen) {
   const trace::Scope scope("evaluate");
   dist::Collectives& all = w_.group->collectives();
-  copy_->take_model(w_);
-  dist::adopt(*copy_->params, dist::average_of_models(*copy_->params, all));
-  const Counts c = of_share(*copy_->net);
-  double sums[] = {c.images, c.top1, c.top5, c.loss};
+  const auto average = [&](ModelCopy& copy) {
+    dist::adopt(*copy.params, dist::average_of_models(*copy.params, all));
+  };
+  mean_->take_model(w_);
+  average(*mean_);
+  if (ema_) ema_->take_ema(w_), average(*ema_);
+  std::vector<double> sums;
+  for (const Counts& c : of_share(nets(*mean_->net)))
+    sums.insert(sums.end(), {c.images, c.top1, c.top5, c.loss});
   all.all_reduce_sum(std::span<double>(sums));
-  record({sums[0], sums[1], sums[2], sums[3]}, seen, *copy_->net, *copy_->params);
+  const auto score = [&](std::size_t i, bool ema) {
+    return score_of({sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]}, seen,
+                    seen / epoch_, ema);
+  };
+  record({*mean_->net, *mean_->params, score(0, false)}, true);
+  if (ema_) record({*ema_->net, *ema_->params, score(1, true)}, true);
 }
 
-void Evaluations::record(const Counts& c, double seen, const nn::Module& net,
-                         const FlatParams& params) {
-  if (c.images == 0) return;
-  const bool mean = of_mean() && &net != w_.net.get();
-  const Score score = score_of(c, seen, seen / epoch_);
-  if (!mean || w_.place.rank == 0)
-    w_.folder.log("eval", JsonObject()
-                              .add("of", mean ? "averaged model" : "own model on its share")
-                              .add("samples", seen)
-                              .add("epoch", score.epoch)
-                              .add("images", c.images)
-                              .add("top1", score.top1)
-                              .add("top5", score.top5)
-                              .add("loss", score.loss));
-  w_.add_to_board(seen, {{"top1", score.top1}, {"top5", score.top5}, {"val_loss", score.loss}});
-  const bool best = offer(score, net, params);
-  w_.progress.note(
-      fmt::format("epoch {:.2f}: {}: top-1 {:.2f} %, loss {:.3f} ({:.0f} images){}", score.epoch,
-                  mean ? fmt::format("average of {} models", w_.place.size)
-                       : fmt::format("worker {}'s model on its share", w_.place.rank),
-                  100 * score.top1, score.loss, c.images, best ? ", the best so far" : ""));
+void Evaluations::record(const Evaluated& e, bool mean) {
+  const Score& s = e.score;
+  if (s.images == 0) return;
+  if (!mean || w_.place.rank == 0) {
+    JsonObject line;
+    line.add("of", mean ? "averaged model" : "own model on its share");
+    if (s.ema) line.add("ema", true);
+    w_.folder.log("eval", line.add("samples", s.samples)
+                              .add("epoch", s.epoch)
+                              .add("images", s.images)
+                              .add("top1", s.top1)
+                              .add("top5", s.top5)
+                              .add("loss", s.loss));
+  }
+  const std::string prefix = s.ema ? "ema_" : "";
+  w_.add_to_board(
+      s.samples,
+      {{prefix + "top1", s.top1}, {prefix + "top5", s.top5}, {prefix + "val_loss", s.loss}});
+  const bool best = offer(e);
+  w_.progress.note(fmt::format(
+      "epoch {:.2f}: {}: top-1 {:.2f} %, loss {:.3f} ({:.0f} images){}", s.epoch,
+      mean ? fmt::format("average of {} {}", w_.place.size, s.ema ? "EMAs" : "models")
+           : fmt::format("worker {}'s {} on its share", w_.place.rank, s.ema ? "EMA" : "model"),
+      100 * s.top1, s.loss, s.images, best ? ", the best so far" : ""));
 }
 
 // True if it is the best now.
-bool Evaluations::offer(const Score& score, const nn::Module& net, const FlatParams& params) {
+bool Evaluations::offer(const Evaluated& e) {
   if (!best_) return false;
   try {
-    return best_->offer(score, [&](const auto& path, const auto& more) {
+    return best_->offer(e.score, [&](const auto& path, const auto& more) {
       auto metadata = model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes());
       metadata.insert(more.begin(), more.end());
-      nn::save(path, net, params, params.values(), metadata);
+      nn::save(path, e.net, e.params, e.params.values(), metadata);
     });
-  } catch (const IoError& e) {
-    w_.warn(std::string("the best model was not written, training goes on: ") + e.what());
+  } catch (const IoError& error) {
+    w_.warn(std::string("the best model was not written, training goes on: ") + error.what());
     return false;
   }
 }

@@ -14,20 +14,28 @@ class Evaluations {
   explicit Evaluations(Worker&);
   // Whether they are of the workers' average: collectives, for which all meet.
   bool of_mean() const { return w_.place.size > 1 && w_.config.eval.of == "mean"; }
-  // Of this worker's model on its share of the images, without waiting for others: the shares
-  // together are the whole set. Alone, it has the whole set.
+  // Of this worker's model, and its EMA, on its share of the images, without waiting for others:
+  // the shares together are the whole set. Alone, it has the whole set.
   void evaluate_own(double seen);
-  // Of the average of all models, with their batch norms merged. DistError if a worker is lost.
+  // Of the average of all models, and of all EMAs, with their batch norms merged. DistError if a
+  // worker is lost.
   void evaluate_mean(double seen);
 
  private:
-  Counts of_share(nn::Module&) const;
-  void record(const Counts&, double seen, const nn::Module&, const FlatParams&);
-  bool offer(const Score&, const nn::Module&, const FlatParams&);
+  struct Evaluated {
+    nn::Module& net;
+    const FlatParams& params;
+    Score score;
+  };
+  std::vector<Counts> of_share(std::vector<nn::Module*>) const;
+  std::vector<nn::Module*> nets(nn::Module& model) const;  // it and the EMA
+  void record(const Evaluated&, bool mean);
+  bool offer(const Evaluated&);
 
   Worker& w_;
   double epoch_;                      // images
-  std::unique_ptr<ModelCopy> copy_;   // with of_mean()
+  std::unique_ptr<ModelCopy> mean_;   // with of_mean()
+  std::unique_ptr<ModelCopy> ema_;    // with train.ema
   std::unique_ptr<BestModels> best_;  // of the worker that writes them
 };
 

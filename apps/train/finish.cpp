@@ -336,17 +336,24 @@ class Finish {
   }
 
   void log_evaluation(double seen) {
-    const double top1 = counts_.top1 / counts_.images, loss = counts_.loss / counts_.images;
-    w_.folder.log("eval", JsonObject()
-                              .add("of", "averaged model")
-                              .add("samples", seen)
-                              .add("images", counts_.images)
-                              .add("top1", top1)
-                              .add("top5", counts_.top5 / counts_.images)
-                              .add("loss", loss));
-    std::vector<std::pair<std::string, double>> scalars{
-        {"top1", top1}, {"top5", counts_.top5 / counts_.images}, {"val_loss", loss}};
-    if (w_.ema) scalars.emplace_back("ema_top1", ema_counts_.top1 / ema_counts_.images);
+    std::vector<std::pair<std::string, double>> scalars;
+    const auto log = [&](const Counts& counts, bool ema) {
+      const Score score = score_of(counts, seen, 0, ema);
+      JsonObject line;
+      line.add("of", "averaged model");
+      if (ema) line.add("ema", true);
+      w_.folder.log("eval", line.add("samples", seen)
+                                .add("images", score.images)
+                                .add("top1", score.top1)
+                                .add("top5", score.top5)
+                                .add("loss", score.loss));
+      const std::string prefix = ema ? "ema_" : "";
+      scalars.insert(scalars.end(), {{prefix + "top1", score.top1},
+                                     {prefix + "top5", score.top5},
+                                     {prefix + "val_loss", score.loss}});
+    };
+    log(counts_, false);
+    if (w_.ema) log(ema_counts_, true);
     w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
                      scalars);
   }
@@ -365,8 +372,12 @@ class Finish {
     const double epoch = seen / static_cast<double>(w_.train_set->size());
     try {
       BestModels best(w_.folder.path(), w_.config.run.keep_best, w_.config.run.best_by);
-      best.offer(score_of(counts_, seen, epoch),
-                 [&](const auto& path, const auto& more) { save_model(path, more); });
+      const auto write = [&](const auto& path, const auto& more) { save_model(path, more); };
+      best.offer(score_of(counts_, seen, epoch), write);
+      if (w_.ema) {
+        const EmaInPlace model(*w_.ema, *w_.params);
+        best.offer(score_of(ema_counts_, seen, epoch, true), write);
+      }
       if (best.all().empty()) return;
       best_ = best.all()[0].score;
       best_file_ = best.best_file();
@@ -376,6 +387,7 @@ class Finish {
     }
     s.raw("best", JsonObject()
                       .add("file", best_file_.string())
+                      .add("of", best_.ema ? "ema" : "model")
                       .add("top1", best_.top1)
                       .add("top5", best_.top5)
                       .add("loss", best_.loss)
@@ -428,8 +440,9 @@ class Finish {
           list += (list.empty() ? "" : ", ") + path.string();
       say.note("files    " + list);
       if (!best_file_.empty())
-        say.note(fmt::format("best     top-1 {:.2f} %, loss {:.3f} at epoch {:.2f}: {}",
-                             100 * best_.top1, best_.loss, best_.epoch, best_file_.string()));
+        say.note(fmt::format("best     top-1 {:.2f} %, loss {:.3f} at epoch {:.2f}{}: {}",
+                             100 * best_.top1, best_.loss, best_.epoch, best_.ema ? " (EMA)" : "",
+                             best_file_.string()));
       for (const std::string& text : warnings_) say.warn(text);
       for (const std::string& text : files.problems()) say.warn(text);
     } else {

@@ -19,6 +19,8 @@ void ModelCopy::take_model(Worker& w) {
   w.method->quiesce([&] { copy(w.params->values(), w.params->buffers(), w); });
 }
 
+void ModelCopy::take_ema(const Worker& w) { copy(w.ema->values(), w.ema->buffers(), w); }
+
 // Both have one layout, since they are made alike.
 void ModelCopy::copy(const Tensor& values, const Tensor& buffers, const Worker& w) {
   Tensor(params->values()).copy_from(values);

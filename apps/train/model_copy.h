@@ -13,6 +13,7 @@ class ModelCopy {
   explicit ModelCopy(const Worker&);
   // The worker's model as it is between two events.
   void take_model(Worker&);
+  void take_ema(const Worker&);  // the moving average
 
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;

@@ -102,6 +102,52 @@ TEST_F(EmaRun, ResumesBitForBitAndItsFileHasTheAccuracyThatWasSaid) {
   }
 }
 
+TEST_F(EmaRun, IsEvaluatedOnTheWayAndMayBeTheBest) {
+  const std::vector<std::string> keys{"train.epochs=3", "train.ema=0.7"};
+  const auto named = [&](const std::string& name, std::vector<std::string> more) {
+    more.insert(more.end(), keys.begin(), keys.end());
+    more.push_back("run.name=" + name);
+    return run(tiny(more));
+  };
+  ASSERT_EQ(named("whole", {}).code, 0);
+  const Result r = named("t", {"eval.every=0.5", "run.keep_best=99"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_same("model.safetensors", "t");
+  expect_same("model-ema.safetensors", "t");
+  EXPECT_THAT(r.out, HasSubstr("worker 0's EMA on its share: top-1 "));
+  double best = 0;
+  int of_ema = 0;
+  for (const Json& e : events("eval")) {
+    best = std::max(best, e["top1"].get<double>());
+    of_ema += e.value("ema", false);
+  }
+  EXPECT_EQ(of_ema, 6);
+  EXPECT_EQ(summary()["best"]["top1"].get<double>(), best);
+  int files = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "runs/t/best")) {
+    const auto metadata = read_safetensors_metadata(entry.path());
+    const bool ema = entry.path().stem().string().ends_with("-ema");
+    EXPECT_EQ(metadata.at("of"), ema ? "ema" : "model");
+    files += ema;
+    if (!ema) continue;
+    const Result eval = run({"eval", entry.path(), "data.val=s/val", "train.threads=1", "--json"});
+    EXPECT_EQ(Json::parse(eval.out)["top1"].get<double>(), std::stod(metadata.at("top1")));
+  }
+  EXPECT_EQ(files, 6);
+  EXPECT_THAT(read_text(folder / "runs/t/report.html"), HasSubstr("top-1 of the EMA"));
+  EXPECT_THAT(read_text(folder / "runs/t/log.csv"), HasSubstr("\neval-ema,0,"));
+}
+
+TEST_F(EmaRun, WorkersMeetToEvaluateTheAverageOfTheirs) {
+  const Result r = run(tiny({"train.epochs=4", "train.ema=0.5", "eval.every=1", "eval.of=mean",
+                             "train.method=adpsgd", "--workers", "2"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("average of 2 EMAs: top-1 "));
+  const auto evals = events("eval");
+  ASSERT_EQ(evals.size(), 8u);
+  for (const Json& e : evals) EXPECT_EQ(e["images"], 40);
+}
+
 TEST_F(EmaRun, ACheckpointWithoutOneIsRefusedInWords) {
   ASSERT_EQ(run(tiny({"run.checkpoint_every=0.5"})).code, 0);
   const Result r = run({"train", "train.epochs=2", "train.ema=0.9", "--resume", "runs/t"});

@@ -131,7 +131,7 @@ TEST_F(Report, EvaluationsOfTheWorkersAreTakenTogetherByEpoch) {
   const RunRecord run =
       read_run(leave("evals", {started(100, 0), eval(0, 1.1, 0.2), eval(1, 0.9, 0.4),
                                eval(0, 2, 0.5), eval(1, 1.9, 0.7), last}));
-  const std::vector<EvalRow> means = workers_evaluations(run);
+  const std::vector<EvalRow> means = workers_evaluations(run.evals);
   ASSERT_EQ(means.size(), 2u);
   EXPECT_DOUBLE_EQ(means[0].epoch, 1);
   EXPECT_DOUBLE_EQ(means[0].top1, 30);
