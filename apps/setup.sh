@@ -1,5 +1,5 @@
-# Sourced by apps/quickstart and tests/run: the packages, how they are installed, and how the
-# project is built. Names of Debian 12 and Ubuntu 24.04.
+# Sourced by apps/quickstart, tests/run and the Dockerfile: the packages, how they are installed, and
+# how the project is built. Names of Debian 12 and Ubuntu 24.04.
 packages=(g++ cmake ninja-build
   libdnnl-dev libhwy-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev
   libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libstb-dev libxxhash-dev libonnx-dev
@@ -40,4 +40,24 @@ build_project() {
   say "building in $folder/"
   cmake -S . -B "$folder" -G Ninja "$@" | { grep '^-- gossamer' || true; }
   ninja -C "$folder" "${targets[@]}"
+}
+
+# Every machine has these of its own: the libraries of glibc, of the GPU's driver and of CUDA.
+own_libraries='^(ld-linux|libc\.so|libm\.so|libdl\.so|librt\.so|libpthread\.so|libresolv\.so|'
+own_libraries+='libutil\.so|linux-vdso|libcuda|libcudart|libcublas|libcudnn|libnccl|libnvrtc|'
+own_libraries+='libnvJitLink)'
+
+# copy_libraries FOLDER PROGRAM…: all that the dynamic linker would load but own_libraries.
+copy_libraries() {
+  local folder=$1 name path
+  shift
+  mkdir -p "$folder"
+  ldd "$@" |
+    awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 } $3 == "not" { print $1, "missing" }' | sort -u |
+    while read -r name path; do
+      [[ $name =~ $own_libraries ]] && continue
+      [[ $path == missing ]] && { echo "$name is not found on this machine" >&2; return 1; }
+      cp -L "$path" "$folder/$name"
+      strip --strip-unneeded "$folder/$name" 2>/dev/null || true
+    done
 }

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
@@ -110,6 +111,12 @@ std::string found_in_path(const std::string& program) {
         access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, error))
       return fs::canonical(file, error).string();
   return "";
+}
+
+Check exports() {
+  return writes_onnx() ? Check{Verdict::ok, "export", "to onnx, torch, safetensors", ""}
+                       : Check{Verdict::note, "export", "to torch and safetensors, not to onnx",
+                               "install libonnx-dev and libprotobuf-dev, and build again"};
 }
 
 Check launchers() {
@@ -208,7 +215,7 @@ int doctor(const DoctorCommand& command) {
                             memory(),  engine(),   first_step("training", Device::cpu()),
                             network(), launchers()};
   std::ranges::move(gpu_checks(), std::back_inserter(checks));
-  checks.insert(checks.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}});
+  checks.insert(checks.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}, exports()});
   const char* const words[] = {"ok", "note", "PROBLEM"};
   const auto problems = std::ranges::count(checks, Verdict::problem, &Check::verdict);
   if (command.json) {

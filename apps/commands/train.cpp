@@ -28,12 +28,21 @@ namespace {
 
 void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
 
-void say_resume(const ResumePoint& from) {
+void say_resume(const Config& config, i64 images, const ResumePoint& from) {
   std::string text = "resuming from " + from.checkpoint.string();
   if (!from.defect.empty()) text += ", which is not whole: " + from.defect;
   for (const std::string& other : from.passed_over)
     text += (&other == from.passed_over.data() ? "; passed over: " : ", ") + other;
   say(text);
+  if (const auto origin = config.origin.find("model.init");
+      origin != config.origin.end() && origin->second == "command line")
+    say("model.init is not read again: the weights are those of the checkpoint");
+  if (const double epochs = from.samples / static_cast<double>(images);
+      epochs >= config.train.epochs)
+    say(
+        fmt::format("{:.4g} epochs are done, and train.epochs={:.4g} wants no more: only the "
+                    "results are written",
+                    epochs, config.train.epochs));
 }
 
 // By train.patience.
@@ -181,7 +190,7 @@ bool check_start(const Start& start) {
   if (start.resume && start.writes() && is_finished(config, *start.resume)) return false;
   if (start.resume) {
     check_held_back(config, sets, *start.resume);
-    say_resume(*start.resume);
+    say_resume(config, sets.train->size(), *start.resume);
   }
   const auto classes = static_cast<i64>(sets.train->classes().size());
   if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {

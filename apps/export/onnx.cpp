@@ -7,6 +7,8 @@
 
 namespace gossamer::apps {
 
+bool writes_onnx() { return false; }
+
 void write_onnx(const std::filesystem::path& path, const LoadedModel&, const OnnxOptions&) {
   fail<ConfigError>(path.string(),
                     ": this build cannot write ONNX files. Install libonnx-dev and "
@@ -207,6 +209,8 @@ void describe(onnx::ValueInfoProto& value, const char* name, int type,
 }
 
 }  // namespace
+
+bool writes_onnx() { return true; }
 
 void write_onnx(const std::filesystem::path& path, const LoadedModel& m, const OnnxOptions& how) {
   const std::vector<NamedTensor> state = nn::file_state(*m.net);

@@ -17,8 +17,10 @@ struct OnnxOptions {
   bool keep_batch_norm = false;
 };
 
+bool writes_onnx();  // whether this build can
+
 // "images" -> "logits" [N, classes], opset 13. The metadata are those of our model files. IoError;
-// ConfigError if this build has no ONNX.
+// ConfigError if this build cannot.
 void write_onnx(const std::filesystem::path&, const LoadedModel&, const OnnxOptions&);
 
 }  // namespace gossamer::apps

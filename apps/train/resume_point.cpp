@@ -169,8 +169,8 @@ ResumePoint find_checkpoint(const fs::path& path) {
   check<IoError>(best != all.end() && !best->files.empty(), "--resume ", given.string(),
                  ": no checkpoint there",
                  passed_over.empty() ? "" : " that can be read: " + passed_over[0],
-                 "; checkpoints are written with run.checkpoint_every=EPOCHS and when a run is "
-                 "interrupted");
+                 ". Begin anew without --resume, and with run.checkpoint_every=EPOCHS: without "
+                 "it, checkpoints are only written when a run is interrupted");
   ResumePoint found = *best;
   found.passed_over = std::move(passed_over);
   return found;

@@ -128,6 +128,23 @@ TEST_F(RunFolders, ARunThatHasTooFewWorkersLeftIsSaved) {
   EXPECT_THAT(again.out, HasSubstr("from the mean of 2 models"));
 }
 
+TEST_F(RunFolders, ARunThatGoesOnWithFewerEpochsThanAreDoneWritesItsResultsAndSaysSo) {
+  start(tiny({"train.epochs=400", "run.checkpoint_every=1"}));
+  ASSERT_EQ(workers_at_work(1).size(), 1u);
+  const auto two_epochs_are_saved = [&] {
+    const auto all = list_checkpoints(folder / "runs/t");
+    return !all.empty() && all[0].samples >= 2 * 96;
+  };
+  for (int i = 0; i < static_cast<int>(kLimit * 500) && !two_epochs_are_saved(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kill(running, SIGTERM);
+  EXPECT_EQ(wait().code, 143);
+  const Result r = run({"train", "--resume", "runs/t", "train.epochs=1"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("epochs are done, and train.epochs=1 wants no more"));
+  EXPECT_TRUE(fs::exists(folder / "runs/t/model.safetensors"));
+}
+
 TEST_F(RunFolders, ARunWhoseValidationImagesAreGoneIsSaved) {
   fs::copy(shapes() / "val", folder / "val", fs::copy_options::recursive);
   start(tiny({"train.epochs=60", "eval.every=0", "data.val=val"}));

@@ -295,6 +295,11 @@ TEST_F(OtherWeights, SayWhichModelIsTrained) {
   fs::remove_all(folder / "runs/a");
   const Result again = run({"train", "--resume", "runs/c", "train.epochs=2"});
   EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, Not(HasSubstr("model.init")));
+  const Result other =
+      run({"train", "--resume", "runs/c", "train.epochs=3", "model.init=runs/b/model.safetensors"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("model.init is not read again"));
 }
 
 }  // namespace

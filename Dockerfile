@@ -1,0 +1,31 @@
+# The program and all it needs, for any x86-64 CPU of the last ten years (AVX2):
+#   docker build -t gossamer .
+# With support for NVIDIA GPUs:
+#   docker build -t gossamer --build-arg BUILD=nvidia/cuda:12.8.1-cudnn-devel-ubuntu24.04 \
+#     --build-arg RUN=nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04 --build-arg CUDA=ON .
+# Then, with --gpus all for GPUs:
+#   docker run --rm -it -v "$PWD":/work gossamer train data.train=/work/photos
+ARG BUILD=debian:12
+ARG RUN=debian:12-slim
+
+FROM $BUILD AS build
+ARG CUDA=OFF
+SHELL ["/bin/bash", "-euo", "pipefail", "-c"]
+WORKDIR /src
+COPY . .
+RUN . apps/setup.sh; \
+    install_packages "${packages[@]}"; \
+    build_project build gossamer -- -DGOSSAMER_TESTS=OFF -DGOSSAMER_CUDA=$CUDA \
+      -DGOSSAMER_NATIVE=OFF -DCMAKE_CXX_FLAGS=-march=x86-64-v3 \
+      -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib/gossamer' \
+      -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags; \
+    cmake --install build --strip --prefix /opt/gossamer; \
+    copy_libraries /opt/gossamer/lib/gossamer build/gossamer
+
+FROM $RUN
+COPY --from=build /opt/gossamer/bin /usr/local/bin
+COPY --from=build /opt/gossamer/lib/gossamer /usr/local/lib/gossamer
+COPY --from=build /opt/gossamer/share /usr/local/share
+RUN gossamer --version
+WORKDIR /work
+ENTRYPOINT ["gossamer"]
