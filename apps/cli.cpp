@@ -74,12 +74,9 @@ void add_train(CLI::App& app, int& code) {
       "same as run.record=DIR: write the order of all events into this folder (a2cid2, adpsgd)");
   a.add_option("--replay", c.replay,
                "same as run.replay=DIR: repeat a recorded run bit for bit (CPU)");
-  CLI::Option* sweep =
-      a.add_flag("--find-lr", c.find_rate,
-                 "instead of training: 150 gradients with a rising learning rate, a curve of the "
-                 "loss, and a suggestion; one worker, no model is written");
-  for (const char* other : {"--workers", "--hosts", "--resume", "--record", "--replay"})
-    sweep->excludes(a.get_option(other));
+  a.add_flag("--find-lr", c.find_rate,
+             "instead of training: 150 gradients with a rising learning rate, a curve of the loss, "
+             "and a suggestion; one worker, no model is written");
   a.add_flag("--dry-run", c.dry_run, "20 steps and one batch of evaluation; writes nothing");
   a.add_flag("--strict-images", c.strict_images,
              "same as data.strict_images=true: a damaged image stops the run");

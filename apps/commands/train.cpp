@@ -126,6 +126,7 @@ struct Start {
   Config config;
 
  private:
+  void check_sweep() const;
   void find_resume_point();
   void read_config();
 };
@@ -143,11 +144,21 @@ Start::Start(const TrainCommand& given)
                      to_start, " workers inside a job of ", place.size, " processes started by ",
                      place.source,
                      "; that launcher has already started the workers, so leave the option out");
+  if (given.find_rate) check_sweep();
   if (!given.resume.empty()) find_resume_point();
-  check<ConfigError>(!command.find_rate || place.size == 1, "--find-lr inside a job of ",
-                     place.size, " processes started by ", place.source,
-                     "; start it alone: optim.scaling carries its rate over to any number");
   read_config();
+}
+
+void Start::check_sweep() const {
+  for (const auto& [given, option] : {std::pair(command.workers.has_value(), "--workers"),
+                                      {!command.hosts.empty(), "--hosts"},
+                                      {!command.resume.empty(), "--resume"},
+                                      {!command.record.empty(), "--record"},
+                                      {!command.replay.empty(), "--replay"},
+                                      {place.size > 1, "a job of several processes"}})
+    check<ConfigError>(!given, "--find-lr with ", option,
+                       ": it is a short run of one worker from the start; optim.scaling carries "
+                       "its result over to any number of workers");
 }
 
 void Start::find_resume_point() {

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/launch/stop.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
@@ -75,6 +76,7 @@ void Milestones::evaluate(double seen) {
   if (evaluations_.of_mean() &&
       together("evaluating the average", [&] { evaluations_.evaluate_mean(at); }))
     return;
+  if (stop_signal()) return;  // it is not lost, but stopped, and so is this one
   if (evaluations_.of_mean() && !alone_)
     w_.progress.note(
         "eval     some worker was lost: from now on each worker evaluates its own model" +
