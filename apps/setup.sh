@@ -1,5 +1,5 @@
-# Sourced by apps/quickstart, tests/run and the Dockerfile: the packages, how they are installed, and
-# how the project is built. Names of Debian 12 and Ubuntu 24.04.
+# Sourced by apps/quickstart, tests/run and the Dockerfile: the packages, how they are installed,
+# and how the project is built. Names of Debian 12 and Ubuntu 24.04.
 packages=(g++ cmake ninja-build
   libdnnl-dev libhwy-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev
   libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libstb-dev libxxhash-dev libonnx-dev
