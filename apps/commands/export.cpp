@@ -1,5 +1,7 @@
 // `gossamer export MODEL --to onnx|safetensors|torch --out FILE`: a model file in the formats of
 // others.
+#include <filesystem>
+
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
@@ -27,6 +29,9 @@ int export_model(const ExportCommand& command) {
   else
     check<ConfigError>(command.input.empty() || command.input == "normalized", "--input ",
                        command.input, ": wanted normalized, unit or bytes");
+  std::error_code none;
+  check<ConfigError>(!std::filesystem::equivalent(command.model, command.out, none), "--out ",
+                     command.out, " is the model itself; name another file");
   const Config config = load_config(command.arguments);
   validate(config, 1);
   LoadedModel model = load_model(command.model, DType::f32, config);

@@ -185,7 +185,7 @@ void Start::read_config() {
   // A resumed run has these keys in its config.toml, and no need of the file.
   if (!config.model.init.empty() && !command.worker &&
       (!resume || !config.origin.contains("model.name")))
-    for (const std::string& key : keys_of(nn::read_weights(config.model.init), config)) {
+    for (const std::string& key : keys_of(initial_weights(config), config)) {
       arguments.push_back(key);
       set_key(config, key);
     }

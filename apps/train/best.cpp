@@ -16,35 +16,13 @@ namespace gossamer::apps {
 namespace {
 
 constexpr const char* kNumbers[] = {"top1", "top5", "loss", "images", "samples", "epoch"};
+constexpr const char* kValHash = "val_hash";
 double Score::*const kMembers[] = {&Score::top1,   &Score::top5,    &Score::loss,
                                    &Score::images, &Score::samples, &Score::epoch};
-
-// Of a whole file with a score in its header.
-std::optional<Score> score_in(const fs::path& file) {
-  try {
-    const auto metadata = nn::read_metadata(file);
-    Score score;
-    for (std::size_t i = 0; i < std::size(kNumbers); ++i)
-      score.*kMembers[i] = std::stod(metadata.at(kNumbers[i]));
-    score.ema = metadata.at("of") == "ema";
-    return score;
-  } catch (const std::exception&) {
-    return {};
-  }
-}
 
 std::string file_name(const Score& s) {
   return fmt::format("top1-{:.5f}-epoch-{:07.2f}{}.safetensors", s.top1, s.epoch,
                      s.ema ? "-ema" : "");
-}
-
-std::vector<BestModels::Kept> models_in(const fs::path& folder) {
-  std::vector<BestModels::Kept> found;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (entry.path().extension() == ".safetensors")
-      if (const auto score = score_in(entry.path())) found.push_back({*score, entry.path()});
-  return found;
 }
 
 void link_or_copy(const fs::path& from, const fs::path& to) {
@@ -90,11 +68,36 @@ bool keeps_best(const Config& c, int workers) {
   return c.run.keep_best > 0 && c.eval.every > 0 && (workers == 1 || c.eval.of == "mean");
 }
 
-BestModels::BestModels(const fs::path& run_folder, i64 keep, std::string by)
+// Of a whole file with a score in its header.
+std::optional<Score> BestModels::score_in(const fs::path& file) const {
+  try {
+    const auto metadata = nn::read_metadata(file);
+    if (!val_hash_.empty() && metadata.at(kValHash) != val_hash_) return {};
+    Score score;
+    for (std::size_t i = 0; i < std::size(kNumbers); ++i)
+      score.*kMembers[i] = std::stod(metadata.at(kNumbers[i]));
+    score.ema = metadata.at("of") == "ema";
+    return score;
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
+std::vector<BestModels::Kept> BestModels::models_in(const fs::path& folder) const {
+  std::vector<BestModels::Kept> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (entry.path().extension() == ".safetensors")
+      if (const auto score = score_in(entry.path())) found.push_back({*score, entry.path()});
+  return found;
+}
+
+BestModels::BestModels(const fs::path& run_folder, i64 keep, std::string by, std::string val_hash)
     : folder_(run_folder / "best"),
       best_(run_folder / "best.safetensors"),
       keep_(static_cast<std::size_t>(std::max<i64>(1, keep))),
-      by_(std::move(by)) {
+      by_(std::move(by)),
+      val_hash_(std::move(val_hash)) {
   for (const Kept& kept : models_in(folder_)) add(kept);
   // in case that somebody has removed the folder
   if (const auto score = score_in(best_)) take({*score, best_});
@@ -132,7 +135,7 @@ void BestModels::add(Kept kept) {
 bool BestModels::offer(const Score& score, const Write& write) {
   const fs::path file = folder_ / file_name(score);
   const bool full = kept_.size() >= keep_;
-  if (std::isnan(score.top1) ||
+  if (!std::isfinite(score.top1) || !std::isfinite(score.loss) ||
       // the same evaluation, done again by a run that was resumed
       std::ranges::find(kept_, file, &Kept::file) != kept_.end() ||
       (full && !is_better(score, kept_[keep_ - 1].score, by_))) {
@@ -142,20 +145,24 @@ bool BestModels::offer(const Score& score, const Write& write) {
   const auto try_to_write = [&] {
     std::error_code error;
     fs::create_directories(folder_, error);
-    write(file, score.metadata());
+    auto metadata = score.metadata();
+    metadata[kValHash] = val_hash_;
+    write(file, metadata);
   };
-  try {
+  for (;;) {
     try {
       try_to_write();
+      break;
     } catch (const IoError&) {
-      if (!full || kept_.size() < 2) throw;
-      drop_last();  // the new one takes its place anyway
-      try_to_write();
+      // The disk may be full: worse ones make room, but the best of before stays.
+      if (kept_.size() >= 2 && is_better(score, kept_.back().score, by_)) {
+        drop_last();
+        continue;
+      }
+      std::error_code error;
+      fs::remove(folder_, error);  // only succeeds when empty
+      throw;
     }
-  } catch (const IoError&) {
-    std::error_code error;
-    fs::remove(folder_, error);  // only succeeds when empty
-    throw;
   }
   add({score, file});
   const bool is_best = kept_[0].file == file;

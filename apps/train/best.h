@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,10 @@ class BestModels {
   };
   using Write = std::function<void(const std::filesystem::path&,
                                    const std::map<std::string, std::string>& metadata)>;
-  // Finds those that are there, and removes what is too many; files that are damaged are left
-  // alone. IoError.
-  BestModels(const std::filesystem::path& run_folder, i64 keep, std::string by);
+  // Finds those that are there, and removes what is too many; files that are damaged, or were
+  // evaluated on another validation set, are left alone. val_hash: of that set. IoError.
+  BestModels(const std::filesystem::path& run_folder, i64 keep, std::string by,
+             std::string val_hash = "");
   // Keeps a model if it is among the best `keep`: calls write(), then removes what is one too many.
   // Of equal ones the earlier stays. True if it is the best now. IoError; the best one before it is
   // still there then.
@@ -51,6 +53,8 @@ class BestModels {
   void bring(const std::filesystem::path& other_run, double samples);
 
  private:
+  std::vector<Kept> models_in(const std::filesystem::path& folder) const;
+  std::optional<Score> score_in(const std::filesystem::path& file) const;
   void add(Kept);               // to the list
   void take(const Kept& from);  // the file too, unless it is there
   void point_best();            // best.safetensors
@@ -58,7 +62,7 @@ class BestModels {
   void trim();  // to the best `keep`
   const std::filesystem::path folder_, best_;
   const std::size_t keep_;
-  const std::string by_;
+  const std::string by_, val_hash_;
   std::vector<Kept> kept_;
 };
 

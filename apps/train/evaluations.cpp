@@ -19,8 +19,8 @@ Evaluations::Evaluations(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_
   if (w.ema) ema_ = std::make_unique<ModelCopy>(w);
   if (!keeps_best(w.config, w.place.size) || w.place.rank != 0 || !w.folder.writes()) return;
   try {
-    best_ =
-        std::make_unique<BestModels>(w.folder.path(), w.config.run.keep_best, w.config.run.best_by);
+    best_ = std::make_unique<BestModels>(w.folder.path(), w.config.run.keep_best,
+                                         w.config.run.best_by, w.val_hash());
     if (!w.resumed_from.empty()) best_->bring(w.resumed_from, w.start_samples);
   } catch (const IoError& e) {
     w.warn(std::string("the best models: ") + e.what());

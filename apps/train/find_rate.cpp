@@ -20,7 +20,7 @@ namespace gossamer::apps {
 namespace {
 
 constexpr double kSmoothing = 0.98, kDivergence = 4;
-constexpr std::size_t kSkippedFirst = 10, kSkippedLast = 1;
+constexpr std::size_t kShortestFall = 10;
 
 // What was found, to be said, drawn and written as JSON.
 struct Finding {
@@ -39,9 +39,10 @@ std::string say_end(const RateSweep& sweep) {
 }
 
 std::string say_finding(const Finding& f, const Config& c) {
-  if (!f.best) return "no suggestion, since the loss did not fall";
+  if (!f.best) return "no suggestion, since the loss did not fall for long";
   return fmt::format(
-      "suggestion: optim.learning_rate={:.2g} (the loss falls most steeply at a rate of {:.2g}{})",
+      "suggestion: optim.learning_rate={:.2g} (the middle of the fall of the loss is at a rate of "
+      "{:.2g}{})",
       f.key, f.best->rate,
       f.key == f.best->rate ? ""
                             : fmt::format(", which optim.scaling makes of it with {} images a "
@@ -54,7 +55,7 @@ std::string page(const Finding& f, const Config& c) {
   for (const RateSweep::Point& p : f.sweep.points()) points.emplace_back(p.rate, p.loss);
   std::vector<Curve> curves{{.name = "training loss, smoothed", .points = points}};
   if (f.best)
-    curves.push_back({.name = "steepest descent",
+    curves.push_back({.name = "suggestion",
                       .points = {{f.best->rate, f.best->loss}},
                       .colour = 1,
                       .dots = true});
@@ -130,17 +131,15 @@ bool RateSweep::add(double loss) {
 }
 
 std::optional<RateSweep::Point> suggested(const std::vector<RateSweep::Point>& points) {
-  if (points.size() < kSkippedFirst + kSkippedLast + 2) return {};
-  const std::size_t end = points.size() - kSkippedLast;
-  std::optional<RateSweep::Point> best;
-  double steepest = 0;
-  for (std::size_t i = kSkippedFirst; i < end; ++i) {  // as numpy.gradient
-    const std::size_t before = std::max(i, kSkippedFirst + 1) - 1, after = std::min(i + 1, end - 1);
-    const double slope =
-        (points[after].loss - points[before].loss) / static_cast<double>(after - before);
-    if (slope < steepest) steepest = slope, best = points[i];
+  std::vector<std::size_t> length(points.size(), 1);  // of the longest fall that ends here
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      if (points[i].loss < points[k].loss) length[i] = std::max(length[i], length[k] + 1);
+    if (length[i] > length[end]) end = i;
   }
-  return best;
+  if (points.empty() || length[end] < kShortestFall) return {};
+  return points[end - length[end] / 2];
 }
 
 int find_rate(const Config& config, const dist::LaunchInfo& place, bool as_json) {

@@ -1,5 +1,5 @@
 // `train --find-lr`: the learning rate range test of Smith 2017 (arXiv:1506.01186, section 3.3), as
-// fastai and PyTorch Lightning do it: the rate rises exponentially from gradient to gradient, until
+// fastai and others do it: the rate rises exponentially from gradient to gradient, until
 // the loss grows without bounds.
 #pragma once
 
@@ -33,8 +33,9 @@ class RateSweep {
   bool diverged_ = false;
 };
 
-// Lightning's suggestion (lr_find): where the smoothed loss falls most steeply from gradient to
-// gradient, without the first ten and the last one. None if there are too few, or it never falls.
+// The middle of the longest fall of the smoothed loss, as fastai suggests by default ("valley"):
+// the steepest place, which others take, may be noise of the first batches. None if the longest
+// fall has less than ten points, each below the one before; other points may lie between them.
 std::optional<RateSweep::Point> suggested(const std::vector<RateSweep::Point>&);
 
 // The sweep of one worker. Nothing is written but a page with the curve, RUN-lr.html beside the

@@ -374,21 +374,27 @@ class Finish {
   void find_best(JsonObject& s, double seen) {
     if (!w_.val_set || !keeps_best(w_.config, w_.place.size)) return;
     const double epoch = seen / static_cast<double>(w_.train_set->size());
-    try {
-      BestModels best(w_.folder.path(), w_.config.run.keep_best, w_.config.run.best_by);
-      const auto write = [&](const auto& path, const auto& more) { save_model(path, more); };
-      best.offer(score_of(counts_, seen, epoch), write);
-      if (w_.ema) {
-        const EmaInPlace model(*w_.ema, *w_.params);
-        best.offer(score_of(ema_counts_, seen, epoch, true), write);
+    const auto trying = [&](const auto& step) {
+      try {
+        step();
+      } catch (const IoError& e) {
+        warnings_.push_back(std::string("the best models: ") + e.what());
       }
-      if (best.all().empty()) return;
-      best_ = best.all()[0].score;
-      best_file_ = best.best_file();
-    } catch (const IoError& e) {
-      warnings_.push_back(std::string("the best models: ") + e.what());
-      return;
+    };
+    std::optional<BestModels> best;
+    trying([&] {
+      best.emplace(w_.folder.path(), w_.config.run.keep_best, w_.config.run.best_by, w_.val_hash());
+    });
+    if (!best) return;
+    const auto write = [&](const auto& path, const auto& more) { save_model(path, more); };
+    trying([&] { best->offer(score_of(counts_, seen, epoch), write); });
+    if (w_.ema) {
+      const EmaInPlace model(*w_.ema, *w_.params);
+      trying([&] { best->offer(score_of(ema_counts_, seen, epoch, true), write); });
     }
+    if (best->all().empty()) return;
+    best_ = best->all()[0].score;
+    best_file_ = best->best_file();
     s.raw("best", JsonObject()
                       .add("file", best_file_.string())
                       .add("of", best_.ema ? "ema" : "model")

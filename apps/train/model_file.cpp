@@ -229,11 +229,19 @@ void name_classes(LoadedModel& m, const std::string& path) {
   m.has_class_names = true;
 }
 
+nn::Weights initial_weights(const Config& c) {
+  try {
+    return nn::read_weights(c.model.init);
+  } catch (const IoError& e) {
+    fail<IoError>("model.init: ", e.what());
+  }
+}
+
 namespace {
 
 // Loads into the module what fits, and returns a line that says what does not.
 std::string load_initial(const Config& c, nn::Module& net) {
-  const nn::Weights file = nn::read_weights(c.model.init);
+  const nn::Weights file = initial_weights(c);
   const nn::Fit fit = nn::load_what_fits(file, net);
   std::string line = fmt::format("{}: {} of {} tensors of the model", file.file, fit.fitting.size(),
                                  net.state().size());

@@ -42,6 +42,9 @@ LoadedModel load_model(const std::string& path, DType dtype, const Config& given
 // Names from a file, one a line, instead of the model's. IoError if their number differs.
 void name_classes(LoadedModel&, const std::string& path);
 
+// The weights of model.init. IoError names the key and the file.
+nn::Weights initial_weights(const Config&);
+
 // The model that a run trains, drawn from train.seed. from_start: with what fits of model.init
 // (otherwise a checkpoint holds it). With model.freeze. notes: what was taken and frozen. IoError
 // if nothing fits, ConfigError if model.freeze or optim.factors have patterns of no parameter.

@@ -53,7 +53,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   // No worker exchanges before all have their state.
   std::vector<std::string> table;
   if (place.size > 1 && !place.rejoin) group->collectives().barrier();
-  if (place.rank == 0 && !place.rejoin) begin_folder(resume.has_value());
+  if (place.rank == 0 && !place.rejoin) begin_folder();
   // All wait for worker 0 here, so none writes into the folder before it is made.
   if (place.size > 1 && !place.rejoin)
     table =
@@ -106,9 +106,15 @@ void Worker::make_model(bool from_checkpoint) {
   if (config.train.ema > 0) ema = std::make_unique<Ema>(*params, config.train.ema);
 }
 
-void Worker::begin_folder(bool resuming) {
+void Worker::begin_folder() {
+  // --resume RUN run.name=OTHER: an older run OTHER is not the one that goes on. A state that was
+  // saved elsewhere has no log of its own.
+  std::error_code error;
+  const bool goes_on =
+      !resumed_from.empty() && (std::filesystem::equivalent(resumed_from, folder.path(), error) ||
+                                !std::filesystem::exists(resumed_from / "log.jsonl", error));
   const char* launch = std::getenv(kLaunchVariable);
-  const std::string moved = folder.begin(to_toml(config), launch ? launch : "", resuming);
+  const std::string moved = folder.begin(to_toml(config), launch ? launch : "", goes_on);
   if (!moved.empty()) progress.warn("an older run of this name is now " + moved);
 }
 
@@ -371,6 +377,8 @@ RunFigures Worker::leg() const {
           .data_wait_s = loader->stats().wait_s,
           .failed_checkpoints = static_cast<double>(failed_checkpoints)};
 }
+
+std::string Worker::val_hash() const { return fmt::format("{:016x}", data::fingerprint(*val_set)); }
 
 std::string Worker::run_id() const {
   if (place.size == 1) return std::to_string(getpid());

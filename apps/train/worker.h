@@ -59,6 +59,7 @@ struct Worker {
   std::filesystem::path save_interrupted();
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
+  std::string val_hash() const;  // of the validation set, which must be there
   // What this worker has done since the start or the resume of the run.
   RunFigures leg() const;
   // TensorBoard, of the worker that speaks; its step is the number of gradients of all workers.
@@ -117,7 +118,7 @@ struct Worker {
   void make_loader();
   void resume_from(const std::optional<ResumePoint>&);
   void describe(const std::vector<std::string>& table, const std::optional<ResumePoint>&);
-  void begin_folder(bool resuming);
+  void begin_folder();
   void keep_older_record();
   void save_into(const std::filesystem::path& run_folder, const std::string& label);
 };

@@ -96,6 +96,46 @@ TEST_F(Best, AreFoundAgain) {
   EXPECT_EQ(weight_of_best(), 400);
 }
 
+TEST_F(Best, ThoseOfAnotherValidationSetAreNotCompared) {
+  {
+    BestModels best(run, 1, "top1", "aa");
+    EXPECT_TRUE(offer(best, scored(0.9, 1.0, 100)));
+  }
+  BestModels best(run, 1, "top1", "bb");
+  EXPECT_TRUE(best.all().empty());
+  EXPECT_TRUE(offer(best, scored(0.5, 1.0, 200)));
+  EXPECT_EQ(weight_of_best(), 200);
+  EXPECT_THAT(files(), ElementsAre("top1-0.50000-epoch-0002.00.safetensors",
+                                   "top1-0.90000-epoch-0001.00.safetensors"))
+      << "the old one is left alone";
+}
+
+TEST_F(Best, AModelThatIsNoNumberIsNeverTheBest) {
+  BestModels best(run, 2, "top1");
+  EXPECT_FALSE(offer(best, scored(0.1, NAN, 100)));
+  EXPECT_FALSE(fs::exists(run / "best.safetensors"));
+}
+
+TEST_F(Best, OnAFullDiskWorseOnesMakeRoomAndTheBestStays) {
+  BestModels best(run, 3, "top1");
+  offer(best, scored(0.2, 1.0, 100));
+  offer(best, scored(0.3, 1.0, 200));
+  const auto offer_on_full_disk = [&](const Score& s, std::size_t room) {
+    return best.offer(s, [&](const fs::path& path, const auto& metadata) {
+      check<IoError>(files().size() < room, "no space left");
+      write_safetensors(path, {{"w", Tensor::full({1}, static_cast<float>(s.samples))}}, metadata);
+    });
+  };
+  EXPECT_THROW(offer_on_full_disk(scored(0.1, 1.0, 300), 2), IoError) << "the others are better";
+  EXPECT_EQ(files().size(), 2u);
+  EXPECT_TRUE(offer_on_full_disk(scored(0.4, 1.0, 400), 2));
+  EXPECT_THAT(files(), ElementsAre("top1-0.30000-epoch-0002.00.safetensors",
+                                   "top1-0.40000-epoch-0004.00.safetensors"));
+  EXPECT_THROW(offer_on_full_disk(scored(0.5, 1.0, 500), 0), IoError);
+  EXPECT_EQ(weight_of_best(), 400);
+  EXPECT_EQ(files().size(), 1u);
+}
+
 TEST_F(Best, ARunUnderAnotherNameTakesThoseOfItsPast) {
   BestModels old(run / "old", 3, "top1");
   for (const Score& s : {scored(0.5, 1, 100), scored(0.75, 1, 200), scored(0.9, 1, 300)})

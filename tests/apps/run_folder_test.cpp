@@ -115,6 +115,17 @@ TEST_F(RunFolders, ARunThatIsKilledAgainAndAgainEndsBitForBitAsAnUndisturbedOne)
   EXPECT_EQ(summary()["samples"], summary("whole")["samples"]);
 }
 
+TEST_F(RunFolders, AResumedRunUnderTheNameOfAnotherMovesThatAside) {
+  ASSERT_EQ(run(tiny({"run.name=other"})).code, 0);
+  ASSERT_EQ(run(tiny({"run.checkpoint_every=0.5"})).code, 0);
+  const std::string model = read_text(folder / "runs/other/model.safetensors");
+  const Result r = run({"train", "--resume", "runs/t", "run.name=other", "train.epochs=2"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("an older run of this name is now runs/other.1"));
+  EXPECT_EQ(read_text(folder / "runs/other.1/model.safetensors"), model);
+  EXPECT_EQ(events("summary", "other").size(), 1u) << "its log begins anew";
+}
+
 TEST_F(RunFolders, ARunThatHasTooFewWorkersLeftIsSaved) {
   const Result r = run(with_workers(
       3, tiny({"train.epochs=30", "dist.min_workers=3", "dist.inject=kill:rank=1@step=5"})));
