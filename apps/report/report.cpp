@@ -1,6 +1,7 @@
 // The page of one run.
 #include "gossamer/apps/report/report.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -169,7 +170,8 @@ std::string values(const char* title, const Json& object) {
   if (!object.is_object()) return "";
   HtmlTable table;
   for (const auto& [key, value] : object.items())
-    if (!value.is_array() && key != "event" && key != "time" && key != "rank" && key != "launch")
+    if (!value.is_structured() && key != "event" && key != "time" && key != "rank" &&
+        key != "launch")
       table.row({html_escape(key), "<code>" + html_escape(value_text(value)) + "</code>"});
   return fmt::format("<h2>{}</h2>{}", title, table.html());
 }
@@ -181,9 +183,17 @@ std::string headline(const RunRecord& run) {
     out += fmt::format(": top-1 <b>{:.2f} %</b>, top-5 {:.2f} % on {:.0f} images",
                        100 * number(run.summary, "top1"), 100 * number(run.summary, "top5"),
                        number(run.summary, "val_images"));
-  if (const Json& s = run.summary; s.is_object() && s.contains("best"))
-    out += fmt::format("; the best {:.2f} % at epoch {:.2f}", 100 * number(s["best"], "top1"),
-                       number(s["best"], "epoch"));
+  if (const Json& s = run.summary; s.is_object() && s.contains("best")) {
+    const Json& best = s["best"];
+    const bool by_loss = std::ranges::count(run.config, std::pair<std::string, std::string>(
+                                                            "run.best_by", "\"loss\"")) > 0;
+    out += fmt::format("; the best{}{} at epoch {:.2f}: top-1 {:.2f} %, loss {:.4g}",
+                       by_loss ? " by loss" : "", text(best, "of") == "ema" ? " (EMA)" : "",
+                       number(best, "epoch"), 100 * number(best, "top1"), number(best, "loss"));
+  }
+  if (run.finished && run.summary.is_object() && run.summary.contains("stopped_early") &&
+      run.summary["stopped_early"] == true)
+    out += "; train.patience ended it early";
   out += "</p>";
   std::string what;
   for (const auto& [key, value] : run.config)

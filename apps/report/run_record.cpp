@@ -203,11 +203,18 @@ class Reader {
 }  // namespace
 
 std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
-  std::map<long, std::vector<EvalRow>> by_epoch;
+  std::vector<EvalRow> own;
   for (const EvalRow& e : evals)
-    if (e.rank >= 0 && std::isfinite(e.epoch)) by_epoch[std::lround(e.epoch)].push_back(e);
+    if (e.rank >= 0 && std::isfinite(e.epoch)) own.push_back(e);
+  std::ranges::stable_sort(own, {}, &EvalRow::epoch);
+  std::vector<std::vector<EvalRow>> rounds;  // each worker at most once
+  for (const EvalRow& e : own) {
+    if (rounds.empty() || std::ranges::count(rounds.back(), e.rank, &EvalRow::rank) > 0)
+      rounds.emplace_back();
+    rounds.back().push_back(e);
+  }
   std::vector<EvalRow> means;
-  for (const auto& [epoch, rows] : by_epoch) {
+  for (const std::vector<EvalRow>& rows : rounds) {
     EvalRow mean;
     for (double EvalRow::*value : {&EvalRow::images, &EvalRow::epoch, &EvalRow::time,
                                    &EvalRow::top1, &EvalRow::top5, &EvalRow::loss}) {

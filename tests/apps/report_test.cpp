@@ -121,7 +121,7 @@ TEST_F(Report, AFolderWithoutALogIsNoRun) {
   }
 }
 
-TEST_F(Report, EvaluationsOfTheWorkersAreTakenTogetherByEpoch) {
+TEST_F(Report, EvaluationsOfTheWorkersAreTakenTogetherOneOfEach) {
   const auto eval = [](int rank, double epoch, double top1) {
     return Json{{"event", "eval"}, {"time", 100 + epoch}, {"rank", rank}, {"samples", 100 * epoch},
                 {"epoch", epoch},  {"top1", top1},        {"top5", 1.0},  {"loss", 1.0}};
@@ -136,6 +136,11 @@ TEST_F(Report, EvaluationsOfTheWorkersAreTakenTogetherByEpoch) {
   EXPECT_DOUBLE_EQ(means[0].epoch, 1);
   EXPECT_DOUBLE_EQ(means[0].top1, 30);
   EXPECT_DOUBLE_EQ(means[1].top1, 60) << "without that of the averaged model";
+  const RunRecord alone = read_run(
+      leave("alone", {started(100, 0), eval(0, 0.27, 0.1), eval(0, 0.53, 0.3), eval(0, 0.8, 0.2)}));
+  const std::vector<EvalRow> each = workers_evaluations(alone.evals);
+  ASSERT_EQ(each.size(), 3u) << "several in an epoch stay what they are";
+  EXPECT_DOUBLE_EQ(each[1].top1, 30);
 }
 
 TEST_F(Report, TheTableHoldsEveryStepAndEvaluationInTheirOrder) {
