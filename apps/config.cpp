@@ -219,7 +219,7 @@ void set_key(Config& config, const std::string& assignment) {
   check<ConfigError>(
       equals != std::string::npos && equals > 0, "command line: \"", assignment,
       "\" is neither a .toml file nor key=value, e.g. train.batch=64; `gossamer config` "
-      "lists the keys");
+      "lists the keys. A value with spaces needs quotes: 'model.freeze=all but fc'");
   bool known = false;
   each_key(config, [&](const char* candidate, auto& field, const char*) {
     if (key != candidate) return;

@@ -20,9 +20,10 @@ constexpr const char* kValHash = "val_hash";
 double Score::*const kMembers[] = {&Score::top1,   &Score::top5,    &Score::loss,
                                    &Score::images, &Score::samples, &Score::epoch};
 
-std::string file_name(const Score& s) {
-  return fmt::format("top1-{:.5f}-epoch-{:07.2f}{}.safetensors", s.top1, s.epoch,
-                     s.ema ? "-ema" : "");
+// by: run.best_by, the number that the files of a folder are sorted by.
+std::string file_name(const Score& s, const std::string& by) {
+  return fmt::format("{}-{:.5f}-epoch-{:07.2f}{}.safetensors", by, by == "loss" ? s.loss : s.top1,
+                     s.epoch, s.ema ? "-ema" : "");
 }
 
 void link_or_copy(const fs::path& from, const fs::path& to) {
@@ -115,7 +116,7 @@ void BestModels::trim() {
 }
 
 void BestModels::take(const Kept& from) {
-  const fs::path file = folder_ / file_name(from.score);
+  const fs::path file = folder_ / file_name(from.score, by_);
   if (std::ranges::find(kept_, file, &Kept::file) != kept_.end()) return;
   std::error_code error;
   fs::create_directories(folder_, error);
@@ -133,7 +134,7 @@ void BestModels::add(Kept kept) {
 }
 
 bool BestModels::offer(const Score& score, const Write& write) {
-  const fs::path file = folder_ / file_name(score);
+  const fs::path file = folder_ / file_name(score, by_);
   const bool full = kept_.size() >= keep_;
   if (!std::isfinite(score.top1) || !std::isfinite(score.loss) ||
       // the same evaluation, done again by a run that was resumed
@@ -174,7 +175,7 @@ bool BestModels::offer(const Score& score, const Write& write) {
 void BestModels::point_best() {
   if (kept_.empty()) return;
   const auto now = score_in(best_);
-  if (!now || file_name(*now) != kept_[0].file.filename()) link_or_copy(kept_[0].file, best_);
+  if (!now || file_name(*now, by_) != kept_[0].file.filename()) link_or_copy(kept_[0].file, best_);
 }
 
 void BestModels::bring(const fs::path& other_run, double samples) {

@@ -1,6 +1,6 @@
 // The best models of a run by its evaluations, moving averages (train.ema) among them. RUN/best/
-// has a file for each, named by its top-1; RUN/best.safetensors is the best of them: a hard link,
-// or a copy where there are no links.
+// has a file for each, named by its top-1 or loss; RUN/best.safetensors is the best of them: a hard
+// link, or a copy where there are no links.
 #pragma once
 
 #include <filesystem>

@@ -71,7 +71,7 @@ TEST_F(Best, CanBeThatOfTheLowestLoss) {
   EXPECT_TRUE(offer(best, scored(0.5, 1.0, 100)));
   EXPECT_FALSE(offer(best, scored(0.75, 1.5, 200)));
   EXPECT_TRUE(offer(best, scored(0.25, 0.5, 300)));
-  EXPECT_THAT(files(), ElementsAre("top1-0.25000-epoch-0003.00.safetensors"));
+  EXPECT_THAT(files(), ElementsAre("loss-0.50000-epoch-0003.00.safetensors"));
 }
 
 TEST_F(Best, AreFoundAgain) {
