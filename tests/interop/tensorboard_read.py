@@ -58,12 +58,14 @@ with tempfile.TemporaryDirectory() as directory:
         assert len(reader.Scalars(tag)) == len(steps), (tag, tags)
     for read, logged in zip(reader.Scalars("loss"), steps):
         close("loss", read.value, logged["loss"])
-    for tag, key in (("top1", "top1"), ("top5", "top5"), ("val_loss", "loss")):
-        read = reader.Scalars(tag)
-        assert len(read) == len(evaluations), (tag, len(read), len(evaluations))
-        for ours, logged in zip(read, evaluations):
-            close(tag, ours.value, logged[key])
-    assert len(reader.Scalars("ema_top1")) == 1, tags
+    for prefix in ("", "ema_"):
+        wanted = [e for e in evaluations if e.get("ema", False) == bool(prefix)]
+        assert len(wanted) == 2, evaluations  # on the way and at the end
+        for tag, key in (("top1", "top1"), ("top5", "top5"), ("val_loss", "loss")):
+            read = reader.Scalars(prefix + tag)
+            assert len(read) == len(wanted), (prefix + tag, len(read), len(wanted))
+            for ours, logged in zip(read, wanted):
+                close(prefix + tag, ours.value, logged[key])
     images = reader.Tags()["images"]
     assert len(images) == 8 and images[0].startswith("first images/0 "), images
     for tag in images:
