@@ -1,10 +1,10 @@
-# The program and all it needs, for any x86-64 CPU of the last ten years (AVX2):
+# The program and all it needs, for x86-64 CPUs with AVX2:
 #   docker build -t gossamer .
 # With support for NVIDIA GPUs:
 #   docker build -t gossamer --build-arg BUILD=nvidia/cuda:12.8.1-cudnn-devel-ubuntu24.04 \
 #     --build-arg RUN=nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04 --build-arg CUDA=ON .
 # Then, with --gpus all for GPUs:
-#   docker run --rm -it -v "$PWD":/work gossamer train data.train=/work/photos
+#   docker run --rm -it -v "$PWD":/data gossamer train data.train=photos
 ARG BUILD=debian:12
 ARG RUN=debian:12-slim
 
@@ -27,5 +27,5 @@ COPY --from=build /opt/gossamer/bin /usr/local/bin
 COPY --from=build /opt/gossamer/lib/gossamer /usr/local/lib/gossamer
 COPY --from=build /opt/gossamer/share /usr/local/share
 RUN gossamer --version
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["gossamer"]

@@ -443,7 +443,11 @@ int parse_and_run(int argc, char** argv) {
       "gossamer"};
   app.set_version_flag("--version", std::string("gossamer ") + version());
   app.require_subcommand(1);
-  if (const char* kernels = std::getenv("GOSSAMER_KERNELS")) cpu::limit_kernels(kernels);
+  if (const char* kernels = std::getenv("GOSSAMER_KERNELS")) try {
+      cpu::limit_kernels(kernels);
+    } catch (const ConfigError& e) {
+      fail<ConfigError>("GOSSAMER_KERNELS: ", e.what());
+    }
   int code = 0;
   add_train(app, code);
   add_config(app, code);

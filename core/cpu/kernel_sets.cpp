@@ -56,7 +56,8 @@ void limit_kernels(const std::string& name) {
     if (!found) better |= target;
     names += (names.empty() ? "" : ", ") + name_of(target);
   }
-  check<ConfigError>(found, "\"", name, "\" are no kernels of this CPU; it has ", names);
+  check<ConfigError>(found, "\"", name, "\" is no set of kernels that this CPU can run; it has ",
+                     names);
   disabled = better;
   hwy::DisableTargets(better);
 }

@@ -19,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 using Vector = hn::Vec<Floats>;
 constexpr i64 kLanes = static_cast<i64>(hn::MaxLanes(Floats()));
-// Of 32 registers or 16: how many sums a product's inner loop can hold (microkernel_inl.h).
+// AVX-512 and NEON have 32 registers for vectors, AVX2 has 16.
 constexpr bool kManyRegisters = kLanes != 8;
 
 template <class D>
@@ -45,7 +45,7 @@ HWY_INLINE void store(D d, hn::Vec<D> v, float* p) {
 }
 // To the nearest, ties to even, as bf16(float) does; Highway 1.0 cuts off.
 template <class D>
-HWY_INLINE void store(D d, hn::Vec<D> v, bf16* p) {
+HWY_INLINE void store(D, hn::Vec<D> v, bf16* p) {
   const hn::Rebind<std::uint16_t, D> half;
   const hn::RebindToUnsigned<D> whole;
   const hn::RebindToSigned<D> number;
@@ -54,7 +54,6 @@ HWY_INLINE void store(D d, hn::Vec<D> v, bf16* p) {
       hn::Add(u, hn::Add(hn::Set(whole, 0x7fffu), hn::And(upper, hn::Set(whole, 1u)))));
   const auto nan = hn::Or(upper, hn::Set(whole, 0x40u));
   const auto bits = hn::IfThenElse(hn::RebindMask(whole, hn::IsNaN(v)), nan, rounded);
-  (void)d;
   hn::StoreU(hn::DemoteTo(half, hn::BitCast(number, bits)), half,
              reinterpret_cast<std::uint16_t*>(p));
 }

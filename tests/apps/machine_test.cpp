@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 
 namespace gossamer::apps {
 namespace {
@@ -50,6 +51,15 @@ TEST(MachineFacts, OtherProgramsAreCountedAndThisOneIsNot) {
   }
   EXPECT_GT(peak_resident_bytes(), 1 << 20);
   EXPECT_GT(memory_gib(), 0.1);
+}
+
+TEST_F(Machine, TheKernelsOfTheCpuCanBeHeldToALesserSet) {
+  const std::string least = cpu::kernel_sets().back();
+  const Result r = run({"doctor", "--json"}, {"GOSSAMER_KERNELS=" + least});
+  EXPECT_NE(r.out.find("own kernels for " + least), std::string::npos) << r.out << r.err;
+  const Result wrong = run({"doctor"}, {"GOSSAMER_KERNELS=sse9"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("GOSSAMER_KERNELS: \"sse9\""), std::string::npos) << wrong.err;
 }
 
 TEST_F(Machine, AWorkerAloneSpinsBrieflyUnlessTheUserSaysOtherwise) {
