@@ -214,6 +214,11 @@ bool onednn_has_bf16() {
   return has;
 }
 
+void onednn_limit_to_avx2() {
+  check<DeviceError>(dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2) == dnnl::status::success,
+                     "oneDNN has run already and cannot be held to AVX2 any more");
+}
+
 void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   const DType t = x.dtype();
   guarded("conv", g, [&] {
