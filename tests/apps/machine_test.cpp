@@ -1,10 +1,10 @@
 // What the program says about the machine, and how its waiting threads behave there.
 #include "gossamer/apps/machine.h"
 
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include <gmock/gmock.h>
-#include <nlohmann/json.hpp>
 
 #include "apps/program.h"
 #include "gossamer/core/cpu/kernel_sets.h"
