@@ -18,6 +18,7 @@ int fuzz_png(const std::uint8_t*, std::size_t);
 int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
 int fuzz_tfrecord(const std::uint8_t*, std::size_t);
+int fuzz_tokenizer(const std::uint8_t*, std::size_t);
 int fuzz_wire(const std::uint8_t*, std::size_t);
 int fuzz_zip(const std::uint8_t*, std::size_t);
 }
@@ -52,6 +53,8 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     return bytes_of(R"({"classes": ["a", "b"], "label_predicted_images": [[0, 0, 3], [0, 1, 2]],
 "mistakes": [{"name": "a/1.jpg", "label": 0, "predicted": 1, "probability": 0.75,
 "picture": "data:image/jpeg;base64,AAAA"}]})");
+  if (target == "tokenizer")
+    return bytes_of(std::string("x") + R"({"a": 0})" + '\0' + "a b\nab c\n" + '\0' + "ab abc <s>");
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -83,6 +86,7 @@ INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
                                          Target{"pickled", fuzz_pickled}, Target{"png", fuzz_png},
                                          Target{"safetensors", fuzz_safetensors},
                                          Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
+                                         Target{"tokenizer", fuzz_tokenizer},
                                          Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),
                          [](const auto& p) { return p.param.name; });
 
