@@ -396,6 +396,19 @@ void add_bench(CLI::App& app, int& code) {
   }
   {
     CLI::App& a = *bench.add_subcommand(
+        "inference", "Images a second and latency of a model folded for inference, on the CPU");
+    BenchInferenceOptions& c = run_on(a, bench_inference, code);
+    a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
+    a.add_option("--batch", c.batch, "images at a time")->capture_default_str();
+    a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
+    a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();
+    a.add_option("--seconds", c.seconds, "measure for this long")->capture_default_str();
+    a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
+    add_isa(a);
+    add_json(a, c.json);
+  }
+  {
+    CLI::App& a = *bench.add_subcommand(
         "data", "Images a second that a core decodes and augments: gossamer bench data PATH");
     BenchDataOptions& c = run_on(a, bench_data, code);
     a.add_option("paths", c.paths, kSet)->required();

@@ -165,6 +165,19 @@ struct BenchStepOptions {
 };
 int bench_step(const BenchStepOptions&);
 
+// Times a model folded for inference (nn/inference.h) on the CPU, on synthetic images. --json
+// prints images_per_s, ms_median, ms_p90, ms_p99, prepare_ms, peak_bytes.
+struct BenchInferenceOptions {
+  std::string model = "resnet50";
+  int batch = 1;
+  int threads = 1;
+  std::string dtype = "f32";  // f32 | bf16
+  double seconds = 5;
+  int size = 0;  // image side; 0: the model's own
+  bool json = false;
+};
+int bench_inference(const BenchInferenceOptions&);
+
 // Times what one core does with the images of a data set: entropy decoding alone, decoding,
 // decoding and augmenting, the loader, the loader and the copy to a GPU.
 struct BenchDataOptions {
