@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
@@ -159,7 +160,7 @@ class Reader {
         const TextFile& shorter = more ? target : source;
         const TextFile& longer = more ? source : target;
         check<DataError>(more == more_target, code::damaged, printable(shorter.path()), ": has ",
-                         shorter.number() - 1, " lines, but ", longer.place(),
+                         counted(shorter.number() - 1, "line"), ", but ", longer.place(),
                          " goes on; line i of both has to be one pair");
         if (!more) break;
         line.place = target.place();

@@ -62,7 +62,7 @@ TEST_F(TextCommands, WrongTextIsOneSentence) {
     EXPECT_THAT(r.err, HasSubstr(says));
   };
   expect({"a.en", "--target", "a.de", "--tokenizer", "bpe:300"}, 3,
-         "a.de: has 1 lines, but a.en:2 goes on");
+         "a.de: has 1 line, but a.en:2 goes on");
   expect({"latin.txt", "--tokenizer", "bpe:300"}, 3, "latin.txt:1: byte 3 of the line is no UTF-8");
   expect({"none.txt", "--tokenizer", "bpe:300"}, 3, "none.txt");
   expect({"a.en", "--tokenizer", "none"}, 3, "none: there is no such file or folder");
