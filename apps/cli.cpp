@@ -110,6 +110,11 @@ void add_eval(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_isa(CLI::App& app) {
+  app.add_option_function<std::string>("--isa", cpu::limit_cpu,
+                                       "most that code for the CPU may use: avx512, avx2 ...");
+}
+
 // Instead of what the header of the file says, see load_model().
 void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::string& classes) {
   const auto key = [&](const char* option, const std::string& name, const char* text) {
@@ -373,7 +378,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
     a.add_option("--batch", c.batch, "images of a step")->capture_default_str();
     a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
-    a.add_option("--dtype", c.dtype, "f32, bf16 or f16")->capture_default_str();
+    a.add_option("--dtype", c.dtype, "f32, bf16, f16 or auto")->capture_default_str();
     a.add_option("--steps", c.steps, "steps to measure")->capture_default_str();
     a.add_option("--seconds", c.seconds, "measure for this long instead");
     a.add_flag("--eval", c.eval, "inference instead of training");
@@ -384,6 +389,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--backend", c.backend, "backend of the CPU: onednn, cpu, reference ...");
     add_json(a, c.json);
     a.add_option("--device", c.device, "cpu, cuda or cuda:N")->capture_default_str();
+    add_isa(a);
     a.add_flag("--graph", c.graph, "GPU: capture the step once and launch it as a graph");
     a.add_flag("--tf32", c.tf32, "GPU, f32: factors of products have 10 bits");
     a.add_option("--plans", c.plans, "GPU: file of measured convolution plans");
@@ -401,6 +407,7 @@ void add_bench(CLI::App& app, int& code) {
         ->capture_default_str();
     a.add_option("--size", c.size, "side of the prepared images")->capture_default_str();
     a.add_option("--threads", c.threads, "threads that decode")->capture_default_str();
+    add_isa(a);
     a.add_option("--seconds", c.seconds, "for all measurements together")->capture_default_str();
     a.add_option("--images", c.images, "most images that are held in memory")
         ->capture_default_str();
@@ -444,7 +451,7 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gossamer ") + version());
   app.require_subcommand(1);
   if (const char* kernels = std::getenv("GOSSAMER_KERNELS")) try {
-      cpu::limit_kernels(kernels);
+      cpu::limit_cpu(kernels);
     } catch (const ConfigError& e) {
       fail<ConfigError>("GOSSAMER_KERNELS: ", e.what());
     }
@@ -463,6 +470,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App& doctor_app =
       *app.add_subcommand("doctor", "What this machine and this build can do, and what to fix");
   add_json(doctor_app, run_on(doctor_app, doctor, code).json);
+  add_isa(doctor_app);
   add_shell(app);
   app.add_subcommand("agent", "")->group("")->callback([&] { code = agent(); });
 

@@ -148,7 +148,7 @@ struct BenchStepOptions {
   std::string model = "resnet20-cifar";
   int batch = 128;
   int threads = 1;
-  std::string dtype = "f32";  // f32 | bf16 | f16
+  std::string dtype = "f32";  // f32 | bf16 | f16 | auto
   int steps = 30, warmup = 5;
   // above 0: as many steps as fit this time, instead of `steps`
   double seconds = 0;

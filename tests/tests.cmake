@@ -96,6 +96,17 @@ if(PYTHON)
   set_tests_properties(interop.tensorboard_read PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
+# The program and the library on CPUs that qemu pretends to be.
+add_executable(old_cpu tests/interop/old_cpu.cpp)
+target_link_libraries(old_cpu PRIVATE gossamer::core gossamer_flags)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  set_source_files_properties(tests/interop/old_cpu.cpp PROPERTIES COMPILE_OPTIONS -march=x86-64)
+  add_test(NAME interop.cpus
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/cpus ${PROJECT_BINARY_DIR})
+  set_tests_properties(interop.cpus PROPERTIES
+    SKIP_RETURN_CODE 77 TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive)
+endif()
+
 # Another project that uses the installed libraries, and one that has the sources as a folder
 # (configured only: it is the same build).
 add_test(NAME consumer.installed

@@ -231,7 +231,11 @@ int doctor(const DoctorCommand& command) {
       row.add("text", f.text).add("fix", f.fix);
       rows.push_back(row);
     }
-    fmt::print("{}\n", JsonObject().add("problems", problems).add("findings", rows).str());
+    fmt::print("{}\n", JsonObject()
+                           .add("problems", problems)
+                           .add("kernels", cpu::kernel_set())
+                           .add("findings", rows)
+                           .str());
   } else {
     for (const Check& f : checks) {
       fmt::print("{:<8} {:<9} {}\n", words[static_cast<int>(f.verdict)], f.subject, f.text);

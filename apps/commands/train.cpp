@@ -15,6 +15,7 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
@@ -188,6 +189,7 @@ void Start::read_config() {
       set_key(config, key);
     }
   validate(config, workers(), hosts.empty() ? std::max(to_start, place.local_size) : 0);
+  settle_cpu(config);
 }
 
 // The first process checks all it can before it starts workers. False: there is nothing to train.

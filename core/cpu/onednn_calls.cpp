@@ -296,6 +296,11 @@ bool onednn_has_bf16() {
   return has;
 }
 
+void onednn_limit_to_avx2() {
+  check<DeviceError>(dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2) == dnnl::status::success,
+                     "oneDNN has run already and cannot be held to AVX2 any more");
+}
+
 void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   guarded("conv", g,
           [&] { over_images(kForward, g, w, make_forward, DNNL_ARG_SRC, x, DNNL_ARG_DST, y); });

@@ -13,5 +13,6 @@ void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b
                  Tensor& c);
 // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
 bool onednn_has_bf16();
+void onednn_limit_to_avx2();  // DeviceError after its first use
 
 }  // namespace gossamer::cpu

@@ -1,6 +1,7 @@
 // What the program says about the machine.
 #include "gossamer/apps/machine.h"
 
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -55,13 +56,30 @@ TEST(MachineFacts, OtherProgramsAreCountedAndThisOneIsNot) {
   EXPECT_GT(memory_gib(), 0.1);
 }
 
-TEST_F(Machine, TheKernelsOfTheCpuCanBeHeldToALesserSet) {
-  const std::string least = cpu::kernel_sets().back();
-  const Result r = run({"doctor", "--json"}, {"GOSSAMER_KERNELS=" + least});
-  EXPECT_NE(r.out.find("own kernels for " + least), std::string::npos) << r.out << r.err;
+TEST_F(Machine, TheCodeForTheCpuCanBeHeldToALesserSet) {
+  const auto kernels = [](const Result& r) {
+    return nlohmann::json::parse(r.out).at("kernels").get<std::string>();
+  };
+  const std::string best = cpu::kernel_sets().front(), least = cpu::kernel_sets().back();
+  EXPECT_EQ(kernels(run({"doctor", "--json"})), best);
+  EXPECT_EQ(kernels(run({"doctor", "--json"}, {"GOSSAMER_KERNELS=" + least})), least);
+  EXPECT_EQ(kernels(run({"doctor", "--json", "--isa", least})), least);
+  EXPECT_EQ(kernels(run({"doctor", "--json", "--isa", best}, {"GOSSAMER_KERNELS=" + least})), least)
+      << "of two limits the lower holds";
+  const Result step = run({"bench", "step", "--model", "resnet8-cifar", "--batch", "2", "--steps",
+                           "1", "--warmup", "0", "--dtype", "auto", "--isa", least, "--json"});
+  EXPECT_EQ(kernels(step), least);
+  EXPECT_EQ(nlohmann::json::parse(step.out).at("dtype"), "f32") << "none of them has bf16";
+
   const Result wrong = run({"doctor"}, {"GOSSAMER_KERNELS=sse9"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.err.find("GOSSAMER_KERNELS: \"sse9\""), std::string::npos) << wrong.err;
+  const std::string other = best == "neon" ? "avx2" : "neon";
+  for (const Result& r :
+       {run({"doctor", "--isa", other}), run({"train", "--dry-run", "train.isa=" + other})}) {
+    EXPECT_EQ(r.code, 2) << r.out;
+    EXPECT_NE(r.err.find("it has " + best), std::string::npos) << r.err;
+  }
 }
 
 // Where its affinity or its control group leaves it fewer CPUs than the machine has.
