@@ -142,6 +142,17 @@ struct DataPackCommand {
 };
 int data_pack(const DataPackCommand&);
 
+// Text into ids on disk, see data/text/tokenize.h.
+struct DataTokenizeCommand {
+  std::vector<std::string> sources, targets, val_sources, val_targets;
+  std::string out, tokenizer, format = "llm.c", separator = "<|endoftext|>";
+  double val_fraction = 0;
+  long long max_length = 0, shard_tokens = 100'000'000;
+  int threads = 2;
+  bool any_bytes = false, json = false;
+};
+int data_tokenize(const DataTokenizeCommand&);
+
 // Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures
 // that the loader feeds. --json prints images_per_s, ms_median, peak_bytes, data_wait_fraction.
 struct BenchStepOptions {
