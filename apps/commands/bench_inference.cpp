@@ -10,7 +10,6 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/flat.h"
@@ -39,7 +38,6 @@ double quantile(const std::vector<double>& sorted, double share) {
 }  // namespace
 
 int bench_inference(const BenchInferenceOptions& o) {
-  spin_briefly();
   check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16", "bench inference: --dtype ", o.dtype,
                      " is unknown; use f32 or bf16");
   check<ConfigError>(o.batch >= 1 && o.size >= 0 && o.seconds >= 0,
