@@ -1,6 +1,8 @@
-// parallel_for on threads of our own. Waiting threads of OpenMP spin, and only the environment of a
-// program could change that: not for a library, and one busy core makes such a loop ten times
-// slower.
+// parallel_for on threads of our own: one pool for the process, started on demand, whose threads
+// sleep when there is nothing to do and block all signals; a forked child starts its own. Waiting
+// threads of OpenMP spin, which one busy core can make ten times slower, and only the environment
+// of a program could change that, not a library. A piece that no worker has begun is done by
+// whoever is awake, so nobody waits for a thread that has no core.
 #include "gossamer/core/parallel.h"
 
 #include <algorithm>

@@ -10,7 +10,7 @@
 namespace gossamer {
 
 // Threads a kernel of the calling thread may use, the caller included, of one pool that sleeps
-// (README.md). n >= 1; unless set, usable_cores().count (cores.h).
+// (parallel.cpp). n >= 1; unless set, usable_cores().count (cores.h).
 void set_compute_threads(int n);
 int compute_threads();
 

@@ -14,7 +14,6 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
@@ -167,7 +166,6 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int bench_step(const BenchStepOptions& o) {
-  spin_briefly();
   check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16" || o.dtype == "auto",
                      "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16, f16 or auto");
   check<ConfigError>(o.data_threads >= 1, "bench step: --data-threads must be at least 1");

@@ -10,7 +10,6 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -65,7 +64,6 @@ void classify_one(const LoadedModel& model, const std::string& model_file, const
 }  // namespace
 
 int classify(const ClassifyCommand& command) {
-  spin_briefly();
   check<ConfigError>(command.top >= 1, "classify: --top ", command.top, " must be at least 1");
   const Config config = load_config(command.arguments);
   validate(config, 1);

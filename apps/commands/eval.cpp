@@ -8,7 +8,6 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/train/devices.h"
@@ -163,7 +162,6 @@ void write_class_page(const std::string& page, const std::string& title,
 }  // namespace
 
 int eval(const EvalCommand& command) {
-  spin_briefly();
   std::vector<std::string> arguments = command.arguments;
   const auto more_begin = std::stable_partition(arguments.begin(), arguments.end(),
                                                 [](auto& a) { return !is_model_file(a); });

@@ -11,7 +11,6 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
@@ -109,8 +108,7 @@ void pass_on_launch(const DataSets& sets) {
   setenv(kLaunchVariable, facts.str().c_str(), 1);
 }
 
-// What a start is asked for, and what follows from it. Reading it says nothing: the process may
-// start itself again afterwards (spin_briefly).
+// What a start is asked for, and what follows from it.
 struct Start {
   explicit Start(const TrainCommand&);
   bool first() const { return !command.worker && place.rank == 0; }       // of all processes
@@ -281,7 +279,6 @@ class UnfinishedReport {
 int train(const TrainCommand& command) {
   survive_failed_writes();
   const Start start(command);
-  if (!start.launches()) spin_briefly(start.place.local_size);
   std::optional<RunClaim> claim;
   if (start.first()) {
     if (!check_start(start)) return say_finished(start.config, command.json);

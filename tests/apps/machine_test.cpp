@@ -1,12 +1,14 @@
-// What the program says about the machine, and how its waiting threads behave there.
+// What the program says about the machine.
 #include "gossamer/apps/machine.h"
 
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <sched.h>
 
 #include "apps/program.h"
+#include "gossamer/core/cores.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 
 namespace gossamer::apps {
@@ -80,25 +82,19 @@ TEST_F(Machine, TheCodeForTheCpuCanBeHeldToALesserSet) {
   }
 }
 
-TEST_F(Machine, AWorkerAloneSpinsBrieflyUnlessTheUserSaysOtherwise) {
-  const auto spin_count = [&](const std::vector<std::string>& environment) {
-    start(tiny({"train.epochs=500"}), environment);
-    const auto pids = workers_at_work(1);
-    EXPECT_EQ(pids.size(), 1u);
-    const std::string all = read_text("/proc/" + std::to_string(pids.at(0)) + "/environ");
-    kill(running, SIGKILL);
-    wait();
-    fs::remove_all(folder / "runs");
-    const std::size_t at = all.find("GOMP_SPINCOUNT=");
-    return at == std::string::npos ? "" : std::string(all.c_str() + at + 15);
-  };
-  const char* before = std::getenv("OMP_WAIT_POLICY");
-  const std::string kept = before ? before : "";
-  unsetenv("OMP_WAIT_POLICY");
-  EXPECT_EQ(spin_count({}), "2000");
-  EXPECT_EQ(spin_count({"GOMP_SPINCOUNT=7"}), "7");
-  EXPECT_EQ(spin_count({"OMP_WAIT_POLICY=active"}), "");
-  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+// Where its affinity or its control group leaves it fewer CPUs than the machine has.
+TEST_F(Machine, DoctorNamesWhatLimitsTheCores) {
+  cpu_set_t set, one;
+  CPU_ZERO(&one);
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  if (CPU_COUNT(&set) < 2) GTEST_SKIP() << "one CPU cannot be limited";
+  for (int i = 0; CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &set)) CPU_SET(i, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const Result r = run({"doctor"});
+  ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
+  EXPECT_THAT(r.out, HasSubstr(", 1 of " + std::to_string(usable_cores().of) +
+                               " cores for this process (limit: its affinity), "));
 }
 
 }  // namespace
