@@ -314,6 +314,38 @@ void add_report(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_tokenize(CLI::App& data, int& code) {
+  CLI::App& a = *data.add_subcommand(
+      "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
+  DataTokenizeCommand& c = run_on(a, data_tokenize, code);
+  a.add_option("text", c.sources, "files of text, also .gz, or folders of .txt and .md")
+      ->required();
+  a.add_option("--tokenizer", c.tokenizer,
+               "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
+               "makes byte pairs of the training text, characters a vocabulary of characters")
+      ->required();
+  a.add_option("--out", c.out, "a new or empty folder for ids, index.json and tokenizer")
+      ->required();
+  a.add_option("--target", c.targets,
+               "translations: line i of each file belongs to line i of the text");
+  a.add_option("--val", c.val_sources, "validation text");
+  a.add_option("--val-target", c.val_targets, "its translations");
+  a.add_option("--val-fraction", c.val_fraction,
+               "instead: this part of the documents or pairs; of a single document its end")
+      ->capture_default_str();
+  a.add_option("--separator", c.separator, "a line that ends a document")->capture_default_str();
+  a.add_option("--max-length", c.max_length, "leave out pairs with more ids on a side; 0: no limit")
+      ->capture_default_str();
+  a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")
+      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+      ->capture_default_str();
+  a.add_option("--shard-tokens", c.shard_tokens, "most ids of a file (llm.c)")
+      ->capture_default_str();
+  a.add_flag("--any-bytes", c.any_bytes, "take bytes that are no UTF-8 as they are");
+  a.add_option("--threads", c.threads, "threads that encode")->capture_default_str();
+  add_json(a, c.json);
+}
+
 void add_data(CLI::App& app, int& code) {
   CLI::App& data = *app.add_subcommand("data", "Data sets");
   data.require_subcommand(1);
@@ -366,6 +398,7 @@ void add_data(CLI::App& app, int& code) {
     a.add_flag("--strict", c.strict, "end at a damaged picture instead of leaving it out");
     add_json(a, c.json);
   }
+  add_tokenize(data, code);
 }
 
 void add_bench(CLI::App& app, int& code) {
@@ -393,6 +426,19 @@ void add_bench(CLI::App& app, int& code) {
     a.add_flag("--graph", c.graph, "GPU: capture the step once and launch it as a graph");
     a.add_flag("--tf32", c.tf32, "GPU, f32: factors of products have 10 bits");
     a.add_option("--plans", c.plans, "GPU: file of measured convolution plans");
+  }
+  {
+    CLI::App& a = *bench.add_subcommand(
+        "inference", "Images a second and latency of a model folded for inference, on the CPU");
+    BenchInferenceOptions& c = run_on(a, bench_inference, code);
+    a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
+    a.add_option("--batch", c.batch, "images at a time")->capture_default_str();
+    a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
+    a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();
+    a.add_option("--seconds", c.seconds, "measure for this long")->capture_default_str();
+    a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
+    add_isa(a);
+    add_json(a, c.json);
   }
   {
     CLI::App& a = *bench.add_subcommand(

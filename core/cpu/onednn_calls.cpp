@@ -61,7 +61,8 @@ struct Call {
   memory::desc scratchpad, reorder_scratchpad;
 };
 
-enum Op : i64 { kForward, kBackData, kBackWeights, kGemm };
+// The four kinds of inference are numbered from kInference on: + 1 with addition, + 2 with ReLU.
+enum Op : i64 { kForward, kBackData, kBackWeights, kGemm, kInference };
 using Key = std::array<i64, 16>;
 
 // While it lives, oneDNN hears from OpenMP that the calling thread may use one thread. OpenMP is
@@ -106,7 +107,7 @@ const Call& cached(const Key& key, Make&& make) {
   return it->second;
 }
 
-Key key_of(Op op, const ConvGeometry& g, DType t) {
+Key key_of(i64 op, const ConvGeometry& g, DType t) {
   return {op,       g.n,       g.h,        g.w,      g.c,
           g.k,      g.r,       g.s,        g.ho,     g.wo,
           g.stride, g.padding, g.dilation, g.groups, static_cast<i64>(t)};
@@ -166,6 +167,29 @@ dnnl::convolution_forward::primitive_desc forward_desc(const ConvGeometry& g, DT
 
 Call make_forward(const ConvGeometry& g, DType t) {
   const auto pd = forward_desc(g, t);
+  return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
+                pd.scratchpad_desc(), false);
+}
+
+memory::desc bias_desc(const ConvGeometry& g) {
+  return {Dims{g.k}, memory::data_type::f32, memory::format_tag::x};
+}
+
+// top: rows of zeros before the first.
+Call make_inference(const ConvGeometry& g, i64 top, DType t, const ConvTail& tail) {
+  Window win(g);
+  win.right[0] += win.left[0] - top;
+  win.left[0] = top;
+  const dnnl::convolution_forward::desc d(
+      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k),
+      win.strides, win.dilates, win.left, win.right);
+  dnnl::post_ops post;
+  if (tail.add) post.append_sum(1);
+  if (tail.relu) post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  dnnl::primitive_attr attr = user_scratchpad();
+  attr.set_post_ops(post);
+  const dnnl::convolution_forward::primitive_desc pd(d, attr, engine());
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
                 pd.scratchpad_desc(), false);
 }
@@ -304,6 +328,77 @@ void onednn_limit_to_avx2() {
 void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   guarded("conv", g,
           [&] { over_images(kForward, g, w, make_forward, DNNL_ARG_SRC, x, DNNL_ARG_DST, y); });
+}
+
+struct OneDnnWeights {
+  std::mutex mutex;
+  std::vector<std::pair<memory::desc, Scratch>> layouts;
+  memory get(const Call& call, const memory::desc& ours, const Tensor& w) {
+    if (call.same_weights) return on(ours, w);
+    const std::scoped_lock lock(mutex);
+    for (const auto& [layout, made] : layouts)
+      if (layout == call.weights) return made.mem;
+    const memory made = layouts.emplace_back(call.weights, Scratch(call.weights)).second.mem;
+    execute(call.reorder, call.reorder_scratchpad,
+            {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, made}});
+    return made;
+  }
+};
+std::shared_ptr<OneDnnWeights> onednn_keep_weights() { return std::make_shared<OneDnnWeights>(); }
+
+namespace {
+
+// What one thread computes in inference: some images, or some rows of one image's result.
+struct RowShare {
+  ConvGeometry part;
+  i64 top, image, row, input_row;
+  RowShare(const ConvGeometry& g, const Share& images)
+      : part(g), top(g.padding), image(images.first), row(0), input_row(0) {
+    part.n = images.images;
+  }
+  RowShare(const ConvGeometry& g, i64 of_image, i64 number, i64 of)
+      : part(g), image(of_image), row(g.ho * number / of) {
+    part.n = 1;
+    part.ho = g.ho * (number + 1) / of - row;
+    const i64 begin = row * g.stride - g.padding,
+              end = begin + (part.ho - 1) * g.stride + g.dilation * (g.r - 1) + 1;
+    input_row = std::max<i64>(begin, 0);
+    top = input_row - begin;
+    part.h = std::min(end, g.h) - input_row;
+  }
+};
+
+}  // namespace
+
+void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, OneDnnWeights& kept,
+                 const ConvTail& tail, Tensor& y) {
+  const DType t = x.dtype();
+  const i64 work = g.n * g.ho * g.wo * g.k * g.r * g.s * (g.c / g.groups),
+            threads = std::clamp<i64>(work / kLeastWork, 1, compute_threads());
+  // Rows are shared out if there are fewer images than threads, and if every row of the result sees
+  // a row of the image.
+  const i64 of_image =
+      g.padding <= g.dilation * (g.r - 1) ? std::clamp<i64>(threads / g.n, 1, g.ho) : 1;
+  const i64 shares = of_image > 1 ? g.n * of_image : std::min(threads, g.n);
+  guarded("conv", g, [&] {
+    parallel_for(shares, 1, [&](i64 begin, i64 end) {
+      for (i64 number = begin; number < end; ++number) {
+        const auto [part, top, image, row, input_row] =
+            of_image > 1 ? RowShare(g, number / of_image, number % of_image, of_image)
+                         : RowShare(g, Share(g, number, shares));
+        Key key = key_of(kInference + tail.add + 2 * tail.relu, part, t);
+        key.back() = top;
+        const Call& call = cached(key, [&] { return make_inference(part, top, t, tail); });
+        execute(call.primitive, call.scratchpad,
+                {{DNNL_ARG_SRC,
+                  on(nhwc(t, part.n, part.h, g.w, g.c), x, (image * g.h + input_row) * g.w * g.c)},
+                 {DNNL_ARG_WEIGHTS, kept.get(call, our_weights(g, t), w)},
+                 {DNNL_ARG_BIAS, on(bias_desc(g), tail.bias)},
+                 {DNNL_ARG_DST,
+                  on(nhwc(t, part.n, part.ho, g.wo, g.k), y, (image * g.ho + row) * g.wo * g.k)}});
+      }
+    });
+  });
 }
 
 void onednn_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {

@@ -78,7 +78,7 @@ class BytePairs final : public Tokenizer {
     nlohmann::json tokens;
     try {
       tokens = nlohmann::json::parse(vocabulary_.bytes);
-    } catch (const nlohmann::json::parse_error& error) {
+    } catch (const nlohmann::json::exception& error) {
       fail<DataError>(code::damaged, printable(name), ": is no JSON: ", printable(error.what()));
     }
     check<DataError>(tokens.is_object() && !tokens.empty() && tokens.size() <= kMostTokens,

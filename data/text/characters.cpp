@@ -19,7 +19,7 @@ class Characters final : public Tokenizer {
     nlohmann::json list;
     try {
       list = nlohmann::json::parse(file_.bytes);
-    } catch (const nlohmann::json::parse_error& error) {
+    } catch (const nlohmann::json::exception& error) {
       fail<DataError>(code::damaged, printable(file_.name),
                       ": is no JSON: ", printable(error.what()));
     }

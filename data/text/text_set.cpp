@@ -166,7 +166,7 @@ TextIndex decode_text_index(const std::string& text, const std::string& name) {
   Json json;
   try {
     json = Json::parse(text);
-  } catch (const Json::parse_error& error) {
+  } catch (const Json::exception& error) {
     fail<DataError>(code::damaged, printable(name), ": is no JSON: ", printable(error.what()));
   }
   const Reader in(json, name);

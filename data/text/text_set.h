@@ -39,14 +39,14 @@ TextSet open_text(const std::string& path);
 // What index.json says, as it is written.
 struct TextIndex {
   struct Part {
-    std::vector<std::string> files, target_files;  // names in the folder
+    std::vector<std::string> files{}, target_files{};  // names in the folder
     i64 tokens = 0, target_tokens = 0, items = 0, text_bytes = 0;
   };
   bool pairs = false;
   i64 vocabulary = 0;
   std::uint64_t tokenizer = 0;  // its hash
-  Marks marks;
-  Part train, val;
+  Marks marks{};
+  Part train{}, val{};
 };
 std::string encode_text_index(const TextIndex&);
 // DataError names the file `name` and what is wrong. File names have no folder in them.

@@ -195,6 +195,7 @@ TEST(TextIndex, ErrorsNameTheFileAndTheKey) {
     return error_of([&] { decode_text_index(text, "i.json"); });
   };
   EXPECT_THAT(error("{", ""), HasSubstr("E-DATA-05 i.json: is no JSON"));
+  EXPECT_THAT(error("\"vocabulary\": 10", "\"vocabulary\": 1e999"), HasSubstr("is no JSON"));
   EXPECT_THAT(error("gossamer text", "other"), HasSubstr("i.json: is no index of tokenized text"));
   EXPECT_THAT(error("\"version\": 1", "\"version\": 2"), HasSubstr("is of version 2; version 1"));
   EXPECT_THAT(error("\"vocabulary\": 10", "\"vocabulary\": 0"), HasSubstr("\"vocabulary\" is 0"));

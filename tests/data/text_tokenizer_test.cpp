@@ -197,6 +197,7 @@ TEST(BytePairs, ErrorsNameFileAndLine) {
   EXPECT_EQ(error(v, m), "no error");
   EXPECT_EQ(error(v, ""), "no error");  // bytes alone
   EXPECT_THAT(error("", m), AllOf(HasSubstr("E-DATA-05 v.json: is no JSON"), HasSubstr("line 1")));
+  EXPECT_THAT(error("1e999", m), HasSubstr("v.json: is no JSON"));  // no double
   EXPECT_THAT(error("[1]", m), HasSubstr("v.json: is no vocabulary"));
   EXPECT_THAT(error("{}", m), HasSubstr("v.json: is no vocabulary"));
   EXPECT_THAT(error(R"({"a": 0, "b": 2})", m),
