@@ -27,6 +27,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/loader.h"
+#include "gossamer/dist/time.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 
