@@ -16,7 +16,6 @@ COPY . .
 RUN . apps/setup.sh; \
     install_packages "${packages[@]}"; \
     build_project build gossamer -- -DGOSSAMER_TESTS=OFF -DGOSSAMER_CUDA=$CUDA \
-      -DGOSSAMER_NATIVE=OFF -DCMAKE_CXX_FLAGS=-march=x86-64-v3 \
       -DCMAKE_INSTALL_RPATH='$ORIGIN/../lib/gossamer' \
       -DCMAKE_EXE_LINKER_FLAGS=-Wl,--disable-new-dtags; \
     cmake --install build --strip --prefix /opt/gossamer; \

@@ -110,6 +110,11 @@ void add_eval(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_isa(CLI::App& app) {
+  app.add_option_function<std::string>("--isa", cpu::limit_cpu,
+                                       "most that code for the CPU may use: avx512, avx2 ...");
+}
+
 // Instead of what the header of the file says, see load_model().
 void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::string& classes) {
   const auto key = [&](const char* option, const std::string& name, const char* text) {
@@ -309,6 +314,38 @@ void add_report(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_tokenize(CLI::App& data, int& code) {
+  CLI::App& a = *data.add_subcommand(
+      "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
+  DataTokenizeCommand& c = run_on(a, data_tokenize, code);
+  a.add_option("text", c.sources, "files of text, also .gz, or folders of .txt and .md")
+      ->required();
+  a.add_option("--tokenizer", c.tokenizer,
+               "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
+               "makes byte pairs of the training text, characters a vocabulary of characters")
+      ->required();
+  a.add_option("--out", c.out, "a new or empty folder for ids, index.json and tokenizer")
+      ->required();
+  a.add_option("--target", c.targets,
+               "translations: line i of each file belongs to line i of the text");
+  a.add_option("--val", c.val_sources, "validation text");
+  a.add_option("--val-target", c.val_targets, "its translations");
+  a.add_option("--val-fraction", c.val_fraction,
+               "instead: this part of the documents or pairs; of a single document its end")
+      ->capture_default_str();
+  a.add_option("--separator", c.separator, "a line that ends a document")->capture_default_str();
+  a.add_option("--max-length", c.max_length, "leave out pairs with more ids on a side; 0: no limit")
+      ->capture_default_str();
+  a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")
+      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+      ->capture_default_str();
+  a.add_option("--shard-tokens", c.shard_tokens, "most ids of a file (llm.c)")
+      ->capture_default_str();
+  a.add_flag("--any-bytes", c.any_bytes, "take bytes that are no UTF-8 as they are");
+  a.add_option("--threads", c.threads, "threads that encode")->capture_default_str();
+  add_json(a, c.json);
+}
+
 void add_data(CLI::App& app, int& code) {
   CLI::App& data = *app.add_subcommand("data", "Data sets");
   data.require_subcommand(1);
@@ -361,6 +398,7 @@ void add_data(CLI::App& app, int& code) {
     a.add_flag("--strict", c.strict, "end at a damaged picture instead of leaving it out");
     add_json(a, c.json);
   }
+  add_tokenize(data, code);
 }
 
 void add_bench(CLI::App& app, int& code) {
@@ -373,7 +411,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
     a.add_option("--batch", c.batch, "images of a step")->capture_default_str();
     a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
-    a.add_option("--dtype", c.dtype, "f32, bf16 or f16")->capture_default_str();
+    a.add_option("--dtype", c.dtype, "f32, bf16, f16 or auto")->capture_default_str();
     a.add_option("--steps", c.steps, "steps to measure")->capture_default_str();
     a.add_option("--seconds", c.seconds, "measure for this long instead");
     a.add_flag("--eval", c.eval, "inference instead of training");
@@ -384,9 +422,23 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--backend", c.backend, "backend of the CPU: onednn, cpu, reference ...");
     add_json(a, c.json);
     a.add_option("--device", c.device, "cpu, cuda or cuda:N")->capture_default_str();
+    add_isa(a);
     a.add_flag("--graph", c.graph, "GPU: capture the step once and launch it as a graph");
     a.add_flag("--tf32", c.tf32, "GPU, f32: factors of products have 10 bits");
     a.add_option("--plans", c.plans, "GPU: file of measured convolution plans");
+  }
+  {
+    CLI::App& a = *bench.add_subcommand(
+        "inference", "Images a second and latency of a model folded for inference, on the CPU");
+    BenchInferenceOptions& c = run_on(a, bench_inference, code);
+    a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
+    a.add_option("--batch", c.batch, "images at a time")->capture_default_str();
+    a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
+    a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();
+    a.add_option("--seconds", c.seconds, "measure for this long")->capture_default_str();
+    a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
+    add_isa(a);
+    add_json(a, c.json);
   }
   {
     CLI::App& a = *bench.add_subcommand(
@@ -401,6 +453,7 @@ void add_bench(CLI::App& app, int& code) {
         ->capture_default_str();
     a.add_option("--size", c.size, "side of the prepared images")->capture_default_str();
     a.add_option("--threads", c.threads, "threads that decode")->capture_default_str();
+    add_isa(a);
     a.add_option("--seconds", c.seconds, "for all measurements together")->capture_default_str();
     a.add_option("--images", c.images, "most images that are held in memory")
         ->capture_default_str();
@@ -444,7 +497,7 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", std::string("gossamer ") + version());
   app.require_subcommand(1);
   if (const char* kernels = std::getenv("GOSSAMER_KERNELS")) try {
-      cpu::limit_kernels(kernels);
+      cpu::limit_cpu(kernels);
     } catch (const ConfigError& e) {
       fail<ConfigError>("GOSSAMER_KERNELS: ", e.what());
     }
@@ -463,6 +516,7 @@ int parse_and_run(int argc, char** argv) {
   CLI::App& doctor_app =
       *app.add_subcommand("doctor", "What this machine and this build can do, and what to fix");
   add_json(doctor_app, run_on(doctor_app, doctor, code).json);
+  add_isa(doctor_app);
   add_shell(app);
   app.add_subcommand("agent", "")->group("")->callback([&] { code = agent(); });
 

@@ -87,6 +87,7 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   }
   for (const auto& [name, key] : {std::pair{"--model", "model.name"},
                                   {"--dtype", "train.dtype"},
+                                  {"--isa", "train.isa"},
                                   {"--device", "train.device"},
                                   {"--method", "train.method"},
                                   {"--graph", "train.graph"}})

@@ -142,13 +142,24 @@ struct DataPackCommand {
 };
 int data_pack(const DataPackCommand&);
 
+// Text into ids on disk, see data/text/tokenize.h.
+struct DataTokenizeCommand {
+  std::vector<std::string> sources, targets, val_sources, val_targets;
+  std::string out, tokenizer, format = "llm.c", separator = "<|endoftext|>";
+  double val_fraction = 0;
+  long long max_length = 0, shard_tokens = 100'000'000;
+  int threads = 2;
+  bool any_bytes = false, json = false;
+};
+int data_tokenize(const DataTokenizeCommand&);
+
 // Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures
 // that the loader feeds. --json prints images_per_s, ms_median, peak_bytes, data_wait_fraction.
 struct BenchStepOptions {
   std::string model = "resnet20-cifar";
   int batch = 128;
   int threads = 1;
-  std::string dtype = "f32";  // f32 | bf16 | f16
+  std::string dtype = "f32";  // f32 | bf16 | f16 | auto
   int steps = 30, warmup = 5;
   // above 0: as many steps as fit this time, instead of `steps`
   double seconds = 0;
@@ -164,6 +175,19 @@ struct BenchStepOptions {
   bool json = false;
 };
 int bench_step(const BenchStepOptions&);
+
+// Times a model folded for inference (nn/inference.h) on the CPU, on synthetic images. --json
+// prints images_per_s, ms_median, ms_p90, ms_p99, prepare_ms, peak_bytes.
+struct BenchInferenceOptions {
+  std::string model = "resnet50";
+  int batch = 1;
+  int threads = 1;
+  std::string dtype = "f32";  // f32 | bf16
+  double seconds = 5;
+  int size = 0;  // image side; 0: the model's own
+  bool json = false;
+};
+int bench_inference(const BenchInferenceOptions&);
 
 // Times what one core does with the images of a data set: entropy decoding alone, decoding,
 // decoding and augmenting, the loader, the loader and the copy to a GPU.

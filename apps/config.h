@@ -39,7 +39,7 @@ struct Config {
   } data;
   struct {
     std::string method = "a2cid2", graph = "ring", dtype = "f32", pairing = "handshake",
-                quota = "poisson";
+                quota = "poisson", isa = "auto";
     double rate = 1, epochs = 12, ema = 0;
     i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20, patience = 0;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";

@@ -100,7 +100,10 @@ void each_key(C& c, F&& f) {
   f("train.cutmix", c.train.cutmix, "alpha of CutMix, e.g. 1; 0: off");
   f("train.seed", c.train.seed, "seed of initial values, image order and augmentation");
   f("train.dtype", c.train.dtype,
-    "type in which the layers compute: f32 | bf16 | f16 (GPUs); the master copy is f32");
+    "type in which the layers compute: f32 | bf16 | f16 (GPUs) | auto: bf16 on GPUs and on CPUs "
+    "with instructions for it, else f32; the master copy is f32");
+  f("train.isa", c.train.isa,
+    "most that code for the CPU may use: avx512 | avx2 | neon | auto: all that the CPU has");
   f("train.loss_scale", c.train.loss_scale,
     "factor of the loss before backward, a power of two, divided out before the update; auto: 1024 "
     "for f16, else 1");

@@ -13,6 +13,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "gossamer/core/cores.h"
+
 namespace gossamer::apps {
 
 std::string first_line_after(const char* file, const std::string& key) {
@@ -33,11 +35,7 @@ double memory_gib() {
   return std::atof(first_line_after("/proc/meminfo", "MemTotal").c_str()) / 1048576;
 }
 
-int cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
+int cores() { return usable_cores().count; }
 
 std::string host_name() {
   char name[256] = {};

@@ -13,7 +13,7 @@ std::string first_line_after(const char* file, const std::string& key);
 
 std::string processor();  // "Intel(R) Xeon(R) …"; "unknown" if the system names none
 double memory_gib();      // main memory of the machine
-int cores();              // that this process may use
+int cores();              // that this process may use (core/cores.h)
 std::string host_name();
 // The most memory that this process held; 0 if /proc does not say.
 std::int64_t peak_resident_bytes();

@@ -1,4 +1,18 @@
 // The program `gossamer`: everything is in the library of apps/, so that tests can call it.
+#include <cstring>
+
+#include <unistd.h>
+
 #include "gossamer/apps/commands.h"
+#include "gossamer/core/cpu/least_cpu.h"
+
+// Before the other static objects, whose code may not run on an old CPU.
+[[gnu::constructor(101)]] static void refuse_an_old_cpu() {
+  const char* const text = gossamer::cpu::cpu_is_too_old();
+  if (!text) return;
+  for (const char* part : {"gossamer: ", text, "\n"})
+    if (write(STDERR_FILENO, part, std::strlen(part)) < 0) break;
+  _exit(4);
+}
 
 int main(int argc, char** argv) { return gossamer::apps::command_line(argc, argv); }

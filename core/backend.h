@@ -7,7 +7,9 @@
 //   cuda_emulated  the same passes over the same blocks and threads on a CPU, for tests
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossamer/core/tensor.h"
@@ -20,6 +22,19 @@ struct ConvGeometry {
   i64 n, h, w, c, k, r, s, ho, wo;
   int stride, padding, dilation, groups;
   bool operator==(const ConvGeometry&) const = default;
+};
+
+// What becomes of the sums of a convolution in inference: y = relu?(sums + bias[k] (+ y)).
+struct ConvTail {
+  Tensor bias;  // f32 [k]
+  bool add = false, relu = false;
+};
+// The weights of such a convolution, and the forms that a backend has made of them.
+class PackedConv {
+ public:
+  explicit PackedConv(Tensor weights) : w(std::move(weights)) {}
+  virtual ~PackedConv() = default;
+  const Tensor w;  // [k, r, s, c/groups]
 };
 
 // x [n, h, w, c], y [n, ho, wo, c].
@@ -73,6 +88,12 @@ class Backend {
   virtual void conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw) = 0;
   // dx += what conv_dx computes, in place. Returns false, and does nothing, if it cannot.
   virtual bool conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
+
+  // conv and what follows it, for weights that do not change: what pack_conv made of them serves
+  // all calls, also several at a time.
+  virtual std::unique_ptr<PackedConv> pack_conv(const Tensor& w);
+  virtual void conv_inference(const ConvGeometry&, const Tensor& x, PackedConv&, const ConvTail&,
+                              Tensor& y);
 
   // From x, scale and shift: the batch's mean, inv_std (of the biased variance), a and b, into the
   // tensors of Norm; running <- (1 - momentum) running + momentum batch (unbiased variance).

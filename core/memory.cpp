@@ -10,6 +10,7 @@
 
 #include <sys/mman.h>
 
+#include "gossamer/core/cpu/least_cpu.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/free_memory.h"
@@ -135,6 +136,7 @@ Block::~Block() {
 }
 
 std::shared_ptr<Block> allocate(std::size_t bytes, Device device) {
+  [[maybe_unused]] static const bool checked = (cpu::check_cpu(), true);
   if (!device.is_cpu()) {
 #ifdef GOSSAMER_HAS_CUDA
     return cuda::allocate_device(bytes, device);

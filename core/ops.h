@@ -5,11 +5,15 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
+
+class Backend;
+class PackedConv;
 
 // --- elementwise (op_elementwise.cpp)
 Tensor add(const Tensor& a, const Tensor& b);
@@ -80,6 +84,23 @@ struct ConvOptions {
 // x [N,H,W,C]; w [K,R,S,C/groups]; y [N,Ho,Wo,K], of x's type, with
 //   Ho = (H + 2 padding - dilation (R-1) - 1)/stride + 1,  Wo alike.
 Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions = {});
+
+// relu?(conv2d(x, w) + bias (+ add)) for inference: weights are put once into the form that the
+// device's kernels read, and no gradient is recorded. w as for conv2d; bias f32 [K]. Neither may
+// change afterwards. Thread-safe.
+class InferenceConv {
+ public:
+  InferenceConv(const Tensor& w, const Tensor& bias, ConvOptions = {});
+  // add: like the result, which takes its memory; undefined: nothing is added. The result is no
+  // window on x.
+  Tensor operator()(const Tensor& x, bool relu, Tensor add = {}) const;
+
+ private:
+  std::shared_ptr<PackedConv> weights_;
+  Tensor bias_;
+  ConvOptions options_;
+  Backend* backend_;  // the one that packed
+};
 
 // --- pooling (op_pool.cpp)
 struct PoolOptions {

@@ -9,8 +9,8 @@
 
 namespace gossamer {
 
-// Threads a kernel of the calling thread may use, the caller included (OpenMP's pool, shared with
-// oneDNN). n >= 1.
+// Threads a kernel of the calling thread may use, the caller included, of one pool that sleeps
+// (parallel.cpp). n >= 1; unless set, usable_cores().count (cores.h).
 void set_compute_threads(int n);
 int compute_threads();
 
@@ -35,8 +35,8 @@ class FunctionRef<R(A...)> {
 };
 
 // Runs body(begin, end) over disjoint pieces of [0, n), at least `grain` long, on compute_threads()
-// threads. The split depends on n, grain and the thread count only. An exception of a piece is
-// rethrown here.
+// threads, at most 1,024; inside a piece, over [0, n). The split depends on n, grain and the thread
+// count only. If pieces throw, the exception of the first of them is rethrown here.
 void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body);
 
 }  // namespace gossamer

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "gossamer/nn/inference.h"
+
 namespace gossamer::models {
 namespace {
 
@@ -26,7 +28,7 @@ class Block : public nn::Module {
     nn::Sequential down;
     down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride}))
         .push(BatchNorm(shape_.out));
-    projection_ = &down[0];
+    projection_ = &static_cast<Conv2d&>(down[0]);
     projection_norm_ = &static_cast<BatchNorm&>(down[1]);
     add("downsample", std::move(down));
   }
@@ -35,11 +37,22 @@ class Block : public nn::Module {
     if (projection_) return batch_norm_sum(bn.of(y), projection_norm_->of(projection_->forward(x)));
     return bn.apply(y, true, changes() ? subsample_pad(x, shape_.stride, shape_.out) : x);
   }
+  // The same of y = last(before_last).
+  int fold_join(nn::FoldedSteps& steps, const Conv2d& last, const BatchNorm& bn, int before_last,
+                int x) const {
+    int shortcut = x;
+    if (projection_)
+      shortcut = steps.conv(x, *projection_, *projection_norm_, false);
+    else if (changes())
+      shortcut = steps.apply(
+          x, [s = shape_](const Tensor& t) { return subsample_pad(t, s.stride, s.out); });
+    return steps.conv(before_last, last, bn, true, shortcut);
+  }
 
  private:
   bool changes() const { return shape_.stride != 1 || shape_.in != shape_.out; }
   BlockShape shape_;
-  nn::Module* projection_ = nullptr;
+  Conv2d* projection_ = nullptr;
   BatchNorm* projection_norm_ = nullptr;
 };
 
@@ -58,6 +71,9 @@ class Basic : public Block {
   Tensor forward(const Tensor& x) override {
     const Tensor y = bn1_.apply(conv1_(x), true);
     return join(bn2_, conv2_(y), x);
+  }
+  int fold(nn::FoldedSteps& steps, int x) override {
+    return fold_join(steps, conv2_, bn2_, steps.conv(x, conv1_, bn1_, true), x);
   }
 
  private:
@@ -85,6 +101,10 @@ class Bottleneck : public Block {
   Tensor forward(const Tensor& x) override {
     const Tensor y = bn2_.apply(conv2_(bn1_.apply(conv1_(x), true)), true);
     return join(bn3_, conv3_(y), x);
+  }
+  int fold(nn::FoldedSteps& steps, int x) override {
+    const int y = steps.conv(steps.conv(x, conv1_, bn1_, true), conv2_, bn2_, true);
+    return fold_join(steps, conv3_, bn3_, y, x);
   }
 
  private:
@@ -140,6 +160,13 @@ class ResNet : public nn::Module {
     // [N, 7, 7, 512 or 2048]
     for (nn::Sequential* layer : layers_) x = layer->forward(x);
     return fc_->forward(global_avg_pool(x));
+  }
+  int fold(nn::FoldedSteps& steps, int images) override {
+    int x = steps.conv(images, conv1_, bn1_, true);
+    if (imagenet_stem_)
+      x = steps.apply(x, [](const Tensor& t) { return max_pool2d(t, {3, 2, 1}); });
+    for (nn::Sequential* layer : layers_) x = layer->fold(steps, x);
+    return fc_->fold(steps, steps.apply(x, global_avg_pool));
   }
 
  private:

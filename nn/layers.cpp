@@ -45,6 +45,23 @@ Tensor Conv2d::forward(const Tensor& x) {
   return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));
 }
 
+InferenceConv Conv2d::folded(const BatchNorm& norm) const {
+  const auto [factor, offset] = norm.affine();
+  const i64 filters = weight_.shape(0), each = weight_.numel() / filters;
+  check<ShapeError>(factor.numel() == filters, "Conv2d: weight ", weight_.shape(),
+                    " and a batch norm of ", factor.numel(), " channels do not fit");
+  Tensor w = weight_.to(DType::f32).clone();
+  for (i64 k = 0; k < filters; ++k) {
+    const float a = factor.as<float>()[k];
+    for (float& v : w.span<float>().subspan(static_cast<std::size_t>(k * each),
+                                            static_cast<std::size_t>(each)))
+      v *= a;
+  }
+  const Tensor bias = bias_.defined() ? gossamer::add(mul(factor, bias_), offset) : offset;
+  const auto& [kernel, stride, padding, dilation, groups, biased] = options_;
+  return {w.to(weight_.dtype()), bias, {stride, padding, dilation, groups}};
+}
+
 BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(options) {
   check<ConfigError>(channels > 0, "BatchNorm: ", channels, " channels; wanted at least 1");
   weight_ = param("weight", Tensor::full({channels}, options.zero_scale ? 0.f : 1.f));
@@ -68,6 +85,17 @@ NormInput BatchNorm::of(const Tensor& x) {
           running_mean_,
           running_var_,
           {.eps = options_.eps, .momentum = momentum, .training = training()}};
+}
+
+BatchNorm::Affine BatchNorm::affine() const {
+  const i64 channels = weight_.numel();
+  Affine out{Tensor::empty({channels}), Tensor::empty({channels})};
+  for (i64 c = 0; c < channels; ++c) {
+    const float a = weight_.as<float>()[c] / std::sqrt(running_var_.as<float>()[c] + options_.eps);
+    out.factor.as<float>()[c] = a;
+    out.offset.as<float>()[c] = bias_.as<float>()[c] - running_mean_.as<float>()[c] * a;
+  }
+  return out;
 }
 
 Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {

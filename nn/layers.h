@@ -7,6 +7,8 @@
 
 namespace gossamer::nn {
 
+class BatchNorm;
+
 struct Conv2dOptions {
   int kernel = 3, stride = 1, padding = 0, dilation = 1, groups = 1;
   bool bias = false;
@@ -17,6 +19,9 @@ class Conv2d : public Module {
  public:
   Conv2d(i64 in, i64 out, Conv2dOptions = {});
   Tensor forward(const Tensor& x) override;  // [N, H, W, in] -> [N, Ho, Wo, out]
+  // norm(conv(x)) with norm's running statistics as one convolution, on a CPU: filter k is
+  // multiplied by scale[k]/sqrt(var[k] + eps), in f32, and rounded once to the type of the weight.
+  InferenceConv folded(const BatchNorm& norm) const;
 
  private:
   Conv2dOptions options_;
@@ -37,6 +42,11 @@ class BatchNorm : public Module {
   // x with this layer's parameters, as batch_norm_sum and batch_norm_pool take it. Counts as one
   // forward call.
   NormInput of(const Tensor& x);
+  // factor x + offset is what it computes in eval mode; f32 [C], on a CPU.
+  struct Affine {
+    Tensor factor, offset;
+  };
+  Affine affine() const;
   // See begin_batch_norm_estimate().
   void begin_estimate();
   void end_estimate();

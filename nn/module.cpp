@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "gossamer/nn/inference.h"
+
 namespace gossamer::nn {
 
 void Module::check_name(const std::string& name) const {
@@ -96,6 +98,10 @@ Module::Parts Module::parts() const {
   return out;
 }
 
+int Module::fold(FoldedSteps& steps, int x) {
+  return steps.apply(x, [this](const Tensor& in) { return forward(in); });
+}
+
 std::vector<Module*> Module::modules() {
   std::vector<Module*> out{this};
   for (auto& [name, child] : children_) {
@@ -109,6 +115,11 @@ Tensor Sequential::forward(const Tensor& x) {
   Tensor y = x;
   for (Module* module : list_) y = module->forward(y);
   return y;
+}
+
+int Sequential::fold(FoldedSteps& steps, int x) {
+  for (Module* module : list_) x = module->fold(steps, x);
+  return x;
 }
 
 }  // namespace gossamer::nn

@@ -11,6 +11,8 @@
 
 namespace gossamer::nn {
 
+class FoldedSteps;
+
 // Movable, not copyable. A child is a reference member that add() initialises, so no layer can be
 // left out of the tree.
 class Module {
@@ -24,6 +26,10 @@ class Module {
 
   virtual Tensor forward(const Tensor& x) = 0;
   Tensor operator()(const Tensor& x) { return forward(x); }
+  // forward in eval mode as steps for inference (nn/inference.h): appends those from the value x
+  // and returns the value of the result. Unless a module says otherwise, one step that calls
+  // forward.
+  virtual int fold(FoldedSteps&, int x);
 
   std::vector<NamedTensor> parameters() const;  // in order of registration
   std::vector<NamedTensor> buffers() const;     // running statistics, counters
@@ -81,6 +87,7 @@ class Sequential : public Module {
     return *this;
   }
   Tensor forward(const Tensor& x) override;
+  int fold(FoldedSteps&, int x) override;
   std::size_t size() const { return list_.size(); }
   Module& operator[](std::size_t i) { return *list_[i]; }
 

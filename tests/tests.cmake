@@ -24,11 +24,8 @@ function(gossamer_tests name folder)
   target_compile_options(${program} PRIVATE -Wno-dangling-else)
   add_dependencies(${program} gossamer)
   # ctest -L gpu: the tests that need a GPU and are skipped without one.
-  # Waiting OpenMP threads sleep: with more threads than cores, spinning makes small models 20 times
-  # slower. How many threads share the work is tested, so OpenMP may not choose it (OMP_DYNAMIC).
   gtest_discover_tests(${program} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${timeout} LABELS $<IF:$<STREQUAL:${name},gpu>,gpu,cpu>
-    ENVIRONMENT OMP_WAIT_POLICY=passive ENVIRONMENT_MODIFICATION OMP_DYNAMIC=set:false)
+    PROPERTIES TIMEOUT ${timeout} LABELS $<IF:$<STREQUAL:${name},gpu>,gpu,cpu>)
 endfunction()
 
 # They compare the pass of core/update.h with plain loops of their own, bit for bit.
@@ -96,8 +93,18 @@ if(PYTHON)
   add_test(NAME interop.tensorboard_read
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/tensorboard_read.py
       $<TARGET_FILE:gossamer>)
-  set_tests_properties(interop.tensorboard_read PROPERTIES
-    SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
+  set_tests_properties(interop.tensorboard_read PROPERTIES SKIP_RETURN_CODE 77)
+endif()
+
+# The program and the library on CPUs that qemu pretends to be.
+add_executable(old_cpu tests/interop/old_cpu.cpp)
+target_link_libraries(old_cpu PRIVATE gossamer::core gossamer_flags)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  set_source_files_properties(tests/interop/old_cpu.cpp PROPERTIES COMPILE_OPTIONS -march=x86-64)
+  add_test(NAME interop.cpus
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/cpus ${PROJECT_BINARY_DIR})
+  set_tests_properties(interop.cpus PROPERTIES
+    SKIP_RETURN_CODE 77 TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive)
 endif()
 
 # Another project that uses the installed libraries, and one that has the sources as a folder
@@ -114,4 +121,4 @@ add_executable(readme_example tests/nn/readme_example.cpp)
 target_link_libraries(readme_example PRIVATE gossamer::nn gossamer_flags)
 add_test(NAME readme_example COMMAND readme_example)
 set_tests_properties(readme_example PROPERTIES
-  PASS_REGULAR_EXPRESSION "step 50  loss 0\\.0" ENVIRONMENT OMP_WAIT_POLICY=passive)
+  PASS_REGULAR_EXPRESSION "step 50  loss 0\\.0")

@@ -14,12 +14,12 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/flat.h"
@@ -166,9 +166,8 @@ double median(std::vector<double> v) {
 }  // namespace
 
 int bench_step(const BenchStepOptions& o) {
-  spin_briefly();
-  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16",
-                     "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16 or f16");
+  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16" || o.dtype == "f16" || o.dtype == "auto",
+                     "bench step: --dtype ", o.dtype, " is unknown; use f32, bf16, f16 or auto");
   check<ConfigError>(o.data_threads >= 1, "bench step: --data-threads must be at least 1");
   check<ConfigError>(o.batch >= 1 && o.steps >= 1 && o.warmup >= 0 && o.size >= 0 && o.seconds >= 0,
                      "bench step: --batch and --steps must be at least 1; --warmup, --size and "
@@ -181,7 +180,7 @@ int bench_step(const BenchStepOptions& o) {
   check<ConfigError>(!device.is_cpu() || (!o.tf32 && o.plans.empty()),
                      "bench step: --tf32 and --plans are for a GPU; this is --device ", o.device);
   if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
-  const DType type = compute_type(o.dtype);
+  const DType type = compute_type(o.dtype, !device.is_cpu());
   const models::ModelInfo& info = models::info(o.model);
   Feed feed(o, o.size ? o.size : info.image_size, info.classes, type, device);
   const auto model = models::make(o.model, {.classes = feed.classes()});
@@ -232,9 +231,10 @@ int bench_step(const BenchStepOptions& o) {
     out.add("engine", "gossamer")
         .add("backend", engine)
         .add("device", device.is_cpu() ? "cpu" : cuda::properties(device).name);
+    if (device.is_cpu()) out.add("kernels", cpu::kernel_set());
     out.add("model", o.model).add("batch", o.batch);
     out.add("threads", o.threads)
-        .add("dtype", o.dtype)
+        .add("dtype", name_of(type))
         .add("mode", o.eval ? "eval" : "train")
         .add("samples", times.size());
     out.add("ms_median", 1e3 * middle)
@@ -256,7 +256,7 @@ int bench_step(const BenchStepOptions& o) {
       device.is_cpu() ? fmt::format("{} thread{}, {}", o.threads, o.threads == 1 ? "" : "s", engine)
                       : fmt::format("{}{}, {} hidden waits", cuda::properties(device).name,
                                     o.graph ? ", as a graph" : "", hidden);
-  fmt::print("{} {}, batch {}, {} {} steps on {}\n", o.model, o.dtype, o.batch, times.size(),
+  fmt::print("{} {}, batch {}, {} {} steps on {}\n", o.model, name_of(type), o.batch, times.size(),
              o.eval ? "inference" : "training", where);
   fmt::print(
       "  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process "

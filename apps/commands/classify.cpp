@@ -10,12 +10,12 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/files.h"
+#include "gossamer/nn/inference.h"
 
 namespace gossamer::apps {
 
@@ -37,11 +37,11 @@ std::vector<std::string> pictures_at(const std::string& path) {
   return found;
 }
 
-void classify_one(const LoadedModel& model, const std::string& model_file, const std::string& path,
-                  int top, bool json) {
+void classify_one(const LoadedModel& model, const nn::Inference& net, const std::string& model_file,
+                  const std::string& path, int top, bool json) {
   const Tensor image =
       data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
-  const Tensor p = softmax((*model.net)(model.pictures(image)));
+  const Tensor p = softmax(net(model.pictures(image)));
   const std::span<const float> values = p.span<float>();
   check<IoError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }), model_file,
                  ": its outputs for ", path, " are not numbers; are its weights?");
@@ -65,7 +65,6 @@ void classify_one(const LoadedModel& model, const std::string& model_file, const
 }  // namespace
 
 int classify(const ClassifyCommand& command) {
-  spin_briefly();
   check<ConfigError>(command.top >= 1, "classify: --top ", command.top, " must be at least 1");
   const Config config = load_config(command.arguments);
   validate(config, 1);
@@ -73,6 +72,7 @@ int classify(const ClassifyCommand& command) {
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
   const NoGrad no_grad;
+  const nn::Inference net(*model.net);
   int code = 0;
   // A picture that can't be read does not keep the others from being classified.
   const auto go_on = [&](const std::string& path, const auto& work) {
@@ -93,7 +93,8 @@ int classify(const ClassifyCommand& command) {
   for (const std::string& given : command.images)
     go_on(given, [&] {
       for (const std::string& path : pictures_at(given))
-        go_on(path, [&] { classify_one(model, command.model, path, command.top, command.json); });
+        go_on(path,
+              [&] { classify_one(model, net, command.model, path, command.top, command.json); });
     });
   return code;
 }

@@ -22,11 +22,11 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cores.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/ops.h"
@@ -44,8 +44,11 @@ Check cpu() {
   std::string list;
   for (const char* f : {"avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16"})
     if (have.contains(f)) list += std::string(list.empty() ? "" : " ") + f;
-  const std::string text = fmt::format("{}, {} core(s) for this process, {}", processor(), cores(),
-                                       list.empty() ? "no AVX2" : list);
+  const Cores here = usable_cores();
+  const std::string text =
+      fmt::format("{}, {} of {} cores for this process{}, {}", processor(), here.count, here.of,
+                  here.limit.empty() ? "" : fmt::format(" (limit: {})", here.limit),
+                  list.empty() ? "no AVX2" : list);
   if (!have.contains("avx2"))
     return {Verdict::problem, "cpu", text,
             "without AVX2 training is several times slower; use a newer machine"};
@@ -208,7 +211,6 @@ Check first_step(const std::string& subject, Device device) {
 }
 
 int doctor(const DoctorCommand& command) {
-  spin_briefly();
   std::string names;
   for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
   std::vector<Check> checks{build(),   cpu(),      load(),
@@ -229,7 +231,11 @@ int doctor(const DoctorCommand& command) {
       row.add("text", f.text).add("fix", f.fix);
       rows.push_back(row);
     }
-    fmt::print("{}\n", JsonObject().add("problems", problems).add("findings", rows).str());
+    fmt::print("{}\n", JsonObject()
+                           .add("problems", problems)
+                           .add("kernels", cpu::kernel_set())
+                           .add("findings", rows)
+                           .str());
   } else {
     for (const Check& f : checks) {
       fmt::print("{:<8} {:<9} {}\n", words[static_cast<int>(f.verdict)], f.subject, f.text);

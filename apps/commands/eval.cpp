@@ -8,9 +8,9 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/judged.h"
@@ -162,7 +162,6 @@ void write_class_page(const std::string& page, const std::string& title,
 }  // namespace
 
 int eval(const EvalCommand& command) {
-  spin_briefly();
   std::vector<std::string> arguments = command.arguments;
   const auto more_begin = std::stable_partition(arguments.begin(), arguments.end(),
                                                 [](auto& a) { return !is_model_file(a); });
@@ -171,8 +170,9 @@ int eval(const EvalCommand& command) {
   arguments.erase(more_begin, arguments.end());
   Config config = load_config(arguments);
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
-  for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   validate(config, 1);
+  settle_cpu(config);
+  for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
   check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
                      "eval computes on the CPU; with this configuration it needs train.device=cpu, "
                      "not ",

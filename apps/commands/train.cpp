@@ -11,11 +11,11 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
-#include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
@@ -108,8 +108,7 @@ void pass_on_launch(const DataSets& sets) {
   setenv(kLaunchVariable, facts.str().c_str(), 1);
 }
 
-// What a start is asked for, and what follows from it. Reading it says nothing: the process may
-// start itself again afterwards (spin_briefly).
+// What a start is asked for, and what follows from it.
 struct Start {
   explicit Start(const TrainCommand&);
   bool first() const { return !command.worker && place.rank == 0; }       // of all processes
@@ -190,6 +189,7 @@ void Start::read_config() {
       set_key(config, key);
     }
   validate(config, workers(), hosts.empty() ? std::max(to_start, place.local_size) : 0);
+  settle_cpu(config);
 }
 
 // The first process checks all it can before it starts workers. False: there is nothing to train.
@@ -279,7 +279,6 @@ class UnfinishedReport {
 int train(const TrainCommand& command) {
   survive_failed_writes();
   const Start start(command);
-  if (!start.launches()) spin_briefly(start.place.local_size);
   std::optional<RunClaim> claim;
   if (start.first()) {
     if (!check_start(start)) return say_finished(start.config, command.json);

@@ -49,7 +49,7 @@ std::map<std::string, std::string> environment_to_pass_on() {
   std::map<std::string, std::string> passed;
   for (char** e = environ; *e != nullptr; ++e) {
     const std::string entry = *e, name = entry.substr(0, entry.find('='));
-    for (const char* prefix : {"GOSSAMER_", "OMP_", "GOMP_", "DNNL_", "ONEDNN_"})
+    for (const char* prefix : {"GOSSAMER_", "DNNL_", "ONEDNN_"})
       if (name.starts_with(prefix) && name.size() < entry.size())
         passed[name] = entry.substr(name.size() + 1);
   }
@@ -176,8 +176,6 @@ class Supervisor {
         names += (names.empty() ? "" : ",") + hosts_[other.host].name;
       e["GOSSAMER_HOSTS"] = names;
     }
-    if (local_size > 1 && !std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
-      e["OMP_WAIT_POLICY"] = "passive";
     e["GOSSAMER_REJOIN"] = e["GOSSAMER_SEEDS"] = "";
     if (again) {
       std::string seeds;

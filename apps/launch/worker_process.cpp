@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,24 +54,6 @@ void report_ready() {
     std::fprintf(stderr, "gossamer: cannot tell the launcher that this worker is ready: %s\n",
                  std::strerror(errno));
   close(fd);
-}
-
-void spin_briefly(int workers_here) {
-  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
-  std::ifstream in("/proc/self/cmdline", std::ios::binary);
-  const std::string all{std::istreambuf_iterator<char>(in), {}};
-  std::vector<char*> argv;
-  for (std::size_t i = 0; i < all.size(); i += std::strlen(all.c_str() + i) + 1)
-    argv.push_back(const_cast<char*>(all.c_str() + i));
-  if (argv.empty()) return;
-  argv.push_back(nullptr);
-  if (workers_here > 1)
-    setenv("OMP_WAIT_POLICY", "passive", 1);
-  else
-    setenv("GOMP_SPINCOUNT", "2000", 1);
-  std::fflush(nullptr);
-  execv("/proc/self/exe", argv.data());
-  // It returns only if it failed. Then this process goes on, slowly.
 }
 
 }  // namespace gossamer::apps

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
@@ -50,6 +51,25 @@ Device worker_device(const Config& c, const dist::LaunchInfo& place) {
                      "run.record and run.replay work on CPUs only; use train.device=cpu");
   configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
   return device;
+}
+
+DType compute_type(const std::string& name, bool on_gpu) {
+  if (name == "auto") return on_gpu || cpu::has_bf16() ? DType::bf16 : DType::f32;
+  return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
+}
+
+void settle_cpu(Config& c) {
+  if (c.train.isa != "auto") try {
+      cpu::limit_cpu(c.train.isa);
+    } catch (const ConfigError& e) {
+      fail<ConfigError>("train.isa: ", e.what());
+    }
+  const bool on_gpu = c.train.device != "cpu" && cuda::device_count() > 0;
+  if (c.train.dtype == "auto") c.train.dtype = name_of(compute_type("auto", on_gpu));
+  if (!on_gpu && (c.train.dtype == "f16" || (c.train.dtype == "bf16" && !cpu::has_bf16())))
+    c.notes.push_back("train.dtype=" + c.train.dtype + ": this CPU has no instructions for " +
+                      c.train.dtype + (c.train.isa == "auto" ? "" : " under train.isa") +
+                      "; f32 is faster");
 }
 
 std::string plan_file(const std::string& setting) {

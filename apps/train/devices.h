@@ -19,6 +19,13 @@ void check_device_name(const std::string& name);  // only the name
 // device cannot follow.
 Device worker_device(const Config&, const dist::LaunchInfo&);
 
+// Holds the CPU's code to train.isa, and puts a type in the place of train.dtype=auto; a type that
+// is slower than f32 on this CPU gets a line in config.notes. Before anything is computed.
+// ConfigError names the instruction sets that this CPU has.
+void settle_cpu(Config&);
+// f32 | bf16 | f16 | auto, as train.dtype
+DType compute_type(const std::string& name, bool on_gpu = false);
+
 // The file of measured convolution plans. setting: a path; "none": no file, so each start measures;
 // "auto": gossamer/plans.json in the user's cache folder ($XDG_CACHE_HOME or ~/.cache). Returns ""
 // for no file. Entries are keyed by cuDNN version, GPU, type, shape and operation.

@@ -11,6 +11,7 @@
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/nn/inference.h"
 
 namespace gossamer::apps {
 namespace {
@@ -108,6 +109,8 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                                         std::vector<std::string>* damaged,
                                         std::vector<Judgement>* judged) {
   const NoGrad no_grad;
+  std::vector<nn::Inference> models;
+  for (nn::Module* net : nets) models.emplace_back(*net);
   const Device device = prepare.device;
   const bool one_size = options.one_size || !device.is_cpu();
   data::Loader loader(set, {.batch = options.batch,
@@ -143,9 +146,9 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     const Tensor labels = in.labels.slice(0, n), input = prepare(in.images),
                  mirror = options.flip ? prepare(mirrored(in.images)) : Tensor();
     std::vector<Tensor> logits;
-    for (nn::Module* net : nets) {
-      Tensor own = (*net)(input).slice(0, n);
-      if (options.flip) own = mul(add(own, (*net)(mirror).slice(0, n)), 0.5f);
+    for (const nn::Inference& model : models) {
+      Tensor own = model(input).slice(0, n);
+      if (options.flip) own = mul(add(own, model(mirror).slice(0, n)), 0.5f);
       logits.push_back(own);
     }
     if (together) logits.push_back(ensemble(logits));

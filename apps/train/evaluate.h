@@ -29,10 +29,10 @@ struct EvalOptions {
   // another batch size. On a CPU for tests.
   bool one_size = false;
 };
-// Counts every image of the share once, in eval mode and without a tape, and then restores the
-// training mode. If memory does not suffice, it begins again with half the batch; OutOfMemory: for
-// one image neither. damaged: receives the loader's list of images that could not be decoded.
-// judged: receives what became of each image.
+// Counts every image of the share once, in eval mode, on a CPU folded for inference, and then
+// restores the training mode. If memory does not suffice, it begins again with half the batch;
+// OutOfMemory: for one image neither. damaged: receives the loader's list of images that could not
+// be decoded. judged: receives what became of each image.
 Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set, const Pictures&,
                 const EvalOptions&, std::vector<std::string>* damaged = nullptr,
                 std::vector<Judgement>* judged = nullptr);

@@ -1,16 +1,13 @@
 // See pictures.h.
 #include "gossamer/apps/train/pictures.h"
 
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
-
-DType compute_type(const std::string& name) {
-  return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
-}
 
 data::Shrink shrink_of(const std::string& name) {
   return name == "area" ? data::Shrink::area : data::Shrink::bilinear;

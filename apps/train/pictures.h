@@ -35,7 +35,6 @@ struct Pictures {
 // The shorter side before the crop for pictures of another size, in the same proportion.
 int resize_for(const Pictures&, int size);
 Pictures pictures(const Config&);
-DType compute_type(const std::string& name);      // f32 | bf16 | f16, as train.dtype
 data::Shrink shrink_of(const std::string& name);  // bilinear | area, as data.filter
 
 }  // namespace gossamer::apps

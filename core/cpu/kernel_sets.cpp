@@ -8,12 +8,19 @@
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 
+#include "gossamer/core/cpu/onednn_calls.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::cpu {
 namespace {
 
-std::atomic<std::int64_t> disabled{0};
+// Asked once: Highway 1.0 forgets what was disabled when it is asked for what the CPU can run.
+const std::vector<std::int64_t>& targets() {
+  static const auto found = hwy::SupportedAndGeneratedTargets();  // the best first
+  return found;
+}
+
+std::atomic<std::size_t> limit{0};  // index of the best target that may be used
 
 std::string name_of(std::int64_t target) {
 #if HWY_ARCH_X86
@@ -24,42 +31,52 @@ std::string name_of(std::int64_t target) {
   return name;
 }
 
-// Highway 1.0 forgets what was disabled when it is asked for what the CPU can run, so this is said
-// again afterwards.
-std::vector<std::int64_t> targets() {
-  hwy::DisableTargets(0);
-  const auto found = hwy::SupportedAndGeneratedTargets();  // the best first
-  hwy::DisableTargets(disabled);
-  return found;
+std::size_t index_of(const std::string& name) {
+  std::string names;
+  for (std::size_t i = 0; i < kernel_sets().size(); ++i) {
+    if (kernel_sets()[i] == name) return i;
+    names += (i == 0 ? "" : ", ") + kernel_sets()[i];
+  }
+  fail<ConfigError>("\"", name, "\" is no set of kernels that this CPU can run; it has ", names);
+}
+
+void limit_to(std::size_t index) {
+  std::int64_t better = 0;
+  for (std::size_t i = 0; i < index; ++i) better |= targets()[i];
+  limit = index;
+  hwy::DisableTargets(better);
 }
 
 }  // namespace
 
-std::vector<std::string> kernel_sets() {
-  std::vector<std::string> names;
-  for (const std::int64_t target : targets()) names.push_back(name_of(target));
+const std::vector<std::string>& kernel_sets() {
+  static const auto names = [] {
+    std::vector<std::string> all;
+    for (const std::int64_t target : targets()) all.push_back(name_of(target));
+    return all;
+  }();
   return names;
 }
 
-std::string kernel_set() {
-  for (const std::int64_t target : targets())
-    if ((target & disabled) == 0) return name_of(target);
-  return "none";
+const std::string& kernel_set() { return kernel_sets().at(limit); }
+
+void limit_kernels(const std::string& name) { limit_to(name.empty() ? 0 : index_of(name)); }
+
+void limit_cpu(const std::string& name) {
+  const std::size_t index = index_of(name);
+  if (index <= limit) return;
+#ifdef GOSSAMER_HAS_ONEDNN
+  if (name == "avx2") onednn_limit_to_avx2();
+#endif
+  limit_to(index);
 }
 
-void limit_kernels(const std::string& name) {
-  std::int64_t better = 0;
-  std::string names;
-  bool found = name.empty();
-  for (const std::int64_t target : targets()) {
-    found |= name_of(target) == name;
-    if (!found) better |= target;
-    names += (names.empty() ? "" : ", ") + name_of(target);
-  }
-  check<ConfigError>(found, "\"", name, "\" is no set of kernels that this CPU can run; it has ",
-                     names);
-  disabled = better;
-  hwy::DisableTargets(better);
+bool has_bf16() {
+#ifdef GOSSAMER_HAS_ONEDNN
+  return kernel_set() == "avx512" && onednn_has_bf16();
+#else
+  return false;
+#endif
 }
 
 }  // namespace gossamer::cpu

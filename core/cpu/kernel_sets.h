@@ -8,10 +8,16 @@
 namespace gossamer::cpu {
 
 // The sets that this build has and this CPU can run, the best first: of "avx512", "avx2", "neon".
-std::vector<std::string> kernel_sets();
-std::string kernel_set();  // the one in use
+const std::vector<std::string>& kernel_sets();
+const std::string& kernel_set();  // the one in use
 // The best from now on; empty: the best of all. Call it while no kernel runs. ConfigError lists the
 // names if this is none of kernel_sets().
 void limit_kernels(const std::string& name);
+// The same for all code of the CPU, oneDNN's too; a limit that is lower already stays. DeviceError
+// if oneDNN has run, which takes no limit afterwards.
+void limit_cpu(const std::string& name);
+
+// The set in use has instructions for bf16, and oneDNN uses them: bf16 is faster than f32.
+bool has_bf16();
 
 }  // namespace gossamer::cpu

@@ -3,6 +3,8 @@
 // the ops have checked before. The choice depends on shape and type only, never on a measurement,
 // so that a resumed run repeats the same bits.
 #ifdef GOSSAMER_HAS_ONEDNN
+#include <mutex>
+
 #include "gossamer/core/cpu/batch_norm.h"
 #include "gossamer/core/cpu/cpu_backend.h"
 #include "gossamer/core/cpu/onednn_calls.h"
@@ -21,6 +23,28 @@ bool needs_f32(DType type) {
 // transforms outweigh the products (of the gradient of the weights not even those).
 bool use_winograd(const ConvGeometry& g, DType type) {
   return cpu::winograd_fits(g) && (type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16);
+}
+
+// Forms are made when the first image of their kind comes.
+class CpuPackedConv final : public PackedConv {
+ public:
+  using PackedConv::PackedConv;
+  const cpu::WinogradWeights& winograd() {
+    std::call_once(once_, [&] { winograd_ = cpu::winograd_pack(w); });
+    return winograd_;
+  }
+  const std::shared_ptr<cpu::OneDnnWeights> onednn = cpu::onednn_keep_weights();
+
+ private:
+  std::once_flag once_;
+  cpu::WinogradWeights winograd_;
+};
+
+// Few tiles do not pay for reading the transformed weights, which are four times as large and more
+// than the caches hold: on one image of 224 pixels, those of the last stage.
+bool use_winograd_in_inference(const ConvGeometry& g, DType type) {
+  constexpr i64 least = 16;
+  return use_winograd(g, type) && g.n * ((g.h + 3) / 4) * ((g.w + 3) / 4) >= least;
 }
 
 class OneDnn final : public CpuBackend {
@@ -46,6 +70,19 @@ class OneDnn final : public CpuBackend {
     Tensor wide = Tensor::empty(y.shape());
     cpu::onednn_conv(g, x.to(DType::f32), w.to(DType::f32), wide);
     y.copy_from(wide);
+  }
+
+  std::unique_ptr<PackedConv> pack_conv(const Tensor& w) override {
+    return std::make_unique<CpuPackedConv>(w);
+  }
+  void conv_inference(const ConvGeometry& g, const Tensor& x, PackedConv& weights,
+                      const ConvTail& tail, Tensor& y) override {
+    if (y.numel() == 0) return;
+    auto& packed = static_cast<CpuPackedConv&>(weights);
+    if (use_winograd_in_inference(g, x.dtype()))
+      return cpu::winograd_conv(g, x, packed.winograd(), tail, y);
+    if (needs_f32(x.dtype())) return CpuBackend::conv_inference(g, x, weights, tail, y);
+    cpu::onednn_conv(g, x, weights.w, *packed.onednn, tail, y);
   }
 
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {

@@ -1,5 +1,6 @@
 // oneDNN's convolutions and gemm. Activations stay NHWC; weights go to the layout the primitive
-// likes best (small, per call).
+// likes best (small, per call). oneDNN computes on one thread: our threads share the images of a
+// batch, or the rows of a product, so that none of OpenMP's is started.
 #ifdef GOSSAMER_HAS_ONEDNN
 #include "gossamer/core/cpu/onednn_calls.h"
 
@@ -10,7 +11,10 @@
 #include <mutex>
 #include <unordered_map>
 
+#include <dlfcn.h>
+
 #include "gossamer/core/memory.h"
+#include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
 
 namespace gossamer::cpu {
@@ -57,8 +61,36 @@ struct Call {
   memory::desc scratchpad, reorder_scratchpad;
 };
 
-enum Op : i64 { kForward, kBackData, kBackWeights, kGemm };
+// The four kinds of inference are numbered from kInference on: + 1 with addition, + 2 with ReLU.
+enum Op : i64 { kForward, kBackData, kBackWeights, kGemm, kInference };
 using Key = std::array<i64, 16>;
+
+// While it lives, oneDNN hears from OpenMP that the calling thread may use one thread. OpenMP is
+// looked up as the program is linked with it, because it is oneDNN's and not ours.
+class OneThread {
+ public:
+  OneThread() : before_(get() ? get()() : 0) {
+    if (set()) set()(1);
+  }
+  ~OneThread() {
+    if (set()) set()(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  static int (*get())() {
+    static const auto it = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+    return it;
+  }
+  static void (*set())(int) {
+    static const auto it =
+        get() ? reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))
+              : nullptr;
+    return it;
+  }
+  int before_;
+};
 
 // Finds or makes the call. Making takes milliseconds, so it happens under the lock: a second thread
 // waits and finds it.
@@ -68,27 +100,17 @@ const Call& cached(const Key& key, Make&& make) {
   static std::map<Key, Call> table;
   const std::scoped_lock lock(mutex);
   auto it = table.find(key);
-  if (it == table.end()) it = table.emplace(key, make()).first;
+  if (it == table.end()) {
+    const OneThread one;
+    it = table.emplace(key, make()).first;
+  }
   return it->second;
 }
 
-Key key_of(Op op, const ConvGeometry& g, DType t) {
-  return {op,
-          g.n,
-          g.h,
-          g.w,
-          g.c,
-          g.k,
-          g.r,
-          g.s,
-          g.ho,
-          g.wo,
-          g.stride,
-          g.padding,
-          g.dilation,
-          g.groups,
-          static_cast<i64>(t),
-          compute_threads()};
+Key key_of(i64 op, const ConvGeometry& g, DType t) {
+  return {op,       g.n,       g.h,        g.w,      g.c,
+          g.k,      g.r,       g.s,        g.ho,     g.wo,
+          g.stride, g.padding, g.dilation, g.groups, static_cast<i64>(t)};
 }
 
 dnnl::primitive_attr user_scratchpad() {
@@ -149,6 +171,29 @@ Call make_forward(const ConvGeometry& g, DType t) {
                 pd.scratchpad_desc(), false);
 }
 
+memory::desc bias_desc(const ConvGeometry& g) {
+  return {Dims{g.k}, memory::data_type::f32, memory::format_tag::x};
+}
+
+// top: rows of zeros before the first.
+Call make_inference(const ConvGeometry& g, i64 top, DType t, const ConvTail& tail) {
+  Window win(g);
+  win.right[0] += win.left[0] - top;
+  win.left[0] = top;
+  const dnnl::convolution_forward::desc d(
+      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
+      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k),
+      win.strides, win.dilates, win.left, win.right);
+  dnnl::post_ops post;
+  if (tail.add) post.append_sum(1);
+  if (tail.relu) post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  dnnl::primitive_attr attr = user_scratchpad();
+  attr.set_post_ops(post);
+  const dnnl::convolution_forward::primitive_desc pd(d, attr, engine());
+  return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
+                pd.scratchpad_desc(), false);
+}
+
 Call make_back_data(const ConvGeometry& g, DType t) {
   const Window win(g);
   const dnnl::convolution_backward_data::desc d(
@@ -185,25 +230,86 @@ using Args = std::unordered_map<int, memory>;
 void execute(const dnnl::primitive& primitive, const memory::desc& scratchpad, Args args) {
   const Scratch scratch(scratchpad);
   if (scratch.block) args.emplace(DNNL_ARG_SCRATCHPAD, scratch.mem);
+  const OneThread one;
   dnnl::stream stream(engine());
   primitive.execute(stream, args);
   stream.wait();
 }
 
-memory on(const memory::desc& d, const Tensor& t) { return {d, engine(), t.data()}; }
+memory on(const memory::desc& d, const Tensor& t, i64 offset = 0) {
+  return {d, engine(),
+          static_cast<std::byte*>(t.data()) + offset * static_cast<i64>(size_of(t.dtype()))};
+}
 
-// Runs with the weights in the layout the call wants.
-void with_weights(const Call& call, const memory::desc& ours, const Tensor& w, Args args) {
-  if (call.same_weights) {
-    args.emplace(DNNL_ARG_WEIGHTS, on(ours, w));
-    execute(call.primitive, call.scratchpad, std::move(args));
-    return;
+// Weights in the layout that a call wants.
+class LaidOut {
+ public:
+  LaidOut(const Call& call, const memory::desc& ours, const Tensor& w)
+      : made_(call.same_weights ? memory::desc() : call.weights),
+        memory_(call.same_weights ? on(ours, w) : made_.mem) {
+    if (!call.same_weights)
+      execute(call.reorder, call.reorder_scratchpad,
+              {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, memory_}});
   }
-  const Scratch wanted(call.weights);
-  execute(call.reorder, call.reorder_scratchpad,
-          {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, wanted.mem}});
-  args.emplace(DNNL_ARG_WEIGHTS, wanted.mem);
-  execute(call.primitive, call.scratchpad, std::move(args));
+  const memory& get() const { return memory_; }
+
+ private:
+  Scratch made_;
+  memory memory_;
+};
+
+// Least multiplications worth a thread of its own.
+constexpr i64 kLeastWork = 1 << 18;
+
+// Into how many shares the images are cut: one a thread.
+i64 shares_of(const ConvGeometry& g) {
+  const i64 image = std::max<i64>(1, g.ho * g.wo * g.k * g.r * g.s * (g.c / g.groups)),
+            least = kLeastWork / image + 1;
+  return std::clamp<i64>(g.n / least, 1, compute_threads());
+}
+
+struct Share {
+  i64 first, images;
+  Share(const ConvGeometry& g, i64 number, i64 of)
+      : first(g.n * number / of), images(g.n * (number + 1) / of - first) {}
+};
+
+// Runs the forward or backward-data call made by `make` on each share of the images; from, to: the
+// arguments' names and the elements of an image.
+template <class Make>
+void over_images(Op op, const ConvGeometry& g, const Tensor& w, Make&& make, int from_name,
+                 const Tensor& from, int to_name, Tensor& to) {
+  const DType t = from.dtype();
+  const auto call_for = [&](i64 images) -> const Call& {
+    ConvGeometry part = g;
+    part.n = images;
+    return cached(key_of(op, part, t), [&] { return make(part, t); });
+  };
+  const auto images_of = [](const Tensor& x, i64 images) {
+    return nhwc(x.dtype(), images, x.shape(1), x.shape(2), x.shape(3));
+  };
+  const auto image_size = [](const Tensor& x) { return x.shape(1) * x.shape(2) * x.shape(3); };
+  const i64 shares = shares_of(g);
+  const memory::desc ours = our_weights(g, t);
+  const Call& usual = call_for(Share(g, shares - 1, shares).images);
+  const LaidOut weights(usual, ours, w);
+  parallel_for(shares, 1, [&](i64 begin, i64 end) {
+    for (i64 number = begin; number < end; ++number) {
+      const Share share(g, number, shares);
+      const Call& call = call_for(share.images);
+      const auto run = [&](const memory& laid_out) {
+        execute(
+            call.primitive, call.scratchpad,
+            {{from_name, on(images_of(from, share.images), from, share.first * image_size(from))},
+             {to_name, on(images_of(to, share.images), to, share.first * image_size(to))},
+             {DNNL_ARG_WEIGHTS, laid_out}});
+      };
+      if (call.weights == usual.weights)
+        run(weights.get());
+      else
+        run(LaidOut(call, ours, w).get());
+    }
+  });
 }
 
 }  // namespace
@@ -214,68 +320,159 @@ bool onednn_has_bf16() {
   return has;
 }
 
+void onednn_limit_to_avx2() {
+  check<DeviceError>(dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2) == dnnl::status::success,
+                     "oneDNN has run already and cannot be held to AVX2 any more");
+}
+
 void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  guarded("conv", g,
+          [&] { over_images(kForward, g, w, make_forward, DNNL_ARG_SRC, x, DNNL_ARG_DST, y); });
+}
+
+struct OneDnnWeights {
+  std::mutex mutex;
+  std::vector<std::pair<memory::desc, Scratch>> layouts;
+  memory get(const Call& call, const memory::desc& ours, const Tensor& w) {
+    if (call.same_weights) return on(ours, w);
+    const std::scoped_lock lock(mutex);
+    for (const auto& [layout, made] : layouts)
+      if (layout == call.weights) return made.mem;
+    const memory made = layouts.emplace_back(call.weights, Scratch(call.weights)).second.mem;
+    execute(call.reorder, call.reorder_scratchpad,
+            {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, made}});
+    return made;
+  }
+};
+std::shared_ptr<OneDnnWeights> onednn_keep_weights() { return std::make_shared<OneDnnWeights>(); }
+
+namespace {
+
+// What one thread computes in inference: some images, or some rows of one image's result.
+struct RowShare {
+  ConvGeometry part;
+  i64 top, image, row, input_row;
+  RowShare(const ConvGeometry& g, const Share& images)
+      : part(g), top(g.padding), image(images.first), row(0), input_row(0) {
+    part.n = images.images;
+  }
+  RowShare(const ConvGeometry& g, i64 of_image, i64 number, i64 of)
+      : part(g), image(of_image), row(g.ho * number / of) {
+    part.n = 1;
+    part.ho = g.ho * (number + 1) / of - row;
+    const i64 begin = row * g.stride - g.padding,
+              end = begin + (part.ho - 1) * g.stride + g.dilation * (g.r - 1) + 1;
+    input_row = std::max<i64>(begin, 0);
+    top = input_row - begin;
+    part.h = std::min(end, g.h) - input_row;
+  }
+};
+
+}  // namespace
+
+void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, OneDnnWeights& kept,
+                 const ConvTail& tail, Tensor& y) {
   const DType t = x.dtype();
+  const i64 work = g.n * g.ho * g.wo * g.k * g.r * g.s * (g.c / g.groups),
+            threads = std::clamp<i64>(work / kLeastWork, 1, compute_threads());
+  // Rows are shared out if there are fewer images than threads, and if every row of the result sees
+  // a row of the image.
+  const i64 of_image =
+      g.padding <= g.dilation * (g.r - 1) ? std::clamp<i64>(threads / g.n, 1, g.ho) : 1;
+  const i64 shares = of_image > 1 ? g.n * of_image : std::min(threads, g.n);
   guarded("conv", g, [&] {
-    const Call& call = cached(key_of(kForward, g, t), [&] { return make_forward(g, t); });
-    with_weights(call, our_weights(g, t), w,
-                 {{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)},
-                  {DNNL_ARG_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), y)}});
+    parallel_for(shares, 1, [&](i64 begin, i64 end) {
+      for (i64 number = begin; number < end; ++number) {
+        const auto [part, top, image, row, input_row] =
+            of_image > 1 ? RowShare(g, number / of_image, number % of_image, of_image)
+                         : RowShare(g, Share(g, number, shares));
+        Key key = key_of(kInference + tail.add + 2 * tail.relu, part, t);
+        key.back() = top;
+        const Call& call = cached(key, [&] { return make_inference(part, top, t, tail); });
+        execute(call.primitive, call.scratchpad,
+                {{DNNL_ARG_SRC,
+                  on(nhwc(t, part.n, part.h, g.w, g.c), x, (image * g.h + input_row) * g.w * g.c)},
+                 {DNNL_ARG_WEIGHTS, kept.get(call, our_weights(g, t), w)},
+                 {DNNL_ARG_BIAS, on(bias_desc(g), tail.bias)},
+                 {DNNL_ARG_DST,
+                  on(nhwc(t, part.n, part.ho, g.wo, g.k), y, (image * g.ho + row) * g.wo * g.k)}});
+      }
+    });
   });
 }
 
 void onednn_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  const DType t = dy.dtype();
   guarded("conv_dx", g, [&] {
-    const Call& call = cached(key_of(kBackData, g, t), [&] { return make_back_data(g, t); });
-    with_weights(call, our_weights(g, t), w,
-                 {{DNNL_ARG_DIFF_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), dy)},
-                  {DNNL_ARG_DIFF_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), dx)}});
+    over_images(kBackData, g, w, make_back_data, DNNL_ARG_DIFF_DST, dy, DNNL_ARG_DIFF_SRC, dx);
   });
 }
 
+// Each share of the images gives a sum of its own; they are added in order.
 void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
   const DType t = x.dtype();
+  constexpr i64 most_sums = i64{64} << 20;  // bytes
+  const i64 size = dw.numel(),
+            shares = std::min(shares_of(g), 1 + most_sums / (size * i64{sizeof(float)})),
+            image_x = g.h * g.w * g.c, image_dy = g.ho * g.wo * g.k;
+  const Tensor sums = Tensor::empty({shares - 1, size});
+  const memory::desc ours = our_weights(g, DType::f32);
+  const auto sum_of = [&](const Share& s, const memory& target) {
+    ConvGeometry part = g;
+    part.n = s.images;
+    const Call& call =
+        cached(key_of(kBackWeights, part, t), [&] { return make_back_weights(part, t); });
+    const Scratch made(call.same_weights ? memory::desc() : call.weights);
+    execute(call.primitive, call.scratchpad,
+            {{DNNL_ARG_SRC, on(nhwc(t, s.images, g.h, g.w, g.c), x, s.first * image_x)},
+             {DNNL_ARG_DIFF_DST, on(nhwc(t, s.images, g.ho, g.wo, g.k), dy, s.first * image_dy)},
+             {DNNL_ARG_DIFF_WEIGHTS, call.same_weights ? target : made.mem}});
+    if (!call.same_weights)
+      execute(call.reorder, call.reorder_scratchpad,
+              {{DNNL_ARG_FROM, made.mem}, {DNNL_ARG_TO, target}});
+  };
   guarded("conv_dw", g, [&] {
-    const Call& call = cached(key_of(kBackWeights, g, t), [&] { return make_back_weights(g, t); });
-    Args args{{DNNL_ARG_SRC, on(nhwc(t, g.n, g.h, g.w, g.c), x)},
-              {DNNL_ARG_DIFF_DST, on(nhwc(t, g.n, g.ho, g.wo, g.k), dy)}};
-    const memory target = on(our_weights(g, DType::f32), dw);
-    if (call.same_weights) {
-      args.emplace(DNNL_ARG_DIFF_WEIGHTS, target);
-      execute(call.primitive, call.scratchpad, std::move(args));
-      return;
-    }
-    const Scratch made(call.weights);
-    args.emplace(DNNL_ARG_DIFF_WEIGHTS, made.mem);
-    execute(call.primitive, call.scratchpad, std::move(args));
-    execute(call.reorder, call.reorder_scratchpad,
-            {{DNNL_ARG_FROM, made.mem}, {DNNL_ARG_TO, target}});
+    parallel_for(shares, 1, [&](i64 begin, i64 end) {
+      for (i64 s = begin; s < end; ++s)
+        sum_of({g, s, shares}, s == 0 ? on(ours, dw) : on(ours, sums, (s - 1) * size));
+    });
+  });
+  float* const total = dw.as<float>();
+  const float* const more = sums.as<float>();
+  for_each(dw.device(), size, [=](i64 i) {
+    float sum = total[i];
+    for (i64 s = 0; s < shares - 1; ++s) sum += more[s * size + i];
+    total[i] = sum;
   });
 }
 
-void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-                 Tensor& c) {
-  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
-  const auto matrix = [](const Tensor& t, bool transposed, i64 rows, i64 columns) {
-    return memory::desc(Dims{rows, columns}, type_of(t.dtype()),
-                        transposed ? Dims{1, rows} : Dims{columns, 1});
-  };
-  const memory::desc da = matrix(a, ta, m, k), db = matrix(b, tb, k, n),
-                     dc = matrix(c, false, m, n);
-  const auto bits = [](float f) { return static_cast<i64>(std::bit_cast<std::uint32_t>(f)); };
-  const Key key{kGemm,
-                ta,
-                tb,
-                bits(alpha),
-                bits(beta),
-                m,
-                n,
-                k,
-                static_cast<i64>(a.dtype()),
-                static_cast<i64>(c.dtype()),
-                compute_threads()};
-  try {
+namespace {
+
+// c[m, n] = alpha a b + beta c on one thread, of matrices inside larger ones.
+struct Product {
+  bool ta, tb;
+  float alpha, beta;
+  i64 m, n, k, lda, ldb, ldc;  // ld: elements from row to row as the matrix is stored
+  void run(const Tensor& a, i64 a_at, const Tensor& b, i64 b_at, Tensor& c, i64 c_at) const {
+    const auto desc = [](const Tensor& t, bool transposed, i64 rows, i64 columns, i64 ld) {
+      return memory::desc(Dims{rows, columns}, type_of(t.dtype()),
+                          transposed ? Dims{1, ld} : Dims{ld, 1});
+    };
+    const memory::desc da = desc(a, ta, m, k, lda), db = desc(b, tb, k, n, ldb),
+                       dc = desc(c, false, m, n, ldc);
+    const auto bits = [](float f) { return static_cast<i64>(std::bit_cast<std::uint32_t>(f)); };
+    const Key key{kGemm,
+                  ta,
+                  tb,
+                  bits(alpha),
+                  bits(beta),
+                  m,
+                  n,
+                  k,
+                  lda,
+                  ldb,
+                  ldc,
+                  static_cast<i64>(a.dtype()),
+                  static_cast<i64>(c.dtype())};
     const Call& call = cached(key, [&] {
       dnnl::primitive_attr attr = user_scratchpad();
       if (alpha != 1) attr.set_output_scales(0, {alpha});
@@ -288,9 +485,34 @@ void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b
       return Call{dnnl::matmul(pd), {}, {}, true, pd.scratchpad_desc(), {}};
     });
     execute(call.primitive, call.scratchpad,
-            {{DNNL_ARG_SRC, on(da, a)}, {DNNL_ARG_WEIGHTS, on(db, b)}, {DNNL_ARG_DST, on(dc, c)}});
+            {{DNNL_ARG_SRC, on(da, a, a_at)},
+             {DNNL_ARG_WEIGHTS, on(db, b, b_at)},
+             {DNNL_ARG_DST, on(dc, c, c_at)}});
+  }
+};
+
+}  // namespace
+
+// The threads share the rows of c, or its columns where there are more of them.
+void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
+                 Tensor& c) {
+  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1), least = kLeastWork / k + 1;
+  const Product all{ta, tb, alpha, beta, m, n, k, a.shape(1), b.shape(1), n};
+  try {
+    if (m >= n)
+      parallel_for(m, least / n + 1, [&](i64 begin, i64 end) {
+        Product part = all;
+        part.m = end - begin;
+        part.run(a, ta ? begin : begin * k, b, 0, c, begin * n);
+      });
+    else
+      parallel_for(n, least / m + 1, [&](i64 begin, i64 end) {
+        Product part = all;
+        part.n = end - begin;
+        part.run(a, 0, b, tb ? begin * k : begin, c, begin);
+      });
   } catch (const dnnl::error& e) {
-    fail<DeviceError>("oneDNN: gemm ", m, " x ", k, " x ", n, ": ", e.what(),
+    fail<DeviceError>("oneDNN: gemm ", m, " x ", n, " x ", k, ": ", e.what(),
                       "; the reference backend computes it (slowly)");
   }
 }

@@ -7,11 +7,17 @@
 namespace gossamer::cpu {
 
 void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
+// In inference. `kept` holds the weights in the layouts that the primitives wanted so far.
+struct OneDnnWeights;
+std::shared_ptr<OneDnnWeights> onednn_keep_weights();
+void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, OneDnnWeights& kept,
+                 const ConvTail&, Tensor& y);
 void onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
 void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
                  Tensor& c);
 // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
 bool onednn_has_bf16();
+void onednn_limit_to_avx2();  // DeviceError after its first use
 
 }  // namespace gossamer::cpu

@@ -94,8 +94,28 @@ void gather(const Tiles& t, i64 first, i64 count, const T* x, const T* zeros, co
   }
 }
 
-template <class T>
-void scatter(const Tiles& t, i64 first, i64 count, const Points& in, T* y, T* discard) {
+// What becomes of a result on its way to y + c.
+struct AsItIs {
+  template <class T>
+  HWY_INLINE Vector operator()(Vector v, const T*, i64) const {
+    return v;
+  }
+};
+template <bool add, bool rectify>
+struct Finish {  // ConvTail
+  const float* bias;
+  template <class T>
+  HWY_INLINE Vector operator()(Vector v, const T* y, i64 c) const {
+    v = hn::Add(v, load(kFloats, bias + c));
+    if constexpr (add) v = hn::Add(v, load(kFloats, y));
+    if constexpr (rectify) v = relu(kFloats, v);
+    return v;
+  }
+};
+
+template <class T, class Tail>
+void scatter(const Tiles& t, i64 first, i64 count, const Points& in, const Tail& tail, T* y,
+             T* discard) {
   const i64 stride = in.stride, channels = in.channels;
   Pixels<4, T> pixels(t, first, 0, channels, y, discard);
   for (i64 tile = 0; tile < count; ++tile) {
@@ -106,9 +126,12 @@ void scatter(const Tiles& t, i64 first, i64 count, const Points& in, T* y, T* di
         for (int j = 0; j < 4; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
       }
       const float* from = in.at(0, tile) + c;
-      transform<OutputRow>(
-          [&](int i, int j) HWY_ATTR { return load(kFloats, from + (6 * i + j) * stride); },
-          [&](int i, int j, Vector v) HWY_ATTR { store(kFloats, v, pixels.at[i][j] + c); });
+      transform<OutputRow>([&](int i, int j)
+                               HWY_ATTR { return load(kFloats, from + (6 * i + j) * stride); },
+                           [&](int i, int j, Vector v) HWY_ATTR {
+                             T* to = pixels.at[i][j] + c;
+                             store(kFloats, tail(v, to, c), to);
+                           });
     }
     pixels = next;
   }
@@ -121,7 +144,9 @@ struct Weights {
   float* data;
   i64 in, out, stride;
   Weights(i64 inputs, i64 outputs)
-      : block(floats(kPoints * (inputs * outputs + kPad))),
+      : Weights(inputs, outputs, floats(kPoints * (inputs * outputs + kPad))) {}
+  Weights(i64 inputs, i64 outputs, std::shared_ptr<Block> memory)
+      : block(std::move(memory)),
         data(data_of(block)),
         in(inputs),
         out(outputs),
@@ -185,9 +210,9 @@ i64 block_tiles(i64 tiles, i64 in, i64 out) {
 
 i64 pieces_of(i64 tiles) { return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / 16)); }
 
-// y = x * w with w already transformed; also the gradient of x.
-template <class T>
-void convolve(const ConvGeometry& g, const T* x, const Weights& u, T* y) {
+// y = tail(x * w) with w already transformed; also the gradient of x.
+template <class T, class Tail>
+void convolve(const ConvGeometry& g, const T* x, const Weights& u, const Tail& tail, T* y) {
   const Tiles t(g);
   const i64 pieces = pieces_of(t.count),
             step = block_tiles((t.count + pieces - 1) / pieces, u.in, u.out);
@@ -202,7 +227,7 @@ void convolve(const ConvGeometry& g, const T* x, const Weights& u, T* y) {
       const i64 count = std::min(step, stop - first);
       gather<InputRow>(t, first, count, x, zeros.data(), in);
       multiply(in, u, count, out);
-      scatter(t, first, count, out, y, discard.data());
+      scatter(t, first, count, out, tail, y, discard.data());
     }
   });
 }
@@ -272,14 +297,45 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
   });
 }
 
+template <class T>
+Weights transformed(const Tensor& w) {
+  const i64 outputs = w.shape(0), inputs = w.shape(3);
+  const auto turned = allocate(w.bytes());  // [r, s, in, out]
+  T* p = static_cast<T*>(turned->data);
+  transpose(outputs, 9 * inputs, w.as<T>(), p);
+  Weights u(inputs, outputs);
+  transform_weights(u,
+                    [&](i64 r, i64 s, i64 c) { return p + ((r * 3 + s) * inputs + c) * outputs; });
+  return u;
+}
+
 void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   with_floating(x.dtype(), "conv", [&]<class T>() HWY_ATTR {
-    const auto turned = allocate(w.bytes());  // [r, s, c, k]
-    T* p = static_cast<T*>(turned->data);
-    transpose(g.k, 9 * g.c, w.as<T>(), p);
-    const Weights u(g.c, g.k);
-    transform_weights(u, [&](i64 r, i64 s, i64 c) { return p + ((r * 3 + s) * g.c + c) * g.k; });
-    convolve(g, x.as<T>(), u, y.as<T>());
+    convolve(g, x.as<T>(), transformed<T>(w), AsItIs(), y.as<T>());
+  });
+}
+
+WinogradWeights pack(const Tensor& w) {
+  WinogradWeights packed{nullptr, kPanel};
+  with_floating(w.dtype(), "conv_inference",
+                [&]<class T>() HWY_ATTR { packed.block = transformed<T>(w).block; });
+  return packed;
+}
+
+void conv_inference(const ConvGeometry& g, const Tensor& x, const WinogradWeights& w,
+                    const ConvTail& tail, Tensor& y) {
+  check<DeviceError>(w.panel == kPanel,
+                     "inference: the weights were packed for another set of kernels; make the "
+                     "Inference again after a change of kernels");
+  const Weights u(g.c, g.k, w.block);
+  const float* bias = tail.bias.as<float>();
+  with_floating(x.dtype(), "conv_inference", [&]<class T>() HWY_ATTR {
+    const auto run = [&](const auto& finish)
+                         HWY_ATTR { convolve(g, x.as<T>(), u, finish, y.as<T>()); };
+    if (tail.add)
+      tail.relu ? run(Finish<true, true>{bias}) : run(Finish<true, false>{bias});
+    else
+      tail.relu ? run(Finish<false, true>{bias}) : run(Finish<false, false>{bias});
   });
 }
 
@@ -291,7 +347,7 @@ void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& d
     const Weights u(g.k, g.c);
     transform_weights(u,
                       [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
-    convolve(g, dy.as<T>(), u, dx.as<T>());
+    convolve(g, dy.as<T>(), u, AsItIs(), dx.as<T>());
   });
 }
 
@@ -316,6 +372,15 @@ bool winograd_fits(const ConvGeometry& g) {
 HWY_EXPORT(conv);
 void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   HWY_DYNAMIC_DISPATCH(conv)(g, x, w, y);
+}
+
+HWY_EXPORT(pack);
+WinogradWeights winograd_pack(const Tensor& w) { return HWY_DYNAMIC_DISPATCH(pack)(w); }
+
+HWY_EXPORT(conv_inference);
+void winograd_conv(const ConvGeometry& g, const Tensor& x, const WinogradWeights& w,
+                   const ConvTail& tail, Tensor& y) {
+  HWY_DYNAMIC_DISPATCH(conv_inference)(g, x, w, tail, y);
 }
 
 HWY_EXPORT(conv_dx);

@@ -1,4 +1,5 @@
-// conv2d: shape checks and the gradient; the sums themselves are the backend's.
+// conv2d: shape checks and the gradient; the sums themselves are the backend's. For inference: what
+// follows the sums, as a pass of its own for backends that have nothing better.
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops/op_helpers.h"
 
@@ -45,7 +46,61 @@ ConvGeometry geometry_of(const Tensor& x, const Tensor& w, const ConvOptions& o)
   return g;
 }
 
+template <class T>
+struct FinishRow {  // y = relu?(sums + bias (+ y))
+  const T* sums;
+  const float* bias;
+  T* y;
+  i64 cols;
+  bool add, relu;
+  GOSSAMER_HD void operator()(i64 r, i64 begin, i64 end) const {
+    GOSSAMER_IVDEP
+    for (i64 c = begin; c < end; ++c) {
+      const i64 at = r * cols + c;
+      const float v = load(sums, at) + bias[c] + (add ? load(y, at) : 0.0f);
+      store(y, at, relu && 0.0f > v ? 0.0f : v);  // in this order a NaN stays NaN
+    }
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<PackedConv> Backend::pack_conv(const Tensor& w) {
+  return std::make_unique<PackedConv>(w);
+}
+
+void Backend::conv_inference(const ConvGeometry& g, const Tensor& x, PackedConv& weights,
+                             const ConvTail& tail, Tensor& y) {
+  Tensor sums = tail.add ? Tensor::empty(y.shape(), y.dtype(), y.device()) : y;
+  conv(g, x, weights.w, sums);
+  with_floating(y.dtype(), "conv_inference", [&]<class T>() {
+    for_each_row(
+        y.device(), y.numel() / g.k, g.k,
+        FinishRow<T>{sums.as<T>(), tail.bias.as<float>(), y.as<T>(), g.k, tail.add, tail.relu});
+  });
+}
+
+InferenceConv::InferenceConv(const Tensor& w, const Tensor& bias, ConvOptions options)
+    : bias_(bias), options_(options), backend_(&backend(w.device())) {
+  check<ShapeError>(
+      w.rank() == 4 && bias.shape() == Shape{w.shape(0)} && bias.dtype() == DType::f32,
+      "InferenceConv: weight ", w.shape(), ", bias ", bias.dtype(), " ", bias.shape(),
+      "; wanted weight [K, R, S, C/groups] and bias f32 [K]");
+  detail::check_device("InferenceConv", w, bias);
+  weights_ = backend_->pack_conv(w.detach());
+}
+
+Tensor InferenceConv::operator()(const Tensor& x, bool relu, Tensor add) const {
+  const ConvGeometry g = geometry_of(x, weights_->w, options_);
+  const Shape wanted{g.n, g.ho, g.wo, g.k};
+  Tensor y = add.defined() ? add.detach() : Tensor::empty(wanted, x.dtype(), x.device());
+  check<ShapeError>(y.shape() == wanted && y.dtype() == x.dtype(), "InferenceConv: add is ",
+                    y.dtype(), " ", y.shape(), ", the result is ", x.dtype(), " ", wanted,
+                    "; they must be alike");
+  detail::check_device("InferenceConv", x, y);
+  backend_->conv_inference(g, x, *weights_, {bias_, add.defined(), relu}, y);
+  return y;
+}
 
 Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
   const ConvGeometry g = geometry_of(x, w, options);

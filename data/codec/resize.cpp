@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/resize_passes.h"
 
@@ -148,11 +149,10 @@ constexpr int kBlock = 16;
 std::size_t with_slack(std::size_t row) { return (row + kRowSlack + 63) / 64 * 64; }
 
 std::unique_ptr<ResizeKernel> make_kernel(ResizePasses passes) {
+  if (passes == ResizePasses::fastest) passes = fastest_passes();
+  check<ConfigError>(std::ranges::count(resize_passes(), passes) > 0,
+                     "resize: this CPU does not have these vector instructions");
   switch (passes) {
-    case ResizePasses::fastest:
-      return std::make_unique<FastPasses>();
-    case ResizePasses::plain:
-      return std::make_unique<PlainPasses>();
 #ifdef GOSSAMER_RESIZE_AVX512
     case ResizePasses::avx512:
       return std::make_unique<Avx512Passes>();
@@ -162,7 +162,7 @@ std::unique_ptr<ResizeKernel> make_kernel(ResizePasses passes) {
       return std::make_unique<Avx2Passes>();
 #endif
     default:
-      fail<ConfigError>("resize: the compiler was not allowed these vector instructions");
+      return std::make_unique<PlainPasses>();
   }
 }
 
@@ -256,15 +256,22 @@ void resize_window(const Image& src, int src_x, int src_y, const Axis& horizonta
   resizer.finish(dst);
 }
 
-std::vector<ResizePasses> compiled_passes() {
-  return {
+std::vector<ResizePasses> resize_passes() {
+  std::vector<ResizePasses> all;
 #ifdef GOSSAMER_RESIZE_AVX512
-      ResizePasses::avx512,
+  if (Avx512Passes::can_run()) all.push_back(ResizePasses::avx512);
 #endif
 #ifdef GOSSAMER_RESIZE_AVX2
-      ResizePasses::avx2,
+  all.push_back(ResizePasses::avx2);
 #endif
-      ResizePasses::plain};
+  all.push_back(ResizePasses::plain);
+  return all;
+}
+
+ResizePasses fastest_passes() {
+  const auto all = resize_passes();
+  const bool narrower = all[0] == ResizePasses::avx512 && cpu::kernel_set() != "avx512";
+  return all[narrower ? 1 : 0];
 }
 
 Box Crop::needed() const {

@@ -26,11 +26,12 @@ struct Axis {
 Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false,
                Shrink = Shrink::bilinear);
 
-// Which code resizes: the widest vector instructions that the compiler may use, or, to compare
-// them, narrower ones or plain C++. The bytes are the same. ConfigError for one that was not
-// compiled in.
+// Which code resizes: with the widest vector instructions that this CPU has, or, to compare them,
+// narrower ones or plain C++. The bytes are the same. `fastest` keeps to the limit of
+// core/cpu/kernel_sets.h. ConfigError for instructions that this CPU does not have.
 enum class ResizePasses { fastest, avx512, avx2, plain };
-std::vector<ResizePasses> compiled_passes();  // without `fastest`
+std::vector<ResizePasses> resize_passes();  // that this CPU can run, the best first
+ResizePasses fastest_passes();              // what `fastest` is now
 
 // What is wanted of a picture: its box `from` is resized to width x height, and of that the square
 // from (x, y) on is taken, mirrored or not.

@@ -16,6 +16,27 @@
 #include <immintrin.h>
 
 namespace gossamer::data {
+
+bool Avx512Passes::can_run() {
+  static const bool can = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vbmi") &&
+                          __builtin_cpu_supports("avx512vnni");
+  return can;
+}
+
+}  // namespace gossamer::data
+
+// Only what stands below may use these instructions: what is inline elsewhere is compiled here too,
+// and the linker may keep this copy of it for all CPUs.
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vbmi,avx512vnni"))), \
+                             apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vbmi,avx512vnni")
+#endif
+
+namespace gossamer::data {
 namespace {
 
 constexpr int kBits = 22;
@@ -195,5 +216,10 @@ void Avx512Passes::vertical(const Rows& src, int src_y, const Axis& axis, Output
 
 }  // namespace gossamer::data
 
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
 #pragma GCC diagnostic pop
 #endif

@@ -1,5 +1,6 @@
-// The two passes of the resize in plain C++, and the same sums in AVX2 and in AVX-512 (VBMI and
-// VNNI: Ice Lake, Zen 4 and later) if the compiler may use them. All give the same bytes.
+// The two passes of the resize in plain C++, and the same sums in AVX2, which every x86-64 CPU that
+// this is compiled for has, and in AVX-512 (VBMI and VNNI: Ice Lake, Zen 4 and later), chosen when
+// they run. All give the same bytes.
 #pragma once
 
 #include <algorithm>
@@ -104,10 +105,11 @@ class Avx2Passes final : public ResizeKernel {
 };
 #endif
 
-#if defined(__AVX512VBMI__) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#if defined(__AVX2__)
 #define GOSSAMER_RESIZE_AVX512 1
 class Avx512Passes final : public ResizeKernel {
  public:
+  static bool can_run();  // on this CPU
   void start(const Axis& axis, int src_x) override;
   void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
   void vertical(const Rows& src, int src_y, const Axis&, Outputs, std::size_t row,
@@ -129,14 +131,6 @@ class Avx512Passes final : public ResizeKernel {
   std::vector<Line> lines_;
   std::vector<std::uint8_t> copy_;
 };
-#endif
-
-#if defined(GOSSAMER_RESIZE_AVX512)
-using FastPasses = Avx512Passes;
-#elif defined(GOSSAMER_RESIZE_AVX2)
-using FastPasses = Avx2Passes;
-#else
-using FastPasses = PlainPasses;
 #endif
 
 }  // namespace gossamer::data

@@ -60,7 +60,7 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"graph", "rong", "4"}, 2, {"ring"});
   expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
-  expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16 or f16"});
+  expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16, f16 or auto"});
   expect_error({"bench", "step", "--device", "cpu", "--tf32"}, 2, {"--tf32", "for a GPU"});
   expect_error({"bench", "step", "--device", "cpu", "--plans", "p.json"}, 2, {"--plans"});
   expect_error({"eval", "m.safetensors", "train.device=cuda"}, 2, {"train.device=cpu", "not cuda"});

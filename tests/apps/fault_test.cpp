@@ -144,28 +144,6 @@ TEST_F(Fault, AFailedReplayIsAFailedRun) {
   EXPECT_THAT(failed.err, HasSubstr("only 2 of 3 workers came to the end"));
 }
 
-TEST_F(Fault, WaitingThreadsOfWorkersSleepUnlessTheUserSaysOtherwise) {
-  const char* before = std::getenv("OMP_WAIT_POLICY");
-  const std::string kept = before ? before : "";
-  unsetenv("OMP_WAIT_POLICY");
-  for (const std::string policy : {"passive", "active"}) {
-    auto arguments = tiny({"train.epochs=500", "run.name=t"});
-    arguments.insert(arguments.end(), {"--workers", "2"});
-    fs::remove_all(folder / "runs");
-    start(arguments, policy == "active" ? std::vector<std::string>{"OMP_WAIT_POLICY=active"}
-                                        : std::vector<std::string>{});
-    const auto pids = workers_at_work(2);
-    EXPECT_EQ(pids.size(), 2u);
-    for (const auto& [rank, pid] : pids) {
-      const std::string environment = read_text("/proc/" + std::to_string(pid) + "/environ");
-      EXPECT_NE(environment.find("OMP_WAIT_POLICY=" + policy), std::string::npos) << policy;
-    }
-    kill(running, SIGKILL);
-    wait();
-  }
-  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
-}
-
 TEST_F(Fault, ALossThatIsNoNumberStopsWithTheStepAndAdvice) {
   const Result r =
       run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));

@@ -151,7 +151,7 @@ TEST_F(LaunchTest, MistakesInHostsAreNamedWithTheirPlace) {
 TEST_F(LaunchTest, WorkersOnTwoHostsTrainAndKnowTheirPlace) {
   write_hosts();
   const std::string ssh = fake_ssh();
-  start(on_hosts({"train.epochs=40", slowed(3, 2)}, ssh), {"OMP_SCHEDULE=static"});
+  start(on_hosts({"train.epochs=40", slowed(3, 2)}, ssh), {"DNNL_JIT_DUMP=0"});
   const auto pids = workers_at_work(3);
   ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
   const std::map<int, std::vector<std::string>> local{
@@ -163,8 +163,7 @@ TEST_F(LaunchTest, WorkersOnTwoHostsTrainAndKnowTheirPlace) {
     EXPECT_EQ(e["GOSSAMER_LOCAL_RANK"], local.at(rank)[0]) << rank;
     EXPECT_EQ(e["GOSSAMER_LOCAL_WORLD"], local.at(rank)[1]) << rank;
     EXPECT_EQ(e["GOSSAMER_HOSTS"], "a,a,b");
-    EXPECT_EQ(e["OMP_SCHEDULE"], "static");
-    if (rank < 2) EXPECT_EQ(e["OMP_WAIT_POLICY"], "passive");
+    EXPECT_EQ(e["DNNL_JIT_DUMP"], "0");
     EXPECT_EQ(e["GOSSAMER_TOKEN"].size(), 32u);
     if (!token.empty()) EXPECT_EQ(e["GOSSAMER_TOKEN"], token);
     token = e["GOSSAMER_TOKEN"];
@@ -430,36 +429,6 @@ TEST_F(LaunchTest, AWorkerWhoseDeviceFailedIsStartedAgainIfRestartsAreWanted) {
   EXPECT_TRUE(fs::exists(folder / "back"));
   launch.restart = 0;
   EXPECT_EQ(supervise(launch), 4) << "its error is the run's";
-}
-
-// ---- what other launchers' workers do for themselves
-
-TEST_F(LaunchTest, WorkersOfOtherLaunchersPutTheirWaitingThreadsToSleep) {
-  const char* before = std::getenv("OMP_WAIT_POLICY");
-  const std::string kept = before ? before : "";
-  unsetenv("OMP_WAIT_POLICY");
-  for (const bool several : {true, false}) {
-    const pid_t pid =
-        start(tiny({}), {"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=2",
-                         "OMPI_COMM_WORLD_LOCAL_RANK=" + std::string(several ? "1" : "0"),
-                         "OMPI_COMM_WORLD_LOCAL_SIZE=" + std::string(several ? "2" : "1"),
-                         "GOSSAMER_RENDEZVOUS=127.0.0.1:9"});
-    bool passive = false;
-    bool brief = false;
-    for (int i = 0; i < 1000 && !passive && !brief; ++i) {
-      const bool begun = command_of(pid).starts_with("gossamer train");
-      passive = begun && environment_of(pid)["OMP_WAIT_POLICY"] == "passive";
-      brief = begun && environment_of(pid)["GOMP_SPINCOUNT"] == "2000";
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    EXPECT_EQ(passive, several);
-    EXPECT_EQ(brief, !several);
-    // the same process, the same arguments
-    EXPECT_THAT(command_of(pid), HasSubstr("gossamer train data.train=s/train"));
-    kill(running, SIGKILL);
-    wait();
-  }
-  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
 }
 
 }  // namespace

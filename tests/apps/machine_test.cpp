@@ -1,11 +1,14 @@
-// What the program says about the machine, and how its waiting threads behave there.
+// What the program says about the machine.
 #include "gossamer/apps/machine.h"
 
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <sched.h>
 
 #include "apps/program.h"
+#include "gossamer/core/cores.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 
 namespace gossamer::apps {
@@ -53,34 +56,45 @@ TEST(MachineFacts, OtherProgramsAreCountedAndThisOneIsNot) {
   EXPECT_GT(memory_gib(), 0.1);
 }
 
-TEST_F(Machine, TheKernelsOfTheCpuCanBeHeldToALesserSet) {
-  const std::string least = cpu::kernel_sets().back();
-  const Result r = run({"doctor", "--json"}, {"GOSSAMER_KERNELS=" + least});
-  EXPECT_NE(r.out.find("own kernels for " + least), std::string::npos) << r.out << r.err;
+TEST_F(Machine, TheCodeForTheCpuCanBeHeldToALesserSet) {
+  const auto kernels = [](const Result& r) {
+    return nlohmann::json::parse(r.out).at("kernels").get<std::string>();
+  };
+  const std::string best = cpu::kernel_sets().front(), least = cpu::kernel_sets().back();
+  EXPECT_EQ(kernels(run({"doctor", "--json"})), best);
+  EXPECT_EQ(kernels(run({"doctor", "--json"}, {"GOSSAMER_KERNELS=" + least})), least);
+  EXPECT_EQ(kernels(run({"doctor", "--json", "--isa", least})), least);
+  EXPECT_EQ(kernels(run({"doctor", "--json", "--isa", best}, {"GOSSAMER_KERNELS=" + least})), least)
+      << "of two limits the lower holds";
+  const Result step = run({"bench", "step", "--model", "resnet8-cifar", "--batch", "2", "--steps",
+                           "1", "--warmup", "0", "--dtype", "auto", "--isa", least, "--json"});
+  EXPECT_EQ(kernels(step), least);
+  EXPECT_EQ(nlohmann::json::parse(step.out).at("dtype"), "f32") << "none of them has bf16";
+
   const Result wrong = run({"doctor"}, {"GOSSAMER_KERNELS=sse9"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_NE(wrong.err.find("GOSSAMER_KERNELS: \"sse9\""), std::string::npos) << wrong.err;
+  const std::string other = best == "neon" ? "avx2" : "neon";
+  for (const Result& r :
+       {run({"doctor", "--isa", other}), run({"train", "--dry-run", "train.isa=" + other})}) {
+    EXPECT_EQ(r.code, 2) << r.out;
+    EXPECT_NE(r.err.find("it has " + best), std::string::npos) << r.err;
+  }
 }
 
-TEST_F(Machine, AWorkerAloneSpinsBrieflyUnlessTheUserSaysOtherwise) {
-  const auto spin_count = [&](const std::vector<std::string>& environment) {
-    start(tiny({"train.epochs=500"}), environment);
-    const auto pids = workers_at_work(1);
-    EXPECT_EQ(pids.size(), 1u);
-    const std::string all = read_text("/proc/" + std::to_string(pids.at(0)) + "/environ");
-    kill(running, SIGKILL);
-    wait();
-    fs::remove_all(folder / "runs");
-    const std::size_t at = all.find("GOMP_SPINCOUNT=");
-    return at == std::string::npos ? "" : std::string(all.c_str() + at + 15);
-  };
-  const char* before = std::getenv("OMP_WAIT_POLICY");
-  const std::string kept = before ? before : "";
-  unsetenv("OMP_WAIT_POLICY");
-  EXPECT_EQ(spin_count({}), "2000");
-  EXPECT_EQ(spin_count({"GOMP_SPINCOUNT=7"}), "7");
-  EXPECT_EQ(spin_count({"OMP_WAIT_POLICY=active"}), "");
-  if (before) setenv("OMP_WAIT_POLICY", kept.c_str(), 1);
+// Where its affinity or its control group leaves it fewer CPUs than the machine has.
+TEST_F(Machine, DoctorNamesWhatLimitsTheCores) {
+  cpu_set_t set, one;
+  CPU_ZERO(&one);
+  ASSERT_EQ(sched_getaffinity(0, sizeof set, &set), 0);
+  if (CPU_COUNT(&set) < 2) GTEST_SKIP() << "one CPU cannot be limited";
+  for (int i = 0; CPU_COUNT(&one) == 0; ++i)
+    if (CPU_ISSET(i, &set)) CPU_SET(i, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const Result r = run({"doctor"});
+  ASSERT_EQ(sched_setaffinity(0, sizeof set, &set), 0);
+  EXPECT_THAT(r.out, HasSubstr(", 1 of " + std::to_string(usable_cores().of) +
+                               " cores for this process (limit: its affinity), "));
 }
 
 }  // namespace

@@ -159,8 +159,8 @@ TEST(Readmes, EveryConfigurationKeyExists) {
   for (const auto& entry : fs::directory_iterator(root / "apps"))
     if (entry.path().filename().string().starts_with("config") && entry.path().extension() == ".h")
       config += text_of(entry.path());
-  static const std::set<std::string> files{"toml", "cpp",   "h",  "sh",         "py",
-                                           "json", "jsonl", "md", "safetensors"};
+  static const std::set<std::string> files{"bin", "toml", "cpp",   "h",  "sh",
+                                           "py",  "json", "jsonl", "md", "safetensors"};
   for (const Page& page : pages())
     for (const std::string& name : matches(page.prose, key))
       if (!files.contains(name.substr(name.find('.') + 1)))

@@ -81,6 +81,19 @@ void compare_convolutions(const ConvGeometry& g, DType type) {
   fast.conv_dw(g, x, dy, dw1);
   slow.conv_dw(g, x, dy, dw2);
   expect_close(dw1, dw2, 2e-5f, "conv_dw " + text(g, type));
+  // In inference, with what follows the sums. Some round the sums to 16 bits before.
+  const Tensor bias = random_tensor({g.k}, DType::f32, 4);
+  const auto fast_weights = fast.pack_conv(w), slow_weights = slow.pack_conv(w);
+  for (const bool add : {false, true})
+    for (const bool relu : {false, true}) {
+      y1 = add ? dy.clone() : Tensor::full(dy.shape(), std::nanf(""), type);
+      y2 = y1.clone();
+      fast.conv_inference(g, x, *fast_weights, {bias, add, relu}, y1);
+      slow.conv_inference(g, x, *slow_weights, {bias, add, relu}, y2);
+      const std::string what = std::string(add ? " add" : "") + (relu ? " relu" : "");
+      expect_close(y1, y2, type == DType::f32 ? 2e-5f : 0x1p-7f,
+                   "conv_inference " + text(g, type) + what);
+    }
 }
 
 // On every set of kernels that this CPU can run.
@@ -119,6 +132,10 @@ TEST_P(Parity, ManyTilesAreSplitOverThreadsWithoutSeams) {
     set_compute_threads(threads);
     compare_convolutions(geometry(9, 12, 12, 16, 16, 3, 3, 1, 1), type());
     compare_convolutions(geometry(7, 6, 10, 32, 64, 3, 3, 1, 1), type());
+    // fewer images than threads: rows are shared out
+    compare_convolutions(geometry(1, 28, 27, 32, 64, 3, 3, 2, 1), type());
+    compare_convolutions(geometry(1, 40, 37, 3, 64, 7, 7, 2, 3), type());
+    compare_convolutions(geometry(1, 17, 16, 64, 128, 1, 1, 1, 0), type());
   }
 }
 

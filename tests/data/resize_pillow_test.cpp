@@ -91,7 +91,7 @@ TEST(ResizeAsPillow, AtRandomSizesWithEveryKindOfInstructions) {
                vertical = make_axis(height, to_height, y, h);
     const std::size_t stride = static_cast<std::size_t>(width) * 3;
     const std::vector<std::uint8_t> wanted = crop(right, {x, y, w, h}).pixels;
-    for (const ResizePasses passes : compiled_passes()) {
+    for (const ResizePasses passes : resize_passes()) {
       Resizer resizer(passes);
       resizer.start(horizontal, vertical, 0);
       for (int at = vertical.begin(); at < vertical.end(); at += rows)

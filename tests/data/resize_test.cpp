@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
+#include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/error.h"
 #include "gossamer/data/augment/augment.h"
 
 namespace gossamer::data {
@@ -171,7 +173,7 @@ TEST(Resize, GivesTheSameBytesWithAndWithoutVectorInstructions) {
     const Image part = crop(image, box);
     std::vector<std::uint8_t> plain(static_cast<std::size_t>(width - x) * (height - y) * 3, 77);
     resize_window(part, box.x, box.y, horizontal, vertical, plain.data(), ResizePasses::plain);
-    for (const ResizePasses passes : compiled_passes()) {
+    for (const ResizePasses passes : resize_passes()) {
       std::vector<std::uint8_t> fast(plain.size(), 99);
       resize_window(part, box.x, box.y, horizontal, vertical, fast.data(), passes);
       ASSERT_EQ(fast, plain) << static_cast<int>(passes) << ": " << image.width << "x"
@@ -179,6 +181,22 @@ TEST(Resize, GivesTheSameBytesWithAndWithoutVectorInstructions) {
                              << "," << y;
     }
   }
+}
+
+TEST(Resize, IsDoneByTheBestInstructionsOfThisCpuBelowTheLimit) {
+#if defined(__x86_64__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+  EXPECT_EQ(fastest_passes(), avx512 ? ResizePasses::avx512 : ResizePasses::avx2);
+  EXPECT_EQ(resize_passes().size(), avx512 ? 3u : 2u);
+  if (!avx512) {
+    EXPECT_THROW(Resizer{ResizePasses::avx512}, ConfigError);
+  }
+  cpu::limit_kernels("avx2");
+  EXPECT_EQ(fastest_passes(), ResizePasses::avx2);
+  cpu::limit_kernels("");
+#endif
+  EXPECT_EQ(fastest_passes(), resize_passes().at(0));
 }
 
 TEST(Resize, MirroredIsTheSameBackwards) {

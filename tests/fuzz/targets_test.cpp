@@ -4,6 +4,7 @@
 
 #include "data/helpers.h"
 #include "gossamer/core/random.h"
+#include "gossamer/data/text/text_set.h"
 #include "support/torch_bytes.h"
 
 extern "C" {
@@ -18,6 +19,9 @@ int fuzz_png(const std::uint8_t*, std::size_t);
 int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
 int fuzz_tfrecord(const std::uint8_t*, std::size_t);
+int fuzz_text_file(const std::uint8_t*, std::size_t);
+int fuzz_token_files(const std::uint8_t*, std::size_t);
+int fuzz_tokenizer(const std::uint8_t*, std::size_t);
 int fuzz_wire(const std::uint8_t*, std::size_t);
 int fuzz_zip(const std::uint8_t*, std::size_t);
 }
@@ -52,6 +56,12 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     return bytes_of(R"({"classes": ["a", "b"], "label_predicted_images": [[0, 0, 3], [0, 1, 2]],
 "mistakes": [{"name": "a/1.jpg", "label": 0, "predicted": 1, "probability": 0.75,
 "picture": "data:image/jpeg;base64,AAAA"}]})");
+  if (target == "tokenizer")
+    return bytes_of(std::string("x") + R"({"a": 0})" + '\0' + "a b\nab c\n" + '\0' + "ab abc <s>");
+  if (target == "token_files" && rng.below(2))
+    return bytes_of(data::encode_text_index({.vocabulary = 300, .train = {.files = {"a.bin"}}}));
+  if (target == "text_file")  // gzip of "a\nb"
+    return {31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 75, 228, 74, 2, 0, 251, 144, 7, 239, 3, 0, 0, 0};
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -75,16 +85,17 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FuzzTarget,
-                         testing::Values(Target{"class_report", fuzz_class_report},
-                                         Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
-                                         Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-                                         Target{"pickle", fuzz_pickle},
-                                         Target{"pickled", fuzz_pickled}, Target{"png", fuzz_png},
-                                         Target{"safetensors", fuzz_safetensors},
-                                         Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
-                                         Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),
-                         [](const auto& p) { return p.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, FuzzTarget,
+    testing::Values(Target{"class_report", fuzz_class_report}, Target{"devkit", fuzz_devkit},
+                    Target{"graph", fuzz_graph}, Target{"index", fuzz_index},
+                    Target{"jpeg", fuzz_jpeg}, Target{"pickle", fuzz_pickle},
+                    Target{"pickled", fuzz_pickled}, Target{"png", fuzz_png},
+                    Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
+                    Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
+                    Target{"token_files", fuzz_token_files}, Target{"tokenizer", fuzz_tokenizer},
+                    Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),
+    [](const auto& p) { return p.param.name; });
 
 }  // namespace
 }  // namespace gossamer

@@ -36,7 +36,7 @@ void resize(const data::Image& from, const data::Axis& across, const data::Axis&
 }
 
 int sizes() {
-  const auto kinds = data::compiled_passes();
+  const auto kinds = data::resize_passes();
   for (std::int32_t n[5]; std::fread(n, sizeof n, 1, stdin) == 1;) {
     data::Image from{n[1], n[0], {}};
     from.pixels.resize(static_cast<std::size_t>(n[0]) * static_cast<std::size_t>(n[1]) * 3);
@@ -57,7 +57,7 @@ int main(int argc, char** argv) try {
   const std::string mode = argc > 4 || argc == 2 ? argv[1] : "";
   if (mode == "sizes") return sizes();
   if (mode == "passes") {
-    std::printf("%zu\n", data::compiled_passes().size());
+    std::printf("%zu\n", data::resize_passes().size());
     return 0;
   }
   if (mode == "eval") {

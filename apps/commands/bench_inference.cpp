@@ -1,0 +1,99 @@
+// `gossamer bench inference`: images a second and latency of a model folded for inference, on
+// synthetic images.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/apps/machine.h"
+#include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/memory.h"
+#include "gossamer/core/parallel.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/registry.h"
+#include "gossamer/nn/inference.h"
+
+namespace gossamer::apps {
+namespace {
+
+// Fewer say nothing about a median.
+constexpr std::size_t kLeastCalls = 5;
+
+double clock_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The least value that a share of all does not exceed.
+double quantile(const std::vector<double>& sorted, double share) {
+  const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+}  // namespace
+
+int bench_inference(const BenchInferenceOptions& o) {
+  check<ConfigError>(o.dtype == "f32" || o.dtype == "bf16", "bench inference: --dtype ", o.dtype,
+                     " is unknown; use f32 or bf16");
+  check<ConfigError>(o.batch >= 1 && o.size >= 0 && o.seconds >= 0,
+                     "bench inference: --batch must be at least 1; --size and --seconds not "
+                     "negative");
+  set_compute_threads(o.threads);
+  const DType type = o.dtype == "f32" ? DType::f32 : DType::bf16;
+  const i64 side = o.size ? o.size : models::info(o.model).image_size;
+  const auto model = models::make(o.model);
+  const FlatParams params(model->parameters(), model->buffers(), {.compute = type});
+  model->eval();
+  Rng rng(0);
+  Tensor images = Tensor::empty({o.batch, side, side, 3});
+  for (float& v : images.span<float>()) v = rng.normal();
+  images = images.to(type);
+
+  const double begin = clock_seconds();
+  const nn::Inference net(*model);
+  net(images);
+  const double prepared = clock_seconds() - begin;
+  net(images);
+  reset_peak();
+  std::vector<double> times;
+  for (double last = clock_seconds(), end = last + o.seconds;
+       last < end || times.size() < kLeastCalls;) {
+    net(images);
+    const double now = clock_seconds();
+    times.push_back(now - last);
+    last = now;
+  }
+  std::ranges::sort(times);
+  const double middle = quantile(times, 0.5), images_per_s = o.batch / middle;
+  const std::size_t peak = memory_stats().peak;
+  if (o.json) {
+    JsonObject out;
+    out.add("engine", "gossamer").add("kernels", cpu::kernel_set()).add("model", o.model);
+    out.add("batch", o.batch).add("threads", o.threads).add("dtype", o.dtype).add("size", side);
+    out.add("calls", times.size()).add("images_per_s", images_per_s);
+    out.add("ms_median", 1e3 * middle).add("ms_min", 1e3 * times.front());
+    out.add("ms_p90", 1e3 * quantile(times, 0.9)).add("ms_p99", 1e3 * quantile(times, 0.99));
+    out.add("prepare_ms", 1e3 * prepared);
+    out.add("peak_bytes", peak).add("peak_rss_bytes", peak_resident_bytes());
+    fmt::print("{}\n", out.str());
+    return 0;
+  }
+  fmt::print("{} {}, batch {}, {} x {} pixels, {} thread{}, {}: {} calls\n", o.model, o.dtype,
+             o.batch, side, side, o.threads, o.threads == 1 ? "" : "s", cpu::kernel_set(),
+             times.size());
+  fmt::print(
+      "  {:.1f} images/s; {:.2f} ms a call (median; 90 %: {:.2f}, 99 %: {:.2f}); folded, packed "
+      "and "
+      "first run in {:.0f} ms; tensors {:.1f} MB, process {:.1f} MB at most\n",
+      images_per_s, 1e3 * middle, 1e3 * quantile(times, 0.9), 1e3 * quantile(times, 0.99),
+      1e3 * prepared, static_cast<double>(peak) / 1e6,
+      static_cast<double>(peak_resident_bytes()) / 1e6);
+  return 0;
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,185 @@
+// Reading a vocabulary with its merges, and using it.
+#include "gossamer/data/text/byte_pairs.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/text/byte_names.h"
+#include "gossamer/data/text/marks.h"
+#include "gossamer/data/text/merges.h"
+#include "gossamer/data/text/split_words.h"
+
+namespace gossamer::data {
+namespace {
+
+constexpr std::size_t kMostTokens = std::size_t{1} << 24;
+constexpr std::size_t kLongestWord = 255;  // bytes; longer tokens are merged
+
+class BytePairs final : public Tokenizer {
+ public:
+  BytePairs(const StoredFile& vocabulary, const StoredFile& merges)
+      : vocabulary_(vocabulary),
+        merges_file_(merges),
+        ids_(read_vocabulary()),
+        merges_(bytes_of_vocabulary()) {
+    read_merges();
+    find_marks();
+    PieceInHand hand;
+    std::vector<std::int32_t> ids;
+    for (std::size_t id = 0; id < text_.size(); ++id) {
+      if (is_mark_[id] || text_[id].size() > kLongestWord) continue;
+      ids.clear();
+      merges_.encode(text_[id], hand, ids);
+      if (ids.size() == 1) words_.add(text_[id], static_cast<std::int32_t>(id));
+    }
+    ids_.clear();
+  }
+
+  i64 size() const override { return static_cast<i64>(text_.size()); }
+  Marks marks() const override { return marks_; }
+  std::vector<StoredFile> files() const override {
+    return {{"vocab.json", vocabulary_.bytes}, {"merges.txt", merges_file_.bytes}};
+  }
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    PieceInHand hand;
+    splitter_.split(text, [&](std::string_view piece) {
+      if (piece.size() <= kLongestWord)
+        if (const std::int32_t id = words_.find(piece); id >= 0) {
+          ids.push_back(id);
+          return;
+        }
+      merges_.encode(piece, hand, ids);
+    });
+  }
+
+  void encode_with_marks(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    split_at_marks(
+        text, *this, [&](std::string_view plain) { encode(plain, ids); },
+        [&](std::int32_t mark) { ids.push_back(mark); });
+  }
+
+  void decode(std::span<const std::int32_t> ids, std::string& text) const override {
+    for (const std::int32_t id : ids) {
+      check<DataError>(id >= 0 && id < size(), "decode: there is no id ", id,
+                       "; the vocabulary has ", size());
+      text += text_[static_cast<std::size_t>(id)];
+    }
+  }
+
+ private:
+  // Fills text_, by id, with the tokens as they are written.
+  std::unordered_map<std::string, std::int32_t> read_vocabulary() {
+    const std::string& name = vocabulary_.name;
+    nlohmann::json tokens;
+    try {
+      tokens = nlohmann::json::parse(vocabulary_.bytes);
+    } catch (const nlohmann::json::exception& error) {
+      fail<DataError>(code::damaged, printable(name), ": is no JSON: ", printable(error.what()));
+    }
+    check<DataError>(tokens.is_object() && !tokens.empty() && tokens.size() <= kMostTokens,
+                     code::damaged, printable(name),
+                     ": is no vocabulary; that is a JSON object from tokens to ids");
+    text_.resize(tokens.size());
+    std::vector<bool> known(tokens.size());
+    std::unordered_map<std::string, std::int32_t> ids;
+    for (const auto& [token, value] : tokens.items()) {
+      const bool is_id = value.is_number_unsigned() && value.get<std::uint64_t>() < tokens.size();
+      check<DataError>(is_id && !known[value.get<std::size_t>()], code::damaged, printable(name),
+                       ": token \"", printable(token), "\" has the id ", printable(value.dump()),
+                       "; the ids of ", tokens.size(), " tokens are 0 to ", tokens.size() - 1,
+                       ", each once");
+      check<DataError>(!token.empty(), code::damaged, printable(name), ": a token is empty");
+      known[value.get<std::size_t>()] = true;
+      text_[value.get<std::size_t>()] = token;
+      ids.emplace(token, value.get<std::int32_t>());
+    }
+    return ids;
+  }
+
+  std::array<std::int32_t, 256> bytes_of_vocabulary() const {
+    std::array<std::int32_t, 256> out{};
+    for (std::size_t byte = 0; byte < 256; ++byte) {
+      const auto found = ids_.find(byte_names()[byte]);
+      check<DataError>(found != ids_.end(), code::damaged, printable(vocabulary_.name),
+                       ": has no token for byte ", byte,
+                       "; a byte-level vocabulary has one for each of the 256");
+      out[byte] = found->second;
+    }
+    return out;
+  }
+
+  void read_merges() {
+    const std::string_view all = merges_file_.bytes;
+    is_mark_.assign(text_.size(), 1);
+    for (const std::string& name : byte_names())
+      is_mark_[static_cast<std::size_t>(ids_.at(name))] = 0;
+    i64 number = 0;
+    for (std::size_t at = 0; at < all.size();) {
+      const std::size_t end = std::min(all.find('\n', at), all.size());
+      std::string_view line = all.substr(at, end - at);
+      at = end + 1;
+      ++number;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (line.empty() || (number == 1 && line.starts_with("#version"))) continue;
+      const std::size_t space = line.find(' ');
+      const auto refuse = [&](const auto&... why) {
+        fail<DataError>(code::damaged, printable(merges_file_.name), ":", number, ": \"",
+                        printable(std::string(line.substr(0, 80))), "\" ", why...);
+      };
+      if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos)
+        refuse("is no merge; that is two tokens with a space between them");
+      const std::string left(line.substr(0, space)), right(line.substr(space + 1));
+      const auto id_of = [&](const std::string& token) {
+        const auto found = ids_.find(token);
+        if (found == ids_.end())
+          refuse("needs the token \"", printable(token), "\", which ", printable(vocabulary_.name),
+                 " does not have");
+        return found->second;
+      };
+      const std::int32_t result = id_of(left + right);
+      if (!merges_.add(id_of(left), id_of(right), result)) refuse("is there twice");
+      is_mark_[static_cast<std::size_t>(result)] = 0;
+    }
+  }
+
+  // And the bytes of the other tokens.
+  void find_marks() {
+    marks_ = marks_of([&](std::string_view name) {
+      const auto found = ids_.find(std::string(name));
+      return found != ids_.end() && is_mark_[static_cast<std::size_t>(found->second)]
+                 ? found->second
+                 : -1;
+    });
+    for (std::size_t id = 0; id < text_.size(); ++id)
+      if (!is_mark_[id]) {
+        std::optional<std::string> bytes = from_byte_names(text_[id]);
+        check<DataError>(bytes.has_value(), code::damaged, printable(merges_file_.name),
+                         ": makes the token \"", printable(text_[id]),
+                         "\", in which a character stands for no byte");
+        text_[id] = *std::move(bytes);
+      }
+  }
+
+  StoredFile vocabulary_, merges_file_;
+  std::vector<std::string> text_;  // by id
+  std::vector<char> is_mark_;
+  std::unordered_map<std::string, std::int32_t> ids_;  // of tokens, while the files are read
+  Merges merges_;
+  WholeWords words_;
+  WordSplitter splitter_;
+  Marks marks_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> read_byte_pairs(const Tokenizer::StoredFile& vocabulary,
+                                                 const Tokenizer::StoredFile& merges) {
+  return std::make_shared<BytePairs>(vocabulary, merges);
+}
+
+}  // namespace gossamer::data

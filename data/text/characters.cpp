@@ -1,0 +1,95 @@
+// Characters are found by the bytes of their UTF-8.
+#include "gossamer/data/text/characters.h"
+
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/text/marks.h"
+#include "gossamer/data/text/utf8.h"
+
+namespace gossamer::data {
+namespace {
+
+class Characters final : public Tokenizer {
+ public:
+  explicit Characters(StoredFile file) : file_(std::move(file)) {
+    nlohmann::json list;
+    try {
+      list = nlohmann::json::parse(file_.bytes);
+    } catch (const nlohmann::json::exception& error) {
+      fail<DataError>(code::damaged, printable(file_.name),
+                      ": is no JSON: ", printable(error.what()));
+    }
+    check<DataError>(list.is_array() && !list.empty(), code::damaged, printable(file_.name),
+                     ": is no vocabulary; that is a JSON list of characters");
+    for (const auto& each : list) {
+      const std::string text = each.is_string() ? each.get<std::string>() : "";
+      check<DataError>(!text.empty() && utf8_length(text) == text.size(), code::damaged,
+                       printable(file_.name), ": entry ", text_.size(), " is ",
+                       printable(each.dump()), "; one character is wanted");
+      check<DataError>(ids_.emplace(text, static_cast<std::int32_t>(text_.size())).second,
+                       code::damaged, printable(file_.name), ": entry ", text_.size(), ", ",
+                       printable(each.dump()), ", is there twice");
+      text_.push_back(text);
+    }
+  }
+
+  i64 size() const override { return static_cast<i64>(text_.size()); }
+  Marks marks() const override { return {}; }
+  std::vector<StoredFile> files() const override { return {{"characters.json", file_.bytes}}; }
+
+  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t length = utf8_length(text.substr(at, 4));
+      const auto found = ids_.find(std::string(text.substr(at, length)));
+      check<DataError>(found != ids_.end(), "encode: byte ", at, " of the text begins ",
+                       length ? "a character that the vocabulary of "
+                              : "no character of UTF-8; the "
+                                "vocabulary is of ",
+                       text_.size(), length ? " characters does not have" : " characters");
+      ids.push_back(found->second);
+      at += length;
+    }
+  }
+
+  void encode_with_marks(std::string_view text, std::vector<std::int32_t>& ids) const override {
+    encode(text, ids);
+  }
+
+  void decode(std::span<const std::int32_t> ids, std::string& text) const override {
+    for (const std::int32_t id : ids) {
+      check<DataError>(id >= 0 && id < size(), "decode: there is no id ", id,
+                       "; the vocabulary has ", size());
+      text += text_[static_cast<std::size_t>(id)];
+    }
+  }
+
+ private:
+  StoredFile file_;
+  std::vector<std::string> text_;  // by id
+  std::unordered_map<std::string, std::int32_t> ids_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> read_characters(const Tokenizer::StoredFile& file) {
+  return std::make_shared<Characters>(file);
+}
+
+void CharacterSet::add(std::string_view text, const std::string& name) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text.substr(at, 4));
+    check<DataError>(length > 0, printable(name), ": byte ", at, " is no UTF-8");
+    characters_.emplace(text.substr(at, length));
+    at += length;
+  }
+}
+
+std::shared_ptr<const Tokenizer> CharacterSet::tokenizer() const {
+  return read_characters({"characters.json", nlohmann::json(characters_).dump() + "\n"});
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,219 @@
+// The lengths of all sentences are found once; the sentences are read when their batch is asked
+// for.
+#include "gossamer/data/text/pair_loader.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/loader/epoch_order.h"
+#include "gossamer/data/mix.h"
+#include "gossamer/data/text/batch_tensor.h"
+#include "gossamer/data/text/window_loader.h"
+
+namespace gossamer::data {
+namespace {
+
+// Where the sentences of one side lie: sentence i, with its end mark, at [begins[i], begins[i +
+// 1]).
+std::vector<i64> begins_of(const TokenFiles& tokens, std::int32_t end) {
+  constexpr i64 kChunk = 1 << 20;
+  std::vector<i64> begins{0};
+  std::vector<std::int32_t> ids;
+  for (i64 at = 0; at < tokens.size(); at += static_cast<i64>(ids.size())) {
+    ids.resize(static_cast<std::size_t>(std::min(kChunk, tokens.size() - at)));
+    tokens.read(at, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (ids[i] == end) begins.push_back(at + static_cast<i64>(i) + 1);
+  }
+  check<DataError>(begins.back() == tokens.size(), code::damaged, tokens.place(begins.back()),
+                   " begins a sentence without an end; the file was cut short");
+  return begins;
+}
+
+i64 rounded_up(i64 n, i64 multiple) { return (n + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+struct PairLoader::Impl {
+  Impl(const TextPart& part, const Marks& m, const PairLoaderOptions& o) : marks(m), options(o) {
+    check<ConfigError>(o.tokens >= 1 && o.tokens <= 1 << 24, "pairs: ", o.tokens,
+                       " ids a batch; use 1 … 16777216");
+    check<ConfigError>(o.rows >= 0 && o.max_length >= 0, "pairs: rows ", o.rows, " and max_length ",
+                       o.max_length, "; use 0 for no limit, or more");
+    check<ConfigError>(o.multiple >= 1 && o.multiple <= 1024, "pairs: multiple ", o.multiple,
+                       "; use 1 … 1024");
+    check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "pairs: rank ", o.rank,
+                       " of ", o.world, " workers");
+    check<ConfigError>(part.tokens && part.targets, "pairs: the text is no pairs of sentences");
+    check<ConfigError>(m.end >= 0 && m.begin >= 0 && m.pad >= 0,
+                       "pairs: the vocabulary lacks one of the marks <s>, </s> and <pad>");
+    sides[0] = {part.tokens, begins_of(*part.tokens, m.end)};
+    sides[1] = {part.targets, begins_of(*part.targets, m.end)};
+    const auto count = sides[0].begins.size();
+    check<DataError>(count == sides[1].begins.size(), code::damaged, "pairs: ", count - 1,
+                     " source sentences and ", sides[1].begins.size() - 1,
+                     " targets; each needs the other");
+    check<DataError>(count > 1, code::damaged, "pairs: there are none");
+    sort();
+    cut();
+    const i64 all = static_cast<i64>(cuts.size()) - 1;
+    steps = !o.shard ? all : all / o.world + (!o.drop_last && o.rank < all % o.world);
+    check<DataError>(steps > 0 || !o.drop_last, "pairs: ", all, " batches are too few for ",
+                     o.world, " workers; use fewer ids a batch");
+  }
+
+  i64 size() const { return static_cast<i64>(sides[0].begins.size()) - 1; }
+  // With the end mark; of the target also the length of its inputs, which begin with a mark.
+  i64 length(int side, i64 pair) const {
+    const auto& begins = sides[side].begins;
+    return begins[static_cast<std::size_t>(pair) + 1] - begins[static_cast<std::size_t>(pair)];
+  }
+  std::pair<i64, i64> lengths(i64 pair) const { return {length(1, pair), length(0, pair)}; }
+
+  void sort() {
+    sorted.resize(static_cast<std::size_t>(size()));
+    std::iota(sorted.begin(), sorted.end(), i64{0});
+    std::ranges::stable_sort(sorted, {}, [this](i64 pair) { return lengths(pair); });
+    for (const i64 pair : sorted) {
+      const i64 longer = std::max(length(0, pair), length(1, pair));
+      check<DataError>(options.max_length == 0 || longer <= options.max_length, "pairs: pair ",
+                       pair, " has ", length(0, pair), " and ", length(1, pair),
+                       " ids with their marks; the limit is ", options.max_length,
+                       ". Leave long pairs out with gossamer data tokenize --max-length, or raise "
+                       "the limit");
+    }
+  }
+
+  // Batches are runs of `sorted`.
+  void cut() {
+    cuts = {0};
+    i64 source = 0, target = 0;
+    for (i64 i = 0; i < size(); ++i) {
+      const i64 pair = sorted[static_cast<std::size_t>(i)];
+      const i64 s = rounded_up(length(0, pair), options.multiple),
+                t = rounded_up(length(1, pair), options.multiple);
+      check<DataError>(s + t <= 2 * options.tokens, "pairs: pair ", pair, " has ", s, " and ", t,
+                       " ids, more than a batch of ", options.tokens,
+                       "; leave long pairs out with gossamer data tokenize --max-length, or use "
+                       "more ids a batch");
+      const i64 rows = i - cuts.back() + 1;
+      const bool full = rows * (std::max(source, s) + std::max(target, t)) > 2 * options.tokens ||
+                        (options.rows > 0 && rows > options.rows);
+      if (full) {
+        cuts.push_back(i);
+        source = target = 0;
+      }
+      source = std::max(source, s);
+      target = std::max(target, t);
+    }
+    cuts.push_back(size());
+  }
+
+  void begin_epoch() {
+    if (known_epoch == epoch) return;
+    mixed = sorted;
+    if (options.shuffle) {
+      // Common to all ranks: their batches are parts of one whole.
+      Rng rng(mix(options.seed, 0x7061697273 /* "pairs" */), static_cast<std::uint64_t>(epoch));
+      for (std::size_t begin = 0, end = 0; begin < mixed.size(); begin = end) {
+        while (end < mixed.size() && lengths(mixed[end]) == lengths(mixed[begin])) ++end;
+        for (std::size_t i = end - 1; i > begin; --i)
+          std::swap(mixed[i], mixed[begin + rng.below(static_cast<std::uint32_t>(i - begin + 1))]);
+      }
+    }
+    order = epoch_order(static_cast<i64>(cuts.size()) - 1, options.seed, epoch, options.rank,
+                        options.world, options.shard, options.shuffle);
+    known_epoch = epoch;
+  }
+
+  // A side's sentences in rows, with the end mark behind each or the begin mark before it; then
+  // `fill`.
+  Tensor rows_of(int side, std::span<const i64> pairs, i64 width, bool end_mark,
+                 std::int32_t fill) {
+    const i64 n = static_cast<i64>(pairs.size());
+    Tensor out = make_id_tensor({n, width}, options.pinned);
+    std::fill_n(out.as<std::int32_t>(), n * width, fill);
+    for (i64 row = 0; row < n; ++row) {
+      const i64 pair = pairs[static_cast<std::size_t>(row)];
+      std::span<std::int32_t> ids(out.as<std::int32_t>() + row * width,
+                                  static_cast<std::size_t>(length(side, pair)));
+      if (!end_mark) {  // the begin mark instead
+        ids[0] = marks.begin;
+        ids = ids.subspan(1);
+      }
+      sides[side].tokens->read(sides[side].begins[static_cast<std::size_t>(pair)], ids);
+    }
+    return out;
+  }
+
+  struct Side {
+    std::shared_ptr<const TokenFiles> tokens;
+    std::vector<i64> begins;
+  };
+  Marks marks;
+  PairLoaderOptions options;
+  Side sides[2];            // source, target
+  std::vector<i64> sorted;  // pairs, by lengths
+  std::vector<i64> cuts;    // where in `sorted` the batches begin, and its end
+  i64 steps = 0, epoch = 0, step = 0;
+  i64 known_epoch = -1;    // of what follows
+  std::vector<i64> mixed;  // `sorted`, with pairs of equal lengths drawn anew
+  std::vector<i64> order;  // of batches
+};
+
+PairLoader::PairLoader(const TextPart& part, Marks marks, PairLoaderOptions options)
+    : impl_(std::make_unique<Impl>(part, marks, options)) {}
+PairLoader::~PairLoader() = default;
+
+i64 PairLoader::steps() const { return impl_->steps; }
+i64 PairLoader::epoch() const { return impl_->epoch; }
+i64 PairLoader::size() const { return impl_->size(); }
+i64 PairLoader::labelled() const { return impl_->sides[1].tokens->size(); }
+
+void PairLoader::seek(i64 epoch, i64 step) {
+  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "pairs: seek to epoch ",
+                     epoch, ", step ", step, "; an epoch has ", impl_->steps, " steps");
+  impl_->epoch = epoch;
+  impl_->step = step;
+}
+
+PairBatch PairLoader::next() {
+  Impl& s = *impl_;
+  if (s.step >= s.steps) {
+    ++s.epoch;
+    s.step = 0;
+    return {};
+  }
+  s.begin_epoch();
+  const auto b = static_cast<std::size_t>(s.order[static_cast<std::size_t>(s.step)]);
+  const std::span pairs = std::span(s.mixed).subspan(
+      static_cast<std::size_t>(s.cuts[b]), static_cast<std::size_t>(s.cuts[b + 1] - s.cuts[b]));
+  const i64 n = static_cast<i64>(pairs.size());
+  PairBatch out;
+  out.source_lengths = make_id_tensor({n}, s.options.pinned);
+  out.target_lengths = make_id_tensor({n}, s.options.pinned);
+  i64 longest[2] = {};
+  for (i64 row = 0; row < n; ++row)
+    for (const int side : {0, 1}) {
+      const i64 length = s.length(side, pairs[static_cast<std::size_t>(row)]);
+      longest[side] = std::max(longest[side], length);
+      (side ? out.target_lengths : out.source_lengths).as<std::int32_t>()[row] =
+          static_cast<std::int32_t>(length);
+      if (side) out.labelled += length;
+    }
+  const i64 source = rounded_up(longest[0], s.options.multiple),
+            target = rounded_up(longest[1], s.options.multiple);
+  out.source = s.rows_of(0, pairs, source, true, s.marks.pad);
+  out.inputs = s.rows_of(1, pairs, target, false, s.marks.pad);
+  out.labels = s.rows_of(1, pairs, target, true, kNoLabel);
+  out.pairs.assign(pairs.begin(), pairs.end());
+  ++s.step;
+  return out;
+}
+
+}  // namespace gossamer::data

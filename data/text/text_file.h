@@ -1,0 +1,40 @@
+// Files of text, read line by line: plain, or compressed by gzip.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::data {
+
+class TextFile {
+ public:
+  // gzip is recognised by its first bytes. DataError: no such file, not a regular one, or empty.
+  explicit TextFile(const std::string& path);
+  ~TextFile();
+  TextFile(const TextFile&) = delete;
+  TextFile& operator=(const TextFile&) = delete;
+
+  const std::string& path() const;
+  // Replaces `line` by the next one, with its line feed if it has one. False: the file is over.
+  // DataError names file and place: damaged gzip, or a line above 1 GiB.
+  bool next(std::string& line);
+  i64 number() const;      // of the line that next() gave, from 1 on
+  i64 bytes_read() const;  // of the file on disk
+  // "FILE:LINE", for errors
+  std::string place() const;
+  // DataError names line and byte if the line is no UTF-8.
+  void check_utf8(const std::string& line) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The files that these paths name, in this order; of a folder all below it that end with .txt or
+// .md, also with .gz behind, sorted by path, without hidden ones. DataError: there are none.
+std::vector<std::string> find_text_files(const std::vector<std::string>& paths);
+
+}  // namespace gossamer::data

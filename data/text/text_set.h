@@ -1,0 +1,55 @@
+// Tokenized text: a folder that `gossamer data tokenize` made, or .bin files of nanoGPT and llm.c.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/data/text/token_files.h"
+#include "gossamer/data/text/tokenizer.h"
+
+namespace gossamer::data {
+
+// Training or validation data.
+struct TextPart {
+  // Documents, each followed by the end mark; of pairs the source sentences.
+  std::shared_ptr<const TokenFiles> tokens;
+  // Of pairs: the translations. Sentence i of both is a pair; each ends with the end mark.
+  std::shared_ptr<const TokenFiles> targets;
+  i64 items = 0;  // documents or pairs; 0: not known
+  // UTF-8 of the text that is predicted (of pairs: the targets): bits per byte need it; 0: not
+  // known
+  i64 text_bytes = 0;
+  bool empty() const { return !tokens; }
+};
+
+struct TextSet {
+  std::string path;
+  bool pairs = false;
+  std::shared_ptr<const Tokenizer> tokenizer;  // null: .bin files without one
+  i64 vocabulary = 0;                          // 0: not known
+  Marks marks;
+  TextPart train, val;  // either may be empty
+};
+
+// path: a folder with index.json; a folder with train.bin, and perhaps val.bin and a tokenizer; or
+// one .bin file, which becomes `train`. DataError names the file that is missing or wrong.
+TextSet open_text(const std::string& path);
+
+// What index.json says, as it is written.
+struct TextIndex {
+  struct Part {
+    std::vector<std::string> files{}, target_files{};  // names in the folder
+    i64 tokens = 0, target_tokens = 0, items = 0, text_bytes = 0;
+  };
+  bool pairs = false;
+  i64 vocabulary = 0;
+  std::uint64_t tokenizer = 0;  // its hash
+  Marks marks{};
+  Part train{}, val{};
+};
+std::string encode_text_index(const TextIndex&);
+// DataError names the file `name` and what is wrong. File names have no folder in them.
+TextIndex decode_text_index(const std::string& json, const std::string& name);
+
+}  // namespace gossamer::data

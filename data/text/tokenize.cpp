@@ -1,0 +1,455 @@
+// The text is read once for the vocabulary, if one is to be made, and once for the ids. Threads
+// encode a few megabytes of it at a time, which are written in order.
+#include "gossamer/data/text/tokenize.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
+#include "gossamer/data/text/byte_pairs.h"
+#include "gossamer/data/text/characters.h"
+#include "gossamer/data/text/marks.h"
+#include "gossamer/data/text/split_words.h"
+#include "gossamer/data/text/text_file.h"
+#include "gossamer/data/work.h"
+
+namespace gossamer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPiece = std::size_t{1} << 18;    // bytes that a thread encodes at once
+constexpr std::size_t kAtOnce = std::size_t{16} << 20;  // bytes in memory for all threads
+constexpr std::size_t kLongestDocument = std::size_t{4} << 30;
+
+struct Stopped {};  // tick() returned false
+
+// Which documents or pairs become validation data: evenly spread ones.
+class Spread {
+ public:
+  explicit Spread(double fraction) : fraction_(fraction) {}
+  bool next() {
+    const double before = std::floor(static_cast<double>(count_) * fraction_);
+    return std::floor(static_cast<double>(++count_) * fraction_) > before;
+  }
+
+ private:
+  double fraction_;
+  i64 count_ = 0;
+};
+
+struct Document {
+  std::string text, place;  // place: FILE:LINE where it begins
+  bool val;
+};
+
+struct Line {
+  std::string source, target, place;
+  bool val;
+};
+
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\v\f\r") == std::string::npos;
+}
+
+// Reads all text, as often as it is asked to.
+class Reader {
+ public:
+  Reader(const TokenizeOptions& o, FunctionRef<bool(i64)> tick) : options_(o), tick_(tick) {}
+
+  void each_document(FunctionRef<void(Document&&)> visit) {
+    Spread spread(options_.val_fraction);
+    std::optional<Document> first;  // until it is known whether it is the only one
+    i64 count = 0;
+    each_document_of(options_.sources, false, [&](Document&& document) {
+      if (++count == 1) {
+        first = std::move(document);
+        return;
+      }
+      if (first) {
+        first->val = spread.next();
+        visit(std::move(*first));
+        first.reset();
+      }
+      document.val = spread.next();
+      visit(std::move(document));
+    });
+    if (first) visit_alone(std::move(*first), visit);
+    each_document_of(options_.val_sources, true, visit);
+  }
+
+  void each_pair(FunctionRef<void(Line&&)> visit) {
+    Spread spread(options_.val_fraction);
+    each_pair_of(options_.sources, options_.targets, [&](Line&& line) {
+      line.val = spread.next();
+      visit(std::move(line));
+    });
+    each_pair_of(options_.val_sources, options_.val_targets, [&](Line&& line) {
+      line.val = true;
+      visit(std::move(line));
+    });
+  }
+
+  void tick() {
+    if (!tick_(kibibytes())) throw Stopped();
+  }
+  i64 kibibytes() const { return (read_ + (open_ ? open_->bytes_read() : 0)) >> 10; }
+
+ private:
+  void each_document_of(const std::vector<std::string>& paths, bool val,
+                        FunctionRef<void(Document&&)> visit) {
+    if (paths.empty()) return;
+    for (const std::string& path : find_text_files(paths)) {
+      TextFile file(path);
+      open_ = &file;
+      Document document{{}, {}, val};
+      const auto end = [&] {
+        if (!document.text.empty()) visit(std::exchange(document, {{}, {}, val}));
+        tick();
+      };
+      for (std::string line; file.next(line);) {
+        if (!options_.any_bytes) file.check_utf8(line);
+        if (!options_.separator.empty() && line.starts_with(options_.separator) &&
+            line.find_first_not_of("\r\n", options_.separator.size()) == std::string::npos) {
+          end();
+          continue;
+        }
+        if (document.text.empty()) document.place = file.place();
+        check<DataError>(line.size() <= kLongestDocument - document.text.size(), code::damaged,
+                         document.place,
+                         ": begins a document of more than 4 GiB; end documents by "
+                         "lines that --separator names");
+        document.text += line;
+      }
+      end();
+      close(file);
+    }
+  }
+
+  // Its end is validation data.
+  void visit_alone(Document&& document, FunctionRef<void(Document&&)> visit) {
+    std::size_t cut = static_cast<std::size_t>(
+        std::floor(static_cast<double>(document.text.size()) * (1 - options_.val_fraction)));
+    while (cut < document.text.size() && cut > 0 &&
+           (static_cast<unsigned char>(document.text[cut]) & 0xC0) == 0x80)
+      --cut;
+    Document tail{document.text.substr(cut), document.place, true};
+    document.text.resize(cut);
+    document.val = false;
+    if (!document.text.empty()) visit(std::move(document));
+    if (!tail.text.empty()) visit(std::move(tail));
+  }
+
+  void each_pair_of(const std::vector<std::string>& sources,
+                    const std::vector<std::string>& targets, FunctionRef<void(Line&&)> visit) {
+    for (std::size_t f = 0; f < sources.size(); ++f) {
+      TextFile source(sources[f]), target(targets[f]);
+      open_ = &source;
+      while (true) {
+        Line line{};
+        const bool more = read(source, line.source), more_target = read(target, line.target);
+        const TextFile& shorter = more ? target : source;
+        const TextFile& longer = more ? source : target;
+        check<DataError>(more == more_target, code::damaged, printable(shorter.path()), ": has ",
+                         counted(shorter.number() - 1, "line"), ", but ", longer.place(),
+                         " goes on; line i of both has to be one pair");
+        if (!more) break;
+        line.place = target.place();
+        if (source.number() % 1024 == 0) tick();
+        visit(std::move(line));
+      }
+      close(source);
+      read_ += target.bytes_read();
+    }
+  }
+
+  bool read(TextFile& file, std::string& line) const {
+    if (!file.next(line)) return false;
+    if (!options_.any_bytes) file.check_utf8(line);
+    while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
+    return true;
+  }
+
+  void close(const TextFile& file) {
+    read_ += file.bytes_read();
+    open_ = nullptr;
+  }
+
+  const TokenizeOptions& options_;
+  FunctionRef<bool(i64)> tick_;
+  i64 read_ = 0;  // bytes of the files that are closed
+  const TextFile* open_ = nullptr;
+};
+
+// The N of bpe:N; none: the vocabulary is another one.
+std::optional<i64> size_to_make(const std::string& tokenizer) {
+  if (!tokenizer.starts_with("bpe:")) return std::nullopt;
+  i64 size = 0;
+  const char* const end = tokenizer.data() + tokenizer.size();
+  const auto [at, error] = std::from_chars(tokenizer.data() + 4, end, size);
+  check<ConfigError>(error == std::errc() && at == end, "data tokenize: --tokenizer ", tokenizer,
+                     ": bpe: wants the number of ids, as in bpe:8192");
+  return size;
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_of(const TokenizeOptions& o, Reader& reader) {
+  const bool pairs = !o.targets.empty();
+  if (o.tokenizer == "characters") {
+    CharacterSet characters;
+    check<ConfigError>(!pairs, "data tokenize: characters have no marks for pairs; use bpe:N");
+    reader.each_document(
+        [&](Document&& document) { characters.add(document.text, document.place); });
+    return characters.tokenizer();
+  }
+  const std::optional<i64> size = size_to_make(o.tokenizer);
+  if (!size) return open_tokenizer(o.tokenizer);
+  BytePairTrainer trainer;
+  if (pairs)
+    reader.each_pair([&](Line&& line) {
+      if (line.val) return;
+      trainer.add(line.source);
+      trainer.add(line.target);
+    });
+  else
+    reader.each_document([&](Document&& document) {
+      if (!document.val) trainer.add(document.text);
+    });
+  const std::vector<std::string> marks =
+      pairs ? std::vector<std::string>{std::string(kPadding), std::string(kBeginOfSentence),
+                                       std::string(kEndOfSentence)}
+            : std::vector<std::string>{std::string(kEndOfText)};
+  return trainer.train(*size, marks);
+}
+
+class Tokenizing {
+ public:
+  Tokenizing(const TokenizeOptions& o, FunctionRef<bool(i64)> tick)
+      : options_(o), tick_(tick), pairs_(!o.targets.empty()), reader_(o, tick) {}
+
+  TokenizeReport run() {
+    tokenizer_ = tokenizer_of(options_, reader_);
+    marks_ = tokenizer_->marks();
+    check<ConfigError>(!pairs_ || (marks_.end >= 0 && marks_.begin >= 0 && marks_.pad >= 0),
+                       "data tokenize: the vocabulary lacks one of the marks <s>, </s> and <pad>, "
+                       "which pairs need; use bpe:N");
+    for (Part* part : {&train_, &val_}) {
+      const std::string name = part == &val_ ? "val" : "train";
+      const auto open = [&](std::optional<TokenWriter>& writer, const std::string& prefix) {
+        writer.emplace(path(prefix), options_.format, tokenizer_->size(), options_.shard_tokens);
+      };
+      open(part->source, pairs_ ? name + "-source" : name);
+      if (pairs_) open(part->target, name + "-target");
+    }
+    if (pairs_)
+      reader_.each_pair([this](Line&& line) { add(std::move(line)); });
+    else
+      reader_.each_document([this](Document&& document) { add(std::move(document)); });
+    flush();
+    check<DataError>(train_.index.items > 0, code::nothing,
+                     "data tokenize: there is no text to train on");
+    check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
+                     "data tokenize: --val-fraction ", options_.val_fraction, " of ",
+                     train_.index.items, pairs_ ? " pairs" : " documents",
+                     " is none; name validation text with --val");
+    store();
+    return std::move(report_);
+  }
+
+ private:
+  struct Part {
+    TextIndex::Part index;
+    std::optional<TokenWriter> source, target;
+  };
+  // A piece of a document, or both sides of a pair.
+  struct Work {
+    std::string source, target, place;
+    bool val, ends;  // ends: an end mark belongs behind it
+    std::vector<std::int32_t> ids, target_ids;
+  };
+
+  std::string path(const std::string& name) const {
+    return (fs::path(options_.folder) / name).string();
+  }
+  void add(Document&& document) {
+    const std::string_view text = document.text;
+    for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
+      end = text.size() - at <= kPiece ? text.size() : word_boundary(text, at + kPiece);
+      add(Work{std::string(text.substr(at, end - at)),
+               {},
+               document.place,
+               document.val,
+               end == text.size(),
+               {},
+               {}});
+    }
+  }
+
+  void add(Line&& line) {
+    if (is_blank(line.source) || is_blank(line.target)) {
+      ++report_.empty;
+      return;
+    }
+    add(Work{std::move(line.source),
+             std::move(line.target),
+             std::move(line.place),
+             line.val,
+             true,
+             {},
+             {}});
+  }
+
+  void add(Work&& work) {
+    held_ += work.source.size() + work.target.size() + sizeof(Work);
+    works_.push_back(std::move(work));
+    if (held_ >= kAtOnce) flush();
+  }
+
+  // Encodes what is held and writes it.
+  void flush() {
+    // several lines at once, or threads would meet at their counter
+    constexpr i64 kLines = 64;
+    const i64 all = static_cast<i64>(works_.size()), step = pairs_ ? kLines : 1;
+    const bool whole = for_each_sample(
+        0, (all + step - 1) / step, options_.threads,
+        [&](i64 n, std::vector<std::byte>&) {
+          for (i64 i = n * step; i < std::min(all, (n + 1) * step); ++i)
+            encode(works_[static_cast<std::size_t>(i)]);
+        },
+        [this](i64) { return tick_(reader_.kibibytes()); });
+    if (!whole) throw Stopped();
+    for (Work& work : works_) write(work);
+    works_.clear();
+    held_ = 0;
+  }
+
+  void encode(Work& work) const {
+    try {
+      tokenizer_->encode(work.source, work.ids);
+      tokenizer_->encode(work.target, work.target_ids);
+    } catch (const DataError& error) {
+      fail<DataError>(code::damaged, work.place, ": ", error.what());
+    }
+  }
+
+  void write(Work& work) {
+    Part& part = work.val ? val_ : train_;
+    if (work.ends && marks_.end >= 0) work.ids.push_back(marks_.end);
+    if (pairs_) {
+      work.target_ids.push_back(marks_.end);
+      if (options_.max_length > 0 &&
+          static_cast<i64>(std::max(work.ids.size(), work.target_ids.size())) >
+              options_.max_length) {
+        ++report_.too_long;
+        return;
+      }
+      part.target->add(work.target_ids);
+    }
+    part.source->add(work.ids);
+    part.index.items += work.ends;
+    part.index.text_bytes += static_cast<i64>(pairs_ ? work.target.size() : work.source.size());
+  }
+
+  void store() {
+    for (const auto& file : tokenizer_->files()) write_file(path(file.name), file.bytes);
+    for (Part* part : {&train_, &val_}) {
+      part->index.tokens = part->source->size();
+      part->index.files = part->source->close();
+      if (!pairs_) continue;
+      part->index.target_tokens = part->target->size();
+      part->index.target_files = part->target->close();
+    }
+    TextIndex& index = report_.index;
+    index.pairs = pairs_;
+    index.vocabulary = tokenizer_->size();
+    index.tokenizer = tokenizer_->hash();
+    index.marks = marks_;
+    index.train = train_.index;
+    index.val = val_.index;
+    write_file(path("index.json"), encode_text_index(index));  // last: the folder is whole
+  }
+
+  const TokenizeOptions& options_;
+  FunctionRef<bool(i64)> tick_;
+  bool pairs_;
+  Reader reader_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  Marks marks_;
+  Part train_, val_;
+  std::vector<Work> works_;
+  std::size_t held_ = 0;  // bytes in works_
+  TokenizeReport report_;
+};
+
+void check_options(const TokenizeOptions& o) {
+  check<ConfigError>(!o.tokenizer.empty(),
+                     "data tokenize: --tokenizer is missing: a folder with vocab.json and "
+                     "merges.txt, or bpe:8192, or characters");
+  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "data tokenize: --val-fraction ",
+                     o.val_fraction, "; from 0 to below 1 is possible");
+  check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),
+                     "data tokenize: validation text is named by --val; --val-fraction would take "
+                     "more from the training text. Give one of them");
+  check<ConfigError>(o.targets.empty() || o.targets.size() == o.sources.size(),
+                     "data tokenize: ", o.sources.size(), " files of sources and ",
+                     o.targets.size(), " of targets; each needs the other");
+  check<ConfigError>(o.val_targets.size() == (o.targets.empty() ? 0 : o.val_sources.size()),
+                     "data tokenize: ", o.val_sources.size(), " files with --val and ",
+                     o.val_targets.size(), " with --val-target",
+                     o.targets.empty() ? ", which pairs alone have" : "; each needs the other");
+  check<ConfigError>(o.max_length >= 0, "data tokenize: --max-length ", o.max_length,
+                     "; use 0 for no limit, or more");
+  check<ConfigError>(o.max_length == 0 || !o.targets.empty(),
+                     "data tokenize: --max-length is for pairs; documents may have any length");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "data tokenize: --threads ", o.threads,
+                     " must be 1 to 1024");
+}
+
+// New or empty, so that nothing else is taken for a part of it.
+void prepare_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  check<IoError>(!error, printable(folder), ": the folder can't be made: ", error.message());
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error))
+    check<ConfigError>(it->path().filename().string().starts_with('.'), printable(folder),
+                       ": holds other things (", printable(it->path().filename().string()),
+                       "); name a new or empty folder");
+}
+
+}  // namespace
+
+i64 tokenize_kibibytes(const TokenizeOptions& o) {
+  i64 bytes = 0;
+  for (const auto* paths : {&o.sources, &o.targets, &o.val_sources, &o.val_targets})
+    if (!paths->empty())
+      for (const std::string& file : find_text_files(*paths)) {
+        std::error_code none;
+        const auto size = fs::file_size(file, none);
+        if (!none) bytes += static_cast<i64>(size);
+      }
+  const bool twice = o.tokenizer == "characters" || size_to_make(o.tokenizer);
+  return (twice ? 2 * bytes : bytes) >> 10;
+}
+
+TokenizeReport tokenize(const TokenizeOptions& o, FunctionRef<bool(i64)> tick) {
+  check_options(o);
+  prepare_folder(o.folder);
+  try {
+    return Tokenizing(o, tick).run();
+  } catch (const Stopped&) {
+    TokenizeReport report;
+    report.whole = false;
+    return report;
+  }
+}
+
+}  // namespace gossamer::data

@@ -1,0 +1,45 @@
+// From text to ids on disk: what `gossamer data tokenize` does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/parallel.h"
+#include "gossamer/data/text/text_set.h"
+
+namespace gossamer::data {
+
+struct TokenizeOptions {
+  // Files or folders (find_text_files()). With targets: lines that belong together, file by file.
+  std::vector<std::string> sources{}, targets{}, val_sources{}, val_targets{};
+  std::string folder{};  // to be written; new or empty
+  // A path (open_tokenizer()); or bpe:N, a vocabulary of N ids made of the training text; or
+  // characters, those of all text
+  std::string tokenizer{};
+  // Of the training documents or pairs, every 1/F-th becomes validation data. Of a single document,
+  // the end of it.
+  double val_fraction = 0;
+  // A line that ends a document; it is no text. So does the end of a file.
+  std::string separator = "<|endoftext|>";
+  i64 max_length = 0;  // pairs with a longer side, in ids with the mark, are left out; 0: none
+  TokenFormat format = TokenFormat::llmc;
+  i64 shard_tokens = 100'000'000;
+  bool any_bytes = false;  // text may be no UTF-8
+  int threads = 2;
+};
+
+struct TokenizeReport {
+  TextIndex index;
+  i64 empty = 0, too_long = 0;  // pairs that were left out
+  bool whole = true;            // false: tick() stopped it, and nothing was written
+};
+
+// tick(kibibytes of the files that were read) returns false to stop; about ten times a second.
+// DataError names file and line: wrong UTF-8, sides with different numbers of lines, nothing to
+// read. ConfigError: an option makes no sense.
+TokenizeReport tokenize(const TokenizeOptions&, FunctionRef<bool(i64)> tick);
+// What tick() will count up to.
+i64 tokenize_kibibytes(const TokenizeOptions&);
+
+}  // namespace gossamer::data

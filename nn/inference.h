@@ -1,0 +1,48 @@
+// Networks as they are evaluated on a CPU: each batch norm is folded into the convolution before
+// it, weights are packed once, addition and ReLU happen where sums are written, and no tape is
+// kept. The memory of an activation is reused as soon as its last reader has run.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::nn {
+
+// The steps of a network from its input to its output. A module writes its own: Module::fold.
+class FoldedSteps {
+ public:
+  using Value = int;  // a result; kInput: what the network is given
+  static constexpr Value kInput = 0, kNothing = -1;
+  // relu?(norm(conv(x)) (+ add)), as Conv2d::folded computes it.
+  Value conv(Value x, const Conv2d&, const BatchNorm&, bool relu, Value add = kNothing);
+  // Any function of one value. What it refers to must live as long as the steps.
+  Value apply(Value x, std::function<Tensor(const Tensor&)>);
+  // The last step's result.
+  Tensor run(const Tensor& input) const;
+
+ private:
+  struct Step {
+    std::function<Tensor(const Tensor& x, Tensor add)> compute;
+    Value x, add;
+  };
+  std::vector<Step> steps_;  // step i makes value i + 1
+};
+
+// Computes what net(x) does in eval mode, up to rounding, and without a tape. The network must live
+// as long. Changes of its weights after the construction do not show. A network on a GPU, or
+// with weights that are not finite, runs as it is. Thread-safe where net(x) is.
+// Memory besides the network's: its convolutions once more, and packed (for Winograd four times as
+// large); of activations what one block of layers needs.
+class Inference {
+ public:
+  // ConfigError if a layer is in training mode.
+  explicit Inference(Module& net);
+  Tensor operator()(const Tensor& x) const;
+
+ private:
+  FoldedSteps steps_;
+};
+
+}  // namespace gossamer::nn

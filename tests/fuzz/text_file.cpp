@@ -1,0 +1,42 @@
+// Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError.
+//
+// sources: text_file utf8 files
+// libraries: -lz
+#include "gossamer/data/text/text_file.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <unistd.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/data/text/utf8.h"
+
+using namespace gossamer::data;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const std::string path =
+      (std::filesystem::temp_directory_path() / ("fuzz-text-" + std::to_string(getpid()))).string();
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  std::ofstream(path, std::ios::binary) << bytes;
+  try {
+    TextFile file(path);
+    std::string all;
+    for (std::string line; file.next(line); all += line)
+      if (line.empty() || line.find('\n') < line.size() - 1) std::abort();
+    const bool is_gzip = size >= 2 && data[0] == 0x1f && data[1] == 0x8b;
+    if (!is_gzip && all != bytes) std::abort();
+    try {
+      file.check_utf8(all);
+      for (std::size_t at = 0; at < all.size(); at += utf8_length(all.substr(at, 4)))
+        if (utf8_length(all.substr(at, 4)) == 0) std::abort();
+    } catch (const gossamer::DataError&) {
+      if (valid_utf8(all) == all.size()) std::abort();
+    }
+  } catch (const gossamer::DataError&) {
+  }
+  std::filesystem::remove(path);
+  return 0;
+}

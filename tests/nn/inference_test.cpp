@@ -1,0 +1,132 @@
+// Networks as steps for inference: what is folded, what runs as it is, and whose memory a sum
+// takes.
+#include "gossamer/nn/inference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/random.h"
+#include "gossamer/nn/init.h"
+#include "support/error_of.h"
+
+namespace gossamer::nn {
+namespace {
+
+using ::testing::HasSubstr;
+
+Tensor drawn(Shape shape, std::uint64_t seed = 1) {
+  Rng rng(seed);
+  return normal(shape, 0, 1, rng);
+}
+
+void expect_near(const Tensor& got, const Tensor& want) {
+  ASSERT_EQ(got.shape(), want.shape());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(want.numel()); ++i)
+    ASSERT_NEAR(got.span<float>()[i], want.span<float>()[i], 1e-4f) << i;
+}
+
+void draw_statistics(Module& net) {
+  for (const NamedTensor& t : net.buffers())
+    if (t.name.ends_with("var"))
+      Tensor(t.tensor).copy_from(square(drawn(t.tensor.shape(), 2)) + 0.5f);
+    else if (t.name.ends_with("mean"))
+      Tensor(t.tensor).copy_from(drawn(t.tensor.shape(), 3));
+}
+
+// relu(norm(conv(x)) + x) + x: x is needed after the sum that would like to take its memory.
+struct Twice : Module {
+  Conv2d& conv = add("conv", Conv2d(16, 16, {.padding = 1, .bias = true}));
+  BatchNorm& norm = add("norm", BatchNorm(16));
+  Tensor forward(const Tensor& x) override {
+    return norm.apply(conv(relu(norm.apply(conv(x), true, x))), true, x);
+  }
+  int fold(FoldedSteps& steps, int x) override {
+    const int y = steps.conv(x, conv, norm, true, x);
+    return steps.conv(steps.apply(y, relu), conv, norm, true, x);
+  }
+};
+
+TEST(Inference, ASumTakesNoMemoryThatIsStillNeeded) {
+  Twice net;
+  draw_statistics(net);
+  Tensor(net.parameters()[1].tensor).copy_from(drawn({16}, 4));
+  net.eval();
+  const NoGrad no_grad;
+  const Tensor x = drawn({2, 6, 6, 16}), before = x.clone();
+  expect_near(Inference(net)(x), net(x));
+  expect_near(x, before);
+}
+
+struct Plain : Module {
+  Conv2d& conv = add("conv", Conv2d(3, 4));
+  BatchNorm& norm = add("norm", BatchNorm(4));
+  Dropout& dropout = add("dropout", Dropout(0.5f));
+  Linear& head = add("head", Linear(4, 2));
+  Tensor forward(const Tensor& x) override {
+    return head(dropout(global_avg_pool(norm.apply(conv(x), true))));
+  }
+};
+
+TEST(Inference, ANetworkThatDoesNotSayHowItIsFoldedRunsAsItIs) {
+  Sequential net;
+  net.push(Plain());
+  draw_statistics(net);
+  net.eval();
+  const Tensor x = drawn({3, 6, 6, 3});
+  const Tensor got = Inference(net)(x);
+  EXPECT_FALSE(got.requires_grad());
+  expect_near(got, net(x).detach());
+}
+
+TEST(Inference, AnEmptyNetworkIsTheIdentity) {
+  Sequential net;
+  net.eval();
+  const Tensor x = drawn({2, 3});
+  expect_near(Inference(net)(x), x);
+}
+
+TEST(Inference, WantsEvalModeOfEveryLayer) {
+  Twice net;
+  EXPECT_THAT(error_of<ConfigError>([&] { Inference folded(net); }), HasSubstr("call eval()"));
+}
+
+TEST(Inference, ChangesOfFoldedWeightsDoNotShow) {
+  Twice net;
+  net.eval();
+  const Tensor x = drawn({2, 6, 6, 16});
+  const Inference folded(net);
+  const Tensor before = folded(x);
+  for (const NamedTensor& t : net.parameters()) Tensor(t.tensor).fill(0);
+  expect_near(folded(x), before);
+}
+
+TEST(Inference, AWeightThatIsNoNumberShows) {
+  Twice net;
+  net.eval();
+  net.parameters()[0].tensor.as<float>()[0] = std::nanf("");
+  const Tensor y = Inference(net)(drawn({2, 6, 6, 16}));
+  EXPECT_TRUE(std::ranges::any_of(y.span<float>(), [](float v) { return std::isnan(v); }));
+}
+
+TEST(Inference, ErrorsNameTheShapes) {
+  const InferenceConv conv(Tensor::zeros({4, 3, 3, 8}), Tensor::zeros({4}));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                conv(Tensor::zeros({1, 6, 6, 7}), true);
+              }),
+              HasSubstr("[1, 6, 6, 7]"));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                conv(Tensor::zeros({1, 6, 6, 8}), true, Tensor::zeros({1, 6, 6, 4}));
+              }),
+              HasSubstr("add is f32 [1, 6, 6, 4], the result is f32 [1, 4, 4, 4]"));
+  EXPECT_THAT(error_of<ShapeError>([] {
+                InferenceConv(Tensor::zeros({4, 3, 3, 8}), Tensor::zeros({3}));
+              }),
+              HasSubstr("wanted weight [K, R, S, C/groups] and bias f32 [K]"));
+}
+
+}  // namespace
+}  // namespace gossamer::nn
