@@ -172,12 +172,29 @@ void convolve(const Map& m, const float* from, bool copies, const Panels& b, flo
   });
 }
 
+Panels forward_panels(const ConvGeometry& g, std::shared_ptr<Block> block) {
+  const i64 taps = g.r * g.s;
+  return few_channels(g) ? Panels(1, taps * g.c, g.k, std::move(block))
+                         : Panels(taps, g.c, g.k, std::move(block));
+}
+
 void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
-  const Map m = forward_map(g);
-  const bool copies = few_channels(g);
-  const Panels b(copies ? 1 : g.r * g.s, copies ? g.r * g.s * g.c : g.c, g.k);
+  const Panels b = forward_panels(g, nullptr);
   pack_turned(b, w.as<float>());
-  convolve(m, x.as<float>(), copies, b, y.as<float>(), {});
+  convolve(forward_map(g), x.as<float>(), few_channels(g), b, y.as<float>(), {});
+}
+
+PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
+  const Panels b = forward_panels(g, nullptr);
+  pack_turned(b, w.as<float>());
+  return {b.block(), kPanel};
+}
+
+void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
+                    const ConvTail& tail, Tensor& y) {
+  w.check_for(kPanel);
+  convolve(forward_map(g), x.as<float>(), few_channels(g), forward_panels(g, w.block),
+           y.as<float>(), {tail.add, tail.bias.as<float>(), tail.relu});
 }
 
 void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
@@ -263,11 +280,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gossamer::cpu {
 
-bool direct_fits(const ConvGeometry& g) { return g.groups == 1; }
-
 HWY_EXPORT(conv);
 void direct_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   HWY_DYNAMIC_DISPATCH(conv)(g, x, w, y);
+}
+
+HWY_EXPORT(pack);
+PackedWeights direct_pack(const ConvGeometry& g, const Tensor& w) {
+  return HWY_DYNAMIC_DISPATCH(pack)(g, w);
+}
+
+HWY_EXPORT(conv_inference);
+void direct_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
+                 const ConvTail& tail, Tensor& y) {
+  HWY_DYNAMIC_DISPATCH(conv_inference)(g, x, w, tail, y);
 }
 
 HWY_EXPORT(conv_dx);

@@ -27,12 +27,15 @@ constexpr i64 kChunk = 96;
 // last panel is filled up with zeros, to kLanes columns if those suffice.
 class Panels {
  public:
-  Panels(i64 taps, i64 depth, i64 columns)
+  // block: of such a matrix that was packed before; null: allocated here
+  Panels(i64 taps, i64 depth, i64 columns, std::shared_ptr<Block> block = nullptr)
       : taps_(taps),
         depth_(depth),
         columns_(columns),
         rounded_((columns + kLanes - 1) / kLanes * kLanes),
-        block_(allocate(static_cast<std::size_t>(taps * depth * rounded_) * sizeof(float))) {}
+        block_(block
+                   ? std::move(block)
+                   : allocate(static_cast<std::size_t>(taps * depth * rounded_) * sizeof(float))) {}
   i64 taps() const { return taps_; }
   i64 depth() const { return depth_; }
   i64 columns() const { return columns_; }
@@ -42,6 +45,7 @@ class Panels {
     return static_cast<float*>(block_->data) + column * taps_ * depth_ +
            (tap * depth_ + row) * width(column);
   }
+  const std::shared_ptr<Block>& block() const { return block_; }
 
  private:
   i64 taps_, depth_, columns_, rounded_;
@@ -95,12 +99,11 @@ struct Term {
   i64 from, depth;  // the stretch begins at rows[i] + from
 };
 
-// What follows the product of a row.
+// What surrounds the product of a row.
 struct Tail {
-  const float* bias = nullptr;        // [columns]
-  const float* const* add = nullptr;  // rows like those of c
+  bool add = false;             // to what c holds
+  const float* bias = nullptr;  // [columns]
   bool relu = false;
-  bool any() const { return bias || add || relu; }
 };
 
 template <int Vectors>
@@ -149,11 +152,6 @@ HWY_NOINLINE void multiply_terms(const Term* terms, i64 count, i64 row, float* c
 #pragma GCC unroll 16
         for (int i = 0; i < Rows; ++i) sum[i][v] = hn::Add(sum[i][v], bias);
       }
-      if (tail->add) {
-#pragma GCC unroll 16
-        for (int i = 0; i < Rows; ++i)
-          sum[i][v] = hn::Add(sum[i][v], hn::LoadU(d, tail->add[row + i] + at));
-      }
       if (tail->relu) {
 #pragma GCC unroll 16
         for (int i = 0; i < Rows; ++i) sum[i][v] = relu(d, sum[i][v]);
@@ -182,7 +180,6 @@ inline void multiply_edge(const Term* terms, i64 count, i64 row, float* const* c
     for (i64 j = 0; j < real; ++j) {
       float v = edges[i][j];
       if (tail && tail->bias) v += tail->bias[column + j];
-      if (tail && tail->add) v += tail->add[row + i][column + j];
       if (tail && tail->relu) v = v <= 0 ? 0 : v;
       c[i][column + j] = v;
     }
@@ -190,8 +187,8 @@ inline void multiply_edge(const Term* terms, i64 count, i64 row, float* const* c
 }
 
 // Rows of `a` for the rows of c, `kChunk` of them or fewer: rows[tap * kChunk + i].
-// c[i] = tail(sum over taps of rows[tap][i] b[tap]) for i < count. The tables are filled up to a
-// multiple of kBlockRows, c with rows that nobody reads.
+// c[i] = relu?((c[i] +) sum over taps of rows[tap][i] b[taps[tap]] (+ bias)) for i < count, where
+// `count` is a multiple of kBlockRows: the tables are filled up, c with rows that nobody reads.
 inline void multiply_chunk(const float* const* rows, i64 count, const Panels& b, i64 first_column,
                            i64 last_column, float* const* c, const std::vector<i64>& taps,
                            const Tail& tail) {
@@ -201,7 +198,7 @@ inline void multiply_chunk(const float* const* rows, i64 count, const Panels& b,
   std::vector<Term> terms;
   const i64 n_taps = static_cast<i64>(taps.size());
   i64 tap = 0, from = 0;
-  bool accumulate = false;
+  bool accumulate = tail.add;
   do {
     // as many stretches as fit the cache together
     const i64 tap0 = tap, from0 = from;
@@ -224,7 +221,7 @@ inline void multiply_chunk(const float* const* rows, i64 count, const Panels& b,
       }
       const i64 width = b.width(column), real = std::min(width, b.columns() - column);
       const auto n_terms = static_cast<i64>(terms.size());
-      const Tail* end = last && tail.any() ? &tail : nullptr;
+      const Tail* end = last && (tail.bias || tail.relu) ? &tail : nullptr;
       for (i64 row = 0; row < count; row += kBlockRows) {
         if (width == kPanel && real == kPanel)
           multiply_terms<2>(terms.data(), n_terms, row, c + row, column, accumulate, end);
