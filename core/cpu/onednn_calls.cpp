@@ -331,16 +331,13 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor
 
 struct OneDnnWeights {
   std::mutex mutex;
-  std::vector<std::pair<memory::desc, Scratch>> layouts;
+  std::vector<std::pair<memory::desc, LaidOut>> layouts;
   memory get(const Call& call, const memory::desc& ours, const Tensor& w) {
     if (call.same_weights) return on(ours, w);
     const std::scoped_lock lock(mutex);
     for (const auto& [layout, made] : layouts)
-      if (layout == call.weights) return made.mem;
-    const memory made = layouts.emplace_back(call.weights, Scratch(call.weights)).second.mem;
-    execute(call.reorder, call.reorder_scratchpad,
-            {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, made}});
-    return made;
+      if (layout == call.weights) return made.get();
+    return layouts.emplace_back(call.weights, LaidOut(call, ours, w)).second.get();
   }
 };
 std::shared_ptr<OneDnnWeights> onednn_keep_weights() { return std::make_shared<OneDnnWeights>(); }
