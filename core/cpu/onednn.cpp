@@ -80,15 +80,12 @@ class OneDnn final : public CpuBackend {
  public:
   const char* name() const override { return "onednn"; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-            Tensor& c) override {
+  void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     if (c.numel() == 0) return;
-    if (a.numel() == 0) return backend("reference").gemm(ta, tb, alpha, a, b, beta, c);
-    if (!needs_f32(a.dtype())) return cpu::onednn_gemm(ta, tb, alpha, a, b, beta, c);
-    Tensor wide = c.dtype() == DType::f32 ? c
-                  : beta != 0             ? c.to(DType::f32)
-                                          : Tensor::empty(c.shape());
-    cpu::onednn_gemm(ta, tb, alpha, a.to(DType::f32), b.to(DType::f32), beta, wide);
+    if (a.numel() == 0) return backend("reference").gemm(ta, tb, a, b, c, add);
+    if (!needs_f32(a.dtype())) return cpu::onednn_gemm(ta, tb, a, b, c, add);
+    Tensor wide = c.dtype() == DType::f32 ? c : add ? c.to(DType::f32) : Tensor::empty(c.shape());
+    cpu::onednn_gemm(ta, tb, a.to(DType::f32), b.to(DType::f32), wide, add);
     if (c.dtype() != DType::f32) c.copy_from(wide);
   }
 
