@@ -2,7 +2,6 @@
 // and whether that is enough for a GPU.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <exception>
 #include <functional>
@@ -28,6 +27,7 @@
 #include "gossamer/data/loader.h"
 #include "gossamer/data/split.h"
 #include "gossamer/data/work.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::apps {
 namespace {
