@@ -121,8 +121,8 @@ add_test(NAME interop.clang
   COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/clang ${PROJECT_SOURCE_DIR})
 set_tests_properties(interop.clang PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
 
-# Other programs that use what is installed, each in its language. Those of C++ have the sources as a
-# folder too (configured only: it is the same build).
+# Other programs that use what is installed, each in its language. Those of C++ have the sources as
+# a folder too (configured only: it is the same build).
 add_executable(consumer_model tests/consumers/model.cpp)
 target_link_libraries(consumer_model PRIVATE gossamer::models gossamer_flags)
 add_executable(consumer_replay tests/consumers/replay.cpp)
