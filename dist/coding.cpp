@@ -71,26 +71,28 @@ i64 coded_bytes(Coding coding, i64 values) {
   return values + blocks_in(values) * i64{sizeof(float)};
 }
 
-Coded::Coded(Coding coding, i64 values)
+Coded::Coded(Coding coding, i64 values, bool feedback)
     : coding_(coding),
       bytes_(Tensor::empty({coded_bytes(coding, values)}, DType::u8)),
-      error_(coding == Coding::int8 ? Tensor::zeros({values}) : Tensor()) {}
+      error_(feedback || coding == Coding::int8 ? Tensor::zeros({values}) : Tensor()) {}
 
 void Coded::encode(Tensor values) {
   const i64 n = values.numel();
   float* x = values.as<float>();
+  float* error = error_.defined() ? error_.as<float>() : nullptr;
   if (coding_ == Coding::bf16) {
     auto* codes = static_cast<bf16*>(bytes_.data());
     parallel_for(n, kGrain * kBlock, [=](i64 begin, i64 end) {
       for (i64 i = begin; i < end; ++i) {
-        codes[i] = bf16(x[i]);
+        const float value = x[i] + (error ? error[i] : 0);
+        codes[i] = bf16(value);
         x[i] = static_cast<float>(codes[i]);
+        if (error) error[i] = std::isfinite(x[i]) ? value - x[i] : 0;
       }
     });
     return;
   }
   const Codes codes = codes_in(bytes_, n);
-  float* error = error_.as<float>();
   parallel_for(blocks_in(n), kGrain, [=](i64 begin, i64 end) {
     for (i64 b = begin; b < end; ++b) {
       const i64 at = b * kBlock;

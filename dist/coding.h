@@ -18,10 +18,11 @@ i64 coded_bytes(Coding, i64 values);
 // One tensor's codes on their way. On CPUs; not for f32.
 class Coded {
  public:
-  Coded(Coding, i64 values);
+  // feedback: what rounding takes from values is added to those of the next encode(), so that the
+  // sum of all that was sent is right to within one rounding. int8: always.
+  Coded(Coding, i64 values, bool feedback = false);
   // bytes() <- codes of `values` [n] f32, and values <- what they stand for, which is what the
-  // receiver gets. int8: with error feedback; what rounding took from values is added to those of
-  // the next call, so that the sum of all that was sent is right to within one rounding.
+  // receiver gets.
   void encode(Tensor values);
   // values <- what codes, from the peer's encode(), stand for. NaN where the sender had no finite
   // number.

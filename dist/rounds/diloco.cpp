@@ -92,7 +92,7 @@ bool DilocoMethod::mix_fragment(int slot) {
     const Tensor o = of_fragment(model_, slot);
     axpy(way, -1, o);
     auto& codes = codes_[static_cast<std::size_t>(slot)];
-    if (!codes) codes.emplace(coding_, way.numel());
+    if (!codes) codes.emplace(coding_, way.numel(), true);
     codes->encode(way);
     if (!average_coded(*codes, coding_, way, tag)) return false;
     x.copy_from(o);

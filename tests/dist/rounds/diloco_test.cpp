@@ -101,7 +101,6 @@ State train(const Case& c, int from, int to, const State& state,
       method->step(kRate);
       if (look) look(rank, step, q.params.values().span<float>());
     }
-    EXPECT_GT(method->stats().bytes_sent, 0);
     for (const Tensor& t : kept) out[static_cast<std::size_t>(rank)].push_back(copy(t));
     group.collectives().barrier();
   });
