@@ -55,7 +55,7 @@ Tensor dropout_add(const Tensor& x, const Tensor& residual, float p, std::uint64
 Tensor normalize(const Tensor& images, const std::array<float, 3>& mean,
                  const std::array<float, 3>& std, DType type = DType::f32);
 
-// --- reductions and losses (op_reduce.cpp)
+// --- reductions and losses (op_reduce.cpp, op_loss.cpp)
 Tensor sum(const Tensor& x);   // all elements -> rank 0, f32
 Tensor mean(const Tensor& x);  // all elements -> rank 0, f32
 // [..., D] -> [D]: over all but the last dimension, f32
@@ -71,6 +71,10 @@ struct CrossEntropyOptions {
 // + a/K; 0 if none counts. logits [N, K]; labels i32 [N], each in [0, K) or `ignore` (ShapeError
 // names the first that is not). Returns rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
+// cross_entropy(x table', labels) with x [N, C], table [V, C], computed for some rows at a time:
+// the [N, V] logits never exist as a whole, and in training both gradients are made on the way.
+Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
+                 CrossEntropyOptions = {});
 // How many rows have their label among the k largest logits: rank 0, f32, on the device of the
 // logits. NaN never counts; ties count against. On a GPU, where the op cannot look at labels, a row
 // whose label is outside [0, K) does not count. No gradient.
@@ -82,7 +86,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 // x [N, K], w [D, K], bias [D] -> x w^T + bias [N, D]
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
 
-// --- text (op_embedding.cpp, op_layer_norm.cpp, op_attention.cpp, op_head_loss.cpp)
+// --- text (op_embedding.cpp, op_layer_norm.cpp, op_attention.cpp)
 // Rows of a table: ids i32 [...], table [V, C] -> [..., C]. On a CPU a ShapeError names the first
 // id outside [0, V); a GPU, where the op cannot look, gives a row of NaN. The gradient of the table
 // adds the rows of one id in their order, in f32.
@@ -101,22 +105,20 @@ struct AttentionOptions {
   int heads = 1;        // C is a multiple of it; head h has columns [h D, (h+1) D), D = C/heads
   bool causal = false;  // query i sees keys 0 … first + i only
   i64 first = 0;        // position of the first query among the keys: of a step with a cache
-  float dropout = 0;  // of the weights, as dropout() draws it for element ((b H + h) Tq + i) Tk + j
+  // Of the weights, as dropout(): drawn by Philox(seed, stream) for (b, h, i, j)
+  // (ops/attention_mask.h).
+  float dropout = 0;
   std::uint64_t seed = 0, stream = 0;
 };
 // softmax(q k'/sqrt(D)) v for each head (Vaswani et al. 2017). qkv [B, T, 3C]: the rows q, k, v
 // behind each other -> [B, T, C]. lengths i32 [B]: keys from lengths[b] on are padding, which no
 // query sees; undefined: none is. A query that sees no key gets zeros. Nothing of T x T is kept
-// for backward but what one block of queries needs at a time: the weights are computed again.
+// for backward, which computes the weights again.
 Tensor attention(const Tensor& qkv, const AttentionOptions&, const Tensor& lengths = {});
 // The same with queries of their own: q [B, Tq, C], kv [B, Tk, 2C] -> [B, Tq, C]. Cross-attention;
 // and, with kv a cache, causal and first = the number of tokens before q, a step of generation.
 Tensor attention(const Tensor& q, const Tensor& kv, const AttentionOptions&,
                  const Tensor& lengths = {});
-// cross_entropy(x table', labels) with x [N, C], table [V, C], computed for some rows at a time:
-// the [N, V] logits never exist as a whole, and in training both gradients are made on the way.
-Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
-                 CrossEntropyOptions = {});
 
 // --- convolution (op_conv.cpp)
 struct ConvOptions {
