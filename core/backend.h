@@ -16,6 +16,8 @@
 
 namespace gossamer {
 
+enum class Activation;  // ops.h
+
 // x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k]. padding: rows and columns of zeros
 // before the first; after the last there are as many as the last output needs.
 struct ConvGeometry {
@@ -105,13 +107,14 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
 
-  // c = alpha op(a) op(b) + beta c.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb; c [m, n],
-  // f32 or the type of a.
-  virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-                    Tensor& c) = 0;
-  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d].
-  // Returns false, and does nothing, if this backend cannot.
-  virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);
+  // c = op(a) op(b), or c += that if `add`.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb;
+  // c [m, n], f32 or the type of a.
+  virtual void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) = 0;
+  // y = activation(z), z = x w' + bias, in one call: x [n, k], w [d, k], bias [d] f32 or their type
+  // or undefined, y [n, d]; z like y, undefined: not wanted. Returns false, and does nothing, if
+  // this backend cannot.
+  virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Activation, Tensor& y,
+                      const Tensor& z);
 
   // The formulas are those of conv2d in ops.h.
   virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;

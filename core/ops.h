@@ -28,6 +28,8 @@ Tensor relu(const Tensor& x);  // max(x, 0); gradient 0 at 0
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor gelu(const Tensor& x);  // x Phi(x), exact (erf)
+// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))/2 (Hendrycks and Gimpel 2016); GPT-2's
+Tensor gelu_tanh(const Tensor& x);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
@@ -83,8 +85,12 @@ Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k);
 // --- linear algebra (op_linear.cpp)
 // [M, K] x [K, N] -> [M, N]
 Tensor matmul(const Tensor& a, const Tensor& b);
-// x [N, K], w [D, K], bias [D] -> x w^T + bias [N, D]
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
+// What may follow a product, without a pass of its own: one of the ops of these names.
+enum class Activation { none, relu, gelu, gelu_tanh };
+// x [..., K] of rank 2 or more, w [D, K], bias [D] -> activation(x w^T + bias) [..., D]. One
+// rounding for all of it; the argument of a GELU is kept for the gradient in the type of x.
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+              Activation = Activation::none);
 
 // --- text (op_embedding.cpp, op_layer_norm.cpp, op_attention.cpp)
 // Rows of a table: ids i32 [...], table [V, C] -> [..., C]. On a CPU a ShapeError names the first

@@ -26,6 +26,7 @@
 #include "gossamer/data/loader/checked_options.h"
 #include "gossamer/data/loader/epoch_order.h"
 #include "gossamer/data/loader/image_maker.h"
+#include "gossamer/data/loader/position.h"
 
 namespace gossamer::data {
 namespace {
@@ -296,8 +297,7 @@ Loader::~Loader() { impl_->close(); }
 i64 Loader::steps() const { return impl_->steps; }
 
 void Loader::seek(i64 epoch, i64 step) {
-  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "loader: seek to epoch ",
-                     epoch, ", step ", step, "; an epoch has ", impl_->steps, " steps");
+  check_seek("loader", epoch, step, impl_->steps);
   const bool at_end = step == impl_->steps;
   impl_->need_order(at_end ? epoch + 1 : epoch);
   const std::scoped_lock lock(impl_->mutex);

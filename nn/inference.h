@@ -32,7 +32,8 @@ class FoldedSteps {
 
 // Computes what net(x) does in eval mode, up to rounding, and without a tape. The network must live
 // as long. Changes of its weights after the construction do not show. A network on a GPU, or
-// with weights that are not finite, runs as it is. Thread-safe where net(x) is.
+// with weights that are not finite, runs as it is. A NaN that arises from finite weights may become
+// 0 in a ReLU. Thread-safe where net(x) is.
 // Memory besides the network's: its convolutions once more, and packed (for Winograd four times as
 // large); of activations what one block of layers needs.
 class Inference {

@@ -104,7 +104,7 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   add_test(NAME interop.cpus
     COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/cpus ${PROJECT_BINARY_DIR})
   set_tests_properties(interop.cpus PROPERTIES
-    SKIP_RETURN_CODE 77 TIMEOUT ${timeout} ENVIRONMENT OMP_WAIT_POLICY=passive)
+    SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
 endif()
 
 # Another project that uses the installed libraries, and one that has the sources as a folder

@@ -2,7 +2,6 @@
 // and whether that is enough for a GPU.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <exception>
 #include <functional>
@@ -28,13 +27,11 @@
 #include "gossamer/data/loader.h"
 #include "gossamer/data/split.h"
 #include "gossamer/data/work.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::apps {
 namespace {
 
-double wall_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 double cpu_now(clockid_t clock) {
   timespec t{};
   clock_gettime(clock, &t);
@@ -124,11 +121,11 @@ Rate measure(const Work& work, const Kind& kind, int threads, double seconds, i6
       };
       one();  // the thread's decoder is made
       Rate& rate = rates[me];
-      const double cpu = cpu_now(CLOCK_THREAD_CPUTIME_ID), wall = wall_now();
+      const double cpu = cpu_now(CLOCK_THREAD_CPUTIME_ID), wall = dist::wall_seconds();
       do rate.images += one();
-      while (wall_now() - wall < seconds);
+      while (dist::wall_seconds() - wall < seconds);
       rate.cpu_s = cpu_now(CLOCK_THREAD_CPUTIME_ID) - cpu;
-      rate.wall_s = wall_now() - wall;
+      rate.wall_s = dist::wall_seconds() - wall;
     } catch (...) {
       errors[me] = std::current_exception();
     }
@@ -177,12 +174,12 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   };
   take();
   Rate rate;
-  const double cpu = cpu_now(CLOCK_PROCESS_CPUTIME_ID), wall = wall_now();
+  const double cpu = cpu_now(CLOCK_PROCESS_CPUTIME_ID), wall = dist::wall_seconds();
   do rate.images += take();
-  while (wall_now() - wall < seconds || rate.images == 0);
+  while (dist::wall_seconds() - wall < seconds || rate.images == 0);
   if (!device.is_cpu()) cuda::current_stream(device).synchronize();
   rate.cpu_s = cpu_now(CLOCK_PROCESS_CPUTIME_ID) - cpu;
-  rate.wall_s = wall_now() - wall;
+  rate.wall_s = dist::wall_seconds() - wall;
   return rate;
 }
 

@@ -1,7 +1,6 @@
 // `gossamer bench inference`: images a second and latency of a model folded for inference, on
 // synthetic images.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "gossamer/core/memory.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "gossamer/dist/time.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/inference.h"
 
@@ -24,10 +24,6 @@ namespace {
 
 // Fewer say nothing about a median.
 constexpr std::size_t kLeastCalls = 5;
-
-double clock_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // The least value that a share of all does not exceed.
 double quantile(const std::vector<double>& sorted, double share) {
@@ -54,17 +50,17 @@ int bench_inference(const BenchInferenceOptions& o) {
   for (float& v : images.span<float>()) v = rng.normal();
   images = images.to(type);
 
-  const double begin = clock_seconds();
+  const double begin = dist::wall_seconds();
   const nn::Inference net(*model);
   net(images);
-  const double prepared = clock_seconds() - begin;
+  const double prepared = dist::wall_seconds() - begin;
   net(images);
   reset_peak();
   std::vector<double> times;
-  for (double last = clock_seconds(), end = last + o.seconds;
+  for (double last = dist::wall_seconds(), end = last + o.seconds;
        last < end || times.size() < kLeastCalls;) {
     net(images);
-    const double now = clock_seconds();
+    const double now = dist::wall_seconds();
     times.push_back(now - last);
     last = now;
   }

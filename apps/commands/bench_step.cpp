@@ -27,15 +27,12 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/loader.h"
+#include "gossamer/dist/time.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 
 namespace gossamer::apps {
 namespace {
-
-double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // CPU time of all threads of the process. With one thread it does not depend on other programs;
 // with more, waiting counts too.
@@ -126,7 +123,8 @@ Times time_on_gpu(Device device, const std::function<void()>& step,
   stream.synchronize();
   Times times;
   mark();
-  for (const double begin = seconds_now(); !enough(ends.size() - 1, seconds_now() - begin);) {
+  for (const double begin = dist::wall_seconds();
+       !enough(ends.size() - 1, dist::wall_seconds() - begin);) {
     const double cpu = cpu_seconds_now();
     step();
     mark();
@@ -144,11 +142,11 @@ Times time_on_gpu(Device device, const std::function<void()>& step,
 Times time_on_cpu(const std::function<void()>& step,
                   const std::function<bool(std::size_t, double)>& enough) {
   Times times;
-  const double begin = seconds_now();
+  const double begin = dist::wall_seconds();
   double cpu_last = cpu_seconds_now();
   for (double last = begin; !enough(times.each.size(), last - begin);) {
     step();
-    const double now = seconds_now(), cpu_now = cpu_seconds_now();
+    const double now = dist::wall_seconds(), cpu_now = cpu_seconds_now();
     times.each.push_back(now - last);
     times.cpu.push_back(cpu_now - cpu_last);
     last = now;
@@ -208,7 +206,7 @@ int bench_step(const BenchStepOptions& o) {
   const std::function<void()> run =
       o.graph ? std::function<void()>([&] { graph.launch(cuda::current_stream(device)); }) : step;
   const std::uint64_t waits_before = cuda::waits();
-  const double begin = seconds_now(), waited = feed.wait_s();
+  const double begin = dist::wall_seconds(), waited = feed.wait_s();
   const auto enough = [&](std::size_t steps, double passed) {
     return o.seconds > 0 ? passed >= o.seconds && steps >= 5
                          : steps >= static_cast<std::size_t>(o.steps);
@@ -216,7 +214,8 @@ int bench_step(const BenchStepOptions& o) {
   const auto [times, cpu_times] =
       device.is_cpu() ? time_on_cpu(run, enough) : time_on_gpu(device, run, enough);
 
-  const double wait_s = feed.wait_s() - waited, wait_fraction = wait_s / (seconds_now() - begin);
+  const double wait_s = feed.wait_s() - waited,
+               wait_fraction = wait_s / (dist::wall_seconds() - begin);
   const double middle = median(times), images_per_s = o.batch / middle;
   const MemoryStats memory = memory_stats(device);
   const std::string engine = backend(device).name();

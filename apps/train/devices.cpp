@@ -59,11 +59,11 @@ DType compute_type(const std::string& name, bool on_gpu) {
 }
 
 void settle_cpu(Config& c) {
-  if (c.train.isa != "auto") try {
-      cpu::limit_cpu(c.train.isa);
-    } catch (const ConfigError& e) {
-      fail<ConfigError>("train.isa: ", e.what());
-    }
+  try {
+    if (c.train.isa != "auto") cpu::limit_cpu(c.train.isa);
+  } catch (const ConfigError& e) {
+    fail<ConfigError>("train.isa: ", e.what());
+  }
   const bool on_gpu = c.train.device != "cpu" && cuda::device_count() > 0;
   if (c.train.dtype == "auto") c.train.dtype = name_of(compute_type("auto", on_gpu));
   if (!on_gpu && (c.train.dtype == "f16" || (c.train.dtype == "bf16" && !cpu::has_bf16())))

@@ -11,8 +11,8 @@ const char* cpu_is_too_old() noexcept {
   const bool enough = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                       __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   if (!enough)
-    return "this CPU lacks AVX2 or FMA, which Gossamer needs: Intel's CPUs have them since Haswell "
-           "(2013), AMD's since Excavator (2015); use a newer machine";
+    return "this CPU lacks AVX2 or FMA, which Gossamer needs: most of Intel's CPUs have them since "
+           "Haswell (2013), AMD's since Excavator (2015); use another machine";
 #endif
   return nullptr;
 }

@@ -27,8 +27,7 @@ class Reference final : public CpuBackend {
  public:
   const char* name() const override { return "reference"; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-            Tensor& c) override {
+  void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
     with_floating(a.dtype(), c.dtype(), "gemm", [&]<class T, class C>() {
       const T *pa = a.as<T>(), *pb = b.as<T>();
@@ -44,10 +43,8 @@ class Reference final : public CpuBackend {
                   left * static_cast<double>(load(pb, tb ? j * k + p : p * n + j));
           }
           for (i64 j = 0; j < n; ++j) {
-            double v = static_cast<double>(alpha) * row[static_cast<std::size_t>(j)];
-            if (beta != 0)
-              // beta 0: c may hold anything
-              v += static_cast<double>(beta) * static_cast<double>(load(pc, i * n + j));
+            double v = row[static_cast<std::size_t>(j)];
+            if (add) v += static_cast<double>(load(pc, i * n + j));
             store(pc, i * n + j, static_cast<float>(v));
           }
         }

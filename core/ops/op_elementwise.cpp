@@ -4,6 +4,7 @@
 // functions are compiled for both.
 #include <cmath>
 
+#include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/op_helpers.h"
 #include "gossamer/core/random.h"
 
@@ -11,13 +12,7 @@ namespace gossamer {
 namespace {
 
 // --- one operand: y = f(x), and d = dy/dx as a function of x, or with from_output as a function of
-// y: then the input is not kept. ---
-struct Relu {
-  static constexpr bool from_output = true;
-  // in this order a NaN stays NaN
-  GOSSAMER_HD static float f(float x) { return 0.0f > x ? 0.0f : x; }
-  GOSSAMER_HD static float d(float y) { return y > 0.0f ? 1.0f : 0.0f; }
-};
+// y: then the input is not kept. Relu and the two forms of GELU are in activation.h. ---
 struct Sigmoid {
   static constexpr bool from_output = true;
   GOSSAMER_HD static float f(float x) { return 1.0f / (1.0f + expf(-x)); }
@@ -37,13 +32,6 @@ struct Sqrt {
   static constexpr bool from_output = true;
   GOSSAMER_HD static float f(float x) { return sqrtf(x); }
   GOSSAMER_HD static float d(float y) { return 0.5f / y; }
-};
-struct Gelu {
-  static constexpr bool from_output = false;
-  GOSSAMER_HD static float f(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
-  GOSSAMER_HD static float d(float x) {
-    return 0.5f * (1.0f + erff(x * 0.70710678f)) + x * 0.39894228f * expf(-0.5f * x * x);
-  }
 };
 struct Log {
   static constexpr bool from_output = false;
@@ -316,6 +304,7 @@ Tensor relu(const Tensor& x) { return unary<Relu>("relu", x); }
 Tensor sigmoid(const Tensor& x) { return unary<Sigmoid>("sigmoid", x); }
 Tensor tanh(const Tensor& x) { return unary<Tanh>("tanh", x); }
 Tensor gelu(const Tensor& x) { return unary<Gelu>("gelu", x); }
+Tensor gelu_tanh(const Tensor& x) { return unary<GeluTanh>("gelu_tanh", x); }
 Tensor exp(const Tensor& x) { return unary<Exp>("exp", x); }
 Tensor log(const Tensor& x) { return unary<Log>("log", x); }
 Tensor sqrt(const Tensor& x) { return unary<Sqrt>("sqrt", x); }

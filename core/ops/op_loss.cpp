@@ -165,7 +165,7 @@ Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
     const i64 end = std::min(rows, begin + most);
     const Tensor part = x.detach().slice(begin, end);
     Tensor z = logits.slice(0, end - begin), some = losses.slice(begin, end);
-    engine.gemm(false, true, 1, part, table, 0, z);
+    engine.gemm(false, true, part, table, z, false);
     engine.softmax_loss(z, labels.slice(begin, end), how, some, back ? z : Tensor());
     if (!back) continue;
     Tensor dz = z;
@@ -175,9 +175,9 @@ Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
     }
     if (want_x) {
       Tensor to = dx.slice(begin, end);
-      engine.gemm(false, false, 1, dz, table, 0, to);
+      engine.gemm(false, false, dz, table, to, false);
     }
-    if (want_table) engine.gemm(true, false, 1, dz, part, begin > 0 ? 1.0f : 0.0f, d_table);
+    if (want_table) engine.gemm(true, false, dz, part, d_table, begin > 0);
   }
   MeanLoss mean = mean_of(losses, labels, how);
   record(op, mean.loss, {x, table}, {dx, d_table, mean.share},

@@ -63,15 +63,10 @@ class BytePairs final : public Tokenizer {
         [&](std::int32_t mark) { ids.push_back(mark); });
   }
 
-  void decode(std::span<const std::int32_t> ids, std::string& text) const override {
-    for (const std::int32_t id : ids) {
-      check<DataError>(id >= 0 && id < size(), "decode: there is no id ", id,
-                       "; the vocabulary has ", size());
-      text += text_[static_cast<std::size_t>(id)];
-    }
-  }
-
  private:
+  const std::string& text_of(std::int32_t id) const override {
+    return text_[static_cast<std::size_t>(id)];
+  }
   // Fills text_, by id, with the tokens as they are written.
   std::unordered_map<std::string, std::int32_t> read_vocabulary() {
     const std::string& name = vocabulary_.name;

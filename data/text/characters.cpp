@@ -59,15 +59,10 @@ class Characters final : public Tokenizer {
     encode(text, ids);
   }
 
-  void decode(std::span<const std::int32_t> ids, std::string& text) const override {
-    for (const std::int32_t id : ids) {
-      check<DataError>(id >= 0 && id < size(), "decode: there is no id ", id,
-                       "; the vocabulary has ", size());
-      text += text_[static_cast<std::size_t>(id)];
-    }
-  }
-
  private:
+  const std::string& text_of(std::int32_t id) const override {
+    return text_[static_cast<std::size_t>(id)];
+  }
   StoredFile file_;
   std::vector<std::string> text_;  // by id
   std::unordered_map<std::string, std::int32_t> ids_;

@@ -11,6 +11,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/loader/epoch_order.h"
+#include "gossamer/data/loader/position.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
 #include "gossamer/data/text/window_loader.h"
@@ -18,8 +19,7 @@
 namespace gossamer::data {
 namespace {
 
-// Where the sentences of one side lie: sentence i, with its end mark, at [begins[i], begins[i +
-// 1]).
+// Where the sentences of one side begin. Each ends, with its end mark, where the next one begins.
 std::vector<i64> begins_of(const TokenFiles& tokens, std::int32_t end) {
   constexpr i64 kChunk = 1 << 20;
   std::vector<i64> begins{0};
@@ -115,6 +115,7 @@ struct PairLoader::Impl {
   }
 
   void begin_epoch() {
+    const i64 epoch = position.epoch;
     if (known_epoch == epoch) return;
     mixed = sorted;
     if (options.shuffle) {
@@ -160,7 +161,8 @@ struct PairLoader::Impl {
   Side sides[2];            // source, target
   std::vector<i64> sorted;  // pairs, by lengths
   std::vector<i64> cuts;    // where in `sorted` the batches begin, and its end
-  i64 steps = 0, epoch = 0, step = 0;
+  i64 steps = 0;
+  Position position;
   i64 known_epoch = -1;    // of what follows
   std::vector<i64> mixed;  // `sorted`, with pairs of equal lengths drawn anew
   std::vector<i64> order;  // of batches
@@ -171,26 +173,20 @@ PairLoader::PairLoader(const TextPart& part, Marks marks, PairLoaderOptions opti
 PairLoader::~PairLoader() = default;
 
 i64 PairLoader::steps() const { return impl_->steps; }
-i64 PairLoader::epoch() const { return impl_->epoch; }
+i64 PairLoader::epoch() const { return impl_->position.epoch; }
 i64 PairLoader::size() const { return impl_->size(); }
 i64 PairLoader::labelled() const { return impl_->sides[1].tokens->size(); }
 
 void PairLoader::seek(i64 epoch, i64 step) {
-  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "pairs: seek to epoch ",
-                     epoch, ", step ", step, "; an epoch has ", impl_->steps, " steps");
-  impl_->epoch = epoch;
-  impl_->step = step;
+  check_seek("pairs", epoch, step, impl_->steps);
+  impl_->position = {epoch, step};
 }
 
 PairBatch PairLoader::next() {
   Impl& s = *impl_;
-  if (s.step >= s.steps) {
-    ++s.epoch;
-    s.step = 0;
-    return {};
-  }
+  if (s.position.epoch_is_over(s.steps)) return {};
   s.begin_epoch();
-  const auto b = static_cast<std::size_t>(s.order[static_cast<std::size_t>(s.step)]);
+  const auto b = static_cast<std::size_t>(s.order[static_cast<std::size_t>(s.position.step)]);
   const std::span pairs = std::span(s.mixed).subspan(
       static_cast<std::size_t>(s.cuts[b]), static_cast<std::size_t>(s.cuts[b + 1] - s.cuts[b]));
   const i64 n = static_cast<i64>(pairs.size());
@@ -212,7 +208,7 @@ PairBatch PairLoader::next() {
   out.inputs = s.rows_of(1, pairs, target, false, s.marks.pad);
   out.labels = s.rows_of(1, pairs, target, true, kNoLabel);
   out.pairs.assign(pairs.begin(), pairs.end());
-  ++s.step;
+  ++s.position.step;
   return out;
 }
 

@@ -17,8 +17,8 @@ struct PairLoaderOptions {
   i64 max_length = 0;  // longest side of a pair that the model takes, marks counted; 0: no limit
   int multiple = 1;    // lengths are padded to multiples of it, so that there are fewer shapes
   int rank = 0, world = 1;
-  bool shard =
-      false;  // false: each worker draws its own order of all batches; true: disjoint parts
+  // false: each worker draws its own order of all batches; true: disjoint parts of one order
+  bool shard = false;
   bool shuffle = true;
   bool drop_last = true;  // shard: workers have the same number of batches
   std::uint64_t seed = 0;

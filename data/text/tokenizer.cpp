@@ -28,6 +28,14 @@ Tokenizer::StoredFile stored(const fs::path& path) {
 
 }  // namespace
 
+void Tokenizer::decode(std::span<const std::int32_t> ids, std::string& text) const {
+  for (const std::int32_t id : ids) {
+    check<DataError>(id >= 0 && id < size(), "decode: there is no id ", id, "; the vocabulary has ",
+                     size());
+    text += text_of(id);
+  }
+}
+
 std::uint64_t Tokenizer::hash() const {
   std::uint64_t hash = 0;
   for (const StoredFile& file : files()) hash = xxh3(std::as_bytes(std::span(file.bytes)), hash);

@@ -36,7 +36,7 @@ class Tokenizer {
   virtual void encode_with_marks(std::string_view text, std::vector<std::int32_t>& ids) const = 0;
   // Appends the text of ids; a mark is written as its name. DataError: an id that is not in the
   // vocabulary.
-  virtual void decode(std::span<const std::int32_t> ids, std::string& text) const = 0;
+  void decode(std::span<const std::int32_t> ids, std::string& text) const;
 
   struct StoredFile {
     std::string name, bytes;
@@ -48,6 +48,9 @@ class Tokenizer {
 
  protected:
   Tokenizer() = default;
+
+ private:
+  virtual const std::string& text_of(std::int32_t id) const = 0;  // 0 <= id < size()
 };
 
 // The tokenizer in a folder: vocab.json and merges.txt (Hugging Face), encoder.json and vocab.bpe

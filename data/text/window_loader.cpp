@@ -8,6 +8,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/loader/epoch_order.h"
+#include "gossamer/data/loader/position.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
 
@@ -106,6 +107,7 @@ struct WindowLoader::Impl {
 
   // Where the windows of this epoch begin.
   void begin_epoch() {
+    const i64 epoch = position.epoch;
     if (known_epoch == epoch) return;
     const bool own = options.share != Share::windows;
     offset = 0;
@@ -124,7 +126,7 @@ struct WindowLoader::Impl {
   Range range;      // the ids of this worker
   i64 windows = 0;  // in it
   i64 steps = 0;
-  i64 epoch = 0, step = 0;
+  Position position;
   i64 known_epoch = -1;  // of what follows
   i64 offset = 0;
   std::vector<i64> order;
@@ -137,24 +139,18 @@ WindowLoader::WindowLoader(std::shared_ptr<const TokenFiles> tokens, Marks marks
 WindowLoader::~WindowLoader() = default;
 
 i64 WindowLoader::steps() const { return impl_->steps; }
-i64 WindowLoader::epoch() const { return impl_->epoch; }
+i64 WindowLoader::epoch() const { return impl_->position.epoch; }
 
 void WindowLoader::seek(i64 epoch, i64 step) {
-  check<ConfigError>(epoch >= 0 && step >= 0 && step <= impl_->steps, "windows: seek to epoch ",
-                     epoch, ", step ", step, "; an epoch has ", impl_->steps, " steps");
-  impl_->epoch = epoch;
-  impl_->step = step;
+  check_seek("windows", epoch, step, impl_->steps);
+  impl_->position = {epoch, step};
 }
 
 WindowBatch WindowLoader::next() {
   Impl& s = *impl_;
-  if (s.step >= s.steps) {
-    ++s.epoch;
-    s.step = 0;
-    return {};
-  }
+  if (s.position.epoch_is_over(s.steps)) return {};
   s.begin_epoch();
-  const i64 length = s.options.length, first = s.step * s.options.batch;
+  const i64 length = s.options.length, first = s.position.step * s.options.batch;
   const i64 rows = std::min(s.options.batch, static_cast<i64>(s.order.size()) - first);
   WindowBatch out;
   out.inputs = make_id_tensor({rows, length}, s.options.pinned);
@@ -173,7 +169,7 @@ WindowBatch WindowLoader::next() {
     std::replace(input, input + length, kNoLabel, 0);
     out.labelled += held - 1;
   }
-  ++s.step;
+  ++s.position.step;
   return out;
 }
 

@@ -199,7 +199,7 @@ void step(i64 batch) {
   const Tensor a = random({n, n}, DType::bf16), b = random({n, n}, DType::bf16, 2);
   Tensor c = Tensor::empty({n, n}, DType::bf16, kGpu);
   const double rate =
-      2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
+      2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, a, b, c, false); });
   const double products = flops * static_cast<double>(batch) / rate,
                passes = bytes * static_cast<double>(batch) / copy_rate;
   std::printf(

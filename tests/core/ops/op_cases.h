@@ -63,6 +63,10 @@ inline void elementwise(std::vector<OpCase>& all) {
       {"sigmoid", sigmoid, Draw::normal, [](double x) { return 1 / (1 + std::exp(-x)); }},
       {"tanh", tanh, Draw::normal, std::tanh},
       {"gelu", gelu, Draw::normal, [](double x) { return x * std::erfc(-x / std::sqrt(2)) / 2; }},
+      {"gelu_tanh", gelu_tanh, Draw::normal,
+       [](double x) {
+         return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+       }},
       {"exp", exp, Draw::normal, std::exp},
       {"log", log, Draw::positive, std::log},
       {"sqrt", sqrt, Draw::positive, std::sqrt},
@@ -216,6 +220,46 @@ inline void linear_algebra(std::vector<OpCase>& all) {
                  {},
                  {},
                  9,
+                 true,
+                 true});
+  const struct {
+    const char* name;
+    Activation activation;
+  } tails[] = {
+      {"relu", Activation::relu}, {"gelu", Activation::gelu}, {"gelu_tanh", Activation::gelu_tanh}};
+  for (const auto& [name, activation] : tails) {
+    // The product is made small, so that the sign is that of the bimodal bias.
+    all.push_back({"linear",
+                   std::string("rows of rows, ") + name,
+                   {{2, 3, 5, 9}, {7, 9}, {7}},
+                   [activation](const Inputs& in) {
+                     return linear(mul(in[0], 0.05f), in[1], in[2], activation);
+                   },
+                   {Draw::normal, Draw::normal, Draw::bimodal},
+                   {false, false, true},
+                   30,
+                   true,
+                   true});
+    if (activation != Activation::relu)
+      all.push_back({"linear",
+                     std::string("no bias, ") + name,
+                     {{33, 20}, {18, 20}},
+                     [activation](const Inputs& in) {
+                       return linear(in[0], mul(in[1], 0.2f), {}, activation);
+                     },
+                     {},
+                     {},
+                     33,
+                     true,
+                     true});
+  }
+  all.push_back({"linear",
+                 "rows of rows",
+                 {{4, 3, 17}, {1, 17}, {1}},
+                 [](const Inputs& in) { return linear(in[0], in[1], in[2]); },
+                 {},
+                 {},
+                 17,
                  true,
                  true});
   all.push_back({"linear",

@@ -1,0 +1,33 @@
+// BLEU (Papineni et al., ACL 2002) of a whole test set with one reference each, as sacreBLEU
+// computes it by default (Post, WMT 2018): tokens of mteval-v13a, case kept, exponential smoothing.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::data {
+
+struct Bleu {
+  double score = 0;                    // 0 … 100
+  std::array<double, 4> precisions{};  // of 1- to 4-grams, 0 … 100, smoothed
+  std::array<i64, 4> correct{}, total{};
+  double brevity_penalty = 1;
+  i64 length = 0, reference_length = 0;  // tokens
+  // sacreBLEU's line: "BLEU = 25.01 56.1/31.0/18.9/11.7 (BP = 1.000 ratio = …"
+  std::string text() const;
+};
+// sacreBLEU's signature of these options. `version` is the one whose results these equal.
+inline constexpr std::string_view kBleuSignature =
+    "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0";
+
+// DataError: different numbers of lines, or none.
+Bleu bleu(const std::vector<std::string>& translations, const std::vector<std::string>& references);
+
+// The tokens of a line of UTF-8, as mteval-v13a splits it.
+std::vector<std::string> tokens_13a(std::string_view line);
+
+}  // namespace gossamer::data

@@ -1,0 +1,66 @@
+// Beam search over several sentences at once. The caller computes the logits; here the beams are
+// chosen, so that the search knows no model.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::models {
+
+struct BeamOptions {
+  i64 beam = 4;  // hypotheses of a sentence; 1: greedy
+  // A hypothesis of n ids has the score log p / ((5 + n) / 6)^penalty (Wu et al. 2016, equation 14,
+  // without coverage).
+  double length_penalty = 0.6;
+  std::int32_t begin = 0, end = 0;  // the marks around a sentence
+};
+
+// A sentence begins with one beam, the begin mark: four equal beams would stay equal. It ends when
+// `beam` hypotheses have ended, or at its limit; then the best of those that ended, and of those
+// that did not, is its result.
+class BeamSearch {
+ public:
+  struct Hypothesis {
+    std::vector<std::int32_t> ids;  // without the begin mark; with the end mark if it ended
+    double score = 0;
+  };
+  // A row of the next batch.
+  struct Row {
+    i64 sentence;
+    i64 parent;       // its row in the previous batch: whose cache it goes on with
+    std::int32_t id;  // last one, the input of the next step
+  };
+  // limits: the most ids of each sentence's translation, the end mark counted.
+  BeamSearch(BeamOptions, std::vector<i64> limits);
+  // Those of all sentences that are not done, in their order; empty: all are done.
+  const std::vector<Row>& rows() const { return rows_; }
+  // logits: [rows, vocabulary], behind the ids of the rows. Error: not finite.
+  void advance(std::span<const float> logits);
+  // Of each sentence. Once rows() is empty.
+  std::vector<Hypothesis> results() const;
+
+ private:
+  struct Beam {
+    std::vector<std::int32_t> ids;
+    double log_p = 0;
+  };
+  struct Sentence {
+    i64 limit = 0;
+    std::vector<Beam> live;
+    std::vector<Hypothesis> ended{};
+    bool done() const { return live.empty(); }
+  };
+  double score(const Beam&) const;
+  // Of one sentence, whose first row is this one.
+  void advance(i64 sentence, std::span<const float> logits, i64 vocabulary, i64 first_row,
+               std::vector<Row>& next);
+
+  BeamOptions options_;
+  std::vector<Sentence> sentences_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace gossamer::models

@@ -1,0 +1,69 @@
+// See sampling.h.
+#include "gossamer/models/sampling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "gossamer/core/error.h"
+
+namespace gossamer::models {
+
+void check_sampling(const SamplingOptions& o) {
+  check<ConfigError>(std::isfinite(o.temperature) && o.temperature >= 0,
+                     "temperature = ", o.temperature, "; it must be 0 (the likeliest id) or above");
+  check<ConfigError>(o.top_k >= 0, "top-k = ", o.top_k, "; it must be 0 (all ids) or more");
+  check<ConfigError>(o.top_p > 0 && o.top_p <= 1, "top-p = ", o.top_p,
+                     "; it must be above 0, up to 1 (all ids)");
+}
+
+i64 largest(std::span<const float> logits) {
+  return std::ranges::max_element(logits) - logits.begin();
+}
+
+i64 sample(std::span<const float> logits, const SamplingOptions& options, double uniform) {
+  check_sampling(options);
+  for (const float v : logits) check(!std::isnan(v), "a logit is not a number");
+  const i64 best = largest(logits);
+  const double top = static_cast<double>(logits[static_cast<std::size_t>(best)]);
+  check(std::isfinite(top), "the largest of ", logits.size(), " logits is ", top);
+  if (options.temperature == 0) return best;
+
+  struct Candidate {
+    i64 id;
+    double weight;  // not normalized
+  };
+  float least = -INFINITY;
+  if (const auto k = static_cast<std::size_t>(options.top_k); k > 0 && k < logits.size()) {
+    std::vector<float> sorted(logits.begin(), logits.end());
+    const auto at = sorted.begin() + static_cast<std::ptrdiff_t>(k - 1);
+    std::ranges::nth_element(sorted, at, std::greater<>());
+    least = *at;
+  }
+  std::vector<Candidate> candidates;
+  double sum = 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    if (logits[i] < least) continue;
+    const double weight = std::exp((static_cast<double>(logits[i]) - top) / options.temperature);
+    candidates.push_back({static_cast<i64>(i), weight});
+    sum += weight;
+  }
+  if (options.top_p < 1) {
+    std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::weight);
+    const double enough = options.top_p * sum;
+    std::size_t kept = 0;
+    for (sum = 0; kept < candidates.size() && sum < enough; ++kept) sum += candidates[kept].weight;
+    candidates.resize(kept);
+  }
+  double left = uniform * sum;
+  for (const Candidate& c : candidates) {
+    if (left < c.weight) return c.id;
+    left -= c.weight;
+  }
+  // rounding: `left` was as large as all weights together
+  return std::ranges::find_if(candidates.rbegin(), candidates.rend(),
+                              [](const Candidate& c) { return c.weight > 0; })
+      ->id;
+}
+
+}  // namespace gossamer::models
