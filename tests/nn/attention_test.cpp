@@ -70,7 +70,7 @@ TEST(SelfAttentionLayer, ByStepsGivesWhatItGivesTheWhole) {
       for (i64 i = begin * 12; i < end * 12; ++i) some.push_back(of.as<float>()[b * 84 + i]);
     return Tensor::from(some, {2, end - begin, 12});
   };
-  for (const auto [begin, end] : {std::pair<i64, i64>{0, 4}, {4, 5}, {5, 7}})
+  for (const auto& [begin, end] : {std::pair<i64, i64>{0, 4}, {4, 5}, {5, 7}})
     expect_near(layer.step(tokens(x, begin, end), cache), tokens(whole, begin, end));
   EXPECT_EQ(cache.length, 7);
   try {
