@@ -1,5 +1,5 @@
-"""Writes text_ops.safetensors beside itself: inputs, results and gradients of PyTorch for the ops of
-language models, computed in f64 and stored in f32, for tests/core/ops/golden_text_test.cpp.
+"""Writes text_ops.safetensors beside itself: inputs, results and gradients of PyTorch for the ops
+of language models, computed in f64 and stored in f32, for tests/core/ops/golden_text_test.cpp.
 
 Run by hand with any PyTorch >= 2.0:  python3 tests/golden/text_ops.py
 """
@@ -32,7 +32,8 @@ def heads(x, n):
 
 
 def attend(q, k, v, n, **how):
-    return F.scaled_dot_product_attention(heads(q, n), heads(k, n), heads(v, n), **how).transpose(1, 2).flatten(2)
+    y = F.scaled_dot_product_attention(heads(q, n), heads(k, n), heads(v, n), **how)
+    return y.transpose(1, 2).flatten(2)
 
 
 x, scale, shift = leaf(3, 4, 10), leaf(10), leaf(10)
@@ -48,7 +49,8 @@ table = leaf(6, 5)
 case("embedding", F.embedding(torch.tensor([[3, 0, 3], [5, 3, 0]]), table), table=table)
 x, table = leaf(7, 5), leaf(9, 5)
 labels = torch.tensor([3, -1, 0, 8, 8, -1, 2])
-case("head_loss", F.cross_entropy(x @ table.T, labels, ignore_index=-1, label_smoothing=0.1), x=x, table=table)
+loss = F.cross_entropy(x @ table.T, labels, ignore_index=-1, label_smoothing=0.1)
+case("head_loss", loss, x=x, table=table)
 
 header, offset, data = (
     {"__metadata__": {"made_by": "tests/golden/text_ops.py, PyTorch " + torch.__version__}},
