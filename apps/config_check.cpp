@@ -50,7 +50,7 @@ std::map<std::string, std::vector<std::string>> make_choices() {
           {"control.target", {"plateau", "online"}},
           {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
           {"optim.scaling", {"auto", "linear", "none"}},
-          {"optim.schedule", {"constant", "step", "cosine", "one-cycle"}},
+          {"optim.schedule", {"constant", "step", "cosine", "one-cycle", "inverse-sqrt"}},
           {"eval.of", {"own", "mean"}},
           {"run.best_by", {"top1", "loss"}},
           {"dist.transport", {"auto", "peercopy", "nccl", "host"}},

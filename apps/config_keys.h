@@ -175,7 +175,8 @@ void each_key(C& c, F&& f) {
     "share of the target that is spread over all classes, 0 to 1");
   f("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping");
   f("optim.schedule", c.optim.schedule,
-    "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle");
+    "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle | "
+    "inverse-sqrt");
   f("optim.warmup_epochs", c.optim.warmup_epochs,
     "linear rise to the peak; these epochs are part of train.epochs");
   f("optim.warmup_from", c.optim.warmup_from, "learning rate at the start of the rise");
