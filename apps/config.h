@@ -23,9 +23,13 @@ using Auto = OrAuto<i64>;
 inline constexpr float kLossScaleOfF16 = 1024;
 
 struct Config {
+  std::string task = "pictures";
   struct {
     std::string name = "resnet8-cifar", init, freeze;
-    Auto classes;
+    Auto classes, layers, width, heads;
+    std::string gelu = "tanh";
+    bool bias = true;
+    double dropout = 0;
   } model;
   struct {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"auto"};
@@ -33,6 +37,7 @@ struct Config {
     std::vector<std::string> augment{"auto"};
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
+    i64 length = 256;  // of text, in ids
     std::vector<double> mean, std, size_milestones;
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
@@ -99,8 +104,10 @@ struct Config {
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }
-  // of one gradient of one worker
-  i64 gradient_samples() const { return train.batch * train.accumulate; }
+  // of one gradient of one worker: images, or ids
+  i64 gradient_samples() const {
+    return train.batch * train.accumulate * (task == "language" ? data.length : 1);
+  }
   float loss_scale() const {
     return train.loss_scale.value ? static_cast<float>(train.loss_scale.value)
            : train.dtype == "f16" ? kLossScaleOfF16
@@ -109,6 +116,8 @@ struct Config {
   std::string run_folder() const;  // dir/name; "auto" becomes model-method
 };
 
+// Defaults that depend on the task, where nothing was said: model.name, run.best_by.
+void fit_to_task(Config&);
 // arguments: at most one *.toml, first; then key=value. ConfigError with file, line and column; for
 // an unknown key it proposes the nearest one.
 Config load_config(const std::vector<std::string>& arguments);
