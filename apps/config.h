@@ -97,7 +97,7 @@ struct Config {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }
   // of one gradient of one worker
-  i64 gradient_images() const { return train.batch * train.accumulate; }
+  i64 gradient_samples() const { return train.batch * train.accumulate; }
   float loss_scale() const {
     return train.loss_scale.value ? static_cast<float>(train.loss_scale.value)
            : train.dtype == "f16" ? kLossScaleOfF16
