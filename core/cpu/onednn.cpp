@@ -51,12 +51,15 @@ bool use_direct(Pass pass, const ConvGeometry& g, DType type) {
   return pass != Pass::forward && g.ho * g.wo <= 64 && (avx512 || (pass == Pass::dx && g.k > g.c));
 }
 
-// Whether our product is faster than oneDNN's (Xeon, AVX-512, one thread; share of the core's
-// multiply-adds in f32, ours / oneDNN's, forward, dx, dw):
+// Whether our product is faster than oneDNN's. On a Xeon with AVX-512, one thread, as a share of
+// the core's multiply-adds in f32, ours / oneDNN's:
 //
-//   512 x 512 x 512                 f32  .91 / .92   .92 / .92   .87 / .89    bf16 .. / .50
-//   1024 rows, 768 x 3072           f32  .82 / .82   .80 / .82   .78 / .82
-//   1024 rows, 3072 x 768           f32  .80 / .84   .80 / .42   .77 / .38
+//                             forward      dx           dw
+//   512 x 512 x 512     f32   .91 / .92    .92 / .92    .87 / .89
+//   1024, 768 to 3072   f32   .82 / .82    .80 / .82    .77 / .82
+//   1024, 3072 to 768   f32   .77 / .84    .76 / .42    .75 / .38
+//   512 x 512 x 512     bf16  .87 / .47    .85 / .47    .86 / .47
+//   1024, 768 to 3072   bf16  .73 / .41    .71 / .40    .70 / .38
 //
 // Ours has bias and activation in the same pass. A few rows do not pay for packing w.
 bool own_product(DType type, i64 m, i64 n, bool followed) {

@@ -33,7 +33,7 @@ Tensor normal(Shape shape, DType type, std::uint64_t seed) {
 
 void expect_close(const Tensor& got, const Tensor& want, i64 terms, const std::string& what) {
   const Tensor a = got.to(DType::f32), b = want.to(DType::f32);
-  const float step = got.dtype() == DType::f32    ? 0x1p-22f
+  const float step = got.dtype() == DType::f32    ? 0x1p-21f
                      : got.dtype() == DType::bf16 ? 0x1p-7f
                                                   : 0x1p-10f;
   const float size = std::sqrt(static_cast<float>(terms));
