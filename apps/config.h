@@ -23,9 +23,13 @@ using Auto = OrAuto<i64>;
 inline constexpr float kLossScaleOfF16 = 1024;
 
 struct Config {
+  std::string task = "pictures";
   struct {
     std::string name = "resnet8-cifar", init, freeze;
-    Auto classes;
+    Auto classes, layers, width, heads;
+    std::string gelu = "tanh";
+    bool bias = true;
+    double dropout = 0;
   } model;
   struct {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"auto"};
@@ -33,6 +37,7 @@ struct Config {
     std::vector<std::string> augment{"auto"};
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
+    i64 length = 256;  // of text, in ids
     std::vector<double> mean, std, size_milestones;
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
@@ -46,7 +51,9 @@ struct Config {
     Auto threads, loss_scale;
     bool overlap = true, tf32 = false;
     double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
-    i64 period = 8;
+    i64 period = 8, fragments = 1;
+    double outer_rate = 0.7;
+    OrAuto<double> outer_momentum;
   } train;
   struct {
     std::string method = "dpsgd", target = "plateau";
@@ -83,7 +90,8 @@ struct Config {
            exchange_timeout_s = 20;
     i64 min_workers = 1, restart = 0;
     double restart_after_s = 1;
-    std::string inject, transport = "auto", wire = "f32";
+    std::string inject, transport = "auto", wire = "f32", payload = "f32";
+    bool read_memory = true;
     i64 nccl_ctas = 4;
   } dist;
 
@@ -96,8 +104,10 @@ struct Config {
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }
-  // of one gradient of one worker
-  i64 gradient_samples() const { return train.batch * train.accumulate; }
+  // of one gradient of one worker: images, or ids
+  i64 gradient_samples() const {
+    return train.batch * train.accumulate * (task == "language" ? data.length : 1);
+  }
   float loss_scale() const {
     return train.loss_scale.value ? static_cast<float>(train.loss_scale.value)
            : train.dtype == "f16" ? kLossScaleOfF16
@@ -106,6 +116,8 @@ struct Config {
   std::string run_folder() const;  // dir/name; "auto" becomes model-method
 };
 
+// Defaults that depend on the task, where nothing was said: model.name, run.best_by.
+void fit_to_task(Config&);
 // arguments: at most one *.toml, first; then key=value. ConfigError with file, line and column; for
 // an unknown key it proposes the nearest one.
 Config load_config(const std::vector<std::string>& arguments);

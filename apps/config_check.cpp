@@ -21,6 +21,7 @@
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/selection.h"
 
@@ -33,10 +34,13 @@ std::map<std::string, std::vector<std::string>> make_choices() {
   for (const auto& m : models::list()) models.push_back(m.name);
   for (const std::string& rounds : dist::rounds_names())
     if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
-  return {{"model.name", models},
+  for (const std::string& name : models::gpt2_names()) models.push_back(name);
+  return {{"task", {"pictures", "language"}},
+          {"model.name", models},
+          {"model.gelu", {"tanh", "erf"}},
           {"data.label_base", {"auto", "0", "1"}},
           {"data.filter", {"bilinear", "area"}},
-          {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA"}},
+          {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA", "documents"}},
           {"data.resize_on", {"auto", "host", "device"}},
           {"train.method", dist::method_names()},
           {"train.graph", graphs},
@@ -50,10 +54,11 @@ std::map<std::string, std::vector<std::string>> make_choices() {
           {"control.target", {"plateau", "online"}},
           {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
           {"optim.scaling", {"auto", "linear", "none"}},
-          {"optim.schedule", {"constant", "step", "cosine", "one-cycle"}},
+          {"optim.schedule", {"constant", "step", "cosine", "one-cycle", "inverse-sqrt"}},
           {"eval.of", {"own", "mean"}},
           {"run.best_by", {"top1", "loss"}},
           {"dist.transport", {"auto", "peercopy", "nccl", "host"}},
+          {"dist.payload", {"f32", "bf16", "int8"}},
           {"dist.wire", {"f32", "f16"}}};
 }
 
@@ -105,6 +110,20 @@ void validate(const Config& c, int workers, int per_machine) {
         one_of(key, field, names);
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
+  const bool language = c.task == "language";
+  const auto& gpt2s = models::gpt2_names();
+  require((std::ranges::find(gpt2s, c.model.name) != gpt2s.end()) == language, "model.name",
+          language ? "one of " + alternatives(gpt2s) + " with task=language"
+                   : "a model of pictures, or task=language must be said");
+  auto_or("model.layers", c.model.layers, 1, 1024);
+  auto_or("model.width", c.model.width, 1, 65536);
+  auto_or("model.heads", c.model.heads, 1, 1024);
+  require(c.model.dropout >= 0 && c.model.dropout < 1, "model.dropout", "0 to below 1");
+  require(!language || c.run.best_by == "loss", "run.best_by", "loss with task=language");
+  require(!language || (c.train.mixup == 0 && c.train.cutmix == 0), "train.mixup",
+          "0 with task=language, as train.cutmix");
+  require(language || c.data.shard != "documents", "data.shard",
+          "another one: only text (task=language) has documents");
   named("model.freeze", [&] {
     if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};
   });
@@ -149,6 +168,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.data.std.empty() || (c.data.std.size() == 3 &&
                                  std::ranges::all_of(c.data.std, [](double s) { return s > 0; })),
           "data.std", "three positive numbers, or an empty list");
+  require(c.data.length >= 1 && c.data.length <= 1 << 20, "data.length", "1 to 1048576");
   auto_or("data.threads", c.data.threads, 1, 256);
   require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
   // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).
@@ -170,6 +190,13 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
           "above 0, at most 4096");
   require(c.train.period >= 1 && c.train.period <= 1000000, "train.period", "1 to 1000000");
+  require(c.train.fragments >= 1 && c.train.fragments <= std::min<i64>(c.train.period, 4000),
+          "train.fragments",
+          "1 to train.period, " + value_text(c, "train.period") + ", and at most 4000");
+  require(c.train.outer_rate > 0 && c.train.outer_rate <= 10, "train.outer_rate",
+          "above 0, at most 10");
+  require(c.train.outer_momentum.value >= 0 && c.train.outer_momentum.value < 1,
+          "train.outer_momentum", "\"auto\", or at least 0 and below 1");
   require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
               std::ranges::is_sorted(c.control.phases),
           "control.phases", "ascending fractions of the run, above 0 and below 1");
@@ -250,6 +277,9 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
           "1 to the number of workers, " + std::to_string(workers));
+  require(
+      c.dist.payload == "f32" || (c.train.method != "allreduce" && c.train.method != "local-sgd"),
+      "dist.payload", "f32 for allreduce and local-sgd, whose sums are made in f32");
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
   require(c.dist.nccl_ctas >= 0 && c.dist.nccl_ctas <= 32, "dist.nccl_ctas", "0 to 32");
   dist::check_gpu_options({.transport = c.dist.transport,

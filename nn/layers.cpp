@@ -104,16 +104,16 @@ Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
   return batch_norm(in.x, in.scale, in.shift, in.running_mean, in.running_var, in.options, add);
 }
 
-void BatchNorm::begin_estimate() {
-  running_mean_.zero();
-  running_var_.fill(1);
-  *batches_.as<i64>() = 0;
-  estimating_ = true;
+void BatchNorm::estimate_statistics(bool on) {
+  if (on) {
+    running_mean_.zero();
+    running_var_.fill(1);
+    *batches_.as<i64>() = 0;
+  }
+  estimating_ = on;
 }
 
-void BatchNorm::end_estimate() { estimating_ = false; }
-
-Linear::Linear(i64 in, i64 out, LinearOptions options) {
+Linear::Linear(i64 in, i64 out, LinearOptions options) : activation_(options.activation) {
   check<ConfigError>(in > 0 && out > 0, "Linear: ", in, " -> ", out,
                      " features; both must be positive");
   const float bound = 1 / std::sqrt(static_cast<float>(in));
@@ -123,7 +123,7 @@ Linear::Linear(i64 in, i64 out, LinearOptions options) {
 
 Tensor Linear::forward(const Tensor& x) {
   check_type("Linear", x, weight_);
-  return linear(x, weight_, bias_);
+  return linear(x, weight_, bias_, activation_);
 }
 
 Dropout::Dropout(float p) : Dropout(p, init_rng().word()) {}
@@ -133,20 +133,28 @@ Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {
   calls_ = buffer("calls", Tensor::zeros({}, DType::i64));
 }
 
+Dropout::Draw Dropout::draw() {
+  if (!training() || p_ == 0) return {0, seed_, 0};
+  return {p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++)};
+}
+
 Tensor Dropout::forward(const Tensor& x) {
-  if (!training() || p_ == 0) return x;
-  return dropout(x, p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++));
+  const auto [p, seed, stream] = draw();
+  return dropout(x, p, seed, stream);
+}
+
+Tensor Dropout::add_to(const Tensor& residual, const Tensor& x) {
+  const auto [p, seed, stream] = draw();
+  return dropout_add(x, residual, p, seed, stream);
 }
 
 void begin_batch_norm_estimate(Module& root) {
   for (Module* module : root.modules())
-    if (auto* norm = dynamic_cast<BatchNorm*>(module); norm && !norm->frozen())
-      norm->begin_estimate();
+    if (!module->frozen()) module->estimate_statistics(true);
 }
 
 void end_batch_norm_estimate(Module& root) {
-  for (Module* module : root.modules())
-    if (auto* norm = dynamic_cast<BatchNorm*>(module)) norm->end_estimate();
+  for (Module* module : root.modules()) module->estimate_statistics(false);
 }
 
 }  // namespace gossamer::nn

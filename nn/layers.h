@@ -47,9 +47,7 @@ class BatchNorm : public Module {
     Tensor factor, offset;
   };
   Affine affine() const;
-  // See begin_batch_norm_estimate().
-  void begin_estimate();
-  void end_estimate();
+  void estimate_statistics(bool on) override;
 
  private:
   BatchNormLayerOptions options_;
@@ -59,14 +57,16 @@ class BatchNorm : public Module {
 
 struct LinearOptions {
   bool bias = true;
+  Activation activation = Activation::none;  // of the result
 };
 // weight [out, in], bias [out]; torch's default initialisation: uniform(-1/sqrt(in), 1/sqrt(in)).
 class Linear : public Module {
  public:
   Linear(i64 in, i64 out, LinearOptions = {});
-  Tensor forward(const Tensor& x) override;  // [N, in] -> [N, out]
+  Tensor forward(const Tensor& x) override;  // [..., in] -> [..., out]
 
  private:
+  Activation activation_;
   Tensor weight_, bias_;
 };
 
@@ -88,7 +88,15 @@ class Dropout : public Module {
   // seed: drawn from the generator of nn/init.h, another one for each layer
   explicit Dropout(float p);
   Dropout(float p, std::uint64_t seed);
+  float probability() const { return p_; }
   Tensor forward(const Tensor& x) override;
+  Tensor add_to(const Tensor& residual, const Tensor& x);  // residual + forward(x), in one pass
+  // What the next call draws, and counts it as one: for ops that drop inside; p = 0 in eval mode.
+  struct Draw {
+    float p;
+    std::uint64_t seed, stream;
+  };
+  Draw draw();
 
  private:
   float p_;

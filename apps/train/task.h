@@ -1,6 +1,6 @@
-// What differs between the tasks (there is one: pictures): the data and its batches, the model, the
-// loss of a batch, the evaluation, and what time is counted in. All else of a run is the same:
-// methods, the loop, checkpoints, faults, the log.
+// What differs between the tasks (config.h: task): the data and its batches, the model, the loss of
+// a batch, the evaluation, and what time is counted in. All else of a run is the same: methods, the
+// loop, checkpoints, faults, the log.
 #pragma once
 
 #include <filesystem>
@@ -103,7 +103,7 @@ class Task {
 // An evaluation's numbers by their names in TensorBoard, where the loss is val_loss.
 Task::Numbers board_numbers(Task::Numbers, bool ema);
 
-// Opens the data. DataError, ConfigError as the data and the model say.
+// Opens the data of config.task. DataError, ConfigError as the data and the model say.
 std::unique_ptr<Task> make_task(const Config&, const dist::LaunchInfo&, Device);
 
 }  // namespace gossamer::apps

@@ -6,10 +6,13 @@
 #ifdef GOSSAMER_HAS_ONEDNN
 #include <mutex>
 
+#include "gossamer/core/cpu/attention.h"
 #include "gossamer/core/cpu/batch_norm.h"
 #include "gossamer/core/cpu/cpu_backend.h"
 #include "gossamer/core/cpu/direct_conv.h"
 #include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/cpu/layer_norm.h"
+#include "gossamer/core/cpu/loss.h"
 #include "gossamer/core/cpu/onednn_calls.h"
 #include "gossamer/core/cpu/winograd.h"
 
@@ -135,6 +138,25 @@ class OneDnn final : public CpuBackend {
     if (needs_f32(x.dtype())) return conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
     if (use_direct(Pass::dw, g, x.dtype())) return cpu::direct_conv_dw(g, x, dy, dw);
     cpu::onednn_conv_dw(g, x, dy, dw);
+  }
+
+  void layer_norm(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) override {
+    cpu::layer_norm(n, add, sum, y);
+  }
+  void layer_norm_back(const RowNorm& n, const Tensor& dy, bool accumulate, Tensor& dx,
+                       const Tensor& d_scale, const Tensor& d_shift) override {
+    cpu::layer_norm_back(n, dy, accumulate, dx, d_scale, d_shift);
+  }
+  void attention(const Attention& a, Tensor& y, const Tensor& log_sums) override {
+    cpu::attention(a, y, log_sums);
+  }
+  void attention_back(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) override {
+    cpu::attention_back(a, y, log_sums, dy, dq, dk, dv);
+  }
+  void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& how, Tensor& losses,
+                    const Tensor& dz) override {
+    cpu::softmax_loss(logits, labels, how, losses, dz);
   }
 
  protected:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gossamer/core/cpu/cpu_backend.h"
+#include "gossamer/core/cpu/reference_text.h"
 #include "gossamer/core/ops/kernel.h"
 
 namespace gossamer {
@@ -135,6 +136,25 @@ class Reference final : public CpuBackend {
             }
       });
     });
+  }
+
+  void layer_norm(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) override {
+    reference::layer_norm(n, add, sum, y);
+  }
+  void layer_norm_back(const RowNorm& n, const Tensor& dy, bool accumulate, Tensor& dx,
+                       const Tensor& d_scale, const Tensor& d_shift) override {
+    reference::layer_norm_back(n, dy, accumulate, dx, d_scale, d_shift);
+  }
+  void attention(const Attention& a, Tensor& y, const Tensor& log_sums) override {
+    reference::attention(a, y, log_sums);
+  }
+  void attention_back(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) override {
+    reference::attention_back(a, y, log_sums, dy, dq, dk, dv);
+  }
+  void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& how, Tensor& losses,
+                    const Tensor& dz) override {
+    reference::softmax_loss(logits, labels, how, losses, dz);
   }
 
  protected:

@@ -29,7 +29,8 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point
   if (exchanges) params.separate();
-  if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
+  if (group.size() > 1)
+    state_.model.exchange_by(options.wire, group.device_port(), coding_of(options.payload));
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
@@ -150,11 +151,11 @@ void GossipMethod::finish() {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
+  const GossipModel::Access access(state_.model);
   if (!state_.logs.empty()) {
     const std::uint64_t digest = digest_of(params_.values().span<float>());
     for (const auto& log : state_.logs) log->ended(digest);
   }
-  const GossipModel::Access access(state_.model);
   const double distance = average_models(params_, membership_);
   const std::scoped_lock lock(state_.mutex);
   state_.model.restart();

@@ -148,7 +148,7 @@ void head(i64 n) {
                dz = Tensor::empty({n, 1000}, DType::f32, kGpu);
   Tensor losses = Tensor::empty({n}, DType::f32, kGpu);
   row("softmax, loss", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()),
-      [&] { gpu().softmax_loss(z, labels, 0.1f, losses, dz); });
+      [&] { gpu().softmax_loss(z, labels, {.label_smoothing = 0.1f}, losses, dz); });
 }
 
 void updates() {
