@@ -161,7 +161,10 @@ const std::map<int, Solution>& solutions() {
   for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
         {{{{"return healed;", R"(
   for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);)"}},
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  double rates = 0;
+  for (const Edge& e : healed.edges) rates += e.rate;
+  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
           "join the neighbours of the dead worker"},
          {{{"return healed;", R"(
   const std::vector<int> left = graph.neighbours(dead);

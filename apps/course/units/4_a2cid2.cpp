@@ -107,7 +107,7 @@ int main() {
          "it is " + course::shown(numbers.alpha_tilde) + "; sqrt(chi1 / chi2) / 2");
   course::done("eta and alpha~ of the ring of 64");
 
-  constexpr int time = 120, from = 40, seeds = 400;
+  constexpr int time = 200, from = 100, seeds = 200;
   double distance[time + 1] = {};
   for (int seed = 0; seed < seeds; ++seed) {
     double start = 0;

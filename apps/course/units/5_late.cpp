@@ -68,7 +68,7 @@ int main() {
     expect(course::near(late.x + late.twin, on_time.x + on_time.twin, 1e-9),
            "the mean of x and its twin is what it would be",
            "together they lose (1/2 + alpha~) d, however late; was a gradient overwritten?");
-    const bool swapped = course::near(before.x - late.x, on_time.twin - late.twin, 1e-9);
+    const bool swapped = course::near(before.x - late.x, before.twin - on_time.twin, 1e-9);
     expect(course::near(late.x, on_time.x, 1e-9), "x is what it would be",
            swapped
                ? "c and s have changed places: c = (1 + e^(-2 eta late)) / 2 belongs to the own "
