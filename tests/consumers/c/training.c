@@ -1,5 +1,5 @@
 // Trains a small network on a folder of classes and saves it for classify.c:
-//   train PICTURES VALIDATION MODEL
+//   training PICTURES VALIDATION MODEL
 #include <gossamer.h>
 #include <stdio.h>
 #include <stdlib.h>
