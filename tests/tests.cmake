@@ -79,6 +79,13 @@ target_sources(test_fuzz PRIVATE ${fuzzers})
 
 add_executable(bench_passes tests/bench/passes.cpp)
 target_link_libraries(bench_passes PRIVATE gossamer::core gossamer_flags)
+# What the cores can do, and the kernels beside it.
+add_library(core_peak STATIC tests/bench/core_peak.cpp)
+target_link_libraries(core_peak PUBLIC gossamer::core PRIVATE gossamer_flags gossamer::hwy)
+target_include_directories(core_peak SYSTEM PRIVATE ${HWY_INCLUDE})
+add_executable(bench_kernels tests/bench/kernels.cpp)
+target_link_libraries(bench_kernels PRIVATE
+  core_peak CLI11::CLI11 nlohmann_json::nlohmann_json gossamer_flags)
 
 # Model files and pictures against PyTorch and torchvision; skipped if those are not installed.
 find_program(PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

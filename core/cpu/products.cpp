@@ -8,6 +8,7 @@
 //
 #include <algorithm>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"
 #include "gossamer/core/cpu/products.h"
 #include "gossamer/core/memory.h"
@@ -254,6 +255,7 @@ void multiply(const Product<T, C>& p) {
 
 void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
                 const ProductTail& tail) {
+  note_run(Kernel::product, HWY_TARGET);
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
   with_floating(a.dtype(), c.dtype(), "product", [&]<class T, class C>() HWY_ATTR {
     if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"
 #include "gossamer/core/cpu/winograd.h"
 #include "gossamer/core/cpu/winograd_tiles_inl.h"
@@ -353,6 +354,7 @@ void forward(const ConvGeometry& g, const Tensor& x, const Weights& u, const Tai
 }
 
 void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, x.dtype(), "conv", [&]<class Kind, class T>() HWY_ATTR {
     forward<Kind, T>(g, x, transformed<Kind, T>(w), AsItIs(), y);
   });
@@ -367,6 +369,7 @@ PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
 
 void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
                     const ConvTail& tail, Tensor& y) {
+  note_run(Kernel::winograd, HWY_TARGET);
   w.check_for(kPanel);
   const Weights u(g.c, g.k, w.block);
   const float* bias = tail.bias.as<float>();
@@ -381,6 +384,7 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
 
 // A convolution of dy with the weights turned by 180 degrees, and inputs and outputs exchanged.
 void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, dy.dtype(), "conv_dx", [&]<class Kind, class T>() HWY_ATTR {
     const T* p = w.as<T>();
     const Weights u(g.k, g.c);
@@ -392,6 +396,7 @@ void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& d
 }
 
 void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
+  note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, x.dtype(), "conv_dw", [&]<class Kind, class T>() HWY_ATTR {
     weight_gradient<Kind>(g, x.as<T>(), dy.as<T>(), dw.as<float>());
   });
