@@ -37,6 +37,15 @@ set_source_files_properties(
   tests/dist/gossip/model_test.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
+# The toolkit's stub of the driver: cuDNN plans attention with it where there is none.
+if(GOSSAMER_HAS_CUDA)
+  get_filename_component(toolkit ${NVCC} REALPATH)
+  find_library(CUDA_STUB cuda NO_DEFAULT_PATH HINTS ${toolkit}/../.. ${CUDA_INCLUDE}/..
+    PATH_SUFFIXES lib64/stubs lib/stubs targets/x86_64-linux/lib/stubs)
+endif()
+set_source_files_properties(tests/core/cuda/attention_plan_test.cpp
+  PROPERTIES COMPILE_DEFINITIONS GOSSAMER_CUDA_STUB="${CUDA_STUB}")
+
 gossamer_tests(core tests/core EXCEPT tests/core/ops)
 gossamer_tests(ops tests/core/ops)
 gossamer_tests(nn tests/nn)

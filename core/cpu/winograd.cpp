@@ -124,6 +124,12 @@ struct AsItIs {
     return v;
   }
 };
+struct Added {  // to what y holds
+  template <class T>
+  HWY_INLINE Vector operator()(Vector v, const T* y, i64) const {
+    return hn::Add(v, load(kFloats, y));
+  }
+};
 template <bool add, bool rectify>
 struct Finish {  // ConvTail
   const float* bias;
@@ -383,15 +389,18 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
 }
 
 // A convolution of dy with the weights turned by 180 degrees, and inputs and outputs exchanged.
-void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, bool add, Tensor& dx) {
   note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, dy.dtype(), "conv_dx", [&]<class Kind, class T>() HWY_ATTR {
     const T* p = w.as<T>();
     const Weights u(g.k, g.c);
     transform_weights<typename Kind::Weight>(
         u, [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
-    convolve<typename Kind::BackInput, typename Kind::BackOutput>(
-        Tiles(g), output_of(g), dy.as<T>(), u, AsItIs(), input_of(g), dx.as<T>());
+    const auto run = [&](const auto& tail) HWY_ATTR {
+      convolve<typename Kind::BackInput, typename Kind::BackOutput>(
+          Tiles(g), output_of(g), dy.as<T>(), u, tail, input_of(g), dx.as<T>());
+    };
+    add ? run(Added()) : run(AsItIs());
   });
 }
 
@@ -432,7 +441,11 @@ void winograd_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& 
 
 HWY_EXPORT(conv_dx);
 void winograd_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, dx);
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, false, dx);
+}
+
+void winograd_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, true, dx);
 }
 
 HWY_EXPORT(conv_dw);
