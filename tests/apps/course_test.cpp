@@ -67,7 +67,8 @@ const std::map<int, Solution>& solutions() {
     const auto mine = graph.neighbours(i);
     w(i, i) = 1;
     for (const int j : mine) {
-      w(i, j) = 1.0 / (1.0 + static_cast<double>(std::max(mine.size(), graph.neighbours(j).size())));
+      const auto degree = std::max(mine.size(), graph.neighbours(j).size());
+      w(i, j) = 1.0 / (1.0 + static_cast<double>(degree));
       w(i, i) -= w(i, j);
     }
   })"}},
@@ -171,7 +172,8 @@ const std::map<int, Solution>& solutions() {
   for (const Edge& e : graph.edges)
     if (e.a != dead && e.b != dead) healed.edges.push_back(e);
   for (std::size_t k = 0; k + 1 < left.size(); ++k)
-    if (healed.rate(left[k], left[k + 1]) == 0) healed.edges.push_back({left[k], left[k + 1], 1});)"}},
+    if (healed.rate(left[k], left[k + 1]) == 0)
+      healed.edges.push_back({left[k], left[k + 1], 1});)"}},
           "multiply all by what is missing"}}}},
       {8,
        {{{"++done_;", R"(
