@@ -289,7 +289,7 @@ bool stands_in(const std::string& shown, const std::string& said) {
   return !(b >> more);
 }
 
-// Blocks of a page that begin with ```console: a line `$ gossamer …`, then lines of what it prints,
+// Blocks of a page that begin with ```console: a line `$ gossamer …`, then lines that it prints,
 // some of them.
 class CoursePage : public Course {};
 
