@@ -23,6 +23,7 @@ using Auto = OrAuto<i64>;
 inline constexpr float kLossScaleOfF16 = 1024;
 
 struct Config {
+  std::string task = "pictures";
   struct {
     std::string name = "resnet8-cifar", init, freeze;
     Auto classes;
@@ -33,6 +34,7 @@ struct Config {
     std::vector<std::string> augment{"auto"};
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
+    i64 length = 256;
     std::vector<double> mean, std, size_milestones;
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
@@ -96,8 +98,10 @@ struct Config {
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }
-  // of one gradient of one worker
-  i64 gradient_images() const { return train.batch * train.accumulate; }
+  // of one gradient of one worker: images, or ids
+  i64 gradient_samples() const {
+    return train.batch * train.accumulate * (task == "language" ? data.length : 1);
+  }
   float loss_scale() const {
     return train.loss_scale.value ? static_cast<float>(train.loss_scale.value)
            : train.dtype == "f16" ? kLossScaleOfF16

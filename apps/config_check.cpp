@@ -33,7 +33,8 @@ std::map<std::string, std::vector<std::string>> make_choices() {
   for (const auto& m : models::list()) models.push_back(m.name);
   for (const std::string& rounds : dist::rounds_names())
     if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
-  return {{"model.name", models},
+  return {{"task", {"pictures", "language"}},
+          {"model.name", models},
           {"data.label_base", {"auto", "0", "1"}},
           {"data.filter", {"bilinear", "area"}},
           {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA"}},
@@ -149,6 +150,7 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.data.std.empty() || (c.data.std.size() == 3 &&
                                  std::ranges::all_of(c.data.std, [](double s) { return s > 0; })),
           "data.std", "three positive numbers, or an empty list");
+  require(c.data.length >= 1 && c.data.length <= 1 << 20, "data.length", "1 to 1048576");
   auto_or("data.threads", c.data.threads, 1, 256);
   require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
   // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).

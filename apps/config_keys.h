@@ -16,6 +16,8 @@ namespace gossamer::apps {
 
 template <class C, class F>
 void each_key(C& c, F&& f) {
+  f("task", c.task,
+    "pictures: images of classes | language: text, of which the model predicts the next piece");
   f("model.name", c.model.name,
     "`gossamer doctor` lists the models: resnet8-cifar, resnet20-cifar, resnet50 …");
   f("model.classes", c.model.classes,
@@ -67,6 +69,8 @@ void each_key(C& c, F&& f) {
   f("data.resize_on", c.data.resize_on,
     "where training pictures are cropped, resized and flipped: host | device (of the model) | "
     "auto: on a GPU if possible");
+  f("data.length", c.data.length,
+    "language: ids that the model sees at once, in training and evaluation");
   f("data.cache_gb", c.data.cache_gb,
     "GB (10^9 bytes) of encoded files that each worker keeps in memory after reading them; 0: "
     "none");

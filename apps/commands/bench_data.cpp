@@ -15,8 +15,8 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/train/picture_step.h"
 #include "gossamer/apps/train/pictures.h"
-#include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/augment/augment.h"
@@ -28,6 +28,7 @@
 #include "gossamer/data/loader.h"
 #include "gossamer/data/split.h"
 #include "gossamer/data/work.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::apps {
 namespace {
@@ -167,7 +168,7 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
     const data::Batch b = loader.next();
     if (!b.labels.defined()) return 0;  // the end of an epoch
     if (!device.is_cpu()) {
-      prepare(inputs.put(b, std::array{0.0f}).batch);
+      prepare(picture_batch(inputs.put(step_batch(b), std::array{0.0f}).batch));
       inputs.step_ends();
     }
     return b.count();

@@ -17,18 +17,17 @@
 #include "gossamer/apps/report/run_claim.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
-#include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/run.h"
+#include "gossamer/apps/train/task.h"
 #include "gossamer/core/error.h"
-#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
 namespace {
 
 void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
 
-void say_resume(const Config& config, i64 images, const ResumePoint& from) {
+void say_resume(const Config& config, double epoch, const ResumePoint& from) {
   std::string text = "resuming from " + from.checkpoint.string();
   if (!from.defect.empty()) text += ", which is not whole: " + from.defect;
   for (const std::string& other : from.passed_over)
@@ -37,8 +36,7 @@ void say_resume(const Config& config, i64 images, const ResumePoint& from) {
   if (const auto origin = config.origin.find("model.init");
       origin != config.origin.end() && origin->second == "command line")
     say("model.init is not read again: the weights are those of the checkpoint");
-  if (const double epochs = from.samples / static_cast<double>(images);
-      epochs >= config.train.epochs)
+  if (const double epochs = from.samples / epoch; epochs >= config.train.epochs)
     say(
         fmt::format("{:.4g} epochs are done, and train.epochs={:.4g} wants no more: only the "
                     "results are written",
@@ -82,29 +80,10 @@ int say_finished(const Config& config, bool json) {
   return 0;
 }
 
-// Another part held back than before would hold images that the run was trained on.
-void check_held_back(const Config& config, const DataSets& sets, const ResumePoint& from) {
-  if (config.data.val_split == 0) return;
-  const auto then = parse_order(nn::read_metadata(from.files[0]));
-  check<ConfigError>(
-      !then || !then->held_back || *then->held_back == held_back(config, sets.val.get()),
-      "data.val_split = ", config.data.val_split, " with train.seed = ", config.train.seed,
-      ": --resume ", from.run_folder.string(),
-      " would validate with images that the run was trained on, since ",
-      then && then->held_back == 0U ? "it held none back" : "other images were held back before",
-      ". Leave data.train, data.val_split and train.seed as they were in its config.toml, or "
-      "validate with others (data.val_split=0 data.val=DIR) or with none (data.val_split=0 "
-      "data.val=none)");
-}
-
 // What the run was started with, and on which data: for worker 0, which logs it when all are ready.
-void pass_on_launch(const DataSets& sets) {
+void pass_on_launch(const Task& task) {
   JsonObject facts = launch_facts();
-  facts.add("classes", sets.train->classes().size());
-  for (const auto& [name, set] : {std::pair("train", sets.train), std::pair("val", sets.val)})
-    if (set)  // data.val=none
-      facts.add(std::string(name) + "_images", set->size())
-          .add(std::string(name) + "_hash", fmt::format("{:016x}", data::fingerprint(*set)));
+  task.add_facts(facts);
   setenv(kLaunchVariable, facts.str().c_str(), 1);
 }
 
@@ -197,19 +176,20 @@ bool check_start(const Start& start) {
   const CoreWatch watch;
   const Config& config = start.config;
   for (const std::string& line : config.notes) say(line);
-  const DataSets sets = open_data(config, start.workers());
+  dist::LaunchInfo place = start.place;
+  place.size = start.workers();
+  const std::unique_ptr<Task> task = make_task(config, place, {});
   if (start.resume && start.writes() && is_finished(config, *start.resume)) return false;
   if (start.resume) {
-    check_held_back(config, sets, *start.resume);
-    say_resume(config, sets.train->size(), *start.resume);
+    task->check_resume(*start.resume);
+    say_resume(config, task->epoch(), *start.resume);
   }
-  const auto classes = static_cast<i64>(sets.train->classes().size());
   if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {
     std::vector<std::string> notes;  // each worker has them again
-    model_to_train(config, classes, !start.resume, notes);
+    task->make_model(!start.resume, notes);
   }
-  loader_options(config, pictures(config), start.place, {});
-  if (start.writes()) pass_on_launch(sets);
+  task->check_loader();
+  if (start.writes()) pass_on_launch(*task);
   if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
     Progress(start.command.json ? stderr : stdout, false)
         .note("load     " + taken + "; training will be slower");

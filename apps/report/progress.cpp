@@ -58,7 +58,7 @@ std::string Progress::text(const ProgressState& s, double now) const {
       {1, fmt::format("loss {:.3f}", s.loss)},
       {7, fmt::format("lr {:.3g}", s.learning_rate)}};
   if (rate_ > 0) {  // not yet after the first step
-    parts.push_back({4, fmt::format("{:.0f} images/s", rate_)});
+    parts.push_back({4, fmt::format("{:.0f} {}/s", rate_, s.unit)});
     parts.push_back({6, fmt::format("data wait {:.0f}%", 100 * wait_share_)});
   }
   if (s.exchanges) {

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "gossamer/apps/train/step_inputs.h"
+#include "gossamer/apps/train/picture_step.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/memory.h"
@@ -141,8 +141,8 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     if (!batch.labels.defined()) break;
     const i64 n = batch.count();
     const bool fill = one_size && n < options.batch;
-    const data::Batch in =
-        inputs.put(fill ? filled_up(batch, options.batch) : batch, std::array{0.0f}).batch;
+    const StepBatch brought = step_batch(fill ? filled_up(batch, options.batch) : batch);
+    const data::Batch in = picture_batch(inputs.put(brought, std::array{0.0f}).batch);
     const Tensor labels = in.labels.slice(0, n), input = prepare(in.images),
                  mirror = options.flip ? prepare(mirrored(in.images)) : Tensor();
     std::vector<Tensor> logits;

@@ -3,24 +3,20 @@
 
 #include <fmt/core.h>
 
-#include "gossamer/apps/train/evaluate.h"
-#include "gossamer/apps/train/model_file.h"
-#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
 
-Evaluations::Evaluations(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_set->size())) {
-  if (!w.val_set || w.config.eval.every <= 0) return;
+Evaluations::Evaluations(Worker& w) : w_(w), epoch_(w.task->epoch()) {
+  if (!w.task->validates() || w.config.eval.every <= 0) return;
   if (of_mean()) mean_ = std::make_unique<ModelCopy>(w);
   if (w.ema) ema_ = std::make_unique<ModelCopy>(w);
   if (!keeps_best(w.config, w.place.size) || w.place.rank != 0 || !w.folder.writes()) return;
   try {
     best_ = std::make_unique<BestModels>(w.folder.path(), w.config.run.keep_best,
-                                         w.config.run.best_by, w.val_hash());
+                                         w.config.run.best_by, w.task->val_hash());
     if (!w.resumed_from.empty()) best_->bring(w.resumed_from, w.start_samples);
   } catch (const IoError& e) {
     w.warn(std::string("the best models: ") + e.what());
@@ -28,13 +24,7 @@ Evaluations::Evaluations(Worker& w) : w_(w), epoch_(static_cast<double>(w.train_
 }
 
 std::vector<Counts> Evaluations::of_share(std::vector<nn::Module*> nets) const {
-  return evaluate_together(nets, w_.val_set, w_.prepare,
-                           {.batch = w_.config.eval.batch,
-                            .threads = data_threads_for(w_.config, w_.place.local_size),
-                            .part = w_.place.rank,
-                            .parts = w_.place.size,
-                            .strict = w_.config.data.strict_images,
-                            .ensemble = false});
+  return w_.task->evaluate(nets, {.part = w_.place.rank, .parts = w_.place.size}, false);
 }
 
 std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {
@@ -87,23 +77,17 @@ void Evaluations::record(const Evaluated& e, bool mean) {
     JsonObject line;
     line.add("of", mean ? "averaged model" : "own model on its share");
     if (s.ema) line.add("ema", true);
-    w_.folder.log("eval", line.add("samples", s.samples)
-                              .add("epoch", s.epoch)
-                              .add("images", s.images)
-                              .add("top1", s.top1)
-                              .add("top5", s.top5)
-                              .add("loss", s.loss));
+    line.add("samples", s.samples).add("epoch", s.epoch).add(w_.task->unit(), s.images);
+    for (const auto& [name, value] : w_.task->numbers(s)) line.add(name, value);
+    w_.folder.log("eval", line);
   }
-  const std::string prefix = s.ema ? "ema_" : "";
-  w_.add_to_board(
-      s.samples,
-      {{prefix + "top1", s.top1}, {prefix + "top5", s.top5}, {prefix + "val_loss", s.loss}});
+  w_.add_to_board(s.samples, board_numbers(w_.task->numbers(s), s.ema));
   const bool best = is_of_all(mean) && offer(e);
   w_.progress.note(fmt::format(
-      "epoch {:.2f}: {}: top-1 {:.2f} %, loss {:.3f} ({:.0f} images){}", s.epoch,
+      "epoch {:.2f}: {}: {} ({:.0f} {}){}", s.epoch,
       mean ? fmt::format("average of {} {}", w_.place.size, s.ema ? "EMAs" : "models")
            : fmt::format("worker {}'s {} on its share", w_.place.rank, s.ema ? "EMA" : "model"),
-      100 * s.top1, s.loss, s.images, best ? ", the best so far" : ""));
+      w_.task->sentence(s), s.images, w_.task->unit(), best ? ", the best so far" : ""));
 }
 
 // True if it is the best now.
@@ -111,9 +95,7 @@ bool Evaluations::offer(const Evaluated& e) {
   if (!best_) return false;
   try {
     return best_->offer(e.score, [&](const auto& path, const auto& more) {
-      auto metadata = model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes());
-      metadata.insert(more.begin(), more.end());
-      nn::save(path, e.net, e.params, e.params.values(), metadata);
+      w_.task->save_model(path, e.net, e.params, more);
     });
   } catch (const IoError& error) {
     w_.warn(std::string("the best model was not written, training goes on: ") + error.what());

@@ -15,7 +15,7 @@ class Evaluations {
   explicit Evaluations(Worker&);
   // Whether they are of the workers' average: collectives, for which all meet.
   bool of_mean() const { return w_.place.size > 1 && w_.config.eval.of == "mean"; }
-  // Of this worker's model, and its EMA, on its share of the images, without waiting for others:
+  // Of this worker's model, and its EMA, on its share of the data, without waiting for others:
   // the shares together are the whole set. Alone, it has the whole set.
   void evaluate_own(double seen);
   // Of the average of all models, and of all EMAs, with their batch norms merged. DistError if a
@@ -37,7 +37,7 @@ class Evaluations {
   bool is_of_all(bool mean) const { return mean || w_.place.size == 1; }
 
   Worker& w_;
-  double epoch_;                      // images
+  double epoch_;                      // samples
   std::unique_ptr<ModelCopy> mean_;   // with of_mean()
   std::unique_ptr<ModelCopy> ema_;    // with train.ema
   std::unique_ptr<BestModels> best_;  // of the worker that writes them

@@ -47,7 +47,7 @@ std::string say_finding(const Finding& f, const Config& c) {
       f.key == f.best->rate ? ""
                             : fmt::format(", which optim.scaling makes of it with {} images a "
                                           "gradient and one worker",
-                                          c.gradient_images()));
+                                          c.gradient_samples()));
 }
 
 std::string page(const Finding& f, const Config& c) {
@@ -88,12 +88,12 @@ bool run_sweep(Worker& w, RateSweep& sweep) {
   GradientStep gradient = gradient_step(w, [&] { return sweep.rate(); });
   w.net->train();
   while (!stop_signal()) {
-    const data::Batch batch = w.loader->next();
-    if (!batch.labels.defined()) {  // the end of an epoch
+    const DrawnBatch batch = w.task->next(w.at, w.part());
+    if (batch.batch.empty()) {  // the end of an epoch
       w.at = {w.at.samples, w.at.epoch + 1, 0};
       continue;
     }
-    const bool complete = gradient.compute(batch, w.at);
+    const bool complete = gradient.compute(batch);
     ++w.at.step;
     if (!complete) {
       gradient.step_ends();
@@ -102,7 +102,8 @@ bool run_sweep(Worker& w, RateSweep& sweep) {
     const double rate = sweep.rate(), loss = gradient.losses().take();
     w.progress.update({.samples = w.method->samples_seen(),
                        .total = w.total_samples,
-                       .epoch_size = static_cast<double>(w.train_set->size()),
+                       .epoch_size = w.task->epoch(),
+                       .unit = w.task->unit(),
                        .loss = loss,
                        .learning_rate = rate});
     if (!sweep.add(loss)) return true;

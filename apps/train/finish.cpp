@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -17,10 +18,6 @@
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/best.h"
-#include "gossamer/apps/train/evaluate.h"
-#include "gossamer/apps/train/judged.h"
-#include "gossamer/apps/train/model_file.h"
-#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/autograd.h"
@@ -42,14 +39,14 @@ class Finish {
 
   int run() {
     before_ = w_.method->stats();
-    waited_for_data_ = w_.loader->stats().wait_s;
+    waited_for_data_ = w_.task->stats().wait_s;
     const double seen = w_.method->samples_seen();
     w_.method->finish();
     w_.finished = true;
     alive_ = w_.method->members();  // from here on workers leave because they are done
     if (alive_.empty()) alive_ = w_.group->alive();
     batch_norm_ = estimate_batch_norm();
-    counts_ = evaluate_share(damaged_, &judged_);
+    counts_ = evaluate_share(true);
     if (w_.ema) evaluate_ema();
     record_totals();
     w_.write_trace();
@@ -112,9 +109,9 @@ class Finish {
       w_.net->train();
       nn::begin_batch_norm_estimate(*w_.net);
       for (i64 i = 0; i < batches;) {
-        const data::Batch batch = w_.loader->next();
-        if (!batch.labels.defined()) continue;
-        (*w_.net)(w_.prepare(batch));
+        const DrawnBatch batch = w_.task->next(w_.at, 1);
+        if (batch.batch.empty()) continue;
+        w_.task->run(*w_.net, batch.batch);
         ++i;
       }
       nn::end_batch_norm_estimate(*w_.net);
@@ -126,44 +123,43 @@ class Finish {
         merged ? "each" : "one", merged ? "" : " alone");
   }
 
-  // Every image of the validation set exactly once over the workers. damaged: receives those that
-  // could not be decoded. judged: receives what became of each image of all shares.
-  Counts evaluate_share(std::vector<std::string>& damaged, std::vector<Judgement>* judged) {
-    if (!w_.val_set) return {};
+  // All validation data exactly once over the workers. of_model: not of its EMA, so the files of
+  // the end show its details.
+  Counts evaluate_share(bool of_model) {
+    if (!w_.task->validates()) return {};
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, w_.group->rank());
-    EvalOptions options{.batch = w_.config.eval.batch,
-                        .threads = data_threads_for(w_.config, w_.place.local_size),
-                        .part = static_cast<int>(place - alive_.begin()),
-                        .parts = static_cast<int>(alive_.size()),
-                        .max_batches = w_.options.dry_run ? 1 : 0,
-                        .strict = w_.config.data.strict_images};
-    if (alone_) options.part = 0, options.parts = 1;
-    Counts counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged, judged);
-    if (counts.batch < options.batch)
+    Task::Share share{.part = static_cast<int>(place - alive_.begin()),
+                      .parts = static_cast<int>(alive_.size()),
+                      .max_batches = w_.options.dry_run ? 1 : 0};
+    if (alone_) share.part = 0, share.parts = 1;
+    nn::Module* const one[] = {w_.net.get()};
+    Counts counts = w_.task->evaluate(one, share, of_model)[0];
+    if (counts.batch < w_.config.eval.batch)
       warnings_.push_back(
           fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
-                      options.batch, counts.batch));
+                      w_.config.eval.batch, counts.batch));
     double sums[] = {counts.images, counts.top1, counts.top5, counts.loss};
     if (together("summing the evaluation", [&] {
           w_.group->collectives().all_reduce_sum(std::span<double>(sums));
-          if (judged && w_.place.size > 1) *judged = judged_by_all(*judged);
+          if (of_model && w_.place.size > 1) add_details();
         })) {
       counts = {sums[0], sums[1], sums[2], sums[3]};
-    } else if (options.parts > 1 && leader()) {
+    } else if (share.parts > 1 && leader()) {
       // the shares of the others are lost, so this worker evaluates the whole set
-      options.part = 0, options.parts = 1;
-      counts = evaluate(*w_.net, w_.val_set, w_.prepare, options, &damaged, judged);
+      share.part = 0, share.parts = 1;
+      counts = w_.task->evaluate(one, share, of_model)[0];
     }
     check<DataError>(counts.images > 0 || !leader(), data::code::damaged_images,
                      "data.val: no image could be decoded; bad_images.txt lists why");
     return counts;
   }
 
-  std::vector<Judgement> judged_by_all(const std::vector<Judgement>& own) {
-    std::vector<double> table = judged_table(own, *w_.val_set);
+  void add_details() {
+    std::vector<double> table = w_.task->details();
+    if (table.empty()) return;
     w_.group->collectives().all_reduce_sum(std::span<double>(table));
-    return judged_from(table, *w_.val_set);
+    w_.task->set_details(table);
   }
 
   // The mean of the workers' averages, with statistics of its own, as for the model.
@@ -173,15 +169,14 @@ class Finish {
       dist::adopt(*w_.params, dist::average_of_models(*w_.params, w_.group->collectives()));
     });
     estimate_batch_norm();
-    std::vector<std::string> again;  // they are listed already
-    ema_counts_ = evaluate_share(again, nullptr);
+    ema_counts_ = evaluate_share(false);
   }
 
   void record_totals() {
     const dist::MethodStats after = w_.method->stats();
-    const data::LoaderStats data = w_.loader->stats();
-    for (const std::string& line : w_.loader->damaged()) damaged_.push_back(line);
-    w_.folder.add_bad_images(damaged_);
+    const data::LoaderStats data = w_.task->stats();
+    const std::vector<std::string> damaged = w_.task->damaged();
+    w_.folder.add_bad_images(damaged);
     totals_.set(RunTotals::gradients, static_cast<double>(after.gradients));
     totals_.set(RunTotals::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
     totals_.set(RunTotals::exchanges, static_cast<double>(after.exchanges));
@@ -190,7 +185,7 @@ class Finish {
     totals_.set(RunTotals::transfer_s, before_.transfer_s);
     totals_.set(RunTotals::data_wait_s, waited_for_data_);
     totals_.set(RunTotals::data_idle_s, data.idle_s);
-    totals_.set(RunTotals::damaged, static_cast<double>(damaged_.size()));
+    totals_.set(RunTotals::damaged, static_cast<double>(damaged.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
     totals_.set(RunTotals::failed_checkpoints, static_cast<double>(w_.failed_checkpoints));
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
@@ -225,23 +220,21 @@ class Finish {
     // A worker counts its own gradients exactly and estimates those of the others.
     if (!alone_ && !w_.lost && !w_.place.rejoin && static_cast<int>(alive_.size()) == w_.place.size)
       seen = w_.start_samples +
-             totals_.sum(RunTotals::gradients) * static_cast<double>(c.gradient_images());
+             totals_.sum(RunTotals::gradients) * static_cast<double>(c.gradient_samples());
     const double damaged = w_.folder.writes() ? static_cast<double>(w_.folder.merge_bad_images())
                                               : totals_.sum(RunTotals::damaged);
     const RunFigures leg = leg_of_all(std::max(0.0, seen - w_.start_samples));
     RunFigures whole = w_.earlier;
     whole += leg;
     const auto part = [](double a, double b) { return b > 0 ? a / b : 0.0; };
-    JsonObject s;  // without data.val, top1, top5 and loss are null
-    s.add("top1", counts_.top1 / counts_.images)
-        .add("top5", counts_.top5 / counts_.images)
-        .add("loss", counts_.loss / counts_.images);
+    JsonObject s;  // without data.val, the numbers of the evaluation are null
+    for (const auto& [name, value] : w_.task->numbers(score_of(counts_, seen, 0)))
+      s.add(name, value);
     if (w_.ema)
-      s.add("ema_top1", ema_counts_.top1 / ema_counts_.images)
-          .add("ema_top5", ema_counts_.top5 / ema_counts_.images)
-          .add("ema_loss", ema_counts_.loss / ema_counts_.images);
+      for (const auto& [name, value] : w_.task->numbers(score_of(ema_counts_, seen, 0, true)))
+        s.add("ema_" + name, value);
     if (w_.config.train.patience > 0) s.add("stopped_early", w_.patience.exhausted());
-    s.add("val_images", counts_.images)
+    s.add("val_" + w_.task->unit(), counts_.images)
         .add("model", c.model.name)
         .add("parameters", w_.parameter_count())
         .add("dtype", c.train.dtype);
@@ -255,8 +248,8 @@ class Finish {
         .add("batch", c.train.batch)
         .add("accumulate", c.train.accumulate);
     s.add("samples", seen)
-        .add("epochs", seen / static_cast<double>(w_.train_set->size()))
-        .add("images_per_s", part(whole.samples, whole.wall_s))
+        .add("epochs", seen / w_.task->epoch())
+        .add(w_.task->unit() + "_per_s", part(whole.samples, whole.wall_s))
         .add("wall_s", whole.wall_s)
         .add("legs", whole.legs);
     s.add("exchanges_per_gradient", part(whole.exchanges, whole.gradients));
@@ -294,6 +287,7 @@ class Finish {
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
       files.write("model.safetensors", [&](const auto& path) { save_model(path); });
+      w_.task->save_beside_model(files.place("model.safetensors").parent_path());
       if (w_.ema)
         files.write("model-ema.safetensors", [&](const auto& path) {
           const EmaInPlace model(*w_.ema, *w_.params);
@@ -301,16 +295,14 @@ class Finish {
         });
       find_best(s, seen);
       add_warnings(s, files, whole.failed_checkpoints);
-      if (w_.val_set) log_evaluation(seen);
+      if (w_.task->validates()) log_evaluation(seen);
       w_.board.flush();
       w_.folder.log("summary", s);
       files.write("summary.json", [&](const auto& path) { write_file(path, s.str() + "\n"); });
       // What can be made again from the rest.
       try {
         if (w_.trace_began_us > 0) merge_traces(w_.folder.path());
-        if (w_.val_set)
-          write_file(w_.folder.file("classes.json"),
-                     class_report_json(class_report(judged_, *w_.val_set)));
+        if (w_.task->validates()) w_.task->write_details(w_.folder);
         if (c.run.report) write_report(read_run(w_.folder.path()), w_.folder.path());
       } catch (const IoError& e) {
         w_.warn(e.what());
@@ -346,34 +338,28 @@ class Finish {
       JsonObject line;
       line.add("of", "averaged model");
       if (ema) line.add("ema", true);
-      w_.folder.log("eval", line.add("samples", seen)
-                                .add("images", score.images)
-                                .add("top1", score.top1)
-                                .add("top5", score.top5)
-                                .add("loss", score.loss));
-      const std::string prefix = ema ? "ema_" : "";
-      scalars.insert(scalars.end(), {{prefix + "top1", score.top1},
-                                     {prefix + "top5", score.top5},
-                                     {prefix + "val_loss", score.loss}});
+      line.add("samples", seen).add(w_.task->unit(), score.images);
+      const Task::Numbers numbers = w_.task->numbers(score);
+      for (const auto& [name, value] : numbers) line.add(name, value);
+      w_.folder.log("eval", line);
+      std::ranges::copy(board_numbers(numbers, ema), std::back_inserter(scalars));
     };
     log(counts_, false);
     if (w_.ema) log(ema_counts_, true);
-    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_images())),
+    w_.board.scalars(static_cast<i64>(seen / static_cast<double>(w_.config.gradient_samples())),
                      scalars);
   }
 
   // Saves the f32 master values, whatever type the layers computed in.
   void save_model(const std::filesystem::path& path,
                   const std::map<std::string, std::string>& more = {}) {
-    auto metadata = model_metadata(w_.config.model.name, w_.prepare, w_.train_set->classes());
-    metadata.insert(more.begin(), more.end());
-    nn::save(path, *w_.net, *w_.params, w_.params->values(), metadata);
+    w_.task->save_model(path, *w_.net, *w_.params, more);
   }
 
   // The best of the run: the model of its end, or one that was evaluated before.
   void find_best(JsonObject& s, double seen) {
-    if (!w_.val_set || !keeps_best(w_.config, w_.place.size)) return;
-    const double epoch = seen / static_cast<double>(w_.train_set->size());
+    if (!w_.task->validates() || !keeps_best(w_.config, w_.place.size)) return;
+    const double epoch = seen / w_.task->epoch();
     const auto trying = [&](const auto& step) {
       try {
         step();
@@ -383,7 +369,8 @@ class Finish {
     };
     std::optional<BestModels> best;
     trying([&] {
-      best.emplace(w_.folder.path(), w_.config.run.keep_best, w_.config.run.best_by, w_.val_hash());
+      best.emplace(w_.folder.path(), w_.config.run.keep_best, w_.config.run.best_by,
+                   w_.task->val_hash());
     });
     if (!best) return;
     const auto write = [&](const auto& path, const auto& more) { save_model(path, more); };
@@ -395,44 +382,41 @@ class Finish {
     if (best->all().empty()) return;
     best_ = best->all()[0].score;
     best_file_ = best->best_file();
-    s.raw("best", JsonObject()
-                      .add("file", best_file_.string())
-                      .add("of", best_.ema ? "ema" : "model")
-                      .add("top1", best_.top1)
-                      .add("top5", best_.top5)
-                      .add("loss", best_.loss)
-                      .add("images", best_.images)
-                      .add("samples", best_.samples)
-                      .add("epoch", best_.epoch)
-                      .str());
+    JsonObject found;
+    found.add("file", best_file_.string()).add("of", best_.ema ? "ema" : "model");
+    for (const auto& [name, value] : w_.task->numbers(best_)) found.add(name, value);
+    found.add(w_.task->unit(), best_.images)
+        .add("samples", best_.samples)
+        .add("epoch", best_.epoch);
+    s.raw("best", found.str());
   }
 
   void print_results(const RunFigures& leg, const RunFigures& whole, double damaged,
                      const ResultFiles& files) {
     // Rank 0 may be gone, so the worker that writes the files also prints.
     Progress say(w_.options.json ? stderr : stdout, false);
+    const std::string unit = w_.task->unit();
     const double per_gradient = leg.gradients > 0 ? leg.exchanges / leg.gradients : 0.0,
                  rate = leg.samples / std::max(1e-9, leg.wall_s);
-    say.note(fmt::format("done     {:.0f} images in {} ({:.0f} images/s){}", leg.samples,
-                         duration_text(leg.wall_s), rate,
+    say.note(fmt::format("done     {:.0f} {} in {} ({:.0f} {}/s){}", leg.samples, unit,
+                         duration_text(leg.wall_s), rate, unit,
                          w_.exchanges() ? fmt::format(", {:.3g} exchanges per gradient, consensus "
                                                       "distance {:.3g}",
                                                       per_gradient, consensus_)
                                         : ""));
     if (whole.legs > 1 && w_.folder.writes())
-      say.note(fmt::format("         since the run began {:.0f} images in {}, {:.0f} legs",
-                           whole.samples, duration_text(whole.wall_s), whole.legs));
+      say.note(fmt::format("         since the run began {:.0f} {} in {}, {:.0f} legs",
+                           whole.samples, unit, duration_text(whole.wall_s), whole.legs));
     const std::string of = alive_.size() == 1 ? std::string("one model")
                                               : fmt::format("average of {} models", alive_.size());
-    say.note(w_.val_set
-                 ? fmt::format("result   top-1 {:.2f} %, top-5 {:.2f} % on {:.0f} images, {}",
-                               100 * counts_.top1 / counts_.images,
-                               100 * counts_.top5 / counts_.images, counts_.images, of)
+    const bool validated = w_.task->validates();
+    say.note(validated
+                 ? fmt::format("result   {} on {:.0f} {}, {}",
+                               w_.task->result(score_of(counts_, 0, 0)), counts_.images, unit, of)
                  : fmt::format("result   {}, not evaluated (data.val = none)", of));
-    if (w_.ema && w_.val_set)
-      say.note(fmt::format("ema      top-1 {:.2f} %, top-5 {:.2f} %, decay {:g}",
-                           100 * ema_counts_.top1 / ema_counts_.images,
-                           100 * ema_counts_.top5 / ema_counts_.images, w_.config.train.ema));
+    if (w_.ema && validated)
+      say.note(fmt::format("ema      {}, decay {:g}", w_.task->result(score_of(ema_counts_, 0, 0)),
+                           w_.config.train.ema));
     if (damaged > 0) {
       const std::string list =
           w_.folder.writes() ? ": " + w_.folder.file("bad_images.txt").string() : "";
@@ -450,19 +434,18 @@ class Finish {
           list += (list.empty() ? "" : ", ") + path.string();
       say.note("files    " + list);
       if (!best_file_.empty())
-        say.note(fmt::format("best     top-1 {:.2f} %, loss {:.3f} at epoch {:.2f}{}: {}",
-                             100 * best_.top1, best_.loss, best_.epoch, best_.ema ? " (EMA)" : "",
-                             best_file_.string()));
+        say.note(fmt::format("best     {} at epoch {:.2f}{}: {}", w_.task->sentence(best_),
+                             best_.epoch, best_.ema ? " (EMA)" : "", best_file_.string()));
       for (const std::string& text : warnings_) say.warn(text);
       for (const std::string& text : files.problems()) say.warn(text);
     } else {
-      const double budget = w_.config.train.epochs * static_cast<double>(w_.train_set->size());
+      const double budget = w_.config.train.epochs * w_.task->epoch();
       say.note(fmt::format(
           "dry run  peak memory of a worker: {:.0f} MiB resident, {:.0f} MiB of tensors{}; "
-          "the whole run of {:.0f} images would take about {}; nothing was written",
+          "the whole run of {:.0f} {} would take about {}; nothing was written",
           totals_.at(w_.group->rank(), RunTotals::resident_bytes) / 1048576,
           totals_.at(w_.group->rank(), RunTotals::peak_bytes) / 1048576,
-          w_.device.is_cpu() ? " (part of it)" : " on the GPU", budget,
+          w_.device.is_cpu() ? " (part of it)" : " on the GPU", budget, unit,
           duration_text(budget / rate)));
     }
   }
@@ -473,8 +456,6 @@ class Finish {
   dist::MethodStats before_;
   double waited_for_data_ = 0;  // of the training loop, as wall_s
   Counts counts_, ema_counts_;
-  std::vector<std::string> damaged_;
-  std::vector<Judgement> judged_;  // by the model, not by its EMA
   std::string batch_norm_;
   double consensus_ = 0;
   std::vector<std::string> warnings_;

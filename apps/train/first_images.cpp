@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/train/worker.h"
 #include "gossamer/core/autograd.h"
 
 namespace gossamer::apps {
@@ -28,24 +27,21 @@ data::Image picture(const Tensor& input, const Pictures& prepare) {
 
 }  // namespace
 
-void show_images(Worker& w, const TrainingLoss& loss_of, const data::Batch& batch,
-                 const Position& at) {
-  if (!w.board.writes() || w.progress.silent() || !batch.labels.defined()) return;
+std::vector<std::pair<std::string, data::Image>> first_images(
+    const DrawnBatch& drawn, const PictureStep& step, const Pictures& prepare,
+    const std::vector<std::string>& classes) {
   const NoGrad no_grad;
-  const int side = static_cast<int>(batch.side());
-  const TrainingLoss::Mix mix = loss_of.draw(side, side, at);
-  Tensor numbers = Tensor::empty({static_cast<i64>(mix.size())}, DType::f32);
-  std::ranges::copy(mix, numbers.as<float>());
-  const Tensor input = loss_of.mixed(w.prepare(batch), numbers.to(w.device));
-  const auto& classes = w.train_set->classes();
+  const data::Batch batch = picture_batch(drawn.batch);
+  const Tensor numbers =
+      Tensor::from(drawn.numbers, {static_cast<i64>(drawn.numbers.size())}).to(prepare.device);
+  const Tensor input = step.loss_of().mixed(prepare(batch), numbers);
   std::vector<std::pair<std::string, data::Image>> images;
   for (i64 i = 0; i < std::min(kImages, batch.count()); ++i)
     images.emplace_back(
         fmt::format("first images/{} {}", i,
                     classes[static_cast<std::size_t>(batch.labels.as<std::int32_t>()[i])]),
-        picture(input.slice(i, i + 1), w.prepare));
-  w.board.images(static_cast<i64>(at.samples / static_cast<double>(w.config.gradient_images())),
-                 images);
+        picture(input.slice(i, i + 1), prepare));
+  return images;
 }
 
 }  // namespace gossamer::apps

@@ -1,12 +1,18 @@
 // What the network is given at the start of a run, to look at in TensorBoard.
 #pragma once
 
-#include "gossamer/apps/train/loop.h"
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gossamer/apps/train/picture_step.h"
+#include "gossamer/data/codec/image.h"
 
 namespace gossamer::apps {
 
-// The first eight images of a batch, cropped, augmented and mixed as in training, from the worker
-// that speaks, if it writes for TensorBoard. Nothing of an empty batch.
-void show_images(Worker&, const TrainingLoss&, const data::Batch&, const Position&);
+// The first eight images of a batch, cropped, augmented and mixed as in training, by their classes.
+std::vector<std::pair<std::string, data::Image>> first_images(
+    const DrawnBatch&, const PictureStep&, const Pictures&,
+    const std::vector<std::string>& classes);
 
 }  // namespace gossamer::apps

@@ -109,10 +109,10 @@ DataSets open_data(const Config& c, int workers) {
   if (c.data.val_split > 0)
     training += fmt::format(", less the {} images that data.val_split = {} holds back,",
                             sets.val->size(), c.data.val_split);
-  check<DataError>(sets.train->size() >= c.gradient_images() || c.train.accumulate == 1, training,
+  check<DataError>(sets.train->size() >= c.gradient_samples() || c.train.accumulate == 1, training,
                    " has ", sets.train->size(),
                    " images, fewer than one gradient takes (train.batch x train.accumulate = ",
-                   c.gradient_images(), "); use a smaller train.accumulate");
+                   c.gradient_samples(), "); use a smaller train.accumulate");
   check<DataError>(sets.train->size() >= c.train.batch, training, " has ", sets.train->size(),
                    " images, fewer than one batch (train.batch = ", c.train.batch,
                    "); use a smaller train.batch");

@@ -8,66 +8,15 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/launch/stop.h"
-#include "gossamer/apps/train/first_images.h"
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/random.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/data/mix.h"
 #include "gossamer/nn/layers.h"
 
 namespace gossamer::apps {
-
-// --- the loss
-
-TrainingLoss::TrainingLoss(const Config& c, int rank)
-    : mix_{c.train.mixup, c.train.cutmix},
-      smoothing_(static_cast<float>(c.optim.label_smoothing)),
-      seed_(static_cast<std::uint64_t>(c.train.seed)),
-      rank_(static_cast<std::uint64_t>(rank)) {}
-
-TrainingLoss::Mix TrainingLoss::draw(int height, int width, const Position& at) const {
-  if (!mix_.on()) return {};
-  Rng rng(data::mix(seed_, data::mix(static_cast<std::uint64_t>(at.epoch), rank_)),
-          data::mix(static_cast<std::uint64_t>(at.step), 0x6d6978 /* "mix" */));
-  const data::MixPlan plan = data::draw_mix(mix_, height, width, rng);
-  Mix out{};
-  std::ranges::copy(plan.plan, out.begin());
-  const float own = static_cast<float>(plan.own);
-  out[6] = own, out[7] = 1 - own;
-  return out;
-}
-
-namespace {
-
-// mix_batch blends each image with the one before it; these are that image's labels.
-Tensor labels_before(const Tensor& labels) {
-  const i64 n = labels.shape(0);
-  Tensor out = Tensor::empty(labels.shape(), labels.dtype(), labels.device());
-  out.slice(0, 1).copy_from(labels.slice(n - 1, n));
-  if (n > 1) out.slice(1, n).copy_from(labels.slice(0, n - 1));
-  return out;
-}
-
-}  // namespace
-
-Tensor TrainingLoss::mixed(const Tensor& images, const Tensor& mix) const {
-  return mix_.on() ? mix_batch(images, mix.slice(0, 6)) : images;
-}
-
-Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
-                                const Tensor& mix) const {
-  const CrossEntropyOptions options{.label_smoothing = smoothing_};
-  const Tensor logits = net(mixed(images, mix));
-  if (!mix_.on()) return cross_entropy(logits, labels, options);
-  // Cross entropy is linear in its target, so the weighted sum of two is exactly the loss of the
-  // mixed label.
-  return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)),
-             mul(cross_entropy(logits, labels_before(labels), options), mix.slice(7, 8)));
-}
 
 // --- the gradient
 
@@ -120,23 +69,19 @@ GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
     }
 }
 
-void GradientStep::bring(const data::Batch& batch, const Position& at) {
-  const int side = static_cast<int>(batch.side());
-  inputs_.bring(batch, parts_.loss_of.draw(side, side, at));
-}
+void GradientStep::bring(const DrawnBatch& drawn) { inputs_.bring(drawn.batch, drawn.numbers); }
 
 bool GradientStep::compute() {
   const StepInputs::Views in = inputs_.take();
   const bool first = done_ == 0, last = done_ + 1 == parts_.batches;
   if (last && parts_.before_backward) parts_.before_backward();
-  const Tensor& pixels = in.batch.images.defined() ? in.batch.images : in.batch.bytes;
   CapturedStep& graph = first ? first_graph_ : later_graph_;
-  graph.run({{in.batch.count(), in.batch.side()}, pixels.data()}, [this, in, first] {
+  graph.run({in.batch.shape, in.batch.tensors[0].data()}, [this, in, first] {
     const float share = 1 / static_cast<float>(parts_.batches);
     Tensor loss;
     {
       const trace::Scope forward("forward");
-      loss = parts_.loss_of(parts_.net, parts_.input_of(in.batch), in.batch.labels, in.numbers);
+      loss = parts_.loss_of(in.batch, in.numbers);
     }
     const trace::Scope backward("backward");
     if (first) parts_.params.zero_grad();
@@ -172,12 +117,24 @@ class Buffers {
 
 }  // namespace
 
+namespace {
+
+// The worker that speaks shows TensorBoard the first batch.
+void show(Worker& w, const DrawnBatch& batch, const Position& at) {
+  if (!w.board.writes() || w.progress.silent() || batch.batch.empty()) return;
+  w.task->show(w.board,
+               static_cast<i64>(at.samples / static_cast<double>(w.config.gradient_samples())),
+               batch);
+}
+
+}  // namespace
+
 GradientStep gradient_step(Worker& w, std::function<double()> learning_rate) {
   return GradientStep(
       {.net = *w.net,
        .params = *w.params,
-       .input_of = w.prepare,
-       .loss_of = TrainingLoss(w.config, w.place.rank),
+       .loss_of = [&w](const StepBatch& batch,
+                       const Tensor& numbers) { return w.task->loss(*w.net, batch, numbers); },
        .before_backward = [&w, rate = std::move(learning_rate)] { w.method->prepare(rate()); },
        .batches = static_cast<int>(w.config.train.accumulate)},
       {.mode = w.device.is_cpu() ? GraphMode::off : graph_mode(w.config.train.cuda_graph),
@@ -186,27 +143,25 @@ GradientStep gradient_step(Worker& w, std::function<double()> learning_rate) {
 }
 
 void train_loop(Worker& w, StepLog& log) {
-  const TrainingLoss loss_of(w.config, w.place.rank);
   GradientStep gradient = gradient_step(w, [&] { return w.schedule(w.method->samples_seen()); });
   Milestones milestones(w);
 
-  // Brings the batch at `next`; false at the end of an epoch. ahead: images that all workers will
+  // Brings the batch at `next`; false at the end of an epoch. ahead: samples that all workers will
   // have seen in the meantime.
   Position next = w.at;
   bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
-    w.loader->set_size(w.picture_size(ahead));
-    const data::Batch batch = w.loader->next();
-    if (!std::exchange(shown, true)) show_images(w, loss_of, batch, next);
-    if (batch.labels.defined())
-      gradient.bring(batch, next);
+    const DrawnBatch batch = w.task->next(next, w.part(ahead));
+    if (!std::exchange(shown, true)) show(w, batch, next);
+    if (!batch.batch.empty())
+      gradient.bring(batch);
     else
       next = {next.samples, next.epoch + 1, 0};
-    return batch.labels.defined();
+    return !batch.batch.empty();
   };
 
-  const auto images_of_a_step = static_cast<double>(w.config.gradient_images() * w.place.size);
+  const auto samples_of_a_step = static_cast<double>(w.config.gradient_samples() * w.place.size);
   double learning_rate = 0;
   bool brought = false;
   w.net->train();
@@ -226,8 +181,8 @@ void train_loop(Worker& w, StepLog& log) {
     }
     w.at = here;
     // Before the update, which may wait for the device or for other workers.
-    brought = w.method->samples_seen() + images_of_a_step < w.total_samples &&
-              bring_batch(images_of_a_step);
+    brought = w.method->samples_seen() + samples_of_a_step < w.total_samples &&
+              bring_batch(samples_of_a_step);
 
     log.before_update(gradient.losses(), learning_rate);
     learning_rate = w.schedule(w.method->samples_seen());

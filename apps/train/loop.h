@@ -1,43 +1,16 @@
 // The training loop of one worker: take a batch, compute its loss and gradient, update, report.
 #pragma once
 
-#include <array>
 #include <functional>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/train/inputs.h"
-#include "gossamer/apps/train/pictures.h"
 #include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/captured_step.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
-#include "gossamer/data/augment/mixup.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::apps {
-
-// The loss of one training batch: mixup or CutMix where the images are, label smoothing, cross
-// entropy.
-class TrainingLoss {
- public:
-  TrainingLoss(const Config&, int rank);
-  // How a batch is mixed: the plan of mix_batch (6 numbers), the weight of an image's own label,
-  // and the weight of the label of the image before it. A function of seed, rank and position only,
-  // so that a resumed run mixes the same way.
-  using Mix = std::array<float, 8>;
-  Mix draw(int height, int width, const Position&) const;
-  // images: normalized [N, H, W, 3]. Returns what the network is given of them.
-  Tensor mixed(const Tensor& images, const Tensor& mix) const;
-  // images: normalized [N, H, W, 3]; labels: i32 [N]; mix: those numbers, f32 [8]; all on one
-  // device. Returns the mean loss, [].
-  Tensor operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
-                    const Tensor& mix) const;
-
- private:
-  data::MixOptions mix_;
-  float smoothing_;
-  std::uint64_t seed_, rank_;
-};
 
 // The sum of the losses since the last take(). It lies on the device, so that adding is part of
 // the step and only reading it waits for the device.
@@ -76,8 +49,8 @@ class GradientStep {
   struct Parts {
     nn::Module& net;
     FlatParams& params;
-    const Pictures& input_of;  // what the network is given of a batch
-    TrainingLoss loss_of;
+    // The mean loss of a batch, []. In the device's memory.
+    std::function<Tensor(const StepBatch&, const Tensor& numbers)> loss_of;
     // Method::prepare; called before the work of a gradient's last batch is given to the device
     std::function<void()> before_backward;
     int batches = 1;  // of one gradient, which is the mean of theirs (train.accumulate)
@@ -93,12 +66,12 @@ class GradientStep {
 
   // The batch of the next compute(). Brought right after a compute(), which on a GPU only enqueues
   // its work, it is copied on a stream of its own beside that work (step_inputs.h).
-  void bring(const data::Batch&, const Position&);
+  void bring(const DrawnBatch&);
   // True if that was the last batch of the gradient: FlatParams::grads() holds it, and losses()
   // includes its loss. Otherwise bring the next batch.
   bool compute();
-  bool compute(const data::Batch& batch, const Position& at) {
-    bring(batch, at);
+  bool compute(const DrawnBatch& batch) {
+    bring(batch);
     return compute();
   }
   bool begun() const { return done_ > 0; }   // some of the batches of a gradient are computed

@@ -18,8 +18,8 @@ using Clock = std::chrono::steady_clock;
 Milestones::Milestones(Worker& w)
     : w_(w),
       evaluations_(w),
-      epoch_(static_cast<double>(w.train_set->size())),
-      evaluate_at_(w.val_set ? first(w.config.eval.every) : INFINITY),
+      epoch_(w.task->epoch()),
+      evaluate_at_(w.task->validates() ? first(w.config.eval.every) : INFINITY),
       save_at_(first(w.config.run.checkpoint_every)),
       measure_at_(w.place.size > 1 ? first(w.config.eval.consensus_every) : INFINITY),
       all_meet_(!w.place.rejoin) {}

@@ -15,7 +15,7 @@ class Milestones {
 
  private:
   double first(double every_epochs) const;  // multiple of that after the start, in samples
-  // Evaluations and measurements until `seen` images.
+  // Evaluations and measurements until `seen` samples.
   void look(double seen);
   void evaluate(double seen);
   void measure_consensus();
@@ -24,7 +24,7 @@ class Milestones {
 
   Worker& w_;
   Evaluations evaluations_;
-  double epoch_;                               // images
+  double epoch_;                               // samples
   double evaluate_at_, save_at_, measure_at_;  // samples
   // false once a worker was lost, because the others would wait for it
   bool all_meet_;

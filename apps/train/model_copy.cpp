@@ -1,17 +1,15 @@
 // See model_copy.h.
 #include "gossamer/apps/train/model_copy.h"
 
-#include "gossamer/apps/train/model_file.h"
-
 namespace gossamer::apps {
 
 ModelCopy::ModelCopy(const Worker& w) {
   std::vector<std::string> notes;  // the worker has them
-  net = model_to_train(w.config, static_cast<i64>(w.train_set->classes().size()), false, notes);
+  net = w.task->make_model(false, notes);
   net->to(w.device);
   nn::Module::Parts parts = net->parts();
   params = std::make_unique<FlatParams>(std::move(parts.parameters), std::move(parts.buffers),
-                                        FlatOptions{.compute = w.prepare.dtype},
+                                        FlatOptions{.compute = w.task->compute()},
                                         std::move(parts.frozen));
 }
 

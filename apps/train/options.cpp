@@ -22,7 +22,9 @@ bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::st
 
 double scaled_rate(const Config& c, int workers, double rate) {
   const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !is_adam(c));
-  return scaled ? nn::linear_scaling(rate, workers, static_cast<int>(c.gradient_images())) : rate;
+  return scaled ? nn::linear_scaling(rate, workers,
+                                     static_cast<int>(c.train.batch * c.train.accumulate))
+                : rate;
 }
 
 nn::Schedule run_schedule(const Config& c, int workers, double total, double epoch) {
@@ -78,7 +80,7 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   // machines may hold different numbers: else nobody must agree on it
   if (c.train.graph == "aer") o.workers_per_node = per_machine;
   o.rate = c.train.rate;
-  o.batch = c.gradient_images();
+  o.batch = c.gradient_samples();
   o.pairing = c.train.pairing;
   o.quota = c.train.quota;
   o.record = c.run.record;

@@ -24,9 +24,9 @@ double seconds_since(Clock::time_point t) {
 void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
   if (!w.folder.writes()) return;
   w.progress.note(
-      fmt::format("{:<8} after {}{:.0f} images, saved; go on with: gossamer train --workers {} "
+      fmt::format("{:<8} after {}{:.0f} {}, saved; go on with: gossamer train --workers {} "
                   "--resume {}",
-                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.place.size,
+                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.task->unit(), w.place.size,
                   saved == w.folder.path()
                       ? saved.string()
                       : saved.string() + " run.name=" + w.folder.path().filename().string()));

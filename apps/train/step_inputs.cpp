@@ -4,38 +4,13 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/input_pass.h"
 
 namespace gossamer::apps {
 namespace {
 
-Tensor rows_of(const Tensor& t, i64 count) { return t.defined() ? t.slice(0, count) : t; }
-i64 table_bytes(i64 count) { return count * static_cast<i64>(sizeof(Picture)); }
-
-// The part of `room` that a batch occupies.
-StepInputs::Views window(const StepInputs::Views& room, const data::Batch& batch) {
-  const i64 count = batch.count();
-  const data::Batch& b = room.batch;
-  return {{rows_of(b.images, count), b.labels.slice(0, count), b.bytes,
-           rows_of(b.pictures, table_bytes(count)), b.room, batch.size},
-          room.numbers};
-}
-
-void copy(const Tensor& from, Tensor to) {
-  if (from.defined()) to.slice(0, from.shape(0)).copy_from(from);
-}
-i64 bytes_of(const data::Batch& batch) { return batch.bytes.defined() ? batch.bytes.shape(0) : 0; }
-
-// Copies what `from` has; of boxes only `bytes` bytes.
-void copy(const StepInputs::Views& from, const StepInputs::Views& to, i64 bytes) {
-  copy(from.batch.images, to.batch.images);
-  copy(from.batch.labels, to.batch.labels);
-  copy(rows_of(from.batch.bytes, bytes), to.batch.bytes);
-  copy(from.batch.pictures, to.batch.pictures);
-  copy(from.numbers, to.numbers);
-}
-void copy(const StepInputs::Views& from, const StepInputs::Views& to) {
-  copy(from, to, bytes_of(from.batch));
+// Copies the elements that `from` has; both may have any shape.
+void copy_elements(const Tensor& from, const Tensor& to) {
+  to.reshape({-1}).slice(0, from.numel()).copy_from(from.reshape({-1}));
 }
 
 Tensor pinned(i64 n) {
@@ -44,6 +19,11 @@ Tensor pinned(i64 n) {
 }
 
 }  // namespace
+
+Shape StepBatch::shape_of(std::size_t tensor) const {
+  const i64 all = tensor < room.size() ? room[tensor] : 0;
+  return all > 0 ? Shape{all} : tensors[tensor].shape();
+}
 
 StepInputs::StepInputs(Device device, bool like_gpu)
     : device_(device), fixed_(like_gpu || !device.is_cpu()) {
@@ -64,26 +44,39 @@ void StepInputs::await(Landing& landing) {
   landing.end.reset();
 }
 
-void StepInputs::refit(Views& views, const Views& brought) const {
-  data::Batch& have = views.batch;
-  const data::Batch& batch = brought.batch;
-  const i64 count = batch.count(), numbers = brought.numbers.numel();
-  const bool boxes = batch.bytes.defined(),
-             fits = boxes ? have.room >= batch.room
-                          : have.images.defined() && have.side() == batch.side();
-  if (fits && have.count() >= count && views.numbers.numel() == numbers) return;
-  const auto empty = [&](const Shape& shape, DType type) {
-    return Tensor::empty(shape, type, device_);
+void StepInputs::refit(Room& room, const Views& brought) const {
+  const StepBatch& batch = brought.batch;
+  room.tensors.resize(batch.tensors.size());
+  const auto fit = [&](Tensor& have, const Tensor& like, i64 wanted) {
+    if (!have.defined() || have.dtype() != like.dtype() || have.numel() < wanted)
+      have = Tensor::empty({wanted}, like.dtype(), device_);
   };
-  have = {.images = boxes ? Tensor() : empty(batch.images.shape(), DType::u8),
-          .labels = empty({count}, DType::i32),
-          .bytes = boxes ? empty({batch.room}, DType::u8) : Tensor(),
-          .pictures = boxes ? empty({table_bytes(count)}, DType::u8) : Tensor(),
-          .room = batch.room};
-  views.numbers = empty({numbers}, DType::f32);
+  for (std::size_t i = 0; i < batch.tensors.size(); ++i)
+    fit(room.tensors[i], batch.tensors[i], batch.shape_of(i).numel());
+  fit(room.numbers, brought.numbers, brought.numbers.numel());
 }
 
-void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers) {
+namespace {
+
+// The part of `room` that a batch occupies.
+StepInputs::Views window(const std::vector<Tensor>& room, const Tensor& numbers,
+                         const StepInputs::Views& brought) {
+  StepInputs::Views out{brought.batch, numbers.slice(0, brought.numbers.numel())};
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    const Shape shape = brought.batch.shape_of(i);
+    out.batch.tensors[i] = room[i].slice(0, shape.numel()).reshape(shape);
+  }
+  return out;
+}
+
+void copy(const StepInputs::Views& from, const std::vector<Tensor>& to, const Tensor& numbers) {
+  for (std::size_t i = 0; i < to.size(); ++i) copy_elements(from.batch.tensors[i], to[i]);
+  copy_elements(from.numbers, numbers);
+}
+
+}  // namespace
+
+void StepInputs::bring(const StepBatch& batch, std::span<const float> numbers) {
   check(brought_ <= step_ + 1,
         "two batches were brought before the step of an earlier one has ended");
   Landing& landing = landing_of(brought_++);
@@ -99,28 +92,31 @@ void StepInputs::bring(const data::Batch& batch, std::span<const float> numbers)
   std::ranges::copy(numbers, landing.host.numbers.as<float>());
   const cuda::UseStream use(*copies_);
   refit(landing.device, landing.host);
-  landing.window = window(landing.device, batch);
-  copy(landing.host, landing.window);
+  copy(landing.host, landing.device.tensors, landing.device.numbers);
   landing.there = cuda::Event(device_);
   landing.there.record(*copies_);
 }
 
 StepInputs::Views StepInputs::take() {
   Landing& landing = landing_of(step_);
-  check(landing.host.batch.labels.defined(),
+  check(!landing.host.batch.empty(),
         "take() without bring(), or twice for one batch: the batch was not brought, or "
         "step_ends() was not called");
   Views brought = landing.host;
   landing.host.batch = {};  // the loader may use its memory again
   if (!fixed_) return brought;
   refit(room_, brought);
-  Views out = window(room_, brought.batch);
+  Views out = window(room_.tensors, room_.numbers, brought);
   if (device_.is_cpu()) {
-    copy(brought, out);
+    copy(brought, room_.tensors, room_.numbers);
     return out;
   }
   cuda::current_stream(device_).wait(landing.there);
-  copy(landing.window, out, bytes_of(brought.batch));
+  Views landed = brought;
+  for (std::size_t i = 0; i < brought.batch.tensors.size(); ++i)
+    landed.batch.tensors[i] = landing.device.tensors[i].slice(0, brought.batch.tensors[i].numel());
+  landed.numbers = landing.device.numbers.slice(0, brought.numbers.numel());
+  copy(landed, room_.tensors, room_.numbers);
   return out;
 }
 

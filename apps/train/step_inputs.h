@@ -11,11 +11,30 @@
 #include <array>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "gossamer/core/cuda.h"
-#include "gossamer/data/loader.h"
+#include "gossamer/core/tensor.h"
 
 namespace gossamer::apps {
+
+// The tensors of a batch. What each of them is, the task knows that made it.
+struct StepBatch {
+  std::vector<Tensor> tensors{};
+  // Elements that each may have in another batch of the same source, for those whose size varies;
+  // 0, or no entry: it has its own size.
+  std::vector<i64> room{};
+  Shape shape{};  // what varies between batches: a captured step fits one shape
+  bool empty() const { return tensors.empty(); }
+  // With its numbers of elements, or all its room.
+  Shape shape_of(std::size_t tensor) const;
+};
+
+// With the numbers that were drawn for it.
+struct DrawnBatch {
+  StepBatch batch{};
+  std::vector<float> numbers{};
+};
 
 class StepInputs {
  public:
@@ -27,38 +46,42 @@ class StepInputs {
 
   // Starts the copy of a batch and of the numbers that belong to it. At most one batch may be
   // brought before the step of the previous one has ended.
-  void bring(const data::Batch&, std::span<const float> numbers);
-  // What was brought. It has the same address as before while the loader and the side S are the
-  // same and the number of images N does not grow. Boxes vary in size, so `bytes` is all their
-  // room.
+  void bring(const StepBatch&, std::span<const float> numbers);
+  // What was brought. A tensor has the same address as before while it does not grow. One with room
+  // has all of it.
   struct Views {
-    data::Batch batch;
+    StepBatch batch;
     Tensor numbers;  // f32
   };
   Views take();
-  Views put(const data::Batch& batch, std::span<const float> numbers) {
+  Views put(const StepBatch& batch, std::span<const float> numbers) {
     return bring(batch, numbers), take();
   }
   // Call it when all work that reads the views is enqueued.
   void step_ends();
 
  private:
+  // Fixed memory of each tensor, as rows without a shape.
+  struct Room {
+    std::vector<Tensor> tensors;
+    Tensor numbers;
+  };
   struct Landing {
     Views host;                      // brought, but not taken; its numbers are pinned
-    Views device, window;            // the whole memory; the part that the batch occupies
+    Room device;                     // where it lands
     cuda::Event there;               // the copy has ended
     std::optional<cuda::Event> end;  // of the step that used it
   };
   Landing& landing_of(std::size_t step) { return landings_[step % landings_.size()]; }
   void await(Landing&);
-  void refit(Views&, const Views& brought) const;  // makes room for the batch
+  void refit(Room&, const Views& brought) const;  // makes room for the batch
 
   const Device device_;
   const bool fixed_;  // batches get a fixed address
   std::optional<cuda::Stream> copies_;
   std::array<Landing, 2> landings_;
   std::size_t brought_ = 0, step_ = 0;  // batches; steps that have ended
-  Views room_;                          // the fixed memory
+  Room room_;                           // where steps read
 };
 
 }  // namespace gossamer::apps

@@ -26,10 +26,7 @@ void log_control(JsonObject& row, const dist::MethodStats& s) {
 }  // namespace
 
 StepLog::StepLog(Worker& w)
-    : w_(w),
-      epoch_(static_cast<double>(w.train_set->size())),
-      logged_samples_(w.start_samples),
-      alive_(w.place.size) {}
+    : w_(w), epoch_(w.task->epoch()), logged_samples_(w.start_samples), alive_(w.place.size) {}
 
 void StepLog::before_step() {
   const auto& window = w_.config.run.trace_steps;
@@ -80,14 +77,14 @@ void StepLog::last(LossSum& losses, double learning_rate) {
 }
 
 void StepLog::list_damaged() {
-  const std::vector<std::string> all = w_.loader->damaged();
+  const std::vector<std::string> all = w_.task->damaged();
   w_.folder.add_bad_images({all.begin() + static_cast<std::ptrdiff_t>(listed_), all.end()});
   listed_ = all.size();
 }
 
 void StepLog::log_step(double seen, double learning_rate) {
   const dist::MethodStats s = w_.method->stats();
-  const data::LoaderStats d = w_.loader->stats();
+  const data::LoaderStats d = w_.task->stats();
   const double loss = loss_sum_ / static_cast<double>(since_log_);
   JsonObject row;
   row.add("step", s.gradients)
@@ -95,7 +92,7 @@ void StepLog::log_step(double seen, double learning_rate) {
       .add("epoch", seen / epoch_)
       .add("loss", loss)
       .add("learning_rate", learning_rate);
-  if (w_.cache) row.add("data_cached_mb", 1e-6 * static_cast<double>(w_.cache->used()));
+  w_.task->log_step(row);
   row.add("data_wait_s", d.wait_s)
       .add("data_idle_s", d.idle_s)
       .add("data_ready", d.ready)
@@ -124,16 +121,17 @@ void StepLog::log_step(double seen, double learning_rate) {
   }
   const auto now = Clock::now();
   const double took = std::chrono::duration<double>(now - logged_at_).count();
-  w_.add_to_board(seen, {{"loss", loss},
-                         {"learning_rate", learning_rate},
-                         {"epoch", seen / epoch_},
-                         {"images_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
-                         {"consensus_distance", s.consensus_distance},
-                         {"exchanges_per_gradient", ratio(static_cast<double>(s.exchanges),
-                                                          static_cast<double>(s.gradients))},
-                         {"workers_alive", s.alive}});
-  trace::counter("images/s",
-                 ratio(static_cast<double>(since_log_ * w_.config.gradient_images()), took));
+  w_.add_to_board(seen,
+                  {{"loss", loss},
+                   {"learning_rate", learning_rate},
+                   {"epoch", seen / epoch_},
+                   {w_.task->unit() + "_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
+                   {"consensus_distance", s.consensus_distance},
+                   {"exchanges_per_gradient",
+                    ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
+                   {"workers_alive", s.alive}});
+  trace::counter("samples/s",
+                 ratio(static_cast<double>(since_log_ * w_.config.gradient_samples()), took));
   trace::counter("consensus distance", s.consensus_distance);
   trace::counter("loss", loss);
   logged_ = s;
@@ -163,9 +161,10 @@ void StepLog::show(double seen, double learning_rate, bool last) {
   w_.progress.update({.samples = seen,
                       .total = w_.total_samples,
                       .epoch_size = epoch_,
+                      .unit = w_.task->unit(),
                       .loss = smooth_loss_,
                       .learning_rate = learning_rate,
-                      .data_wait_s = w_.loader->stats().wait_s,
+                      .data_wait_s = w_.task->stats().wait_s,
                       .exchanges_per_step =
                           ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
                       .consensus = s.consensus_distance,

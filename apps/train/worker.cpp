@@ -14,7 +14,6 @@
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/devices.h"
-#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/rescue.h"
 #include "gossamer/core/cuda.h"
@@ -44,7 +43,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
     start_samples = resume->samples, earlier = resume->figures;
     resumed_from = resume->run_folder;
   }
-  open_images();
+  open_task();
   make_model(resume && !place.rejoin);
   join_group();
   make_method();
@@ -63,44 +62,28 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   describe(table, resume);
 }
 
-void Worker::open_images() {
-  const DataSets sets = open_data(config, place.size);
-  train_set = sets.train;
-  val_set = sets.val;
-  for (const std::string& line : sets.notes) progress.note("data     " + line);
-  if (!sets.left_out.empty()) {
-    progress.note(
-        fmt::format("data     {} images are damaged beyond their label and left out, the first: {}",
-                    sets.left_out.size(), sets.left_out[0]));
-    if (place.rank == 0) folder.add_bad_images(sets.left_out);
-  }
-  const auto epoch = static_cast<double>(train_set->size());
+void Worker::open_task() {
+  task = make_task(config, place, device);
+  for (const std::string& line : task->notes()) progress.note("data     " + line);
+  if (place.rank == 0) folder.add_bad_images(task->left_out());
+  const double epoch = task->epoch();
   schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
   total_samples = options.dry_run
                       ? start_samples + static_cast<double>(options.dry_steps *
-                                                            config.gradient_images() * place.size)
+                                                            config.gradient_samples() * place.size)
                       : config.train.epochs * epoch;
-  if (config.data.cache_gb <= 0) return;
-  cache = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
-  train_set = data::cached(train_set, cache);
-  if (val_set) val_set = data::cached(val_set, cache);
-  progress.note(fmt::format("data     up to {:g} GB of encoded files are kept in memory{}",
-                            config.data.cache_gb, place.size > 1 ? ", by each worker" : ""));
 }
 
 void Worker::make_model(bool from_checkpoint) {
-  prepare = pictures(config);
-  prepare.device = device;
   // Every worker reads the same file and draws the rest alike.
   std::vector<std::string> notes;
-  net = model_to_train(config, static_cast<i64>(train_set->classes().size()), !from_checkpoint,
-                       notes);
+  net = task->make_model(!from_checkpoint, notes);
   for (const std::string& line : notes) progress.note(line);
   net->to(device);
   nn::Module::Parts parts = net->parts();
   params = std::make_unique<FlatParams>(
       std::move(parts.parameters), std::move(parts.buffers),
-      FlatOptions{.compute = prepare.dtype, .loss_scale = config.loss_scale()},
+      FlatOptions{.compute = task->compute(), .loss_scale = config.loss_scale()},
       std::move(parts.frozen));
   optimizer = run_optimizer(config, *params, place.size);
   if (config.train.ema > 0) ema = std::make_unique<Ema>(*params, config.train.ema);
@@ -165,24 +148,17 @@ void Worker::make_method() {
 }
 
 void Worker::make_loader() {
-  const auto images = own_images(config, train_set, place);
-  const data::LoaderOptions options = loader_options(config, prepare, place, device);
-  if (options.boxes)
-    progress.note(
-        "data     pictures to train on are cropped, resized and flipped on the device of the "
-        "network");
-  loader = std::make_unique<data::Loader>(images, options);
-  order = image_order(*images, options);
-  order.held_back = held_back(config, val_set.get());
+  for (const std::string& line : task->open_loader()) progress.note("data     " + line);
 }
 
 void Worker::resume_from(const std::optional<ResumePoint>& resume) {
   if (place.rejoin) {
     const double seen = method->samples_seen();
-    at = {seen, static_cast<i64>(seen / static_cast<double>(train_set->size())) + 1, 0};
+    at = {seen, static_cast<i64>(seen / task->epoch()) + 1, 0};
     if (ema) ema->restart(*params);
   } else if (resume) {
-    const Continuation from = load_checkpoint(*resume, place.rank, place.size, state(), order);
+    const Continuation from =
+        load_checkpoint(*resume, place.rank, place.size, state(), task->order());
     at = from.at;
     if (!from.note.empty()) progress.note("resumed  " + from.note);
     // all from one file, so that they stop together
@@ -190,17 +166,13 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
     if (const auto found = metadata.find("patience"); found != metadata.end())
       patience.restore(found->second);
   }
-  if (loader->steps() > 0 && at.step >= loader->steps()) at = {at.samples, at.epoch + 1, 0};
-  loader->set_size(picture_size());
-  loader->seek(at.epoch, at.step);
+  if (task->steps() > 0 && at.step >= task->steps()) at = {at.samples, at.epoch + 1, 0};
+  task->seek(at, part());
 }
 
 void Worker::describe(const std::vector<std::string>& table,
                       const std::optional<ResumePoint>& resume) {
-  progress.note(fmt::format("data     {}: {} images to train, {} to validate, {} classes, {}x{}",
-                            paths_text(config.data.train), train_set->size(),
-                            val_set ? std::to_string(val_set->size()) : "none",
-                            train_set->classes().size(), prepare.train_size, prepare.train_size));
+  progress.note("data     " + task->description());
   progress.note(fmt::format(
       "model    {}: {} parameters{}, {}{}", config.model.name, parameter_count(),
       params->frozen().empty() ? ""
@@ -231,11 +203,11 @@ void Worker::describe(const std::vector<std::string>& table,
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }
   progress.note(fmt::format(
-      "budget   {:.0f} images = {:.4g} epochs, batch {} x {}{}{}", total_samples,
-      total_samples / static_cast<double>(train_set->size()), place.size, config.train.batch,
+      "budget   {:.0f} {} = {:.4g} epochs, batch {} x {}{}{}", total_samples, task->unit(),
+      total_samples / task->epoch(), place.size, config.train.batch,
       config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
-  if (val_set && config.eval.every > 0 && config.run.keep_best > 0 &&
+  if (task->validates() && config.eval.every > 0 && config.run.keep_best > 0 &&
       !keeps_best(config, place.size))
     progress.note(
         "best     not kept, since each worker evaluates its own model; with "
@@ -256,13 +228,9 @@ i64 Worker::parameter_count() const {
   return n;
 }
 
-int Worker::picture_size(double ahead) const {
-  // A dry run has all sizes.
+double Worker::part(double ahead) const {
   const double begin = options.dry_run ? start_samples : 0, span = total_samples - begin;
-  const double progress = span > 0 ? (method->samples_seen() + ahead - begin) / span : 1;
-  for (std::size_t i = 0; i < config.data.sizes.size(); ++i)
-    if (progress < config.data.size_milestones[i]) return static_cast<int>(config.data.sizes[i]);
-  return prepare.train_size;
+  return span > 0 ? (method->samples_seen() + ahead - begin) / span : 1;
 }
 
 void Worker::inject() {
@@ -374,11 +342,9 @@ RunFigures Worker::leg() const {
           .failed = static_cast<double>(s.failed),
           .exposed_s = s.exposed_s,
           .transfer_s = s.transfer_s,
-          .data_wait_s = loader->stats().wait_s,
+          .data_wait_s = task->stats().wait_s,
           .failed_checkpoints = static_cast<double>(failed_checkpoints)};
 }
-
-std::string Worker::val_hash() const { return fmt::format("{:016x}", data::fingerprint(*val_set)); }
 
 std::string Worker::run_id() const {
   if (place.size == 1) return std::to_string(getpid());
@@ -389,16 +355,16 @@ void Worker::save_into(const std::filesystem::path& run_folder, const std::strin
   at.samples = method->samples_seen();
   Position next = at;
   // After the last batch of an epoch, a resumed run begins the next epoch.
-  if (at.step >= loader->steps()) next = {at.samples, at.epoch + 1, 0};
+  if (at.step >= task->steps()) next = {at.samples, at.epoch + 1, 0};
   save_checkpoint(
-      run_folder, label, place.rank, place.size, state(), next, order, config.run.keep,
+      run_folder, label, place.rank, place.size, state(), next, task->order(), config.run.keep,
       {.earlier = earlier, .leg = leg(), .alive = group->alive(), .patience = patience.text()});
 }
 
 void Worker::add_to_board(double samples,
                           const std::vector<std::pair<std::string, double>>& values) {
   if (!progress.silent())
-    board.scalars(static_cast<i64>(samples / static_cast<double>(config.gradient_images())),
+    board.scalars(static_cast<i64>(samples / static_cast<double>(config.gradient_samples())),
                   values);
 }
 

@@ -17,12 +17,9 @@
 #include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/train/checkpoint.h"
-#include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/patience.h"
-#include "gossamer/apps/train/pictures.h"
+#include "gossamer/apps/train/task.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/data/cache.h"
-#include "gossamer/data/loader.h"
 #include "gossamer/dist/faults/injector.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"
@@ -47,8 +44,9 @@ struct Worker {
   i64 parameter_count() const;                           // of the model, frozen ones too
   // Whether workers exchange their models with neighbours.
   bool exchanges() const { return place.size > 1 && config.train.method != "allreduce"; }
-  // Side of the training images when `ahead` more images have been seen (data.sizes).
-  int picture_size(double ahead = 0) const;
+  // The part of the run that is over when `ahead` more samples have been seen; a dry run has all
+  // of it.
+  double part(double ahead = 0) const;
   // Says it on stderr and logs it as a fault.
   void warn(const std::string& what);
   // A checkpoint `label` in the run's folder. If it cannot be written there, a warning, which the
@@ -59,7 +57,6 @@ struct Worker {
   std::filesystem::path save_interrupted();
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
-  std::string val_hash() const;  // of the validation set, which must be there
   // What this worker has done since the start or the resume of the run.
   RunFigures leg() const;
   // TensorBoard, of the worker that speaks; its step is the number of gradients of all workers.
@@ -74,9 +71,7 @@ struct Worker {
   RunFolder folder;
   EventWriter board;  // TensorBoard: written by the lowest living worker
   Progress progress;
-  std::shared_ptr<const data::Dataset> train_set, val_set;  // val_set: null if data.val is none
-  std::shared_ptr<data::Cache> cache;  // of both sets; none if data.cache_gb is 0
-  Pictures prepare;
+  std::unique_ptr<Task> task;
   std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none
   std::unique_ptr<dist::Group> undisturbed;  // with injected faults: the group below them
   std::unique_ptr<dist::Group> on_host;      // on a GPU: the group below its own
@@ -91,11 +86,9 @@ struct Worker {
   std::mutex dead_mutex;
   // declared after all that its thread uses, so that the thread stops first
   std::unique_ptr<dist::Method> method;
-  std::unique_ptr<data::Loader> loader;
   nn::Schedule schedule;
   double total_samples = 0, start_samples = 0;  // of all workers
   Position at;                                  // next batch
-  ImageOrder order;                             // of its images
   std::chrono::steady_clock::time_point began;  // the training loop
   double wall_s = 0;                            // it took
   Patience patience;
@@ -109,7 +102,7 @@ struct Worker {
 
  private:
   // The steps of the constructor, in their order.
-  void open_images();
+  void open_task();
   void make_model(bool from_checkpoint);
   void join_group();
   void inject();         // dist.inject: the injector, and a group that it disturbs

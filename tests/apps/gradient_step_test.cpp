@@ -8,6 +8,7 @@
 
 #include "dist/workers.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/picture_step.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/update.h"
@@ -105,11 +106,14 @@ struct Training {
         params(net->parameters(), net->buffers(), {.separate = true}),
         sgd(sgd_for(params, fixed)),
         prepare(pictures(c)),
+        picture(prepare, TrainingLoss(c, 1)),
         graphs{*net, params},
         gradient({.net = *net,
                   .params = params,
-                  .input_of = prepare,
-                  .loss_of = TrainingLoss(c, 1),
+                  .loss_of =
+                      [this](const StepBatch& batch, const Tensor& numbers) {
+                        return picture.loss(*net, batch, numbers);
+                      },
                   .before_backward =
                       [this] {
                         if (before_backward) before_backward();
@@ -122,11 +126,15 @@ struct Training {
     net->train();
   }
   double step(i64 k, i64 rows = 6, int side = 16) {
-    gradient.compute(batch_of(rows, side, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
+    gradient.compute(drawn(k, rows, side));
     const double loss = gradient.losses().take();
     sgd->step(0.05f / static_cast<float>(1 + k));  // another learning rate each time
     gradient.step_ends();
     return loss;
+  }
+  DrawnBatch drawn(i64 k, i64 rows = 6, int side = 16) const {
+    return picture.drawn(batch_of(rows, side, static_cast<std::uint64_t>(100 + k)),
+                         {0, k / 7, k % 7});
   }
   std::vector<Tensor> state() {
     std::vector<Tensor> out{params.values(), params.buffers(), sgd->state()[0].tensor};
@@ -138,6 +146,7 @@ struct Training {
   FlatParams params;
   std::unique_ptr<Optimizer> sgd;
   Pictures prepare;
+  PictureStep picture;
   FakeGraphs graphs;
   std::function<void()> before_backward;
   std::vector<std::string> said;
@@ -181,29 +190,31 @@ data::Batch rows_of(const data::Batch& all, i64 begin, i64 end) {
 TEST(AccumulatedGradient, IsThatOfOneLargeBatch) {
   const Config c = config_with(0, 0);
   const Pictures prepare = pictures(c);
+  const PictureStep picture(prepare, TrainingLoss(c, 0));
   TwoLayers net;
   FlatParams params(net.parameters(), net.buffers());
   int prepared = 0;
   const auto step_of = [&](int batches) {
-    return GradientStep({.net = net,
-                         .params = params,
-                         .input_of = prepare,
-                         .loss_of = TrainingLoss(c, 0),
-                         .before_backward = [&] { ++prepared; },
-                         .batches = batches},
-                        {});
+    return GradientStep(
+        {.net = net,
+         .params = params,
+         .loss_of = [&](const StepBatch& batch,
+                        const Tensor& numbers) { return picture.loss(net, batch, numbers); },
+         .before_backward = [&] { ++prepared; },
+         .batches = batches},
+        {});
   };
   const data::Batch all = batch_of(12, 16, 5);
   GradientStep whole = step_of(1), pieces = step_of(4);
   for (int turn = 0; turn < 2; ++turn) {
-    EXPECT_TRUE(whole.compute(all, {}));
+    EXPECT_TRUE(whole.compute(picture.drawn(all, {})));
     whole.step_ends();
     const double loss = whole.losses().take();
     const Tensor wanted = params.grads().clone();
     prepared = 0;
     for (i64 k = 0; k < 4; ++k) {
       EXPECT_EQ(pieces.begun(), k > 0);
-      EXPECT_EQ(pieces.compute(rows_of(all, 3 * k, 3 * k + 3), {0, 0, k}), k == 3);
+      EXPECT_EQ(pieces.compute(picture.drawn(rows_of(all, 3 * k, 3 * k + 3), {0, 0, k})), k == 3);
       EXPECT_EQ(prepared, k == 3) << "the method hears of the last one only";
       pieces.step_ends();
     }
@@ -222,8 +233,7 @@ TEST(AccumulatedGradient, IsTheSameFromGraphs) {
     Training t(config_with(0.3, 1), mode, mode == GraphMode::on, 3);
     std::vector<double> losses;
     for (i64 k = 0; k < 30; ++k) {
-      const bool last = t.gradient.compute(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)),
-                                           {0, k / 7, k % 7});
+      const bool last = t.gradient.compute(t.drawn(k));
       if (last) {
         losses.push_back(t.gradient.losses().take());
         t.sgd->step(0.05f);
@@ -244,9 +254,7 @@ TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
   for (const bool fixed : {false, true}) {
     const auto mode = fixed ? GraphMode::on : GraphMode::off;
     Training late(config_with(0.3, 1), mode, fixed), early(config_with(0.3, 1), mode, fixed);
-    const auto bring = [&](i64 k) {
-      early.gradient.bring(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)), {0, k / 7, k % 7});
-    };
+    const auto bring = [&](i64 k) { early.gradient.bring(early.drawn(k)); };
     EXPECT_THAT(error_of<Error>([&] { early.gradient.compute(); }), HasSubstr("was not brought"));
     bring(0);
     for (i64 k = 0; k < 10; ++k) {
@@ -306,8 +314,7 @@ TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
   double sum = 0;
   for (i64 k = 0; k < 6; ++k) {
     sum += each.step(k);
-    seldom.gradient.compute(batch_of(6, 16, static_cast<std::uint64_t>(100 + k)),
-                            {0, k / 7, k % 7});
+    seldom.gradient.compute(seldom.drawn(k));
     seldom.sgd->step(0.05f / static_cast<float>(1 + k));
     seldom.gradient.step_ends();
   }
@@ -340,12 +347,10 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   nn::Sequential net;
   net.push(nn::Linear(12, 4)).push(nn::Dropout(0.5f));
   FlatParams params(net.parameters(), net.buffers());
-  const Pictures prepare = pictures(config_with(0, 0));
   const auto made = [&](GraphMode mode) {
     return GradientStep({.net = net,
                          .params = params,
-                         .input_of = prepare,
-                         .loss_of = TrainingLoss(config_with(0, 0), 0),
+                         .loss_of = [](const StepBatch&, const Tensor&) { return Tensor(); },
                          .before_backward = {}},
                         {.mode = mode, .capture = {}, .log = {}});
   };
@@ -418,8 +423,8 @@ TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
                                             dist::make_graph("ring", 2), options);
       run.before_backward = [&] { method->prepare(.05); };
       for (i64 k = 0; k < 9; ++k) {
-        run.gradient.compute(
-            batch_of(k == 6 ? 4 : 6, 16, static_cast<std::uint64_t>(100 * rank + k)), {0, 0, k});
+        run.gradient.compute(run.picture.drawn(
+            batch_of(k == 6 ? 4 : 6, 16, static_cast<std::uint64_t>(100 * rank + k)), {0, 0, k}));
         (void)run.gradient.losses().take();
         method->step(.05);
         run.gradient.step_ends();

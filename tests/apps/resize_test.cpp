@@ -6,6 +6,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/picture_step.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
@@ -59,11 +60,14 @@ class ResizeOn : public ProgramTest {
       sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
       prepare = pictures(config);
       prepare.dtype = type;
+      picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
       gradient = std::make_unique<GradientStep>(
           GradientStep::Parts{.net = *net,
                               .params = *params,
-                              .input_of = prepare,
-                              .loss_of = TrainingLoss(config, 0),
+                              .loss_of =
+                                  [this](const StepBatch& batch, const Tensor& numbers) {
+                                    return picture->loss(*net, batch, numbers);
+                                  },
                               .before_backward = {}},
           GradientStep::Graph{.mode = how.graph ? GraphMode::on : GraphMode::off,
                               .capture = fake_graphs(launched),
@@ -78,7 +82,7 @@ class ResizeOn : public ProgramTest {
         if (!batch.labels.defined()) continue;
         sizes.insert(batch.bytes.defined() ? batch.bytes.numel() : 0);
         counts.insert(batch.count());
-        gradient->compute(batch, {0, loader.epoch(), k});
+        gradient->compute(picture->drawn(batch, {0, loader.epoch(), k}));
         losses.push_back(gradient->losses().take());
         sgd->step(.02f);
         gradient->step_ends();
@@ -94,6 +98,7 @@ class ResizeOn : public ProgramTest {
     Pictures prepare;
     int launched = 0;
     std::set<i64> sizes, counts;
+    std::unique_ptr<PictureStep> picture;
     std::unique_ptr<GradientStep> gradient;
   };
   static void expect_near(const std::vector<double>& a, const std::vector<double>& b, double most) {

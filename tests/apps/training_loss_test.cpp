@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/picture_step.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/mix.h"

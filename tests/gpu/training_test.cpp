@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/picture_step.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/models/resnet.h"
@@ -89,11 +90,14 @@ struct Loop {
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
+    picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
     gradient = std::make_unique<GradientStep>(
         GradientStep::Parts{.net = *net,
                             .params = *params,
-                            .input_of = prepare,
-                            .loss_of = TrainingLoss(config, 0),
+                            .loss_of =
+                                [this](const StepBatch& batch, const Tensor& numbers) {
+                                  return picture->loss(*net, batch, numbers);
+                                },
                             .before_backward = {}},
         GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
     net->train();
@@ -107,7 +111,7 @@ struct Loop {
     data::Batch batch{pinned({rows, 32, 32, 3}, DType::u8), pinned({rows}, DType::i32)};
     for (auto& v : batch.images.span<std::uint8_t>()) v = static_cast<std::uint8_t>(rng.below(256));
     for (auto& v : batch.labels.span<std::int32_t>()) v = static_cast<std::int32_t>(rng.below(10));
-    gradient->compute(batch, {0, 0, k});
+    gradient->compute(picture->drawn(batch, {0, 0, k}));
     sgd->step(.02f / static_cast<float>(1 + k / 10));
     gradient->step_ends();
   }
@@ -116,6 +120,7 @@ struct Loop {
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<nn::Sgd> sgd;
   Pictures prepare;
+  std::unique_ptr<PictureStep> picture;
   std::unique_ptr<GradientStep> gradient;
 };
 
@@ -192,11 +197,14 @@ struct FedLoop {
     sgd = std::make_unique<nn::Sgd>(*params, nn::SgdOptions{.momentum = .9f});
     prepare = pictures(config);
     prepare.device = device;
+    picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
     gradient = std::make_unique<GradientStep>(
         GradientStep::Parts{.net = *net,
                             .params = *params,
-                            .input_of = prepare,
-                            .loss_of = TrainingLoss(config, 0),
+                            .loss_of =
+                                [this](const StepBatch& batch, const Tensor& numbers) {
+                                  return picture->loss(*net, batch, numbers);
+                                },
                             .before_backward = {}},
         GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
     net->train();
@@ -204,7 +212,7 @@ struct FedLoop {
   void step(i64 k) {
     data::Batch batch = loader.next();
     if (!batch.labels.defined()) batch = loader.next();
-    gradient->compute(batch, {0, 0, k});
+    gradient->compute(picture->drawn(batch, {0, 0, k}));
     sgd->step(.01f);
     gradient->step_ends();
   }
@@ -213,6 +221,7 @@ struct FedLoop {
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<nn::Sgd> sgd;
   Pictures prepare;
+  std::unique_ptr<PictureStep> picture;
   std::unique_ptr<GradientStep> gradient;
 };
 

@@ -1,0 +1,19 @@
+// See task.h.
+#include "gossamer/apps/train/task.h"
+
+#include "gossamer/apps/train/picture_task.h"
+
+namespace gossamer::apps {
+
+Task::Numbers board_numbers(Task::Numbers numbers, bool ema) {
+  for (auto& [name, value] : numbers)
+    name = (ema ? "ema_" : "") + (name == "loss" ? "val_loss" : name);
+  return numbers;
+}
+
+std::unique_ptr<Task> make_task(const Config& config, const dist::LaunchInfo& place,
+                                Device device) {
+  return std::make_unique<PictureTask>(config, place, device);
+}
+
+}  // namespace gossamer::apps
