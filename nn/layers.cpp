@@ -113,7 +113,7 @@ void BatchNorm::begin_estimate() {
 
 void BatchNorm::end_estimate() { estimating_ = false; }
 
-Linear::Linear(i64 in, i64 out, LinearOptions options) {
+Linear::Linear(i64 in, i64 out, LinearOptions options) : activation_(options.activation) {
   check<ConfigError>(in > 0 && out > 0, "Linear: ", in, " -> ", out,
                      " features; both must be positive");
   const float bound = 1 / std::sqrt(static_cast<float>(in));
@@ -123,7 +123,7 @@ Linear::Linear(i64 in, i64 out, LinearOptions options) {
 
 Tensor Linear::forward(const Tensor& x) {
   check_type("Linear", x, weight_);
-  return linear(x, weight_, bias_);
+  return linear(x, weight_, bias_, activation_);
 }
 
 Dropout::Dropout(float p) : Dropout(p, init_rng().word()) {}

@@ -59,14 +59,16 @@ class BatchNorm : public Module {
 
 struct LinearOptions {
   bool bias = true;
+  Activation activation = Activation::none;  // of the result
 };
 // weight [out, in], bias [out]; torch's default initialisation: uniform(-1/sqrt(in), 1/sqrt(in)).
 class Linear : public Module {
  public:
   Linear(i64 in, i64 out, LinearOptions = {});
-  Tensor forward(const Tensor& x) override;  // [N, in] -> [N, out]
+  Tensor forward(const Tensor& x) override;  // [..., in] -> [..., out]
 
  private:
+  Activation activation_;
   Tensor weight_, bias_;
 };
 

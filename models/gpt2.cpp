@@ -1,0 +1,184 @@
+// See gpt2.h.
+#include "gossamer/models/gpt2.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/spelling.h"
+#include "gossamer/nn/init.h"
+
+namespace gossamer::models {
+namespace {
+
+struct Size {
+  const char* name;
+  i64 layers, width, heads;
+};
+constexpr Size kSizes[] = {{"gpt2", 12, 768, 12},
+                           {"gpt2-medium", 24, 1024, 16},
+                           {"gpt2-large", 36, 1280, 20},
+                           {"gpt2-xl", 48, 1600, 25}};
+constexpr float kDeviation = 0.02f;
+
+const Gpt2Options& checked(const Gpt2Options& o) {
+  check<ConfigError>(
+      o.layers >= 1 && o.width >= 1 && o.heads >= 1 && o.positions >= 1 && o.vocabulary >= 1,
+      "gpt2: ", o.layers, " layers of width ", o.width, " with ", o.heads, " heads, ", o.positions,
+      " positions, ", o.vocabulary, " ids; all must be at least 1");
+  check<ConfigError>(o.width % o.heads == 0, "gpt2: a width of ", o.width,
+                     " is no multiple of its ", o.heads, " heads");
+  return o;
+}
+
+// The residual stream x + add, which the next layer norm sums.
+struct Stream {
+  Tensor x, add;
+};
+
+// The stream, and its layer norm. What is added may be dropped.
+NormedSum join(nn::LayerNorm& norm, nn::Dropout& drop, float p, const Stream& s) {
+  if (!s.add.defined()) return {norm(s.x), s.x};
+  if (p == 0 || !drop.training()) return norm.of_sum(s.x, s.add);
+  const Tensor sum = drop.add_to(s.x, s.add);
+  return {norm(sum), sum};
+}
+
+class Mlp : public nn::Module {
+ public:
+  explicit Mlp(const Gpt2Options& o)
+      : c_fc_(add("c_fc", nn::Linear(o.width, 4 * o.width,
+                                     {.bias = o.bias,
+                                      .activation =
+                                          o.gelu_erf ? Activation::gelu : Activation::gelu_tanh}))),
+        c_proj_(add("c_proj", nn::Linear(4 * o.width, o.width, {.bias = o.bias}))) {}
+  Tensor forward(const Tensor& x) override { return c_proj_(c_fc_(x)); }
+
+ private:
+  nn::Linear &c_fc_, &c_proj_;
+};
+
+}  // namespace
+
+class Gpt2::Block : public nn::Module {
+ public:
+  explicit Block(const Gpt2Options& o)
+      : p_(o.dropout),
+        ln_1_(add("ln_1", nn::LayerNorm(o.width, {.eps = o.eps, .bias = o.bias}))),
+        attn_(add("attn", nn::SelfAttention(o.width, {.heads = static_cast<int>(o.heads),
+                                                      .causal = true,
+                                                      .bias = o.bias,
+                                                      .dropout = o.dropout,
+                                                      .in = "c_attn",
+                                                      .out = "c_proj"}))),
+        ln_2_(add("ln_2", nn::LayerNorm(o.width, {.eps = o.eps, .bias = o.bias}))),
+        mlp_(add("mlp", Mlp(o))),
+        drop_before_(add("drop_before", nn::Dropout(o.dropout))),
+        drop_attn_(add("drop_attn", nn::Dropout(o.dropout))) {}
+
+  Tensor forward(const Tensor& x) override {
+    const Stream s = apply({x, {}}, nullptr);
+    return gossamer::add(s.x, s.add);
+  }
+  Stream apply(const Stream& s, nn::KeyValueCache* cache) {
+    const NormedSum in = join(ln_1_, drop_before_, p_, s);
+    const Tensor attended = cache ? attn_.step(in.y, *cache) : attn_.forward(in.y);
+    const NormedSum middle = join(ln_2_, drop_attn_, p_, {in.sum, attended});
+    return {middle.sum, mlp_(middle.y)};
+  }
+  const nn::SelfAttention& attention() const { return attn_; }
+
+ private:
+  float p_;
+  nn::LayerNorm& ln_1_;
+  nn::SelfAttention& attn_;
+  nn::LayerNorm& ln_2_;
+  Mlp& mlp_;
+  // of the branch before the block, and of its attention
+  nn::Dropout &drop_before_, &drop_attn_;
+};
+
+const std::vector<std::string>& gpt2_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const Size& s : kSizes) out.emplace_back(s.name);
+    return out;
+  }();
+  return names;
+}
+
+Gpt2Options gpt2_options(const std::string& name) {
+  for (const Size& s : kSizes)
+    if (name == s.name) return {.layers = s.layers, .width = s.width, .heads = s.heads};
+  fail<ConfigError>("unknown language model \"", name, "\"; known are ",
+                    alternatives(gpt2_names()));
+}
+
+Gpt2::Gpt2(const Gpt2Options& options)
+    : options_(checked(options)),
+      wte_(add("wte", nn::Embedding(options.vocabulary, options.width, kDeviation))),
+      wpe_(add("wpe", nn::Embedding(options.positions, options.width, kDeviation))),
+      drop_(add("drop", nn::Dropout(options.dropout))),
+      h_(add("h", nn::Sequential())),
+      ln_f_(add("ln_f", nn::LayerNorm(options.width, {.eps = options.eps, .bias = options.bias}))) {
+  for (i64 i = 0; i < options.layers; ++i) h_.push(Block(options));
+  initialise();
+}
+
+void Gpt2::initialise() {
+  const float back = kDeviation / std::sqrt(2 * static_cast<float>(options_.layers));
+  for (NamedTensor& p : h_.parameters())
+    if (p.tensor.rank() == 2)
+      p.tensor.copy_from(nn::normal(p.tensor.shape(), 0,
+                                    p.name.ends_with("c_proj.weight") ? back : kDeviation,
+                                    nn::init_rng()));
+    else if (p.name.ends_with("bias"))
+      p.tensor.zero();
+}
+
+Tensor Gpt2::run(const Tensor& ids, Cache* cache) {
+  const i64 length = ids.shape(1), first = cache ? cache->length() : 0;
+  check<ShapeError>(ids.rank() == 2 && first + length <= options_.positions, "gpt2: ids ",
+                    ids.shape(), first > 0 ? " behind those in the cache" : "",
+                    " are more than its ", options_.positions, " positions");
+  if (!positions_.defined() || positions_.device() != wpe_.weight().device()) {
+    std::vector<std::int32_t> all(static_cast<std::size_t>(options_.positions));
+    std::iota(all.begin(), all.end(), 0);
+    positions_ = Tensor::from(all, {options_.positions}).to(wpe_.weight().device());
+  }
+  Stream s{drop_(gossamer::add(wte_(ids), wpe_(positions_.slice(first, first + length)))), {}};
+  for (std::size_t i = 0; i < h_.size(); ++i)
+    s = static_cast<Block&>(h_[i]).apply(s, cache ? &cache->layers[i] : nullptr);
+  if (options_.dropout > 0 && training()) return ln_f_(drop_.add_to(s.x, s.add));
+  return ln_f_.of_sum(s.x, s.add).y;
+}
+
+Tensor Gpt2::hidden(const Tensor& ids) { return run(ids, nullptr); }
+
+Tensor Gpt2::logits(const Tensor& hidden) const { return linear(hidden, wte_.weight()); }
+
+Tensor Gpt2::loss(const Tensor& ids, const Tensor& labels, float label_smoothing) {
+  return head_loss(hidden(ids).reshape({-1, options_.width}), wte_.weight(), labels.reshape({-1}),
+                   {.label_smoothing = label_smoothing, .ignore = -1});
+}
+
+Gpt2::Cache Gpt2::cache(i64 batch) const {
+  Cache out;
+  for (std::size_t i = 0; i < h_.size(); ++i)
+    out.layers.push_back(static_cast<Block&>(h_[i]).attention().cache(batch, options_.positions));
+  return out;
+}
+
+Tensor Gpt2::step(const Tensor& ids, Cache& cache) {
+  const NoGrad no_grad;
+  const Tensor x = run(ids, &cache);
+  const i64 batch = ids.shape(0), length = ids.shape(1);
+  Tensor last = Tensor::empty({batch, options_.width}, x.dtype(), x.device());
+  for (i64 b = 0; b < batch; ++b)
+    last.slice(b, b + 1).copy_from(
+        x.slice(b, b + 1).reshape({length, options_.width}).slice(length - 1, length));
+  return logits(last);
+}
+
+}  // namespace gossamer::models

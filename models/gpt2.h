@@ -1,0 +1,67 @@
+// GPT-2 (Radford et al. 2019): a decoder of transformer blocks with the layer norm in front, which
+// predicts the next id at each position. Names are Hugging Face's ("h.0.attn.c_attn.weight").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/nn/attention.h"
+
+namespace gossamer::models {
+
+struct Gpt2Options {
+  i64 layers = 12, width = 768, heads = 12;
+  i64 positions = 1024;  // the longest text that it sees at once, in ids
+  i64 vocabulary = 50257;
+  // GPT-2 of OpenAI and Hugging Face: biases, the tanh form of GELU. Without biases and with
+  // gelu_erf: nanoGPT's, which Decent-DP trains.
+  bool bias = true, gelu_erf = false;
+  float dropout = 0;  // behind the embedding, of attention weights, behind each branch
+  float eps = 1e-5f;
+  bool operator==(const Gpt2Options&) const = default;
+};
+// gpt2 (124M), gpt2-medium, gpt2-large, gpt2-xl: layers, width and heads.
+const std::vector<std::string>& gpt2_names();
+// ConfigError for an unknown name.
+Gpt2Options gpt2_options(const std::string& name);
+
+// Starts at normal(0, 0.02), projections back into the stream at 0.02/sqrt(2 layers), biases 0.
+class Gpt2 : public nn::Module {
+ public:
+  explicit Gpt2(const Gpt2Options&);  // ConfigError: width is no multiple of heads …
+  const Gpt2Options& options() const { return options_; }
+
+  // ids i32 [B, T], T <= positions -> [B, T, width], behind the last layer norm.
+  Tensor hidden(const Tensor& ids);
+  Tensor logits(const Tensor& hidden) const;  // [..., width] -> [..., vocabulary]
+  Tensor forward(const Tensor& ids) override { return logits(hidden(ids)); }
+  // The mean cross entropy of the labels i32 [B, T] that are not -1, []. The logits never exist as
+  // a whole.
+  Tensor loss(const Tensor& ids, const Tensor& labels, float label_smoothing = 0);
+
+  // Keys and values of the ids so far, of each layer.
+  struct Cache {
+    std::vector<nn::KeyValueCache> layers;
+    i64 length() const { return layers[0].length; }
+  };
+  Cache cache(i64 batch) const;  // empty, with room for `positions`
+  // The logits [B, vocabulary] behind the last of ids [B, T], which follow those in the cache and
+  // join them. Not recorded. ShapeError if the cache is full.
+  Tensor step(const Tensor& ids, Cache&);
+
+ private:
+  class Block;
+  Tensor run(const Tensor& ids, Cache* cache);
+  void initialise();
+
+  Gpt2Options options_;
+  nn::Embedding &wte_, &wpe_;
+  nn::Dropout& drop_;
+  nn::Sequential& h_;
+  nn::LayerNorm& ln_f_;
+  Tensor positions_;  // i32 [positions]: 0, 1, 2 …, on the device of the weights
+};
+
+}  // namespace gossamer::models

@@ -1,0 +1,118 @@
+// See gpt2_file.h.
+#include "gossamer/models/gpt2_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace gossamer::models {
+namespace {
+
+constexpr std::string_view kPrefix = "transformer.";
+
+// Hugging Face's Conv1D layers.
+bool is_transposed(const NamedTensor& t) {
+  return t.tensor.rank() == 2 && t.name.ends_with(".weight") &&
+         (t.name.find("attn.c_") != std::string::npos ||
+          t.name.find("mlp.c_") != std::string::npos);
+}
+
+Tensor transposed(const Tensor& x) {
+  const Tensor in = x.dtype() == DType::f32 ? x : x.to(DType::f32);
+  const i64 rows = in.shape(0), columns = in.shape(1);
+  Tensor out = Tensor::empty({columns, rows});
+  const float* from = in.as<float>();
+  float* to = out.as<float>();
+  for (i64 i = 0; i < rows; ++i)
+    for (i64 k = 0; k < columns; ++k) to[k * rows + i] = from[i * columns + k];
+  return out;
+}
+
+bool equal(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+bool is_zero(const Tensor& t) {
+  const Tensor values = t.to(DType::f32);
+  return std::ranges::all_of(values.span<float>(), [](float v) { return v == 0; });
+}
+
+}  // namespace
+
+nn::Weights gpt2_weights(nn::Weights file) {
+  std::vector<NamedTensor> out;
+  const Tensor* head = nullptr;
+  for (NamedTensor& t : file.tensors) {
+    if (t.name.starts_with(kPrefix)) t.name.erase(0, kPrefix.size());
+    if (t.name.ends_with("attn.bias") || t.name.ends_with("attn.masked_bias")) continue;  // masks
+    if (t.name == "lm_head.weight")
+      head = &t.tensor;
+    else
+      out.push_back({t.name, is_transposed(t) ? transposed(t.tensor) : t.tensor});
+  }
+  const auto embedding = std::ranges::find(out, "wte.weight", &NamedTensor::name);
+  check<IoError>(!head || embedding == out.end() || equal(*head, embedding->tensor), file.file,
+                 ": lm_head.weight differs from wte.weight; a GPT-2 has one table for both");
+  file.tensors = std::move(out);
+  return file;
+}
+
+void load_gpt2(const nn::Weights& file, Gpt2& model) {
+  nn::Weights kept = file;
+  if (!model.options().bias)
+    std::erase_if(kept.tensors, [](const NamedTensor& t) {
+      return t.name.ends_with(".bias") && is_zero(t.tensor);
+    });
+  nn::load(kept, model);
+}
+
+void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
+               std::map<std::string, std::string> metadata) {
+  std::map<std::string, Tensor> masters;
+  if (params) {
+    for (const NamedTensor& w : params->windows(params->values())) masters[w.name] = w.tensor;
+    for (const NamedTensor& t : params->frozen()) masters[t.name] = t.tensor;
+  }
+  std::vector<NamedTensor> out;
+  const auto add = [&](const std::string& name, const Tensor& t) {
+    out.push_back({std::string(kPrefix) + name, t});
+  };
+  for (const NamedTensor& p : model.parameters()) {
+    const auto master = masters.find(p.name);
+    const Tensor values = (master == masters.end() ? p.tensor : master->second)
+                              .detach()
+                              .to(Device::cpu())
+                              .to(DType::f32);
+    add(p.name, is_transposed({p.name, values}) ? transposed(values) : values);
+    const bool has_bias = p.name != "wte.weight" && p.name != "wpe.weight";
+    if (!model.options().bias && has_bias) {
+      const std::string layer = p.name.substr(0, p.name.rfind('.'));
+      add(layer + ".bias", Tensor::zeros({values.shape(0)}));
+    }
+  }
+  metadata.emplace("format", "pt");  // Hugging Face's tools look for it
+  write_safetensors(path, out, metadata);
+}
+
+std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {
+  const auto find = [&](const std::string& name) -> const Tensor* {
+    const auto at = std::ranges::find(tensors, name, &NamedTensor::name);
+    return at == tensors.end() ? nullptr : &at->tensor;
+  };
+  const Tensor *table = find("wte.weight"), *positions = find("wpe.weight");
+  if (!table || !positions || table->rank() != 2 || positions->rank() != 2) return std::nullopt;
+  Gpt2Options o{.layers = 0,
+                .width = table->shape(1),
+                .positions = positions->shape(0),
+                .vocabulary = table->shape(0)};
+  while (find("h." + std::to_string(o.layers) + ".ln_1.weight")) ++o.layers;
+  o.heads = std::max<i64>(1, o.width / 64);
+  if (o.layers == 0 || positions->shape(1) != o.width) return std::nullopt;
+  return o;
+}
+
+}  // namespace gossamer::models

@@ -1,0 +1,34 @@
+// GPT-2's weights as Hugging Face's files have them: names with "transformer." in front, matrices
+// of linear layers as [in, out] (its Conv1D), the head not written, since it is the embedding.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/flat.h"
+#include "gossamer/models/gpt2.h"
+#include "gossamer/nn/weights.h"
+
+namespace gossamer::models {
+
+// As our modules have them: without "transformer.", [out, in]; without masks (attn.bias,
+// attn.masked_bias) and lm_head.weight, if that equals the embedding. IoError: it does not.
+nn::Weights gpt2_weights(nn::Weights file);
+
+// The options of the GPT-2 whose weights gpt2_weights() gave, by names and shapes; nullopt: of
+// none. Heads are 64 wide, since no tensor says it, and the form of GELU is tanh.
+std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors);
+
+// From what gpt2_weights() gives. IoError lists missing names, extra names and other shapes. A
+// model without biases takes those of the file that are zero.
+void load_gpt2(const nn::Weights&, Gpt2&);
+
+// Writes what GPT2LMHeadModel.from_pretrained() reads, from the model's tensors or from `values`, a
+// block of params' layout. Biases that the model lacks are zero. IoError.
+void save_gpt2(const std::filesystem::path&, const Gpt2&, const FlatParams* params,
+               std::map<std::string, std::string> metadata = {});
+
+}  // namespace gossamer::models
