@@ -15,7 +15,7 @@ std::atomic<i64> live_nodes{0};
 std::atomic<std::uint64_t> next_sequence{1};
 
 // Where an op may put the gradient of each input: it overwrites the window of a parameter that has
-// no gradient yet, and adds to the sum of a result that has one already.
+// no gradient yet, and adds to what has one already.
 Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
   Places places(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -24,8 +24,8 @@ Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
     const auto first = std::ranges::find(inputs, slot);
     if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i))
       continue;
-    if (slot->leaf ? slot->stale : !slot->stale && slot->value.sole())
-      places[i] = {slot->value, !slot->leaf};
+    if (slot->leaf || (!slot->stale && slot->value.sole()))
+      places[i] = {slot->value, !slot->stale};
   }
   return places;
 }

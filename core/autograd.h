@@ -18,8 +18,9 @@ using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& sav
 // `at` as that gradient. This saves a copy for parameters, whose gradients lie in one block
 // (flat.h), and an addition where branches of a network meet.
 struct Place {
-  Tensor at;               // undefined: there is no such place, or its sum is seen elsewhere too
-  bool holds_sum = false;  // false: overwrite it (a parameter);  true: add to it (a result)
+  Tensor at;  // undefined: there is no such place, or its sum is seen elsewhere too
+  // false: overwrite it (a parameter's first gradient);  true: add to it
+  bool holds_sum = false;
 };
 using Places = std::vector<Place>;  // one per input
 using BackInPlace =

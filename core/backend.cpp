@@ -39,7 +39,10 @@ const Entry& find(const std::string& name) {
 
 }  // namespace
 
-bool Backend::linear(const Tensor&, const Tensor&, const Tensor&, Tensor&) { return false; }
+bool Backend::linear(const Tensor&, const Tensor&, const Tensor&, Activation, Tensor&,
+                     const Tensor&) {
+  return false;
+}
 bool Backend::conv_dx_add(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) {
   return false;
 }

@@ -16,6 +16,8 @@
 
 namespace gossamer {
 
+enum class Activation;  // ops.h
+
 // x [n, h, w, c], w [k, r, s, c/groups], y [n, ho, wo, k]. padding: rows and columns of zeros
 // before the first; after the last there are as many as the last output needs.
 struct ConvGeometry {
@@ -67,6 +69,37 @@ struct NormGrads {
   Tensor dx, d_scale, d_shift;  // dx may be dy's memory unless pooled
 };
 
+// A layer norm (Ba et al. 2016) of each row of x [..., C] (+ add): scale f32 [C], shift f32 [C] or
+// undefined.
+struct RowNorm {
+  Tensor x, scale, shift;
+  float eps;
+  Tensor mean, inv_std;  // f32 [rows]; layer_norm() writes them
+};
+
+// Attention (core/ops.h) over B x H heads. Row t of head h of q lies at q.data + (b Tq + t) q.row +
+// h D; those of k and v have Tk rows for each b.
+struct PackedRows {
+  Tensor t;
+  i64 first, row;  // in elements: the first row of head 0, and from a row to the next
+};
+struct Attention {
+  i64 batch, heads, queries, keys, size;  // B, H, Tq, Tk, D
+  bool causal;
+  i64 first;  // query i sees keys 0 … first + i if causal
+  float dropout;
+  std::uint64_t seed, stream;
+  PackedRows q, k, v;
+  Tensor lengths;  // i32 [B]: keys that exist; undefined: all
+};
+
+// How a row of the loss counts.
+struct LossRows {
+  float label_smoothing = 0;
+  bool ignores = false;  // rows with label `ignore`
+  std::int32_t ignore = 0;
+};
+
 // Types: x, y, w and their gradients share one type (f32, bf16 or f16); dw and everything per
 // channel is f32. Sums are in f32 or better. Results are overwritten unless it says otherwise.
 class Backend {
@@ -74,13 +107,14 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
 
-  // c = alpha op(a) op(b) + beta c.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb; c [m, n],
-  // f32 or the type of a.
-  virtual void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-                    Tensor& c) = 0;
-  // y = x w' + bias in one call: x [n, k], w [d, k], bias [d] f32 or their type, y [n, d].
-  // Returns false, and does nothing, if this backend cannot.
-  virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y);
+  // c = op(a) op(b), or c += that if `add`.  a [m, k] or [k, m] if ta; b [k, n] or [n, k] if tb;
+  // c [m, n], f32 or the type of a.
+  virtual void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) = 0;
+  // y = activation(z), z = x w' + bias, in one call: x [n, k], w [d, k], bias [d] f32 or their type
+  // or undefined, y [n, d]; z like y, undefined: not wanted. Returns false, and does nothing, if
+  // this backend cannot.
+  virtual bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Activation, Tensor& y,
+                      const Tensor& z);
 
   // The formulas are those of conv2d in ops.h.
   virtual void conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y) = 0;
@@ -108,6 +142,23 @@ class Backend {
   virtual void norm_back(const Norm&, const NormTail&, const Tensor& mask, const Tensor& dy,
                          const NormGrads&, const NormGrads* second, Tensor* d_add) = 0;
 
+  // y = scale (x - mean) inv_std + shift. add (null: none) is like x: then sum = x + add is what is
+  // normalised.
+  virtual void layer_norm(const RowNorm&, const Tensor* add, Tensor* sum, Tensor& y) = 0;
+  // With xhat = (x - mean) inv_std and g = dy scale: dx (+)= inv_std (g - mean(g) - xhat mean(g
+  // xhat)), where the means are of a row and accumulate says whether it is added to dx;
+  // d_scale = sum dy xhat and d_shift = sum dy over the rows, undefined: not wanted.
+  virtual void layer_norm_back(const RowNorm&, const Tensor& dy, bool accumulate, Tensor& dx,
+                               const Tensor& d_scale, const Tensor& d_shift) = 0;
+
+  // y [B, Tq, H D]; log_sums f32 [B, H, Tq]: log sum exp of a query's scores, +inf if it sees no
+  // key; undefined: not wanted.
+  virtual void attention(const Attention&, Tensor& y, const Tensor& log_sums) = 0;
+  // From y, log_sums and dy (like y): the gradients of q, k and v, whose rows lie like theirs.
+  virtual void attention_back(const Attention&, const Tensor& y, const Tensor& log_sums,
+                              const Tensor& dy, const PackedRows& dq, const PackedRows& dk,
+                              const PackedRows& dv) = 0;
+
   // max_pool2d and avg_pool2d in ops.h. taken: u8 like y, the tap r kernel + s of the first
   // maximum; undefined: not kept.
   virtual void max_pool(const PoolGeometry&, const Tensor& x, Tensor& y, const Tensor& taken) = 0;
@@ -122,7 +173,11 @@ class Backend {
   // cross_entropy in ops.h, for each row: logits [N, K], labels i32 [N]; losses f32 [N]; dz = p - q
   // like logits, undefined: not wanted. On a GPU, where the op cannot look at labels, one outside
   // [0, K) makes its row's loss and gradient NaN.
-  virtual void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
+  // cross_entropy in ops.h, for each row: logits [N, K]; labels i32 [N]; losses f32 [N]; dz = p - q
+  // like logits, whose memory it may be, undefined: not wanted. Rows whose label is `ignore` give
+  // zeros. On a GPU, where the op cannot look at labels, another one outside [0, K) makes its row's
+  // loss and gradient NaN.
+  virtual void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&,
                             Tensor& losses, const Tensor& dz) = 0;
 };
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/tensor.h"
@@ -27,6 +28,8 @@ Tensor relu(const Tensor& x);  // max(x, 0); gradient 0 at 0
 Tensor sigmoid(const Tensor& x);
 Tensor tanh(const Tensor& x);
 Tensor gelu(const Tensor& x);  // x Phi(x), exact (erf)
+// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))/2 (Hendrycks and Gimpel 2016); GPT-2's
+Tensor gelu_tanh(const Tensor& x);
 Tensor exp(const Tensor& x);
 Tensor log(const Tensor& x);
 Tensor sqrt(const Tensor& x);
@@ -45,12 +48,16 @@ inline Tensor operator-(const Tensor& x) { return neg(x); }
 // Training: each element is kept with probability 1-p and scaled by 1/(1-p); element i of call
 // (seed, stream) is kept by Philox, so backward and every device draw the same mask. p in [0, 1).
 Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream);
+// residual + dropout(x, p, seed, stream) in one pass. residual: the shape and type of x; p in
+// [0, 1).
+Tensor dropout_add(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
+                   std::uint64_t stream);
 
 // u8 [N, H, W, C] -> (x/255 - mean[c]) / std[c] in a floating type. C = 3. No gradient.
 Tensor normalize(const Tensor& images, const std::array<float, 3>& mean,
                  const std::array<float, 3>& std, DType type = DType::f32);
 
-// --- reductions and losses (op_reduce.cpp)
+// --- reductions and losses (op_reduce.cpp, op_loss.cpp)
 Tensor sum(const Tensor& x);   // all elements -> rank 0, f32
 Tensor mean(const Tensor& x);  // all elements -> rank 0, f32
 // [..., D] -> [D]: over all but the last dimension, f32
@@ -59,11 +66,17 @@ Tensor softmax(const Tensor& x);  // over the last dimension
 Tensor log_softmax(const Tensor& x);
 struct CrossEntropyOptions {
   float label_smoothing = 0;
+  // Rows with this label count for nothing, neither in the mean nor in the gradient.
+  std::optional<std::int32_t> ignore{};
 };
-// Mean over rows of -sum_k q_k log p_k, p = softmax(logits), q = (1-a) onehot(label) + a/K.
-// logits [N, K]; labels i32 [N], each in [0, K) (ShapeError names the first that is not). Returns
-// rank 0, f32.
+// Mean over the rows that count of -sum_k q_k log p_k, p = softmax(logits), q = (1-a) onehot(label)
+// + a/K; 0 if none counts. logits [N, K]; labels i32 [N], each in [0, K) or `ignore` (ShapeError
+// names the first that is not). Returns rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
+// cross_entropy(x table', labels) with x [N, C], table [V, C], computed for some rows at a time:
+// the [N, V] logits never exist as a whole, and in training both gradients are made on the way.
+Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
+                 CrossEntropyOptions = {});
 // How many rows have their label among the k largest logits: rank 0, f32, on the device of the
 // logits. NaN never counts; ties count against. On a GPU, where the op cannot look at labels, a row
 // whose label is outside [0, K) does not count. No gradient.
@@ -72,8 +85,46 @@ Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k);
 // --- linear algebra (op_linear.cpp)
 // [M, K] x [K, N] -> [M, N]
 Tensor matmul(const Tensor& a, const Tensor& b);
-// x [N, K], w [D, K], bias [D] -> x w^T + bias [N, D]
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {});
+// What may follow a product, without a pass of its own: one of the ops of these names.
+enum class Activation { none, relu, gelu, gelu_tanh };
+// x [..., K] of rank 2 or more, w [D, K], bias [D] -> activation(x w^T + bias) [..., D]. One
+// rounding for all of it; the argument of a GELU is kept for the gradient in the type of x.
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {},
+              Activation = Activation::none);
+
+// --- text (op_embedding.cpp, op_layer_norm.cpp, op_attention.cpp)
+// Rows of a table: ids i32 [...], table [V, C] -> [..., C]. On a CPU a ShapeError names the first
+// id outside [0, V); a GPU, where the op cannot look, gives a row of NaN. The gradient of the table
+// adds the rows of one id in their order, in f32.
+Tensor embedding(const Tensor& ids, const Tensor& table);
+// y = scale (x - mean)/sqrt(var + eps) + shift with the mean and biased variance of each row (Ba et
+// al. 2016). x [..., C]; scale and shift f32 [C], shift may be undefined. y has x's shape and type.
+Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift = {},
+                  float eps = 1e-5f);
+// sum = x + add, y = layer_norm(sum), in one pass; x and add are alike.
+struct NormedSum {
+  Tensor y, sum;
+};
+NormedSum add_layer_norm(const Tensor& x, const Tensor& add, const Tensor& scale,
+                         const Tensor& shift = {}, float eps = 1e-5f);
+struct AttentionOptions {
+  int heads = 1;        // C is a multiple of it; head h has columns [h D, (h+1) D), D = C/heads
+  bool causal = false;  // query i sees keys 0 … first + i only
+  i64 first = 0;        // position of the first query among the keys: of a step with a cache
+  // Of the weights, as dropout(): drawn by Philox(seed, stream) for (b, h, i, j)
+  // (ops/attention_mask.h).
+  float dropout = 0;
+  std::uint64_t seed = 0, stream = 0;
+};
+// softmax(q k'/sqrt(D)) v for each head (Vaswani et al. 2017). qkv [B, T, 3C]: the rows q, k, v
+// behind each other -> [B, T, C]. lengths i32 [B]: keys from lengths[b] on are padding, which no
+// query sees; undefined: none is. A query that sees no key gets zeros. Nothing of T x T is kept
+// for backward, which computes the weights again.
+Tensor attention(const Tensor& qkv, const AttentionOptions&, const Tensor& lengths = {});
+// The same with queries of their own: q [B, Tq, C], kv [B, Tk, 2C] -> [B, Tq, C]. Cross-attention;
+// and, with kv a cache, causal and first = the number of tokens before q, a step of generation.
+Tensor attention(const Tensor& q, const Tensor& kv, const AttentionOptions&,
+                 const Tensor& lengths = {});
 
 // --- convolution (op_conv.cpp)
 struct ConvOptions {

@@ -133,9 +133,19 @@ Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {
   calls_ = buffer("calls", Tensor::zeros({}, DType::i64));
 }
 
+Dropout::Draw Dropout::draw() {
+  if (!training() || p_ == 0) return {0, seed_, 0};
+  return {p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++)};
+}
+
 Tensor Dropout::forward(const Tensor& x) {
-  if (!training() || p_ == 0) return x;
-  return dropout(x, p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++));
+  const auto [p, seed, stream] = draw();
+  return dropout(x, p, seed, stream);
+}
+
+Tensor Dropout::add_to(const Tensor& residual, const Tensor& x) {
+  const auto [p, seed, stream] = draw();
+  return dropout_add(x, residual, p, seed, stream);
 }
 
 void begin_batch_norm_estimate(Module& root) {

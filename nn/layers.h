@@ -91,6 +91,13 @@ class Dropout : public Module {
   explicit Dropout(float p);
   Dropout(float p, std::uint64_t seed);
   Tensor forward(const Tensor& x) override;
+  Tensor add_to(const Tensor& residual, const Tensor& x);  // residual + forward(x), in one pass
+  // What the next call draws, and counts it as one: for ops that drop inside; p = 0 in eval mode.
+  struct Draw {
+    float p;
+    std::uint64_t seed, stream;
+  };
+  Draw draw();
 
  private:
   float p_;

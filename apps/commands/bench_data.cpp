@@ -2,7 +2,6 @@
 // and whether that is enough for a GPU.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <exception>
 #include <functional>

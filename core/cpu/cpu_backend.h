@@ -1,5 +1,5 @@
-// What all backends of the CPU have in common: pooling, averages and the loss as loops over rows of
-// channels, and batch norms with a second branch or pooling, composed of passes over one tensor.
+// What all backends of the CPU have in common: pooling and averages as loops over rows of channels,
+// and batch norms with a second branch or pooling, composed of passes over one tensor.
 #pragma once
 
 #include "gossamer/core/backend.h"
@@ -20,9 +20,6 @@ class CpuBackend : public Backend {
   void avg_pool_back(const PoolGeometry&, const Tensor& dy, Tensor& dx) final;
   void global_average(const Tensor& x, Tensor& y) final;
   void global_average_back(const Tensor& dy, Tensor& dx) final;
-  // loss.cpp
-  void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
-                    Tensor& losses, const Tensor& dz) final;
 
  protected:
   // mean and inv_std of x, as norm_statistics says.

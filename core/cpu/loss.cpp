@@ -1,52 +1,96 @@
-// Softmax cross-entropy on the CPU, row by row.
-#include "gossamer/core/cpu/cpu_backend.h"
-#include "gossamer/core/ops/softmax_row.h"
+// See loss.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gossamer/core/cpu/loss.cpp"
+// This file is compiled once for each kind of CPU.
+#include <hwy/foreach_target.h>
+//
+#include <algorithm>
+#include <cmath>
 
-namespace gossamer {
+#include "gossamer/core/cpu/exp_inl.h"
+#include "gossamer/core/cpu/loss.h"
+#include "gossamer/core/cpu/rows_inl.h"
+#include "gossamer/core/ops/kernel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
-// loss[r] = -sum_k q_k log p_k;  dz = p - q;  log p_k = z_k - top - log_sum, subtracted one after
-// the other: in one number a large top would swallow the digits of log_sum.
-template <class T>
-struct LossRow {
-  const T* logits;
-  const std::int32_t* labels;
-  float* loss;
-  T* dz;  // null: not wanted
-  i64 cols;
-  float smoothing;
-  void operator()(i64 r) const {
-    const T* z = logits + r * cols;
-    float top, log_sum;
-    row_statistics(z, cols, top, log_sum);
-    float value = (1 - smoothing) * (log_sum - (load(z, labels[r]) - top));
-    if (smoothing > 0) {
-      float all = 0;
-      for (i64 c = 0; c < cols; ++c) all += load(z, c) - top;
-      value += smoothing * (log_sum - all / static_cast<float>(cols));
-    }
-    loss[r] = value;
-    if (!dz) return;
-    const float spread = smoothing / static_cast<float>(cols);
-    for (i64 c = 0; c < cols; ++c) {
-      const float p = expf(load(z, c) - top - log_sum);
-      const float q = spread + (c == labels[r] ? 1 - smoothing : 0.0f);
-      store(dz, r * cols + c, p - q);
-    }
+struct JoinTop {  // the larger one; a NaN stays and shows
+  template <class D>
+  static HWY_INLINE hn::Vec<D> of(D, hn::Vec<D> a, hn::Vec<D> b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(b, a), hn::IsNaN(b)), b, a);
+  }
+  static HWY_INLINE float lanes(Floats d, Vector v, float rest) {
+    float lane[16], top = rest;
+    store(d, v, lane);
+    for (i64 i = 0; i < kLanes; ++i) top = lane[i] > top || lane[i] != lane[i] ? lane[i] : top;
+    return top;
   }
 };
 
-}  // namespace
+// One row: its loss, and dz, if wanted, written over z or elsewhere.
+template <class T>
+float loss_of(const T* z, i64 cols, i64 label, float smoothing, T* dz) {
+  Running<JoinTop> tops(gossamer::load(z, label));
+  for_columns(cols, [&](auto d, i64 c) HWY_ATTR { tops(d, load(d, z + c)); });
+  const float top = tops.value(), own = gossamer::load(z, label);
+  RunningSum sums(0), all(0);
+  for_columns(cols, [&](auto d, i64 c) HWY_ATTR {
+    const auto v = hn::Sub(load(d, z + c), hn::Set(d, top));
+    sums(d, exponential(d, v));
+    all(d, v);
+  });
+  // log p = z - top - log_sum, subtracted one after the other: in one number a large top would
+  // swallow the digits of log_sum.
+  const float log_sum = std::log(sums.value()), classes = static_cast<float>(cols);
+  float loss = (1 - smoothing) * (log_sum - (own - top));
+  if (smoothing > 0) loss += smoothing * (log_sum - all.value() / classes);
+  if (!dz) return loss;
+  const float spread = smoothing / classes;
+  for_columns(cols, [&](auto d, i64 c) HWY_ATTR {
+    const auto v = hn::Sub(hn::Sub(load(d, z + c), hn::Set(d, top)), hn::Set(d, log_sum));
+    store(d, hn::Sub(exponential(d, v), hn::Set(d, spread)), dz + c);
+  });
+  // once more for the label, so that 16 bits round only once
+  gossamer::store(dz, label, std::exp(own - top - log_sum) - spread - (1 - smoothing));
+  return loss;
+}
 
-void CpuBackend::softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
-                              Tensor& losses, const Tensor& dz) {
+void loss_rows(const Tensor& logits, const Tensor& labels, const LossRows& how, Tensor& losses,
+               const Tensor& dz) {
   const i64 rows = logits.shape(0), cols = logits.shape(1);
-  with_floating(logits.dtype(), "cross_entropy", [&]<class T>() {
-    for_each(logits.device(), rows,
-             LossRow<T>{logits.as<T>(), labels.as<std::int32_t>(), losses.as<float>(),
-                        dz.defined() ? dz.as<T>() : nullptr, cols, label_smoothing},
-             (1 << 12) / cols + 1);
+  const std::int32_t* label = labels.as<std::int32_t>();
+  float* loss = losses.as<float>();
+  with_floating(logits.dtype(), "softmax_loss", [&]<class T>() HWY_ATTR {
+    const T* z = logits.as<T>();
+    T* gradient = dz.defined() ? dz.as<T>() : nullptr;
+    parallel_for(rows, (1 << 12) / cols + 1, [&](i64 begin, i64 end) HWY_ATTR {
+      for (i64 r = begin; r < end; ++r) {
+        T* to = gradient ? gradient + r * cols : nullptr;
+        if (!how.ignores || label[r] != how.ignore) {
+          loss[r] = loss_of(z + r * cols, cols, label[r], how.label_smoothing, to);
+        } else {
+          loss[r] = 0;
+          if (to) std::fill(to, to + cols, T(0.0f));
+        }
+      }
+    });
   });
 }
 
-}  // namespace gossamer
+}  // namespace
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gossamer::cpu {
+
+HWY_EXPORT(loss_rows);
+void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& how, Tensor& losses,
+                  const Tensor& dz) {
+  HWY_DYNAMIC_DISPATCH(loss_rows)(logits, labels, how, losses, dz);
+}
+
+}  // namespace gossamer::cpu
+#endif

@@ -5,7 +5,6 @@
 #include "gossamer/core/cpu/onednn_calls.h"
 
 #include <array>
-#include <bit>
 #include <dnnl.hpp>
 #include <map>
 #include <mutex>
@@ -444,10 +443,9 @@ void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Te
 
 namespace {
 
-// c[m, n] = alpha a b + beta c on one thread, of matrices inside larger ones.
+// c[m, n] = a b, or += with `add`, on one thread, of matrices inside larger ones.
 struct Product {
-  bool ta, tb;
-  float alpha, beta;
+  bool ta, tb, add;
   i64 m, n, k, lda, ldb, ldc;  // ld: elements from row to row as the matrix is stored
   void run(const Tensor& a, i64 a_at, const Tensor& b, i64 b_at, Tensor& c, i64 c_at) const {
     const auto desc = [](const Tensor& t, bool transposed, i64 rows, i64 columns, i64 ld) {
@@ -456,12 +454,10 @@ struct Product {
     };
     const memory::desc da = desc(a, ta, m, k, lda), db = desc(b, tb, k, n, ldb),
                        dc = desc(c, false, m, n, ldc);
-    const auto bits = [](float f) { return static_cast<i64>(std::bit_cast<std::uint32_t>(f)); };
     const Key key{kGemm,
                   ta,
                   tb,
-                  bits(alpha),
-                  bits(beta),
+                  add,
                   m,
                   n,
                   k,
@@ -472,10 +468,9 @@ struct Product {
                   static_cast<i64>(c.dtype())};
     const Call& call = cached(key, [&] {
       dnnl::primitive_attr attr = user_scratchpad();
-      if (alpha != 1) attr.set_output_scales(0, {alpha});
-      if (beta != 0) {
+      if (add) {
         dnnl::post_ops post;
-        post.append_sum(beta);
+        post.append_sum(1);
         attr.set_post_ops(post);
       }
       const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(da, db, dc), attr, engine());
@@ -491,10 +486,9 @@ struct Product {
 }  // namespace
 
 // The threads share the rows of c, or its columns where there are more of them.
-void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-                 Tensor& c) {
+void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) {
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1), least = kLeastWork / k + 1;
-  const Product all{ta, tb, alpha, beta, m, n, k, a.shape(1), b.shape(1), n};
+  const Product all{ta, tb, add, m, n, k, a.shape(1), b.shape(1), n};
   try {
     if (m >= n)
       parallel_for(m, least / n + 1, [&](i64 begin, i64 end) {

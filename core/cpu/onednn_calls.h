@@ -14,8 +14,7 @@ void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, OneDnnWe
                  const ConvTail&, Tensor& y);
 void onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
-void onednn_gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-                 Tensor& c);
+void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add);
 // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
 bool onednn_has_bf16();
 void onednn_limit_to_avx2();  // DeviceError after its first use

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gossamer/core/cpu/cpu_backend.h"
+#include "gossamer/core/cpu/reference_text.h"
 #include "gossamer/core/ops/kernel.h"
 
 namespace gossamer {
@@ -26,8 +27,7 @@ class Reference final : public CpuBackend {
  public:
   const char* name() const override { return "reference"; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-            Tensor& c) override {
+  void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
     with_floating(a.dtype(), c.dtype(), "gemm", [&]<class T, class C>() {
       const T *pa = a.as<T>(), *pb = b.as<T>();
@@ -43,10 +43,8 @@ class Reference final : public CpuBackend {
                   left * static_cast<double>(load(pb, tb ? j * k + p : p * n + j));
           }
           for (i64 j = 0; j < n; ++j) {
-            double v = static_cast<double>(alpha) * row[static_cast<std::size_t>(j)];
-            if (beta != 0)
-              // beta 0: c may hold anything
-              v += static_cast<double>(beta) * static_cast<double>(load(pc, i * n + j));
+            double v = row[static_cast<std::size_t>(j)];
+            if (add) v += static_cast<double>(load(pc, i * n + j));
             store(pc, i * n + j, static_cast<float>(v));
           }
         }
@@ -138,6 +136,25 @@ class Reference final : public CpuBackend {
             }
       });
     });
+  }
+
+  void layer_norm(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) override {
+    reference::layer_norm(n, add, sum, y);
+  }
+  void layer_norm_back(const RowNorm& n, const Tensor& dy, bool accumulate, Tensor& dx,
+                       const Tensor& d_scale, const Tensor& d_shift) override {
+    reference::layer_norm_back(n, dy, accumulate, dx, d_scale, d_shift);
+  }
+  void attention(const Attention& a, Tensor& y, const Tensor& log_sums) override {
+    reference::attention(a, y, log_sums);
+  }
+  void attention_back(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) override {
+    reference::attention_back(a, y, log_sums, dy, dq, dk, dv);
+  }
+  void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& how, Tensor& losses,
+                    const Tensor& dz) override {
+    reference::softmax_loss(logits, labels, how, losses, dz);
   }
 
  protected:

@@ -315,18 +315,16 @@ void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   });
 }
 
-WinogradWeights pack(const Tensor& w) {
-  WinogradWeights packed{nullptr, kPanel};
+PackedWeights pack(const Tensor& w) {
+  PackedWeights packed{nullptr, kPanel};
   with_floating(w.dtype(), "conv_inference",
                 [&]<class T>() HWY_ATTR { packed.block = transformed<T>(w).block; });
   return packed;
 }
 
-void conv_inference(const ConvGeometry& g, const Tensor& x, const WinogradWeights& w,
+void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
                     const ConvTail& tail, Tensor& y) {
-  check<DeviceError>(w.panel == kPanel,
-                     "inference: the weights were packed for another set of kernels; make the "
-                     "Inference again after a change of kernels");
+  w.check_for(kPanel);
   const Weights u(g.c, g.k, w.block);
   const float* bias = tail.bias.as<float>();
   with_floating(x.dtype(), "conv_inference", [&]<class T>() HWY_ATTR {
@@ -375,10 +373,10 @@ void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tens
 }
 
 HWY_EXPORT(pack);
-WinogradWeights winograd_pack(const Tensor& w) { return HWY_DYNAMIC_DISPATCH(pack)(w); }
+PackedWeights winograd_pack(const Tensor& w) { return HWY_DYNAMIC_DISPATCH(pack)(w); }
 
 HWY_EXPORT(conv_inference);
-void winograd_conv(const ConvGeometry& g, const Tensor& x, const WinogradWeights& w,
+void winograd_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
                    const ConvTail& tail, Tensor& y) {
   HWY_DYNAMIC_DISPATCH(conv_inference)(g, x, w, tail, y);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/packed_weights.h"
 
 namespace gossamer::cpu {
 
@@ -13,12 +14,8 @@ bool winograd_fits(const ConvGeometry&);
 
 void winograd_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 // The same in inference. The weights are transformed once, for the set of kernels in use.
-struct WinogradWeights {
-  std::shared_ptr<Block> block;
-  i64 panel = 0;  // columns that lie together: a set of kernels has its own number
-};
-WinogradWeights winograd_pack(const Tensor& w);
-void winograd_conv(const ConvGeometry&, const Tensor& x, const WinogradWeights&, const ConvTail&,
+PackedWeights winograd_pack(const Tensor& w);
+void winograd_conv(const ConvGeometry&, const Tensor& x, const PackedWeights&, const ConvTail&,
                    Tensor& y);
 void winograd_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void winograd_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);

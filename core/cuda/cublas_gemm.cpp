@@ -107,8 +107,14 @@ struct Plan {
   }
 };
 
-// m, n, k, ta, tb, type of a, type of c, bias, tf32, all pointers on 16 bytes
-using Key = std::tuple<i64, i64, i64, bool, bool, DType, DType, bool, bool, bool>;
+// m, n, k, ta, tb, type of a, type of c, epilogue, tf32, all pointers on 16 bytes
+using Key = std::tuple<i64, i64, i64, bool, bool, DType, DType, cublasLtEpilogue_t, bool, bool>;
+
+cublasLtEpilogue_t vendor_epilogue(const Epilogue& e) {
+  if (!e.bias.defined()) return CUBLASLT_EPILOGUE_DEFAULT;
+  if (e.activation != Activation::gelu_tanh) return CUBLASLT_EPILOGUE_BIAS;
+  return e.z.defined() ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
+}
 
 bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 
@@ -143,7 +149,7 @@ std::shared_ptr<Block> Gemm::Impl::workspace_of(cudaStream_t stream) {
 Plan& Gemm::Impl::plan_of(const Key& key) {
   std::unique_ptr<Plan>& kept = plans[key];
   if (kept) return *kept;
-  const auto& [m, n, k, ta, tb, type, result, with_bias, tf32, on_16_bytes] = key;
+  const auto& [m, n, k, ta, tb, type, result, epilogue, tf32, on_16_bytes] = key;
   auto plan = std::make_unique<Plan>();
   ok(api().operation_create(&plan->operation,
                             tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
@@ -151,11 +157,16 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   // the vendor's first operand is our second
   plan->set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
   plan->set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (with_bias) {
-    plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-    // The choice below looks at the address, for how it is aligned, and reads nothing there.
-    plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-              reinterpret_cast<const void*>(on_16_bytes ? std::size_t{16} : size_of(result)));
+  if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    // The choice below looks at the addresses, for how they are aligned, and reads nothing there.
+    const auto* const somewhere =
+        reinterpret_cast<const void*>(on_16_bytes ? std::size_t{16} : size_of(result));
+    plan->set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+    if (epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+      plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, somewhere);
+      plan->set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, n);
+    }
   }
   const auto layout = [](cublasLtMatrixLayout_t& made, DType t, i64 fast, i64 slow) {
     ok(api().layout_create(&made, vendor_type(t), static_cast<std::uint64_t>(fast),
@@ -192,21 +203,26 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
 Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) { impl_->device = device; }
 Gemm::~Gemm() = default;
 
-void Gemm::run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-               Tensor& c, const Tensor* bias, bool tf32) {
+void Gemm::run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue& e,
+               bool tf32) {
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
-  check<ShapeError>(!bias || (bias->dtype() == c.dtype() && bias->numel() == n),
+  check<ShapeError>(!e.bias.defined() || (e.bias.dtype() == c.dtype() && e.bias.numel() == n),
                     "gemm: bias must be [", n, "] of the result's type ", c.dtype());
   const auto stream = static_cast<cudaStream_t>(cuda::launch_stream(impl_->device));
   const bool on_16_bytes = aligned(a.data()) && aligned(b.data()) && aligned(c.data()) &&
-                           (!bias || aligned(bias->data()));
+                           (!e.bias.defined() || aligned(e.bias.data()));
   const std::scoped_lock lock(impl_->mutex);
   // With the first product, so that what needs no cuBLASLt runs without it.
   if (!impl_->handle) ok(api().create(&impl_->handle), "cublasLtCreate");
   const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
-  Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), bias != nullptr,
+  Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), vendor_epilogue(e),
                                tf32 && a.dtype() == DType::f32, on_16_bytes});
-  if (bias) plan.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(bias->data()));
+  const auto point = [&](cublasLtMatmulDescAttributes_t name, const Tensor& t) {
+    if (t.defined()) plan.set(name, static_cast<const void*>(t.data()));
+  };
+  point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, e.bias);
+  point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, e.z);
+  const float alpha = 1, beta = e.add ? 1 : 0;
   ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta,
                   c.data(), plan.c, c.data(), plan.c, &plan.algorithm, workspace->data,
                   workspace->bytes, stream),
@@ -220,8 +236,7 @@ std::string library_version() {
 struct Gemm::Impl {};
 Gemm::Gemm(Device device) { fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none()); }
 Gemm::~Gemm() = default;
-void Gemm::run(bool, bool, float, const Tensor&, const Tensor&, float, Tensor&, const Tensor*,
-               bool) {}
+void Gemm::run(bool, bool, const Tensor&, const Tensor&, Tensor&, const Epilogue&, bool) {}
 std::string library_version() {
   return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
 }

@@ -1,12 +1,21 @@
-// Matrix products by cuBLASLt, with a bias in the epilogue. No vendor type appears here.
+// Matrix products by cuBLASLt, with bias and activation in the epilogue. No vendor type appears
+// here.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "gossamer/core/tensor.h"
+#include "gossamer/core/ops.h"
 
 namespace gossamer::cublas {
+
+// What follows a product c: it is added to what c held, or c = activation(c + bias).
+struct Epilogue {
+  bool add = false;
+  Tensor bias = {};                          // [n] of c's type, or undefined: no activation either
+  Activation activation = Activation::none;  // or gelu_tanh
+  Tensor z = {};  // its argument goes there, like c with rows of 16 bytes; or undefined
+};
 
 class Gemm {
  public:
@@ -14,12 +23,11 @@ class Gemm {
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
-  // c = alpha op(a) op(b) + beta c (+ bias on every row), on the current stream. a [m, k] or [k, m]
-  // if ta; b [k, n] or [n, k] if tb; c [m, n], f32 or the type of a; bias [n] of c's type, or null.
-  // a and b f32, bf16 or f16. Sums in f32; f32 products keep their digits unless tf32. Thread-safe.
-  // DeviceError names the shapes.
-  void run(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta, Tensor& c,
-           const Tensor* bias = nullptr, bool tf32 = false);
+  // c = op(a) op(b), then the epilogue, on the current stream. a [m, k] or [k, m] if ta; b [k, n]
+  // or [n, k] if tb; c [m, n], f32 or the type of a. a and b f32, bf16 or f16. Sums in f32; f32
+  // products keep their digits unless tf32. Thread-safe. DeviceError names the shapes.
+  void run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue&,
+           bool tf32);
 
  private:
   struct Impl;

@@ -12,9 +12,8 @@ class CudaEmulated final : public FusedBackend {
  public:
   const char* name() const override { return "cuda_emulated"; }
 
-  void gemm(bool ta, bool tb, float alpha, const Tensor& a, const Tensor& b, float beta,
-            Tensor& c) override {
-    vendor_.gemm(ta, tb, alpha, a, b, beta, c);
+  void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
+    vendor_.gemm(ta, tb, a, b, c, add);
   }
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
     if (stem::fits(g))

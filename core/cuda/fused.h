@@ -25,9 +25,17 @@ class FusedBackend : public Backend {
   void avg_pool_back(const PoolGeometry&, const Tensor& dy, Tensor& dx) final;
   void global_average(const Tensor& x, Tensor& y) final;
   void global_average_back(const Tensor& dy, Tensor& dx) final;
+  // kernels/layer_norm.cpp
+  void layer_norm(const RowNorm&, const Tensor* add, Tensor* sum, Tensor& y) final;
+  void layer_norm_back(const RowNorm&, const Tensor& dy, bool accumulate, Tensor& dx,
+                       const Tensor& d_scale, const Tensor& d_shift) final;
+  // kernels/attention.cpp: heads of up to 256 numbers
+  void attention(const Attention&, Tensor& y, const Tensor& log_sums) final;
+  void attention_back(const Attention&, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) final;
   // kernels/loss.cpp
-  void softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
-                    Tensor& losses, const Tensor& dz) final;
+  void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&, Tensor& losses,
+                    const Tensor& dz) final;
 };
 
 }  // namespace gossamer

@@ -115,7 +115,8 @@ Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
         Grads grads(2);
         Backend& engine = backend(dy.device());
         if (want_x) {
-          grads[0] = places[0].holds_sum ? places[0].at : Tensor();
+          const bool joins = places[0].holds_sum && places[0].at.dtype() == dy.dtype();
+          grads[0] = joins ? places[0].at : Tensor();
           if (!grads[0].defined() || !engine.conv_dx_add(g, dy, saved[1], grads[0])) {
             grads[0] = Tensor::empty({g.n, g.h, g.w, g.c}, dy.dtype(), dy.device());
             engine.conv_dx(g, dy, saved[1], grads[0]);

@@ -4,6 +4,7 @@
 // functions are compiled for both.
 #include <cmath>
 
+#include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/op_helpers.h"
 #include "gossamer/core/random.h"
 
@@ -11,13 +12,7 @@ namespace gossamer {
 namespace {
 
 // --- one operand: y = f(x), and d = dy/dx as a function of x, or with from_output as a function of
-// y: then the input is not kept. ---
-struct Relu {
-  static constexpr bool from_output = true;
-  // in this order a NaN stays NaN
-  GOSSAMER_HD static float f(float x) { return 0.0f > x ? 0.0f : x; }
-  GOSSAMER_HD static float d(float y) { return y > 0.0f ? 1.0f : 0.0f; }
-};
+// y: then the input is not kept. Relu and the two forms of GELU are in activation.h. ---
 struct Sigmoid {
   static constexpr bool from_output = true;
   GOSSAMER_HD static float f(float x) { return 1.0f / (1.0f + expf(-x)); }
@@ -37,13 +32,6 @@ struct Sqrt {
   static constexpr bool from_output = true;
   GOSSAMER_HD static float f(float x) { return sqrtf(x); }
   GOSSAMER_HD static float d(float y) { return 0.5f / y; }
-};
-struct Gelu {
-  static constexpr bool from_output = false;
-  GOSSAMER_HD static float f(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
-  GOSSAMER_HD static float d(float x) {
-    return 0.5f * (1.0f + erff(x * 0.70710678f)) + x * 0.39894228f * expf(-0.5f * x * x);
-  }
 };
 struct Log {
   static constexpr bool from_output = false;
@@ -245,9 +233,9 @@ Tensor binary(const char* op, const Tensor& a, const Tensor& b) {
 
 // --- dropout: word k of Philox(seed)(j, stream) decides whether element 4j + k is kept, so no mask
 // has to be stored. ---
-template <class T, bool whole>
-struct Drop {  // whole: all four elements of a group exist
-  const T* x;
+template <class T, bool whole, bool adds>
+struct Drop {             // whole: all four elements of a group exist
+  const T *x, *residual;  // residual: if adds
   T* y;
   float p, factor;
   Philox random;
@@ -267,22 +255,28 @@ struct Drop {  // whole: all four elements of a group exist
   }
   GOSSAMER_HD void keep(i64 i, std::uint32_t word) const {
     // always read: a conditional load would not vectorise
-    const float v = factor * load(x, i);
-    store(y, i, to_unit(word) >= p ? v : 0.0f);
+    const float v = factor * load(x, i), kept = to_unit(word) >= p ? v : 0.0f;
+    store(y, i, adds ? load(residual, i) + kept : kept);
   }
 };
-Tensor drop(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream) {
+template <bool adds>
+Tensor drop(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
+            std::uint64_t stream) {
   Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
   with_floating(x.dtype(), "dropout", [&]<class T>() {
     const i64 n = x.numel(), groups = n / 4;
-    const float factor = 1 / (1 - p);
-    for_each(x.device(), groups,
-             Drop<T, true>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, 0, n}, 1 << 12);
-    if (n % 4)
-      for_each(x.device(), 1,
-               Drop<T, false>{x.as<T>(), y.as<T>(), p, factor, Philox(seed), stream, groups, n});
+    const T* other = adds ? residual.as<T>() : nullptr;
+    const auto part = [&]<bool whole>(i64 first) {
+      return Drop<T, whole, adds>{x.as<T>(),    other,  y.as<T>(), p, 1 / (1 - p),
+                                  Philox(seed), stream, first,     n};
+    };
+    for_each(x.device(), groups, part.template operator()<true>(0), 1 << 12);
+    if (n % 4) for_each(x.device(), 1, part.template operator()<false>(groups));
   });
   return y;
+}
+Tensor drop(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream) {
+  return drop<false>(x, {}, p, seed, stream);
 }
 
 template <class T>
@@ -310,6 +304,7 @@ Tensor relu(const Tensor& x) { return unary<Relu>("relu", x); }
 Tensor sigmoid(const Tensor& x) { return unary<Sigmoid>("sigmoid", x); }
 Tensor tanh(const Tensor& x) { return unary<Tanh>("tanh", x); }
 Tensor gelu(const Tensor& x) { return unary<Gelu>("gelu", x); }
+Tensor gelu_tanh(const Tensor& x) { return unary<GeluTanh>("gelu_tanh", x); }
 Tensor exp(const Tensor& x) { return unary<Exp>("exp", x); }
 Tensor log(const Tensor& x) { return unary<Log>("log", x); }
 Tensor sqrt(const Tensor& x) { return unary<Sqrt>("sqrt", x); }
@@ -336,6 +331,24 @@ Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t strea
   record("dropout", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
     return Grads{drop(g, p, seed, stream)};
   });
+  return y;
+}
+
+Tensor dropout_add(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
+                   std::uint64_t stream) {
+  detail::check_floating("dropout_add", "input", x);
+  detail::check_floating("dropout_add", "residual", residual);
+  detail::check_device("dropout_add", x, residual);
+  check<ShapeError>(x.shape() == residual.shape() && x.dtype() == residual.dtype(),
+                    "dropout_add: input is ", x.dtype(), " ", x.shape(), ", residual is ",
+                    residual.dtype(), " ", residual.shape(), "; they must be alike");
+  check<ShapeError>(p >= 0 && p < 1, "dropout_add: probability ", p, " is not in [0, 1)");
+  if (p == 0) return add(residual, x);
+  Tensor y = drop<true>(x, residual, p, seed, stream);
+  record("dropout_add", y, {x, residual}, {},
+         [=, want_x = detail::wants(x)](const Tensor& g, const std::vector<Tensor>&) {
+           return Grads{want_x ? drop(g, p, seed, stream) : Tensor(), g};
+         });
   return y;
 }
 

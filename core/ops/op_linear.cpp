@@ -1,52 +1,107 @@
-// matmul and linear: shape checks and gradients around the backend's gemm.
+// matmul and linear: shape checks and gradients around the backend's products.
+#include <algorithm>
+#include <array>
+
 #include "gossamer/core/backend.h"
+#include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/op_helpers.h"
 
 namespace gossamer {
 namespace {
 
-void check_matrices(const char* op, const char* wanted, const Tensor& a, const Tensor& b,
-                    int b_inner) {
-  detail::check_floating(op, "first operand", a);
-  detail::check_floating(op, "second operand", b);
-  detail::check_device(op, a, b);
-  check<ShapeError>(a.rank() == 2 && b.rank() == 2 && a.shape(1) == b.shape(b_inner), op, ": ",
-                    a.shape(), " and ", b.shape(), " do not fit; wanted ", wanted,
-                    a.rank() == 2 ? "" : " (reshape({N, -1}) makes rows)");
+void check_types(const char* op, const Tensor& a, const Tensor& b) {
   check<ShapeError>(a.dtype() == b.dtype(), op, ": ", a.shape(), " is ", a.dtype(), " but ",
                     b.shape(), " is ", b.dtype(), "; cast one of them");
 }
 
-template <class Y, class B>
-struct AddBias {  // y = z + bias
+template <class Op, class Y, class B>
+struct Finish {  // y = f(z + bias?), the sum kept if wanted
   const float* z;
   const B* bias;
-  Y* y;
+  Y *sum, *y;
   i64 cols;
   GOSSAMER_HD void operator()(i64 r, i64 begin, i64 end) const {
     GOSSAMER_IVDEP
-    for (i64 c = begin; c < end; ++c) store(y, r * cols + c, load(z, r * cols + c) + load(bias, c));
+    for (i64 c = begin; c < end; ++c) {
+      const i64 i = r * cols + c;
+      float v = load(z, i);
+      if (bias) v += load(bias, c);
+      if (sum) store(sum, i, v);
+      store(y, i, Op::f(v));
+    }
   }
 };
 
-// y = x w' + bias; the sum is rounded once, bias included.
-void with_bias(const Tensor& x, const Tensor& w, const Tensor& bias, Tensor& y) {
+// y = activation(x w' + bias), rounded once; z, if defined: the argument of the activation.
+void product(const Tensor& x, const Tensor& w, const Tensor& bias, Activation activation, Tensor& y,
+             const Tensor& z) {
   Backend& engine = backend(x.device());
-  if (engine.linear(x, w, bias, y)) return;
-  Tensor z = y.dtype() == DType::f32 ? y : Tensor::empty(y.shape(), DType::f32, y.device());
-  engine.gemm(false, true, 1, x, w, 0, z);
+  if (!bias.defined() && activation == Activation::none)
+    return engine.gemm(false, true, x, w, y, false);
+  if (engine.linear(x, w, bias, activation, y, z)) return;
   const i64 n = y.shape(0), d = y.shape(1);
-  with_floating(y.dtype(), bias.dtype(), "linear", [&]<class Y, class B>() {
-    for_each_row(y.device(), n, d, AddBias<Y, B>{z.as<float>(), bias.as<B>(), y.as<Y>(), d});
+  Tensor sums = y.dtype() == DType::f32 ? y : Tensor::empty({n, d}, DType::f32, y.device());
+  engine.gemm(false, true, x, w, sums, false);
+  const DType bias_type = bias.defined() ? bias.dtype() : DType::f32;
+  with_floating(y.dtype(), bias_type, "linear", [&]<class Y, class B>() {
+    with_activation(activation, [&]<class Op>() {
+      for_each_row(y.device(), n, d,
+                   Finish<Op, Y, B>{sums.as<float>(), bias.defined() ? bias.as<B>() : nullptr,
+                                    z.defined() ? z.as<Y>() : nullptr, y.as<Y>(), d});
+    });
   });
+}
+
+// dz = g f'(at), which is also the term of the bias's gradient.
+template <class Op, class T>
+struct ActivationBack {
+  const T *g, *at;
+  T* dz;
+  i64 cols;
+  GOSSAMER_HD float operator()(i64 i) const {
+    const float v = load(g, i) * Op::d(load(at, i));
+    store(dz, i, v);
+    return v;
+  }
+  GOSSAMER_HD float operator()(i64 r, i64 c) const { return (*this)(r * cols + c); }
+};
+
+// From the gradient g of the result, in one pass: returns that of the activation's argument, and
+// sums its rows into d_bias, f32 [d], if defined. at: what the activation's derivative is a
+// function of, of g's type.
+Tensor activation_back(Activation activation, const Tensor& g, const Tensor& at, Tensor& d_bias) {
+  const i64 n = g.shape(0), d = g.shape(1);
+  if (activation == Activation::none) {
+    if (d_bias.defined())
+      d_bias = detail::sum_broadcast(g, {detail::Spread::trailing, n, d}, {d}, DType::f32);
+    return g;
+  }
+  Tensor dz = Tensor::empty(g.shape(), g.dtype(), g.device());
+  with_floating(g.dtype(), "linear", [&]<class T>() {
+    with_activation(activation, [&]<class Op>() {
+      const ActivationBack<Op, T> back{g.as<T>(), at.as<T>(), dz.as<T>(), d};
+      if (d_bias.defined())
+        sum_columns(g.device(), n, d, back, d_bias.as<float>());
+      else
+        for_each(g.device(), n * d, back);
+    });
+  });
+  return dz;
 }
 
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
-  check_matrices("matmul", "[M, K] x [K, N]", a, b, 0);
+  detail::check_floating("matmul", "first operand", a);
+  detail::check_floating("matmul", "second operand", b);
+  detail::check_device("matmul", a, b);
+  check<ShapeError>(a.rank() == 2 && b.rank() == 2 && a.shape(1) == b.shape(0),
+                    "matmul: ", a.shape(), " and ", b.shape(),
+                    " do not fit; wanted [M, K] x [K, N]",
+                    a.rank() == 2 ? "" : " (reshape({N, -1}) makes rows)");
+  check_types("matmul", a, b);
   Tensor y = Tensor::empty({a.shape(0), b.shape(1)}, a.dtype(), a.device());
-  backend(a.device()).gemm(false, false, 1, a, b, 0, y);
+  backend(a.device()).gemm(false, false, a, b, y, false);
   if (!wants_grad({a, b})) return y;
   const bool want_a = detail::wants(a), want_b = detail::wants(b);
   const DType a_type = detail::grad_type(a), b_type = detail::grad_type(b);
@@ -57,50 +112,64 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
            Backend& engine = backend(g.device());
            if (want_a) {  // da = g b^T
              grads[0] = Tensor::empty(sa, a_type, g.device());
-             engine.gemm(false, true, 1, g, saved[1], 0, grads[0]);
+             engine.gemm(false, true, g, saved[1], grads[0], false);
            }
            if (want_b) {  // db = a^T g
              grads[1] = Tensor::empty(sb, b_type, g.device());
-             engine.gemm(true, false, 1, saved[0], g, 0, grads[1]);
+             engine.gemm(true, false, saved[0], g, grads[1], false);
            }
            return grads;
          });
   return y;
 }
 
-Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias) {
-  check_matrices("linear", "x [N, K] and w [D, K]", x, w, 1);
-  const i64 n = x.shape(0), d = w.shape(0);
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias, Activation activation) {
+  detail::check_floating("linear", "x", x);
+  detail::check_floating("linear", "w", w);
+  detail::check_device("linear", x, w);
+  check<ShapeError>(x.rank() >= 2 && w.rank() == 2 && x.shape(-1) == w.shape(1), "linear: x ",
+                    x.shape(), " and w ", w.shape(), " do not fit; wanted x [..., K] and w [D, K]");
+  check_types("linear", x, w);
+  const i64 d = w.shape(0), k = w.shape(1), n = k > 0 ? x.numel() / k : x.shape(0);
   if (bias.defined()) {
     detail::check_floating("linear", "bias", bias);
     detail::check_device("linear", x, bias);
     check<ShapeError>(bias.shape() == Shape{d}, "linear: bias is ", bias.shape(), ", weight ",
                       w.shape(), " wants a bias of [", d, "]");
   }
-  Tensor y = Tensor::empty({n, d}, x.dtype(), x.device());
-  if (bias.defined())
-    with_bias(x, w, bias, y);
-  else
-    backend(x.device()).gemm(false, true, 1, x, w, 0, y);
-  if (!wants_grad({x, w, bias})) return y;
+  std::array<i64, Shape::max_rank> extents{};
+  *std::copy(x.shape().begin(), x.shape().end() - 1, extents.begin()) = d;
+  const Tensor rows = x.detach().reshape({n, k});
+  Tensor y = Tensor::empty(Shape::of(extents.data(), x.rank()), x.dtype(), x.device());
+  const bool backward = wants_grad({x, w, bias});
+  Tensor flat = y.reshape({n, d}), z;
+  if (backward && !from_output(activation)) z = Tensor::empty({n, d}, y.dtype(), y.device());
+  product(rows, w, bias, activation, flat, z);
+  if (!backward) return y;
   const bool want_x = detail::wants(x), want_w = detail::wants(w), want_bias = detail::wants(bias);
   const DType x_type = detail::grad_type(x), w_type = detail::grad_type(w),
               bias_type = detail::grad_type(bias);
-  const Shape sx = x.shape(), sw = w.shape();
-  record("linear", y, {x, w, bias}, {want_w ? x : Tensor(), want_x ? w : Tensor()},
-         [=](const Tensor& g, const std::vector<Tensor>& saved) {
+  Tensor at;  // what the derivative of the activation looks at
+  if (activation != Activation::none) at = z.defined() ? z : flat;
+  record("linear", y, {x, w, bias}, {want_w ? rows : Tensor(), want_x ? w : Tensor(), at},
+         [=, sx = x.shape(), sw = w.shape()](const Tensor& dy, const std::vector<Tensor>& saved,
+                                             const Places& places) {
            Grads grads(3);
-           Backend& engine = backend(g.device());
+           Backend& engine = backend(dy.device());
+           Tensor g = dy.reshape({n, d}), d_bias;
+           if (want_bias) d_bias = Tensor::empty({d}, DType::f32, g.device());
+           g = activation_back(activation, g, saved[2], d_bias);
+           if (want_bias) grads[2] = detail::as_type(d_bias, bias_type);
            if (want_x) {  // dx = g w
              grads[0] = Tensor::empty(sx, x_type, g.device());
-             engine.gemm(false, false, 1, g, saved[1], 0, grads[0]);
+             Tensor dx = grads[0].reshape({n, k});
+             engine.gemm(false, false, g, saved[1], dx, false);
            }
            if (want_w) {  // dw = g^T x
-             grads[1] = Tensor::empty(sw, w_type, g.device());
-             engine.gemm(true, false, 1, g, saved[0], 0, grads[1]);
+             grads[1] = w_type == DType::f32 ? detail::overwritable(places[1], sw, g.device())
+                                             : Tensor::empty(sw, w_type, g.device());
+             engine.gemm(true, false, g, saved[0], grads[1], false);
            }
-           if (want_bias)
-             grads[2] = detail::sum_broadcast(g, {detail::Spread::trailing, n, d}, {d}, bias_type);
            return grads;
          });
   return y;

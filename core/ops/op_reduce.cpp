@@ -1,7 +1,6 @@
-// Sums, means, softmax and the classification loss.
+// Sums, means and softmax.
 #include <cmath>
 
-#include "gossamer/core/backend.h"
 #include "gossamer/core/ops/op_helpers.h"
 #include "gossamer/core/ops/softmax_row.h"
 
@@ -62,33 +61,6 @@ struct SoftmaxBackRow {
   }
 };
 
-template <class T>
-struct ScaleBy {  // x <- g factor x; g is one f32
-  const float* g;
-  float factor;
-  T* x;
-  GOSSAMER_HD void operator()(i64 i) const { store(x, i, load(x, i) * (*g * factor)); }
-};
-
-template <class T>
-struct InTopK {
-  const T* logits;
-  const std::int32_t* labels;
-  i64 cols;
-  int k;
-  GOSSAMER_HD float operator()(i64 r) const {
-    const T* z = logits + r * cols;
-    const i64 label = labels[r];
-    if (label < 0 || label >= cols) return 0;  // on a GPU: check_labels() does not look there
-    const float own = load(z, label);
-    if (own != own) return 0;
-    int ahead = 0;
-    // ties and NaN are ahead
-    for (i64 c = 0; c < cols; ++c) ahead += c != label && !(load(z, c) < own) ? 1 : 0;
-    return ahead < k ? 1.0f : 0.0f;
-  }
-};
-
 i64 row_grain(i64 cols) { return (1 << 12) / cols + 1; }
 
 Tensor sum_scaled(const char* op, const Tensor& x, double factor) {
@@ -131,26 +103,6 @@ Tensor softmax_of(const char* op, const Tensor& x, bool logs) {
   return y;
 }
 
-// Labels are read on the CPU only: a look on the GPU would stall it every step.
-void check_labels(const char* op, const Tensor& logits, const Tensor& labels) {
-  detail::check_floating(op, "logits", logits);
-  check<ShapeError>(
-      labels.defined() && labels.dtype() == DType::i32, op, ": labels must be i32 [N], given ",
-      labels.defined() ? name_of(labels.dtype()) : "nothing", " for logits ", logits.shape());
-  check<ShapeError>(logits.rank() == 2 && labels.rank() == 1 &&
-                        logits.shape(0) == labels.shape(0) && logits.shape(1) > 0,
-                    op, ": logits ", logits.shape(), " and labels ", labels.shape(),
-                    " do not fit; wanted logits [N, K] and labels [N]");
-  detail::check_device(op, logits, labels);
-  if (!labels.device().is_cpu()) return;
-  const std::int32_t* label = labels.as<std::int32_t>();
-  for (i64 r = 0; r < labels.numel(); ++r)
-    check<ShapeError>(label[r] >= 0 && label[r] < logits.shape(1), op, ": label ", label[r],
-                      " of row ", r, " is outside [0, ", logits.shape(1), ") of logits ",
-                      logits.shape(),
-                      "; does the model have as many outputs as the data set has classes?");
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x) { return sum_scaled("sum", x, 1); }
@@ -183,44 +135,5 @@ Tensor sum_rows(const Tensor& x) {
 
 Tensor softmax(const Tensor& x) { return softmax_of("softmax", x, false); }
 Tensor log_softmax(const Tensor& x) { return softmax_of("log_softmax", x, true); }
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options) {
-  check_labels("cross_entropy", logits, labels);
-  const float smoothing = options.label_smoothing;
-  check<ShapeError>(smoothing >= 0 && smoothing < 1, "cross_entropy: label_smoothing ", smoothing,
-                    " is not in [0, 1)");
-  const i64 rows = logits.shape(0);
-  check<ShapeError>(rows > 0, "cross_entropy: logits ", logits.shape(), " have no rows");
-  const Device device = logits.device();
-  const float share = 1.0f / static_cast<float>(rows);
-  Tensor losses = Tensor::empty({rows}, DType::f32, device);
-  const Tensor dz =
-      wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
-  backend(device).softmax_loss(logits, labels, smoothing, losses, dz);
-  Tensor y = Tensor::empty({}, DType::f32, device);
-  sum_to(device, rows, detail::Read<float>{losses.as<float>()}, 1.0 / static_cast<double>(rows),
-         y.as<float>());
-  record("cross_entropy", y, {logits}, {dz},
-         [share](const Tensor& g, const std::vector<Tensor>& saved) {
-           const Tensor& dx = saved[0];  // nobody reads p - q again
-           with_floating(dx.dtype(), "cross_entropy", [&]<class T>() {
-             for_each(dx.device(), dx.numel(), ScaleBy<T>{g.as<float>(), share, dx.as<T>()});
-           });
-           return Grads{dx};
-         });
-  return y;
-}
-
-Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k) {
-  check_labels("count_top_k", logits, labels);
-  check<ShapeError>(k >= 1, "count_top_k: k is ", k, "; wanted 1 or more");
-  Tensor count = Tensor::empty({}, DType::f32, logits.device());
-  with_floating(logits.dtype(), "count_top_k", [&]<class T>() {
-    sum_to(logits.device(), logits.shape(0),
-           InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k}, 1.0,
-           count.as<float>());
-  });
-  return count;
-}
 
 }  // namespace gossamer

@@ -148,7 +148,7 @@ void head(i64 n) {
                dz = Tensor::empty({n, 1000}, DType::f32, kGpu);
   Tensor losses = Tensor::empty({n}, DType::f32, kGpu);
   row("softmax, loss", z.shape(), static_cast<double>(2 * z.bytes() + dz.bytes()),
-      [&] { gpu().softmax_loss(z, labels, 0.1f, losses, dz); });
+      [&] { gpu().softmax_loss(z, labels, {.label_smoothing = 0.1f}, losses, dz); });
 }
 
 void updates() {
@@ -199,7 +199,7 @@ void step(i64 batch) {
   const Tensor a = random({n, n}, DType::bf16), b = random({n, n}, DType::bf16, 2);
   Tensor c = Tensor::empty({n, n}, DType::bf16, kGpu);
   const double rate =
-      2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, 1, a, b, 0, c); });
+      2.0 * n * n * n / seconds_of([&] { backend(kGpu).gemm(false, true, a, b, c, false); });
   const double products = flops * static_cast<double>(batch) / rate,
                passes = bytes * static_cast<double>(batch) / copy_rate;
   std::printf(

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/direct_conv.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
@@ -117,6 +118,86 @@ INSTANTIATE_TEST_SUITE_P(All, Parity,
                            return std::get<0>(i.param) + "_" + name_of(std::get<1>(i.param));
                          });
 
+// The direct convolution alone, whatever the engine would choose.
+void compare_direct(const ConvGeometry& g) {
+  Backend& slow = backend("reference");
+  const DType type = DType::f32;
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type, 1),
+               w = random_tensor({g.k, g.r, g.s, g.c}, type, 2),
+               dy = random_tensor({g.n, g.ho, g.wo, g.k}, type, 3),
+               bias = random_tensor({g.k}, type, 4);
+  const auto junk = [](const Tensor& like) { return Tensor::full(like.shape(), std::nanf("")); };
+  Tensor y1 = junk(dy), y2 = junk(dy), dx1 = junk(x), dx2 = junk(x), dw1 = junk(w), dw2 = junk(w);
+  cpu::direct_conv(g, x, w, y1);
+  slow.conv(g, x, w, y2);
+  expect_close(y1, y2, 2e-5f, "direct_conv " + text(g, type));
+  cpu::direct_conv_dx(g, dy, w, dx1);
+  slow.conv_dx(g, dy, w, dx2);
+  expect_close(dx1, dx2, 2e-5f, "direct_conv_dx " + text(g, type));
+  cpu::direct_conv_dw(g, x, dy, dw1);
+  slow.conv_dw(g, x, dy, dw2);
+  expect_close(dw1, dw2, 2e-5f, "direct_conv_dw " + text(g, type));
+  const cpu::PackedWeights packed = cpu::direct_pack(g, w);
+  const auto slow_weights = slow.pack_conv(w);
+  for (const bool add : {false, true})
+    for (const bool relu : {false, true}) {
+      y1 = add ? dy.clone() : junk(dy);
+      y2 = y1.clone();
+      cpu::direct_conv(g, x, packed, {bias, add, relu}, y1);
+      slow.conv_inference(g, x, *slow_weights, {bias, add, relu}, y2);
+      expect_close(
+          y1, y2, 2e-5f,
+          "direct inference " + text(g, type) + (add ? " add" : "") + (relu ? " relu" : ""));
+    }
+}
+
+class Direct : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { cpu::limit_kernels(GetParam()); }
+  void TearDown() override {
+    cpu::limit_kernels("");
+    set_compute_threads(threads_);
+  }
+  int threads_ = compute_threads();
+};
+INSTANTIATE_TEST_SUITE_P(All, Direct, testing::ValuesIn(cpu::kernel_sets()),
+                         [](const auto& i) { return i.param; });
+
+TEST_P(Direct, ConvolutionsOfAnyShape) {
+  for (const int threads : {1, 3}) {
+    set_compute_threads(threads);
+    for (const auto& g :
+         {geometry(3, 9, 7, 32, 64, 3, 3, 2, 1), geometry(2, 8, 8, 64, 128, 1, 1, 2, 0),
+          geometry(1, 32, 30, 3, 16, 7, 7, 2, 3), geometry(2, 11, 8, 16, 16, 5, 5, 3, 2),
+          geometry(5, 8, 8, 272, 48, 3, 3, 2, 1), geometry(2, 7, 7, 400, 21, 1, 1, 1, 0),
+          geometry(1, 6, 6, 5, 7, 3, 2, 1, 1), geometry(2, 8, 8, 20, 12, 3, 3, 1, 2),
+          geometry(2, 6, 5, 1, 1, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2),
+          geometry(2, 9, 9, 17, 33, 3, 3, 1, 2, 2), geometry(1, 12, 12, 24, 4, 3, 3, 2, 3, 3),
+          geometry(1, 1, 1, 16, 260, 1, 1, 1, 0), geometry(7, 16, 17, 3, 33, 3, 3, 1, 1)})
+      compare_direct(g);
+  }
+}
+
+TEST_P(Direct, ConvolutionsDoNotDependOnTheThreads) {
+  const auto g = geometry(6, 9, 11, 40, 56, 3, 3, 2, 1);
+  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, DType::f32, 1),
+               w = random_tensor({g.k, g.r, g.s, g.c}, DType::f32, 2),
+               dy = random_tensor({g.n, g.ho, g.wo, g.k}, DType::f32, 3);
+  std::vector<Tensor> first;
+  for (const int threads : {1, 2, 3}) {
+    set_compute_threads(threads);
+    const std::vector<Tensor> all{Tensor::empty(dy.shape()), Tensor::empty(x.shape()),
+                                  Tensor::empty(w.shape())};
+    Tensor y = all[0], dx = all[1], dw = all[2];
+    cpu::direct_conv(g, x, w, y);
+    cpu::direct_conv_dx(g, dy, w, dx);
+    cpu::direct_conv_dw(g, x, dy, dw);
+    if (first.empty()) first = all;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      EXPECT_TRUE(std::ranges::equal(all[i].span<float>(), first[i].span<float>())) << i;
+  }
+}
+
 TEST_P(Parity, ThreeByThreeConvolutionsOfResidualNetworks) {
   for (const auto& g :
        {geometry(3, 8, 8, 16, 16, 3, 3, 1, 1), geometry(2, 16, 16, 32, 32, 3, 3, 1, 1),
@@ -143,7 +224,8 @@ TEST_P(Parity, StridedConvolutions) {
   for (const auto& g :
        {geometry(2, 8, 8, 16, 32, 3, 3, 2, 1), geometry(3, 9, 7, 32, 64, 3, 3, 2, 1),
         geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(1, 32, 32, 3, 16, 7, 7, 2, 3),
-        geometry(2, 11, 8, 16, 16, 5, 5, 3, 2)})
+        geometry(2, 11, 8, 16, 16, 5, 5, 3, 2), geometry(2, 8, 8, 64, 96, 3, 3, 2, 1),
+        geometry(3, 7, 7, 64, 112, 1, 1, 1, 0), geometry(2, 10, 10, 72, 64, 3, 3, 2, 1)})
     compare_convolutions(g, type());
 }
 
@@ -164,24 +246,23 @@ TEST_P(Parity, DilatedAndGroupedConvolutions) {
     compare_convolutions(g, type());
 }
 
-TEST_P(Parity, GemmWithTransposesAndScalars) {
+TEST_P(Parity, GemmWithTransposesAndAddition) {
   const DType type = this->type();
   for (const auto& [m, n, k] :
        {std::array<i64, 3>{128, 10, 64}, {1, 1, 1}, {7, 5, 3}, {33, 64, 17}, {10, 64, 128}})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true})
-        for (const auto& [alpha, beta] :
-             {std::pair{1.0f, 0.0f}, {0.5f, 0.0f}, {1.0f, 1.0f}, {-2.0f, 0.25f}})
+        for (const bool add : {false, true})
           for (const DType out : {DType::f32, type}) {
             const Tensor a = random_tensor(ta ? Shape{k, m} : Shape{m, k}, type, 4),
                          b = random_tensor(tb ? Shape{n, k} : Shape{k, n}, type, 5);
             Tensor c1 = random_tensor({m, n}, out, 6), c2 = c1.clone();
-            if (beta == 0) c1.fill(std::nanf(""));
-            backend("onednn").gemm(ta, tb, alpha, a, b, beta, c1);
-            backend("reference").gemm(ta, tb, alpha, a, b, beta, c2);
+            if (!add) c1.fill(std::nanf(""));
+            backend("onednn").gemm(ta, tb, a, b, c1, add);
+            backend("reference").gemm(ta, tb, a, b, c2, add);
             std::ostringstream s;
             s << "gemm " << type << " -> " << out << " " << m << " " << n << " " << k << " " << ta
-              << tb << " " << alpha << " " << beta;
+              << tb << " add " << add;
             expect_close(c1, c2, 2e-6f, s.str());
           }
 }

@@ -120,7 +120,7 @@ inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
                labels = on(d, Tensor::from(wanted, {70})),
                dz = Tensor::empty({70, classes}, type, d);
   Tensor losses = Tensor::empty({70}, DType::f32, d);
-  passes(d).softmax_loss(z, labels, 0.1f, losses, dz);
+  passes(d).softmax_loss(z, labels, {.label_smoothing = 0.1f}, losses, dz);
   return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz}};
 }
 

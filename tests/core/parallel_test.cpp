@@ -207,7 +207,7 @@ TEST(ComputePool, TheBackendsStartNoOtherThreads) {
                      dx = Tensor::empty(x.shape()), dw = Tensor::empty(w.shape());
               const ConvGeometry g{6, 16, 16, 16, 32, 3, 3, 8, 8, 2, 1, 1, 1};
               Backend& cpu = backend(Device{});
-              cpu.gemm(false, true, 1, a, a, 0, c);
+              cpu.gemm(false, true, a, a, c, false);
               cpu.conv(g, x, w, y);
               cpu.conv_dx(g, y, w, dx);
               cpu.conv_dw(g, x, y, dw);

@@ -114,6 +114,20 @@ for name, nesterov in [("sgd", False), ("sgd_nesterov", True)]:
     keep(name + ".w5", w)
     keep(name + ".b5", b)
 
+# Later cases stand last, so that those above keep their random numbers.
+x = torch.randn(5, 9).mul(3).requires_grad_()
+y = F.gelu(x, approximate="tanh")
+image_case("gelu_tanh", y, torch.randn_like(y), x=x)
+
+for name, f in [
+    ("relu", F.relu),
+    ("gelu", F.gelu),
+    ("gelu_tanh", lambda t: F.gelu(t, approximate="tanh")),
+]:
+    x, w, bias = leaf(2, 3, 10), leaf(4, 10), leaf(4)
+    y = f(F.linear(x, w, bias))
+    image_case("linear_" + name, y, torch.randn_like(y), x=x, w=w, bias=bias)
+
 header, offset, data = (
     {"__metadata__": {"made_by": "tests/golden/ops.py, PyTorch " + torch.__version__}},
     0,

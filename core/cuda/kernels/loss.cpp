@@ -5,13 +5,13 @@
 
 namespace gossamer {
 
-void FusedBackend::softmax_loss(const Tensor& logits, const Tensor& labels, float label_smoothing,
+void FusedBackend::softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& how,
                                 Tensor& losses, const Tensor& dz) {
   with_floating(logits.dtype(), "softmax_loss", [&]<class T>() {
-    for_each_block(logits.device(), logits.shape(0),
-                   kernels::SoftmaxLoss<T>{logits.as<T>(), labels.as<std::int32_t>(),
-                                           logits.shape(1), label_smoothing, losses.as<float>(),
-                                           dz.defined() ? dz.as<T>() : nullptr});
+    for_each_block(
+        logits.device(), logits.shape(0),
+        kernels::SoftmaxLoss<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), how,
+                                losses.as<float>(), dz.defined() ? dz.as<T>() : nullptr});
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "gossamer/core/backend.h"
 #include "gossamer/core/cuda/kernels/launch.h"
 
 namespace gossamer::kernels {
@@ -45,7 +46,7 @@ struct SoftmaxLoss {
   const T* logits;
   const std::int32_t* labels;
   i64 cols;
-  float smoothing;
+  LossRows how;
   float* losses;
   T* dz;  // p - q; null: not wanted
 
@@ -53,7 +54,8 @@ struct SoftmaxLoss {
   GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
     const T* z = logits + row * cols;
     const i64 label = labels[row];
-    const bool valid = label >= 0 && label < cols;
+    const bool counts = !how.ignores || label != how.ignore, valid = label >= 0 && label < cols;
+    const float smoothing = how.label_smoothing;
     const float own = valid ? load(z, label) : __builtin_nanf("");
     if constexpr (phase == 0) {
       TopSum part{-__builtin_huge_valf(), 0};
@@ -88,7 +90,7 @@ struct SoftmaxLoss {
       // swallow the digits of log_sum.
       float loss = (1 - smoothing) * (log_sum - (own - part.top));
       if (smoothing > 0) loss += smoothing * (log_sum - (all / classes - part.top));
-      losses[row] = loss;
+      losses[row] = counts ? loss : 0.0f;
       shared.row = {part.top, valid ? log_sum : __builtin_nanf("")};
     } else if (dz) {
       const float top = shared.row.top, log_sum = shared.row.sum,
@@ -96,7 +98,7 @@ struct SoftmaxLoss {
       for (i64 c = t; c < cols; c += threads) {
         const float p = expf(load(z, c) - top - log_sum),
                     q = spread + (c == label ? 1 - smoothing : 0.0f);
-        store(dz + row * cols, c, p - q);
+        store(dz + row * cols, c, counts ? p - q : 0.0f);
       }
     }
   }

@@ -235,7 +235,7 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradient) {
         loss.backward();
         Tensor losses = Tensor::empty({rows});
         const Tensor dz = Tensor::empty({rows, classes}, type);
-        passes().softmax_loss(z.detach(), labels, smoothing, losses, dz);
+        passes().softmax_loss(z.detach(), labels, {.label_smoothing = smoothing}, losses, dz);
         EXPECT_NEAR(sum(losses).item(), loss.item(), 1e-5f * (1 + std::fabs(loss.item())));
         // f16 has steps of 2^-24
         expect_close(dz, z.grad(), 2 * rounding(type), type == DType::f16 ? 0x1p-24 : 1e-7, "dz");
@@ -250,7 +250,7 @@ TEST(SoftmaxLoss, ShowsWhatIsWrong) {
   const Tensor labels = Tensor::from(std::vector<std::int32_t>{0, 0, 0, 6}, {4});
   Tensor losses = Tensor::empty({4});
   const Tensor dz = Tensor::empty({4, 6});
-  passes().softmax_loss(z, labels, 0, losses, dz);
+  passes().softmax_loss(z, labels, {}, losses, dz);
   EXPECT_FALSE(std::isnan(losses.span<float>()[0]));
   EXPECT_TRUE(std::isnan(losses.span<float>()[1]));
   EXPECT_FALSE(std::isnan(losses.span<float>()[2]));
@@ -258,7 +258,7 @@ TEST(SoftmaxLoss, ShowsWhatIsWrong) {
   // a label that is no class
   EXPECT_TRUE(std::isnan(losses.span<float>()[3]));
   for (std::size_t c = 0; c < 6; ++c) EXPECT_TRUE(std::isnan(dz.span<float>()[18 + c]));
-  passes().softmax_loss(z, labels, 0, losses, {});
+  passes().softmax_loss(z, labels, {}, losses, {});
   EXPECT_TRUE(std::isnan(losses.span<float>()[3]));
 }
 

@@ -160,9 +160,14 @@ TEST(OpErrors, MatricesAndConvolutionsNameBothShapesAndTheLayout) {
        {"linear:", "[2, 3]", "[4, 5]", "w [D, K]"}},
       {"linear on images",
        [] {
-         linear(f32({2, 3, 3, 4}), f32({5, 4}));
+         linear(f32({2, 3, 3, 4}), f32({5, 36}));
        },
-       {"linear:", "[2, 3, 3, 4]", "reshape"}},
+       {"linear:", "[2, 3, 3, 4]", "[5, 36]", "x [..., K]"}},
+      {"linear on a vector",
+       [] {
+         linear(f32({4}), f32({5, 4}));
+       },
+       {"linear:", "[4]", "[5, 4]", "x [..., K]"}},
       {"linear bias",
        [] {
          linear(f32({2, 3}), f32({4, 3}), f32({3}));

@@ -77,6 +77,7 @@ TEST(GoldenOps, BatchNormWithAddAndReluMatchesPyTorchInTrainingAndEvaluation) {
 
 TEST(GoldenOps, ActivationsAndSoftmaxMatchPyTorch) {
   check_case("gelu", {"x"}, [](const auto& in) { return gelu(in[0]); });
+  check_case("gelu_tanh", {"x"}, [](const auto& in) { return gelu_tanh(in[0]); });
   check_case("sigmoid", {"x"}, [](const auto& in) { return sigmoid(in[0]); });
   check_case("tanh", {"x"}, [](const auto& in) { return tanh(in[0]); });
   check_case("softmax", {"x"}, [](const auto& in) { return softmax(in[0]); });
@@ -86,6 +87,12 @@ TEST(GoldenOps, ActivationsAndSoftmaxMatchPyTorch) {
 TEST(GoldenOps, LinearMatchesPyTorch) {
   check_case("linear", {"x", "w", "bias"},
              [](const auto& in) { return linear(in[0], in[1], in[2]); });
+  for (const auto& [name, activation] : {std::pair{"linear_relu", Activation::relu},
+                                         {"linear_gelu", Activation::gelu},
+                                         {"linear_gelu_tanh", Activation::gelu_tanh}})
+    check_case(name, {"x", "w", "bias"}, [activation = activation](const auto& in) {
+      return linear(in[0], in[1], in[2], activation);
+    });
 }
 
 TEST(GoldenOps, CrossEntropyMatchesPyTorch) {

@@ -14,7 +14,7 @@ namespace {
 std::set<std::string> declared_ops() {
   std::ifstream file(GOSSAMER_SOURCE_DIR "/core/ops.h");
   EXPECT_TRUE(file) << "core/ops.h was not found";
-  const std::regex declaration(R"(^(?:Tensor|i64|double|bool|void) (\w+)\()");
+  const std::regex declaration(R"(^(?:Tensor|NormedSum|i64|double|bool|void) (\w+)\()");
   std::set<std::string> names;
   std::smatch match;
   for (std::string line; std::getline(file, line);)

@@ -95,6 +95,55 @@ TEST(Dropout, KeepsAboutOneMinusPScalesTheRestAndGivesBackwardTheSameMask) {
   EXPECT_NE(list(dropout(x.detach(), 0.25f, 8, 3)), out) << "another seed must draw another mask";
 }
 
+TEST(Linear, FollowedByAnActivationEqualsBothOpsInSequence) {
+  const struct {
+    Activation activation;
+    Tensor (*op)(const Tensor&);
+  } tails[] = {
+      {Activation::relu, relu}, {Activation::gelu, gelu}, {Activation::gelu_tanh, gelu_tanh}};
+  for (const auto& [activation, op] : tails)
+    for (const bool with_bias : {false, true}) {
+      const auto leaf = [](Shape shape, std::uint64_t seed) {
+        return normal(shape, seed).requires_grad();
+      };
+      const Tensor x1 = leaf({3, 5, 40}, 1), w1 = leaf({33, 40}, 2), b1 = leaf({33}, 3),
+                   x2 = leaf({3, 5, 40}, 1), w2 = leaf({33, 40}, 2), b2 = leaf({33}, 3),
+                   g = normal({3, 5, 33}, 4);
+      const Tensor y1 = linear(x1, w1, with_bias ? b1 : Tensor(), activation),
+                   y2 = op(linear(x2, w2, with_bias ? b2 : Tensor()));
+      sum(y1 * g).backward();
+      sum(y2 * g).backward();
+      const auto close = [](const Tensor& a, const Tensor& b) {
+        const auto left = list(a), right = list(b);
+        ASSERT_EQ(left.size(), right.size());
+        for (std::size_t i = 0; i < left.size(); ++i) EXPECT_NEAR(left[i], right[i], 1e-4f);
+      };
+      EXPECT_EQ(y1.shape(), (Shape{3, 5, 33}));
+      close(y1, y2);
+      close(x1.grad(), x2.grad());
+      close(w1.grad(), w2.grad());
+      if (with_bias) close(b1.grad(), b2.grad());
+    }
+}
+
+TEST(Gelu, KeepsNanAndTendsToZeroAndToX) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  for (const auto op : {gelu, gelu_tanh}) {
+    Tensor x = values({-1e30f, -200, -9, 0, 9, 200, 1e30f, kNan}).requires_grad();
+    const Tensor y = op(x);
+    const auto out = list(y);
+    EXPECT_EQ(std::vector<float>(out.begin() + 3, out.begin() + 7),
+              (std::vector<float>{0, 9, 200, 1e30f}));
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(out[i], 0, 1e-6f) << i;
+    EXPECT_TRUE(std::isnan(out[7]));
+    sum(y).backward();
+    const auto slope = list(x.grad());
+    for (std::size_t i = 0; i < 7; ++i)
+      EXPECT_NEAR(slope[i], i < 3 ? 0 : i == 3 ? 0.5f : 1, 1e-6f) << i;
+    EXPECT_EQ(list(op(values({inf})))[0], inf);
+  }
+}
+
 TEST(CrossEntropy, IsStableForHugeLogitsAndExactForSureOnes) {
   const Tensor huge = Tensor::from(std::vector<float>{1e4f, 1e4f, -1e4f, 3e4f, -3e4f, 0}, {2, 3});
   Tensor z = huge.clone().requires_grad();

@@ -1,0 +1,349 @@
+// See attention.h. Scores lie transposed, [key][query], so that a vector holds queries: the softmax
+// over keys then needs no exchange between lanes, and every product is the same loop
+// (microkernel_inl.h) over rows that are packed once per head, as f32.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gossamer/core/cpu/attention.cpp"
+// This file is compiled once for each kind of CPU.
+#include <hwy/foreach_target.h>
+//
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gossamer/core/cpu/attention.h"
+#include "gossamer/core/cpu/exp_inl.h"
+#include "gossamer/core/cpu/microkernel_inl.h"
+#include "gossamer/core/cpu/rows_inl.h"
+#include "gossamer/core/ops/attention_mask.h"
+#include "gossamer/core/ops/kernel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr i64 kQueries = 64;  // of a block: what AttentionDropout draws together
+constexpr i64 kKeys = 64;     // of a block of backward
+
+using Numbers = std::vector<float>;
+Numbers floats(i64 n) { return Numbers(static_cast<std::size_t>(n)); }
+
+// c[i][j] (+)= sum over l < steps of a[i a_row + l a_step] b[l b_step + j], i < rows, j < cols,
+// where cols is a multiple of kLanes
+template <bool accumulate>
+void product(i64 rows, i64 cols, i64 steps, const float* a, i64 a_row, i64 a_step, const float* b,
+             i64 b_step, float* c, i64 c_row) {
+  i64 at = 0;
+  for (; at + kPanel <= cols; at += kPanel)
+    multiply_rows<2, accumulate>(rows, steps, a, a_row, a_step, b + at, b_step, c + at, c_row);
+  for (; at < cols; at += kLanes)
+    multiply_rows<1, accumulate>(rows, steps, a, a_row, a_step, b + at, b_step, c + at, c_row);
+}
+
+// One head of one batch entry: its rows where they lie, and its sizes.
+template <class T>
+struct Head {
+  const Attention& a;
+  i64 b, h;
+  i64 width = (a.size + kLanes - 1) / kLanes * kLanes;  // of a packed row; zeros behind `size`
+  float scale = 1 / std::sqrt(static_cast<float>(a.size));
+  Head(const Attention& call, i64 index) : a(call), b(index / call.heads), h(index % call.heads) {}
+
+  T* row(const PackedRows& p, i64 length, i64 t) const {
+    return p.t.as<T>() + p.first + (b * length + t) * p.row + h * a.size;
+  }
+  T* result(const Tensor& y, i64 i) const {  // y, dy: [B, Tq, H D]
+    return y.as<T>() + ((b * a.queries + i) * a.heads + h) * a.size;
+  }
+  float* log_sum(const Tensor& t) const { return t.as<float>() + (b * a.heads + h) * a.queries; }
+  i64 seen(i64 i) const {
+    return keys_seen(a.keys, a.causal, a.first,
+                     a.lengths.defined() ? a.lengths.as<std::int32_t>() : nullptr, b, i);
+  }
+  // to[t][c] = factor x[t][c] for n rows that lie row_length apart
+  void pack(const T* x, i64 row_length, i64 n, float factor, float* to) const {
+    for (i64 t = 0; t < n; ++t, x += row_length, to += width) {
+      for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
+        store(d, hn::Mul(load(d, x + c), hn::Set(d, factor)), to + c);
+      });
+      std::fill(to + a.size, to + width, 0.0f);
+    }
+  }
+  // to[c][t] = from[t][c] for t < n packed rows, of kQueries columns, zero from n on
+  void transpose(const float* from, i64 n, float* to) const {
+    for (i64 c = 0; c < a.size; ++c, to += kQueries) {
+      for (i64 t = 0; t < n; ++t) to[t] = from[t * width + c];
+      std::fill(to + n, to + kQueries, 0.0f);
+    }
+  }
+  void unpack(const float* from, float factor, T* to) const {
+    for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
+      store(d, hn::Mul(load(d, from + c), hn::Set(d, factor)), to + c);
+    });
+  }
+};
+
+// A block of queries: how many keys each sees, and what dropout does to its weights.
+template <class T>
+struct Queries {
+  const Head<T>& head;
+  i64 first, count, columns;  // columns: count, up to a whole vector
+  i64 all, none;              // keys below `all` are seen by each, from `none` on by nobody
+  float limit[kQueries];      // a query's number of keys; exact to 2^24
+  float kept[kQueries];       // of the key that draw() was called for: 1/(1-p) or 0
+  AttentionDropout dropout;
+
+  Queries(const Head<T>& of, i64 begin)
+      : head(of),
+        first(begin),
+        count(std::min(kQueries, of.a.queries - begin)),
+        columns((count + kLanes - 1) / kLanes * kLanes),
+        dropout(dropout_of(of.a)) {
+    std::fill(limit, limit + kQueries, 0.0f);
+    all = of.a.keys;
+    none = 0;
+    for (i64 i = 0; i < count; ++i) {
+      const i64 seen = of.seen(first + i);
+      limit[i] = static_cast<float>(seen);
+      all = std::min(all, seen);
+      none = std::max(none, seen);
+    }
+    if (count < columns) all = 0;
+  }
+  // Philox for 16 counters at a time, in loops that the compiler turns into vectors.
+  void draw(i64 key) {
+    const i64 index = head.b * head.a.heads + head.h;
+    const std::uint64_t counter = dropout.counter(index, first, key);
+    std::uint32_t c0[16], c1[16], c2[16], c3[16];
+    for (std::uint32_t l = 0; l < 16; ++l) {
+      c0[l] = static_cast<std::uint32_t>(counter) + l;  // a multiple of 16: nothing is carried
+      c1[l] = static_cast<std::uint32_t>(counter >> 32);
+      c2[l] = static_cast<std::uint32_t>(dropout.stream);
+      c3[l] = static_cast<std::uint32_t>(dropout.stream >> 32);
+    }
+    std::uint32_t k0 = dropout.random.k0, k1 = dropout.random.k1;
+    for (int round = 0; round < 10; ++round) {
+      for (int l = 0; l < 16; ++l) {
+        const std::uint64_t p0 = 0xD2511F53ull * c0[l], p1 = 0xCD9E8D57ull * c2[l];
+        c0[l] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[l] ^ k0;
+        c1[l] = static_cast<std::uint32_t>(p1);
+        c2[l] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[l] ^ k1;
+        c3[l] = static_cast<std::uint32_t>(p0);
+      }
+      k0 += 0x9E3779B9u;
+      k1 += 0xBB67AE85u;
+    }
+    const float p = head.a.dropout, factor = 1 / (1 - p);
+    for (int l = 0; l < 16; ++l) {
+      kept[l] = to_unit(c0[l]) >= p ? factor : 0.0f;
+      kept[16 + l] = to_unit(c1[l]) >= p ? factor : 0.0f;
+      kept[32 + l] = to_unit(c2[l]) >= p ? factor : 0.0f;
+      kept[48 + l] = to_unit(c3[l]) >= p ? factor : 0.0f;
+    }
+  }
+};
+
+// s [none][kQueries] from scores to weights exp(s - top), dropped; inverse[i] = 1/their sum before
+// dropout; log_sums, if wanted.
+template <class T>
+void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
+  const Floats d;
+  constexpr int most = static_cast<int>(kQueries / kLanes);
+  const int vectors = static_cast<int>(q.columns / kLanes);
+  const auto least = hn::Set(d, -std::numeric_limits<float>::infinity());
+  Vector top[most], sum[most];
+  for (int v = 0; v < vectors; ++v) {
+    top[v] = least;
+    sum[v] = hn::Zero(d);
+    const auto limit = hn::LoadU(d, q.limit + v * kLanes);
+    float* at = s + v * kLanes;
+    for (i64 j = 0; j < q.none; ++j, at += kQueries) {
+      auto x = hn::LoadU(d, at);
+      if (j >= q.all) {
+        x = hn::IfThenElse(hn::Gt(limit, hn::Set(d, static_cast<float>(j))), x, least);
+        hn::StoreU(x, d, at);
+      }
+      top[v] = hn::Max(top[v], x);
+    }
+    top[v] = hn::IfThenElseZero(hn::Gt(top[v], least), top[v]);  // it sees no key
+  }
+  for (i64 j = 0; j < q.none; ++j) {
+    if (q.head.a.dropout > 0) q.draw(j);
+    for (int v = 0; v < vectors; ++v) {
+      float* at = s + j * kQueries + v * kLanes;
+      auto p = exponential(d, hn::Sub(hn::LoadU(d, at), top[v]));
+      sum[v] = hn::Add(sum[v], p);
+      if (q.head.a.dropout > 0) p = hn::Mul(p, hn::LoadU(d, q.kept + v * kLanes));
+      hn::StoreU(p, d, at);
+    }
+  }
+  float tops[kQueries], sums[kQueries];
+  for (int v = 0; v < vectors; ++v) {
+    hn::StoreU(top[v], d, tops + v * kLanes);
+    hn::StoreU(sum[v], d, sums + v * kLanes);
+  }
+  for (i64 i = 0; i < q.count; ++i) {
+    const bool empty = q.limit[i] == 0;
+    inverse[i] = empty ? 0.0f : 1 / sums[i];
+    if (log_sums)
+      log_sums[q.first + i] =
+          empty ? std::numeric_limits<float>::infinity() : tops[i] + std::log(sums[i]);
+  }
+}
+
+template <class T>
+void forward_blocks(const Attention& a, Tensor& y, const Tensor& log_sums, i64 begin, i64 end) {
+  const i64 blocks = (a.queries + kQueries - 1) / kQueries;
+  const i64 width = Head<T>(a, 0).width;
+  auto keys = floats(a.keys * width), values = floats(a.keys * width),
+       rows = floats(kQueries * width), columns = floats(a.size * kQueries),
+       scores = floats(a.keys * kQueries), out = floats(kQueries * width);
+  i64 packed = -1;
+  for (i64 item = begin; item < end; ++item) {
+    const Head<T> head(a, item / blocks);
+    if (packed != item / blocks) {
+      packed = item / blocks;
+      head.pack(head.row(a.k, a.keys, 0), a.k.row, a.keys, 1, keys.data());
+      head.pack(head.row(a.v, a.keys, 0), a.v.row, a.keys, 1, values.data());
+    }
+    Queries<T> q(head, item % blocks * kQueries);
+    head.pack(head.row(a.q, a.queries, q.first), a.q.row, q.count, head.scale, rows.data());
+    head.transpose(rows.data(), q.count, columns.data());
+    for (i64 j = 0; j < q.none; j += kKeys)
+      product<false>(std::min(kKeys, q.none - j), q.columns, a.size, keys.data() + j * width, width,
+                     1, columns.data(), kQueries, scores.data() + j * kQueries, kQueries);
+    float inverse[kQueries];
+    softmax(q, scores.data(), inverse, log_sums.defined() ? head.log_sum(log_sums) : nullptr);
+    product<false>(q.count, width, q.none, scores.data(), 1, kQueries, values.data(), width,
+                   out.data(), width);
+    for (i64 i = 0; i < q.count; ++i)
+      head.unpack(out.data() + i * width, inverse[i], head.result(y, q.first + i));
+  }
+}
+
+// From scores s and products with dy g, both [keys][kQueries] from key `begin` on: s becomes the
+// dropped weights, g the gradient of the scores. through[i] = the product of dy and y.
+template <class T>
+void weights_back(Queries<T>& q, i64 begin, i64 keys, const float* log_sums, const float* through,
+                  float* s, float* g) {
+  const Floats d;
+  const bool drops = q.head.a.dropout > 0;
+  for (i64 j = begin; j < begin + keys; ++j, s += kQueries, g += kQueries) {
+    if (drops) q.draw(j);
+    for (i64 at = 0; at < q.columns; at += kLanes) {
+      auto p = exponential(d, hn::Sub(hn::LoadU(d, s + at), hn::LoadU(d, log_sums + at)));
+      if (j >= q.all)
+        p = hn::IfThenElseZero(
+            hn::Gt(hn::LoadU(d, q.limit + at), hn::Set(d, static_cast<float>(j))), p);
+      auto kept = p, up = hn::LoadU(d, g + at);
+      if (drops) {
+        const auto factor = hn::LoadU(d, q.kept + at);
+        kept = hn::Mul(p, factor);
+        up = hn::Mul(up, factor);
+      }
+      hn::StoreU(kept, d, s + at);
+      hn::StoreU(hn::Mul(p, hn::Sub(up, hn::LoadU(d, through + at))), d, g + at);
+    }
+  }
+}
+
+template <class T>
+void backward_heads(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                    const PackedRows& dq, const PackedRows& dk, const PackedRows& dv, i64 begin,
+                    i64 end) {
+  const i64 width = Head<T>(a, 0).width;
+  auto keys = floats(a.keys * width), values = keys, d_keys = keys, d_values = keys,
+       rows = floats(kQueries * width), ups = rows, d_rows = rows,
+       columns = floats(a.size * kQueries), up_columns = columns, s = floats(kKeys * kQueries),
+       g = s;
+  for (i64 index = begin; index < end; ++index) {
+    const Head<T> head(a, index);
+    head.pack(head.row(a.k, a.keys, 0), a.k.row, a.keys, 1, keys.data());
+    head.pack(head.row(a.v, a.keys, 0), a.v.row, a.keys, 1, values.data());
+    std::ranges::fill(d_keys, 0.0f);
+    std::ranges::fill(d_values, 0.0f);
+    for (i64 i = 0; i < a.queries; i += kQueries) {
+      Queries<T> q(head, i);
+      const i64 apart = a.heads * a.size;
+      head.pack(head.row(a.q, a.queries, i), a.q.row, q.count, head.scale, rows.data());
+      head.pack(head.result(dy, i), apart, q.count, 1, ups.data());
+      head.transpose(rows.data(), q.count, columns.data());
+      head.transpose(ups.data(), q.count, up_columns.data());
+      float through[kQueries] = {}, sums[kQueries];
+      std::fill(sums, sums + kQueries, std::numeric_limits<float>::infinity());
+      std::copy_n(head.log_sum(log_sums) + i, q.count, sums);
+      for (i64 t = 0; t < q.count; ++t) {
+        RunningSum sum(0);
+        const T* out = head.result(y, i + t);
+        for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
+          sum(d, hn::Mul(load(d, out + c), load(d, ups.data() + t * width + c)));
+        });
+        through[t] = sum.value();
+      }
+      std::ranges::fill(d_rows, 0.0f);
+      for (i64 j = 0; j < q.none; j += kKeys) {
+        const i64 n = std::min(kKeys, q.none - j);
+        product<false>(n, q.columns, a.size, keys.data() + j * width, width, 1, columns.data(),
+                       kQueries, s.data(), kQueries);
+        product<false>(n, q.columns, a.size, values.data() + j * width, width, 1, up_columns.data(),
+                       kQueries, g.data(), kQueries);
+        weights_back(q, j, n, sums, through, s.data(), g.data());
+        product<true>(n, width, q.count, s.data(), kQueries, 1, ups.data(), width,
+                      d_values.data() + j * width, width);
+        product<true>(n, width, q.count, g.data(), kQueries, 1, rows.data(), width,
+                      d_keys.data() + j * width, width);
+        product<true>(q.count, width, n, g.data(), 1, kQueries, keys.data() + j * width, width,
+                      d_rows.data(), width);
+      }
+      for (i64 t = 0; t < q.count; ++t)
+        head.unpack(d_rows.data() + t * width, head.scale, head.row(dq, a.queries, i + t));
+    }
+    for (i64 j = 0; j < a.keys; ++j) {
+      head.unpack(d_keys.data() + j * width, 1, head.row(dk, a.keys, j));
+      head.unpack(d_values.data() + j * width, 1, head.row(dv, a.keys, j));
+    }
+  }
+}
+
+// How many of `items`, each of so many products, are worth a thread.
+i64 grain(double products) { return static_cast<i64>(1e5 / (products + 1)) + 1; }
+
+void forward(const Attention& a, Tensor& y, const Tensor& log_sums) {
+  const i64 blocks = (a.queries + kQueries - 1) / kQueries;
+  with_floating(a.q.t.dtype(), "attention", [&]<class T>() HWY_ATTR {
+    parallel_for(a.batch * a.heads * blocks,
+                 grain(static_cast<double>(std::min(a.queries, kQueries) * a.keys * a.size)),
+                 [&](i64 begin, i64 end)
+                     HWY_ATTR { forward_blocks<T>(a, y, log_sums, begin, end); });
+  });
+}
+
+void backward(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+              const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) {
+  with_floating(a.q.t.dtype(), "attention", [&]<class T>() HWY_ATTR {
+    parallel_for(a.batch * a.heads, grain(static_cast<double>(a.queries * a.keys * a.size)),
+                 [&](i64 begin, i64 end)
+                     HWY_ATTR { backward_heads<T>(a, y, log_sums, dy, dq, dk, dv, begin, end); });
+  });
+}
+
+}  // namespace
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gossamer::cpu {
+
+HWY_EXPORT(forward);
+void attention(const Attention& a, Tensor& y, const Tensor& log_sums) {
+  HWY_DYNAMIC_DISPATCH(forward)(a, y, log_sums);
+}
+
+HWY_EXPORT(backward);
+void attention_back(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                    const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) {
+  HWY_DYNAMIC_DISPATCH(backward)(a, y, log_sums, dy, dq, dk, dv);
+}
+
+}  // namespace gossamer::cpu
+#endif

@@ -1,0 +1,86 @@
+// Launches of attention.h: tiles of 32 rows for heads of up to 64 numbers, fewer for wider ones.
+#include "gossamer/core/cuda/kernels/attention.h"
+
+#include "gossamer/core/cuda/fused.h"
+
+namespace gossamer {
+namespace {
+
+using namespace kernels;
+
+template <class T, class U = const T>
+RowsOnDevice<U> rows(const PackedRows& p, i64 length) {
+  return {p.t.as<T>() + p.first, length, p.row};
+}
+// y and dy [B, Tq, H D]
+template <class T, class U = const T>
+RowsOnDevice<U> results(const Attention& a, const Tensor& y) {
+  return {y.as<T>(), a.queries, a.heads * a.size};
+}
+
+template <class T>
+AttentionParts<T> parts_of(const Attention& a) {
+  return {a.heads,
+          a.queries,
+          a.keys,
+          a.size,
+          a.first,
+          a.causal,
+          a.lengths.defined() ? a.lengths.as<std::int32_t>() : nullptr,
+          a.dropout,
+          1 / std::sqrt(static_cast<float>(a.size)),
+          dropout_of(a),
+          rows<T>(a.q, a.queries),
+          rows<T>(a.k, a.keys),
+          rows<T>(a.v, a.keys)};
+}
+
+// f.template operator()<T, N, wide>(): shared memory of a block is 48 KB at most.
+template <class F>
+void with_tiles(const Attention& a, F&& f) {
+  check<ShapeError>(a.size <= 256, "attention: heads of ", a.size,
+                    " numbers; a GPU's kernels take at most 256");
+  with_floating(a.q.t.dtype(), "attention", [&]<class T>() {
+    if (a.size <= 64)
+      f.template operator()<T, 32, 64>();
+    else if (a.size <= 128)
+      f.template operator()<T, 16, 128>();
+    else
+      f.template operator()<T, 8, 256>();
+  });
+}
+
+i64 tiles(i64 rows, i64 n) { return (rows + n - 1) / n; }
+
+}  // namespace
+
+void FusedBackend::attention(const Attention& a, Tensor& y, const Tensor& log_sums) {
+  with_tiles(a, [&]<class T, int N, int wide>() {
+    for_each_block(
+        y.device(), a.batch * a.heads * tiles(a.queries, N),
+        AttentionForward<T, N, wide>{parts_of<T>(a), results<T, T>(a, y),
+                                     log_sums.defined() ? log_sums.as<float>() : nullptr});
+  });
+}
+
+void FusedBackend::attention_back(const Attention& a, const Tensor& y, const Tensor& log_sums,
+                                  const Tensor& dy, const PackedRows& dq, const PackedRows& dk,
+                                  const PackedRows& dv) {
+  const Device device = y.device();
+  const i64 heads = a.batch * a.heads;
+  const Scratch through(heads * a.queries, device);
+  with_tiles(a, [&]<class T, int N, int wide>() {
+    const AttentionParts<T> parts = parts_of<T>(a);
+    for_each(device, heads * a.queries,
+             AttentionThrough<T>{parts, results<T>(a, y), results<T>(a, dy), through.data()});
+    const AttentionBackParts<T> back{parts, results<T>(a, dy), log_sums.as<float>(),
+                                     through.data()};
+    for_each_block(device, heads * tiles(a.queries, N),
+                   AttentionBackQueries<T, N, wide>{back, rows<T, T>(dq, a.queries)});
+    for_each_block(
+        device, heads * tiles(a.keys, N),
+        AttentionBackKeys<T, N, wide>{back, rows<T, T>(dk, a.keys), rows<T, T>(dv, a.keys)});
+  });
+}
+
+}  // namespace gossamer

@@ -1,0 +1,323 @@
+// Attention for GPUs, in blocks of rows that fit the shared memory (Dao et al. 2022,
+// "FlashAttention: fast and memory-efficient exact attention with IO-awareness"). Sums are in f32,
+// without tensor cores and without atomics: backward walks over the keys for dq, and over the
+// queries for dk and dv.
+#pragma once
+
+#include <cmath>
+
+#include "gossamer/core/cuda/kernels/launch.h"
+#include "gossamer/core/ops/attention_mask.h"
+
+namespace gossamer::kernels {
+
+template <class T>
+struct RowsOnDevice {
+  T* p;
+  i64 length, row;  // rows of a batch entry; elements from one to the next
+};
+
+// What all three kernels know. Element (i, j) below is query i, key j of head `head` = b H + h.
+template <class T>
+struct AttentionParts {
+  i64 heads, queries, keys, size, first;
+  bool causal;
+  const std::int32_t* lengths;
+  float dropout, scale;
+  AttentionDropout drawn;
+  RowsOnDevice<const T> q, k, v;
+
+  GOSSAMER_HD i64 at(i64 head, i64 length, i64 row, i64 t) const {
+    return (head / heads * length + t) * row + head % heads * size;
+  }
+  template <class U>
+  GOSSAMER_HD U* row_of(const RowsOnDevice<U>& r, i64 head, i64 t) const {
+    return r.p + at(head, r.length, r.row, t);
+  }
+  GOSSAMER_HD i64 seen(i64 head, i64 i) const {
+    return keys_seen(keys, causal, first, lengths, head / heads, i);
+  }
+  GOSSAMER_HD bool sees(i64 head, i64 i, i64 j) const { return i < queries && j < seen(head, i); }
+  GOSSAMER_HD float kept(i64 head, i64 i, i64 j) const {  // 1/(1-p), or 0
+    if (dropout == 0) return 1;
+    return to_unit(drawn.word(head, i, j)) >= dropout ? 1 / (1 - dropout) : 0.0f;
+  }
+};
+
+// N rows of at most `wide` numbers, on banks of their own.
+template <int N, int wide>
+struct RowTile {
+  float v[N][wide + 1];
+  // rows first … of r, times factor; zeros where there are none
+  template <class T, class U>
+  GOSSAMER_HD void load_rows(const AttentionParts<T>& a, const RowsOnDevice<U>& r, i64 head,
+                             i64 begin, float factor, int t, int threads) {
+    const int size = static_cast<int>(a.size);
+    for (int e = t; e < N * size; e += threads) {
+      const int i = e / size, c = e - i * size;
+      v[i][c] = begin + i < r.length ? factor * load(a.row_of(r, head, begin + i), c) : 0.0f;
+    }
+  }
+  template <int M>
+  GOSSAMER_HD float dot(int i, const RowTile<M, wide>& other, int j, i64 size) const {
+    float sum = 0;
+    for (int c = 0; c < static_cast<int>(size); ++c) sum += v[i][c] * other.v[j][c];
+    return sum;
+  }
+};
+
+// Numbers of an N x wide result that each of 256 threads holds: e = t + 256 k, row e/wide.
+template <int N, int wide>
+struct RowSums {
+  static constexpr int threads = 256, count = (N * wide + threads - 1) / threads;
+  float v[count];
+  GOSSAMER_HD static int row(int t, int k) { return (t + threads * k) / wide; }
+  GOSSAMER_HD static int col(int t, int k) { return (t + threads * k) % wide; }
+  // f(k, row, col) for those that exist
+  template <class F>
+  GOSSAMER_HD static void each(int t, i64 size, F f) {
+    GOSSAMER_UNROLL
+    for (int k = 0; k < count; ++k)
+      if (row(t, k) < N && col(t, k) < size) f(k, row(t, k), col(t, k));
+  }
+};
+
+// Block: a head and N queries; turns: N keys each.
+template <class T, int N, int wide>
+struct AttentionForward {
+  static constexpr int threads = 256, phases = 4;
+  using Sums = RowSums<N, wide>;
+  struct Shared {
+    RowTile<N, wide> q, kv;
+    RowTile<N, N> s;
+    float top[N], sum[N], factor[N];
+  };
+  struct State {
+    Sums out{};
+    i64 turn = 0;
+  };
+  AttentionParts<T> a;
+  RowsOnDevice<T> y;
+  float* log_sums;  // null: not wanted
+
+  GOSSAMER_HD i64 blocks_of_queries() const { return (a.queries + N - 1) / N; }
+  GOSSAMER_HD i64 most_keys(i64 block) const {  // the last query of a block sees most
+    const i64 groups = blocks_of_queries(), last = (block % groups + 1) * N - 1;
+    return a.seen(block / groups, last < a.queries ? last : a.queries - 1);
+  }
+  GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
+    return state.turn * N < most_keys(block);
+  }
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
+    const i64 groups = blocks_of_queries(), head = block / groups, i0 = block % groups * N,
+              j0 = state.turn * N;
+    if constexpr (phase == 0) {
+      if (state.turn == 0) {
+        shared.q.load_rows(a, a.q, head, i0, a.scale, t, threads);
+        if (t < N) {
+          shared.top[t] = -__builtin_huge_valf();
+          shared.sum[t] = 0;
+        }
+      }
+      shared.kv.load_rows(a, a.k, head, j0, 1, t, threads);
+    } else if constexpr (phase == 1) {
+      for (int e = t; e < N * N; e += threads) {
+        const int i = e / N, j = e % N;
+        shared.s.v[i][j] = a.sees(head, i0 + i, j0 + j) ? shared.q.dot(i, shared.kv, j, a.size)
+                                                        : -__builtin_huge_valf();
+      }
+    } else if constexpr (phase == 2) {
+      shared.kv.load_rows(a, a.v, head, j0, 1, t, threads);
+      if (t >= N) return;
+      float* s = shared.s.v[t];
+      float top = shared.top[t], sum = 0;
+      for (int j = 0; j < N; ++j) top = s[j] > top || s[j] != s[j] ? s[j] : top;
+      const float base = top == -__builtin_huge_valf() ? 0.0f : top;  // it sees no key so far
+      for (int j = 0; j < N; ++j) {
+        const float p = expf(s[j] - base);
+        sum += p;
+        s[j] = p > 0 ? p * a.kept(head, i0 + t, j0 + j) : p;
+      }
+      const float factor = expf(shared.top[t] - base);
+      shared.factor[t] = factor;
+      shared.sum[t] = shared.sum[t] * factor + sum;
+      shared.top[t] = top;
+    } else {
+      const bool last = (++state.turn) * N >= most_keys(block);
+      Sums::each(t, a.size, [&](int k, int i, int c) {
+        float out = state.out.v[k] * shared.factor[i];
+        for (int j = 0; j < N; ++j) out += shared.s.v[i][j] * shared.kv.v[j][c];
+        state.out.v[k] = out;
+        if (last && i0 + i < a.queries)
+          store(a.row_of(y, head, i0 + i), c, shared.sum[i] == 0 ? 0.0f : out / shared.sum[i]);
+      });
+      if (last && log_sums && t < N && i0 + t < a.queries)
+        log_sums[head * a.queries + i0 + t] =
+            shared.sum[t] == 0 ? __builtin_huge_valf() : shared.top[t] + logf(shared.sum[t]);
+    }
+  }
+};
+
+// through[(b H + h) Tq + i] = the product of the rows of dy and y.
+template <class T>
+struct AttentionThrough {
+  AttentionParts<T> a;
+  RowsOnDevice<const T> y, dy;
+  float* through;
+  GOSSAMER_HD void operator()(i64 index) const {
+    const i64 head = index / a.queries, i = index % a.queries;
+    const T *one = a.row_of(y, head, i), *two = a.row_of(dy, head, i);
+    float sum = 0;
+    for (i64 c = 0; c < a.size; ++c) sum += load(one, c) * load(two, c);
+    through[index] = sum;
+  }
+};
+
+// What backward reads beside the forward pass's parts; the weight of (i, j) before dropout.
+template <class T>
+struct AttentionBackParts {
+  AttentionParts<T> a;
+  RowsOnDevice<const T> dy;
+  const float *log_sums, *through;
+  GOSSAMER_HD float weight(i64 head, i64 i, i64 j, float score) const {
+    return a.sees(head, i, j) ? expf(score - log_sums[head * a.queries + i]) : 0.0f;
+  }
+  // of the score, from the weight p and the product of dy's and v's rows
+  GOSSAMER_HD float slope(i64 head, i64 i, i64 j, float p, float product) const {
+    return p > 0 ? p * (product * a.kept(head, i, j) - through[head * a.queries + i]) : p;
+  }
+};
+
+// dq: block: a head and N queries; turns: N keys each.
+template <class T, int N, int wide>
+struct AttentionBackQueries {
+  static constexpr int threads = 256, phases = 5;
+  using Sums = RowSums<N, wide>;
+  struct Shared {
+    RowTile<N, wide> q, up, kv;
+    RowTile<N, N> s;
+  };
+  struct State {
+    Sums out{};
+    i64 turn = 0;
+  };
+  AttentionBackParts<T> b;
+  RowsOnDevice<T> dq;
+
+  GOSSAMER_HD i64 blocks_of_queries() const { return (b.a.queries + N - 1) / N; }
+  GOSSAMER_HD i64 most_keys(i64 block) const {
+    const i64 groups = blocks_of_queries(), last = (block % groups + 1) * N - 1;
+    return b.a.seen(block / groups, last < b.a.queries ? last : b.a.queries - 1);
+  }
+  GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
+    return state.turn * N < most_keys(block);
+  }
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
+    const AttentionParts<T>& a = b.a;
+    const i64 groups = blocks_of_queries(), head = block / groups, i0 = block % groups * N,
+              j0 = state.turn * N;
+    if constexpr (phase == 0) {
+      if (state.turn == 0) {
+        shared.q.load_rows(a, a.q, head, i0, a.scale, t, threads);
+        shared.up.load_rows(a, b.dy, head, i0, 1, t, threads);
+      }
+      shared.kv.load_rows(a, a.v, head, j0, 1, t, threads);
+    } else if constexpr (phase == 1) {
+      for (int e = t; e < N * N; e += threads)
+        shared.s.v[e / N][e % N] = shared.up.dot(e / N, shared.kv, e % N, a.size);
+    } else if constexpr (phase == 2) {
+      shared.kv.load_rows(a, a.k, head, j0, 1, t, threads);
+    } else if constexpr (phase == 3) {
+      for (int e = t; e < N * N; e += threads) {
+        const int i = e / N, j = e % N;
+        const float p = b.weight(head, i0 + i, j0 + j, shared.q.dot(i, shared.kv, j, a.size));
+        shared.s.v[i][j] = b.slope(head, i0 + i, j0 + j, p, shared.s.v[i][j]);
+      }
+    } else {
+      const bool last = (++state.turn) * N >= most_keys(block);
+      Sums::each(t, a.size, [&](int k, int i, int c) {
+        float out = state.out.v[k];
+        for (int j = 0; j < N; ++j) out += shared.s.v[i][j] * shared.kv.v[j][c];
+        state.out.v[k] = out;
+        if (last && i0 + i < a.queries) store(a.row_of(dq, head, i0 + i), c, a.scale * out);
+      });
+    }
+  }
+};
+
+// dk and dv: block: a head and N keys; turns: N queries each.
+template <class T, int N, int wide>
+struct AttentionBackKeys {
+  static constexpr int threads = 256, phases = 7;
+  using Sums = RowSums<N, wide>;
+  struct Shared {
+    RowTile<N, wide> k, v, rows;
+    RowTile<N, N> s, p;  // [key][query]
+  };
+  struct State {
+    Sums dk{}, dv{};
+    i64 turn = 0;
+  };
+  AttentionBackParts<T> b;
+  RowsOnDevice<T> dk, dv;
+
+  // Queries before the first that may see a key of the block are left out.
+  GOSSAMER_HD i64 first_query(i64 j0, i64 turn) const {
+    const i64 begin = b.a.causal && j0 > b.a.first ? (j0 - b.a.first) / N * N : 0;
+    return begin + turn * N;
+  }
+  GOSSAMER_HD i64 blocks_of_keys() const { return (b.a.keys + N - 1) / N; }
+  GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
+    return first_query(block % blocks_of_keys() * N, state.turn) < b.a.queries;
+  }
+
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
+    const AttentionParts<T>& a = b.a;
+    const i64 groups = blocks_of_keys(), head = block / groups, j0 = block % groups * N,
+              i0 = first_query(j0, state.turn);
+    if constexpr (phase == 0) {
+      if (state.turn == 0) {
+        shared.k.load_rows(a, a.k, head, j0, 1, t, threads);
+        shared.v.load_rows(a, a.v, head, j0, 1, t, threads);
+      }
+      shared.rows.load_rows(a, a.q, head, i0, a.scale, t, threads);
+    } else if constexpr (phase == 1) {
+      for (int e = t; e < N * N; e += threads) {
+        const int j = e / N, i = e % N;
+        shared.s.v[j][i] = b.weight(head, i0 + i, j0 + j, shared.k.dot(j, shared.rows, i, a.size));
+      }
+    } else if constexpr (phase == 2) {
+      shared.rows.load_rows(a, b.dy, head, i0, 1, t, threads);
+    } else if constexpr (phase == 3) {
+      for (int e = t; e < N * N; e += threads) {
+        const int j = e / N, i = e % N;
+        const float p = shared.s.v[j][i];
+        shared.p.v[j][i] = p > 0 ? p * a.kept(head, i0 + i, j0 + j) : p;
+        shared.s.v[j][i] =
+            b.slope(head, i0 + i, j0 + j, p, shared.v.dot(j, shared.rows, i, a.size));
+      }
+    } else if constexpr (phase == 4) {
+      Sums::each(t, a.size, [&](int k, int j, int c) {
+        for (int i = 0; i < N; ++i) state.dv.v[k] += shared.p.v[j][i] * shared.rows.v[i][c];
+      });
+    } else if constexpr (phase == 5) {
+      shared.rows.load_rows(a, a.q, head, i0, a.scale, t, threads);
+    } else {
+      ++state.turn;
+      const bool last = first_query(j0, state.turn) >= a.queries;
+      Sums::each(t, a.size, [&](int k, int j, int c) {
+        for (int i = 0; i < N; ++i) state.dk.v[k] += shared.s.v[j][i] * shared.rows.v[i][c];
+        if (!last || j0 + j >= a.keys) return;
+        store(a.row_of(dk, head, j0 + j), c, state.dk.v[k]);
+        store(a.row_of(dv, head, j0 + j), c, state.dv.v[k]);
+      });
+    }
+  }
+};
+
+}  // namespace gossamer::kernels

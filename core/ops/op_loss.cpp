@@ -1,0 +1,219 @@
+// The losses of classifiers and language models, and how often a label is among the best guesses.
+#include <algorithm>
+#include <cmath>
+
+#include "gossamer/core/backend.h"
+#include "gossamer/core/ops/op_helpers.h"
+
+namespace gossamer {
+namespace {
+
+template <class T>
+struct ScaleBy {  // y = g share x, or added to y; g and share are one f32 each
+  const float *g, *share;
+  const T* x;
+  T* y;
+  bool adds;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const float v = load(x, i) * (*g * *share);
+    store(y, i, adds ? load(y, i) + v : v);
+  }
+};
+
+template <class T>
+struct InTopK {
+  const T* logits;
+  const std::int32_t* labels;
+  i64 cols;
+  int k;
+  GOSSAMER_HD float operator()(i64 r) const {
+    const T* z = logits + r * cols;
+    const i64 label = labels[r];
+    if (label < 0 || label >= cols) return 0;  // on a GPU: check_labels() does not look there
+    const float own = load(z, label);
+    if (own != own) return 0;
+    int ahead = 0;
+    // ties and NaN are ahead
+    for (i64 c = 0; c < cols; ++c) ahead += c != label && !(load(z, c) < own) ? 1 : 0;
+    return ahead < k ? 1.0f : 0.0f;
+  }
+};
+
+struct Counts {  // 1 for a row that counts
+  const std::int32_t* labels;
+  bool ignores;
+  std::int32_t ignore;
+  GOSSAMER_HD float operator()(i64 r) const { return ignores && labels[r] == ignore ? 0.0f : 1.0f; }
+};
+struct MeanOfThose {
+  const double *sum, *count;
+  float *loss, *share;
+  GOSSAMER_HD void operator()(i64) const {
+    const double each = *count > 0 ? 1 / *count : 0;
+    *loss = static_cast<float>(*sum * each);
+    *share = static_cast<float>(each);
+  }
+};
+
+struct MeanLoss {
+  Tensor loss, share;  // rank 0; share = 1/(rows that count), 0 if none does
+};
+MeanLoss mean_of(const Tensor& losses, const Tensor& labels, const LossRows& how) {
+  const Device device = losses.device();
+  MeanLoss mean{Tensor::empty({}, DType::f32, device), Tensor::empty({}, DType::f32, device)};
+  const std::shared_ptr<Block> block = allocate(2 * sizeof(double), device);
+  auto* sums = static_cast<double*>(block->data);
+  sum_to(device, losses.numel(), detail::Read<float>{losses.as<float>()}, 1, sums);
+  sum_to(device, losses.numel(), Counts{labels.as<std::int32_t>(), how.ignores, how.ignore}, 1,
+         sums + 1);
+  for_each(device, 1, MeanOfThose{sums, sums + 1, mean.loss.as<float>(), mean.share.as<float>()});
+  return mean;
+}
+
+// Labels are read on the CPU only: a look on the GPU would stall it every step.
+void check_labels(const char* op, i64 rows, i64 classes, const Tensor& x, const Tensor& labels,
+                  const LossRows& how) {
+  check<ShapeError>(labels.defined() && labels.dtype() == DType::i32, op,
+                    ": labels must be i32 [N], given ",
+                    labels.defined() ? name_of(labels.dtype()) : "nothing", " for ", rows,
+                    " rows of ", classes, " logits");
+  check<ShapeError>(labels.rank() == 1 && labels.shape(0) == rows, op, ": labels ", labels.shape(),
+                    " do not fit ", rows, " rows of ", classes, " logits; wanted [", rows, "]");
+  detail::check_device(op, x, labels);
+  if (!labels.device().is_cpu()) return;
+  const std::int32_t* label = labels.as<std::int32_t>();
+  for (i64 r = 0; r < rows; ++r)
+    check<ShapeError>(
+        (label[r] >= 0 && label[r] < classes) || (how.ignores && label[r] == how.ignore), op,
+        ": label ", label[r], " of row ", r, " is outside [0, ", classes, ") of logits [", rows,
+        ", ", classes, "]; does the model have as many outputs as the data set has classes?");
+}
+void check_logits(const char* op, const Tensor& logits, const Tensor& labels, const LossRows& how) {
+  detail::check_floating(op, "logits", logits);
+  check<ShapeError>(logits.rank() == 2 && logits.shape(1) > 0, op, ": logits are ", logits.shape(),
+                    "; wanted [N, K]");
+  check_labels(op, logits.shape(0), logits.shape(1), logits, labels, how);
+}
+
+LossRows rows_of(const char* op, const CrossEntropyOptions& o, i64 rows) {
+  check<ShapeError>(o.label_smoothing >= 0 && o.label_smoothing < 1, op, ": label_smoothing ",
+                    o.label_smoothing, " is not in [0, 1)");
+  check<ShapeError>(rows > 0, op, ": there are no rows");
+  return {o.label_smoothing, o.ignore.has_value(), o.ignore.value_or(0)};
+}
+
+// Rows of head_loss whose logits exist at a time: 16 MB of them, as the products like many rows and
+// the caches few.
+i64 rows_at_a_time(i64 rows, i64 classes) {
+  return std::min(rows, std::max<i64>(64, (i64{1} << 22) / classes / 32 * 32));
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions options) {
+  const char* op = "cross_entropy";
+  detail::check_floating(op, "logits", logits);
+  const LossRows how = rows_of(op, options, logits.rank() > 0 ? logits.shape(0) : 0);
+  check_logits(op, logits, labels, how);
+  const Device device = logits.device();
+  Tensor losses = Tensor::empty({logits.shape(0)}, DType::f32, device);
+  const Tensor dz =
+      wants_grad({logits}) ? Tensor::empty(logits.shape(), logits.dtype(), device) : Tensor();
+  backend(device).softmax_loss(logits, labels, how, losses, dz);
+  MeanLoss mean = mean_of(losses, labels, how);
+  record(op, mean.loss, {logits}, {dz, mean.share},
+         [op](const Tensor& g, const std::vector<Tensor>& saved) {
+           const Tensor& dx = saved[0];  // nobody reads p - q again
+           with_floating(dx.dtype(), op, [&]<class T>() {
+             for_each(
+                 dx.device(), dx.numel(),
+                 ScaleBy<T>{g.as<float>(), saved[1].as<float>(), dx.as<T>(), dx.as<T>(), false});
+           });
+           return Grads{dx};
+         });
+  return mean.loss;
+}
+
+Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
+                 CrossEntropyOptions options) {
+  const char* op = "head_loss";
+  detail::check_floating(op, "input", x);
+  detail::check_floating(op, "table", table);
+  detail::check_device(op, x, table);
+  check<ShapeError>(
+      x.rank() == 2 && table.rank() == 2 && x.shape(1) == table.shape(1) && table.numel() > 0, op,
+      ": input ", x.shape(), " and table ", table.shape(), " do not fit; wanted [N, C] and [V, C]");
+  check<ShapeError>(x.dtype() == table.dtype(), op, ": input is ", x.dtype(), ", table ",
+                    table.dtype(), "; cast one of them");
+  const i64 rows = x.shape(0), classes = table.shape(0);
+  const LossRows how = rows_of(op, options, rows);
+  check_labels(op, rows, classes, x, labels, how);
+
+  const Device device = x.device();
+  const DType type = x.dtype();
+  const bool back = wants_grad({x, table}), want_x = back && detail::wants(x),
+             want_table = back && detail::wants(table);
+  Backend& engine = backend(device);
+  const i64 most = rows_at_a_time(rows, classes);
+  const Tensor logits = Tensor::empty({most, classes}, DType::f32, device),
+               halves = back && type != DType::f32 ? Tensor::empty({most, classes}, type, device)
+                                                   : Tensor();
+  Tensor losses = Tensor::empty({rows}, DType::f32, device),
+         dx = want_x ? Tensor::empty(x.shape(), type, device) : Tensor(),
+         d_table = want_table ? Tensor::empty(table.shape(), DType::f32, device) : Tensor();
+  for (i64 begin = 0; begin < rows; begin += most) {
+    const i64 end = std::min(rows, begin + most);
+    const Tensor part = x.detach().slice(begin, end);
+    Tensor z = logits.slice(0, end - begin), some = losses.slice(begin, end);
+    engine.gemm(false, true, part, table, z, false);
+    engine.softmax_loss(z, labels.slice(begin, end), how, some, back ? z : Tensor());
+    if (!back) continue;
+    Tensor dz = z;
+    if (halves.defined()) {
+      dz = halves.slice(0, end - begin);
+      dz.copy_from(z);
+    }
+    if (want_x) {
+      Tensor to = dx.slice(begin, end);
+      engine.gemm(false, false, dz, table, to, false);
+    }
+    if (want_table) engine.gemm(true, false, dz, part, d_table, begin > 0);
+  }
+  MeanLoss mean = mean_of(losses, labels, how);
+  record(op, mean.loss, {x, table}, {dx, d_table, mean.share},
+         [op, table_type = detail::grad_type(table)](
+             const Tensor& g, const std::vector<Tensor>& saved, const Places& places) {
+           const auto scale = [&](const Tensor& from, const Tensor& to, bool adds) {
+             with_floating(from.dtype(), op, [&]<class T>() {
+               for_each(
+                   from.device(), from.numel(),
+                   ScaleBy<T>{g.as<float>(), saved[2].as<float>(), from.as<T>(), to.as<T>(), adds});
+             });
+             return to;
+           };
+           Grads grads(2);
+           if (saved[0].defined()) grads[0] = scale(saved[0], saved[0], false);
+           if (saved[1].defined()) {
+             const Place& place = places[1];
+             const bool here = place.at.defined() && place.at.dtype() == DType::f32;
+             grads[1] = detail::as_type(
+                 scale(saved[1], here ? place.at : saved[1], here && place.holds_sum), table_type);
+           }
+           return grads;
+         });
+  return mean.loss;
+}
+
+Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k) {
+  check_logits("count_top_k", logits, labels, {});
+  check<ShapeError>(k >= 1, "count_top_k: k is ", k, "; wanted 1 or more");
+  Tensor count = Tensor::empty({}, DType::f32, logits.device());
+  with_floating(logits.dtype(), "count_top_k", [&]<class T>() {
+    sum_to(logits.device(), logits.shape(0),
+           InTopK<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), k}, 1.0,
+           count.as<float>());
+  });
+  return count;
+}
+
+}  // namespace gossamer

@@ -1,0 +1,116 @@
+// See attention.h.
+#include "gossamer/nn/attention.h"
+
+#include <cmath>
+
+#include "gossamer/nn/init.h"
+
+namespace gossamer::nn {
+namespace {
+
+void check_sizes(const char* layer, i64 width, const AttentionLayerOptions& o) {
+  check<ConfigError>(width > 0 && o.heads > 0 && width % o.heads == 0, layer, ": width ", width,
+                     " cannot be divided among ", o.heads, " heads");
+}
+
+AttentionOptions options_of(const AttentionLayerOptions& o, bool causal, Dropout& drop) {
+  const auto [p, seed, stream] = drop.draw();
+  return {.heads = o.heads, .causal = causal, .dropout = p, .seed = seed, .stream = stream};
+}
+
+// Parts [from, to) of the rows of x, each as wide as a third of them, into rows at … of y.
+void copy_parts(const Tensor& x, i64 from, i64 to, const Tensor& y, i64 at) {
+  const i64 batch = x.shape(0), rows = x.shape(1), room = y.shape(1), width = x.shape(2) / 3;
+  const Tensor parts = x.reshape({-1, width}), places = y.reshape({-1, width});
+  for (i64 b = 0; b < batch; ++b)
+    for (i64 t = 0; t < rows; ++t) {
+      const i64 part = (b * rows + t) * 3, place = (b * room + at + t) * (to - from);
+      places.slice(place, place + to - from).copy_from(parts.slice(part + from, part + to));
+    }
+}
+
+}  // namespace
+
+Embedding::Embedding(i64 rows, i64 width, float deviation) {
+  check<ConfigError>(rows > 0 && width > 0, "Embedding: ", rows, " rows of ", width,
+                     "; both must be positive");
+  weight_ = param("weight", normal({rows, width}, 0, deviation, init_rng()));
+}
+
+Tensor Embedding::forward(const Tensor& ids) { return embedding(ids, weight_); }
+
+LayerNorm::LayerNorm(i64 width, LayerNormOptions options) : options_(options) {
+  check<ConfigError>(width > 0, "LayerNorm: width ", width, "; wanted at least 1");
+  weight_ = param("weight", Tensor::full({width}, 1));
+  if (options.bias) bias_ = param("bias", Tensor::zeros({width}));
+}
+
+Tensor LayerNorm::forward(const Tensor& x) { return layer_norm(x, weight_, bias_, options_.eps); }
+
+NormedSum LayerNorm::of_sum(const Tensor& x, const Tensor& add) const {
+  return add_layer_norm(x, add, weight_, bias_, options_.eps);
+}
+
+SelfAttention::SelfAttention(i64 width, AttentionLayerOptions options)
+    : width_(width),
+      options_((check_sizes("SelfAttention", width, options), std::move(options))),
+      in_(add(options_.in, Linear(width, 3 * width, {.bias = options_.bias}))),
+      out_(add(options_.out, Linear(width, width, {.bias = options_.bias}))),
+      drop_(add("drop", Dropout(options_.dropout))) {}
+
+Tensor SelfAttention::apply(const Tensor& x, const Tensor& lengths) {
+  return out_(attention(in_(x), options_of(options_, options_.causal, drop_), lengths));
+}
+
+KeyValueCache SelfAttention::cache(i64 batch, i64 capacity) const {
+  const Tensor weight = in_.parameters().front().tensor;
+  return {Tensor::empty({batch, capacity, 2 * width_}, weight.dtype(), weight.device()), 0};
+}
+
+Tensor SelfAttention::step(const Tensor& x, KeyValueCache& cache) {
+  const NoGrad off;
+  check<ShapeError>(x.rank() == 3 && x.shape(0) == cache.kv.shape(0), "SelfAttention: input ",
+                    x.shape(), " and cache ", cache.kv.shape(), " do not fit");
+  check<ShapeError>(cache.length + x.shape(1) <= cache.kv.shape(1), "SelfAttention: ", x.shape(1),
+                    " tokens more than the cache of ", cache.kv.shape(1), " has room for behind ",
+                    cache.length);
+  const Tensor qkv = in_(x), q = Tensor::empty(x.shape(), qkv.dtype(), qkv.device());
+  copy_parts(qkv, 0, 1, q, 0);
+  copy_parts(qkv, 1, 3, cache.kv, cache.length);
+  AttentionOptions options = options_of(options_, true, drop_);
+  options.first = cache.length;
+  cache.length += x.shape(1);
+  return out_(attention(q, cache.kv, options));
+}
+
+CrossAttention::CrossAttention(i64 width, AttentionLayerOptions options)
+    : options_((check_sizes("CrossAttention", width, options), std::move(options))),
+      q_(add("q_proj", Linear(width, width, {.bias = options_.bias}))),
+      kv_(add("kv_proj", Linear(width, 2 * width, {.bias = options_.bias}))),
+      out_(add(options_.out, Linear(width, width, {.bias = options_.bias}))),
+      drop_(add("drop", Dropout(options_.dropout))) {}
+
+Tensor CrossAttention::forward(const Tensor& x) { return apply(x, keys_values(x), {}); }
+
+Tensor CrossAttention::keys_values(const Tensor& memory) { return kv_(memory); }
+
+Tensor CrossAttention::apply(const Tensor& x, const Tensor& kv, const Tensor& lengths) {
+  return out_(attention(q_(x), kv, options_of(options_, false, drop_), lengths));
+}
+
+Tensor sinusoidal_positions(i64 length, i64 width) {
+  check<ShapeError>(length >= 0 && width > 0 && width % 2 == 0, "sinusoidal_positions: ", length,
+                    " positions of width ", width, "; the width must be even");
+  Tensor all = Tensor::empty({length, width});
+  for (i64 p = 0; p < length; ++p)
+    for (i64 i = 0; i < width; i += 2) {
+      const double angle = static_cast<double>(p) *
+                           std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(width));
+      float* pair = all.as<float>() + p * width + i;
+      pair[0] = static_cast<float>(std::sin(angle));
+      pair[1] = static_cast<float>(std::cos(angle));
+    }
+  return all;
+}
+
+}  // namespace gossamer::nn

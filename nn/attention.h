@@ -1,0 +1,86 @@
+// What transformers are made of besides Linear: embeddings, layer norm, attention and positions.
+#pragma once
+
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::nn {
+
+// weight [rows, width], normal(0, deviation).
+class Embedding : public Module {
+ public:
+  Embedding(i64 rows, i64 width, float deviation = 1);
+  Tensor forward(const Tensor& ids) override;       // i32 [...] -> [..., width]
+  const Tensor& weight() const { return weight_; }  // of a tied head: head_loss(x, weight(), …)
+
+ private:
+  Tensor weight_;
+};
+
+struct LayerNormOptions {
+  float eps = 1e-5f;
+  bool bias = true;
+};
+// weight 1, bias 0: f32 [width].
+class LayerNorm : public Module {
+ public:
+  explicit LayerNorm(i64 width, LayerNormOptions = {});
+  Tensor forward(const Tensor& x) override;                    // [..., width]
+  NormedSum of_sum(const Tensor& x, const Tensor& add) const;  // of x + add, and that sum
+
+ private:
+  LayerNormOptions options_;
+  Tensor weight_, bias_;
+};
+
+// Keys and values of the tokens so far, for generation: [B, capacity, 2 width], `length` of them
+// filled.
+struct KeyValueCache {
+  Tensor kv;
+  i64 length = 0;
+};
+
+struct AttentionLayerOptions {
+  int heads = 1;
+  bool causal = false, bias = true;
+  float dropout = 0;                             // of the weights, in training mode
+  std::string in = "in_proj", out = "out_proj";  // names of the children
+};
+// Children `in` (width -> 3 width: q, k, v), `out` (width -> width) and drop, which draws.
+class SelfAttention : public Module {
+ public:
+  SelfAttention(i64 width, AttentionLayerOptions);
+  Tensor forward(const Tensor& x) override { return apply(x, {}); }  // [B, T, width], like x
+  // lengths: as attention() in core/ops.h has it
+  Tensor apply(const Tensor& x, const Tensor& lengths);
+  // The same for T further tokens, causal, whose keys and values join the cache. Not recorded.
+  // ShapeError if the cache is full.
+  Tensor step(const Tensor& x, KeyValueCache& cache);
+  KeyValueCache cache(i64 batch, i64 capacity) const;  // empty, of the weight's type and device
+
+ private:
+  i64 width_;
+  AttentionLayerOptions options_;
+  Linear &in_, &out_;
+  Dropout& drop_;
+};
+
+// Children q_proj (width -> width), kv_proj (width -> 2 width), `out` and drop.
+class CrossAttention : public Module {
+ public:
+  CrossAttention(i64 width, AttentionLayerOptions);  // causal and `in` are not read
+  // attends to itself: forward(x) = apply(x, keys_values(x), {})
+  Tensor forward(const Tensor& x) override;
+  Tensor keys_values(const Tensor& memory);  // [B, S, width] -> [B, S, 2 width]: once a sentence
+  Tensor apply(const Tensor& x, const Tensor& kv, const Tensor& lengths);
+
+ private:
+  AttentionLayerOptions options_;
+  Linear &q_, &kv_, &out_;
+  Dropout& drop_;
+};
+
+// f32 [length, width] of Vaswani et al. 2017: sin(p / 10000^(2i/width)) in the even columns 2i, the
+// cosine in the odd ones. width is even.
+Tensor sinusoidal_positions(i64 length, i64 width);
+
+}  // namespace gossamer::nn
