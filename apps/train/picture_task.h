@@ -13,6 +13,7 @@ class PictureTask : public Task {
   PictureTask(const Config&, const dist::LaunchInfo&, Device);
 
   std::string unit() const override { return "images"; }
+  const char* rate_name() const override { return "images/s"; }
   double epoch() const override { return static_cast<double>(sets_.train->size()); }
   bool validates() const override { return sets_.val != nullptr; }
   std::string val_hash() const override;

@@ -130,7 +130,7 @@ void StepLog::log_step(double seen, double learning_rate) {
                    {"exchanges_per_gradient",
                     ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
                    {"workers_alive", s.alive}});
-  trace::counter("samples/s",
+  trace::counter(w_.task->rate_name(),
                  ratio(static_cast<double>(since_log_ * w_.config.gradient_samples()), took));
   trace::counter("consensus distance", s.consensus_distance);
   trace::counter("loss", loss);

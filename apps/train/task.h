@@ -34,9 +34,10 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   // --- the data
-  virtual std::string unit() const = 0;  // what samples are: "images", "tokens"
-  virtual double epoch() const = 0;      // samples of the training data
-  virtual bool validates() const = 0;    // there are validation data
+  virtual std::string unit() const = 0;       // what samples are: "images", "tokens"
+  virtual const char* rate_name() const = 0;  // "images/s", which lives on
+  virtual double epoch() const = 0;           // samples of the training data
+  virtual bool validates() const = 0;         // there are validation data
   virtual std::string val_hash() const = 0;
   virtual std::string description() const = 0;         // of the data, one line
   virtual std::vector<std::string> notes() const = 0;  // what the user should know of them
