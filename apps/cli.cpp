@@ -94,8 +94,11 @@ void add_config(CLI::App& app, int& code) {
 
 void add_eval(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
-      "eval", "Top-1 and top-5 of a model: gossamer eval MODEL.safetensors... data.val=DIR");
+      "eval",
+      "Top-1 and top-5 of a model, perplexity of a language model: gossamer eval MODEL "
+      "data.val=DIR");
   EvalCommand& c = run_on(a, eval, code);
+  a.add_option("--stride", c.stride, "text: windows overlap, each begins so many ids further on");
   a.add_option("model", c.model, kModelFile)->required();
   a.add_option("arguments", c.arguments,
                "more models, to average their probabilities; data.val=DIR and other key=value; for "
@@ -130,6 +133,30 @@ void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::st
   key("--std", "data.std", "standard deviation of each channel");
   app.add_option("--classes", classes, "file of the names of the classes, one a line")
       ->group("Instead of what the file says");
+}
+
+void add_generate(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand("generate",
+                                    "Go on with a text: gossamer generate runs/NAME --prompt TEXT");
+  GenerateCommand& c = run_on(a, generate, code);
+  const auto option = [&](const char* name, auto& value, const char* text) {
+    a.add_option(name, value, text)->capture_default_str();
+  };
+  a.add_option("model", c.model, "a run, a folder of Hugging Face, or its file of weights")
+      ->required();
+  a.add_option("--prompt", c.prompt, "the text; default: the beginning of a document");
+  a.add_option("--file", c.file, "a file with the text; -: standard input");
+  a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
+  option("--tokens", c.tokens, "most ids to make");
+  option("--temperature", c.temperature, "0: always the likeliest id; below 1: more likely ones");
+  option("--top-k", c.top_k, "only the K likeliest ids; 0: all");
+  option("--top-p", c.top_p, "only the likeliest ids of this probability together; 1: all");
+  option("--seed", c.seed, "of the random numbers");
+  option("--threads", c.threads, "compute threads; 0: all cores");
+  option("--dtype", c.dtype, "f32, bf16 or auto");
+  a.add_flag("--no-cache", c.no_cache, "compute the whole text anew for each id");
+  a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
+  add_json(a, c.json);
 }
 
 void add_classify(CLI::App& app, int& code) {
@@ -408,8 +435,11 @@ void add_bench(CLI::App& app, int& code) {
     CLI::App& a = *bench.add_subcommand(
         "step", "Time of whole training steps, on synthetic images or fed by the loader");
     BenchStepOptions& c = run_on(a, bench_step, code);
-    a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
-    a.add_option("--batch", c.batch, "images of a step")->capture_default_str();
+    a.add_option("--model", c.model,
+                 "`gossamer doctor` lists the models; gpt2:4x256:128:8192 is a language model of 4 "
+                 "layers, 256 wide, 128 ids at once, 8,192 ids")
+        ->capture_default_str();
+    a.add_option("--batch", c.batch, "images or texts of a step")->capture_default_str();
     a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
     a.add_option("--dtype", c.dtype, "f32, bf16, f16 or auto")->capture_default_str();
     a.add_option("--steps", c.steps, "steps to measure")->capture_default_str();
@@ -506,6 +536,7 @@ int parse_and_run(int argc, char** argv) {
   add_config(app, code);
   add_eval(app, code);
   add_classify(app, code);
+  add_generate(app, code);
   add_export(app, code);
   add_graph(app, code);
   add_simulate(app, code);

@@ -36,14 +36,31 @@ struct EvalCommand {
   std::string model;  // MODEL.safetensors, or .pth
   // more models, whose probabilities are averaged; [CONFIG.toml] key=value
   std::vector<std::string> arguments;
-  std::optional<int> size;  // side of the pictures instead of the model's
-  bool flip = false;        // the mean of each picture's logits and its mirror image's
+  std::optional<int> size;    // side of the pictures instead of the model's
+  std::optional<i64> stride;  // text: windows overlap (eval_text.cpp)
+  bool flip = false;          // the mean of each picture's logits and its mirror image's
   bool per_class = false, confusion = false;
   std::string csv;   // folder for both as CSV; empty: none
   std::string html;  // page with both and the most confident mistakes; empty: none
   bool json = false;
 };
 int eval(const EvalCommand&);
+
+// A language model goes on with a text, which is printed as it grows.
+struct GenerateCommand {
+  std::string model;         // a folder, of a run or of Hugging Face, or its file of weights
+  std::string prompt, file;  // the text, or where it is; "-": standard input
+  std::string tokenizer;     // folder; empty: beside the model
+  i64 tokens = 200;          // at most
+  double temperature = 1, top_p = 1;  // models/sampling.h
+  i64 top_k = 0, seed = 0;
+  int threads = 0;            // 0: all cores
+  std::string dtype = "f32";  // f32 | bf16 | auto
+  bool no_cache = false;      // computes the whole text anew for each token
+  bool ignore_end = false;    // goes on behind the end of a document
+  bool json = false;
+};
+int generate(const GenerateCommand&);
 
 struct ClassifyCommand {
   std::string model;
@@ -154,9 +171,10 @@ struct DataTokenizeCommand {
 int data_tokenize(const DataTokenizeCommand&);
 
 // Times whole training steps (forward, backward, optimizer) on synthetic images, or on pictures
-// that the loader feeds. --json prints images_per_s, ms_median, peak_bytes, data_wait_fraction.
+// that the loader feeds, or on synthetic text. --json prints images_per_s or tokens_per_s,
+// ms_median, peak_bytes, data_wait_fraction.
 struct BenchStepOptions {
-  std::string model = "resnet20-cifar";
+  std::string model = "resnet20-cifar";  // or gpt2:LAYERSxWIDTH:LENGTH:VOCABULARY
   int batch = 128;
   int threads = 1;
   std::string dtype = "f32";  // f32 | bf16 | f16 | auto

@@ -246,7 +246,14 @@ Config load_config(const std::vector<std::string>& arguments) {
       set_key(config, argument);
     }
   }
+  fit_to_task(config);
   return config;
+}
+
+void fit_to_task(Config& config) {
+  if (config.task != "language") return;
+  if (!config.origin.contains("model.name")) config.model.name = "gpt2";
+  if (!config.origin.contains("run.best_by")) config.run.best_by = "loss";
 }
 
 namespace {

@@ -26,7 +26,10 @@ struct Config {
   std::string task = "pictures";
   struct {
     std::string name = "resnet8-cifar", init, freeze;
-    Auto classes;
+    Auto classes, layers, width, heads;
+    std::string gelu = "tanh";
+    bool bias = true;
+    double dropout = 0;
   } model;
   struct {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"auto"};
@@ -34,7 +37,7 @@ struct Config {
     std::vector<std::string> augment{"auto"};
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
-    i64 length = 256;
+    i64 length = 256;  // of text, in ids
     std::vector<double> mean, std, size_milestones;
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
@@ -110,6 +113,8 @@ struct Config {
   std::string run_folder() const;  // dir/name; "auto" becomes model-method
 };
 
+// Defaults that depend on the task, where nothing was said: model.name, run.best_by.
+void fit_to_task(Config&);
 // arguments: at most one *.toml, first; then key=value. ConfigError with file, line and column; for
 // an unknown key it proposes the nearest one.
 Config load_config(const std::vector<std::string>& arguments);

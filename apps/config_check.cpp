@@ -21,6 +21,7 @@
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/selection.h"
 
@@ -33,11 +34,13 @@ std::map<std::string, std::vector<std::string>> make_choices() {
   for (const auto& m : models::list()) models.push_back(m.name);
   for (const std::string& rounds : dist::rounds_names())
     if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
+  for (const std::string& name : models::gpt2_names()) models.push_back(name);
   return {{"task", {"pictures", "language"}},
           {"model.name", models},
+          {"model.gelu", {"tanh", "erf"}},
           {"data.label_base", {"auto", "0", "1"}},
           {"data.filter", {"bilinear", "area"}},
-          {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA"}},
+          {"data.shard", {"auto", "true", "false", "documents", "dirichlet:ALPHA"}},
           {"data.resize_on", {"auto", "host", "device"}},
           {"train.method", dist::method_names()},
           {"train.graph", graphs},
@@ -106,6 +109,20 @@ void validate(const Config& c, int workers, int per_machine) {
         one_of(key, field, names);
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
+  const bool language = c.task == "language";
+  const auto& gpt2s = models::gpt2_names();
+  require((std::ranges::find(gpt2s, c.model.name) != gpt2s.end()) == language, "model.name",
+          language ? "one of " + alternatives(gpt2s) + " with task=language"
+                   : "a model of pictures, or task=language must be said");
+  auto_or("model.layers", c.model.layers, 1, 1024);
+  auto_or("model.width", c.model.width, 1, 65536);
+  auto_or("model.heads", c.model.heads, 1, 1024);
+  require(c.model.dropout >= 0 && c.model.dropout < 1, "model.dropout", "0 to below 1");
+  require(!language || c.run.best_by == "loss", "run.best_by", "loss with task=language");
+  require(!language || (c.train.mixup == 0 && c.train.cutmix == 0), "train.mixup",
+          "0 with task=language, as train.cutmix");
+  require(language || c.data.shard != "documents", "data.shard",
+          "another one: only text (task=language) has documents");
   named("model.freeze", [&] {
     if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};
   });

@@ -21,7 +21,13 @@ void each_key(C& c, F&& f) {
   f("model.name", c.model.name,
     "`gossamer doctor` lists the models: resnet8-cifar, resnet20-cifar, resnet50 …");
   f("model.classes", c.model.classes,
-    "outputs of the model; auto: the number of classes in the data");
+    "outputs of the model; auto: the number of classes in the data, or of ids in its vocabulary");
+  f("model.layers", c.model.layers, "language: number of blocks; auto: as model.name says");
+  f("model.width", c.model.width, "language: width of the embedding; auto: as model.name says");
+  f("model.heads", c.model.heads, "language: heads of the attention; auto: as model.name says");
+  f("model.bias", c.model.bias, "language: linear layers and layer norms have biases");
+  f("model.gelu", c.model.gelu, "language: form of the GELU: tanh (GPT-2) | erf (nanoGPT)");
+  f("model.dropout", c.model.dropout, "language: probability, 0 to below 1");
   f("model.init", c.model.init,
     "file of weights to start from, .safetensors or torch's .pth: what fits is taken; without "
     "model.name its tensors say which model it is");

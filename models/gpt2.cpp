@@ -7,6 +7,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/spelling.h"
+#include "gossamer/models/residual.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::models {
@@ -32,19 +33,6 @@ const Gpt2Options& checked(const Gpt2Options& o) {
   return o;
 }
 
-// The residual stream x + add, which the next layer norm sums.
-struct Stream {
-  Tensor x, add;
-};
-
-// The stream, and its layer norm. What is added may be dropped.
-NormedSum join(nn::LayerNorm& norm, nn::Dropout& drop, float p, const Stream& s) {
-  if (!s.add.defined()) return {norm(s.x), s.x};
-  if (p == 0 || !drop.training()) return norm.of_sum(s.x, s.add);
-  const Tensor sum = drop.add_to(s.x, s.add);
-  return {norm(sum), sum};
-}
-
 class Mlp : public nn::Module {
  public:
   explicit Mlp(const Gpt2Options& o)
@@ -64,8 +52,7 @@ class Mlp : public nn::Module {
 class Gpt2::Block : public nn::Module {
  public:
   explicit Block(const Gpt2Options& o)
-      : p_(o.dropout),
-        ln_1_(add("ln_1", nn::LayerNorm(o.width, {.eps = o.eps, .bias = o.bias}))),
+      : ln_1_(add("ln_1", nn::LayerNorm(o.width, {.eps = o.eps, .bias = o.bias}))),
         attn_(add("attn", nn::SelfAttention(o.width, {.heads = static_cast<int>(o.heads),
                                                       .causal = true,
                                                       .bias = o.bias,
@@ -74,29 +61,26 @@ class Gpt2::Block : public nn::Module {
                                                       .out = "c_proj"}))),
         ln_2_(add("ln_2", nn::LayerNorm(o.width, {.eps = o.eps, .bias = o.bias}))),
         mlp_(add("mlp", Mlp(o))),
-        drop_before_(add("drop_before", nn::Dropout(o.dropout))),
-        drop_attn_(add("drop_attn", nn::Dropout(o.dropout))) {}
+        drop_(add("drop", nn::Dropout(o.dropout))) {}
 
   Tensor forward(const Tensor& x) override {
     const Stream s = apply({x, {}}, nullptr);
     return gossamer::add(s.x, s.add);
   }
   Stream apply(const Stream& s, nn::KeyValueCache* cache) {
-    const NormedSum in = join(ln_1_, drop_before_, p_, s);
-    const Tensor attended = cache ? attn_.step(in.y, *cache) : attn_.forward(in.y);
-    const NormedSum middle = join(ln_2_, drop_attn_, p_, {in.sum, attended});
-    return {middle.sum, mlp_(middle.y)};
+    const Stream attended = branch(ln_1_, drop_, true, s, [&](const Tensor& y) {
+      return cache ? attn_.step(y, *cache) : attn_.forward(y);
+    });
+    return branch(ln_2_, drop_, true, attended, [&](const Tensor& y) { return mlp_(y); });
   }
   const nn::SelfAttention& attention() const { return attn_; }
 
  private:
-  float p_;
   nn::LayerNorm& ln_1_;
   nn::SelfAttention& attn_;
   nn::LayerNorm& ln_2_;
   Mlp& mlp_;
-  // of the branch before the block, and of its attention
-  nn::Dropout &drop_before_, &drop_attn_;
+  nn::Dropout& drop_;
 };
 
 const std::vector<std::string>& gpt2_names() {
@@ -150,8 +134,7 @@ Tensor Gpt2::run(const Tensor& ids, Cache* cache) {
   Stream s{drop_(gossamer::add(wte_(ids), wpe_(positions_.slice(first, first + length)))), {}};
   for (std::size_t i = 0; i < h_.size(); ++i)
     s = static_cast<Block&>(h_[i]).apply(s, cache ? &cache->layers[i] : nullptr);
-  if (options_.dropout > 0 && training()) return ln_f_(drop_.add_to(s.x, s.add));
-  return ln_f_.of_sum(s.x, s.add).y;
+  return join(ln_f_, drop_, s).y;
 }
 
 Tensor Gpt2::hidden(const Tensor& ids) { return run(ids, nullptr); }

@@ -48,7 +48,7 @@ nn::Weights gpt2_weights(nn::Weights file) {
   const Tensor* head = nullptr;
   for (NamedTensor& t : file.tensors) {
     if (t.name.starts_with(kPrefix)) t.name.erase(0, kPrefix.size());
-    if (t.name.ends_with("attn.bias") || t.name.ends_with("attn.masked_bias")) continue;  // masks
+    if (t.name.ends_with(".attn.bias") || t.name.ends_with(".attn.masked_bias")) continue;  // masks
     if (t.name == "lm_head.weight")
       head = &t.tensor;
     else

@@ -90,6 +90,7 @@ class Dropout : public Module {
   // seed: drawn from the generator of nn/init.h, another one for each layer
   explicit Dropout(float p);
   Dropout(float p, std::uint64_t seed);
+  float probability() const { return p_; }
   Tensor forward(const Tensor& x) override;
   Tensor add_to(const Tensor& residual, const Tensor& x);  // residual + forward(x), in one pass
   // What the next call draws, and counts it as one: for ops that drop inside; p = 0 in eval mode.

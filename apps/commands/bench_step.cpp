@@ -1,7 +1,9 @@
 // `gossamer bench step`: the time of whole training steps (forward, backward, optimizer) or of
-// inference, on synthetic images or fed by the loader.
+// inference, on synthetic images, on pictures that the loader feeds, or on synthetic text.
 #include <algorithm>
 #include <chrono>
+#include <cinttypes>
+#include <cstdio>
 #include <ctime>
 #include <fstream>
 #include <functional>
@@ -28,6 +30,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/time.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 
@@ -63,6 +66,15 @@ Tensor random_labels(i64 batch, i64 classes) {
   for (auto& l : labels)
     l = static_cast<std::int32_t>(rng.below(static_cast<std::uint32_t>(classes)));
   return Tensor::from(labels, Shape{batch});
+}
+
+FlatOptions options(DType type) {
+  return {.compute = type, .loss_scale = type == DType::f16 ? kLossScaleOfF16 : 1.0f};
+}
+
+std::unique_ptr<nn::Module> on(Device device, std::unique_ptr<nn::Module> model) {
+  model->to(device);
+  return model;
 }
 
 struct Input {
@@ -109,6 +121,98 @@ class Feed {
   i64 classes_ = 0;
   std::unique_ptr<data::Loader> loader_;
 };
+
+// What is timed.
+struct Steps {
+  std::function<void()> step;
+  std::function<double()> wait_s;  // for data, so far
+  double samples = 0;              // of a step
+  const char* unit = "images";
+};
+
+Steps picture_steps(const BenchStepOptions& o, Device device, DType type) {
+  const models::ModelInfo& info = models::info(o.model);
+  struct All {
+    Feed feed;
+    std::unique_ptr<nn::Module> model;
+    FlatParams params;
+    nn::Sgd optimizer;
+    All(const BenchStepOptions& o, int side, i64 classes, Device device, DType type)
+        : feed(o, side, classes, type, device),
+          model(on(device, models::make(o.model, {.classes = feed.classes()}))),
+          params(model->parameters(), model->buffers(), options(type)),
+          optimizer(params, {.momentum = 0.9f, .weight_decay = 1e-4f}) {
+      model->train(!o.eval);
+    }
+  };
+  const auto all =
+      std::make_shared<All>(o, o.size ? o.size : info.image_size, info.classes, device, type);
+  const auto step = [all, eval = o.eval] {
+    const Input input = all->feed.next();
+    if (eval) {
+      const NoGrad no_grad;
+      all->model->forward(input.images);
+      return;
+    }
+    all->params.zero_grad();
+    all->params.backward(cross_entropy(all->model->forward(input.images), input.labels));
+    all->optimizer.step(0.01f);
+  };
+  return {step, [all] { return all->feed.wait_s(); }, static_cast<double>(o.batch), "images"};
+}
+
+// gpt2:LAYERSxWIDTH:LENGTH:VOCABULARY, with heads that are 64 wide.
+models::Gpt2Options gpt2_of_text(const std::string& text) {
+  models::Gpt2Options o;
+  int read = 0;
+  check<ConfigError>(
+      std::sscanf(text.c_str(), "gpt2:%" SCNd64 "x%" SCNd64 ":%" SCNd64 ":%" SCNd64 "%n", &o.layers,
+                  &o.width, &o.positions, &o.vocabulary, &read) == 4 &&
+          static_cast<std::size_t>(read) == text.size(),
+      "bench step: --model ", text,
+      ": a language model is gpt2:LAYERSxWIDTH:LENGTH:VOCABULARY, e.g. "
+      "gpt2:4x256:128:8192");
+  o.heads = std::max<i64>(1, o.width / 64);
+  return o;
+}
+
+// As GPT-2 is trained: AdamW, decay 0.1 of matrices, the gradient's norm at most 1.
+Steps text_steps(const BenchStepOptions& o, Device device, DType type) {
+  struct All {
+    models::Gpt2 model;
+    FlatParams params;
+    nn::Adam optimizer;
+    Tensor ids, labels;
+    All(const BenchStepOptions& o, const models::Gpt2Options& gpt2, Device device, DType type)
+        : model(gpt2),
+          params((model.to(device), model.parameters()), model.buffers(), options(type)),
+          optimizer(params, {.beta1 = 0.9,
+                             .beta2 = 0.95,
+                             .epsilon = 1e-8,
+                             .weight_decay = 0.1f,
+                             .decoupled = true}) {
+      const Shape shape{o.batch, gpt2.positions};
+      ids = random_labels(shape.numel(), gpt2.vocabulary).reshape(shape).to(device);
+      labels = random_labels(shape.numel(), gpt2.vocabulary).reshape(shape).to(device);
+      model.train(!o.eval);
+    }
+  };
+  check<ConfigError>(o.data.empty() && o.size == 0,
+                     "bench step: --data and --size are for models of pictures");
+  const models::Gpt2Options gpt2 = gpt2_of_text(o.model);
+  const auto all = std::make_shared<All>(o, gpt2, device, type);
+  const auto step = [all, eval = o.eval] {
+    if (eval) {
+      const NoGrad no_grad;
+      all->model.forward(all->ids);
+      return;
+    }
+    all->params.zero_grad();
+    all->params.backward(all->model.loss(all->ids, all->labels));
+    all->optimizer.step(1e-4f, nullptr, {.clip = 1});
+  };
+  return {step, [] { return 0.0; }, static_cast<double>(all->ids.numel()), "tokens"};
+}
 
 struct Times {
   std::vector<double> each, cpu;  // seconds a step; CPU time of all threads
@@ -179,26 +283,9 @@ int bench_step(const BenchStepOptions& o) {
                      "bench step: --tf32 and --plans are for a GPU; this is --device ", o.device);
   if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
   const DType type = compute_type(o.dtype, !device.is_cpu());
-  const models::ModelInfo& info = models::info(o.model);
-  Feed feed(o, o.size ? o.size : info.image_size, info.classes, type, device);
-  const auto model = models::make(o.model, {.classes = feed.classes()});
-  model->to(device);
-  FlatParams params(model->parameters(), model->buffers(),
-                    {.compute = type, .loss_scale = type == DType::f16 ? kLossScaleOfF16 : 1.0f});
-  nn::Sgd optimizer(params, {.momentum = 0.9f, .weight_decay = 1e-4f});
-  model->train(!o.eval);
-
-  const auto step = [&] {
-    const Input input = feed.next();
-    if (o.eval) {
-      const NoGrad no_grad;
-      model->forward(input.images);
-      return;
-    }
-    params.zero_grad();
-    params.backward(cross_entropy(model->forward(input.images), input.labels));
-    optimizer.step(0.01f);
-  };
+  const Steps steps =
+      o.model.starts_with("gpt2:") ? text_steps(o, device, type) : picture_steps(o, device, type);
+  const std::function<void()>& step = steps.step;
 
   for (int i = 0; i < o.warmup; ++i) step();
   cuda::Graph graph;
@@ -206,17 +293,17 @@ int bench_step(const BenchStepOptions& o) {
   const std::function<void()> run =
       o.graph ? std::function<void()>([&] { graph.launch(cuda::current_stream(device)); }) : step;
   const std::uint64_t waits_before = cuda::waits();
-  const double begin = dist::wall_seconds(), waited = feed.wait_s();
-  const auto enough = [&](std::size_t steps, double passed) {
-    return o.seconds > 0 ? passed >= o.seconds && steps >= 5
-                         : steps >= static_cast<std::size_t>(o.steps);
+  const double begin = dist::wall_seconds(), waited = steps.wait_s();
+  const auto enough = [&](std::size_t done, double passed) {
+    return o.seconds > 0 ? passed >= o.seconds && done >= 5
+                         : done >= static_cast<std::size_t>(o.steps);
   };
   const auto [times, cpu_times] =
       device.is_cpu() ? time_on_cpu(run, enough) : time_on_gpu(device, run, enough);
 
-  const double wait_s = feed.wait_s() - waited,
+  const double wait_s = steps.wait_s() - waited,
                wait_fraction = wait_s / (dist::wall_seconds() - begin);
-  const double middle = median(times), images_per_s = o.batch / middle;
+  const double middle = median(times), per_s = steps.samples / middle;
   const MemoryStats memory = memory_stats(device);
   const std::string engine = backend(device).name();
   // Without those of the measurement itself: one before, one after, one in each step from the
@@ -238,7 +325,7 @@ int bench_step(const BenchStepOptions& o) {
         .add("samples", times.size());
     out.add("ms_median", 1e3 * middle)
         .add("ms_min", 1e3 * std::ranges::min(times))
-        .add("images_per_s", images_per_s);
+        .add(std::string(steps.unit) + "_per_s", per_s);
     out.add("cpu_ms_median", 1e3 * median(cpu_times));
     if (!o.data.empty())
       out.add("data", o.data)
@@ -258,9 +345,9 @@ int bench_step(const BenchStepOptions& o) {
   fmt::print("{} {}, batch {}, {} {} steps on {}\n", o.model, name_of(type), o.batch, times.size(),
              o.eval ? "inference" : "training", where);
   fmt::print(
-      "  {:.1f} images/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process "
+      "  {:.1f} {}/s, {:.2f} ms a step (median; best {:.2f}), tensors {:.1f} MB, process "
       "{:.1f} MB at most\n",
-      images_per_s, 1e3 * middle, 1e3 * std::ranges::min(times),
+      per_s, steps.unit, 1e3 * middle, 1e3 * std::ranges::min(times),
       static_cast<double>(memory.peak) / 1e6, static_cast<double>(peak_resident_bytes()) / 1e6);
   if (!o.data.empty())
     fmt::print("  data wait {:.2f} % of the time, {} data thread{}\n", 100 * wait_fraction,

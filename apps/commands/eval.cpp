@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/eval_text.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
@@ -14,6 +15,7 @@
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/judged.h"
+#include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
@@ -169,6 +171,7 @@ int eval(const EvalCommand& command) {
   files.insert(files.end(), more_begin, arguments.end());
   arguments.erase(more_begin, arguments.end());
   Config config = load_config(arguments);
+  if (is_language_model(command.model)) return eval_text(command, config);
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   validate(config, 1);
   settle_cpu(config);

@@ -161,7 +161,7 @@ void Start::read_config() {
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
   // A resumed run has these keys in its config.toml, and no need of the file.
-  if (!config.model.init.empty() && !command.worker &&
+  if (config.task == "pictures" && !config.model.init.empty() && !command.worker &&
       (!resume || !config.origin.contains("model.name")))
     for (const std::string& key : keys_of(initial_weights(config), config)) {
       arguments.push_back(key);

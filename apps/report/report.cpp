@@ -69,7 +69,7 @@ std::string curves(const RunRecord& run) {
   add_evaluations(top, run, &EvalRow::top1, "top-1 of the EMA", 3, true);
   out += chart({"accuracy in % of the validation set", "epochs"}, top);
   out += chart({"learning rate", "epochs"}, workers_and_mean(run, &StepRow::learning_rate, ""));
-  out += chart({"images a second, all workers", "epochs"},
+  out += chart({run.unit + " a second, all workers", "epochs"},
                workers_and_mean(run, &StepRow::images_per_s, ""));
   std::vector<Curve> waits{{.name = "for data", .points = {}},
                            {.name = "for communication", .points = {}, .colour = 1}};
@@ -183,13 +183,19 @@ std::string headline(const RunRecord& run) {
     out += fmt::format(": top-1 <b>{:.2f} %</b>, top-5 {:.2f} % on {:.0f} images",
                        100 * number(run.summary, "top1"), 100 * number(run.summary, "top5"),
                        number(run.summary, "val_images"));
+  if (run.finished && std::isfinite(number(run.summary, "perplexity")))
+    out += fmt::format(": loss <b>{:.4f}</b>, perplexity {:.2f} on {:.0f} tokens",
+                       number(run.summary, "loss"), number(run.summary, "perplexity"),
+                       number(run.summary, "val_tokens"));
   if (const Json& s = run.summary; s.is_object() && s.contains("best")) {
     const Json& best = s["best"];
     const bool by_loss = std::ranges::count(run.config, std::pair<std::string, std::string>(
                                                             "run.best_by", "\"loss\"")) > 0;
-    out += fmt::format("; the best{}{} at epoch {:.2f}: top-1 {:.2f} %, loss {:.4g}",
-                       by_loss ? " by loss" : "", text(best, "of") == "ema" ? " (EMA)" : "",
-                       number(best, "epoch"), 100 * number(best, "top1"), number(best, "loss"));
+    const double top1 = number(best, "top1");
+    out += fmt::format("; the best{}{} at epoch {:.2f}: {}loss {:.4g}", by_loss ? " by loss" : "",
+                       text(best, "of") == "ema" ? " (EMA)" : "", number(best, "epoch"),
+                       std::isfinite(top1) ? fmt::format("top-1 {:.2f} %, ", 100 * top1) : "",
+                       number(best, "loss"));
   }
   if (run.finished && run.summary.is_object() && run.summary.contains("stopped_early") &&
       run.summary["stopped_early"] == true)

@@ -185,11 +185,12 @@ class Reader {
     if (open_.insert(rank).second) run_.alive[rank].emplace_back(time, time);
   }
 
-  static std::string stop_text(const Json& e) {
+  std::string stop_text(const Json& e) const {
     const int signal = whole(e, "signal");
     const char* name = sigabbrev_np(signal);
-    return fmt::format("stopped by {} after {:.0f} images",
-                       name ? "SIG" + std::string(name) : "a signal", number(e, "samples"));
+    return fmt::format("stopped by {} after {:.0f} {}",
+                       name ? "SIG" + std::string(name) : "a signal", number(e, "samples"),
+                       run_.unit);
   }
 
   RunRecord& run_;
@@ -235,6 +236,8 @@ RunRecord read_run(const fs::path& folder) {
   run.name = fs::weakly_canonical(folder).filename().string();
   run.config_text = read_text(folder / "config.toml");
   run.config = read_config(run.config_text);
+  for (const auto& [key, value] : run.config)
+    if (key == "task" && value == "\"language\"") run.unit = "tokens";
   run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
   if (!run.summary.is_object()) run.summary = nullptr;
   run.classes = parse_class_report(read_text(folder / "classes.json"));

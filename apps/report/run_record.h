@@ -45,6 +45,7 @@ struct RunRecord {
   bool finished = false;
   nlohmann::json summary;  // null if there is none
   nlohmann::json launch;   // the last `launch` line: command, host, processor, versions; or null
+  std::string unit = "images";                              // what samples are: of text, tokens
   std::vector<std::pair<std::string, std::string>> config;  // "train.batch" -> "32", as in the file
   std::string config_text;
   std::map<int, std::vector<StepRow>> steps;

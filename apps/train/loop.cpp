@@ -62,7 +62,7 @@ GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
     step.disable("Dropout draws from a counter on the host, so a graph would repeat one mask");
   };
   for (nn::Module* module : parts_.net.modules())
-    if (dynamic_cast<nn::Dropout*>(module)) {
+    if (const auto* drop = dynamic_cast<nn::Dropout*>(module); drop && drop->probability() > 0) {
       disable(first_graph_);
       if (parts_.batches > 1) disable(later_graph_);
       break;

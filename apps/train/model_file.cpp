@@ -271,13 +271,18 @@ std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool fr
   auto net = models::make(c.model.name, {.classes = c.classes_or(classes),
                                          .seed = static_cast<std::uint64_t>(c.train.seed)});
   if (!c.model.init.empty() && from_start) notes.push_back("init     " + load_initial(c, *net));
-  const std::vector<NamedTensor> all = net->parameters();
+  freeze_and_check(c, *net, notes);
+  return net;
+}
+
+void freeze_and_check(const Config& c, nn::Module& net, std::vector<std::string>& notes) {
+  const std::vector<NamedTensor> all = net.parameters();
   if (!c.model.freeze.empty()) {
     const nn::Selection frozen(c.model.freeze);
     naming("model.freeze", [&] { frozen.check_used(nn::names_of(all)); });
-    net->freeze(frozen);
+    net.freeze(frozen);
   }
-  const std::vector<NamedTensor> trained = net->parts().parameters;
+  const std::vector<NamedTensor> trained = net.parts().parameters;
   check<ConfigError>(!trained.empty(), "model.freeze = \"", c.model.freeze,
                      "\" leaves no parameter to train");
   if (trained.size() < all.size())
@@ -288,7 +293,6 @@ std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool fr
     for (const nn::RateFactor& f : rate_factors(c))
       f.which.check_used(nn::names_of(trained), nn::names_of(all));
   });
-  return net;
 }
 
 }  // namespace gossamer::apps

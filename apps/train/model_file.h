@@ -45,6 +45,10 @@ void name_classes(LoadedModel&, const std::string& path);
 // The weights of model.init. IoError names the key and the file.
 nn::Weights initial_weights(const Config&);
 
+// Applies model.freeze. notes: what was frozen. ConfigError if it, or optim.factors, have patterns
+// of no parameter.
+void freeze_and_check(const Config&, nn::Module&, std::vector<std::string>& notes);
+
 // The model that a run trains, drawn from train.seed. from_start: with what fits of model.init
 // (otherwise a checkpoint holds it). With model.freeze. notes: what was taken and frozen. IoError
 // if nothing fits, ConfigError if model.freeze or optim.factors have patterns of no parameter.

@@ -1,6 +1,7 @@
 // See task.h.
 #include "gossamer/apps/train/task.h"
 
+#include "gossamer/apps/train/language_task.h"
 #include "gossamer/apps/train/picture_task.h"
 
 namespace gossamer::apps {
@@ -13,6 +14,7 @@ Task::Numbers board_numbers(Task::Numbers numbers, bool ema) {
 
 std::unique_ptr<Task> make_task(const Config& config, const dist::LaunchInfo& place,
                                 Device device) {
+  if (config.task == "language") return std::make_unique<LanguageTask>(config, place, device);
   return std::make_unique<PictureTask>(config, place, device);
 }
 

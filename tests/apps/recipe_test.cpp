@@ -22,7 +22,7 @@ TEST(Recipe, EveryFileOfTheConfigsIsValid) {
     if (entry.path().extension() != ".toml") continue;
     const Config c = load_config({entry.path().string()});
     EXPECT_NO_THROW(validate(c, 8)) << entry.path();
-    EXPECT_NO_THROW(pictures(c)) << entry.path();
+    if (c.task == "pictures") EXPECT_NO_THROW(pictures(c)) << entry.path();
     ++files;
   }
   EXPECT_GE(files, 5);

@@ -1,0 +1,120 @@
+// `gossamer eval RUN data.val=DIR` of a language model: loss, perplexity, bits per byte.
+#include "gossamer/apps/commands/eval_text.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/language_model.h"
+#include "gossamer/apps/train/language_task.h"
+#include "gossamer/apps/train/options.h"
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/parallel.h"
+
+namespace gossamer::apps {
+namespace {
+
+// Windows that overlap: each begins `stride` ids behind the one before, and what that one has
+// predicted does not count again. The sums over all ids but the first.
+Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 length, i64 stride,
+                        i64 batch) {
+  const NoGrad no_grad;
+  Counts counts{.batch = batch};
+  const i64 labels = tokens.size() - 1;  // label i is the id behind position i
+  i64 done = 0;                          // labels that count already
+  for (i64 begin = 0; done < labels;) {
+    const auto all = static_cast<std::size_t>(batch * length);
+    std::vector<std::int32_t> ids(all, 0), wanted(all, data::kNoLabel);
+    i64 counted = 0;
+    for (i64 row = 0; row < batch && done < labels; ++row, begin += stride) {
+      const i64 end = std::min(begin + length, labels);
+      std::vector<std::int32_t> window(static_cast<std::size_t>(end - begin + 1));
+      tokens.read(begin, window);
+      const auto at = row * length;
+      std::copy(window.begin(), window.end() - 1, ids.begin() + at);
+      for (i64 i = std::max(begin, done); i < end; ++i, ++counted)
+        wanted[static_cast<std::size_t>(at + i - begin)] =
+            window[static_cast<std::size_t>(i - begin + 1)];
+      done = end;
+    }
+    const Tensor loss =
+        net.loss(Tensor::from(ids, {batch, length}), Tensor::from(wanted, {batch, length}));
+    counts.images += static_cast<double>(counted);
+    counts.loss += static_cast<double>(counted) * static_cast<double>(loss.item());
+  }
+  return counts;
+}
+
+}  // namespace
+
+int eval_text(const EvalCommand& command, Config config) {
+  config.task = "language";
+  fit_to_task(config);
+  validate(config, 1);
+  settle_cpu(config);
+  set_compute_threads(compute_threads_for(config, 1));
+  check<ConfigError>(!command.size && !command.flip && !command.per_class && !command.confusion &&
+                         command.csv.empty() && command.html.empty(),
+                     "eval: ", command.model,
+                     " is a language model; --size, --flip, --per-class, --confusion, --csv and "
+                     "--html are for pictures");
+  const LanguageModel m = load_language_model(command.model, compute_type(config.train.dtype));
+  const auto& options = m.net->options();
+  check<ConfigError>(config.data.val[0] != "none" &&
+                         (config.data.val[0] != "auto" || config.origin.contains("data.train")),
+                     "eval: give the text: data.val=DIR, a folder of `gossamer data tokenize`");
+  const data::TextSet set =
+      data::open_text(config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0]);
+  check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
+  check<DataError>(!set.tokenizer || !m.tokenizer || set.tokenizer->hash() == m.tokenizer->hash(),
+                   set.path,
+                   ": was made with another tokenizer than the model's; tokenize it "
+                   "with --tokenizer ",
+                   m.file.parent_path().string());
+  check<DataError>(set.vocabulary <= options.vocabulary, set.path, ": has ", set.vocabulary,
+                   " ids, the model ", options.vocabulary);
+  const data::TextPart& text = set.val.empty() ? set.train : set.val;
+  const i64 length = config.origin.contains("data.length") ? config.data.length : options.positions;
+  check<ConfigError>(length <= options.positions, "data.length = ", length, ": ", command.model,
+                     " sees ", options.positions, " ids at once");
+  const i64 stride = command.stride.value_or(length);
+  check<ConfigError>(stride >= 1 && stride <= length, "eval: --stride ", stride,
+                     " must be 1 to data.length = ", length);
+  nn::Module* const one[] = {m.net.get()};
+  const auto began = std::chrono::steady_clock::now();
+  const Counts counts =
+      stride < length ? evaluate_sliding(*m.net, *text.tokens, length, stride, config.eval.batch)
+                      : evaluate_text(one, text, set.marks, length, config.eval.batch, {}, {})[0];
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const TextScore score =
+      text_score(counts.loss / counts.images, counts.images, static_cast<double>(text.text_bytes));
+  if (command.json) {
+    fmt::print("{}\n", JsonObject()
+                           .add("model", command.model)
+                           .add("tokens", counts.images)
+                           .add("loss", score.loss)
+                           .add("perplexity", score.perplexity)
+                           .add("bits_per_byte", score.bits_per_byte)
+                           .add("tokens_per_s", counts.images / seconds)
+                           .str());
+    return 0;
+  }
+  fmt::print(
+      "{}: loss {:.4f}, perplexity {:.2f}{} on {:.0f} tokens, {} at once ({:.0f} "
+      "tokens/s)\n",
+      command.model, score.loss, score.perplexity,
+      std::isfinite(score.bits_per_byte)
+          ? fmt::format(", {:.4f} bits per byte", score.bits_per_byte)
+          : "",
+      counts.images, length, counts.images / seconds);
+  return 0;
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,168 @@
+// See language_model.h.
+#include "gossamer/apps/train/language_model.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/json.h"
+#include "gossamer/core/error.h"
+#include "gossamer/models/gpt2_file.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+struct Found {
+  nn::Weights weights;
+  models::Gpt2Options options;
+};
+
+// Of config.json beside the weights; an empty object: there is none.
+nlohmann::json config_beside(const fs::path& weights) {
+  const fs::path path = weights.parent_path() / "config.json";
+  std::ifstream in(path);
+  if (!in.good()) return nlohmann::json::object();
+  nlohmann::json config = nlohmann::json::parse(in, nullptr, false);
+  check<IoError>(config.is_object(), path.string(), ": is no JSON object");
+  return config;
+}
+
+void read_config(const nlohmann::json& config, const fs::path& file, models::Gpt2Options& o) {
+  const std::string name = (file.parent_path() / "config.json").string();
+  try {
+    o.heads = config.value("n_head", o.heads);
+    o.eps = config.value("layer_norm_epsilon", o.eps);
+    const std::string activation = config.value("activation_function", "gelu_new");
+    check<IoError>(
+        activation == "gelu_new" || activation == "gelu" || activation == "gelu_pytorch_tanh", name,
+        ": activation_function ", activation, "; known are gelu_new and gelu");
+    o.gelu_erf = activation == "gelu";
+    for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
+      check<IoError>(!config.value(key, false), name, ": ", key, " is not supported");
+    check<IoError>(config.value("scale_attn_weights", true), name,
+                   ": scale_attn_weights = false is not supported");
+  } catch (const nlohmann::json::exception& e) {
+    fail<IoError>(name, ": ", e.what());
+  }
+}
+
+Found find_model(const fs::path& file) {
+  Found out{models::gpt2_weights(nn::read_weights(file)), {}};
+  const auto options = models::gpt2_of(out.weights.tensors);
+  check<IoError>(options.has_value(), file.string(),
+                 ": is no GPT-2: wte.weight, wpe.weight or h.0.ln_1.weight is missing");
+  out.options = *options;
+  read_config(config_beside(file), file, out.options);
+  const auto& header = out.weights.metadata;
+  const auto said = [&](const char* key) {
+    const auto at = header.find(key);
+    return at == header.end() ? std::string() : at->second;
+  };
+  if (const std::string heads = said("heads"); !heads.empty()) {
+    out.options.heads = std::atoll(heads.c_str());
+    check<IoError>(out.options.heads >= 1, file.string(), ": \"heads\" in the header is \"", heads,
+                   "\"");
+  }
+  if (said("bias") == "false") out.options.bias = false;
+  if (!said("gelu").empty()) out.options.gelu_erf = said("gelu") == "erf";
+  return out;
+}
+
+fs::path weights_in(const fs::path& path) {
+  return fs::is_directory(path) ? path / "model.safetensors" : path;
+}
+
+}  // namespace
+
+models::Gpt2Options language_options(const Config& c, i64 vocabulary) {
+  models::Gpt2Options o;
+  if (c.model.init.empty()) {
+    o = models::gpt2_options(c.model.name);
+    o.positions = c.data.length;
+    o.vocabulary = c.model.classes.value ? c.model.classes.value : vocabulary;
+    if (c.model.layers.value) o.layers = c.model.layers.value;
+    if (c.model.width.value) o.width = c.model.width.value;
+    if (c.model.heads.value) o.heads = c.model.heads.value;
+    o.bias = c.model.bias;
+    o.gelu_erf = c.model.gelu == "erf";
+  } else {
+    o = find_model(weights_in(c.model.init)).options;
+    check<ConfigError>(c.data.length <= o.positions, "data.length = ", c.data.length,
+                       ": the model of ", c.model.init, " sees ", o.positions, " ids at once");
+  }
+  check<ConfigError>(vocabulary <= o.vocabulary, "the data has ", vocabulary, " ids, the model ",
+                     o.vocabulary,
+                     c.model.init.empty() ? "; use model.classes=auto, or more"
+                                          : "; tokenize it with the tokenizer of model.init");
+  o.dropout = static_cast<float>(c.model.dropout);
+  return o;
+}
+
+std::string hugging_face_config(const models::Gpt2Options& o, std::int32_t end) {
+  JsonObject out;
+  out.add("architectures", std::vector<std::string>{"GPT2LMHeadModel"})
+      .add("model_type", "gpt2")
+      .add("activation_function", o.gelu_erf ? "gelu" : "gelu_new");
+  out.add("n_layer", o.layers)
+      .add("n_embd", o.width)
+      .add("n_head", o.heads)
+      .add("n_positions", o.positions)
+      .add("n_ctx", o.positions);
+  out.add("vocab_size", o.vocabulary)
+      .add("layer_norm_epsilon", o.eps)
+      .add("initializer_range", 0.02)
+      .add("tie_word_embeddings", true);
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
+    out.add(key, static_cast<double>(o.dropout));
+  if (end >= 0) out.add("bos_token_id", end).add("eos_token_id", end);
+  return out.str() + "\n";
+}
+
+std::map<std::string, std::string> language_metadata(const std::string& name,
+                                                     const models::Gpt2Options& o) {
+  return {{"task", "language"},
+          {"model", name},
+          {"heads", std::to_string(o.heads)},
+          {"bias", o.bias ? "true" : "false"},
+          {"gelu", o.gelu_erf ? "erf" : "tanh"}};
+}
+
+bool is_language_model(const fs::path& path) {
+  std::error_code error;
+  const fs::path file = weights_in(path);
+  if (!fs::exists(file, error)) return fs::is_directory(path, error);
+  try {
+    if (const auto header = nn::read_metadata(file); header.contains("model"))
+      return header.contains("task") && header.at("task") == "language";
+    return models::gpt2_of(models::gpt2_weights(nn::read_weights(file)).tensors).has_value();
+  } catch (const IoError&) {
+    return false;
+  }
+}
+
+LanguageModel load_language_model(const fs::path& path, DType dtype) {
+  const fs::path file = weights_in(path);
+  const Found found = find_model(file);
+  LanguageModel m;
+  m.file = file;
+  m.net = std::make_unique<models::Gpt2>(found.options);
+  models::load_gpt2(found.weights, *m.net);
+  if (dtype != DType::f32)
+    m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
+                                            FlatOptions{.compute = dtype});
+  m.net->eval();
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  for (const char* name : {"vocab.json", "encoder.json", "characters.json"})
+    if (!m.tokenizer && fs::exists(folder / name))
+      m.tokenizer = data::open_tokenizer(folder.string());
+  check<IoError>(!m.tokenizer || m.tokenizer->size() <= found.options.vocabulary, file.string(),
+                 ": has ", found.options.vocabulary, " ids, the tokenizer beside it ",
+                 m.tokenizer ? m.tokenizer->size() : 0);
+  return m;
+}
+
+}  // namespace gossamer::apps

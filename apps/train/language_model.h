@@ -1,0 +1,41 @@
+// A language model and its tokenizer: in a run's folder, or in one of Hugging Face, with
+// config.json, model.safetensors and the tokenizer's files.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/data/text/tokenizer.h"
+#include "gossamer/models/gpt2.h"
+
+namespace gossamer::apps {
+
+// The model of a configuration for this vocabulary: model.name with what model.layers … say
+// otherwise; with model.init that of the file. ConfigError, IoError.
+models::Gpt2Options language_options(const Config&, i64 vocabulary);
+
+// config.json as GPT2LMHeadModel.from_pretrained() reads it. end: the end mark, or -1.
+std::string hugging_face_config(const models::Gpt2Options&, std::int32_t end);
+// Entries of the header of its file.
+std::map<std::string, std::string> language_metadata(const std::string& name,
+                                                     const models::Gpt2Options&);
+
+// True if a file of weights, or a folder with a model.safetensors, holds a language model.
+bool is_language_model(const std::filesystem::path&);
+
+struct LanguageModel {
+  std::filesystem::path file;                        // of the weights
+  std::unique_ptr<models::Gpt2> net;                 // in eval mode
+  std::unique_ptr<FlatParams> params;                // set if it computes in 16 bits
+  std::shared_ptr<const data::Tokenizer> tokenizer;  // null: none beside the file
+};
+// path: a folder, or a file of weights with config.json and tokenizer beside it. What the tensors
+// don't say is taken from the file's header, then from config.json. IoError names the file and what
+// is missing or wrong.
+LanguageModel load_language_model(const std::filesystem::path&, DType);
+
+}  // namespace gossamer::apps

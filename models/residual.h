@@ -1,0 +1,31 @@
+// The residual stream of a transformer. It travels as a pair, x and what will be added to it, so
+// that each addition is part of the layer norm that follows.
+#pragma once
+
+#include "gossamer/nn/attention.h"
+
+namespace gossamer::models {
+
+// x + add; add may be undefined.
+struct Stream {
+  Tensor x, add;
+};
+
+// The sum, and its layer norm. What is added is dropped with the probability of `drop`.
+inline NormedSum join(nn::LayerNorm& norm, nn::Dropout& drop, const Stream& s) {
+  if (!s.add.defined()) return {norm(s.x), s.x};
+  if (drop.probability() == 0 || !drop.training()) return norm.of_sum(s.x, s.add);
+  const Tensor sum = drop.add_to(s.x, s.add);
+  return {norm(sum), sum};
+}
+
+// A branch f with its layer norm. norm_first: x + f(norm(x)) (GPT-2); else norm(x + f(x)) (Vaswani
+// et al. 2017).
+template <class F>
+Stream branch(nn::LayerNorm& norm, nn::Dropout& drop, bool norm_first, const Stream& s, F&& f) {
+  if (!norm_first) return {join(norm, drop, {s.x, f(s.x)}).y, {}};
+  const NormedSum in = join(norm, drop, s);
+  return {in.sum, f(in.y)};
+}
+
+}  // namespace gossamer::models
