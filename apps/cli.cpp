@@ -255,10 +255,11 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
          "fraction of the exchanges that really happen");
   group = "Run";
   chosen("--time", c.time,
-         "length in mean gradient durations; default: 300 for consensus, else 500");
+         "length in mean gradient durations; default: 300 for consensus, or less if the workers "
+         "agree long before; else 500");
   chosen("--from", c.from, "time at which the fit or the mean begins; default: after a third");
   chosen("--seeds", c.seeds,
-         "runs to average over; default: 4 for training, else as many as take a second");
+         "runs to average over; default: 4 for training, else as many as take a second or two");
   option("--seed", c.options.seed, "seed of the first run");
   option("--dims", c.options.dims, "parameters of a worker");
   app.add_flag("--json", c.json, "print the result as one JSON object")->group(group);

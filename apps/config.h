@@ -51,7 +51,9 @@ struct Config {
     Auto threads, loss_scale;
     bool overlap = true, tf32 = false;
     double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
-    i64 period = 8;
+    i64 period = 8, fragments = 1;
+    double outer_rate = 0.7;
+    OrAuto<double> outer_momentum;
   } train;
   struct {
     std::string method = "dpsgd", target = "plateau";
@@ -88,7 +90,8 @@ struct Config {
            exchange_timeout_s = 20;
     i64 min_workers = 1, restart = 0;
     double restart_after_s = 1;
-    std::string inject, transport = "auto", wire = "f32";
+    std::string inject, transport = "auto", wire = "f32", payload = "f32";
+    bool read_memory = true;
     i64 nccl_ctas = 4;
   } dist;
 

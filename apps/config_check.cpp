@@ -54,10 +54,11 @@ std::map<std::string, std::vector<std::string>> make_choices() {
           {"control.target", {"plateau", "online"}},
           {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
           {"optim.scaling", {"auto", "linear", "none"}},
-          {"optim.schedule", {"constant", "step", "cosine", "one-cycle"}},
+          {"optim.schedule", {"constant", "step", "cosine", "one-cycle", "inverse-sqrt"}},
           {"eval.of", {"own", "mean"}},
           {"run.best_by", {"top1", "loss"}},
           {"dist.transport", {"auto", "peercopy", "nccl", "host"}},
+          {"dist.payload", {"f32", "bf16", "int8"}},
           {"dist.wire", {"f32", "f16"}}};
 }
 
@@ -189,6 +190,13 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
           "above 0, at most 4096");
   require(c.train.period >= 1 && c.train.period <= 1000000, "train.period", "1 to 1000000");
+  require(c.train.fragments >= 1 && c.train.fragments <= std::min<i64>(c.train.period, 4000),
+          "train.fragments",
+          "1 to train.period, " + value_text(c, "train.period") + ", and at most 4000");
+  require(c.train.outer_rate > 0 && c.train.outer_rate <= 10, "train.outer_rate",
+          "above 0, at most 10");
+  require(c.train.outer_momentum.value >= 0 && c.train.outer_momentum.value < 1,
+          "train.outer_momentum", "\"auto\", or at least 0 and below 1");
   require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
               std::ranges::is_sorted(c.control.phases),
           "control.phases", "ascending fractions of the run, above 0 and below 1");
@@ -269,6 +277,9 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
           "1 to the number of workers, " + std::to_string(workers));
+  require(
+      c.dist.payload == "f32" || (c.train.method != "allreduce" && c.train.method != "local-sgd"),
+      "dist.payload", "f32 for allreduce and local-sgd, whose sums are made in f32");
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
   require(c.dist.nccl_ctas >= 0 && c.dist.nccl_ctas <= 32, "dist.nccl_ctas", "0 to 32");
   dist::check_gpu_options({.transport = c.dist.transport,

@@ -83,8 +83,8 @@ void each_key(C& c, F&& f) {
   f("data.strict_images", c.data.strict_images,
     "true: a damaged image stops the run; false: it is replaced and listed");
   f("train.method", c.train.method,
-    "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control | dadam | "
-    "accum-adam");
+    "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | diloco | noloco | consensus-control | "
+    "dadam | accum-adam");
   f("train.graph", c.train.graph,
     "which workers exchange: ring, complete, exponential, star, hypercube, torus, chain, tree, "
     "random-regular:4, aer:8 (workers a node; aer: those of a machine), file:PATH");
@@ -138,7 +138,15 @@ void each_key(C& c, F&& f) {
     "allreduce, dpsgd with overlap: size of the pieces that are exchanged during backward");
   f("train.consensus_factor", c.train.consensus_factor,
     "dpsgd: how far to move towards the mean of the neighbours, 0 to 1");
-  f("train.period", c.train.period, "local-sgd: steps between two averages");
+  f("train.period", c.train.period,
+    "local-sgd: steps between two averages; diloco, noloco: between two outer steps");
+  f("train.fragments", c.train.fragments,
+    "diloco, noloco: pieces of the model whose outer steps take turns, so that less is sent at "
+    "once "
+    "(Streaming DiLoCo); 1 to train.period");
+  f("train.outer_rate", c.train.outer_rate, "diloco, noloco: learning rate of the outer steps");
+  f("train.outer_momentum", c.train.outer_momentum,
+    "diloco, noloco: momentum of the outer steps, 0 to 1; auto: 0.9, noloco 0.5");
   f("control.method", c.control.method, "consensus-control: the synchronous method under control");
   f("control.target", c.control.target,
     "plateau: fractions of the distance measured without control; online: factor * learning rate * "
@@ -177,7 +185,8 @@ void each_key(C& c, F&& f) {
     "share of the target that is spread over all classes, 0 to 1");
   f("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping");
   f("optim.schedule", c.optim.schedule,
-    "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle");
+    "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle | "
+    "inverse-sqrt");
   f("optim.warmup_epochs", c.optim.warmup_epochs,
     "linear rise to the peak; these epochs are part of train.epochs");
   f("optim.warmup_from", c.optim.warmup_from, "learning rate at the start of the rise");
@@ -233,6 +242,12 @@ void each_key(C& c, F&& f) {
     "in rounds: host) | peercopy (one machine) | nccl | host");
   f("dist.wire", c.dist.wire,
     "type in which exchanges between GPUs are sent: f32 | f16; allreduce: f32");
+  f("dist.payload", c.dist.payload,
+    "type in which parameters travel between CPUs: f32 | bf16 | int8 (with error feedback); not "
+    "for allreduce and local-sgd");
+  f("dist.read_memory", c.dist.read_memory,
+    "workers of one machine exchange by reading each other's memory, where the system allows it; "
+    "false: over TCP, as between machines");
   f("dist.nccl_ctas", c.dist.nccl_ctas,
     "multiprocessors for NCCL: 2 for a network, 4 or 8 for NVLink; 0: NCCL decides");
   f("dist.inject", c.dist.inject,

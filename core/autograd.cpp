@@ -24,8 +24,7 @@ Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
     const auto first = std::ranges::find(inputs, slot);
     if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i))
       continue;
-    if (slot->leaf || (!slot->stale && slot->value.sole()))
-      places[i] = {slot->value, !slot->stale};
+    if (slot->leaf || (!slot->stale && slot->value.sole())) places[i] = {slot->value, !slot->stale};
   }
   return places;
 }

@@ -11,6 +11,7 @@
 #include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/rounds/allreduce.h"
 #include "gossamer/dist/rounds/consensus_control.h"
+#include "gossamer/dist/rounds/diloco.h"
 #include "gossamer/dist/rounds/dpsgd.h"
 #include "gossamer/dist/rounds/local_sgd.h"
 #include "gossamer/dist/rounds/sgp.h"
@@ -60,6 +61,12 @@ std::unique_ptr<Method> consensus_control(FlatParams& p, Optimizer& o, Group& g,
   return std::make_unique<ConsensusControl>(std::move(method), options.control);
 }
 
+Maker diloco(DilocoMethod::With with) {
+  return [with](auto& p, auto& o, auto& g, auto& graph, auto& options) {
+    return std::make_unique<DilocoMethod>(with, p, o, g, graph, options);
+  };
+}
+
 const std::map<std::string, Entry>& registry() {
   static const std::map<std::string, Entry> table = {
       {"a2cid2", {false, "", gossip(true)}},
@@ -74,6 +81,8 @@ const std::map<std::string, Entry>& registry() {
       {"accum-adam", {true, "accum-adam", dpsgd("accum-adam")}},
       {"sgp", {true, "", maker<SgpMethod>()}},
       {"local-sgd", {true, "", maker<LocalSgdMethod>()}},
+      {"diloco", {true, "", diloco(DilocoMethod::With::all)}},
+      {"noloco", {true, "", diloco(DilocoMethod::With::neighbours)}},
       {"consensus-control", {true, "", consensus_control}}};
   return table;
 }
@@ -112,9 +121,12 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"graph", digest(edges.str())},
       {"rate", options.rate},
       {"rounds", digest(options.rounds + ":" + std::to_string(options.workers_per_node))},
-      {"way to exchange (overlap, bucket_bytes, consensus_factor, period)",
+      {"way to exchange (overlap, bucket_bytes, consensus_factor, period, fragments, outer "
+       "optimizer, payload)",
        digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" +
-              std::to_string(options.consensus_factor) + ":" + std::to_string(options.period))},
+              std::to_string(options.consensus_factor) + ":" + std::to_string(options.period) +
+              ":" + std::to_string(options.fragments) + ":" + std::to_string(options.outer_rate) +
+              ":" + std::to_string(options.outer_momentum.value_or(-1)) + ":" + options.payload)},
       // they decide alike, or wait for each other in vain
       {"consensus control", digest(control.str())},
       {"pairing or quota", digest(options.pairing + ":" + options.quota)},
@@ -175,6 +187,11 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
                      "method ", name, ": the parameters are on ", params.values().device(),
                      ", and this group moves tensors of the CPU; wrap it with gpu_group() "
                      "(dist/gpu/group.h)");
+  check<ConfigError>(
+      coding_of(options.payload) == Coding::f32 ||
+          (name != "allreduce" && name != "local-sgd" && params.values().device().is_cpu()),
+      "method ", name, ": payload ", options.payload, "; it must be f32 for ",
+      "allreduce and local-sgd, and between GPUs");
   validate(graph);
   if (group.size() > 1) {
     std::vector<int> others;

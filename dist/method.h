@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,15 @@ struct MethodOptions {
   // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see
   // prepare()). allreduce: gradients are summed in pieces of this size
   i64 bucket_bytes = 25 << 20;
-  int period = 1;                     // local-sgd: steps between two averages
+  // local-sgd: steps between two averages; diloco, noloco: between two outer steps (diloco.h)
+  int period = 1;
+  // diloco, noloco: pieces of the parameters with outer steps in turn; the outer optimizer's
+  // learning rate and momentum (none: the method's own)
+  int fragments = 1;
+  double outer_rate = 0.7;
+  std::optional<double> outer_momentum{};
+  // How parameters travel between CPUs: f32 | bf16 | int8 (coding.h)
+  std::string payload = "f32";
   ConsensusControlOptions control{};  // consensus-control
   // a2cid2, adpsgd: type of the snapshots that travel. f16: half the bytes; between GPUs only
   DType wire = DType::f32;
@@ -71,7 +80,9 @@ struct MethodStats {
   double consensus_distance = 0;
   double exposed_s = 0;   // time the training thread waited for communication
   double transfer_s = 0;  // time spent in exchanges, beside the computation
-  double eta = 0;         // in use now (rate tracking)
+  // by this worker; of a collective of n workers, what a ring sends: 2 (n - 1)/n of the tensor
+  double bytes_sent = 0;
+  double eta = 0;  // in use now (rate tracking)
   int alive = 1;
   // consensus-control:
   double target = 0;  // the distance aimed at; 0: none now
@@ -116,10 +127,11 @@ class Method {
   virtual const char* name() const = 0;
 };
 
-// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | consensus-control; dadam and
-// accum-adam are dpsgd with the optimizer of that name (ConfigError with another). Broadcasts the
-// mean of the workers' initial values first, and checks that all have the same model (fingerprint),
-// method and graph: DistError names rank and difference. ConfigError lists the known names.
+// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | diloco | noloco |
+// consensus-control; dadam and accum-adam are dpsgd with the optimizer of that name (ConfigError
+// with another). Broadcasts the mean of the workers' initial values first, and checks that all have
+// the same model (fingerprint), method and graph: DistError names rank and difference. ConfigError
+// lists the known names.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 std::vector<std::string> method_names();

@@ -6,11 +6,8 @@
 #include "gossamer/dist/reducer.h"
 
 namespace gossamer::dist {
-namespace {
 
 bool goes(const Tensor& t) { return t.defined() && t.numel() > 0; }
-
-}  // namespace
 
 void check_exchange(int peer, const Tensor& send, const Tensor& receive,
                     std::span<const char> note) {

@@ -1,6 +1,6 @@
 // What a worker needs of the outside: messages (ControlLink), bulk exchanges (Payload) and
-// collectives. Two implementations: between processes (Asio and Gloo), and between threads of one
-// process (tests, teaching).
+// collectives. Two implementations: between processes (Asio, Gloo, and memory that one reads of the
+// other), and between threads of one process (tests, teaching).
 #pragma once
 
 #include <chrono>
@@ -114,7 +114,9 @@ class Payload {
   // After abort(): returns when no exchange uses its tensors any more. DistError after `limit`.
   virtual void drain(Seconds limit) = 0;
 };
-// For implementations. DistError if both ways are empty, the note is too long, or travels with
+// For implementations. Of an exchange's two tensors: it has something to send or to receive.
+bool goes(const Tensor&);
+// DistError if both ways are empty, the note is too long, or travels with
 // nothing.
 void check_exchange(int peer, const Tensor& send, const Tensor& receive,
                     std::span<const char> note);
@@ -144,8 +146,8 @@ class Collectives {
   virtual ~Collectives() = default;
   // f32, in place; the sum has the same bits on all members
   virtual void all_reduce_sum(const Tensor&) = 0;
-  virtual void all_reduce_sum(std::span<double>) = 0;  // of numbers on the host
-  virtual void broadcast(const Tensor&, int root) = 0;
+  virtual void all_reduce_sum(std::span<double>) = 0;   // of numbers on the host
+  virtual void broadcast(const Tensor&, int root) = 0;  // of any type
   virtual void barrier() = 0;
   virtual int members() const = 0;  // how many take part now
 };

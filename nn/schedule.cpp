@@ -50,9 +50,14 @@ Schedule make_schedule(const ScheduleOptions& options) {
           o.total > o.warmup ? std::min(1.0, (samples - o.warmup) / (o.total - o.warmup)) : 1.0;
       return mix(o.peak, o.final, cosine ? 0.5 - 0.5 * std::cos(std::numbers::pi * share) : share);
     };
+  } else if (o.kind == "inverse-sqrt") {
+    check<ConfigError>(o.warmup > 0,
+                       "schedule: inverse-sqrt falls from the end of the warm-up; "
+                       "wanted a warm-up of more than 0 samples");
+    after = [o](double samples) { return o.peak * std::sqrt(o.warmup / samples); };
   } else {
     fail<ConfigError>("schedule: unknown kind \"", o.kind,
-                      "\"; known: constant, step, cosine, one-cycle");
+                      "\"; known: constant, step, cosine, one-cycle, inverse-sqrt");
   }
   return [o, after](double samples) {
     return samples < o.warmup ? mix(o.warmup_from, o.peak, samples / o.warmup) : after(samples);

@@ -1,5 +1,5 @@
-// Learning-rate schedules: pure functions of the number of samples seen by all workers together.
-// Nothing to save or restore.
+// Learning-rate schedules: pure functions of the number of samples (or tokens) seen by all workers
+// together. Nothing to save or restore.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace gossamer::nn {
 using Schedule = std::function<double(double samples_seen)>;
 
 struct ScheduleOptions {
-  std::string kind = "cosine";       // constant | step | cosine | one-cycle
+  std::string kind = "cosine";       // constant | step | cosine | one-cycle | inverse-sqrt
   double peak = 0.1;                 // learning rate after warm-up
   double total = 1;                  // samples of the whole run
   double warmup = 0;                 // samples of the linear warm-up

@@ -142,10 +142,12 @@ void print_over_time(const std::vector<double>& time, const std::vector<double>&
 }
 
 int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
-  const auto r = dist::simulate_consensus(plan, c.time > 0 ? c.time : 300, c.seeds, c.from);
+  const auto r = dist::simulate_consensus(plan, c.time, c.seeds, c.from);
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
     out.add("decay_rate", r.decay_rate)
+        .add("decay_error", r.decay_error)
+        .add("typical_rate", r.typical_rate)
         .add("fit_from", r.fit_from)
         .add("fit_to", r.fit_to)
         .add("exchanges", r.exchanges);
@@ -163,12 +165,18 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   }
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.distance, "(x - mean)^2");
-  if (std::isfinite(r.decay_rate))
-    fmt::print("  decays at {:.4g} per mean gradient duration (fitted from {:.4g} to {:.4g})\n",
-               r.decay_rate, r.fit_from, r.fit_to);
-  else
+  if (std::isfinite(r.decay_rate)) {
+    const std::string error =
+        std::isfinite(r.decay_error) ? fmt::format(" +- {:.2g}", r.decay_error) : "";
+    fmt::print("  decays at {:.4g}{} per mean gradient duration (fitted from {:.4g} to {:.4g})\n",
+               r.decay_rate, error, r.fit_from, r.fit_to);
+  } else {
     fmt::print("  no rate could be fitted: the distance falls to rounding errors too soon\n");
-  if (r.exact) fmt::print("  in the long run, exactly: {:.4g}\n", *r.exact);
+  }
+  if (std::isfinite(r.typical_rate) && r.seeds > 2)
+    fmt::print("  a typical run (the median) decays at {:.4g}\n", r.typical_rate);
+  if (r.exact)
+    fmt::print("  the mean of all possible runs, in the long run, exactly: {:.4g}\n", *r.exact);
   return 0;
 }
 
@@ -214,7 +222,11 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
     return 0;
   }
   fmt::print("{}\n", title(plan, r.seeds));
-  print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
+  // Without curvature no model has a loss.
+  if (c.mode == "quadratic" && c.quadratic.curvature == 0)
+    print_over_time(r.time, r.distance, "(x - mean)^2");
+  else
+    print_over_time(r.time, r.loss, "loss of the mean model, above the minimum");
   fmt::print(
       "  mean from time {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g}; in all {:.3g} gradients, "
       "{:.3g} exchanges\n",

@@ -48,7 +48,8 @@ std::vector<JsonObject> RunTotals::each_worker() const {
     row.add("exchanges", at(r, exchanges)).add("failed", at(r, failed));
     row.add("exposed_s", at(r, exposed_s))
         .add("exposed_fraction", at(r, exposed_s) / at(r, wall_s))
-        .add("transfer_s", at(r, transfer_s));
+        .add("transfer_s", at(r, transfer_s))
+        .add("bytes_sent", at(r, bytes_sent));
     row.add("data_wait_s", at(r, data_wait_s))
         .add("data_idle_s", at(r, data_idle_s))
         .add("wall_s", at(r, wall_s));

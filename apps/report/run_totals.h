@@ -19,6 +19,7 @@ class RunTotals {
     failed,
     exposed_s,
     transfer_s,
+    bytes_sent,
     data_wait_s,
     data_idle_s,
     damaged,

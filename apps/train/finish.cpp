@@ -183,6 +183,7 @@ class Finish {
     totals_.set(RunTotals::failed, static_cast<double>(after.failed));
     totals_.set(RunTotals::exposed_s, before_.exposed_s);
     totals_.set(RunTotals::transfer_s, before_.transfer_s);
+    totals_.set(RunTotals::bytes_sent, before_.bytes_sent);
     totals_.set(RunTotals::data_wait_s, waited_for_data_);
     totals_.set(RunTotals::data_idle_s, data.idle_s);
     totals_.set(RunTotals::damaged, static_cast<double>(damaged.size()));
@@ -210,6 +211,7 @@ class Finish {
             .failed = totals_.sum(RunTotals::failed),
             .exposed_s = totals_.sum(RunTotals::exposed_s),
             .transfer_s = totals_.sum(RunTotals::transfer_s),
+            .bytes_sent = totals_.sum(RunTotals::bytes_sent),
             .data_wait_s = totals_.sum(RunTotals::data_wait_s),
             .failed_checkpoints = totals_.sum(RunTotals::failed_checkpoints)};
   }
@@ -256,7 +258,7 @@ class Finish {
     s.add("consensus_distance", consensus_)
         .add("consensus_distance_estimate", before_.consensus_distance);
     s.add("gradients", whole.gradients).add("exchanges", whole.exchanges);
-    s.add("exchanges_failed", whole.failed);
+    s.add("exchanges_failed", whole.failed).add("bytes_sent", whole.bytes_sent);
     s.add("data_wait_fraction", part(whole.data_wait_s, whole.worker_s))
         .add("exposed_fraction", part(whole.exposed_s, whole.worker_s));
     if (w_.params->overflow().defined())

@@ -93,6 +93,11 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   o.bucket_bytes = std::max<i64>(1, static_cast<i64>(c.train.bucket_mb * (1 << 20)));
   o.consensus_factor = c.train.consensus_factor;
   o.period = static_cast<int>(c.train.period);
+  o.fragments = static_cast<int>(c.train.fragments);
+  o.outer_rate = c.train.outer_rate;
+  if (const auto& mu = c.train.outer_momentum; mu.value != 0 || mu.zero)
+    o.outer_momentum = mu.value;
+  o.payload = c.dist.payload;
   o.control = {.method = c.control.method,
                .target = c.control.target,
                .phases = c.control.phases,

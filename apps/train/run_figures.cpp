@@ -17,7 +17,7 @@ constexpr std::array<std::pair<const char*, Member>, 3> kOfTheRun{
     {{"legs", &RunFigures::legs},
      {"samples", &RunFigures::samples},
      {"wall_s", &RunFigures::wall_s}}};
-constexpr std::array<std::pair<const char*, Member>, 9> kOfWorkers{
+constexpr std::array<std::pair<const char*, Member>, 10> kOfWorkers{
     {{"worker_s", &RunFigures::worker_s},
      {"gradients", &RunFigures::gradients},
      {"skipped_steps", &RunFigures::skipped_steps},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<const char*, Member>, 9> kOfWorkers{
      {"failed", &RunFigures::failed},
      {"exposed_s", &RunFigures::exposed_s},
      {"transfer_s", &RunFigures::transfer_s},
+     {"bytes_sent", &RunFigures::bytes_sent},
      {"data_wait_s", &RunFigures::data_wait_s},
      {"failed_checkpoints", &RunFigures::failed_checkpoints}}};
 

@@ -11,7 +11,7 @@ struct RunFigures {
   double samples = 0, wall_s = 0;  // of the run; wall_s: of its training loop
   // of all workers together; worker_s is their wall_s
   double worker_s = 0, gradients = 0, skipped_steps = 0, exchanges = 0, failed = 0;
-  double exposed_s = 0, transfer_s = 0, data_wait_s = 0, failed_checkpoints = 0;
+  double exposed_s = 0, transfer_s = 0, bytes_sent = 0, data_wait_s = 0, failed_checkpoints = 0;
 
   RunFigures& operator+=(const RunFigures&);  // a later leg
   // The same leg, seen by another worker: times of the run are not added.

@@ -115,6 +115,7 @@ void StepLog::log_step(double seen, double learning_rate) {
                                   .add("exchanges", exchanges)
                                   .add("failed", s.failed - logged_.failed)
                                   .add("transfer_s", s.transfer_s - logged_.transfer_s)
+                                  .add("bytes_sent", s.bytes_sent - logged_.bytes_sent)
                                   .add("staleness", ratio(static_cast<double>(staleness),
                                                           static_cast<double>(exchanges)))
                                   .add("consensus_distance", s.consensus_distance));

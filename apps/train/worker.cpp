@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "gossamer/apps/launch/stop.h"
@@ -119,10 +120,14 @@ void Worker::join_group() {
     folder.log("refused", JsonObject().add("what", text));
     progress.note("refused  " + text);
   };
+  // Yama, where it guards processes of one user against each other, is told that workers may read
+  // this one.
+  if (place.size > 1 && config.dist.read_memory) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   group = dist::join(place, {.connect_timeout_s = config.dist.connect_timeout_s,
                              .heartbeat_s = config.dist.heartbeat_s,
                              .dead_after_s = config.dist.dead_after_s,
                              .collective_timeout_s = config.dist.collective_timeout_s,
+                             .read_memory = config.dist.read_memory,
                              .on_wait = [this](const std::string& text) { progress.note(text); },
                              .on_refused = refused});
   inject();

@@ -191,6 +191,48 @@ void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
   }
 }
 
+// A step of generation has a query or two: rows are read where they lie, each once, and a vector
+// holds columns.
+constexpr i64 kFew = 4;
+template <class T>
+void forward_few(const Attention& a, Tensor& y, const Tensor& log_sums, i64 begin, i64 end) {
+  auto query = floats(a.size), weights = floats(a.keys);
+  for (i64 item = begin; item < end; ++item) {
+    const Head<T> head(a, item / a.queries);
+    const i64 i = item % a.queries, n = head.seen(i);
+    const T *q = head.row(a.q, a.queries, i), *k = head.row(a.k, a.keys, 0),
+            *v = head.row(a.v, a.keys, 0);
+    for (i64 c = 0; c < a.size; ++c)
+      query[static_cast<std::size_t>(c)] = head.scale * gossamer::load(q, c);
+    float* const w = weights.data();
+    float top = -std::numeric_limits<float>::infinity();
+    for (i64 j = 0; j < n; ++j) {
+      RunningSum dot(0);
+      for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
+        dot(d, hn::Mul(load(d, query.data() + c), load(d, k + j * a.k.row + c)));
+      });
+      w[j] = dot.value();
+      top = std::max(top, w[j]);
+    }
+    RunningSum sum(0);
+    for_columns(n, [&](auto d, i64 j) HWY_ATTR {
+      const auto p = exponential(d, hn::Sub(load(d, w + j), hn::Set(d, top)));
+      store(d, p, w + j);
+      sum(d, p);
+    });
+    const float total = sum.value(), inverse = n == 0 ? 0.0f : 1 / total;
+    for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
+      auto out = hn::Zero(d);
+      for (i64 j = 0; j < n; ++j)
+        out = hn::MulAdd(hn::Set(d, w[j]), load(d, v + j * a.v.row + c), out);
+      store(d, hn::Mul(out, hn::Set(d, inverse)), head.result(y, i) + c);
+    });
+    if (log_sums.defined())
+      head.log_sum(log_sums)[i] =
+          n == 0 ? std::numeric_limits<float>::infinity() : top + std::log(total);
+  }
+}
+
 template <class T>
 void forward_blocks(const Attention& a, Tensor& y, const Tensor& log_sums, i64 begin, i64 end) {
   const i64 blocks = (a.queries + kQueries - 1) / kQueries;
@@ -311,6 +353,10 @@ i64 grain(double products) { return static_cast<i64>(1e5 / (products + 1)) + 1; 
 void forward(const Attention& a, Tensor& y, const Tensor& log_sums) {
   const i64 blocks = (a.queries + kQueries - 1) / kQueries;
   with_floating(a.q.t.dtype(), "attention", [&]<class T>() HWY_ATTR {
+    if (a.queries <= kFew && a.dropout == 0)
+      return parallel_for(
+          a.batch * a.heads * a.queries, grain(static_cast<double>(a.keys * a.size)),
+          [&](i64 begin, i64 end) HWY_ATTR { forward_few<T>(a, y, log_sums, begin, end); });
     parallel_for(a.batch * a.heads * blocks,
                  grain(static_cast<double>(std::min(a.queries, kQueries) * a.keys * a.size)),
                  [&](i64 begin, i64 end)

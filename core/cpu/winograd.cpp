@@ -1,6 +1,6 @@
-// Winograd convolution on NHWC. A block of tiles is transformed into 36 small matrices [tile,
-// channel] that stay in cache; each is multiplied by its matrix of transformed weights; the 36
-// products are transformed back. Threads share out the tiles.
+// Winograd convolution on NHWC. A block of tiles is transformed into 36 (with stride 2: 81) small
+// matrices [tile, channel] that stay in cache; each is multiplied by its matrix of transformed
+// weights; the products are transformed back. Threads share out the tiles.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gossamer/core/cpu/winograd.cpp"
 // This file is compiled once for each kind of CPU.
@@ -20,8 +20,9 @@ namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr Floats kFloats;
-constexpr i64 kTile = 4, kPoints = 36;
-// keeps the 36 matrices from falling on the same cache sets
+constexpr i64 kTile = 4;      // results of a tile: so many squared
+constexpr i64 kWeights = 36;  // matrices of transformed weights
+// keeps the matrices from falling on the same cache sets
 constexpr i64 kPad = 16;
 
 std::shared_ptr<Block> floats(i64 count) {
@@ -29,66 +30,87 @@ std::shared_ptr<Block> floats(i64 count) {
 }
 float* data_of(const std::shared_ptr<Block>& block) { return static_cast<float*>(block->data); }
 
-struct Tiles {  // of an n x h x w image batch
-  i64 h, w, down, across, count;
+struct Image {
+  i64 h, w;
+};
+Image input_of(const ConvGeometry& g) { return {g.h, g.w}; }
+Image output_of(const ConvGeometry& g) { return {g.ho, g.wo}; }
+
+struct Tiles {  // of all images
+  i64 down, across, count;
   explicit Tiles(const ConvGeometry& g)
-      : h(g.h),
-        w(g.w),
-        down((g.h + kTile - 1) / kTile),
-        across((g.w + kTile - 1) / kTile),
+      : down((g.ho + kTile - 1) / kTile),
+        across((g.wo + kTile - 1) / kTile),
         count(g.n * down * across) {}
 };
 
-// 36 matrices of [tiles of a block, channels].
+// Matrices of [tiles of a block, channels].
 struct Points {
   float* data;
   i64 channels, stride;
-  static i64 size(i64 tiles, i64 channels) { return kPoints * (tiles * channels + kPad); }
+  static i64 size(i64 points, i64 tiles, i64 channels) {
+    return points * (tiles * channels + kPad);
+  }
   Points(float* at, i64 tiles, i64 c) : data(at), channels(c), stride(tiles * c + kPad) {}
   float* at(i64 point, i64 tile) const { return data + point * stride + tile * channels; }
 };
 
-// The pixels of a tile that starts at (top, left) of its image; those outside of the image point at
-// zeros.
+// Calls use(matrix of weights, point, whether it is the matrix's first point): in a square of 9 x 9
+// points, those from the sixth row or column on share one.
+template <int side, class Use>
+void for_points(Use&& use) {
+  const auto stop = [](int i) { return i == 5 ? side : i + 1; };
+  for (int i = 0; i < 6; ++i) {
+    for (int j = 0; j < 6; ++j) {
+      for (int a = i; a < stop(i); ++a) {
+        for (int b = j; b < stop(j); ++b) use(6 * i + j, side * a + b, a == i && b == j);
+      }
+    }
+  }
+}
+
+// The pixels of a tile: `step` of them lie between two tiles, and it begins `border` before its
+// place. Those outside of the image point at `outside`.
 template <int side, class T>
 struct Pixels {
   T* at[side][side];
-  Pixels(const Tiles& t, i64 tile, i64 border, i64 channels, T* image, T* outside) {
-    const i64 top = tile / t.across % t.down * kTile - border,
-              left = tile % t.across * kTile - border;
-    const i64 origin = (tile / (t.across * t.down) * t.h + top) * t.w + left;
-    const bool inside = top >= 0 && left >= 0 && top + side <= t.h && left + side <= t.w;
+  Pixels(const Tiles& t, i64 tile, Image size, i64 step, i64 border, i64 channels, T* image,
+         T* outside) {
+    const i64 top = tile / t.across % t.down * step - border,
+              left = tile % t.across * step - border;
+    const i64 origin = (tile / (t.across * t.down) * size.h + top) * size.w + left;
+    const bool inside = top >= 0 && left >= 0 && top + side <= size.h && left + side <= size.w;
     for (i64 i = 0; i < side; ++i) {
-      const bool row_inside = top + i >= 0 && top + i < t.h;
+      const bool row_inside = top + i >= 0 && top + i < size.h;
       for (i64 j = 0; j < side; ++j) {
-        const i64 offset = (origin + i * t.w + j) * channels;
+        const i64 offset = (origin + i * size.w + j) * channels;
         at[i][j] =
-            inside || (row_inside && left + j >= 0 && left + j < t.w) ? image + offset : outside;
+            inside || (row_inside && left + j >= 0 && left + j < size.w) ? image + offset : outside;
       }
     }
   }
 };
 
-// Tiles [first, first + count) of x, transformed by Row (InputRow with border 1, OutputGradRow with
-// border 0).
+// Tiles [first, first + count) of x, transformed by Row.
 template <class Row, class T>
-void gather(const Tiles& t, i64 first, i64 count, const T* x, const T* zeros, const Points& out) {
-  constexpr int side = Row::in, border = side == 6 ? 1 : 0;
+void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, const T* zeros,
+            const Points& out) {
+  constexpr int side = Row::in;
   const i64 stride = out.stride, channels = out.channels;
-  Pixels<side, const T> pixels(t, first, border, channels, x, zeros);
+  Pixels<side, const T> pixels(t, first, size, Row::step, Row::border, channels, x, zeros);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), border, channels,
-                                     x, zeros);
+    const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), size, Row::step,
+                                     Row::border, channels, x, zeros);
     for (i64 c = 0; c < channels; c += kLanes) {
       // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for
       // the CPU to guess them.
-      for (int i = side - 4; i < side && c % 16 == 0; ++i) {
-        for (int j = side - 4; j < side; ++j) __builtin_prefetch(next.at[i][j] + c);
+      for (int i = side - Row::step; i < side && c % 16 == 0; ++i) {
+        for (int j = side - Row::step; j < side; ++j) __builtin_prefetch(next.at[i][j] + c);
       }
       float* to = out.at(0, tile) + c;
       transform<Row>([&](int i, int j) HWY_ATTR { return load(kFloats, pixels.at[i][j] + c); },
                      [&](int i, int j, Vector v)
-                         HWY_ATTR { store(kFloats, v, to + (6 * i + j) * stride); });
+                         HWY_ATTR { store(kFloats, v, to + (Row::out * i + j) * stride); });
     }
     pixels = next;
   }
@@ -113,25 +135,27 @@ struct Finish {  // ConvTail
   }
 };
 
-template <class T, class Tail>
-void scatter(const Tiles& t, i64 first, i64 count, const Points& in, const Tail& tail, T* y,
-             T* discard) {
+template <class Row, class T, class Tail>
+void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in, const Tail& tail,
+             T* y, T* discard) {
+  constexpr int side = Row::out;
   const i64 stride = in.stride, channels = in.channels;
-  Pixels<4, T> pixels(t, first, 0, channels, y, discard);
+  Pixels<side, T> pixels(t, first, size, Row::step, 0, channels, y, discard);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<4, T> next(t, std::min(first + tile + 1, t.count - 1), 0, channels, y, discard);
+    const Pixels<side, T> next(t, std::min(first + tile + 1, t.count - 1), size, Row::step, 0,
+                               channels, y, discard);
     for (i64 c = 0; c < channels; c += kLanes) {
       // half a line is written: the CPU must read it first
-      for (int i = 0; i < 4 && sizeof(T) == 2 && c % 16 == 0; ++i) {
-        for (int j = 0; j < 4; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
+      for (int i = 0; i < side && sizeof(T) == 2 && c % 16 == 0; ++i) {
+        for (int j = 0; j < side; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
       }
       const float* from = in.at(0, tile) + c;
-      transform<OutputRow>([&](int i, int j)
-                               HWY_ATTR { return load(kFloats, from + (6 * i + j) * stride); },
-                           [&](int i, int j, Vector v) HWY_ATTR {
-                             T* to = pixels.at[i][j] + c;
-                             store(kFloats, tail(v, to, c), to);
-                           });
+      transform<Row>([&](int i, int j)
+                         HWY_ATTR { return load(kFloats, from + (Row::in * i + j) * stride); },
+                     [&](int i, int j, Vector v) HWY_ATTR {
+                       T* to = pixels.at[i][j] + c;
+                       store(kFloats, tail(v, to, c), to);
+                     });
     }
     pixels = next;
   }
@@ -144,7 +168,7 @@ struct Weights {
   float* data;
   i64 in, out, stride;
   Weights(i64 inputs, i64 outputs)
-      : Weights(inputs, outputs, floats(kPoints * (inputs * outputs + kPad))) {}
+      : Weights(inputs, outputs, floats(kWeights * (inputs * outputs + kPad))) {}
   Weights(i64 inputs, i64 outputs, std::shared_ptr<Block> memory)
       : block(std::move(memory)),
         data(data_of(block)),
@@ -156,78 +180,74 @@ struct Weights {
 };
 
 // w(r, s, in) points at the weights of all outputs.
-template <class At>
+template <class Row, class At>
 void transform_weights(const Weights& u, At&& w) {
   parallel_for(u.in, 4, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 c = begin; c < end; ++c) {
       for (i64 k = 0; k < u.out; k += kLanes) {
         const i64 column = k / kPanel * kPanel;
         float* to = u.panel(0, column) + c * u.width(column) + k - column;
-        transform<WeightRow>([&](int r, int s) HWY_ATTR { return load(kFloats, w(r, s, c) + k); },
-                             [&](int i, int j, Vector v)
-                                 HWY_ATTR { store(kFloats, v, to + (6 * i + j) * u.stride); });
+        transform<Row>([&](int r, int s) HWY_ATTR { return load(kFloats, w(r, s, c) + k); },
+                       [&](int i, int j, Vector v)
+                           HWY_ATTR { store(kFloats, v, to + (6 * i + j) * u.stride); });
       }
     }
   });
 }
 
-// out[p] = in[p] u[p] for the tiles of a block
+// out = in u at each point, for the tiles of a block
+template <int side>
 void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out) {
-  for (i64 p = 0; p < kPoints; ++p) {
+  for_points<side>([&](i64 matrix, i64 p, bool) HWY_ATTR {
     for (i64 column = 0; column < u.out; column += kPanel) {
-      const float* b = u.panel(p, column);
+      const float* b = u.panel(matrix, column);
       float* c = out.at(p, 0) + column;
       if (u.width(column) == kPanel)
         multiply_rows<2, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kPanel, c, u.out);
       else
         multiply_rows<1, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kLanes, c, u.out);
     }
-  }
+  });
 }
 
-// sum[p] (+)= dy[p]^T x[p] over the tiles of a block: [out, in]
+// sum (+)= dy^T x at each point, over the tiles of a block: [out, in]
 template <bool accumulate>
-void multiply_transposed(const Points& dy, const Points& x, i64 tiles, const Points& sum) {
-  const i64 in = x.channels, out = dy.channels;
-  for (i64 p = 0; p < kPoints; ++p) {
-    i64 c = 0;
-    for (; c + kPanel <= in; c += kPanel)
-      multiply_rows<2, accumulate>(out, tiles, dy.at(p, 0), 1, out, x.at(p, 0) + c, in,
-                                   sum.at(p, 0) + c, in);
-    if (c < in)
-      multiply_rows<1, accumulate>(out, tiles, dy.at(p, 0), 1, out, x.at(p, 0) + c, in,
-                                   sum.at(p, 0) + c, in);
-  }
+void multiply_transposed(const float* dy, const float* x, i64 out, i64 in, i64 tiles, float* sum) {
+  i64 c = 0;
+  for (; c + kPanel <= in; c += kPanel)
+    multiply_rows<2, accumulate>(out, tiles, dy, 1, out, x + c, in, sum + c, in);
+  if (c < in) multiply_rows<1, accumulate>(out, tiles, dy, 1, out, x + c, in, sum + c, in);
 }
 
 // Tiles a thread works on at a time: what fits the second-level cache beside the weights, but
 // enough of them to pay for reading those.
-i64 block_tiles(i64 tiles, i64 in, i64 out) {
-  const i64 fitting = (i64{320} << 10) / (kPoints * static_cast<i64>(sizeof(float)) * (in + out));
+i64 block_tiles(i64 tiles, i64 points, i64 in, i64 out) {
+  const i64 fitting = (i64{320} << 10) / (points * static_cast<i64>(sizeof(float)) * (in + out));
   const i64 least = in * out > 128 * 64 ? 64 : 16;
   return std::min((std::max(fitting, least) + kBlockRows - 1) / kBlockRows * kBlockRows, tiles);
 }
 
 i64 pieces_of(i64 tiles) { return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / 16)); }
 
-// y = tail(x * w) with w already transformed; also the gradient of x.
-template <class T, class Tail>
-void convolve(const ConvGeometry& g, const T* x, const Weights& u, const Tail& tail, T* y) {
-  const Tiles t(g);
+// to = tail(from * w) with w already transformed; also the gradient of x.
+template <class InputRow, class OutputRow, class T, class Tail>
+void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, const Tail& tail,
+              Image to_size, T* to) {
+  constexpr int side = InputRow::out, points = side * side;
   const i64 pieces = pieces_of(t.count),
-            step = block_tiles((t.count + pieces - 1) / pieces, u.in, u.out);
+            step = block_tiles((t.count + pieces - 1) / pieces, points, u.in, u.out);
   const std::vector<T> zeros(static_cast<std::size_t>(u.in));
   parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     std::vector<T> discard(static_cast<std::size_t>(u.out));
-    const auto work = floats(Points::size(step, u.in) + Points::size(step, u.out));
-    const Points in(data_of(work), step, u.in),
-        out(data_of(work) + Points::size(step, u.in), step, u.out);
+    const i64 in_size = Points::size(points, step, u.in);
+    const auto work = floats(in_size + Points::size(points, step, u.out));
+    const Points in(data_of(work), step, u.in), out(data_of(work) + in_size, step, u.out);
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
       const i64 count = std::min(step, stop - first);
-      gather<InputRow>(t, first, count, x, zeros.data(), in);
-      multiply(in, u, count, out);
-      scatter(t, first, count, out, tail, y, discard.data());
+      gather<InputRow>(t, from_size, first, count, from, zeros.data(), in);
+      multiply<side>(in, u, count, out);
+      scatter<OutputRow>(t, to_size, first, count, out, tail, to, discard.data());
     }
   });
 }
@@ -251,29 +271,34 @@ void transpose(i64 rows, i64 columns, const T* from, T* to) {
   });
 }
 
-template <class T>
+template <class Kind, class T>
 void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) {
+  constexpr int side = Kind::side, points = side * side;
   const Tiles t(g);
   const i64 pieces = pieces_of(t.count),
-            step = block_tiles((t.count + pieces - 1) / pieces, g.c, g.k);
+            step = block_tiles((t.count + pieces - 1) / pieces, points, g.c, g.k);
   const std::vector<T> zeros(static_cast<std::size_t>(std::max(g.c, g.k)));
-  const i64 one_sum = Points::size(g.k, g.c);
+  const i64 one_sum = Points::size(kWeights, g.k, g.c);
   const auto sums = floats(one_sum * pieces);
   parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
-    const auto work = floats(Points::size(step, g.c) + Points::size(step, g.k));
-    const Points in(data_of(work), step, g.c),
-        out(data_of(work) + Points::size(step, g.c), step, g.k);
+    const i64 in_size = Points::size(points, step, g.c);
+    const auto work = floats(in_size + Points::size(points, step, g.k));
+    const Points in(data_of(work), step, g.c), out(data_of(work) + in_size, step, g.k);
     for (i64 piece = begin; piece < end; ++piece) {
       const Points sum(data_of(sums) + piece * one_sum, g.k, g.c);
       const i64 start = t.count * piece / pieces, stop = t.count * (piece + 1) / pieces;
       for (i64 first = start; first < stop; first += step) {
         const i64 count = std::min(step, stop - first);
-        gather<InputRow>(t, first, count, x, zeros.data(), in);
-        gather<OutputGradRow>(t, first, count, dy, zeros.data(), out);
-        if (first == start)
-          multiply_transposed<false>(out, in, count, sum);
-        else
-          multiply_transposed<true>(out, in, count, sum);
+        gather<typename Kind::Input>(t, input_of(g), first, count, x, zeros.data(), in);
+        gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy, zeros.data(), out);
+        for_points<side>([&](i64 matrix, i64 p, bool new_matrix) HWY_ATTR {
+          if (first == start && new_matrix)
+            multiply_transposed<false>(out.at(p, 0), in.at(p, 0), g.k, g.c, count,
+                                       sum.at(matrix, 0));
+          else
+            multiply_transposed<true>(out.at(p, 0), in.at(p, 0), g.k, g.c, count,
+                                      sum.at(matrix, 0));
+        });
       }
     }
   });
@@ -284,7 +309,7 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
           const Points sum(data_of(sums) + piece * one_sum, g.k, g.c);
           return load(kFloats, sum.at(6 * i + j, k) + c);
         };
-        transform<WeightGradRow>(
+        transform<typename Kind::WeightGrad>(
             [&](int i, int j) HWY_ATTR {
               Vector all = sum_of(0, i, j);
               for (i64 piece = 1; piece < pieces; ++piece) all = hn::Add(all, sum_of(piece, i, j));
@@ -297,28 +322,46 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
   });
 }
 
-template <class T>
+template <class Kind, class T>
 Weights transformed(const Tensor& w) {
   const i64 outputs = w.shape(0), inputs = w.shape(3);
   const auto turned = allocate(w.bytes());  // [r, s, in, out]
   T* p = static_cast<T*>(turned->data);
   transpose(outputs, 9 * inputs, w.as<T>(), p);
   Weights u(inputs, outputs);
-  transform_weights(u,
-                    [&](i64 r, i64 s, i64 c) { return p + ((r * 3 + s) * inputs + c) * outputs; });
+  transform_weights<typename Kind::Weight>(
+      u, [&](i64 r, i64 s, i64 c) { return p + ((r * 3 + s) * inputs + c) * outputs; });
   return u;
 }
 
-void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
-  with_floating(x.dtype(), "conv", [&]<class T>() HWY_ATTR {
-    convolve(g, x.as<T>(), transformed<T>(w), AsItIs(), y.as<T>());
+// Calls use<Kind, T>().
+template <class Use>
+void with_kind(const ConvGeometry& g, DType type, const char* what, Use&& use) {
+  with_floating(type, what, [&]<class T>() HWY_ATTR {
+    if (g.stride == 1)
+      use.template operator()<Unstrided, T>();
+    else
+      use.template operator()<Strided, T>();
   });
 }
 
-PackedWeights pack(const Tensor& w) {
+template <class Kind, class T, class Tail>
+void forward(const ConvGeometry& g, const Tensor& x, const Weights& u, const Tail& tail,
+             Tensor& y) {
+  convolve<typename Kind::Input, typename Kind::Output>(Tiles(g), input_of(g), x.as<T>(), u, tail,
+                                                        output_of(g), y.as<T>());
+}
+
+void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  with_kind(g, x.dtype(), "conv", [&]<class Kind, class T>() HWY_ATTR {
+    forward<Kind, T>(g, x, transformed<Kind, T>(w), AsItIs(), y);
+  });
+}
+
+PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
   PackedWeights packed{nullptr, kPanel};
-  with_floating(w.dtype(), "conv_inference",
-                [&]<class T>() HWY_ATTR { packed.block = transformed<T>(w).block; });
+  with_kind(g, w.dtype(), "conv_inference",
+            [&]<class Kind, class T>() HWY_ATTR { packed.block = transformed<Kind, T>(w).block; });
   return packed;
 }
 
@@ -327,9 +370,8 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
   w.check_for(kPanel);
   const Weights u(g.c, g.k, w.block);
   const float* bias = tail.bias.as<float>();
-  with_floating(x.dtype(), "conv_inference", [&]<class T>() HWY_ATTR {
-    const auto run = [&](const auto& finish)
-                         HWY_ATTR { convolve(g, x.as<T>(), u, finish, y.as<T>()); };
+  with_kind(g, x.dtype(), "conv_inference", [&]<class Kind, class T>() HWY_ATTR {
+    const auto run = [&](const auto& finish) HWY_ATTR { forward<Kind, T>(g, x, u, finish, y); };
     if (tail.add)
       tail.relu ? run(Finish<true, true>{bias}) : run(Finish<true, false>{bias});
     else
@@ -337,21 +379,21 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
   });
 }
 
-// The same convolution of dy, with the weights turned by 180 degrees and inputs and outputs
-// exchanged.
+// A convolution of dy with the weights turned by 180 degrees, and inputs and outputs exchanged.
 void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  with_floating(dy.dtype(), "conv_dx", [&]<class T>() HWY_ATTR {
+  with_kind(g, dy.dtype(), "conv_dx", [&]<class Kind, class T>() HWY_ATTR {
     const T* p = w.as<T>();
     const Weights u(g.k, g.c);
-    transform_weights(u,
-                      [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
-    convolve(g, dy.as<T>(), u, AsItIs(), dx.as<T>());
+    transform_weights<typename Kind::Weight>(
+        u, [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
+    convolve<typename Kind::BackInput, typename Kind::BackOutput>(
+        Tiles(g), output_of(g), dy.as<T>(), u, AsItIs(), input_of(g), dx.as<T>());
   });
 }
 
 void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
-  with_floating(x.dtype(), "conv_dw", [&]<class T>() HWY_ATTR {
-    weight_gradient(g, x.as<T>(), dy.as<T>(), dw.as<float>());
+  with_kind(g, x.dtype(), "conv_dw", [&]<class Kind, class T>() HWY_ATTR {
+    weight_gradient<Kind>(g, x.as<T>(), dy.as<T>(), dw.as<float>());
   });
 }
 
@@ -363,8 +405,8 @@ HWY_AFTER_NAMESPACE();
 namespace gossamer::cpu {
 
 bool winograd_fits(const ConvGeometry& g) {
-  return g.r == 3 && g.s == 3 && g.stride == 1 && g.padding == 1 && g.dilation == 1 &&
-         g.groups == 1 && g.c % 16 == 0 && g.k % 16 == 0;
+  return g.r == 3 && g.s == 3 && (g.stride == 1 || g.stride == 2) && g.padding == 1 &&
+         g.dilation == 1 && g.groups == 1 && g.c % 16 == 0 && g.k % 16 == 0;
 }
 
 HWY_EXPORT(conv);
@@ -373,7 +415,9 @@ void winograd_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tens
 }
 
 HWY_EXPORT(pack);
-PackedWeights winograd_pack(const Tensor& w) { return HWY_DYNAMIC_DISPATCH(pack)(w); }
+PackedWeights winograd_pack(const ConvGeometry& g, const Tensor& w) {
+  return HWY_DYNAMIC_DISPATCH(pack)(g, w);
+}
 
 HWY_EXPORT(conv_inference);
 void winograd_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,

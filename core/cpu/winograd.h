@@ -1,6 +1,8 @@
 // Winograd convolution F(4x4, 3x3) on NHWC (Lavin and Gray, "Fast algorithms for convolutional
 // neural networks", 2015): 36 multiplications instead of 144 for a tile of 4 x 4 results.
-// Arithmetic is f32 for tensors of any floating type; errors stay near 1e-6 of the largest value.
+// With stride 2, 81 of them: two taps stand on inputs of one parity, F(4, 2), the third on the
+// others. Arithmetic is f32 for tensors of any floating type; errors stay near 1e-6 of the largest
+// value.
 #pragma once
 
 #include "gossamer/core/backend.h"
@@ -8,13 +10,13 @@
 
 namespace gossamer::cpu {
 
-// 3x3, stride 1, padding 1, dilation 1, one group, channels in multiples of 16, and a CPU for which
-// it pays.
+// 3x3, stride 1 or 2, padding 1, dilation 1, one group, channels in multiples of 16, and a CPU for
+// which it pays.
 bool winograd_fits(const ConvGeometry&);
 
 void winograd_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 // The same in inference. The weights are transformed once, for the set of kernels in use.
-PackedWeights winograd_pack(const Tensor& w);
+PackedWeights winograd_pack(const ConvGeometry&, const Tensor& w);
 void winograd_conv(const ConvGeometry&, const Tensor& x, const PackedWeights&, const ConvTail&,
                    Tensor& y);
 void winograd_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);

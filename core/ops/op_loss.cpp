@@ -75,10 +75,10 @@ void check_labels(const char* op, i64 rows, i64 classes, const Tensor& x, const 
                   const LossRows& how) {
   check<ShapeError>(labels.defined() && labels.dtype() == DType::i32, op,
                     ": labels must be i32 [N], given ",
-                    labels.defined() ? name_of(labels.dtype()) : "nothing", " for ", rows,
-                    " rows of ", classes, " logits");
+                    labels.defined() ? name_of(labels.dtype()) : "nothing", " for logits [", rows,
+                    ", ", classes, "]");
   check<ShapeError>(labels.rank() == 1 && labels.shape(0) == rows, op, ": labels ", labels.shape(),
-                    " do not fit ", rows, " rows of ", classes, " logits; wanted [", rows, "]");
+                    " do not fit logits [", rows, ", ", classes, "]; wanted [", rows, "]");
   detail::check_device(op, x, labels);
   if (!labels.device().is_cpu()) return;
   const std::int32_t* label = labels.as<std::int32_t>();

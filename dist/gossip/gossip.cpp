@@ -29,7 +29,8 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point
   if (exchanges) params.separate();
-  if (group.size() > 1) state_.model.exchange_by(options.wire, group.device_port());
+  if (group.size() > 1)
+    state_.model.exchange_by(options.wire, group.device_port(), coding_of(options.payload));
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
   // At rate 0 too: someone must notice deaths, and the workers stop together.

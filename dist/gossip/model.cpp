@@ -19,9 +19,16 @@ GossipModel::GossipModel(Tensor x, bool with_twin) : x_(std::move(x)) {
   if (with_twin) twin_ = x_.clone();
 }
 
-void GossipModel::exchange_by(DType wire, DevicePort* device) {
+void GossipModel::exchange_by(DType wire, DevicePort* device, Coding coding) {
   check<ConfigError>(device != nullptr || wire == DType::f32,
                      "snapshots between CPUs are f32, not ", wire);
+  check<ConfigError>(device == nullptr || coding == Coding::f32,
+                     "a payload of bf16 or int8 is for CPUs; between GPUs the wire may be f16");
+  coding_ = coding;
+  if (coding != Coding::f32) {
+    codes_.emplace(coding, x_.numel());
+    received_codes_ = Tensor::empty({coded_bytes(coding, x_.numel())}, DType::u8);
+  }
   own_ = Tensor::empty({x_.numel()}, wire, x_.device());
   received_ = Tensor::empty({x_.numel()}, wire, x_.device());
   device_ = device;
@@ -67,6 +74,16 @@ void GossipModel::snapshot(double t) {
   run(Stream::exchange, [this, mix] {
     take_snapshot(x_, twin_, static_cast<float>(mix.c), static_cast<float>(mix.s), own_);
   });
+}
+
+// Both workers then subtract their difference of what both have, so rounding moves no mean.
+void GossipModel::pack() {
+  if (codes_) codes_->encode(own_);
+}
+double GossipModel::unpack(double known) {
+  if (!codes_) return known;
+  Coded::decode(coding_, received_codes_, received_);
+  return squared_distance(own_, received_);
 }
 
 void GossipModel::arrived() {

@@ -20,7 +20,10 @@
 // checkpoint, the end), the difference is applied before that.
 #pragma once
 
+#include <optional>
+
 #include "gossamer/core/update.h"
+#include "gossamer/dist/coding.h"
 #include "gossamer/dist/device_port.h"
 #include "gossamer/dist/gossip/a2cid2.h"
 
@@ -31,16 +34,22 @@ class GossipModel {
   // x: the master values of the parameters. The twin starts as a copy; AD-PSGD has none.
   GossipModel(Tensor x, bool with_twin);
   // Before the first exchange. wire: the type of snapshots, f32 or f16. device: of x; none: a CPU.
-  // ConfigError: snapshots between CPUs are f32.
-  void exchange_by(DType wire, DevicePort* device);
+  // coding: how they travel between CPUs. ConfigError: snapshots between CPUs are f32, those
+  // between GPUs have no coding.
+  void exchange_by(DType wire, DevicePort* device, Coding coding = Coding::f32);
 
   A2cid2 numbers;
   Tensor& x() { return x_; }
   Tensor& twin() { return twin_; }  // undefined: AD-PSGD
   bool has_twin() const { return twin_.defined(); }
-  // The two snapshots of the exchange under way: what goes to the peer, and where the peer's comes.
-  const Tensor& own() const { return own_; }
-  const Tensor& received() const { return received_; }
+  // Of the exchange under way: what goes to the peer, and where the peer's comes. Without the
+  // mutex, by the thread that exchanges: pack() before the snapshot travels, unpack() when the
+  // peer's has come. Returns the squared distance of the two snapshots, `known` if they did not
+  // need unpacking.
+  const Tensor& outgoing() const { return codes_ ? codes_->bytes() : own_; }
+  const Tensor& incoming() const { return codes_ ? received_codes_ : received_; }
+  void pack();
+  double unpack(double known);
 
   // A gradient event at `t`, after the optimizer's begin_step().
   void gradient(double t, Optimizer&, float learning_rate);
@@ -73,7 +82,10 @@ class GossipModel {
   void run(Stream, F);
   void apply_kept();
 
-  Tensor x_, twin_, own_, received_;
+  Tensor x_, twin_, own_, received_;  // own_: the snapshot as the peer gets it
+  Coding coding_ = Coding::f32;
+  std::optional<Coded> codes_;
+  Tensor received_codes_;
   A2cid2::Mark mark_ = 0;  // of the last snapshot
   bool kept_ = false;      // its difference is there, and not applied yet
   DevicePort* device_ = nullptr;

@@ -49,10 +49,11 @@ void Transfer::begin(const Meeting& meeting) {
     state_.in_flight = true;
     trace_departure(group_.rank(), peer_, session_);
   }
+  state_.model.pack();
   limit_ = limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
-  group_.payload().exchange(peer_, session_, state_.model.own(), state_.model.received(),
+  group_.payload().exchange(peer_, session_, state_.model.outgoing(), state_.model.incoming(),
                             note_of(own_progress_), Seconds(limit_));
 }
 
@@ -65,7 +66,7 @@ double Transfer::limit(int peer) {
 
 bool Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const double distance = arrived ? arrived->squared_distance : 0;
+  const double distance = arrived ? state_.model.unpack(arrived->squared_distance) : 0;
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
                       .time = time_,
@@ -93,6 +94,7 @@ bool Transfer::end(const Event* arrived) {
                      .session = session_});
     state_.edges.add(done);
     state_.stats.transfer_s += done.seconds;
+    state_.stats.bytes_sent += static_cast<double>(state_.model.outgoing().bytes());
     state_.in_flight = false;
     state_.changed.notify_all();
     if (done.ok) trace_arrival(group_.rank(), peer_, session_);

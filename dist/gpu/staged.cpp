@@ -17,8 +17,6 @@ constexpr auto kLook = std::chrono::microseconds(50);
 // seconds for copies to end, when all is over
 constexpr double kCopyLimit = 30;
 
-bool goes(const Tensor& t) { return t.defined() && t.numel() > 0; }
-
 // The first bytes of pinned memory, whatever they mean: the host payload only carries them.
 Tensor bytes_of(const std::shared_ptr<Block>& block, const Tensor& like) {
   return Tensor::wrap(block->data, {static_cast<i64>(like.bytes())}, DType::u8, [block] {});

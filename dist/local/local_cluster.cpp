@@ -2,6 +2,8 @@
 // tests and lessons run the real methods.
 #include "gossamer/dist/local/local_cluster.h"
 
+#include <cstring>
+
 #include "gossamer/core/error.h"
 #include "gossamer/dist/local/local_state.h"
 
@@ -101,11 +103,9 @@ class LocalCollectives : public Collectives {
   void all_reduce_sum(const Tensor& x) override { reduce(x.span<float>()); }
   void all_reduce_sum(std::span<double> x) override { reduce(x); }
   void broadcast(const Tensor& tensor, int root) override {
-    const std::span<float> x = tensor.span<float>();
-    meet("broadcast", x.data(), x.size_bytes(), [&](std::map<int, void*>& buffers) {
-      const auto* from = static_cast<const float*>(buffers.at(root));
+    meet("broadcast", tensor.data(), tensor.bytes(), [&](std::map<int, void*>& buffers) {
       for (const auto& [rank, to] : buffers)
-        if (rank != root) std::copy_n(from, x.size(), static_cast<float*>(to));
+        if (rank != root) std::memcpy(to, buffers.at(root), tensor.bytes());
     });
   }
   void barrier() override {

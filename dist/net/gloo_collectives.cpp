@@ -274,15 +274,14 @@ void GlooCollectives::all_reduce_sum(const Tensor& x) { impl_->all_reduce(x.span
 void GlooCollectives::all_reduce_sum(std::span<double> values) { impl_->all_reduce(values); }
 
 void GlooCollectives::broadcast(const Tensor& x, int root) {
-  const std::span<float> values = x.span<float>();
   Impl& s = *impl_;
   const auto found = std::find(s.members.begin(), s.members.end(), root);
   check<DistError>(found != s.members.end(), "broadcast from worker ", root,
                    ": it is not among the members ", text_of(s.members));
   s.run("broadcast", [&](const std::shared_ptr<gloo::Context>& now) {
-    if (values.empty()) return;
+    if (x.bytes() == 0) return;
     gloo::BroadcastOptions options(now);
-    options.setOutput(values.data(), values.size());
+    options.setOutput(static_cast<char*>(x.data()), x.bytes());
     options.setRoot(static_cast<int>(found - s.members.begin()));
     options.setTimeout(ms(s.limit));
     gloo::broadcast(options);

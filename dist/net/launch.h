@@ -53,6 +53,9 @@ struct JoinOptions {
   double connect_timeout_s = 60;
   double heartbeat_s = 0.25, dead_after_s = 2.0;
   double collective_timeout_s = 30;
+  // Workers of one machine exchange by reading each other's memory, where the machine allows it
+  // (memory_edge.h); false: over TCP, as between machines.
+  bool read_memory = true;
   // cut off from all others (not: all others ended) for so long: DistError
   double alone_after_s = 60;
   std::function<void(const std::string&)> on_wait;

@@ -8,7 +8,7 @@
 #include "gossamer/dist/net/asio_link.h"
 #include "gossamer/dist/net/event_queue.h"
 #include "gossamer/dist/net/gloo_collectives.h"
-#include "gossamer/dist/net/gloo_payload.h"
+#include "gossamer/dist/net/process_payload.h"
 #ifdef GOSSAMER_HAS_GLOO
 #include "gossamer/dist/net/gloo_context.h"
 #endif
@@ -94,7 +94,7 @@ class ProcessGroup final : public Group {
       : limit_(options.collective_timeout_s),
         link_(info, options),
         device_(make_gloo_device(link_.local_address())),
-        payload_(link_, device_),
+        payload_(link_, device_, options.read_memory),
         side_channel_(link_),
         collectives_(link_, device_, limit_) {
     link_.on_events(
@@ -141,7 +141,7 @@ class ProcessGroup final : public Group {
   const Seconds limit_;
   AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
   std::shared_ptr<gloo::transport::Device> device_;
-  GlooPayload payload_;
+  ProcessPayload payload_;
   LinkSideChannel side_channel_;
   GlooCollectives collectives_;
 };

@@ -49,6 +49,8 @@ void AllReduceMethod::step(double learning_rate) {
   samples_ += static_cast<double>(members) * static_cast<double>(options_.batch);
   ++steps_;
   ++stats_.gradients;
+  const auto n = static_cast<double>(known_.size());
+  stats_.bytes_sent += 2 * (n - 1) / n * static_cast<double>(params_.grads().bytes());
 }
 
 int AllReduceMethod::sum_gradients() {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <tuple>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
@@ -19,14 +20,16 @@ constexpr double kDrainLimit = 30;
 constexpr double kGrace = 10;
 }  // namespace
 
-RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline,
+RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline, Coding coding,
                              std::function<void(const Event&)> other)
     : link_(group.control()),
       payload_(group.payload()),
       rank_(group.rank()),
       deadline_(deadline),
+      coding_(coding),
       other_(std::move(other)),
-      flights_(static_cast<std::size_t>(slots)) {}
+      flights_(static_cast<std::size_t>(slots)),
+      codes_(static_cast<std::size_t>(slots)) {}
 
 RoundExchange::~RoundExchange() {
   bool any = false;
@@ -47,14 +50,16 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
   Flight& f = flights_[s];
   check(!f.open, "launch: slot ", slot, " is on its way already");
   // of the flight before: mostly as many are needed again
-  std::vector<Tensor> buffers;
+  std::vector<std::pair<Tensor, Tensor>> buffers;
   for (Part& p : f.parts)
-    if (p.received.defined()) buffers.push_back(std::move(p.received));
+    if (p.received.defined()) buffers.emplace_back(std::move(p.received), std::move(p.codes));
+  Tensor sent = std::move(f.sent);
   f = {.open = true,
        .round = number,
        .session = session,
        .own = round.own,
        .piece = piece,
+       .sent = {},
        .parts = {}};
   for (const Neighbour& n : round.in)
     f.parts.push_back({.peer = n.worker, .weight = n.weight, .receives = true});
@@ -68,11 +73,25 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
   std::ranges::sort(f.parts, {}, &Part::peer);
   for (Part& p : f.parts) {
     if (!p.receives) continue;
-    if (buffers.empty())
-      buffers.push_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()));
-    p.received = std::move(buffers.back());
+    if (buffers.empty()) {
+      const i64 bytes = coding_ == Coding::f32 ? 0 : coded_bytes(coding_, piece.numel());
+      buffers.emplace_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()),
+                           bytes > 0 ? Tensor::empty({bytes}, DType::u8) : Tensor());
+    }
+    std::tie(p.received, p.codes) = std::move(buffers.back());
     buffers.pop_back();
   }
+  std::optional<Coded>& codes = codes_[s];
+  if (coding_ != Coding::f32 && !f.parts.empty()) {
+    if (!codes) codes.emplace(coding_, piece.numel());
+    if (sent.defined())
+      sent.copy_from(piece);
+    else
+      sent = piece.clone();
+    codes->encode(sent);
+    f.sent = sent;
+  }
+  const Tensor& outgoing = f.sent.defined() ? codes->bytes() : piece;
   for (Part& p : f.parts) {
     if (without(p.peer)) {
       end(p, false);
@@ -81,7 +100,9 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
     p.began = wall_seconds();
     p.began_us = transfer_begins();
     if (p.sends) trace_departure(rank_, p.peer, session);
-    payload_.exchange(p.peer, session, p.sends ? piece : Tensor(), p.received,
+    if (p.sends) bytes_sent_ += static_cast<double>(outgoing.bytes());
+    payload_.exchange(p.peer, session, p.sends ? outgoing : Tensor(),
+                      p.codes.defined() ? p.codes : p.received,
                       p.sends ? note : std::span<const char>(), deadline_);
   }
 }
@@ -112,9 +133,13 @@ const RoundExchange::Flight& RoundExchange::wait(int slot) {
   complete(slot);
   Flight& f = flights_[static_cast<std::size_t>(slot)];
   f.open = false;
-  // push-sum on directed rounds: the payload has nothing of ours to compare with
-  for (Part& p : f.parts)
-    if (p.ok && p.receives && !p.sends) p.squared_distance = squared_distance(f.piece, p.received);
+  // Push-sum on directed rounds: the payload has nothing of ours to compare with. Codes are not
+  // compared.
+  for (Part& p : f.parts) {
+    if (!p.ok || !p.receives) continue;
+    if (p.codes.defined()) Coded::decode(coding_, p.codes, p.received);
+    if (p.codes.defined() || !p.sends) p.squared_distance = squared_distance(f.piece, p.received);
+  }
   return f;
 }
 

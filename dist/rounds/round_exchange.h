@@ -4,9 +4,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "gossamer/core/tensor.h"
+#include "gossamer/dist/coding.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/transport.h"
 
@@ -21,6 +23,7 @@ class RoundExchange {
     double share = 0;   // W_ji; 0: only received from
     bool sends = false, receives = false, ended = false, ok = false;
     Tensor received{};              // valid if ok
+    Tensor codes{};                 // of it, where values travel coded
     std::vector<char> note{};       // of its sender
     double squared_distance = 0;    // between the piece and what came; not finite: of no use
     double began = 0, seconds = 0;  // from launch() to its end
@@ -34,12 +37,16 @@ class RoundExchange {
     std::uint64_t session = 0;
     double own = 1;
     Tensor piece{};
+    // The piece as the others got it, where it travelled coded. Who mixes it instead of the piece
+    // keeps the mean.
+    Tensor sent{};
     std::vector<Part> parts;  // ascending peers
   };
 
   // other: what is no end of an exchange (messages, deaths), as it is read. deadline: of one
-  // exchange, from its turn on.
-  RoundExchange(Group&, int slots, Seconds deadline, std::function<void(const Event&)> other);
+  // exchange, from its turn on. coding: of what is sent.
+  RoundExchange(Group&, int slots, Seconds deadline, Coding coding,
+                std::function<void(const Event&)> other);
   ~RoundExchange();  // gives up what is on its way
   RoundExchange(const RoundExchange&) = delete;
   RoundExchange& operator=(const RoundExchange&) = delete;
@@ -59,6 +66,7 @@ class RoundExchange {
   void poll();  // handles what has come in, without waiting
   // Gives up exchanges with `peer` of this and later rounds. They end with ok = false.
   void drop(int peer, i64 from_round = 0);
+  double bytes_sent() const { return bytes_sent_; }
   double waited() const { return waited_; }  // seconds in complete() and wait(), all together
 
  private:
@@ -70,8 +78,11 @@ class RoundExchange {
   Payload& payload_;
   const int rank_;
   const Seconds deadline_;
+  const Coding coding_;
   const std::function<void(const Event&)> other_;
   std::vector<Flight> flights_;
+  std::vector<std::optional<Coded>> codes_;  // of each slot
+  double bytes_sent_ = 0;
   double waited_ = 0;
 };
 

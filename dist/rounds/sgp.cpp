@@ -59,8 +59,9 @@ void SgpMethod::send() {
 void SgpMethod::receive() {
   Tensor values = params_.values();
   std::vector<std::pair<double, Tensor>> others;  // W_ij w_j, z_j
-  double incoming = 0, kept = 0;
+  double incoming = 0, kept = 0, shared = 0;
   const auto use = [&](const RoundExchange::Part& p) {
+    shared += p.share;
     if (!p.receives) return;
     float weight = 0;
     check<DistError>(p.note.size() == sizeof weight, "sgp: worker ", p.peer, " sent a note of ",
@@ -77,6 +78,11 @@ void SgpMethod::receive() {
   const double own = arrivals(0, use, lost);
   weight_before_ = static_cast<double>(weight_.item());
   const PushSum sum = push_sum((own + kept) * weight_before_, incoming);
+  // What rounding took of the values that went stays here: shared w (z - sent).
+  if (const Tensor& sent = flight(0).sent; sent.defined() && shared > 0 && own + kept > 0) {
+    const double part = shared / (own + kept);
+    weighted_sum(values, static_cast<float>(1 + part), static_cast<float>(-part), sent);
+  }
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto share = static_cast<float>(sum.share(others[i].first));
     if (i == 0)

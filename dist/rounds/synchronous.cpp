@@ -15,6 +15,7 @@
 namespace gossamer::dist {
 namespace {
 
+constexpr double kPurposes = 8;                 // in a meeting: more than there are of Purpose
 constexpr int kRoundBits = 32, kSlotBits = 12;  // of a session: epoch, round, slot
 
 // Rounds over those that are left. A name that does not go with their number (a hypercube of seven)
@@ -43,7 +44,7 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
       graph_(graph),
       directed_(directed),
       pieces_(std::move(pieces)),
-      exchange_(group, slots(), Seconds(options.exchange_timeout_s),
+      exchange_(group, slots(), Seconds(options.exchange_timeout_s), coding_of(options.payload),
                 [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())),
       samples_(options.start_samples) {
@@ -189,6 +190,16 @@ void SynchronousMethod::mix(int slot) {
   const double own = arrivals(
       slot, [&](const RoundExchange::Part& p) { others.emplace_back(p.weight, p.received); },
       [&](const RoundExchange::Part& p) { missing += p.weight; });
+  if (const Tensor& sent = exchange_.flight(slot).sent; sent.defined()) {
+    // x + sum_j W_ij (their codes - ours): what rounding took stays here
+    double shares = 0;
+    for (const auto& [weight, received] : others) {
+      axpy(values, static_cast<float>(weight), received);
+      shares += weight;
+    }
+    axpy(values, static_cast<float>(-shares), sent);
+    return;
+  }
   // by rank: the same bits in every run, and in pieces as in one
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto share = static_cast<float>(others[i].first);
@@ -279,7 +290,7 @@ void SynchronousMethod::restart_if_needed() {
   if (restart_) meet(Purpose::restart, [](Collectives&) {});
 }
 
-bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> work) {
+bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> work, int tag) {
   const trace::Scope scope("meet", static_cast<i64>(purpose));
   const double began = wall_seconds(), waited = exchange_.waited();
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
@@ -294,7 +305,8 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   double epoch = 0, samples = 0;
   membership_.run([&](Collectives& all) {
     std::vector<double> table(n * kColumns, 0.0);
-    table[me * kColumns] = static_cast<double>(purpose);
+    const double mine = static_cast<double>(purpose) + kPurposes * tag;
+    table[me * kColumns] = mine;
     table[me * kColumns + 1] = static_cast<double>(epoch_);
     table[me * kColumns + 2] = samples_;
     if (group_.size() > 1) all.all_reduce_sum(table);
@@ -304,7 +316,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     epoch = 0;
     for (std::size_t w = 0; w < n; ++w) {
       const double theirs = table[w * kColumns];
-      same = same && (theirs == 0 || theirs == static_cast<double>(purpose));
+      same = same && (theirs == 0 || theirs == mine);
       finishing = finishing || theirs == static_cast<double>(Purpose::finish);
       epoch = std::max(epoch, table[w * kColumns + 1]);
       most = std::max(most, table[w * kColumns + 2]);
@@ -336,6 +348,10 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
 
 // --- averages of all
 
+void SynchronousMethod::count_sum(const Tensor& t) {
+  stats_.bytes_sent += 2.0 * (alive() - 1) / alive() * static_cast<double>(t.bytes());
+}
+
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
   Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());
@@ -347,7 +363,50 @@ bool SynchronousMethod::average_exactly() {
     all.all_reduce_sum(weight);
     scale(mean, static_cast<float>(1 / weight[0]));
   });
+  count_sum(mean);
   if (done) Tensor(params_.values()).copy_from(mean);
+  return done;
+}
+
+bool SynchronousMethod::average_parts(const std::vector<Tensor>& parts, int tag) {
+  if (alone()) return true;
+  std::vector<Tensor> means;
+  const bool done = meet(
+      Purpose::average,
+      [&](Collectives& all) {
+        means.clear();
+        for (const Tensor& part : parts) {
+          Tensor& mean = means.emplace_back(part.clone());
+          all.all_reduce_sum(mean);
+          scale(mean, 1 / static_cast<float>(all.members()));
+          count_sum(mean);
+        }
+      },
+      tag);
+  for (std::size_t i = 0; done && i < parts.size(); ++i) Tensor(parts[i]).copy_from(means[i]);
+  return done;
+}
+
+// Every worker gets the codes of all and adds them in the same order.
+bool SynchronousMethod::average_coded(const Coded& own, Coding coding, Tensor values, int tag) {
+  if (alone()) return true;
+  Tensor sum = Tensor::empty({values.numel()}), codes = own.bytes().clone();
+  const Tensor one = Tensor::empty({values.numel()});
+  const bool done = meet(
+      Purpose::average,
+      [&](Collectives& all) {
+        sum.zero();
+        for (const int root : membership_.members()) {
+          if (root == group_.rank()) codes.copy_from(own.bytes());
+          all.broadcast(codes, root);
+          Coded::decode(coding, codes, one);
+          axpy(sum, 1, one);
+        }
+        scale(sum, 1 / static_cast<float>(all.members()));
+      },
+      tag);
+  stats_.bytes_sent += (alive() - 1) * static_cast<double>(codes.bytes());
+  if (done) values.copy_from(sum);
   return done;
 }
 
@@ -381,6 +440,7 @@ void SynchronousMethod::finish() {
 MethodStats SynchronousMethod::stats() const {
   MethodStats out = stats_;
   out.exposed_s += exchange_.waited();
+  out.bytes_sent += exchange_.bytes_sent();
   out.edges = edges_.edges();
   if (squared_distance_ >= 0)
     out.consensus_distance =

@@ -50,6 +50,11 @@ class SynchronousMethod : public Method {
   // mean stays what it was, and the weights stay too. False if a death came in between (then it did
   // not happen).
   bool average_exactly();
+  // Replaces each of these tensors by its mean over all living workers. False as above. tag: what
+  // they are; workers that come for different things begin anew.
+  bool average_parts(const std::vector<Tensor>& parts, int tag);
+  // Replaces `values` by the mean of what all sent as these codes. False as above.
+  bool average_coded(const Coded&, Coding, Tensor values, int tag);
   // Sums over the living workers; nothing if a death came in between.
   std::optional<std::vector<double>> sum_over_workers(std::vector<double> own);
   FlatParams& params() { return params_; }
@@ -80,6 +85,7 @@ class SynchronousMethod : public Method {
   void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {});
   void launch_all(const Round&);  // every piece of values()
   bool pending(int slot) const { return exchange_.pending(slot); }
+  const RoundExchange::Flight& flight(int slot) const { return exchange_.flight(slot); }
   int slots() const { return static_cast<int>(pieces_.size()); }
   FlatRange piece(int slot) const { return pieces_[static_cast<std::size_t>(slot)]; }
   Tensor values_of(int slot) const {
@@ -104,9 +110,10 @@ class SynchronousMethod : public Method {
 
  private:
   enum class Purpose { restart = 1, average = 2, sum = 3, finish = 4 };
-  // All living workers meet. If they came for the same thing, `work` is done; if not, or if someone
-  // was lost, rounds begin anew.
-  bool meet(Purpose, FunctionRef<void(Collectives&)> work);
+  // All living workers meet. If they came for the same thing (and tag), `work` is done; if not, or
+  // if someone was lost, rounds begin anew.
+  bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0);
+  void count_sum(const Tensor&);  // in bytes_sent
   void handle(const Event&);
   void restart_if_needed();
   void say_stopped(bool finishing);

@@ -1,6 +1,7 @@
 // How fast simulated workers agree, and how many exchanges that takes.
 #pragma once
 
+#include <cmath>
 #include <optional>
 
 #include "gossamer/dist/simulation/simulator.h"
@@ -12,15 +13,21 @@ struct ConsensusResult {
   std::vector<double> time, distance;
   // of the distance: minus the slope of its logarithm on [fit_from, fit_to]; NaN: nothing to fit
   double decay_rate = 0;
+  // half of a 95 % confidence interval, by the spread of the seeds; NaN: one seed, or no rate
+  double decay_error = NAN;
   double fit_from = 0, fit_to = 0;
+  // The same of the median over seeds: a typical run. Where chance matters (few workers) it falls
+  // faster, for the mean is carried by the few runs whose exchanges came late. NaN: not known
+  double typical_rate = NAN;
   // of its expectation, late, where theory.h knows it: Poisson exchanges, not too many workers
   std::optional<double> exact;
   int seeds = 0;
   double exchanges = 0;  // of the whole network, mean over seeds
 };
-// time: simulated for so long (above 0). fit_from < 0: the last two thirds of the time in which
-// rounding errors do not show. seeds 0: as many as make about twenty million exchanges, from 1
-// to 40. Seeds are plan.options.seed, +1, …
+// time: simulated for so long; 0: 300, or less where exact says that workers agree long before.
+// fit_from: the fit goes from there to the end of what is above rounding errors; < 0: over the last
+// two thirds of the time in which the seeds know the mean to a tenth. seeds 0: as many as make
+// about five million exchanges, from 1 to 10,000. Seeds are plan.options.seed, +1, …
 ConsensusResult simulate_consensus(const SimulationPlan&, double time, int seeds = 0,
                                    double fit_from = -1);
 

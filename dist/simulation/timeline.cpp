@@ -96,11 +96,10 @@ class Synchronous {
   std::vector<double> began_, ended_;
 };
 
-void finish(TimelineResult& out, const SimulationPlan& plan) {
-  const Machines& m = plan.options.machines;
-  for (std::size_t i = 0; i < out.workers.size(); ++i) {
-    out.steps_per_s += out.workers[i].steps_per_s;
-    out.perfect_steps_per_s += 1 / (m.compute_s * m.slowness(static_cast<int>(i)));
+void finish(TimelineResult& out) {
+  for (const WorkerTimeline& w : out.workers) {
+    out.steps_per_s += w.steps_per_s;
+    if (w.computing > 0) out.perfect_steps_per_s += w.steps_per_s / w.computing;
   }
   out.efficiency = out.steps_per_s / out.perfect_steps_per_s;
 }
@@ -133,12 +132,16 @@ TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
     run.run_until_seconds(seconds);
     for (int i = 0; i < plan.options.workers; ++i) {
       const WorkerTally& t = run.tally(i);
+      if (t.gradients == 0) {  // so slow that it has not ended its first
+        out.workers.push_back({0, 0, 1, 0, 0});
+        continue;
+      }
       const double all = t.compute_s + t.waited_s, steps = static_cast<double>(t.gradients);
-      out.workers.push_back({steps / all, static_cast<double>(t.exchanges) / std::max(1.0, steps),
+      out.workers.push_back({steps / all, static_cast<double>(t.exchanges) / steps,
                              t.compute_s / all, 0, t.waited_s / all});
     }
   }
-  finish(out, plan);
+  finish(out);
   return out;
 }
 

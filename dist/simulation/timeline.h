@@ -15,9 +15,10 @@ struct WorkerTimeline {
 struct TimelineResult {
   std::vector<WorkerTimeline> workers;
   double seconds = 0;
-  double steps_per_s = 0;          // of all workers
-  double perfect_steps_per_s = 0;  // if every worker computed all the time
-  double efficiency = 0;           // the first by the second
+  double steps_per_s = 0;  // of all workers
+  // had each computed all the time, at the speed at which it computed
+  double perfect_steps_per_s = 0;
+  double efficiency = 0;  // the first by the second
 };
 // seconds: simulated for about so long. What each method waits for:
 //   a2cid2, adpsgd     by plan.options.pairing (poisson, which takes no time, counts as handshake)

@@ -1,4 +1,7 @@
 // `gossamer simulate` from outside: what the documentation promises is what it prints.
+#include <iomanip>
+#include <sstream>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
@@ -26,6 +29,52 @@ TEST_F(Simulate, T11_TheRingOf64DecaysAsPromised) {
       json({"consensus", "--graph", "ring", "--workers", "64", "--method", "adpsgd"})["decay_rate"];
   EXPECT_NEAR(fast, .0555, .1 * .0555);
   EXPECT_NEAR(base, .0059, .1 * .0059);
+}
+
+// What dist/simulation/README.md says that its commands print.
+TEST_F(Simulate, TheReadmeShowsWhatItsCommandsPrint) {
+  const std::string page = read_text(GOSSAMER_SOURCE_DIR "/dist/simulation/README.md");
+  std::istringstream in(page);
+  int consensus = 0, quadratic = 0, timeline = 0;
+  for (std::string line; std::getline(in, line);) {
+    const std::string start = "    gossamer simulate ";
+    if (!line.starts_with(start)) continue;
+    std::istringstream words(line.substr(start.size()));
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;)
+      if (word != "--json") arguments.push_back(word);
+    const Json r = json(arguments);
+    const auto shown = [&](const char* key, int digits) {
+      std::ostringstream out;
+      out << std::fixed << std::setprecision(digits) << r[key].get<double>();
+      return out.str();
+    };
+    if (arguments[0] == "consensus") {
+      ++consensus;
+      const std::string rate = shown("decay_rate", 4);
+      EXPECT_THAT(page, HasSubstr("over seeds, " + rate + ", and"));
+      EXPECT_THAT(page, HasSubstr("interval, " + shown("decay_error", 4) +
+                                  " (exact in the long run: " + shown("decay_rate_exact", 4)));
+      EXPECT_THAT(page, HasSubstr("(64: " + rate + " and " + shown("typical_rate", 4) + ")"));
+    } else if (arguments[0] == "quadratic") {
+      ++quadratic;
+      const std::string distance = shown("stationary_distance", 0);
+      EXPECT_THAT(page, HasSubstr(arguments.back() == "adpsgd" ? distance + " and"
+                                                               : "and " + distance + " are"));
+    } else {
+      ++timeline;
+      EXPECT_LE(r["efficiency"].get<double>(), 1);
+    }
+  }
+  EXPECT_EQ(consensus, 1);
+  EXPECT_EQ(quadratic, 2);
+  EXPECT_EQ(timeline, 1);
+}
+
+TEST_F(Simulate, WithoutCurvatureItShowsTheDistanceForThereIsNoLoss) {
+  const Result r =
+      run({"simulate", "quadratic", "--workers", "4", "--time", "30", "--curvature", "0"});
+  EXPECT_THAT(r.out, HasSubstr("time  (x - mean)^2"));
 }
 
 TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {

@@ -11,6 +11,7 @@
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu/direct_conv.h"
 #include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/cpu/winograd.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 
@@ -118,8 +119,25 @@ INSTANTIATE_TEST_SUITE_P(All, Parity,
                            return std::get<0>(i.param) + "_" + name_of(std::get<1>(i.param));
                          });
 
-// The direct convolution alone, whatever the engine would choose.
-void compare_direct(const ConvGeometry& g) {
+// One of our own convolutions, whatever the engine would choose.
+struct OwnConv {
+  const char* name;
+  void (*conv)(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
+  void (*conv_dx)(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
+  void (*conv_dw)(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
+  cpu::PackedWeights (*pack)(const ConvGeometry&, const Tensor& w);
+  void (*inference)(const ConvGeometry&, const Tensor& x, const cpu::PackedWeights&,
+                    const ConvTail&, Tensor& y);
+};
+constexpr OwnConv kDirect{
+    "direct",         cpu::direct_conv, cpu::direct_conv_dx, cpu::direct_conv_dw,
+    cpu::direct_pack, cpu::direct_conv};
+constexpr OwnConv kWinograd{
+    "Winograd",         cpu::winograd_conv, cpu::winograd_conv_dx, cpu::winograd_conv_dw,
+    cpu::winograd_pack, cpu::winograd_conv};
+
+void compare_alone(const OwnConv& own, const ConvGeometry& g) {
+  const std::string what = std::string(own.name) + " of " + text(g, DType::f32);
   Backend& slow = backend("reference");
   const DType type = DType::f32;
   const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type, 1),
@@ -128,30 +146,29 @@ void compare_direct(const ConvGeometry& g) {
                bias = random_tensor({g.k}, type, 4);
   const auto junk = [](const Tensor& like) { return Tensor::full(like.shape(), std::nanf("")); };
   Tensor y1 = junk(dy), y2 = junk(dy), dx1 = junk(x), dx2 = junk(x), dw1 = junk(w), dw2 = junk(w);
-  cpu::direct_conv(g, x, w, y1);
+  own.conv(g, x, w, y1);
   slow.conv(g, x, w, y2);
-  expect_close(y1, y2, 2e-5f, "direct_conv " + text(g, type));
-  cpu::direct_conv_dx(g, dy, w, dx1);
+  expect_close(y1, y2, 2e-5f, "conv " + what);
+  own.conv_dx(g, dy, w, dx1);
   slow.conv_dx(g, dy, w, dx2);
-  expect_close(dx1, dx2, 2e-5f, "direct_conv_dx " + text(g, type));
-  cpu::direct_conv_dw(g, x, dy, dw1);
+  expect_close(dx1, dx2, 2e-5f, "conv_dx " + what);
+  own.conv_dw(g, x, dy, dw1);
   slow.conv_dw(g, x, dy, dw2);
-  expect_close(dw1, dw2, 2e-5f, "direct_conv_dw " + text(g, type));
-  const cpu::PackedWeights packed = cpu::direct_pack(g, w);
+  expect_close(dw1, dw2, 2e-5f, "conv_dw " + what);
+  const cpu::PackedWeights packed = own.pack(g, w);
   const auto slow_weights = slow.pack_conv(w);
   for (const bool add : {false, true})
     for (const bool relu : {false, true}) {
       y1 = add ? dy.clone() : junk(dy);
       y2 = y1.clone();
-      cpu::direct_conv(g, x, packed, {bias, add, relu}, y1);
+      own.inference(g, x, packed, {bias, add, relu}, y1);
       slow.conv_inference(g, x, *slow_weights, {bias, add, relu}, y2);
-      expect_close(
-          y1, y2, 2e-5f,
-          "direct inference " + text(g, type) + (add ? " add" : "") + (relu ? " relu" : ""));
+      expect_close(y1, y2, 2e-5f,
+                   "inference " + what + (add ? " add" : "") + (relu ? " relu" : ""));
     }
 }
 
-class Direct : public testing::TestWithParam<std::string> {
+class Alone : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { cpu::limit_kernels(GetParam()); }
   void TearDown() override {
@@ -160,10 +177,10 @@ class Direct : public testing::TestWithParam<std::string> {
   }
   int threads_ = compute_threads();
 };
-INSTANTIATE_TEST_SUITE_P(All, Direct, testing::ValuesIn(cpu::kernel_sets()),
+INSTANTIATE_TEST_SUITE_P(All, Alone, testing::ValuesIn(cpu::kernel_sets()),
                          [](const auto& i) { return i.param; });
 
-TEST_P(Direct, ConvolutionsOfAnyShape) {
+TEST_P(Alone, DirectConvolutionsOfAnyShape) {
   for (const int threads : {1, 3}) {
     set_compute_threads(threads);
     for (const auto& g :
@@ -174,11 +191,22 @@ TEST_P(Direct, ConvolutionsOfAnyShape) {
           geometry(2, 6, 5, 1, 1, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2),
           geometry(2, 9, 9, 17, 33, 3, 3, 1, 2, 2), geometry(1, 12, 12, 24, 4, 3, 3, 2, 3, 3),
           geometry(1, 1, 1, 16, 260, 1, 1, 1, 0), geometry(7, 16, 17, 3, 33, 3, 3, 1, 1)})
-      compare_direct(g);
+      compare_alone(kDirect, g);
   }
 }
 
-TEST_P(Direct, ConvolutionsDoNotDependOnTheThreads) {
+TEST_P(Alone, WinogradWithAndWithoutAStride) {
+  for (const int threads : {1, 3}) {
+    set_compute_threads(threads);
+    for (const auto& g :
+         {geometry(2, 8, 8, 32, 64, 3, 3, 2, 1), geometry(3, 9, 7, 16, 32, 3, 3, 2, 1),
+          geometry(1, 13, 22, 48, 16, 3, 3, 2, 1), geometry(5, 1, 2, 16, 16, 3, 3, 2, 1),
+          geometry(40, 7, 8, 16, 80, 3, 3, 2, 1), geometry(40, 6, 5, 32, 16, 3, 3, 1, 1)})
+      compare_alone(kWinograd, g);
+  }
+}
+
+TEST_P(Alone, DirectConvolutionsDoNotDependOnTheThreads) {
   const auto g = geometry(6, 9, 11, 40, 56, 3, 3, 2, 1);
   const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, DType::f32, 1),
                w = random_tensor({g.k, g.r, g.s, g.c}, DType::f32, 2),
@@ -225,7 +253,8 @@ TEST_P(Parity, StridedConvolutions) {
        {geometry(2, 8, 8, 16, 32, 3, 3, 2, 1), geometry(3, 9, 7, 32, 64, 3, 3, 2, 1),
         geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(1, 32, 32, 3, 16, 7, 7, 2, 3),
         geometry(2, 11, 8, 16, 16, 5, 5, 3, 2), geometry(2, 8, 8, 64, 96, 3, 3, 2, 1),
-        geometry(3, 7, 7, 64, 112, 1, 1, 1, 0), geometry(2, 10, 10, 72, 64, 3, 3, 2, 1)})
+        geometry(3, 7, 7, 64, 112, 1, 1, 1, 0), geometry(2, 10, 10, 72, 64, 3, 3, 2, 1),
+        geometry(3, 8, 16, 32, 64, 3, 3, 2, 1), geometry(2, 15, 7, 48, 32, 3, 3, 2, 1)})
     compare_convolutions(g, type());
 }
 

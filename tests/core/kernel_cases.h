@@ -124,6 +124,36 @@ inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
   return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz}};
 }
 
+inline Results layer_norm_case(Device d, DType type, i64 cols) {
+  const Shape shape{70, cols};
+  const Tensor x = on(d, normal(shape, 1, type)), dy = on(d, normal(shape, 2, type));
+  RowNorm n{x,     on(d, normal({cols}, 3)),           on(d, normal({cols}, 4)),
+            1e-5f, Tensor::empty({70}, DType::f32, d), Tensor::empty({70}, DType::f32, d)};
+  Tensor sum = Tensor::empty(shape, type, d), y = Tensor::empty(shape, type, d),
+         dx = on(d, normal(shape, 5, type)), d_scale = Tensor::empty({cols}, DType::f32, d),
+         d_shift = Tensor::empty({cols}, DType::f32, d);
+  passes(d).layer_norm(n, &dy, &sum, y);
+  n.x = sum;
+  passes(d).layer_norm_back(n, dy, true, dx, d_scale, d_shift);
+  return {{"sum", sum}, {"y", y}, {"dx", dx}, {"d_scale", d_scale}, {"d_shift", d_shift}};
+}
+
+inline Results attention_case(Device d, DType type, i64 length, i64 size, float dropout) {
+  const i64 width = 2 * size;
+  const Tensor qkv = on(d, normal({2, length, 3 * width}, 1, type)),
+               dy = on(d, normal({2, length, width}, 2, type));
+  Tensor y = Tensor::empty(dy.shape(), type, d), dqkv = Tensor::empty(qkv.shape(), type, d);
+  const Tensor sums = Tensor::empty({2, 2, length}, DType::f32, d);
+  const auto third = [&](const Tensor& t, i64 part) {
+    return PackedRows{t, part * width, 3 * width};
+  };
+  const Attention a{2,       2, length, length,        size,          true,          0,
+                    dropout, 7, 8,      third(qkv, 0), third(qkv, 1), third(qkv, 2), {}};
+  passes(d).attention(a, y, sums);
+  passes(d).attention_back(a, y, sums, dy, third(dqkv, 0), third(dqkv, 1), third(dqkv, 2));
+  return {{"y", y}, {"log sums", sums}, {"dqkv", dqkv}};
+}
+
 inline Results update_case(Device d, bool adam, bool with_twin, DType wire, DType compute) {
   const i64 n = 32 * 1000;
   const auto block = [&](std::uint64_t seed) { return on(d, normal({n}, seed)); };
@@ -216,6 +246,15 @@ inline std::vector<KernelCase> kernel_cases() {
           "head" + std::to_string(classes) + t,
           [=](Device d) { return head_case(d, type, classes, classes == 10 ? 13 : 64); }, relative,
           1e-5);
+    for (const i64 cols : {768, 13})
+      add(
+          "layer norm" + std::to_string(cols) + t,
+          [=](Device d) { return layer_norm_case(d, type, cols); }, relative, 1e-4);
+    for (const i64 size : {5, 64, 96, 160})
+      for (const float dropout : {0.0f, 0.2f})
+        add(
+            "attention" + std::to_string(size) + t + (dropout > 0 ? "dropout" : ""),
+            [=](Device d) { return attention_case(d, type, 100, size, dropout); }, relative, 1e-4);
     add(
         "input" + t, [=](Device d) { return input_case(d, type); }, relative, 1e-4);
   }

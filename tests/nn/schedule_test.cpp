@@ -87,6 +87,17 @@ TEST(Schedule, OneCycleRisesForThirtyPercentUnlessToldOtherwise) {
                    0.5);
 }
 
+TEST(Schedule, InverseSqrtFallsFromTheEndOfTheWarmUp) {
+  const Schedule rate = make_schedule(
+      {.kind = "inverse-sqrt", .peak = 2, .total = 1000, .warmup = 100, .warmup_from = 1});
+  EXPECT_DOUBLE_EQ(rate(0), 1);
+  EXPECT_DOUBLE_EQ(rate(50), 1.5);
+  EXPECT_DOUBLE_EQ(rate(100), 2);
+  EXPECT_DOUBLE_EQ(rate(400), 1);
+  EXPECT_DOUBLE_EQ(rate(10'000), 0.2);
+  EXPECT_THROW(make_schedule({.kind = "inverse-sqrt", .total = 10}), ConfigError);
+}
+
 TEST(Schedule, ConstantStaysAtItsPeakAfterTheWarmUp) {
   const Schedule rate = make_schedule({.kind = "constant", .peak = 0.3, .total = 10, .warmup = 2});
   EXPECT_DOUBLE_EQ(rate(1), 0.15);

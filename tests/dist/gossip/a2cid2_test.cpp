@@ -263,7 +263,7 @@ TEST(A2cid2, TheSinglePrecisionPassesFollowTheSameEvents) {
   State d(x, true);
   GossipModel f(xf, true);
   f.exchange_by(DType::f32, nullptr);
-  Tensor(f.received()).copy_from(otherf);
+  Tensor(f.incoming()).copy_from(otherf);
   for (A2cid2* a : {&d.numbers, &f.numbers}) a->eta = .2, a->alpha_tilde = 1.9;
   std::vector<double> own;
   Subtract optimizer(xf, .125f);

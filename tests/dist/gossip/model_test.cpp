@@ -160,7 +160,7 @@ int by_model(Model& m, const std::vector<Event>& events, DType wire, bool lazy,
   fake::Gpu& gpu = machine.gpu(0);
   const i64 n = m.params.size();
   m.state.exchange_by(wire, &gpu);
-  const Tensor theirs = m.state.received();
+  const Tensor theirs = m.state.incoming();
   OnDevice optimizer(m, gpu);
   Rng random(seed, 7);
   for (std::size_t k = 0; k < events.size(); ++k) {
@@ -222,7 +222,7 @@ TEST(GossipModel, ADifferenceIsAppliedOnceAndByWhatComesFirst) {
   machine.eager = true;
   Model m(true, DType::f32);
   m.state.exchange_by(DType::f32, &machine.gpu(0));
-  const Tensor own = m.state.own(), theirs = m.state.received();
+  const Tensor own = m.state.outgoing(), theirs = m.state.incoming();
   OnDevice optimizer(m, machine.gpu(0));
   const auto late_in_event = [&](double t) {
     optimizer.with_difference = 0;

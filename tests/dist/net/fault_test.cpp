@@ -45,8 +45,10 @@ const RegisterRole r1("watch", watch);
 
 // In an endless exchange with the neighbour 0-1, 2-3 (large, so that a death finds it in the
 // middle); ends when one fails.
-void exchange_for_ever(const LaunchInfo& info, const Say& say) {
-  const auto g = process_group(info, process_options());
+void exchange_for_ever(const LaunchInfo& info, const Say& say, bool read_memory) {
+  JoinOptions options = process_options();
+  options.read_memory = read_memory;
+  const auto g = process_group(info, options);
   const int peer = info.rank ^ 1;
   std::vector<float> send(4000000, static_cast<float>(info.rank)), receive(4000000);
   say("ready");
@@ -65,7 +67,10 @@ void exchange_for_ever(const LaunchInfo& info, const Say& say) {
     }
   }
 }
-const RegisterRole r2("exchange", exchange_for_ever);
+const RegisterRole r2("exchange",
+                      [](auto& info, auto& say) { exchange_for_ever(info, say, true); });
+const RegisterRole r4("exchange-tcp",
+                      [](auto& info, auto& say) { exchange_for_ever(info, say, false); });
 
 void reduce_for_ever(const LaunchInfo& info, const Say& say) {
   const auto g = process_group(info, process_options());
@@ -147,14 +152,14 @@ TEST(Faults, AStopOfTheWholeJobKillsNobody) {
 }
 
 TEST(Faults, ADeathInTheMiddleOfAnExchangeEndsIt) {
-  for (int trial = 0; trial < 3; ++trial) {
-    auto workers = start("exchange", 4);
+  for (int trial = 0; trial < 6; ++trial) {
+    auto workers = start(trial < 3 ? "exchange" : "exchange-tcp", 4);
     std::this_thread::sleep_for(std::chrono::milliseconds(300 + 37 * trial));
     const double killed = now_s();
     workers[1]->signal(SIGKILL);
     const std::string line = workers[0]->line();
     EXPECT_EQ(line.rfind("failed at ", 0), 0u) << line;
-    EXPECT_LT(time_in(line) - killed, 10.0);  // Gloo alone: its time-out of 60 s
+    EXPECT_LT(time_in(line) - killed, 10.0);  // otherwise its time-out of 60 s
     std::printf("    after %.1f ms: %s\n", 1000 * (time_in(line) - killed), line.c_str());
     EXPECT_EQ(workers[3]->line(0.3), "");  // the other pair goes on
   }

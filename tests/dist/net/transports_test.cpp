@@ -1,5 +1,5 @@
-// What every transport promises, on both: threads of one process (LocalCluster), and process groups
-// over loopback.
+// What every transport promises: threads of one process (LocalCluster), and process groups that
+// read each other's memory or go over loopback.
 #include <algorithm>
 #include <map>
 #include <thread>
@@ -11,13 +11,17 @@
 namespace gossamer::dist::testing {
 namespace {
 
-enum class Kind { local, process };
+enum class Kind { local, memory, tcp };
 
 class Transports : public ::testing::TestWithParam<Kind> {
  protected:
   // Runs `body` as each of n workers; what they threw, "" where nothing.
   static std::vector<std::string> run(int n, const std::function<void(Group&)>& body) {
-    if (GetParam() == Kind::process) return on_threads(n, body);
+    if (processes()) {
+      JoinOptions options = quick();
+      options.read_memory = GetParam() == Kind::memory;
+      return on_threads(n, body, options);
+    }
     LocalCluster cluster(n);
     std::vector<std::string> errors(static_cast<std::size_t>(n));
     std::vector<std::thread> threads;
@@ -32,13 +36,16 @@ class Transports : public ::testing::TestWithParam<Kind> {
     for (auto& t : threads) t.join();
     return errors;
   }
+  static bool processes() { return GetParam() != Kind::local; }
   static std::vector<std::string> none(int n) {
     return std::vector<std::string>(static_cast<std::size_t>(n));
   }
 };
-INSTANTIATE_TEST_SUITE_P(Both, Transports, ::testing::Values(Kind::local, Kind::process),
+INSTANTIATE_TEST_SUITE_P(All, Transports, ::testing::Values(Kind::local, Kind::memory, Kind::tcp),
                          [](const auto& kind) {
-                           return kind.param == Kind::local ? "local" : "process";
+                           return kind.param == Kind::local    ? "local"
+                                  : kind.param == Kind::memory ? "memory"
+                                                               : "tcp";
                          });
 
 Event next_exchanged(Group& g, double seconds = 15) {
@@ -162,7 +169,7 @@ TEST_P(Transports, OneThatFailsLeavesTheOthersAlone) {
                          {std::pair(101, std::vector<std::uint64_t>{101}), {0, {99, 100}}}) {
                       g.payload().abort(2, static_cast<std::uint64_t>(from));
                       std::vector<std::uint64_t> ended;
-                      if (from == 101 && GetParam() == Kind::process) continue;  // it has its turn
+                      if (from == 101 && processes()) continue;  // it has its turn
                       while (ended.size() < ends.size()) {
                         const Event e = next_exchanged(g);
                         if (e.ok || e.peer != 2 || e.why.empty()) fail("not ended: ", e.peer);
@@ -171,7 +178,7 @@ TEST_P(Transports, OneThatFailsLeavesTheOthersAlone) {
                       std::ranges::sort(ended);
                       EXPECT_EQ(ended, ends);
                     }
-                    if (GetParam() == Kind::process) EXPECT_EQ(next_exchanged(g).session, 101u);
+                    if (processes()) EXPECT_EQ(next_exchanged(g).session, 101u);
                     g.payload().drain(Seconds(10));
                   }
                   g.collectives().barrier();

@@ -25,6 +25,7 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
     Quadratic q(rank, 40);
     MethodOptions options = options_of(d.rounds, d.n, d.steps, d.overlap);
     options.period = 4;
+    options.outer_momentum = 0.3;
     options.on_fault = [&](const std::string& what, int peer) {
       reports += what == "dead" && peer == d.dies;
       EXPECT_NE(what, "exchange failed") << rank << " waited for " << peer << " until the deadline";
@@ -60,7 +61,8 @@ INSTANTIATE_TEST_SUITE_P(Methods, SynchronousDrill,
                                          Drill{"dpsgd", "one-peer-exp"},
                                          Drill{"sgp", "one-peer-exp-directed"},
                                          Drill{"sgp", "one-peer-exp-directed", false},
-                                         Drill{"local-sgd", "ring"},
+                                         Drill{"local-sgd", "ring"}, Drill{"diloco", "ring"},
+                                         Drill{"noloco", "one-peer-exp"},
                                          Drill{"consensus-control", "ring"}),
                          [](const auto& test) {
                            std::string name = test.param.method + "_" + test.param.rounds +

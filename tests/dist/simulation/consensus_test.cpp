@@ -89,6 +89,24 @@ TEST(Simulation, T14_TheSimulatedNetworkDivergesAndDecaysAsComputed) {
   EXPECT_NEAR(simulate_consensus(plan, 300, 40, 100).decay_rate, .0592, .1 * .0592);
 }
 
+// Late, the mean over seeds is carried by the few runs whose exchanges came late.
+TEST(Simulation, OnSmallRingsTheFitEndsWhereTheSeedsNoLongerKnowTheMean) {
+  for (const char* method : {"adpsgd", "a2cid2"})
+    for (const int n : {2, 3, 4, 8}) {
+      const ConsensusResult r = simulate_consensus(plan_of("ring", n, method, 16), 0);
+      EXPECT_NEAR(r.decay_rate, r.exact.value(), .05 * *r.exact) << method << n;
+      EXPECT_LT(r.decay_error, .08 * *r.exact) << method << n;
+      EXPECT_GT(r.decay_error, 0) << method << n;
+      if (n > 2) EXPECT_GT(r.typical_rate, r.decay_rate) << method << n;
+    }
+}
+
+TEST(Simulation, OneSeedHasNoConfidenceInterval) {
+  const ConsensusResult r = simulate_consensus(plan_of("ring", 16, "a2cid2", 16), 60, 1);
+  EXPECT_GT(r.decay_rate, 0);
+  EXPECT_TRUE(std::isnan(r.decay_error));
+}
+
 // The notes give one run with another generator: it must be one that ours could be.
 TEST(Simulation, EcosystemTable_DistancesOfOneRunLieAmongOurs) {
   for (const auto& [method, given] : {std::pair{"adpsgd", 3.7e-3}, {"a2cid2", 2.5e-11}}) {

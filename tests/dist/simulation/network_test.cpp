@@ -227,6 +227,19 @@ TEST(SimulatedTimeline, FractionsAreAWholeAndTransfersHideBehindComputation) {
   EXPECT_GT(timeline(o, "allreduce", 300).efficiency, 1 / (1 + 14 * .001 + 14.0 / 8 * .2) + .05);
 }
 
+TEST(SimulatedTimeline, NoMethodIsFasterThanWorkersThatNeverWait) {
+  SimulationOptions o = machines_of("ring", 8);
+  o.machines.latency_s = o.machines.bytes = 0;
+  o.machines.compute = {Spread::Kind::lognormal, .5};
+  for (const char* method : {"adpsgd", "a2cid2", "dpsgd", "allreduce"}) {
+    const auto r = timeline(o, method, 50);
+    EXPECT_LE(r.efficiency, 1 + 1e-12) << method;
+    EXPECT_GT(r.efficiency, .3) << method;
+  }
+  o.machines.slow = {1, 1, 1, 1000};  // has not ended its first gradient
+  EXPECT_NEAR(timeline(o, "adpsgd", 50).efficiency, 1, .05);
+}
+
 TEST(SimulatedTimeline, WrongOptionsAreNamed) {
   EXPECT_THROW(make_spread("lognormal:"), ConfigError);
   EXPECT_THROW(make_spread("lognormal:x"), ConfigError);

@@ -6,10 +6,9 @@
 // the next exchange; so both sides open a new one together. The notice names the session and the
 // edge, so that a late one does no harm to an edge opened since.
 #ifdef GOSSAMER_HAS_GLOO
-#include "gossamer/dist/net/gloo_payload.h"
+#include "gossamer/dist/net/process_payload.h"
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -17,68 +16,43 @@
 #include <optional>
 #include <thread>
 
-#include <gloo/transport/unbound_buffer.h>
-
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/dist/net/gloo_context.h"
+#include "gossamer/dist/net/gloo_edge.h"
+#include "gossamer/dist/net/memory_edge.h"
 
 namespace gossamer::dist {
-namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// A note on its way: its length, then its bytes.
-using Note = std::array<char, 1 + kLongestNote>;
-
-bool goes(const Tensor& t) { return t.defined() && t.numel() > 0; }
-
-std::uint64_t mix(std::uint64_t h) {
-  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ull;
-  h = (h ^ (h >> 27)) * 0x94d049bb133111ebull;
-  return h ^ (h >> 31);
-}
-
-std::chrono::milliseconds left(SteadyClock::time_point until) {
-  return std::max(std::chrono::ceil<std::chrono::milliseconds>(until - SteadyClock::now()),
-                  std::chrono::milliseconds(1));
-}
-
-}  // namespace
-
-struct GlooPayload::Impl {
-  struct Job {
-    std::uint64_t session, arrival;  // arrival: of the peer, as link.arrivals() counts
-    Tensor send, receive;
-    std::vector<char> note;
-    Seconds deadline;
-    bool given_up = false;            // it shall end
-    SteadyClock::time_point until{};  // from its turn on
-  };
+struct ProcessPayload::Impl {
   // All there is with one peer. Guarded by the mutex, but for `stop`.
   struct Peer {
     explicit Peer(int r) : rank(r) {}
     const int rank;
-    std::shared_ptr<GlooContext> edge;  // open from exchange to exchange
+    std::shared_ptr<PayloadEdge> edge;  // open from exchange to exchange
     // in which session: the edge's name, the same on both sides
     std::uint64_t opened = 0;
     bool stale = false;                     // the peer closed its end
     std::optional<std::uint64_t> given_up;  // the last session that the peer reported as failed
-    std::deque<Job> jobs;                   // from exchange() until its event is posted
-    std::shared_ptr<GlooContext> active;    // the context that the first of them uses
+    std::deque<PayloadJob> jobs;            // from exchange() until its event is posted
+    std::shared_ptr<PayloadEdge> active;    // what the first of them uses
     std::atomic<bool> stop{false};          // the first of them shall end
+    std::uint64_t unreadable_since = 0;     // its memory, since this arrival; of the thread
     std::condition_variable wanted;
     std::thread thread;
   };
 
   AsioLink& link;
   std::shared_ptr<gloo::transport::Device> device;
+  const bool read_memory;
   std::mutex mutex;
   std::map<int, std::unique_ptr<Peer>> peers;
   std::condition_variable ended;
   bool closing = false;
 
-  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d) : link(l), device(std::move(d)) {}
+  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, bool m)
+      : link(l), device(std::move(d)), read_memory(m) {}
 
   // Under the mutex, as all that ends in _locked.
   Peer& peer_locked(int rank) {
@@ -97,7 +71,7 @@ struct GlooPayload::Impl {
     for (;;) {
       p.wanted.wait(lock, [&] { return closing || !p.jobs.empty(); });
       if (closing) return;
-      Job now = p.jobs.front();
+      PayloadJob now = p.jobs.front();
       now.until =
           SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(now.deadline);
       p.stop = now.given_up || p.given_up == now.session;
@@ -107,11 +81,13 @@ struct GlooPayload::Impl {
       done.peer = p.rank;
       done.session = now.session;
       try {
-        done.note = transfer(p, now);
-        done.squared_distance = distance_of_exchange(now.send, now.receive);
+        PayloadEdge::Arrival arrived = transfer(p, now);
+        done.note = std::move(arrived.note);
+        done.squared_distance = arrived.squared_distance;
         done.ok = true;
       } catch (const std::exception& e) {
         done.why = e.what();
+        if (dynamic_cast<const MemoryEdge::Unreadable*>(&e)) p.unreadable_since = now.arrival;
         link.reset_edge(p.rank, now.session, drop(p).value_or(now.session), now.arrival);
       }
       lock.lock();
@@ -124,7 +100,7 @@ struct GlooPayload::Impl {
 
   // Closes our end and returns the edge's name, if there is one.
   std::optional<std::uint64_t> drop(Peer& p) {
-    std::shared_ptr<GlooContext> old;
+    std::shared_ptr<PayloadEdge> old;
     std::uint64_t name = 0;
     {
       std::lock_guard lock(mutex);
@@ -138,8 +114,8 @@ struct GlooPayload::Impl {
     return name;
   }
 
-  // The context of the edge, if it can still be used.
-  std::shared_ptr<GlooContext> find(Peer& p) {
+  // The edge, if it can still be used.
+  std::shared_ptr<PayloadEdge> find(Peer& p) {
     {
       std::lock_guard lock(mutex);
       if (!p.stale) return p.edge;
@@ -148,78 +124,34 @@ struct GlooPayload::Impl {
     return nullptr;
   }
 
-  // The peer's note.
-  std::vector<char> transfer(Peer& p, const Job& now) {
+  PayloadEdge::Arrival transfer(Peer& p, const PayloadJob& now) {
     if (!link.alive(p.rank) || link.arrivals(p.rank) != now.arrival)
       fail<DistError>("worker ", p.rank, " is gone: ", link.why_dead(p.rank));
-    std::shared_ptr<GlooContext> context = find(p);
-    if (!context) context = open(p, now);
-    begin(p, now, context);
-
-    // A different length gets a different slot: Gloo would end the process if more arrived than
-    // fits. Strangers can't guess it.
-    const std::uint64_t secret = link.connection(p.rank);
-    const auto slot = [&](std::uint64_t what) {
-      return mix(now.session * 2 + 1) ^ mix(what) ^ secret;
-    };
-    const auto slot_of = [&](const Tensor& t) {
-      return slot(t.bytes() << 8 | static_cast<std::uint64_t>(t.dtype()));
-    };
-    const std::uint64_t notes = slot(~std::uint64_t{0});
-    const int other = p.rank < link.rank() ? 0 : 1;
-    Note own{}, theirs{};
-    own[0] = static_cast<char>(now.note.size());
-    std::ranges::copy(now.note, own.begin() + 1);
-    std::vector<std::unique_ptr<gloo::transport::UnboundBuffer>> in, out;
-    const auto add = [&](auto& to, void* data, std::size_t bytes) -> auto& {
-      return *to.emplace_back(context->createUnboundBuffer(data, bytes));
-    };
-    if (goes(now.receive)) {
-      const std::size_t bytes = now.receive.bytes();
-      add(in, now.receive.data(), bytes).recv(other, slot_of(now.receive), 0, bytes);
-      add(in, theirs.data(), theirs.size()).recv(other, notes, 0, theirs.size());
-    }
-    if (goes(now.send)) {
-      const std::size_t bytes = now.send.bytes();
-      add(out, own.data(), own.size()).send(other, notes, 0, own.size());
-      add(out, now.send.data(), bytes).send(other, slot_of(now.send), 0, bytes);
-    }
-    for (const auto& buffer : in) buffer->waitRecv(left(now.until));
-    for (const auto& buffer : out) buffer->waitSend(left(now.until));
-    const auto length = static_cast<unsigned char>(theirs[0]);
-    check<DistError>(length <= kLongestNote, "worker ", p.rank, " sent a note of ",
-                     static_cast<int>(length), " bytes");
-    return {theirs.begin() + 1, theirs.begin() + 1 + length};
+    std::shared_ptr<PayloadEdge> edge = find(p);
+    if (!edge) edge = open(p, now);
+    begin(p, now, edge);
+    return edge->carry(now);
   }
 
-  std::shared_ptr<GlooContext> open(Peer& p, const Job& now) {
-    const bool first = link.rank() < p.rank;
-    const auto context = std::make_shared<GlooContext>(device, first ? 0 : 1, 2, left(now.until));
+  std::shared_ptr<PayloadEdge> open(Peer& p, const PayloadJob& now) {
+    const bool wanted = read_memory && p.unreadable_since != now.arrival;
+    if (auto edge = MemoryEdge::open(link, p.rank, wanted, now, p.stop)) return edge;
+    const auto edge = std::make_shared<GlooEdge>(link, p.rank, device, now);
     {
       std::lock_guard lock(mutex);
-      p.active = context;
+      p.active = edge;
       if (p.stop) fail<DistError>("given up");
     }
-    const int other = first ? 1 : 0;
-    const std::uint64_t key = mix(now.session ^ 0x65646765);  // "edge"
-    link.put(p.rank, key, context->address(other), now.arrival);
-    const auto address = link.take(p.rank, key, now.until, p.stop);
-    if (!address) {
-      if (!link.alive(p.rank))
-        fail<DistError>("worker ", p.rank, " is gone: ", link.why_dead(p.rank));
-      fail<DistError>(p.stop ? "given up" : "no answer",
-                      " while opening the payload edge to worker ", p.rank);
-    }
-    context->connect(other, *address);
-    return context;
+    edge->connect(link, now, p.stop);
+    return edge;
   }
 
-  void begin(Peer& p, const Job& now, const std::shared_ptr<GlooContext>& context) {
+  void begin(Peer& p, const PayloadJob& now, const std::shared_ptr<PayloadEdge>& edge) {
     std::lock_guard lock(mutex);
     if (p.stop) fail<DistError>("given up");
-    p.active = context;
+    p.active = edge;
     if (p.edge) return;
-    p.edge = context;
+    p.edge = edge;
     p.opened = now.session;
     p.stale = false;
   }
@@ -232,7 +164,7 @@ struct GlooPayload::Impl {
     p.given_up = session;
     const bool ours = p.edge && p.opened == opened;
     if (ours) p.stale = true;
-    for (Job& job : p.jobs) job.given_up = job.given_up || job.session == session;
+    for (PayloadJob& job : p.jobs) job.given_up = job.given_up || job.session == session;
     if (p.jobs.empty() || (!ours && p.jobs.front().session != session)) return false;
     stop_first_locked(p);
     return true;
@@ -243,15 +175,16 @@ struct GlooPayload::Impl {
     if (p.active) p.active->abort();
   }
   static void abort_locked(Peer& p, std::uint64_t from_session = 0) {
-    for (Job& job : p.jobs) job.given_up = job.given_up || job.session >= from_session;
+    for (PayloadJob& job : p.jobs) job.given_up = job.given_up || job.session >= from_session;
     if (!p.jobs.empty() && p.jobs.front().given_up) stop_first_locked(p);
   }
 };
 
-GlooPayload::GlooPayload(AsioLink& link, std::shared_ptr<gloo::transport::Device> device)
-    : impl_(std::make_unique<Impl>(link, std::move(device))) {}
+ProcessPayload::ProcessPayload(AsioLink& link, std::shared_ptr<gloo::transport::Device> device,
+                               bool read_memory)
+    : impl_(std::make_unique<Impl>(link, std::move(device), read_memory)) {}
 
-GlooPayload::~GlooPayload() {
+ProcessPayload::~ProcessPayload() {
   {
     std::lock_guard lock(impl_->mutex);
     impl_->closing = true;
@@ -264,8 +197,8 @@ GlooPayload::~GlooPayload() {
   for (auto& [rank, p] : impl_->peers) p->thread.join();
 }
 
-void GlooPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
-                           const Tensor& receive, std::span<const char> note, Seconds deadline) {
+void ProcessPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
+                              const Tensor& receive, std::span<const char> note, Seconds deadline) {
   check_exchange(peer, send, receive, note);
   check<DistError>(peer != impl_->link.rank(), "exchange of worker ", peer, " with itself");
   // throws for a rank that does not exist
@@ -276,7 +209,7 @@ void GlooPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
   p.wanted.notify_all();
 }
 
-void GlooPayload::abort(int peer, std::uint64_t from_session) {
+void ProcessPayload::abort(int peer, std::uint64_t from_session) {
   {
     std::lock_guard lock(impl_->mutex);
     for (auto& [rank, p] : impl_->peers) {
@@ -287,7 +220,7 @@ void GlooPayload::abort(int peer, std::uint64_t from_session) {
   impl_->link.interrupt();
 }
 
-void GlooPayload::forget(int peer) {
+void ProcessPayload::forget(int peer) {
   {
     std::lock_guard lock(impl_->mutex);
     const auto found = impl_->peers.find(peer);
@@ -300,19 +233,19 @@ void GlooPayload::forget(int peer) {
   impl_->link.interrupt();
 }
 
-void GlooPayload::drain(Seconds limit) {
+void ProcessPayload::drain(Seconds limit) {
   std::unique_lock lock(impl_->mutex);
   const auto idle = [this] {
     return std::ranges::none_of(impl_->peers, [](const auto& l) {
       const auto& [rank, p] = l;
-      return (p->stop && !p->jobs.empty()) || std::ranges::any_of(p->jobs, &Impl::Job::given_up);
+      return (p->stop && !p->jobs.empty()) || std::ranges::any_of(p->jobs, &PayloadJob::given_up);
     });
   };
   check<DistError>(impl_->ended.wait_for(lock, limit, idle), "worker ", impl_->link.rank(),
                    ": an exchange did not end within ", limit.count(), " s of being given up");
 }
 
-void GlooPayload::peer_failed(int peer, std::uint64_t session, std::uint64_t opened) {
+void ProcessPayload::peer_failed(int peer, std::uint64_t session, std::uint64_t opened) {
   if (impl_->reset(peer, session, opened)) impl_->link.interrupt();
 }
 

@@ -1,5 +1,6 @@
-// Payload between processes: a Gloo context of two for each edge, opened in the first exchange over
-// it. Private to dist/.
+// Payload between processes: an edge to each peer, opened in the first exchange with it. Within a
+// machine the processes read each other's memory (memory_edge.h), else Gloo carries the tensors
+// (gloo_edge.h). Private to dist/.
 #pragma once
 
 #include <memory>
@@ -13,10 +14,11 @@ class Device;
 
 namespace gossamer::dist {
 
-class GlooPayload final : public Payload {
+class ProcessPayload final : public Payload {
  public:
-  GlooPayload(AsioLink&, std::shared_ptr<gloo::transport::Device>);
-  ~GlooPayload() override;
+  // read_memory: false: Gloo everywhere
+  ProcessPayload(AsioLink&, std::shared_ptr<gloo::transport::Device>, bool read_memory);
+  ~ProcessPayload() override;
   void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
                 std::span<const char> note, Seconds deadline) override;
   void abort(int peer, std::uint64_t from_session = 0) override;

@@ -1,0 +1,37 @@
+// How f32 values travel between workers (MethodOptions::payload). A method that keeps the mean
+// mixes with what it sent, not with what it has: what the receiver lost by rounding, the sender
+// keeps.
+#pragma once
+
+#include <string>
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer::dist {
+
+// f32: as they are. bf16: the upper half of each value, rounded to nearest. int8: a quarter of the
+// bytes; 256 values share a scale, the largest of them over 127.
+enum class Coding : std::uint8_t { f32, bf16, int8 };
+Coding coding_of(const std::string& name);  // ConfigError lists the names
+i64 coded_bytes(Coding, i64 values);
+
+// One tensor's codes on their way. On CPUs; not for f32.
+class Coded {
+ public:
+  // feedback: what rounding takes from values is added to those of the next encode(), so that the
+  // sum of all that was sent is right to within one rounding. int8: always.
+  Coded(Coding, i64 values, bool feedback = false);
+  // bytes() <- codes of `values` [n] f32, and values <- what they stand for, which is what the
+  // receiver gets.
+  void encode(Tensor values);
+  // values <- what codes, from the peer's encode(), stand for. NaN where the sender had no finite
+  // number.
+  static void decode(Coding, const Tensor& codes, Tensor values);
+  const Tensor& bytes() const { return bytes_; }  // u8 [coded_bytes()]
+
+ private:
+  const Coding coding_;
+  Tensor bytes_, error_;
+};
+
+}  // namespace gossamer::dist

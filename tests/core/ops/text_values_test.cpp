@@ -1,0 +1,215 @@
+// What the formulas of the ops of language models leave open: ids and labels that do not fit, tied
+// tables, padding, parts, and independence of the number of threads.
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/core/flat.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/parallel.h"
+#include "gossamer/core/random.h"
+#include "support/use_backend.h"
+
+namespace gossamer {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Tensor normal(Shape shape, std::uint64_t seed) {
+  Tensor t = Tensor::empty(shape);
+  Rng rng(seed);
+  for (float& v : t.span<float>()) v = rng.normal();
+  return t;
+}
+Tensor integers(std::vector<std::int32_t> v) {
+  return Tensor::from(v, {static_cast<i64>(v.size())});
+}
+std::vector<float> list(const Tensor& t) {
+  const Tensor wide = t.to(DType::f32);
+  return {wide.span<float>().begin(), wide.span<float>().end()};
+}
+void expect_near(const Tensor& got, const Tensor& want, float tolerance) {
+  ASSERT_EQ(got.shape(), want.shape());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(want.numel()); ++i)
+    ASSERT_NEAR(got.span<float>()[i], want.span<float>()[i], tolerance) << "element " << i;
+}
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const ShapeError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Embedding, NamesAnIdThatTheTableDoesNotHave) {
+  const Tensor table = normal({5, 3}, 1);
+  EXPECT_THAT(error_of([&] {
+                embedding(integers({1, 5, 0}), table);
+              }),
+              AllOf(HasSubstr("id 5"), HasSubstr("position 1"), HasSubstr("[0, 5)")));
+  EXPECT_THAT(error_of([&] { embedding(integers({-1}), table); }), HasSubstr("id -1"));
+  EXPECT_THAT(error_of([&] { embedding(normal({2}, 1), table); }), HasSubstr("i32"));
+}
+
+// The head comes first in backward and writes the window; the rows are added to it where it lies.
+TEST(Embedding, AddsToTheWindowOfATiedTable) {
+  for (const DType type : {DType::f32, DType::bf16}) {
+    Tensor table = normal({6, 4}, 1), rows = table.to(type).requires_grad(),
+           head = table.to(type).requires_grad();
+    const Tensor ids = integers({2, 5, 2}), labels = integers({0, 1, 2});
+    FlatParams params({{"table", table}}, {}, {.compute = type});
+    for (int step = 0; step < 2; ++step) {  // a window that was used before
+      params.zero_grad();
+      params.backward(head_loss(embedding(ids, table), table, labels));
+    }
+    head_loss(embedding(ids, rows), head, labels).backward();
+    expect_near(params.windows(params.grads())[0].tensor,
+                add(rows.grad().to(DType::f32), head.grad().to(DType::f32)),
+                type == DType::f32 ? 1e-6f : 4e-3f);
+  }
+}
+
+TEST(LayerNorm, KeepsItsDigitsFarFromZero) {
+  for (const std::string& form : backend_names()) {
+    const UseBackend use(form);
+    const Tensor x = add(normal({3, 50}, 1), 1000), y = layer_norm(x, Tensor::full({50}, 1));
+    const Tensor near = layer_norm(add(x, -1000), Tensor::full({50}, 1));
+    expect_near(y, near, 3e-4f);  // the inputs have lost 2^-14
+  }
+}
+
+TEST(Attention, SeesNoPaddingAndGivesItNoGradient) {
+  for (const std::string& form : backend_names()) {
+    SCOPED_TRACE(form);
+    const UseBackend use(form);
+    const Tensor lengths = integers({3, 0});
+    Tensor qkv = normal({2, 5, 12}, 1), other = qkv.clone();
+    for (i64 t = 3; t < 5; ++t)  // keys and values behind the length
+      for (i64 c = 4; c < 12; ++c) other.as<float>()[t * 12 + c] = 7;
+    qkv.requires_grad();
+    const Tensor y = attention(qkv, {.heads = 2}, lengths);
+    EXPECT_EQ(list(y), list(attention(other, {.heads = 2}, lengths)));
+    for (i64 i = 20; i < 40; ++i) EXPECT_EQ(y.as<float>()[i], 0) << "no key to see";
+    sum(mul(y, y)).backward();
+    for (i64 t = 3; t < 5; ++t)
+      for (i64 c = 4; c < 12; ++c) EXPECT_EQ(qkv.grad().as<float>()[t * 12 + c], 0);
+    for (i64 i = 60; i < 120; ++i) EXPECT_EQ(qkv.grad().as<float>()[i], 0);
+  }
+}
+
+TEST(Attention, ByStepsWithACacheIsThatOfTheWhole) {
+  for (const std::string& form : backend_names()) {
+    SCOPED_TRACE(form);
+    const UseBackend use(form);
+    const i64 length = 70, width = 8;
+    const Tensor qkv = normal({1, length, 3 * width}, 1);
+    const AttentionOptions causal{.heads = 2, .causal = true};
+    const Tensor whole = attention(qkv, causal);
+    Tensor cache = Tensor::full({1, length, 2 * width}, 9);  // what is not filled is not read
+    for (i64 begin = 0, tokens = 33; begin < length; begin += tokens, tokens = 1) {
+      Tensor q = Tensor::empty({1, tokens, width});
+      for (i64 t = 0; t < tokens; ++t) {
+        const float* row = qkv.as<float>() + (begin + t) * 3 * width;
+        std::copy_n(row, width, q.as<float>() + t * width);
+        std::copy_n(row + width, 2 * width, cache.as<float>() + (begin + t) * 2 * width);
+      }
+      AttentionOptions step = causal;
+      step.first = begin;
+      expect_near(attention(q, cache, step).reshape({tokens, width}),
+                  whole.reshape({length, width}).slice(begin, begin + tokens), 2e-6f);
+    }
+  }
+}
+
+TEST(Attention, DropsTheShareOfItsWeightsThatItIsTold) {
+  // values of one: a query's result is the sum of its weights after dropout, 1 on average
+  Tensor q = Tensor::zeros({1, 200, 1}), kv = Tensor::zeros({1, 500, 2});
+  for (i64 t = 0; t < 500; ++t) kv.as<float>()[2 * t + 1] = 1;
+  const AttentionOptions drop{.dropout = 0.25f, .seed = 1, .stream = 2};
+  const Tensor y = attention(q, kv, drop);
+  EXPECT_NEAR(mean(y).item(), 1, 0.01);
+  EXPECT_NE(y.as<float>()[0], y.as<float>()[1]);
+  EXPECT_EQ(list(y), list(attention(q, kv, drop)));
+  EXPECT_NE(list(y), list(attention(q, kv, {.dropout = 0.25f, .seed = 1, .stream = 3})));
+}
+
+TEST(Attention, RefusesWhatDoesNotFit) {
+  const Tensor qkv = normal({2, 3, 12}, 1), q = normal({2, 3, 4}, 1), kv = normal({2, 5, 8}, 1);
+  EXPECT_THAT(error_of([&] { attention(qkv, {.heads = 3}); }), HasSubstr("3 heads"));
+  EXPECT_THAT(error_of([&] { attention(q.reshape({6, 4}), {}); }), HasSubstr("[B, T, 3C]"));
+  EXPECT_THAT(error_of([&] { attention(q, normal({2, 5, 4}, 1), {}); }), HasSubstr("[B, Tk, 2C]"));
+  EXPECT_THAT(error_of([&] { attention(qkv, {}, integers({1, 2, 3})); }), HasSubstr("i32 [2]"));
+  EXPECT_THAT(error_of([&] { attention(q, kv, {.causal = true, .first = 3}); }),
+              HasSubstr("from position 3"));
+}
+
+TEST(HeadLoss, InPartsIsThatOfAllLogits) {
+  const i64 rows = 150, classes = 70'000;  // 64 rows at a time
+  Tensor x = normal({rows, 3}, 1), table = normal({classes, 3}, 2);
+  Tensor x2 = x.clone().requires_grad(), table2 = table.clone().requires_grad();
+  x.requires_grad();
+  table.requires_grad();
+  std::vector<std::int32_t> wanted;
+  for (i64 r = 0; r < rows; ++r)
+    wanted.push_back(r % 7 == 0 ? -1 : static_cast<std::int32_t>(997 * r % classes));
+  const CrossEntropyOptions some{.label_smoothing = 0.1f, .ignore = -1};
+  const Tensor loss = head_loss(x, table, integers(wanted), some),
+               whole = cross_entropy(linear(x2, table2), integers(wanted), some);
+  EXPECT_NEAR(loss.item(), whole.item(), 1e-5);
+  loss.backward();
+  whole.backward();
+  expect_near(x.grad(), x2.grad(), 1e-6f);
+  expect_near(table.grad(), table2.grad(), 1e-6f);
+  EXPECT_EQ(head_loss(x.detach(), table.detach(), integers(wanted), some).item(), loss.item());
+}
+
+TEST(Losses, OfNoRowThatCountsAreZero) {
+  for (const std::string& form : backend_names()) {
+    const UseBackend use(form);
+    Tensor x = normal({2, 3}, 1).requires_grad(), table = normal({4, 3}, 2).requires_grad();
+    const CrossEntropyOptions some{.ignore = -1};
+    const Tensor loss = head_loss(x, table, integers({-1, -1}), some);
+    EXPECT_EQ(loss.item(), 0);
+    loss.backward();
+    EXPECT_EQ(list(x.grad()), std::vector<float>(6, 0));
+    EXPECT_EQ(list(table.grad()), std::vector<float>(12, 0));
+  }
+}
+
+TEST(Losses, NameALabelThatIsNeitherAClassNorIgnored) {
+  const Tensor x = normal({2, 3}, 1), table = normal({4, 3}, 2);
+  const auto loss = [&](CrossEntropyOptions o) { head_loss(x, table, integers({-1, 4}), o); };
+  EXPECT_THAT(error_of([&] { loss({}); }), AllOf(HasSubstr("label -1"), HasSubstr("row 0")));
+  EXPECT_THAT(error_of([&] { loss({.ignore = -1}); }),
+              AllOf(HasSubstr("label 4"), HasSubstr("row 1"), HasSubstr("[0, 4)")));
+}
+
+TEST(TextOps, GiveTheSameBitsForAnyNumberOfThreads) {
+  const int before = compute_threads();
+  std::vector<std::vector<float>> first;
+  for (const int threads : {1, 3}) {
+    set_compute_threads(threads);
+    Tensor table = normal({50, 144}, 1).requires_grad(), scale = normal({144}, 2).requires_grad();
+    std::vector<std::int32_t> ids;
+    for (i64 i = 0; i < 3 * 130; ++i) ids.push_back(static_cast<std::int32_t>(i * i % 50));
+    const Tensor x = embedding(Tensor::from(ids, {3, 130}), table);
+    const NormedSum n = add_layer_norm(x, x, scale);
+    const Tensor y = attention(add(n.sum, n.y), {.heads = 3, .causal = true});
+    cross_entropy(y.reshape({-1, 48}), integers(std::vector<std::int32_t>(390, 7))).backward();
+    const std::vector<std::vector<float>> all{list(y.detach()), list(table.grad()),
+                                              list(scale.grad())};
+    if (first.empty())
+      first = all;
+    else
+      EXPECT_TRUE(first == all);
+  }
+  set_compute_threads(before);
+}
+
+}  // namespace
+}  // namespace gossamer

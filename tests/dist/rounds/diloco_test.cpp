@@ -1,0 +1,196 @@
+// DiLoCo and NoLoCo against the same formulas in double, their special cases, and resuming.
+#include <cmath>
+
+#include "dist/rounds/synchronous.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+#include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/local/local_cluster.h"
+#include "support/error_of.h"
+
+namespace gossamer::dist {
+namespace {
+
+constexpr int kDims = 12;
+constexpr double kRate = 0.1;
+
+struct Case {
+  std::string method = "diloco";
+  int n = 4, period = 3, fragments = 1;
+  double rate = 0.7, momentum = 0.9;
+  std::string payload = "f32";
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.method << " " << c.fragments; }
+
+MethodOptions options_for(const Case& c, int steps) {
+  MethodOptions o = options_of("one-peer-exp", c.n, steps);
+  o.period = c.period;
+  o.fragments = c.fragments;
+  o.outer_rate = c.rate;
+  o.outer_momentum = c.momentum;
+  o.payload = c.payload;
+  return o;
+}
+
+double gradient_at(int worker, int step, int k) {
+  Rng random(17, static_cast<std::uint64_t>(worker * 10007 + step * 101 + k));
+  return random.normal();
+}
+
+// x of all workers, after every step: the loops of diloco.h in double.
+std::vector<std::vector<double>> in_double(const Case& c, int steps) {
+  const auto at = [](int worker, int k) { return static_cast<std::size_t>(worker * kDims + k); };
+  const std::size_t all = at(c.n, 0);
+  std::vector<double> x(all, 0.0), o = x, v = x;
+  const auto rounds = make_rounds("one-peer-exp", c.n);
+  std::vector<std::vector<double>> out;
+  i64 round = 0;
+  for (int step = 1; step <= steps; ++step) {
+    for (int i = 0; i < c.n; ++i)
+      for (int k = 0; k < kDims; ++k) x[at(i, k)] -= kRate * gradient_at(i, step - 1, k);
+    for (int f = 0; f < c.fragments; ++f) {
+      if ((step - 1) % c.period + 1 != c.period * (f + 1) / c.fragments) continue;
+      const auto w = c.method == "noloco"
+                         ? mixing_matrix(*rounds, round++)
+                         : std::vector<double>(static_cast<std::size_t>(c.n * c.n), 1.0 / c.n);
+      const auto before = x;
+      // elements of this fragment of the block of size() elements
+      for (int k = 0; k < kDims; ++k) {
+        const i64 size = Quadratic(0, kDims).params.size();
+        if (k < size * f / c.fragments || k >= size * (f + 1) / c.fragments) continue;
+        for (int i = 0; i < c.n; ++i) {
+          double mean = 0;
+          for (int j = 0; j < c.n; ++j)
+            mean += w[static_cast<std::size_t>(i * c.n + j)] * before[at(j, k)];
+          const double way = o[at(i, k)] - mean;
+          v[at(i, k)] = c.momentum * v[at(i, k)] + way;
+          o[at(i, k)] -=
+              c.rate * (c.method == "diloco" ? way + c.momentum * v[at(i, k)] : v[at(i, k)]);
+          x[at(i, k)] = o[at(i, k)];
+        }
+      }
+    }
+    out.push_back(x);
+  }
+  return out;
+}
+
+// Trains steps [from, to) from `state` (of each worker: model, then state()), and returns the same
+// of the end. look(rank, step, values) after each step.
+using State = std::vector<std::vector<std::vector<float>>>;
+State train(const Case& c, int from, int to, const State& state,
+            const std::function<void(int, int, std::span<const float>)>& look) {
+  LocalCluster cluster(c.n);
+  State out(static_cast<std::size_t>(c.n));
+  on_workers(cluster, c.n, [&](int rank, Group& group) {
+    Quadratic q(0, kDims);
+    MethodOptions options = options_for(c, to);
+    options.start_samples = static_cast<double>(options.batch) * c.n * from;
+    auto method =
+        make_method(c.method, q.params, q.sgd, group, make_graph("complete", c.n), options);
+    std::vector<Tensor> kept{q.params.values()};
+    for (const NamedTensor& t : method->state()) kept.push_back(t.tensor);
+    EXPECT_EQ(kept.size(), 3u);
+    for (std::size_t i = 0; from > 0 && i < kept.size(); ++i)
+      std::ranges::copy(state[static_cast<std::size_t>(rank)][i], kept[i].span<float>().begin());
+    group.collectives().barrier();
+    for (int step = from; step < to; ++step) {
+      for (int k = 0; k < kDims; ++k)
+        q.params.grads().span<float>()[static_cast<std::size_t>(k)] =
+            static_cast<float>(gradient_at(rank, step, k));
+      method->step(kRate);
+      if (look) look(rank, step, q.params.values().span<float>());
+    }
+    for (const Tensor& t : kept) out[static_cast<std::size_t>(rank)].push_back(copy(t));
+    group.collectives().barrier();
+  });
+  return out;
+}
+
+class Diloco : public testing::TestWithParam<Case> {};
+
+TEST_P(Diloco, IsItsFormulaInDouble) {
+  const Case c = GetParam();
+  constexpr int kSteps = 14;
+  const auto want = in_double(c, kSteps);
+  train(c, 0, kSteps, {}, [&](int rank, int step, std::span<const float> x) {
+    for (int k = 0; k < kDims; ++k)
+      EXPECT_NEAR(static_cast<double>(x[static_cast<std::size_t>(k)]),
+                  want[static_cast<std::size_t>(step)][static_cast<std::size_t>(rank * kDims + k)],
+                  4e-6)
+          << "worker " << rank << ", step " << step;
+  });
+}
+
+TEST_P(Diloco, GoesOnFromItsStateBitForBit) {
+  const Case c = GetParam();
+  const State whole = train(c, 0, 14, {}, nullptr);
+  for (const int stop : {2, 3, 7}) {
+    const State kept = train(c, 0, stop, {}, nullptr);
+    EXPECT_EQ(train(c, stop, 14, kept, nullptr), whole) << stop;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, Diloco,
+                         testing::Values(Case{}, Case{.fragments = 3},
+                                         Case{.period = 5, .fragments = 2, .momentum = 0},
+                                         Case{.method = "noloco", .momentum = .5},
+                                         Case{.method = "noloco", .n = 5, .momentum = .5},
+                                         Case{.method = "noloco", .fragments = 3, .momentum = .5}),
+                         [](const auto& test) {
+                           const Case& c = test.param;
+                           return c.method + "_" + std::to_string(c.n) + "_" +
+                                  std::to_string(c.period) + "_" + std::to_string(c.fragments);
+                         });
+
+// An outer step at each own step, rate 1, no momentum.
+TEST(OuterSteps, WithoutAnOuterOptimizerItIsPlainAveraging) {
+  for (const char* method : {"diloco", "noloco"}) {
+    const Case c{.method = method, .period = 1, .rate = 1, .momentum = 0};
+    const auto rounds = make_rounds("one-peer-exp", c.n);
+    std::vector<double> x(static_cast<std::size_t>(c.n), 0.0);
+    std::vector<std::vector<double>> want;
+    for (int step = 0; step < 8; ++step) {
+      for (int i = 0; i < c.n; ++i)
+        x[static_cast<std::size_t>(i)] -= kRate * gradient_at(i, step, 0);
+      const auto before = x;
+      const auto w = mixing_matrix(*rounds, step);
+      for (int i = 0; i < c.n; ++i) {
+        double sum = 0;
+        for (int j = 0; j < c.n; ++j)
+          sum += (c.method == "diloco" ? 1.0 / c.n : w[static_cast<std::size_t>(i * c.n + j)]) *
+                 before[static_cast<std::size_t>(j)];
+        x[static_cast<std::size_t>(i)] = sum;
+      }
+      want.push_back(x);
+    }
+    train(c, 0, 8, {}, [&](int rank, int step, std::span<const float> values) {
+      EXPECT_NEAR(static_cast<double>(values[0]),
+                  want[static_cast<std::size_t>(step)][static_cast<std::size_t>(rank)], 1e-6)
+          << method;
+    });
+  }
+}
+
+TEST(OuterSteps, SaysWhatItsOptionsMayBe) {
+  const auto error = [](const std::function<void(MethodOptions&)>& set) {
+    return error_of([&] {
+      LocalCluster cluster(1);
+      Quadratic q(0, 5);
+      MethodOptions options;
+      set(options);
+      make_method("diloco", q.params, q.sgd, cluster.group(0), make_graph("ring", 1), options);
+    });
+  };
+  EXPECT_NE(
+      error([](auto& o) { o.period = 2, o.fragments = 3; }).find("3 fragments in a period of 2"),
+      std::string::npos);
+  EXPECT_NE(error([](auto& o) { o.period = 0; }).find("period 0"), std::string::npos);
+  EXPECT_NE(error([](auto& o) { o.outer_momentum = 1; }).find("outer_momentum 1"),
+            std::string::npos);
+  EXPECT_NE(error([](auto& o) { o.payload = "int4"; }).find("known are: f32, bf16, int8"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace gossamer::dist
