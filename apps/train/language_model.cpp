@@ -118,7 +118,8 @@ std::string hugging_face_config(const models::Gpt2Options& o, std::int32_t end) 
       .add("tie_word_embeddings", true);
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
     out.add(key, static_cast<double>(o.dropout));
-  if (end >= 0) out.add("bos_token_id", end).add("eos_token_id", end);
+  for (const char* key : {"bos_token_id", "eos_token_id"})
+    out.raw(key, end >= 0 ? std::to_string(end) : "null");
   return out.str() + "\n";
 }
 

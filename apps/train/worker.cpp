@@ -347,6 +347,7 @@ RunFigures Worker::leg() const {
           .failed = static_cast<double>(s.failed),
           .exposed_s = s.exposed_s,
           .transfer_s = s.transfer_s,
+          .bytes_sent = s.bytes_sent,
           .data_wait_s = task->stats().wait_s,
           .failed_checkpoints = static_cast<double>(failed_checkpoints)};
 }
