@@ -40,7 +40,7 @@ std::map<std::string, std::vector<std::string>> make_choices() {
           {"model.gelu", {"tanh", "erf"}},
           {"data.label_base", {"auto", "0", "1"}},
           {"data.filter", {"bilinear", "area"}},
-          {"data.shard", {"auto", "true", "false", "documents", "dirichlet:ALPHA"}},
+          {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA", "documents"}},
           {"data.resize_on", {"auto", "host", "device"}},
           {"train.method", dist::method_names()},
           {"train.graph", graphs},

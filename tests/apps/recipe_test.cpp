@@ -110,8 +110,15 @@ TEST(Recipe, MistakesAreNamedWithTheirKey) {
 
 class RecipeRun : public ProgramTest {};
 
-// Each file as it stands but for the data and what makes a step of ImageNet long.
+// Each file as it stands but for the data and what makes a step of ImageNet or of GPT-2 long.
 TEST_F(RecipeRun, EveryFileOfTheConfigsStarts) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "the cat sat on the mat\n";
+  write_text(folder / "text.txt", text);
+  ASSERT_EQ(run({"data", "tokenize", "text.txt", "--tokenizer", "characters", "--val-fraction",
+                 "0.2", "--out", "ids"})
+                .code,
+            0);
   for (const auto& entry : fs::directory_iterator(GOSSAMER_SOURCE_DIR "/apps/configs")) {
     const Config c = load_config({entry.path().string()});
     std::vector<std::string> arguments{
@@ -121,6 +128,9 @@ TEST_F(RecipeRun, EveryFileOfTheConfigsStarts) {
         "--dry-run"};
     if (c.model.name == "resnet50") arguments.push_back("model.name=resnet8-cifar");
     if (!c.data.sizes.empty()) arguments.push_back("data.sizes=24");
+    if (c.task == "language")
+      arguments.insert(arguments.end(), {"data.train=ids", "data.val=auto", "data.length=16",
+                                         "model.layers=1", "model.width=16", "model.heads=2"});
     const Result r = run(arguments);
     EXPECT_EQ(r.code, 0) << entry.path() << "\n" << r.err;
     EXPECT_THAT(r.out, HasSubstr("dry run")) << entry.path();

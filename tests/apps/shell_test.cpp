@@ -82,7 +82,7 @@ TEST_F(Shell, BashCompletesCommandsOptionsKeysAndValues) {
 TEST_F(Shell, BashCompletesTheValuesOfKeys) {
   EXPECT_THAT(bash("gossamer train train.dtype=b"), ElementsAre("bf16"));
   EXPECT_THAT(bash("gossamer train train.dtype=b", ""), ElementsAre("train.dtype=bf16"));
-  EXPECT_THAT(bash("gossamer train data.shard=d"), ElementsAre("dirichlet:"));
+  EXPECT_THAT(bash("gossamer train data.shard=di"), ElementsAre("dirichlet:"));
   EXPECT_THAT(bash("gossamer train data.shard=dirichlet:"), ElementsAre(""));
   EXPECT_THAT(bash("gossamer train data.train="), IsEmpty()) << "files, by bash itself";
   EXPECT_THAT(bash("gossamer train --resume ru"), IsEmpty());
