@@ -178,7 +178,8 @@ std::string text_of(const std::vector<T>& v) {
 
 void read_table(const toml::table& table, const std::string& prefix, const std::string& file,
                 Config& config) {
-  for (const auto& [key, node] : table) {
+  for (const auto& [key, value] : table) {
+    const toml::node& node = value;  // clang 14 does not let lambdas see what a binding names
     const std::string name = prefix + std::string(key.str());
     const auto place = [&](const toml::source_region& r) {
       return file + ":" + std::to_string(r.begin.line) + ":" + std::to_string(r.begin.column);

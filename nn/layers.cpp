@@ -104,14 +104,14 @@ Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {
   return batch_norm(in.x, in.scale, in.shift, in.running_mean, in.running_var, in.options, add);
 }
 
-void BatchNorm::begin_estimate() {
-  running_mean_.zero();
-  running_var_.fill(1);
-  *batches_.as<i64>() = 0;
-  estimating_ = true;
+void BatchNorm::estimate_statistics(bool on) {
+  if (on) {
+    running_mean_.zero();
+    running_var_.fill(1);
+    *batches_.as<i64>() = 0;
+  }
+  estimating_ = on;
 }
-
-void BatchNorm::end_estimate() { estimating_ = false; }
 
 Linear::Linear(i64 in, i64 out, LinearOptions options) : activation_(options.activation) {
   check<ConfigError>(in > 0 && out > 0, "Linear: ", in, " -> ", out,
@@ -150,13 +150,11 @@ Tensor Dropout::add_to(const Tensor& residual, const Tensor& x) {
 
 void begin_batch_norm_estimate(Module& root) {
   for (Module* module : root.modules())
-    if (auto* norm = dynamic_cast<BatchNorm*>(module); norm && !norm->frozen())
-      norm->begin_estimate();
+    if (!module->frozen()) module->estimate_statistics(true);
 }
 
 void end_batch_norm_estimate(Module& root) {
-  for (Module* module : root.modules())
-    if (auto* norm = dynamic_cast<BatchNorm*>(module)) norm->end_estimate();
+  for (Module* module : root.modules()) module->estimate_statistics(false);
 }
 
 }  // namespace gossamer::nn

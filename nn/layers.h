@@ -47,9 +47,7 @@ class BatchNorm : public Module {
     Tensor factor, offset;
   };
   Affine affine() const;
-  // See begin_batch_norm_estimate().
-  void begin_estimate();
-  void end_estimate();
+  void estimate_statistics(bool on) override;
 
  private:
   BatchNormLayerOptions options_;

@@ -30,6 +30,9 @@ class Module {
   // and returns the value of the result. Unless a module says otherwise, one step that calls
   // forward.
   virtual int fold(FoldedSteps&, int x);
+  // on: running statistics start again, as the plain mean over the batches from here to `off`. See
+  // begin_batch_norm_estimate() in layers.h.
+  virtual void estimate_statistics(bool /*on*/) {}
 
   std::vector<NamedTensor> parameters() const;  // in order of registration
   std::vector<NamedTensor> buffers() const;     // running statistics, counters

@@ -50,6 +50,16 @@ gossamer_tests(apps tests/apps)
 gossamer_tests(gpu tests/gpu)
 gossamer_tests(fuzz tests/fuzz)
 
+# As another program: with libgossamer.so alone.
+file(GLOB capi_tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/capi/*_test.cpp)
+add_executable(test_capi ${capi_tests})
+target_link_libraries(test_capi PRIVATE
+  gossamer_capi gossamer_flags GTest::gtest GTest::gmock GTest::gtest_main)
+target_include_directories(test_capi PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_compile_definitions(test_capi PRIVATE GOSSAMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+gtest_discover_tests(test_capi TEST_PREFIX "capi." DISCOVERY_TIMEOUT 60
+  PROPERTIES TIMEOUT ${timeout} LABELS cpu)
+
 # tests/fuzz/run builds each of these with clang. Here all are in one program, so each entry point
 # gets a name of its own.
 file(GLOB fuzzers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.cpp)
@@ -107,10 +117,23 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
     SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
 endif()
 
-# Another project that uses the installed libraries, and one that has the sources as a folder
-# (configured only: it is the same build).
-add_test(NAME consumer.installed
-  COMMAND ${PROJECT_SOURCE_DIR}/tests/consumer/run ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+add_test(NAME interop.clang
+  COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/clang ${PROJECT_SOURCE_DIR})
+set_tests_properties(interop.clang PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
+
+# Other programs that use what is installed, each in its language. Those of C++ have the sources as
+# a folder too (configured only: it is the same build).
+add_executable(consumer_model tests/consumers/model.cpp)
+target_link_libraries(consumer_model PRIVATE gossamer::models gossamer_flags)
+add_executable(consumer_replay tests/consumers/replay.cpp)
+target_compile_options(consumer_replay PRIVATE -ffp-contract=off)
+target_link_libraries(consumer_replay PRIVATE gossamer::nn gossamer::dist gossamer_flags)
+foreach(consumer cpp headers c python rust go)
+  add_test(NAME consumers.${consumer} COMMAND ${PROJECT_SOURCE_DIR}/tests/consumers/run
+    ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${consumer})
+  set_tests_properties(consumers.${consumer} PROPERTIES
+    SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
+endforeach()
 
 # The script that measures on a GPU, with fake programs.
 add_test(NAME gpu_run COMMAND ${PROJECT_SOURCE_DIR}/tests/gpu/run_test)

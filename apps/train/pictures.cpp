@@ -5,6 +5,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
@@ -39,7 +40,8 @@ Pictures pictures(const Config& c) {
                                                   : p.size * 256 / 224);
   check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than ",
                      c.data.eval_size.value ? "data.eval_size" : "data.size", " = ", p.size);
-  const Channels& usual = p.size <= 64 ? kCifar : kImageNet;
+  const models::Preprocessing usual =
+      models::usual_preprocessing(p.size <= 64 ? "resnet8-cifar" : "resnet50");
   p.mean = usual.mean;
   p.std = usual.std;
   for (std::size_t i = 0; i < c.data.mean.size(); ++i)

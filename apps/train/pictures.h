@@ -11,13 +11,6 @@
 
 namespace gossamer::apps {
 
-// Channel statistics of CIFAR-10 and ImageNet as everyone uses them.
-struct Channels {
-  std::array<float, 3> mean, std;
-};
-inline constexpr Channels kCifar{{0.4914f, 0.4822f, 0.4465f}, {0.2023f, 0.1994f, 0.2010f}},
-    kImageNet{{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}};
-
 // A model file stores these (model_file.h).
 struct Pictures {
   // evaluation: side; shorter side before the centre crop

@@ -379,19 +379,20 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, OneDnn
   guarded("conv", g, [&] {
     parallel_for(shares, 1, [&](i64 begin, i64 end) {
       for (i64 number = begin; number < end; ++number) {
-        const auto [part, top, image, row, input_row] =
-            of_image > 1 ? RowShare(g, number / of_image, number % of_image, of_image)
-                         : RowShare(g, Share(g, number, shares));
+        const RowShare share = of_image > 1
+                                   ? RowShare(g, number / of_image, number % of_image, of_image)
+                                   : RowShare(g, Share(g, number, shares));
+        const ConvGeometry& part = share.part;
         Key key = key_of(kInference + tail.add + 2 * tail.relu, part, t);
-        key.back() = top;
-        const Call& call = cached(key, [&] { return make_inference(part, top, t, tail); });
+        key.back() = share.top;
+        const Call& call = cached(key, [&] { return make_inference(part, share.top, t, tail); });
         execute(call.primitive, call.scratchpad,
-                {{DNNL_ARG_SRC,
-                  on(nhwc(t, part.n, part.h, g.w, g.c), x, (image * g.h + input_row) * g.w * g.c)},
+                {{DNNL_ARG_SRC, on(nhwc(t, part.n, part.h, g.w, g.c), x,
+                                   (share.image * g.h + share.input_row) * g.w * g.c)},
                  {DNNL_ARG_WEIGHTS, kept.get(call, our_weights(g, t), w)},
                  {DNNL_ARG_BIAS, on(bias_desc(g), tail.bias)},
-                 {DNNL_ARG_DST,
-                  on(nhwc(t, part.n, part.ho, g.wo, g.k), y, (image * g.ho + row) * g.wo * g.k)}});
+                 {DNNL_ARG_DST, on(nhwc(t, part.n, part.ho, g.wo, g.k), y,
+                                   (share.image * g.ho + share.row) * g.wo * g.k)}});
       }
     });
   });

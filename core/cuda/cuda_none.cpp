@@ -47,7 +47,10 @@ const Stream& current_stream(Device) { none("stream"); }
 void* launch_stream(Device) { none("stream"); }
 UseStream::UseStream(Stream) { none("stream"); }
 UseStream::~UseStream() = default;
-UseDevice::UseDevice(Device) { none("device"); }
+UseDevice::UseDevice(Device) {
+  (void)before_;  // nothing to restore
+  none("device");
+}
 UseDevice::~UseDevice() = default;
 
 void record_use(const Block&, const Stream&) { none("memory of a GPU"); }

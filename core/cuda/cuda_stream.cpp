@@ -96,6 +96,7 @@ struct Stream::Impl {
   Device device;
   int priority;
   cudaStream_t handle;
+  Impl(Device d, int p, cudaStream_t h) : device(d), priority(p), handle(h) {}
   ~Impl() { spare_streams().give(device.index, priority, handle); }
 };
 

@@ -170,10 +170,16 @@ Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) 
   check_encoded_size(file.size(), path);
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
+  return read_image(bytes, path, resize, crop, filter);
+}
+
+Tensor read_image(std::span<const std::byte> bytes, const std::string& name, int resize, int crop,
+                  Shrink filter) {
+  centre_crop({1, 1}, resize, crop);
   Tensor out = Tensor::empty({1, crop, crop, 3}, DType::u8);
   Preparer preparer;
   Rng unused(0);
-  preparer.read({bytes, path}, {.size = crop, .resize = resize, .filter = filter}, unused);
+  preparer.read({bytes, name}, {.size = crop, .resize = resize, .filter = filter}, unused);
   preparer.finish(out.as<std::uint8_t>());
   return out;
 }

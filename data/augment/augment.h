@@ -86,5 +86,7 @@ CentreCrop centre_crop(ImageSize, int resize, int crop);
 // One image for inference: shorter side to `resize`, centre crop: u8 [1, crop, crop, 3]. DataError
 // names the file.
 Tensor read_image(const std::string& path, int resize, int crop, Shrink = Shrink::bilinear);
+Tensor read_image(std::span<const std::byte>, const std::string& name, int resize, int crop,
+                  Shrink = Shrink::bilinear);
 
 }  // namespace gossamer::data

@@ -151,11 +151,11 @@ void GossipMethod::finish() {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
   }
+  const GossipModel::Access access(state_.model);
   if (!state_.logs.empty()) {
     const std::uint64_t digest = digest_of(params_.values().span<float>());
     for (const auto& log : state_.logs) log->ended(digest);
   }
-  const GossipModel::Access access(state_.model);
   const double distance = average_models(params_, membership_);
   const std::scoped_lock lock(state_.mutex);
   state_.model.restart();

@@ -88,7 +88,7 @@ double GossipModel::unpack(double known) {
 
 void GossipModel::arrived() {
   kept_ = true;
-  if (!device_) return apply_kept();
+  if (!device_) return;
   // Later work on (x, x~) waits for what brought the snapshot.
   enter(Stream::exchange);
   leave(Stream::exchange);

@@ -14,10 +14,10 @@
 // snapshot would queue behind an update that waits for a whole backward pass, and an exchange would
 // take two steps, although its transfer takes a part of one.
 //
-// When a difference is applied. On a CPU: at once, in the communication thread. On a GPU: in the
-// next gradient event, whose pass over memory applies it too. Layers read the copy that only this
-// pass writes, so for them nothing is late. If something else comes first (a snapshot, a
-// checkpoint, the end), the difference is applied before that.
+// When a difference is applied: in the next gradient event, whose pass over memory applies it too,
+// with the bits of a pass of its own. Layers read the copy that only this pass writes, so for them
+// nothing is late. If something else comes first (a snapshot, a checkpoint, the end), the
+// difference is applied before that.
 #pragma once
 
 #include <optional>

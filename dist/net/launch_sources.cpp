@@ -140,6 +140,8 @@ bool read_torchrun(LaunchInfo& info) {
     // torchrun's own agent listens on MASTER_PORT then.
     if (variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True")
       info.port += info.port < 65535 ? 1 : -1;
+    // Somebody started the workers by hand: nobody else's machine can reach this address.
+    if (!variable("LOCAL_WORLD_SIZE")) info.local = is_loopback(info.host);
   }
   info.token = "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " + info.host + ":" +
                std::to_string(info.port);

@@ -227,6 +227,13 @@ TEST(Launch, WhoKnowsThatAllAreHereTalksOverTheLoopback) {
   EXPECT_TRUE(slurm.local);
   EXPECT_EQ(slurm.host, "127.0.0.1");
   EXPECT_EQ(slurm.local_size, 4);
+  // Workers that somebody started by hand: the address of worker 0 says it.
+  for (const auto& [host, local] : {std::pair("127.0.0.1", true), {"node7", false}}) {
+    const LaunchInfo by_hand =
+        with({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", host}, {"MASTER_PORT", "29500"}});
+    EXPECT_EQ(by_hand.local, local) << host;
+    if (local) EXPECT_EQ(bind_address(by_hand), host);
+  }
   // Who doesn't know believes what GOSSAMER_RENDEZVOUS says.
   EXPECT_TRUE(with({{"GOSSAMER_RANK", "0"},
                     {"GOSSAMER_WORLD", "2"},

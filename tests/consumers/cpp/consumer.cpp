@@ -1,5 +1,7 @@
 // Uses each library once, as somebody else's program: a model, its gradient, a picture, a group of
-// one worker, a cluster of two.
+// one worker, a cluster of two. MODEL is written and
+// opened.
+//   consumer MODEL
 #include <cstdio>
 #include <thread>
 
@@ -10,7 +12,9 @@
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
+#include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/optim.h"
 
 using namespace gossamer;
@@ -38,7 +42,7 @@ static double train(dist::Group& group) {
   return last;
 }
 
-int main() {
+int main(int, char** arguments) {
   const auto alone = dist::join(dist::launch_info());
   std::printf("loss %.3f\n", train(*alone));
   dist::LocalCluster cluster(2);
@@ -47,6 +51,8 @@ int main() {
   losses[0] = train(cluster.group(0));
   other.join();
   std::printf("losses of two workers %.3f %.3f\n", losses[0], losses[1]);
+  nn::save(arguments[1], *models::make("resnet8-cifar"));
+  std::printf("%s\n", models::open(arguments[1]).name.c_str());
   try {
     (void)data::decode({}, "empty.jpg");
   } catch (const Error& e) {

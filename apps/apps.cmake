@@ -1,0 +1,55 @@
+# The program and its parts. Included by CMakeLists.txt.
+# ONNX files can be written if both are there.
+find_path(ONNX_INCLUDE onnx/onnx_pb.h)
+find_library(ONNX_LIBRARY onnx_proto)
+find_package(Protobuf QUIET)
+if(ONNX_INCLUDE AND ONNX_LIBRARY AND Protobuf_FOUND)
+  set(onnx_found 1)
+else()
+  set(onnx_found 0)
+endif()
+
+# All of the program except main.cpp is a library, so that tests can call the commands.
+file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
+list(FILTER app_sources EXCLUDE REGEX "/apps/(main.cpp|capi/)")
+add_library(gossamer_apps STATIC ${app_sources})
+target_link_libraries(gossamer_apps
+  PUBLIC gossamer::models gossamer::data gossamer::dist
+  PRIVATE gossamer_flags fmt::fmt nlohmann_json::nlohmann_json)
+target_include_directories(gossamer_apps PUBLIC ${PROJECT_BINARY_DIR}/include)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(tomlplusplus CONFIG REQUIRED)
+target_link_libraries(gossamer_apps PRIVATE CLI11::CLI11 tomlplusplus::tomlplusplus)
+if(onnx_found)
+  set_source_files_properties(apps/export/onnx.cpp PROPERTIES
+    COMPILE_DEFINITIONS "GOSSAMER_HAS_ONNX;ONNX_ML;ONNX_NAMESPACE=onnx")
+  target_include_directories(gossamer_apps SYSTEM PRIVATE ${ONNX_INCLUDE})
+  target_link_libraries(gossamer_apps PRIVATE ${ONNX_LIBRARY} protobuf::libprotobuf)
+endif()
+# Summaries and doctor show the commit at configure time.
+execute_process(
+  COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty --abbrev=10
+  OUTPUT_VARIABLE git_hash OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(NOT git_hash)
+  set(git_hash unknown)
+endif()
+set_source_files_properties(apps/version.cpp PROPERTIES COMPILE_DEFINITIONS
+  "GOSSAMER_VERSION=\"${PROJECT_VERSION}\";GOSSAMER_GIT_HASH=\"${git_hash}\"")
+add_executable(gossamer apps/main.cpp)
+target_link_libraries(gossamer PRIVATE gossamer_apps gossamer_flags)
+
+if(GOSSAMER_INSTALL)
+  install(TARGETS gossamer COMPONENT program)
+  # What shells and manuals know of the program, which writes it itself.
+  foreach(page "completion bash" "completion zsh" man)
+    string(REPLACE " " "-" file "gossamer-${page}")
+    install(CODE "execute_process(COMMAND $<TARGET_FILE:gossamer> ${page}
+      OUTPUT_FILE ${PROJECT_BINARY_DIR}/${file} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+  endforeach()
+  install(FILES ${PROJECT_BINARY_DIR}/gossamer-completion-bash RENAME gossamer
+    DESTINATION share/bash-completion/completions COMPONENT program)
+  install(FILES ${PROJECT_BINARY_DIR}/gossamer-completion-zsh RENAME _gossamer
+    DESTINATION share/zsh/site-functions COMPONENT program)
+  install(FILES ${PROJECT_BINARY_DIR}/gossamer-man RENAME gossamer.1 DESTINATION share/man/man1
+    COMPONENT program)
+endif()

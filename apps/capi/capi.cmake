@@ -1,0 +1,19 @@
+# The library for C: libgossamer.so, which shows only gsm_*. Included by CMakeLists.txt.
+file(GLOB capi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/capi/*.cpp)
+add_library(gossamer_capi SHARED ${capi_sources})
+set_target_properties(gossamer_capi PROPERTIES
+  OUTPUT_NAME gossamer VERSION ${PROJECT_VERSION} SOVERSION 0
+  LINK_DEPENDS ${PROJECT_SOURCE_DIR}/apps/capi/gossamer.map)
+target_compile_definitions(gossamer_capi PRIVATE GOSSAMER_VERSION="${PROJECT_VERSION}")
+target_link_libraries(gossamer_capi PRIVATE
+  gossamer::models gossamer::data gossamer::dist gossamer_flags)
+target_link_options(gossamer_capi PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-sections
+  $<$<NOT:$<BOOL:${GOSSAMER_SANITIZE}>>:LINKER:-z,defs>
+  LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/capi/gossamer.map)
+if(GOSSAMER_INSTALL)
+  install(TARGETS gossamer_capi
+    LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+  install(FILES apps/capi/gossamer.h DESTINATION include COMPONENT development)
+  configure_file(apps/capi/gossamer.pc.in gossamer.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION lib/pkgconfig COMPONENT development)
+endif()

@@ -1,0 +1,120 @@
+// Data sets and their batches.
+#include <algorithm>
+
+#include "gossamer/apps/capi/objects.h"
+#include "gossamer/data/loader.h"
+
+using namespace gossamer;
+using namespace gossamer::capi;
+
+namespace {
+
+class Set final : public Object {
+ public:
+  explicit Set(const std::vector<std::string>& paths) : set_(data::open(paths)) {
+    for (const std::string& line : set_->notes()) log_line(line);
+  }
+  const std::shared_ptr<const data::Dataset>& set() const { return set_; }
+
+ private:
+  std::shared_ptr<const data::Dataset> set_;
+};
+
+data::Augment augment_of(const char* name) {
+  const std::string text = name ? name : "none";
+  if (text == "none") return data::Augment::none;
+  if (text == "pad-crop-flip") return data::Augment::pad_crop_flip;
+  check<ConfigError>(text == "resized-crop-flip", "gsm_loader_options.augment is \"", text,
+                     "\"; there are none, pad-crop-flip and resized-crop-flip");
+  return data::Augment::resized_crop_flip;
+}
+
+data::LoaderOptions loader_options(const gsm_loader_options& o) {
+  check<ArgumentError>(o.batch >= 0 && o.size >= 0 && o.threads >= 0 && o.world >= 0,
+                       "gsm_loader_options: a number is below 0");
+  data::LoaderOptions options;
+  if (o.batch) options.batch = o.batch;
+  if (o.size) options.size = o.size;
+  if (o.threads) options.threads = o.threads;
+  if (o.world) options.world = o.world;
+  options.rank = o.rank;
+  options.seed = o.seed;
+  options.shuffle = options.drop_last = !o.in_order;
+  options.augment = augment_of(o.augment);
+  return options;
+}
+
+class Loading final : public Object {
+ public:
+  Loading(const Set& set, const data::LoaderOptions& options) : loader_(set.set(), options) {}
+  data::Loader& loader() { return loader_; }
+
+ private:
+  data::Loader loader_;
+};
+
+}  // namespace
+
+gsm_status gsm_dataset_open(const char* const* paths, int32_t n, gsm_dataset** dataset) {
+  return guarded([&] {
+    check_given("paths or dataset", paths, dataset);
+    check<ArgumentError>(n >= 1 && n <= 1 << 20, n, " paths; wanted at least 1");
+    std::vector<std::string> list;
+    for (int i = 0; i < n; ++i) {
+      check_given("a path", paths[i]);
+      list.emplace_back(paths[i]);
+    }
+    *dataset = static_cast<gsm_dataset*>(add_object(std::make_shared<Set>(list)));
+  });
+}
+
+gsm_status gsm_dataset_size(gsm_dataset* dataset, int64_t* images, int64_t* classes) {
+  return guarded([&] {
+    const Shared<Set> s(dataset);
+    check_given("images or classes", images, classes);
+    *images = s->set()->size();
+    *classes = static_cast<i64>(s->set()->classes().size());
+  });
+}
+
+gsm_status gsm_dataset_class_name(gsm_dataset* dataset, int64_t index, const char** name) {
+  return guarded([&] {
+    const Shared<Set> s(dataset);
+    check_given("name", name);
+    const std::vector<std::string>& names = s->set()->classes();
+    check<ArgumentError>(index >= 0 && index < static_cast<i64>(names.size()), "class ", index,
+                         " of ", names.size());
+    *name = names[static_cast<std::size_t>(index)].c_str();
+  });
+}
+
+gsm_status gsm_dataset_free(gsm_dataset* dataset) {
+  return guarded([&] { free_object<Set>(dataset); });
+}
+
+gsm_status gsm_loader_new(gsm_dataset* dataset, const gsm_loader_options* options,
+                          gsm_loader** loader) {
+  return guarded([&] {
+    const Shared<Set> s(dataset);
+    check_given("loader", loader);
+    *loader = static_cast<gsm_loader*>(add_object(std::make_shared<Loading>(
+        *s.object(), loader_options(options_of(options, "gsm_loader_options")))));
+  });
+}
+
+gsm_status gsm_loader_next(gsm_loader* loader, uint8_t* images, int32_t* labels, int64_t* n) {
+  return guarded([&] {
+    const Exclusive<Loading> l(loader);
+    check_given("images, labels or n", images, labels, n);
+    const data::Batch batch = l->loader().next();
+    if (batch.images.defined()) {
+      std::ranges::copy(batch.images.span<std::uint8_t>(), images);
+      std::ranges::copy(batch.labels.span<std::int32_t>(), labels);
+    }
+    *n = batch.count();
+  });
+}
+
+gsm_status gsm_loader_free(gsm_loader* loader) {
+  return guarded([&] { free_object<Loading>(loader); });
+}

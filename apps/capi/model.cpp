@@ -1,0 +1,141 @@
+// Inference.
+#include "gossamer/apps/capi/model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/data/augment/augment.h"
+
+namespace gossamer::capi {
+
+Model::Model(const char* path) : file_(models::open(path)), net_(*file_.net) {
+  for (const std::string& line : file_.notes) log_line(line);
+}
+
+data::Shrink Model::filter() const {
+  return file_.pictures.filter == "area" ? data::Shrink::area : data::Shrink::bilinear;
+}
+
+Tensor Model::logits(const Tensor& x) const {
+  const NoGrad no_grad;
+  return net_(x);
+}
+
+void Model::classify(const Tensor& image, gsm_class* classes, int32_t* count) const {
+  const Tensor p = softmax(logits(file_.pictures(image)));
+  const std::span<const float> values = p.span<float>();
+  check<DataError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }),
+                   "the model's outputs for this picture are not numbers; are its weights?");
+  std::vector<i64> order(values.size());
+  std::iota(order.begin(), order.end(), i64{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](i64 k) { return values[static_cast<std::size_t>(k)]; });
+  *count = static_cast<int32_t>(std::min<i64>(*count, this->classes()));
+  for (int i = 0; i < *count; ++i) {
+    const i64 k = order[static_cast<std::size_t>(i)];
+    classes[i] = {k, values[static_cast<std::size_t>(k)]};
+  }
+}
+
+}  // namespace gossamer::capi
+
+using namespace gossamer;
+using namespace gossamer::capi;
+
+namespace {
+
+void check_room(const gsm_class* classes, const int32_t* count) {
+  check_given("classes or count", classes, count);
+  check<ArgumentError>(*count >= 1, "count is ", *count, "; it must be at least 1");
+}
+
+template <class Prepare>
+gsm_status forward(gsm_model* model, const void* images, i64 n, i64 height, i64 width,
+                   float* logits, DType type, Prepare&& prepare) {
+  return guarded([&] {
+    const Shared<Model> m(model);
+    check_given("images or logits", images, logits);
+    check_images(n, height, width);
+    const Tensor x = Tensor::wrap(const_cast<void*>(images), {n, height, width, 3}, type);
+    const Tensor y = m->logits(prepare(*m.object(), x));
+    std::ranges::copy(y.span<float>(), logits);
+  });
+}
+
+}  // namespace
+
+gsm_status gsm_model_open(const char* path, gsm_model** model) {
+  return guarded([&] {
+    check_given("path or model", path, model);
+    *model = static_cast<gsm_model*>(add_object(std::make_shared<Model>(path)));
+  });
+}
+
+gsm_status gsm_model_info(gsm_model* model, gsm_model_info_t* info) {
+  return guarded([&] {
+    const Shared<Model> m(model);
+    const models::OpenedModel& file = m->file();
+    gsm_model_info_t is{};
+    for (const NamedTensor& p : file.net->parameters()) is.parameters += p.tensor.numel();
+    is.classes = m->classes();
+    is.image_size = file.pictures.size;
+    is.resize = file.pictures.resize;
+    std::ranges::copy(file.pictures.mean, is.mean);
+    std::ranges::copy(file.pictures.std, is.std);
+    std::snprintf(is.name, sizeof is.name, "%s", file.name.c_str());
+    give(is, info, "gsm_model_info_t");
+  });
+}
+
+gsm_status gsm_model_class_name(gsm_model* model, int64_t index, const char** name) {
+  return guarded([&] {
+    const Shared<Model> m(model);
+    check_given("name", name);
+    check<ArgumentError>(index >= 0 && index < m->classes(), "class ", index, " of ", m->classes());
+    *name = m->file().classes[static_cast<std::size_t>(index)].c_str();
+  });
+}
+
+gsm_status gsm_model_classify_file(gsm_model* model, const char* path, gsm_class* classes,
+                                   int32_t* count) {
+  return guarded([&] {
+    const Shared<Model> m(model);
+    check_given("path", path);
+    check_room(classes, count);
+    const models::Preprocessing& p = m->file().pictures;
+    m->classify(data::read_image(path, p.resize, p.size, m->filter()), classes, count);
+  });
+}
+
+gsm_status gsm_model_classify_bytes(gsm_model* model, const void* bytes, size_t size,
+                                    gsm_class* classes, int32_t* count) {
+  return guarded([&] {
+    const Shared<Model> m(model);
+    check_given("bytes", bytes);
+    check_room(classes, count);
+    const models::Preprocessing& p = m->file().pictures;
+    m->classify(data::read_image({static_cast<const std::byte*>(bytes), size}, "the picture",
+                                 p.resize, p.size, m->filter()),
+                classes, count);
+  });
+}
+
+gsm_status gsm_model_forward_u8(gsm_model* model, const uint8_t* images, int64_t n, int64_t height,
+                                int64_t width, float* logits) {
+  return forward(model, images, n, height, width, logits, DType::u8,
+                 [](const Model& m, const Tensor& x) { return m.file().pictures(x); });
+}
+
+gsm_status gsm_model_forward(gsm_model* model, const float* images, int64_t n, int64_t height,
+                             int64_t width, float* logits) {
+  return forward(model, images, n, height, width, logits, DType::f32,
+                 [](const Model&, const Tensor& x) { return x; });
+}
+
+gsm_status gsm_model_free(gsm_model* model) {
+  return guarded([&] { free_object<Model>(model); });
+}

@@ -1,0 +1,28 @@
+// A model for inference as a handle of gossamer.h.
+#pragma once
+
+#include "gossamer/apps/capi/objects.h"
+#include "gossamer/core/tensor.h"
+#include "gossamer/data/codec/image.h"
+#include "gossamer/models/model_file.h"
+#include "gossamer/nn/inference.h"
+
+namespace gossamer::capi {
+
+class Model final : public Object {
+ public:
+  explicit Model(const char* path);
+  const models::OpenedModel& file() const { return file_; }
+  i64 classes() const { return static_cast<i64>(file_.classes.size()); }
+  data::Shrink filter() const;
+  // x: f32 [N, h, w, 3], normalized
+  Tensor logits(const Tensor& x) const;
+  // image: u8 [1, size, size, 3]
+  void classify(const Tensor& image, gsm_class* classes, int32_t* count) const;
+
+ private:
+  models::OpenedModel file_;
+  nn::Inference net_;
+};
+
+}  // namespace gossamer::capi

@@ -1,0 +1,136 @@
+// See objects.h.
+#include "gossamer/apps/capi/objects.h"
+
+#include <map>
+#include <new>
+
+#include "gossamer/core/cpu/least_cpu.h"
+
+namespace gossamer::capi {
+namespace {
+
+thread_local char last_error[2048] = "";
+
+void keep(const char* text) noexcept { std::strncpy(last_error, text, sizeof last_error - 1); }
+
+class Table {
+ public:
+  void* add(std::shared_ptr<Object> object) {
+    const std::scoped_lock lock(mutex_);
+    next_ += 16;
+    objects_[next_] = std::move(object);
+    return reinterpret_cast<void*>(next_);
+  }
+  std::shared_ptr<Object> find(const void* handle) {
+    const std::scoped_lock lock(mutex_);
+    const auto at = objects_.find(reinterpret_cast<std::uintptr_t>(handle));
+    return at == objects_.end() ? nullptr : at->second;
+  }
+  std::shared_ptr<Object> remove(const void* handle) {
+    const std::scoped_lock lock(mutex_);
+    const auto node = objects_.extract(reinterpret_cast<std::uintptr_t>(handle));
+    return node ? node.mapped() : nullptr;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::uintptr_t, std::shared_ptr<Object>> objects_;
+  std::uintptr_t next_ = 0x6501;  // odd: the address of nothing
+};
+// never destroyed: threads may still call when the program ends
+Table& table() {
+  static auto* const it = new Table;
+  return *it;
+}
+
+struct Log {
+  std::mutex mutex;
+  gsm_log_function function = nullptr;
+  void* user = nullptr;
+};
+Log& the_log() {
+  static auto* const it = new Log;
+  return *it;
+}
+
+}  // namespace
+
+void* add_object(std::shared_ptr<Object> object) { return table().add(std::move(object)); }
+std::shared_ptr<Object> find_object(const void* handle) { return table().find(handle); }
+// The object ends here, or with the last one that was made with it.
+void remove_object(const void* handle) { table().remove(handle); }
+
+void check_images(std::int64_t n, std::int64_t height, std::int64_t width) {
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  check<ArgumentError>(n >= 1 && height >= 1 && width >= 1 && n < most && height < most &&
+                           width < most && height * width < most && n * height * width < most,
+                       "images of [", n, ", ", height, ", ", width,
+                       ", 3]; sizes must be at least 1, and their product below 2^31");
+}
+
+void check_rate(double learning_rate) {
+  check<ArgumentError>(learning_rate >= 0 && learning_rate < 1e30, "the learning rate is ",
+                       learning_rate);
+}
+
+void log_line(const std::string& line) {
+  Log& log = the_log();
+  const std::scoped_lock lock(log.mutex);
+  if (log.function) log.function(line.c_str(), log.user);
+}
+
+gsm_status run(void (*body)(void*), void* of) noexcept {
+  const auto failed = [](gsm_status status, const std::exception& e) {
+    keep(e.what());
+    return status;
+  };
+  if (const char* const why = cpu::cpu_is_too_old()) {
+    keep(why);
+    return GSM_ERROR_DEVICE;
+  }
+  try {
+    body(of);
+    last_error[0] = 0;
+    return GSM_OK;
+  } catch (const ArgumentError& e) {
+    return failed(GSM_ERROR_ARGUMENT, e);
+  } catch (const HandleError& e) {
+    return failed(GSM_ERROR_HANDLE, e);
+  } catch (const BusyError& e) {
+    return failed(GSM_ERROR_BUSY, e);
+  } catch (const ShapeError& e) {
+    return failed(GSM_ERROR_ARGUMENT, e);
+  } catch (const ConfigError& e) {
+    return failed(GSM_ERROR_CONFIG, e);
+  } catch (const IoError& e) {
+    return failed(GSM_ERROR_FILE, e);
+  } catch (const DataError& e) {
+    return failed(GSM_ERROR_DATA, e);
+  } catch (const DeviceError& e) {
+    return failed(GSM_ERROR_DEVICE, e);
+  } catch (const DistError& e) {
+    return failed(GSM_ERROR_WORKERS, e);
+  } catch (const std::bad_alloc& e) {
+    return failed(GSM_ERROR_MEMORY, e);
+  } catch (const std::exception& e) {
+    return failed(GSM_ERROR_INTERNAL, e);
+  } catch (...) {
+    keep("an exception of unknown type");
+    return GSM_ERROR_INTERNAL;
+  }
+}
+
+}  // namespace gossamer::capi
+
+using namespace gossamer::capi;
+
+const char* gsm_last_error(void) { return last_error; }
+
+gsm_status gsm_set_log(gsm_log_function function, void* user) {
+  return guarded([&] {
+    Log& log = the_log();
+    const std::scoped_lock lock(log.mutex);
+    log.function = function;
+    log.user = user;
+  });
+}

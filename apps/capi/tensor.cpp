@@ -1,0 +1,154 @@
+// Tensors of others and for others: lent memory, and DLPack.
+#include "gossamer/core/tensor.h"
+
+#include <algorithm>
+#include <array>
+
+#include "gossamer/apps/capi/dlpack.h"
+#include "gossamer/apps/capi/model.h"
+
+using namespace gossamer;
+using namespace gossamer::capi;
+
+namespace {
+
+class Held final : public Object {
+ public:
+  explicit Held(Tensor t) : tensor(std::move(t)) {}
+  const Tensor tensor;
+};
+
+void* hold(Tensor t) { return add_object(std::make_shared<Held>(std::move(t))); }
+
+struct Kind {
+  gsm_dtype type;
+  DType ours;
+  std::uint8_t code, bits;  // of DLPack
+};
+constexpr std::array kKinds{Kind{GSM_F32, DType::f32, 2, 32}, Kind{GSM_BF16, DType::bf16, 4, 16},
+                            Kind{GSM_F16, DType::f16, 2, 16}, Kind{GSM_U8, DType::u8, 1, 8},
+                            Kind{GSM_I32, DType::i32, 0, 32}, Kind{GSM_I64, DType::i64, 0, 64}};
+
+template <class Is>
+const Kind& kind(const Is& is) {
+  const auto at = std::ranges::find_if(kKinds, is);
+  check<ArgumentError>(at != kKinds.end(),
+                       "there is no such type; there are f32, bf16, f16, u8, i32 and i64");
+  return *at;
+}
+
+Shape shape_of(const int64_t* sizes, int rank) {
+  check<ArgumentError>(rank >= 0 && rank <= Shape::max_rank, rank, " dimensions; at most ",
+                       Shape::max_rank);
+  i64 numbers = 1;
+  for (int d = 0; d < rank; ++d) {
+    check<ArgumentError>(sizes[d] >= 1 && sizes[d] < (i64{1} << 40) / numbers, "dimension ", d,
+                         " is ", sizes[d]);
+    numbers *= sizes[d];
+  }
+  return Shape::of(sizes, rank);
+}
+
+// What a DLManagedTensor of ours stands on.
+struct Lent {
+  Tensor tensor;
+  std::array<int64_t, Shape::max_rank> shape{}, strides{};
+  DLManagedTensor managed{};
+};
+
+}  // namespace
+
+gsm_status gsm_tensor_from_blob(void* data, gsm_dtype type, const int64_t* shape, int32_t rank,
+                                void (*deleter)(void* user), void* user, gsm_tensor** tensor) {
+  return guarded([&] {
+    check_given("data, shape or tensor", data, shape, tensor);
+    const Kind& k = kind([&](const Kind& each) { return each.type == type; });
+    const Shape sizes = shape_of(shape, rank);
+    std::function<void()> release;
+    if (deleter) release = [deleter, user] { deleter(user); };
+    *tensor = static_cast<gsm_tensor*>(hold(Tensor::wrap(data, sizes, k.ours, std::move(release))));
+  });
+}
+
+gsm_status gsm_tensor_data(gsm_tensor* tensor, void** data) {
+  return guarded([&] {
+    const Shared<Held> t(tensor);
+    check_given("data", data);
+    *data = t->tensor.data();
+  });
+}
+
+gsm_status gsm_tensor_shape(gsm_tensor* tensor, int64_t* shape, int32_t* rank, gsm_dtype* type) {
+  return guarded([&] {
+    const Shared<Held> t(tensor);
+    check_given("shape, rank or type", shape, rank, type);
+    for (int d = 0; d < t->tensor.rank(); ++d) shape[d] = t->tensor.shape(d);
+    *rank = t->tensor.rank();
+    *type = kind([&](const Kind& each) { return each.ours == t->tensor.dtype(); }).type;
+  });
+}
+
+gsm_status gsm_tensor_from_dlpack(struct DLManagedTensor* managed, gsm_tensor** tensor) {
+  return guarded([&] {
+    check_given("managed or tensor", managed, tensor);
+    const DLTensor& t = managed->dl_tensor;
+    check<ArgumentError>(t.device.device_type == 1 && t.dtype.lanes == 1,
+                         "the tensor is not one of a CPU");
+    const Kind& k = kind(
+        [&](const Kind& each) { return each.code == t.dtype.code && each.bits == t.dtype.bits; });
+    check_given("data or shape", t.data, t.shape);
+    const Shape sizes = shape_of(t.shape, t.ndim);
+    if (t.strides) {
+      i64 wanted = 1;
+      for (int d = t.ndim - 1; d >= 0; wanted *= t.shape[d--])
+        check<ArgumentError>(t.shape[d] == 1 || t.strides[d] == wanted,
+                             "the tensor is not contiguous; make it so first");
+    }
+    *tensor = static_cast<gsm_tensor*>(
+        hold(Tensor::wrap(static_cast<char*>(t.data) + t.byte_offset, sizes, k.ours, [managed] {
+          if (managed->deleter) managed->deleter(managed);
+        })));
+  });
+}
+
+gsm_status gsm_tensor_to_dlpack(gsm_tensor* tensor, struct DLManagedTensor** managed) {
+  return guarded([&] {
+    const Shared<Held> t(tensor);
+    check_given("managed", managed);
+    auto lent = std::make_unique<Lent>();
+    lent->tensor = t->tensor;
+    const int rank = lent->tensor.rank();
+    i64 stride = 1;
+    for (int d = rank - 1; d >= 0; --d) {
+      const auto at = static_cast<std::size_t>(d);
+      lent->shape[at] = lent->tensor.shape(d);
+      lent->strides[at] = stride;
+      stride *= lent->shape[at];
+    }
+    const Kind& k = kind([&](const Kind& each) { return each.ours == lent->tensor.dtype(); });
+    lent->managed = {{lent->tensor.data(),
+                      {1, 0},
+                      rank,
+                      {k.code, k.bits, 1},
+                      lent->shape.data(),
+                      lent->strides.data(),
+                      0},
+                     lent.get(),
+                     [](DLManagedTensor* m) { delete static_cast<Lent*>(m->manager_ctx); }};
+    *managed = &lent.release()->managed;
+  });
+}
+
+gsm_status gsm_model_forward_tensor(gsm_model* model, gsm_tensor* images, gsm_tensor** logits) {
+  return guarded([&] {
+    const Shared<Model> m(model);
+    const Shared<Held> x(images);
+    check_given("logits", logits);
+    *logits = static_cast<gsm_tensor*>(hold(
+        m->logits(x->tensor.dtype() == DType::u8 ? m->file().pictures(x->tensor) : x->tensor)));
+  });
+}
+
+gsm_status gsm_tensor_free(gsm_tensor* tensor) {
+  return guarded([&] { free_object<Held>(tensor); });
+}

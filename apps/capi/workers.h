@@ -1,0 +1,45 @@
+// The decentralized part of gossamer.h: a group, and a training of its workers.
+#pragma once
+
+#include "gossamer/apps/capi/objects.h"
+#include "gossamer/dist/local/local_cluster.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::capi {
+
+class Workers final : public Object {
+ public:
+  explicit Workers(std::unique_ptr<dist::Group> group) : own_(std::move(group)) {}
+  Workers(std::shared_ptr<dist::LocalCluster> cluster, int rank)
+      : cluster_(std::move(cluster)), rank_(rank) {}
+  ~Workers() override;
+  dist::Group& group() { return cluster_ ? cluster_->group(rank_) : *own_; }
+  // A training begins. ConfigError: there was one before, in which others may still be.
+  void begin();
+  void finished() { finished_ = true; }
+
+ private:
+  std::unique_ptr<dist::Group> own_;
+  std::shared_ptr<dist::LocalCluster> cluster_;
+  int rank_ = 0;
+  bool begun_ = false, finished_ = false;
+};
+
+// A method from its first step to its last.
+class Training {
+ public:
+  Training(std::shared_ptr<Workers>, FlatParams&, Optimizer&, const char* method, const char* graph,
+           const gsm_gossip_options&);
+  void step(double learning_rate);
+  bool done() const { return finished_ || method_->done(); }
+  void finish();
+  gsm_gossip_stats_t stats() const;
+
+ private:
+  std::shared_ptr<Workers> workers_;
+  std::unique_ptr<dist::Method> method_;
+  bool finished_ = false;
+};
+
+}  // namespace gossamer::capi

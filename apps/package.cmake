@@ -1,0 +1,25 @@
+# Packages, made by `cpack` in the build folder: an archive of everything that may lie anywhere
+# (gossamer-…-Linux.tar.gz), and Debian packages: libgossamer0 (the library for C), libgossamer-dev
+# (headers, static libraries, CMake and pkg-config files), gossamer (the program). Included by
+# CMakeLists.txt.
+set(CPACK_PACKAGE_NAME gossamer)
+set(CPACK_PACKAGE_VENDOR Gossamer)
+set(CPACK_PACKAGE_CONTACT "Gossamer <gossamer@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Deep learning and decentralized training")
+set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_COMPONENTS_ALL library development program)
+set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libgossamer0)
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgossamer-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libgossamer0 (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gossamer)
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+include(CPack)

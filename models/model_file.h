@@ -1,0 +1,59 @@
+// Model files of classifiers: those of `gossamer train`, which hold the weights and in the header
+// all that it takes to use them, and those of others, which hold weights only.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gossamer/nn/module.h"
+#include "gossamer/nn/weights.h"
+
+namespace gossamer::models {
+
+// How a picture becomes the input of a model in evaluation: its shorter side is resized to
+// `resize`, and of that the centre, size x size, is taken and normalized.
+struct Preprocessing {
+  int size = 224, resize = 256;
+  std::string filter = "bilinear";  // of the resize: bilinear | area, as data::Shrink
+  std::array<float, 3> mean{}, std{};
+  // u8 [N, h, w, 3] on any device -> (u/255 - mean)/std of this type
+  Tensor operator()(const Tensor& images, DType type = DType::f32) const;
+};
+// As a model of the table is usually trained: torchvision's for ImageNet, everyone's for CIFAR.
+// ConfigError lists the known models.
+Preprocessing usual_preprocessing(const std::string& model);
+
+// What the header of a model file says.
+struct ModelHeader {
+  std::string model;  // a name of the table
+  std::vector<std::string> classes;
+  Preprocessing pictures;
+};
+// The header as nn::save() takes it, and back. nullopt: a file of others, which has none. IoError
+// names the file and the key if it is damaged.
+std::map<std::string, std::string> metadata_of(const ModelHeader&);
+std::optional<ModelHeader> header_of(const nn::Weights&);
+// The model of a file, by its header, else by its names and shapes. IoError if it is none of ours.
+std::string model_of(const nn::Weights&);
+
+struct OpenedModel {
+  std::string name;
+  std::unique_ptr<nn::Module> net;   // in eval mode, f32
+  std::vector<std::string> classes;  // their numbers, if the file has no names
+  Preprocessing pictures;
+  std::vector<std::string> notes;  // what the user should know: what was assumed
+};
+// Where a file has no header, its tensors say which model it is and how many classes it has, and
+// pictures are prepared as it is usual for this model. IoError names the file, and what is wrong.
+OpenedModel open(const std::filesystem::path&);
+// What the file holds. IoError also if it is no model but the checkpoint of one worker.
+nn::Weights read_model_file(const std::filesystem::path&);
+// [classes, features]: the weight of the last layer. IoError: it has none, so it can't classify.
+const Tensor& head_of(const nn::Weights&);
+
+}  // namespace gossamer::models

@@ -1,0 +1,58 @@
+// Times the C API on images [N, 224, 224, 3] of zeros and ones.
+//   capi_peer MODEL BATCH THREADS SECONDS
+// Prints one JSON object: ms_median of at least five calls, and the version.
+#include <gossamer.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+static void must(gsm_status status) {
+  if (status == GSM_OK) return;
+  fprintf(stderr, "%s\n", gsm_last_error());
+  exit(1);
+}
+
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static int ascending(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
+int main(int count, char** arguments) {
+  enum { most = 100000 };
+  static double times[most];
+  if (count != 5) return 2;
+  const int batch = atoi(arguments[2]);
+  const double end = 1e3 * atof(arguments[4]);
+  gsm_model* model;
+  gsm_model_info_t info = {.struct_size = sizeof info};
+  must(gsm_set_threads(atoi(arguments[3])));
+  must(gsm_model_open(arguments[1], &model));
+  must(gsm_model_info(model, &info));
+  const size_t pixels = (size_t)batch * 224 * 224 * 3;
+  float* images = malloc(pixels * sizeof *images);
+  float* logits = malloc((size_t)batch * (size_t)info.classes * sizeof *logits);
+  if (!images || !logits) return 1;
+  for (size_t i = 0; i < pixels; ++i) images[i] = (float)(i * 2654435761u >> 16 & 1);
+  for (int i = 0; i < 2; ++i) must(gsm_model_forward(model, images, batch, 224, 224, logits));
+  int n = 0;
+  const double begin = now_ms();
+  for (double last = begin; n < most && (last < begin + end || n < 5); ++n) {
+    must(gsm_model_forward(model, images, batch, 224, 224, logits));
+    const double now = now_ms();
+    times[n] = now - last;
+    last = now;
+  }
+  qsort(times, (size_t)n, sizeof *times, ascending);
+  printf("{\"ms_median\": %.4f, \"kernels\": \"C API\", \"version\": \"%s\"}\n", times[n / 2],
+         gsm_version());
+  must(gsm_model_free(model));
+  free(images);
+  free(logits);
+  return 0;
+}

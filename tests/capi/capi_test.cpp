@@ -1,0 +1,309 @@
+// What the functions of gossamer.h do, as a program sees it that links libgossamer.so alone.
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <regex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/apps/capi/dlpack.h"
+#include "gossamer/apps/capi/gossamer.h"
+#include "support/temp_folder.h"
+
+namespace gossamer {
+namespace {
+
+using testing::HasSubstr;
+
+#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
+
+class CApi : public InTempFolder {};
+
+// n pictures of 8 x 8, class k all of one brightness
+struct Pictures {
+  explicit Pictures(int n) : pixels(static_cast<std::size_t>(n) * 192), labels(n) {
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      labels[i] = static_cast<int32_t>(i % 2);
+      std::fill_n(pixels.begin() + static_cast<std::ptrdiff_t>(i) * 192, 192, 60 + 120 * (i % 2));
+    }
+  }
+  std::vector<uint8_t> pixels;
+  std::vector<int32_t> labels;
+};
+
+gsm_trainer* trainer_of_two_classes() {
+  gsm_trainer_options options{};
+  options.struct_size = sizeof options;
+  options.seed = 3;
+  gsm_trainer* trainer = nullptr;
+  EXPECT_EQ(gsm_trainer_new("resnet8-cifar", 2, &options, &trainer), GSM_OK) << gsm_last_error();
+  return trainer;
+}
+
+TEST_F(CApi, AModelIsTrainedSavedOpenedAndUsed) {
+  gsm_trainer* trainer = trainer_of_two_classes();
+  Pictures p(8);
+  float first = 0, loss = 0;
+  MUST(gsm_trainer_gradient(trainer, p.pixels.data(), p.labels.data(), 8, 8, 8, &first));
+  for (int i = 0; i < 30; ++i) {
+    MUST(gsm_trainer_step(trainer, .05));
+    MUST(gsm_trainer_gradient(trainer, p.pixels.data(), p.labels.data(), 8, 8, 8, &loss));
+  }
+  EXPECT_LT(loss, first / 2);
+  int64_t right = 0;
+  MUST(gsm_trainer_evaluate(trainer, p.pixels.data(), p.labels.data(), 8, 8, 8, &right, &loss));
+  EXPECT_EQ(right, 8);
+  const char* names[] = {"dark", "bright"};
+  const std::string path = file("m.safetensors").string();
+  MUST(gsm_trainer_save(trainer, path.c_str(), names));
+  MUST(gsm_trainer_load(trainer, path.c_str()));
+  MUST(gsm_trainer_free(trainer));
+  EXPECT_EQ(gsm_trainer_step(trainer, .1), GSM_ERROR_HANDLE);
+
+  gsm_model* model = nullptr;
+  MUST(gsm_model_open(path.c_str(), &model));
+  gsm_model_info_t info{};
+  info.struct_size = sizeof info;
+  MUST(gsm_model_info(model, &info));
+  EXPECT_STREQ(info.name, "resnet8-cifar");
+  EXPECT_EQ(info.classes, 2);
+  EXPECT_EQ(info.image_size, 32);
+  const char* name = nullptr;
+  MUST(gsm_model_class_name(model, 1, &name));
+  EXPECT_STREQ(name, "bright");
+  float logits[4];
+  MUST(gsm_model_forward_u8(model, p.pixels.data(), 2, 8, 8, logits));
+  EXPECT_GT(logits[0], logits[1]);
+  EXPECT_LT(logits[2], logits[3]);
+  std::vector<float> x(2 * 192);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = (static_cast<float>(p.pixels[i]) / 255 - info.mean[i % 3]) / info.std[i % 3];
+  float same[4];
+  MUST(gsm_model_forward(model, x.data(), 2, 8, 8, same));
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(same[i], logits[i], 1e-4);
+  MUST(gsm_model_free(model));
+}
+
+TEST_F(CApi, ALossOfOnesOwnGivesTheSameGradientAsCrossEntropy) {
+  gsm_trainer *one = trainer_of_two_classes(), *other = trainer_of_two_classes();
+  Pictures p(4);
+  const float mean[] = {.4914f, .4822f, .4465f}, std[] = {.2023f, .1994f, .2010f};
+  std::vector<float> x(4 * 192);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = (static_cast<float>(p.pixels[i]) / 255 - mean[i % 3]) / std[i % 3];
+  for (int step = 0; step < 3; ++step) {
+    float loss = 0, logits[8], gradient[8], own = 0;
+    MUST(gsm_trainer_gradient(one, p.pixels.data(), p.labels.data(), 4, 8, 8, &loss));
+    MUST(gsm_trainer_forward(other, x.data(), 4, 8, 8, logits));
+    for (int i = 0; i < 4; ++i) {
+      const float *z = logits + 2 * i, sum = std::exp(z[0]) + std::exp(z[1]);
+      own += (std::log(sum) - z[i % 2]) / 4;
+      for (int k = 0; k < 2; ++k)
+        gradient[2 * i + k] = (std::exp(z[k]) / sum - (k == i % 2 ? 1.f : 0.f)) / 4;
+    }
+    EXPECT_NEAR(own, loss, 1e-3 + 1e-2 * loss);
+    MUST(gsm_trainer_backward(other, gradient));
+    MUST(gsm_trainer_step(one, .01));
+    MUST(gsm_trainer_step(other, .01));
+  }
+  EXPECT_EQ(gsm_trainer_backward(other, x.data()), GSM_ERROR_CONFIG);
+  EXPECT_EQ(gsm_trainer_step(other, .01), GSM_ERROR_CONFIG);
+  EXPECT_THAT(gsm_last_error(), HasSubstr("no new gradient"));
+  MUST(gsm_trainer_free(one));
+  MUST(gsm_trainer_free(other));
+}
+
+TEST_F(CApi, TensorsAreLentBothWays) {
+  static std::atomic<int> released;
+  released = 0;
+  float data[6] = {1, 2, 3, 4, 5, 6};
+  const int64_t shape[] = {2, 3};
+  gsm_tensor *t = nullptr, *back = nullptr;
+  MUST(gsm_tensor_from_blob(
+      data, GSM_F32, shape, 2, [](void* n) { ++*static_cast<std::atomic<int>*>(n); }, &released,
+      &t));
+  DLManagedTensor* managed = nullptr;
+  MUST(gsm_tensor_to_dlpack(t, &managed));
+  EXPECT_EQ(managed->dl_tensor.data, data);
+  EXPECT_EQ(managed->dl_tensor.strides[0], 3);
+  MUST(gsm_tensor_from_dlpack(managed, &back));
+  MUST(gsm_tensor_free(t));
+  EXPECT_EQ(released, 0);  // the other one needs it
+  int64_t its[6];
+  int32_t rank = 0;
+  gsm_dtype type{};
+  MUST(gsm_tensor_shape(back, its, &rank, &type));
+  EXPECT_EQ(rank, 2);
+  EXPECT_EQ(its[1], 3);
+  EXPECT_EQ(type, GSM_F32);
+  void* at = nullptr;
+  MUST(gsm_tensor_data(back, &at));
+  EXPECT_EQ(at, data);
+  MUST(gsm_tensor_free(back));
+  EXPECT_EQ(released, 1);
+}
+
+// Every method takes parameters of one's own: two workers end with one mean, near the optimum.
+TEST_F(CApi, EveryMethodGossipsAnyParameters) {
+  for (const char* method : {"a2cid2", "adpsgd", "allreduce", "dpsgd", "dadam", "accum-adam", "sgp",
+                             "local-sgd", "consensus-control"}) {
+    gsm_group* groups[2];
+    MUST(gsm_group_local(2, groups));
+    float x[2][3] = {{1, 2, 3}, {5, 6, 7}};
+    const auto work = [&](int rank) {
+      gsm_gossip_options options{};
+      options.struct_size = sizeof options;
+      options.total_steps = 400;
+      gsm_gossip* gossip = nullptr;
+      ASSERT_EQ(gsm_gossip_new(groups[rank], x[rank], 3, method, "ring", &options, &gossip), GSM_OK)
+          << method << ": " << gsm_last_error();
+      EXPECT_FLOAT_EQ(x[rank][0], 3) << method;  // the mean
+      for (int32_t done = 0; !done;) {
+        float update[3];
+        for (int i = 0; i < 3; ++i) update[i] = .1f * (x[rank][i] - static_cast<float>(i + rank));
+        ASSERT_EQ(gsm_gossip_step(gossip, update), GSM_OK) << method << ": " << gsm_last_error();
+        ASSERT_EQ(gsm_gossip_done(gossip, &done), GSM_OK);
+      }
+      ASSERT_EQ(gsm_gossip_finish(gossip), GSM_OK) << method << ": " << gsm_last_error();
+      gsm_gossip_stats_t stats{};
+      stats.struct_size = sizeof stats;
+      ASSERT_EQ(gsm_gossip_stats(gossip, &stats), GSM_OK);
+      EXPECT_GT(stats.steps, 0) << method;
+      EXPECT_EQ(gsm_gossip_step(gossip, x[rank]), GSM_ERROR_CONFIG);
+      EXPECT_EQ(gsm_gossip_free(gossip), GSM_OK);
+    };
+    std::thread other([&] { work(1); });
+    work(0);
+    other.join();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(x[0][i], x[1][i]) << method;
+      EXPECT_NEAR(x[0][i], static_cast<float>(i) + .5f, .5) << method;
+    }
+    for (gsm_group* g : groups) MUST(gsm_group_free(g));
+  }
+}
+
+TEST_F(CApi, AModelIsTrainedByTwoWorkers) {
+  gsm_group* groups[2];
+  MUST(gsm_group_local(2, groups));
+  float logits[2][2];
+  const auto work = [&](int rank) {
+    gsm_trainer* trainer = trainer_of_two_classes();
+    Pictures p(4);
+    gsm_gossip_options options{};
+    options.struct_size = sizeof options;
+    options.total_steps = 20;
+    gsm_method* method = nullptr;
+    ASSERT_EQ(gsm_method_new(trainer, groups[rank], "a2cid2", "ring", &options, &method), GSM_OK)
+        << gsm_last_error();
+    EXPECT_EQ(gsm_trainer_step(trainer, .1), GSM_ERROR_CONFIG);
+    for (int32_t done = 0; !done;) {
+      float loss = 0;
+      ASSERT_EQ(gsm_trainer_gradient(trainer, p.pixels.data(), p.labels.data(), 4, 8, 8, &loss),
+                GSM_OK);
+      ASSERT_EQ(gsm_method_step(method, .01), GSM_OK) << gsm_last_error();
+      ASSERT_EQ(gsm_method_done(method, &done), GSM_OK);
+    }
+    ASSERT_EQ(gsm_method_finish(method), GSM_OK) << gsm_last_error();
+    const auto path = file("m" + std::to_string(rank));
+    ASSERT_EQ(gsm_trainer_save(trainer, path.c_str(), nullptr), GSM_OK);
+    EXPECT_EQ(gsm_trainer_free(trainer), GSM_OK);
+    gsm_model* model = nullptr;
+    ASSERT_EQ(gsm_model_open(path.c_str(), &model), GSM_OK);
+    EXPECT_EQ(gsm_model_forward_u8(model, p.pixels.data(), 1, 8, 8, logits[rank]), GSM_OK);
+    EXPECT_EQ(gsm_model_free(model), GSM_OK);
+    EXPECT_EQ(gsm_method_free(method), GSM_OK);
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+  EXPECT_EQ(logits[0][0], logits[1][0]);
+  EXPECT_EQ(logits[0][1], logits[1][1]);
+  for (gsm_group* g : groups) MUST(gsm_group_free(g));
+}
+
+TEST_F(CApi, TwoThreadsOnOneHandleAreAnError) {
+  gsm_group* groups[2];
+  MUST(gsm_group_local(2, groups));
+  float x[2][1] = {};
+  gsm_gossip* gossip[2];
+  std::thread second([&] {
+    EXPECT_EQ(gsm_gossip_new(groups[1], x[1], 1, "a2cid2", "ring", nullptr, &gossip[1]), GSM_OK);
+  });
+  MUST(gsm_gossip_new(groups[0], x[0], 1, "a2cid2", "ring", nullptr, &gossip[0]));
+  second.join();
+  // It waits for the other worker.
+  std::thread waits([&] { EXPECT_EQ(gsm_gossip_finish(gossip[0]), GSM_OK); });
+  int32_t done = 0;
+  gsm_status status = GSM_OK;
+  while ((status = gsm_gossip_done(gossip[0], &done)) == GSM_OK) std::this_thread::yield();
+  EXPECT_EQ(status, GSM_ERROR_BUSY);
+  EXPECT_EQ(gsm_gossip_free(gossip[0]), GSM_ERROR_BUSY);
+  EXPECT_THAT(gsm_last_error(), HasSubstr("another thread"));
+  MUST(gsm_gossip_finish(gossip[1]));
+  waits.join();
+  for (int i = 0; i < 2; ++i) {
+    MUST(gsm_gossip_free(gossip[i]));
+    MUST(gsm_group_free(groups[i]));
+  }
+}
+
+TEST_F(CApi, OptionsMayComeFromOtherVersionsOfTheHeader) {
+  struct Newer {
+    gsm_trainer_options known;
+    int64_t more;
+  } options{};
+  options.known.struct_size = sizeof options;
+  gsm_trainer* trainer = nullptr;
+  MUST(gsm_trainer_new("resnet8-cifar", 2, &options.known, &trainer));
+  MUST(gsm_trainer_free(trainer));
+  options.more = 1;
+  EXPECT_EQ(gsm_trainer_new("resnet8-cifar", 2, &options.known, &trainer), GSM_ERROR_ARGUMENT);
+  EXPECT_THAT(gsm_last_error(), HasSubstr("older than the header"));
+  options.known.optimizer = "none";  // behind the end of an older struct
+  options.known.struct_size = sizeof(size_t);
+  MUST(gsm_trainer_new("resnet8-cifar", 2, &options.known, &trainer));
+  MUST(gsm_trainer_free(trainer));
+}
+
+TEST_F(CApi, LinesGoToTheInstalledFunction) {
+  std::string lines;
+  MUST(gsm_set_log([](const char* line, void* user) { *static_cast<std::string*>(user) += line; },
+                   &lines));
+  gsm_trainer* trainer = trainer_of_two_classes();
+  MUST(gsm_trainer_save(trainer, file("m").c_str(), nullptr));
+  MUST(gsm_trainer_free(trainer));
+  // Without its header the file says less: "model" has another name.
+  std::string bytes = contents(file("m"));
+  bytes.replace(bytes.find("\"model\""), 7, "\"other\"");
+  std::ofstream(file("m"), std::ios::binary) << bytes;
+  gsm_model* model = nullptr;
+  MUST(gsm_model_open(file("m").c_str(), &model));
+  MUST(gsm_model_free(model));
+  MUST(gsm_set_log(nullptr, nullptr));
+  EXPECT_THAT(lines, HasSubstr("taken for resnet8-cifar"));
+}
+
+// A function that is in the header only would be missing for who opens the library at run time.
+TEST_F(CApi, TheTableHoldsEveryFunctionOfTheHeader) {
+  const std::string header =
+      contents(std::filesystem::path(GOSSAMER_SOURCE_DIR) / "apps/capi/gossamer.h");
+  const std::regex function(R"(\n(?:gsm_status|const char\*) gsm_(\w+)\()");
+  std::size_t count = 0;
+  for (std::sregex_iterator m(header.begin(), header.end(), function), end; m != end; ++m, ++count)
+    EXPECT_THAT(header, HasSubstr("(*" + (*m)[1].str() + ")("));
+  const gsm_api* const api = gsm_get_api(GSM_API_VERSION);
+  ASSERT_NE(api, nullptr);
+  EXPECT_EQ(api->struct_size, sizeof(size_t) + count * sizeof(void (*)()));
+  EXPECT_EQ(api->version, gsm_version);
+  EXPECT_EQ(api->gossip_step, gsm_gossip_step);
+  EXPECT_EQ(api->method_free, gsm_method_free);
+  EXPECT_EQ(gsm_get_api(GSM_API_VERSION + 1), nullptr);
+  EXPECT_EQ(gsm_get_api(0), nullptr);
+}
+
+}  // namespace
+}  // namespace gossamer

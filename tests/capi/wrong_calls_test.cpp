@@ -1,0 +1,325 @@
+// Calls that are wrong in every way that can be told, generated: each is an error with a text, and
+// nothing crashes or leaks (tests/run --sanitize address). And damaged model files.
+#include <cmath>
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gossamer/apps/capi/dlpack.h"
+#include "gossamer/apps/capi/gossamer.h"
+#include "support/temp_folder.h"
+
+namespace gossamer {
+namespace {
+
+class WrongCalls : public InTempFolder {
+ protected:
+  void SetUp() override {
+    InTempFolder::SetUp();
+    ASSERT_EQ(gsm_trainer_new("resnet8-cifar", 2, nullptr, &trainer_), GSM_OK);
+    path_ = file("m.safetensors").string();
+    ASSERT_EQ(gsm_trainer_save(trainer_, path_.c_str(), nullptr), GSM_OK);
+    ASSERT_EQ(gsm_model_open(path_.c_str(), &model_), GSM_OK);
+    ASSERT_EQ(gsm_model_open(path_.c_str(), &freed_), GSM_OK);
+    ASSERT_EQ(gsm_model_free(freed_), GSM_OK);
+    ASSERT_EQ(gsm_group_local(1, &group_), GSM_OK);
+    ASSERT_EQ(gsm_gossip_new(group_, x_, 4, "a2cid2", "ring", nullptr, &gossip_), GSM_OK);
+    const int64_t shape[] = {4};
+    ASSERT_EQ(gsm_tensor_from_blob(x_, GSM_F32, shape, 1, nullptr, nullptr, &tensor_), GSM_OK);
+  }
+  void TearDown() override {
+    EXPECT_EQ(gsm_tensor_free(tensor_), GSM_OK);
+    EXPECT_EQ(gsm_gossip_free(gossip_), GSM_OK);
+    EXPECT_EQ(gsm_group_free(group_), GSM_OK);
+    EXPECT_EQ(gsm_model_free(model_), GSM_OK);
+    EXPECT_EQ(gsm_trainer_free(trainer_), GSM_OK);
+    InTempFolder::TearDown();
+  }
+
+  std::size_t any(std::size_t n) {
+    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_);
+  }
+  template <class T>
+  T one_of(std::initializer_list<T> list) {
+    return list.begin()[any(list.size())];
+  }
+  // not null, for functions that free
+  template <class H>
+  H* dead_handle() {
+    return one_of<H*>(
+        {reinterpret_cast<H*>(freed_), reinterpret_cast<H*>(std::uintptr_t{1}),
+         reinterpret_cast<H*>(x_),
+         reinterpret_cast<H*>(std::uniform_int_distribution<std::uintptr_t>(1u << 20)(random_) |
+                              1u << 21)});
+  }
+  template <class H>
+  H* bad_handle() {
+    // of another kind: whichever of these is not an H
+    if constexpr (!std::is_same_v<H, gsm_group>)
+      if (any(3) == 0) return reinterpret_cast<H*>(group_);
+    if constexpr (!std::is_same_v<H, gsm_tensor>)
+      if (any(3) == 0) return reinterpret_cast<H*>(tensor_);
+    return any(4) ? dead_handle<H>() : nullptr;
+  }
+  int64_t bad_size() {
+    return one_of<int64_t>({0, -1, std::numeric_limits<int64_t>::min(),
+                            std::numeric_limits<int64_t>::max(), int64_t{1} << 40});
+  }
+  const char* bad_path() {
+    return one_of<const char*>({nullptr, "", "/nowhere/at all", "/", ".", "no folder/\xff\xfe"});
+  }
+  const char* bad_name() { return one_of<const char*>({nullptr, "", "resnet", "%s%n", "\xff"}); }
+  template <class T>
+  T* maybe_null(T* p) {
+    return any(2) ? p : nullptr;
+  }
+
+  // One wrong argument (at least) in a call that would be right without it.
+  void add_calls();
+  std::vector<std::function<gsm_status()>> calls_;
+
+  std::mt19937_64 random_{7};
+  std::string path_;
+  float x_[4] = {}, floats_[64] = {};
+  uint8_t bytes_[192] = {};
+  int32_t ints_[8] = {}, count_ = 3;
+  int64_t longs_[8] = {};
+  const char* text_ = nullptr;
+  void* pointer_ = nullptr;
+  gsm_class classes_[3] = {};
+  gsm_trainer* trainer_ = nullptr;
+  gsm_model *model_ = nullptr, *freed_ = nullptr;
+  gsm_group* group_ = nullptr;
+  gsm_gossip* gossip_ = nullptr;
+  gsm_tensor* tensor_ = nullptr;
+};
+
+void WrongCalls::add_calls() {
+  static gsm_model* model;
+  static gsm_tensor* tensor;
+  static gsm_trainer* trainer;
+  static gsm_dataset* dataset;
+  static gsm_loader* loader;
+  static gsm_group* group;
+  static gsm_gossip* gossip;
+  static gsm_method* method;
+  static DLManagedTensor* managed;
+  static gsm_model_info_t info;
+  static gsm_gossip_stats_t stats;
+  info.struct_size = sizeof info;
+  stats.struct_size = sizeof stats;
+  const auto add = [&](auto call) { calls_.emplace_back(call); };
+  add([&] { return gsm_set_threads(one_of({-1, 1025, INT32_MIN, INT32_MAX})); });
+  add([&] { return gsm_device_count(nullptr); });
+  add([&] { return gsm_model_open(bad_path(), &model); });
+  add([&] { return gsm_model_open(path_.c_str(), nullptr); });
+  add([&] { return gsm_model_info(bad_handle<gsm_model>(), &info); });
+  add([&] { return gsm_model_info(model_, nullptr); });
+  add([&] {
+    gsm_model_info_t wrong{};
+    wrong.struct_size = one_of<size_t>({0, 1, 5000, SIZE_MAX});
+    return gsm_model_info(model_, &wrong);
+  });
+  add([&] { return gsm_model_class_name(model_, one_of<int64_t>({-1, 2, INT64_MAX}), &text_); });
+  add([&] { return gsm_model_class_name(bad_handle<gsm_model>(), 0, &text_); });
+  add([&] { return gsm_model_class_name(model_, 0, nullptr); });
+  add([&] { return gsm_model_classify_file(model_, bad_path(), classes_, &count_); });
+  add([&] {
+    int32_t wrong = one_of({0, -1, INT32_MIN});
+    return gsm_model_classify_bytes(model_, bytes_, 192, classes_, &wrong);
+  });
+  add([&] { return gsm_model_classify_bytes(model_, bytes_, any(193), classes_, &count_); });
+  add([&] { return gsm_model_classify_bytes(model_, nullptr, 9, classes_, maybe_null(&count_)); });
+  add([&] {
+    return gsm_model_classify_bytes(bad_handle<gsm_model>(), bytes_, 192, classes_, &count_);
+  });
+  add([&] { return gsm_model_forward(model_, floats_, bad_size(), 2, 2, x_); });
+  add([&] { return gsm_model_forward_u8(model_, bytes_, 1, bad_size(), bad_size(), x_); });
+  add([&] { return gsm_model_forward_u8(model_, nullptr, 1, 8, 8, maybe_null(x_)); });
+  add([&] { return gsm_model_forward(bad_handle<gsm_model>(), floats_, 1, 2, 2, x_); });
+  add([&] { return gsm_model_free(dead_handle<gsm_model>()); });
+  add([&] {
+    longs_[0] = bad_size();
+    return gsm_tensor_from_blob(x_, GSM_F32, longs_, 1, nullptr, nullptr, &tensor);
+  });
+  add([&] {
+    return gsm_tensor_from_blob(x_, static_cast<gsm_dtype>(one_of({-1, 6, 99})), longs_, 0, nullptr,
+                                nullptr, &tensor);
+  });
+  add([&] {
+    return gsm_tensor_from_blob(x_, GSM_U8, longs_, one_of({-1, 7, INT32_MAX}), nullptr, nullptr,
+                                &tensor);
+  });
+  add([&] { return gsm_tensor_data(bad_handle<gsm_tensor>(), &pointer_); });
+  add([&] { return gsm_tensor_data(tensor_, nullptr); });
+  add([&] {
+    gsm_dtype type{};
+    return gsm_tensor_shape(bad_handle<gsm_tensor>(), longs_, ints_, &type);
+  });
+  add([&] { return gsm_tensor_from_dlpack(nullptr, maybe_null(&tensor)); });
+  add([&] {
+    DLManagedTensor wrong{{x_, {1, 0}, 1, {2, 32, 1}, longs_, nullptr, 0}, nullptr, nullptr};
+    int64_t strides[] = {2};
+    longs_[0] = 2;
+    switch (any(5)) {
+      case 0:
+        wrong.dl_tensor.device.device_type = 2;
+        break;
+      case 1:
+        wrong.dl_tensor.dtype.bits = 64;
+        break;
+      case 2:
+        wrong.dl_tensor.ndim = 9;
+        break;
+      case 3:
+        wrong.dl_tensor.strides = strides;
+        break;
+      default:
+        longs_[0] = bad_size();
+    }
+    return gsm_tensor_from_dlpack(&wrong, &tensor);
+  });
+  add([&] { return gsm_tensor_to_dlpack(bad_handle<gsm_tensor>(), &managed); });
+  add([&] { return gsm_tensor_free(dead_handle<gsm_tensor>()); });
+  add([&] { return gsm_model_forward_tensor(model_, tensor_, &tensor); });  // rank 1
+  add([&] { return gsm_model_forward_tensor(model_, bad_handle<gsm_tensor>(), &tensor); });
+  add([&] { return gsm_trainer_new(bad_name(), 2, nullptr, &trainer); });
+  add([&] { return gsm_trainer_new("resnet8-cifar", bad_size() | 1 << 30, nullptr, nullptr); });
+  add([&] {
+    gsm_trainer_options wrong{};
+    wrong.struct_size = sizeof wrong;
+    switch (any(4)) {
+      case 0:
+        wrong.struct_size = one_of<size_t>({0, 7, SIZE_MAX});
+        break;
+      case 1:
+        wrong.optimizer = "rmsprop";
+        break;
+      case 2:
+        wrong.momentum = one_of({1., 2., 1e300});
+        break;
+      default:
+        wrong.weight_decay = -1;
+    }
+    return gsm_trainer_new("resnet8-cifar", 2, &wrong, &trainer);
+  });
+  add([&] { return gsm_trainer_gradient(trainer_, bytes_, ints_, 1, 8, bad_size(), floats_); });
+  add([&] {
+    int32_t label = one_of({-1, 2, INT32_MAX});
+    return gsm_trainer_gradient(trainer_, bytes_, &label, 1, 8, 8, floats_);
+  });
+  add([&] {
+    return gsm_trainer_gradient(trainer_, maybe_null(bytes_), nullptr, 1, 8, 8, floats_);
+  });
+  add([&] { return gsm_trainer_gradient(bad_handle<gsm_trainer>(), bytes_, ints_, 1, 8, 8, x_); });
+  add([&] { return gsm_trainer_forward(trainer_, nullptr, 1, 2, 2, maybe_null(floats_)); });
+  add([&] { return gsm_trainer_backward(trainer_, maybe_null(floats_)); });  // without forward
+  add([&] { return gsm_trainer_step(trainer_, .1); });                       // without a gradient
+  add([&] { return gsm_trainer_step(trainer_, one_of({-1., 1e300, double(NAN)})); });
+  add([&] { return gsm_trainer_step(bad_handle<gsm_trainer>(), .1); });
+  add([&] { return gsm_trainer_evaluate(trainer_, bytes_, ints_, 0, 8, 8, longs_, floats_); });
+  add([&] { return gsm_trainer_save(trainer_, bad_path(), nullptr); });
+  add([&] {
+    const char* names[] = {one_of<const char*>({nullptr, "a\nb"}), "c"};
+    return gsm_trainer_save(trainer_, path_.c_str(), names);
+  });
+  add([&] { return gsm_trainer_load(trainer_, bad_path()); });
+  add([&] { return gsm_trainer_free(dead_handle<gsm_trainer>()); });
+  add([&] {
+    const char* paths[] = {bad_path()};
+    return gsm_dataset_open(paths, one_of({1, 0, -1}), &dataset);
+  });
+  add([&] { return gsm_dataset_open(nullptr, 1, &dataset); });
+  add([&] { return gsm_dataset_size(bad_handle<gsm_dataset>(), longs_, longs_); });
+  add([&] { return gsm_dataset_class_name(bad_handle<gsm_dataset>(), 0, &text_); });
+  add([&] { return gsm_dataset_free(dead_handle<gsm_dataset>()); });
+  add([&] { return gsm_loader_new(bad_handle<gsm_dataset>(), nullptr, &loader); });
+  add([&] { return gsm_loader_next(bad_handle<gsm_loader>(), bytes_, ints_, longs_); });
+  add([&] { return gsm_loader_free(dead_handle<gsm_loader>()); });
+  add([&] {
+    return gsm_group_join(one_of({-1, 2, 0}), one_of({0, -1}), "127.0.0.1", 1000, "t", &group);
+  });
+  add([&] {
+    return gsm_group_join(0, 2, "127.0.0.1", one_of({0, -1, 65536}), "t", maybe_null(&group));
+  });
+  add([&] { return gsm_group_join(0, 2, maybe_null("here"), 9, maybe_null(""), nullptr); });
+  add([&] { return gsm_group_local(one_of({0, -1, 100000}), &group); });
+  add([&] { return gsm_group_rank(bad_handle<gsm_group>(), ints_, ints_); });
+  add([&] { return gsm_group_rank(group_, nullptr, maybe_null(ints_)); });
+  add([&] { return gsm_group_free(dead_handle<gsm_group>()); });
+  add([&] { return gsm_gossip_new(group_, x_, 4, bad_name(), "ring", nullptr, &gossip); });
+  add([&] { return gsm_gossip_new(group_, x_, 4, "a2cid2", bad_name(), nullptr, &gossip); });
+  add([&] { return gsm_gossip_new(group_, x_, 4, "a2cid2", "ring", nullptr, &gossip); });  // again
+  add([&] { return gsm_gossip_new(group_, x_, bad_size(), "a2cid2", "ring", nullptr, &gossip); });
+  add([&] {
+    return gsm_gossip_new(bad_handle<gsm_group>(), x_, 4, "a2cid2", "ring", nullptr, &gossip);
+  });
+  add([&] {
+    gsm_gossip_options wrong{};
+    wrong.struct_size = sizeof wrong;
+    switch (any(3)) {
+      case 0:
+        wrong.struct_size = one_of<size_t>({0, 3, 4097});
+        break;
+      case 1:
+        wrong.rate = one_of({-1., double(NAN)});
+        break;
+      default:
+        wrong.total_steps = -5;
+    }
+    return gsm_gossip_new(group_, x_, 4, "a2cid2", "ring", &wrong, &gossip);
+  });
+  add([&] { return gsm_gossip_step(gossip_, nullptr); });
+  add([&] { return gsm_gossip_step(bad_handle<gsm_gossip>(), x_); });
+  add([&] { return gsm_gossip_done(any(2) ? gossip_ : bad_handle<gsm_gossip>(), nullptr); });
+  add([&] { return gsm_gossip_finish(bad_handle<gsm_gossip>()); });
+  add([&] { return gsm_gossip_stats(gossip_, nullptr); });
+  add([&] { return gsm_gossip_free(dead_handle<gsm_gossip>()); });
+  add([&] { return gsm_method_new(trainer_, group_, "a2cid2", "ring", nullptr, &method); });
+  add([&] { return gsm_method_step(bad_handle<gsm_method>(), .1); });
+  add([&] { return gsm_method_done(bad_handle<gsm_method>(), ints_); });
+  add([&] { return gsm_method_finish(bad_handle<gsm_method>()); });
+  add([&] { return gsm_method_stats(bad_handle<gsm_method>(), &stats); });
+  add([&] { return gsm_method_free(dead_handle<gsm_method>()); });
+}
+
+TEST_F(WrongCalls, TenThousandAreTenThousandErrors) {
+  add_calls();
+  for (int i = 0; i < 10000; ++i) {
+    const std::size_t which = i < static_cast<int>(calls_.size()) ? i : any(calls_.size());
+    ASSERT_NE(calls_[which](), GSM_OK) << "call " << which;
+    ASSERT_STRNE(gsm_last_error(), "") << "call " << which;
+  }
+  // What was called wrongly goes on.
+  EXPECT_EQ(gsm_gossip_step(gossip_, x_), GSM_OK) << gsm_last_error();
+  EXPECT_EQ(gsm_model_forward_u8(model_, bytes_, 1, 8, 8, floats_), GSM_OK) << gsm_last_error();
+}
+
+TEST_F(WrongCalls, DamagedModelFilesAreErrorsOrModels) {
+  const std::string good = contents(path_);
+  for (int i = 0; i < 500; ++i) {
+    std::string bad = good;
+    if (any(3) == 0) bad.resize(any(bad.size()));
+    // mostly in the header, where it matters
+    for (std::size_t k = 0; k <= any(4) && !bad.empty(); ++k)
+      bad[any(any(8) ? std::min<std::size_t>(bad.size(), 6000) : bad.size())] ^=
+          static_cast<char>(1u << any(8));
+    const auto path = file("bad.safetensors");
+    std::ofstream(path, std::ios::binary) << bad;
+    gsm_model* model = nullptr;
+    const gsm_status status = gsm_model_open(path.c_str(), &model);
+    if (status == GSM_OK) {
+      ASSERT_EQ(gsm_model_free(model), GSM_OK);
+    } else {
+      ASSERT_EQ(status, GSM_ERROR_FILE) << gsm_last_error();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gossamer
