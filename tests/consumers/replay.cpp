@@ -1,15 +1,13 @@
 // The line that the consumers fit by gsm_gossip_*, fitted by the C++ path in the order of events
 // that they have recorded. Prints the bits of the result, which must be theirs.
-//   consumer_replay FOLDER WORKERS
+// A worker of as many processes as have recorded: sums in another order would differ in their bits.
+//   consumer_replay FOLDER
 #include <bit>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <thread>
-#include <vector>
 
-#include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/net/launch.h"
 #include "gossamer/nn/optim.h"
 
 using namespace gossamer;
@@ -41,16 +39,11 @@ static void work(dist::Group& group, const char* folder) {
   }
   method->finish();
   const float* x = params.values().as<float>();
-  if (group.rank() == 0)
-    std::printf("bits %08x %08x\n", std::bit_cast<std::uint32_t>(x[0]),
-                std::bit_cast<std::uint32_t>(x[1]));
+  std::printf("bits %08x %08x\n", std::bit_cast<std::uint32_t>(x[0]),
+              std::bit_cast<std::uint32_t>(x[1]));
 }
 
 int main(int, char** arguments) {
-  const int workers = std::atoi(arguments[2]);
-  dist::LocalCluster cluster(workers);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < workers; ++rank)
-    threads.emplace_back([&, rank] { work(cluster.group(rank), arguments[1]); });
-  for (std::thread& t : threads) t.join();
+  const auto group = dist::join(dist::launch_info());
+  work(*group, arguments[1]);
 }
