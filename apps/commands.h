@@ -62,6 +62,20 @@ struct GenerateCommand {
 };
 int generate(const GenerateCommand&);
 
+// Lines in, their translations out.
+struct TranslateCommand {
+  std::string model;       // a run's folder or its file of weights
+  std::string file = "-";  // of lines; -: standard input
+  std::string reference;   // file of right translations, for BLEU; empty: none
+  i64 beam = 4;            // 1: greedy
+  double length_penalty = 0.6;
+  int batch = 32;             // lines at once
+  int threads = 0;            // 0: all cores
+  std::string dtype = "f32";  // f32 | bf16 | auto
+  bool json = false;
+};
+int translate(const TranslateCommand&);
+
 struct ClassifyCommand {
   std::string model;
   std::vector<std::string> images;

@@ -237,7 +237,7 @@ RunRecord read_run(const fs::path& folder) {
   run.config_text = read_text(folder / "config.toml");
   run.config = read_config(run.config_text);
   for (const auto& [key, value] : run.config)
-    if (key == "task" && value == "\"language\"") run.unit = "tokens";
+    if (key == "task" && value != "\"pictures\"") run.unit = "tokens";
   run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
   if (!run.summary.is_object()) run.summary = nullptr;
   run.classes = parse_class_report(read_text(folder / "classes.json"));
