@@ -37,8 +37,10 @@ struct EvalCommand {
   // more models, whose probabilities are averaged; [CONFIG.toml] key=value
   std::vector<std::string> arguments;
   std::optional<int> size;    // side of the pictures instead of the model's
-  std::optional<i64> stride;  // text: windows overlap (eval_text.cpp)
-  bool flip = false;          // the mean of each picture's logits and its mirror image's
+  std::optional<i64> stride;  // language: windows overlap (eval_text.cpp)
+  std::optional<i64> beam;    // translation: hypotheses, default 4; 1: greedy
+  std::optional<double> length_penalty;
+  bool flip = false;  // the mean of each picture's logits and its mirror image's
   bool per_class = false, confusion = false;
   std::string csv;   // folder for both as CSV; empty: none
   std::string html;  // page with both and the most confident mistakes; empty: none

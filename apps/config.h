@@ -116,7 +116,7 @@ struct Config {
   std::string run_folder() const;  // dir/name; "auto" becomes model-method
 };
 
-// Defaults that depend on the task, where nothing was said: model.name, run.best_by.
+// Defaults that depend on the task, where nothing was said: model.name, run.best_by, train.batch.
 void fit_to_task(Config&);
 // arguments: at most one *.toml, first; then key=value. ConfigError with file, line and column; for
 // an unknown key it proposes the nearest one.

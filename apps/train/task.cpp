@@ -16,8 +16,7 @@ Task::Numbers board_numbers(Task::Numbers numbers, bool ema) {
 std::unique_ptr<Task> make_task(const Config& config, const dist::LaunchInfo& place,
                                 Device device) {
   if (config.task == "language") return std::make_unique<LanguageTask>(config, place, device);
-  if (config.task == "translation")
-    return std::make_unique<TranslationTask>(config, place, device);
+  if (config.task == "translation") return std::make_unique<TranslationTask>(config, place, device);
   return std::make_unique<PictureTask>(config, place, device);
 }
 

@@ -1,13 +1,26 @@
-// Translation as a task of `gossamer train`: samples are ids of a side, called tokens.
+// Translation as a task of `gossamer train`: samples are ids of a side of a full batch, called
+// tokens, so an epoch has train.batch for each of its batches.
 #pragma once
 
 #include "gossamer/apps/train/task.h"
+#include "gossamer/apps/train/translation_model.h"
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/data/text/text_set.h"
 #include "gossamer/models/transformer.h"
 
 namespace gossamer::apps {
+
+struct PairEvaluation {
+  i64 tokens = 4096;  // as PairLoaderOptions
+  i64 rows = 0;
+  TranslateOptions search{};
+};
+// Of each model over a share of the pairs: loss is the sum of those of `images` labels, `more` is
+// what BLEU counts of the model's translations. DataError as PairLoader says.
+std::vector<Counts> evaluate_pairs(std::span<nn::Module* const>, const data::TextPart&,
+                                   const data::Tokenizer&, const PairEvaluation&, Device,
+                                   const Task::Share&);
 
 class TranslationTask : public Task {
  public:
@@ -28,7 +41,7 @@ class TranslationTask : public Task {
                   const std::map<std::string, std::string>&) const override;
   void save_beside_model(const std::filesystem::path&) const override;
 
-  std::vector<std::string> open_loader() override;
+  std::vector<std::string> open_loader() override { return {}; }
   ImageOrder order() const override;
   i64 steps() const override { return loader_->steps(); }
   void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
@@ -37,27 +50,19 @@ class TranslationTask : public Task {
   void run(nn::Module&, const StepBatch&) const override;
   data::LoaderStats stats() const override { return {.wait_s = wait_s_}; }
 
-  std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool final) override;
-  std::vector<double> details() const override;
-  void set_details(const std::vector<double>&) override;
+  // With greedy translations.
+  std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool) override;
   Numbers numbers(const Score&) const override;
   std::string sentence(const Score&) const override;
 
  private:
-  data::PairLoaderOptions loader_options() const;
-  // Adds what the model makes of a batch of the validation pairs to bleu_.
-  void translate(models::Transformer&, const data::PairBatch&);
-
   const Config& config_;
-  const dist::LaunchInfo& place_;
   const Device device_;
   data::TextSet set_;
   data::TextPart val_;
   models::TransformerOptions model_;
   std::unique_ptr<data::PairLoader> loader_;
-  i64 batches_ = 0;  // of an epoch of all workers
   double wait_s_ = 0;
-  std::optional<data::BleuCounts> bleu_;  // of the final evaluation
 };
 
 }  // namespace gossamer::apps

@@ -148,7 +148,9 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
          {"config", "export", "json", "launch", "machine", "report", "shell_word", "train",
           "version"}},
         {"cli_help", {"commands", "config"}},
-        {"cli", {"cli_help", "commands", "launch", "version"}},
+        {"cli_options", {}},
+        {"cli_text", {"cli_options", "commands"}},
+        {"cli", {"cli_help", "cli_options", "commands", "launch", "version"}},
         {"main", {"cli", "commands"}},
         {"capi", {}}}}};
   const auto room_of = [](const std::string& in_folder) {
