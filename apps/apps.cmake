@@ -17,6 +17,13 @@ target_link_libraries(gossamer_apps
   PUBLIC gossamer::models gossamer::data gossamer::dist
   PRIVATE gossamer_flags fmt::fmt nlohmann_json::nlohmann_json)
 target_include_directories(gossamer_apps PUBLIC ${PROJECT_BINARY_DIR}/include)
+# The page of `gossamer lesson` is part of the program.
+file(GLOB lesson_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/lesson/*)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/lesson.cpp
+  COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/lesson.cpp
+    -P ${PROJECT_SOURCE_DIR}/apps/lesson/embed.cmake
+  DEPENDS ${lesson_files} VERBATIM)
+target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/lesson.cpp)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 target_link_libraries(gossamer_apps PRIVATE CLI11::CLI11 tomlplusplus::tomlplusplus)

@@ -229,6 +229,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   option("--seed", c.options.seed, "seed of the first run");
   option("--dims", c.options.dims, "parameters of a worker");
   app.add_flag("--json", c.json, "print the result as one JSON object")->group(group);
+  chosen("--events", c.events, "a2cid2, adpsgd, published: file for every event, as JSON lines");
   group = "Training: quadratic, logreg";
   chosen("--learning-rate", c.learning_rate,
          "learning rate; default: 0.05 for quadratic, 0.5 for logreg");
@@ -475,6 +476,8 @@ int parse_and_run(int argc, char** argv) {
   add_export(app, code);
   add_graph(app, code);
   add_simulate(app, code);
+  app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
+      ->callback([&code] { code = lesson(); });
   add_trace(app, code);
   add_report(app, code);
   add_data(app, code);

@@ -124,11 +124,15 @@ struct SimulateCommand {
   std::vector<std::string> slow;  // "3:x10": worker 3 needs ten times as long
   std::vector<std::string> graphs = {"star", "ring", "complete"};  // exchanges
   std::vector<int> sizes = {16, 32, 64, 128, 256, 512, 1024};
+  std::string events;  // file for the events of the first seed (simulate_events.h); empty: none
   bool json = false;
   // The options that were given. One that has no effect in this mode is an error.
   std::vector<std::string> given;
 };
 int simulate(const SimulateCommand&);
+
+// Prints the page of apps/lesson.
+int lesson();
 
 struct TraceMergeCommand {
   std::string folder;  // of a run that wrote trace-RANK.json

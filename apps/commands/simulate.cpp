@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/simulate_events.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
@@ -53,6 +54,7 @@ void check_given(const SimulateCommand& c) {
       {{"--graph", "--workers", "--method", "--time", "--seed"},
        !exchanges,
        "the other modes; exchanges compares methods by --graphs and --sizes"},
+      {{"--events"}, !exchanges && !synchronous, "a2cid2, adpsgd and published"},
       {{"--from", "--dims"}, !exchanges && !timeline, "consensus, quadratic and logreg"},
       {{"--seeds"}, !timeline, "the other modes; a time line shows one run, that of --seed"},
       {{"--learning-rate", "--momentum", "--heterogeneity"}, trains, "quadratic and logreg"},
@@ -143,6 +145,7 @@ void print_over_time(const std::vector<double>& time, const std::vector<double>&
 
 int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   const auto r = dist::simulate_consensus(plan, c.time, c.seeds, c.from);
+  if (!c.events.empty()) write_events(c.events, head(c, plan, 1), plan, nullptr, r.time.back());
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
     out.add("decay_rate", r.decay_rate)
@@ -201,6 +204,7 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
              const dist::Problem& problem) {
   const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500,
                                          c.seeds > 0 ? c.seeds : 4, c.from);
+  if (!c.events.empty()) write_events(c.events, head(c, plan, 1), plan, &problem, r.time.back());
   if (c.json) {
     JsonObject out = head(c, plan, r.seeds);
     out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum);
@@ -236,8 +240,9 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
 }
 
 int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
-  const auto r =
-      dist::simulate_timeline(plan, (c.time > 0 ? c.time : 500) * plan.options.machines.compute_s);
+  const double time = c.time > 0 ? c.time : 500;
+  const auto r = dist::simulate_timeline(plan, time * plan.options.machines.compute_s);
+  if (!c.events.empty()) write_events(c.events, head(c, plan, 1), plan, nullptr, time);
   if (c.json) {
     std::vector<double> steps, computing, waiting, exposed, exchanges;
     for (const auto& w : r.workers) {
@@ -330,6 +335,7 @@ int simulate(const SimulateCommand& given) {
   if (c.mode == "timeline" && std::ranges::find(c.given, "--pairing") == c.given.end())
     c.options.pairing = "handshake";
   check_given(c);
+  if (c.mode == "timeline") c.options.dims = 1;
   if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
   for (const std::string& each : c.slow) read_slow(each, c.options.machines, c.options.workers);
@@ -338,6 +344,7 @@ int simulate(const SimulateCommand& given) {
   if (c.mode == "exchanges") return exchanges(c);
   c.options.learning_rate = c.learning_rate.value_or(c.mode == "logreg" ? .5 : .05);
   const dist::SimulationPlan plan = dist::plan_simulation(c.options);
+  if (!c.events.empty()) check_events(plan);
   if (c.mode == "consensus") return consensus(c, plan);
   if (c.mode == "timeline") return timeline(c, plan);
   c.quadratic.dims = c.logreg.dims = c.options.dims;

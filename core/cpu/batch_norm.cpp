@@ -1,13 +1,14 @@
-// Batch norm on the CPU: bound by memory, so everything a pass can do is done in that pass, a few
-// vectors of channels at a time.
+// Batch norm on the CPU: bound by memory, so everything a pass can do is done in that pass, and it
+// goes through memory in order, as the CPU expects. What it needs of each channel is in the cache.
 //
-// Narrow layers (16 channels) would leave the adder waiting for itself; so `fold` rows of c
-// channels are viewed as one row of fold * c columns, and the columns are added up at the end.
+// Rows of narrow layers (16 channels) would be too short; so `fold` rows of c channels are viewed
+// as one row of fold * c columns, and the columns are added up at the end.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gossamer/core/cpu/batch_norm.cpp"
 // This file is compiled once for each kind of CPU.
 #include <hwy/foreach_target.h>
 //
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -20,9 +21,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
-// Vectors of a strip: what a pass keeps for each of them must fit the registers.
-constexpr int kSums = 4, kFactors = kManyRegisters ? 4 : 2;
-constexpr i64 kColumns = 64;
+constexpr i64 kColumns = 256;
 constexpr i64 kBlock = 128;  // rows summed in f32 before they join the f64 sum
 
 struct View {
@@ -41,44 +40,45 @@ struct View {
   }
 };
 
-// Calls body<D, n>(row_begin, row_end, first column, row length) for strips of n <= N vectors of
-// type D that cover the rows.
-template <int N, class Body>
-void strips(i64 begin, i64 end, i64 columns, Body&& body) {
-  using One = hn::CappedTag<float, 1>;
-  for (i64 r = begin; r < end; r += kBlock) {
-    const i64 stop = std::min(r + kBlock, end);
-    i64 col = 0;
-    for (; col + N * kLanes <= columns; col += N * kLanes)
-      body.template operator()<Floats, N>(r, stop, col, columns);
-    for (; col + kLanes <= columns; col += kLanes)
-      body.template operator()<Floats, 1>(r, stop, col, columns);
-    for (; col < columns; ++col) body.template operator()<One, 1>(r, stop, col, columns);
-  }
+// Asks for memory that is written soon and not read before: the CPU guesses reads only.
+template <class T>
+HWY_INLINE void ask_for(T* p) {
+  __builtin_prefetch(p + 512, 1);
+}
+
+// Calls body(d, column) for vectors of tag d that cover the columns.
+template <class Body>
+HWY_INLINE void across(i64 columns, Body&& body) {
+  i64 col = 0;
+#pragma GCC unroll 4
+  for (; col + kLanes <= columns; col += kLanes) body(Floats(), col);
+  for (; col < columns; ++col) body(hn::CappedTag<float, 1>(), col);
 }
 
 i64 pieces_of(i64 elements) {
   return std::max<i64>(1, std::min<i64>(compute_threads(), elements >> 15));
 }
 
-// Runs body over all rows of the view, in parallel; the few rows that do not fill a folded row come
-// last, on this thread. body gets the offset of its rows' first element, and the piece it belongs
-// to.
-template <int N, class Body>
+// Runs body(piece, rows, offset of the first element, columns) over all rows of the view, in
+// parallel; the few rows that do not fill a folded row come last, on this thread.
+template <class Body>
 void all_rows(const View& view, i64 pieces, Body&& body) {
   parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 p = begin; p < end; ++p) {
-      strips<N>(view.rows * p / pieces, view.rows * (p + 1) / pieces, view.columns,
-                [&]<class D, int n>(i64 r0, i64 r1, i64 col, i64 width)
-                    HWY_ATTR { body.template operator()<D, n>(p, i64{0}, r0, r1, col, width); });
+      const i64 first = view.rows * p / pieces;
+      body(p, view.rows * (p + 1) / pieces - first, first * view.columns, view.columns);
     }
   });
-  if (view.rest > 0) {
-    strips<N>(
-        0, view.rest, view.c, [&]<class D, int n>(i64 r0, i64 r1, i64 col, i64 width) HWY_ATTR {
-          body.template operator()<D, n>(pieces - 1, view.rows * view.columns, r0, r1, col, width);
-        });
-  }
+  if (view.rest > 0) body(pieces - 1, view.rest, view.rows * view.columns, view.c);
+}
+
+// Calls body(d, offset, column) for vectors of tag d that cover all rows, in the order of memory.
+template <class Body>
+void all_elements(const View& view, i64 pieces, Body&& body) {
+  all_rows(view, pieces, [&](i64, i64 rows, i64 at, i64 columns) HWY_ATTR {
+    for (i64 r = 0; r < rows; ++r, at += columns)
+      across(columns, [&](auto d, i64 col) HWY_ATTR { body(d, at + col, col); });
+  });
 }
 
 // Two sums per channel of term(offset, column, first, second), in f64 and in an order that depends
@@ -87,30 +87,32 @@ template <class Term>
 void column_sums(const View& view, i64 pieces, double* first, double* second, Term&& term) {
   const auto width = static_cast<std::size_t>(view.columns);
   std::vector<double> sums(2 * width * static_cast<std::size_t>(pieces), 0.0);
-  all_rows<kSums>(
-      view, pieces,
-      [&]<class D, int N>(i64 piece, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) HWY_ATTR {
-        constexpr D d;
-        constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d));
-        hn::Vec<D> a[N], b[N];
-        for (int v = 0; v < N; ++v) a[v] = b[v] = hn::Zero(d);
-        for (i64 r = r0; r < r1; ++r) {
+  all_rows(view, pieces, [&](i64 piece, i64 rows, i64 at, i64 columns) HWY_ATTR {
+    std::vector<float> block(2 * width);
+    float *a = block.data(), *b = a + columns;
+    double* out = sums.data() + 2 * width * static_cast<std::size_t>(piece);
+    // `count` rows at once, so that the sums are loaded and stored once for them
+    const auto add_rows = [&]<int count>() HWY_ATTR {
+      across(columns, [&](auto d, i64 col) HWY_ATTR {
+        auto sum_a = load(d, a + col), sum_b = load(d, b + col);
 #pragma GCC unroll 4
-          for (int v = 0; v < N; ++v) {
-            const i64 at = col + v * lanes;
-            term(d, base + r * row_length + at, at, a[v], b[v]);
-          }
-        }
-        double* out = sums.data() + 2 * width * static_cast<std::size_t>(piece) + col;
-        float lane[16];
-        for (int v = 0; v < N; ++v) {
-          for (int which = 0; which < 2; ++which) {
-            store(d, which == 0 ? a[v] : b[v], lane);
-            for (i64 i = 0; i < lanes; ++i)
-              out[v * lanes + i + which * view.columns] += static_cast<double>(lane[i]);
-          }
-        }
+        for (int i = 0; i < count; ++i) term(d, at + i * columns + col, col, sum_a, sum_b);
+        store(d, sum_a, a + col);
+        store(d, sum_b, b + col);
       });
+      at += count * columns;
+    };
+    for (i64 r = 0; r < rows; r += kBlock) {
+      std::ranges::fill(block, 0.0f);
+      i64 left = std::min(kBlock, rows - r);
+      for (; left >= 4; left -= 4) add_rows.template operator()<4>();
+      for (; left > 0; --left) add_rows.template operator()<1>();
+      for (i64 i = 0; i < columns; ++i) {
+        out[i] += static_cast<double>(a[i]);
+        out[i + view.columns] += static_cast<double>(b[i]);
+      }
+    }
+  });
   for (i64 i = 0; i < view.c; ++i) {
     first[i] = second[i] = 0;
     for (i64 p = 0; p < pieces; ++p) {
@@ -127,26 +129,13 @@ void column_sums(const View& view, i64 pieces, double* first, double* second, Te
 template <class T, bool has_add, bool with_relu>
 void affine(const View& view, i64 pieces, const T* x, const T* add, const float* a, const float* b,
             T* y) {
-  all_rows<4>(view, pieces,
-              [&]<class D, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) HWY_ATTR {
-                constexpr D d;
-                constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d));
-                hn::Vec<D> va[N], vb[N];
-                for (int v = 0; v < N; ++v) {
-                  va[v] = load(d, a + col + v * lanes);
-                  vb[v] = load(d, b + col + v * lanes);
-                }
-                for (i64 r = r0; r < r1; ++r) {
-#pragma GCC unroll 4
-                  for (int v = 0; v < N; ++v) {
-                    const i64 at = base + r * row_length + col + v * lanes;
-                    auto out = hn::MulAdd(load(d, x + at), va[v], vb[v]);
-                    if constexpr (has_add) out = hn::Add(out, load(d, add + at));
-                    if constexpr (with_relu) out = relu(d, out);
-                    store(d, out, y + at);
-                  }
-                }
-              });
+  all_elements(view, pieces, [=](auto d, i64 at, i64 col) HWY_ATTR {
+    auto out = hn::MulAdd(load(d, x + at), load(d, a + col), load(d, b + col));
+    if constexpr (has_add) out = hn::Add(out, load(d, add + at));
+    if constexpr (with_relu) out = relu(d, out);
+    ask_for(y + at);
+    store(d, out, y + at);
+  });
 }
 
 template <class T>
@@ -206,30 +195,21 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
   }
   const auto wide_gain = view.spread(gain.data()), wide_slope = view.spread(slope.data()),
              wide_constant = view.spread(constant.data());
-  all_rows<kFactors>(
-      view, pieces,
-      [&]<class D, int N>(i64, i64 base, i64 r0, i64 r1, i64 col, i64 row_length) HWY_ATTR {
-        constexpr D d;
-        constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d));
-        hn::Vec<D> gains[N], slopes[N], constants[N];
-        for (int v = 0; v < N; ++v) {
-          const i64 at = col + v * lanes;
-          gains[v] = load(d, wide_gain.data() + at);
-          slopes[v] = load(d, wide_slope.data() + at);
-          constants[v] = load(d, wide_constant.data() + at);
-        }
-        for (i64 r = r0; r < r1; ++r) {
-#pragma GCC unroll 4
-          for (int v = 0; v < N; ++v) {
-            const i64 at = base + r * row_length + col + v * lanes;
-            auto g = load(d, dy + at);
-            if constexpr (with_relu) g = positive(d, load(d, y + at), g);
-            if constexpr (wants_add) store(d, g, d_add + at);
-            store(d, hn::MulAdd(gains[v], g, hn::MulAdd(slopes[v], load(d, x + at), constants[v])),
-                  dx + at);
-          }
-        }
-      });
+  const float *gains = wide_gain.data(), *slopes = wide_slope.data(),
+              *constants = wide_constant.data();
+  all_elements(view, pieces, [=](auto d, i64 at, i64 col) HWY_ATTR {
+    auto g = load(d, dy + at);
+    if constexpr (with_relu) g = positive(d, load(d, y + at), g);
+    const auto rest = hn::MulAdd(load(d, slopes + col), load(d, x + at), load(d, constants + col));
+    const auto out = hn::MulAdd(load(d, gains + col), g, rest);
+    // behind all loads: blocks of memory begin alike, and a load waits for a store whose address
+    // has the same last 12 bits
+    if constexpr (wants_add) {
+      ask_for(d_add + at);
+      store(d, g, d_add + at);
+    }
+    store(d, out, dx + at);
+  });
 }
 
 View view_of(const Tensor& x) { return View(x.numel() / x.shape(-1), x.shape(-1)); }

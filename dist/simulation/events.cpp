@@ -118,10 +118,15 @@ class EventSimulation final : public Simulation {
   void exchange(int i, int j, double t) {
     SimulatedWorker &a = state(i), &b = state(j);
     ++exchanges_;
-    if (published_) return exchange_as_published(a, b, t);
-    const double mark_a = a.snapshot(t, from_a_), mark_b = b.snapshot(t, from_b_);
-    a.apply(mark_a, from_a_, from_b_);
-    b.apply(mark_b, from_b_, from_a_);
+    if (published_) {
+      exchange_as_published(a, b, t);
+    } else {
+      const double mark_a = a.snapshot(t, from_a_), mark_b = b.snapshot(t, from_b_);
+      a.apply(mark_a, from_a_, from_b_);
+      b.apply(mark_b, from_b_, from_a_);
+    }
+    if (plan_.watch)
+      plan_.watch({"exchange", t, t, i, j, a.numbers.eta, {}, a.x, a.twin, b.x, b.twin});
   }
 
   // The published code sends x as it was last written, drifts to the present only after the
@@ -147,9 +152,14 @@ class EventSimulation final : public Simulation {
     ++gradients_;
     w.drift(t);
     problem_->gradient(i, w.x, noise_, gradient_);
-    for (std::size_t k = 0; k < d; ++k)
-      w.update(k, plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false,
-                                                              w.x[k], gradient_[k], m[k]));
+    for (std::size_t k = 0; k < d; ++k) {
+      double& u = gradient_[k];
+      u = plan_.options.learning_rate *
+          sgd_direction(plan_.options.momentum, 0.0, false, w.x[k], u, m[k]);
+      w.update(k, u);
+    }
+    if (plan_.watch)
+      plan_.watch({"gradient", t, t, i, -1, w.numbers.eta, gradient_, w.x, w.twin, {}, {}});
   }
 
   const SimulationPlan& plan_;

@@ -192,10 +192,13 @@ void NetworkSimulation::end_gradient(int i) {
     w.state.numbers.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
   w.state.drift(static_cast<double>(w.clock.count()));
   if (problem_)
-    for (std::size_t k = 0; k < w.gradient.size(); ++k)
-      w.state.update(k, plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0,
-                                                                    false, w.state.x[k],
-                                                                    w.gradient[k], w.momentum[k]));
+    for (std::size_t k = 0; k < w.gradient.size(); ++k) {
+      double& u = w.gradient[k];
+      u = plan_.options.learning_rate *
+          sgd_direction(plan_.options.momentum, 0.0, false, w.state.x[k], u, w.momentum[k]);
+      w.state.update(k, u);
+    }
+  watch("gradient", i, -1, static_cast<double>(w.clock.count()), w.gradient);
   w.waiting = true;
   w.wait_began_s = now_;
   ++w.waits;
@@ -221,7 +224,9 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   w.partner = peer;
   w.session = meeting.session;
   w.exchange_began_s = now_;
-  w.mark = w.state.snapshot(meeting.t.value_or(w.clock.now(now_)), w.own);
+  const double own = meeting.t.value_or(w.clock.now(now_));
+  w.mark = w.state.snapshot(own, w.own);
+  watch("snapshot", i, peer, own);
   const Worker& other = at(peer);
   if (other.partner != i || other.session != w.session) return;
   const double took =
@@ -233,6 +238,7 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
 void NetworkSimulation::end_exchange(int i) {
   Worker& w = at(i);
   w.state.apply(w.mark, w.own, w.received);
+  watch("arrival", i, w.partner, w.clock.now(now_));
   w.rate.exchange();
   ++w.tally.exchanges;
   w.tally.transfer_s += now_ - w.exchange_began_s;
@@ -244,6 +250,23 @@ void NetworkSimulation::end_exchange(int i) {
   w.partner = -1;
   w.arrived = false;
   w.policy->ended();
+}
+
+void NetworkSimulation::watch(const char* kind, int i, int j, double own,
+                              std::span<const double> update) const {
+  const SimulatedWorker& s = at(i).state;
+  if (plan_.watch)
+    plan_.watch({kind,
+                 now_ / plan_.options.machines.compute_s,
+                 own,
+                 i,
+                 j,
+                 s.numbers.eta,
+                 update,
+                 s.x,
+                 s.twin,
+                 {},
+                 {}});
 }
 
 std::unique_ptr<Simulation> make_network_simulation(const SimulationPlan& plan,

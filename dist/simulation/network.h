@@ -85,6 +85,7 @@ class NetworkSimulation final : public Simulation {
   void end_wait(int i);
   void begin_exchange(int i, const Meeting&);
   void end_exchange(int i);
+  void watch(const char* kind, int i, int j, double own, std::span<const double> update = {}) const;
   Now now(const Worker& w) const { return {now_, w.clock.now(now_), w.clock.mean()}; }
 
   const SimulationPlan& plan_;

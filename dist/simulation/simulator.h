@@ -11,6 +11,7 @@
 //   rounds   synchronous methods: everyone mixes in round k
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -91,6 +92,21 @@ class Problem {
   virtual double loss(std::span<const double> x) const = 0;
 };
 
+// Something that happened to a worker of an asynchronous method, in order. Spans live as long as
+// the call; those without a twin (AD-PSGD) or update are empty.
+struct SimulatedEvent {
+  // gradient; exchange, which takes no time; with latencies instead: snapshot (x is sent to worker
+  // j), arrival (the difference of the two snapshots is applied)
+  const char* kind;
+  double t;                                     // of the network, in mean gradient durations
+  double own;                                   // of worker i; not the same with latencies
+  int i = 0, j = -1;                            // j: the partner
+  double eta = 0;                               // of worker i, from now on
+  std::span<const double> update;               // gradient: what was subtracted from both copies
+  std::span<const double> x, twin;              // of i, afterwards
+  std::span<const double> other_x, other_twin;  // exchange: of j, afterwards
+};
+
 // What all seeds have in common. ConfigError: whatever can't be simulated, and what could be
 // instead.
 struct SimulationPlan {
@@ -100,6 +116,8 @@ struct SimulationPlan {
   std::shared_ptr<const Rounds> rounds;  // synchronous methods and matching
   // [workers, dims]: to agree from here; empty: independent normal values
   std::vector<double> start;
+  // of asynchronous methods: called after each event
+  std::function<void(const SimulatedEvent&)> watch{};
 };
 SimulationPlan plan_simulation(const SimulationOptions&);
 bool is_synchronous(const std::string& method);

@@ -125,6 +125,51 @@ TEST_F(Simulate, ItSaysWhoMetWhom) {
   EXPECT_FALSE(json({"consensus", "--workers", "8", "--time", "20"}).contains("rounds"));
 }
 
+// tests/apps/lesson_test.cpp repeats such files, number by number.
+TEST_F(Simulate, EventsAreWrittenInFullPrecision) {
+  const auto lines = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--events", "e.jsonl"});
+    json(arguments);
+    std::vector<Json> out;
+    std::istringstream in(read_text(folder / "e.jsonl"));
+    for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+    return out;
+  };
+  const auto all = lines({"consensus", "--workers", "4", "--time", "20", "--dims", "2", "--seeds",
+                          "2", "--seed", "5"});
+  ASSERT_GT(all.size(), 20u);
+  EXPECT_EQ(all[0]["edges"].size(), 4u);
+  EXPECT_EQ(all[0]["seed"], 5);
+  EXPECT_GT(all[0]["alpha_tilde"], .5);
+  // The sum of x + x~ over the workers stays.
+  std::vector<double> held(4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(all[1 + i]["event"], "start");
+    held[i] = 2 * all[1 + i]["x"][0].get<double>();
+  }
+  const double sum = held[0] + held[1] + held[2] + held[3];
+  double t = 0;
+  for (std::size_t k = 5; k < all.size(); ++k) {
+    const Json& e = all[k];
+    EXPECT_EQ(e["event"], "exchange");
+    EXPECT_GT(e["t"], t);
+    t = e["t"];
+    held[e["i"]] = e["x"][0].get<double>() + e["twin"][0].get<double>();
+    held[e["j"]] = e["other_x"][0].get<double>() + e["other_twin"][0].get<double>();
+    EXPECT_NEAR(held[0] + held[1] + held[2] + held[3], sum, 1e-13);
+  }
+  std::map<std::string, int> kinds;
+  for (const Json& e : lines({"timeline", "--workers", "4", "--time", "20"}))
+    if (e.contains("event")) ++kinds[e["event"]];
+  EXPECT_EQ(kinds["start"], 4);
+  EXPECT_GT(kinds["gradient"], 60);
+  EXPECT_GT(kinds["arrival"], 20);
+  EXPECT_NEAR(kinds["snapshot"], kinds["arrival"], 4);
+  const Result r = run({"simulate", "consensus", "--workers", "65", "--events", "e.jsonl"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.err, HasSubstr("at most 64"));
+}
+
 TEST_F(Simulate, AnExactMeanHasNoRateOfDecay) {
   for (const char* method : {"allreduce", "local-sgd"})
     EXPECT_TRUE(
@@ -222,6 +267,7 @@ TEST_F(Simulate, OptionsWithoutEffectAreRefused) {
       {{"exchanges", "--workers", "8"}, "--sizes"},
       {{"quadratic", "--method", "dpsgd", "--pairing", "handshake"}, "a2cid2"},
       {{"quadratic", "--slow", "3:x10"}, "timeline"},
+      {{"quadratic", "--method", "dpsgd", "--events", "e.jsonl"}, "a2cid2"},
       {{"quadratic", "--control-most", "2"}, "consensus-control"},
       {{"quadratic", "--method", "consensus-control", "--control-factor", "2"}, "target online"},
       {{"quadratic", "--method", "consensus-control", "--control-target", "online",

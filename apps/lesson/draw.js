@@ -1,0 +1,233 @@
+// What the sections of the lesson share: elements, stages (pictures that can be dragged), controls,
+// numbers, questions, axes.
+"use strict";
+const make = (tag, attributes = {}, ...children) => {
+  const svg = ["svg", "g", "line", "circle", "path", "rect", "text", "polyline"].includes(tag);
+  const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+                : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) e.addEventListener(name.slice(2), value);
+    else if (value === true) e.setAttribute(name, "");
+    else if (value !== false && value !== undefined) e.setAttribute(name, value);
+  }
+  e.append(...children);
+  return e;
+};
+const colour = k => `var(--c${k % 6})`;
+
+// "0.0567", "13.137", "2.3e-16": so many significant digits
+const shown = (v, digits = 4) => {
+  if (v === null || v === undefined || Number.isNaN(v)) return "unknown";
+  if (v === 0) return "0";
+  const size = Math.abs(v);
+  if (size < 1e-4 || size >= 1e6) return v.toExponential(Math.min(digits - 1, 2));
+  return String(Number(v.toPrecision(digits)));
+};
+
+// A picture that is as wide as the page and drawn anew when that changes. draw(svg, width, height)
+// fills an empty svg. What can be dragged is put into stage.handles = [{key, x, y, label,
+// move(x, y), press(), step(dx, dy)}]: move by the pointer, press by a tap or Enter, step by arrow
+// keys.
+class Stage {
+  constructor(root, height, draw, label) {
+    this.height = height;
+    this.draw = draw;
+    this.handles = [];
+    this.box = make("div", {class: "stage"});
+    this.svg = make("svg", {role: "group", "aria-label": label});
+    this.box.append(this.svg);
+    root.append(this.box);
+    this.svg.addEventListener("pointerdown", e => this.down(e));
+    this.svg.addEventListener("pointermove", e => this.held && this.moved(e));
+    for (const end of ["pointerup", "pointercancel"])
+      this.svg.addEventListener(end, e => this.up(e));
+    this.svg.addEventListener("keydown", e => this.key(e));
+    addEventListener("resize", () => {
+      if (this.box.clientWidth !== this.drawnAt) this.redraw();
+    });
+  }
+  redraw() {
+    const focused = document.activeElement && document.activeElement.dataset &&
+        this.svg.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    this.drawnAt = this.box.clientWidth;
+    const width = Math.max(200, this.drawnAt - 12);
+    const height = typeof this.height === "function" ? this.height(width) : this.height;
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.svg.style.height = `${height}px`;
+    this.svg.replaceChildren();
+    this.handles = [];
+    this.draw(this.svg, width, height);
+    this.svg.classList.toggle("drag", this.handles.some(h => h.move));
+    for (const h of this.handles) {
+      const spot = make("circle", {cx: h.x, cy: h.y, r: h.radius || 12, fill: "transparent",
+                                   class: "handle", tabindex: 0, role: "button",
+                                   "aria-label": h.label, "data-key": h.key});
+      this.svg.append(spot);
+      if (h.key === focused) spot.focus();
+    }
+  }
+  point(e) {
+    const box = this.svg.getBoundingClientRect();
+    return [e.clientX - box.left, e.clientY - box.top];
+  }
+  down(e) {
+    const [x, y] = this.point(e);
+    const far = h => Math.hypot(h.x - x, h.y - y);
+    const nearest = this.handles.reduce((a, b) => a && far(a) <= far(b) ? a : b, null);
+    if (!nearest || far(nearest) > 30) return;
+    this.held = {key: nearest.key, from: [x, y], moved: false};
+    try { this.svg.setPointerCapture(e.pointerId); } catch { /* made by a test */ }
+    e.preventDefault();
+  }
+  moved(e) {
+    const [x, y] = this.point(e), h = this.handles.find(each => each.key === this.held.key);
+    if (Math.hypot(x - this.held.from[0], y - this.held.from[1]) > 4) this.held.moved = true;
+    if (h && h.move && this.held.moved) h.move(x, y);
+  }
+  up() {
+    if (!this.held) return;
+    const h = this.handles.find(each => each.key === this.held.key), moved = this.held.moved;
+    this.held = null;
+    if (h && h.press && !moved) h.press();
+  }
+  key(e) {
+    const h = this.handles.find(each => each.key === e.target.dataset.key);
+    if (!h) return;
+    const arrow = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1]};
+    if (h.step && arrow[e.key]) h.step(...arrow[e.key]), e.preventDefault();
+    if (h.press && (e.key === "Enter" || e.key === " ")) h.press(), e.preventDefault();
+  }
+}
+
+// --- controls: each calls `changed` with its new value
+
+const controls = root => {
+  const box = make("div", {class: "controls"});
+  root.append(box);
+  const labelled = (text, input, output) => {
+    box.append(make("label", {}, text, ...(output ? [output] : []), input));
+    return input;
+  };
+  return {
+    box,
+    slider(text, {min, max, step = 1, value, show = String}, changed) {
+      const output = make("output", {}, show(value));
+      const input = make("input", {type: "range", min, max, step, value});
+      input.addEventListener("input", () => {
+        output.textContent = show(+input.value);
+        changed(+input.value);
+      });
+      input.put = v => { input.value = v; output.textContent = show(+input.value); };
+      return labelled(text, input, output);
+    },
+    choice(text, options, value, changed) {
+      const select = make("select", {}, ...options.map(([name, shownAs]) =>
+          make("option", {value: name, selected: name === value}, shownAs)));
+      select.addEventListener("change", () => changed(select.value));
+      return labelled(text, select);
+    },
+    button(text, pressed) {
+      const b = make("button", {type: "button", onclick: pressed}, text);
+      box.append(b);
+      return b;
+    }
+  };
+};
+
+// Numbers below a picture: set({name: text}).
+const numbers = root => {
+  const box = make("div", {class: "numbers"});
+  root.append(box);
+  return {
+    set(values) {
+      box.replaceChildren(...Object.entries(values).map(([name, value]) =>
+          make("div", {}, make("b", {}, typeof value === "number" ? shown(value) : value), name)));
+    }
+  };
+};
+
+// A question to guess first: options, the place of the right one, and what to say then.
+const guess = (root, question, options, right, because) => {
+  const answer = make("span", {class: "answer", role: "status"});
+  const buttons = options.map((text, k) => make("button", {type: "button", "aria-pressed": "false",
+    onclick: () => {
+      buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(i === k)));
+      answer.textContent = (k === right ? "Yes. " : `No: ${options[right]}. `) + because;
+    }}, text));
+  root.append(make("div", {class: "guess"}, make("p", {}, make("b", {}, "Guess first. "), question),
+                   make("div", {}, ...buttons), answer));
+};
+const key = (root, names) => root.append(make("div", {class: "key"}, ...names.map(([name, of]) =>
+    make("span", {style: `--of:${of}`}, name))));
+
+// --- axes: maps values to pixels and draws ticks; y may be logarithmic
+
+const roundStep = (range, most) => {
+  const rough = range / most, power = 10 ** Math.floor(Math.log10(rough));
+  return power * ([1, 2, 5, 10].find(f => f * power >= rough * .999) || 10);
+};
+function axes(svg, width, height, {x: [x0, x1], y: [y0, y1], logX, logY, xName, yName}) {
+  const left = 46, right = 12, top = 20, bottom = 34;
+  const across = (v, a, b, log) => log ? Math.log(v / a) / Math.log(b / a) : (v - a) / (b - a);
+  const px = v => left + (width - left - right) * across(v, x0, x1, logX);
+  const py = v => height - bottom - (height - top - bottom) * across(v, y0, y1, logY);
+  const ticks = (a, b, log, most) => {
+    const out = [];
+    if (log) {
+      const each = Math.max(1, Math.ceil(Math.log10(b / a) / most));
+      for (let p = Math.ceil(Math.log10(a) - 1e-9); p <= Math.log10(b) + 1e-9; p += each)
+        out.push(10 ** p);
+    } else {
+      const step = roundStep(b - a, most);
+      for (let k = Math.ceil(a / step - 1e-9); k * step <= b + 1e-9 * step; ++k) out.push(k * step);
+    }
+    return out;
+  };
+  const text = (v, log) => log && (v < .01 || v > 9999) ? `1e${Math.round(Math.log10(v))}`
+                                                        : String(Number(v.toPrecision(3)));
+  for (const v of ticks(x0, x1, logX, Math.max(3, width / 90))) {
+    svg.append(make("line", {x1: px(v), x2: px(v), y1: top, y2: height - bottom,
+                             stroke: "var(--line)"}),
+               make("text", {x: px(v), y: height - bottom + 15, "text-anchor": "middle"},
+                    text(v, logX)));
+  }
+  for (const v of ticks(y0, y1, logY, Math.max(3, height / 45))) {
+    svg.append(make("line", {x1: left, x2: width - right, y1: py(v), y2: py(v),
+                             stroke: "var(--line)"}),
+               make("text", {x: left - 5, y: py(v) + 4, "text-anchor": "end"}, text(v, logY)));
+  }
+  svg.append(make("text", {x: (left + width - right) / 2, y: height - 3, "text-anchor": "middle"},
+                  xName || ""),
+             make("text", {x: 4, y: 12}, yName || ""));
+  // values outside are cut off at the edges
+  const inside = v => Math.min(Math.max(v, top - 2), height - bottom + 2);
+  const back = {
+    x: p => logX ? x0 * (x1 / x0) ** ((p - left) / (width - left - right))
+                 : x0 + (x1 - x0) * (p - left) / (width - left - right),
+    y: p => y0 + (y1 - y0) * (height - bottom - p) / (height - top - bottom)
+  };
+  const line = (xs, ys, attributes) => {
+    const points = [];
+    xs.forEach((x, k) => {
+      const good = Number.isFinite(ys[k]) && (!logY || ys[k] > 0);
+      if (good) points.push(`${px(x).toFixed(1)},${inside(py(ys[k])).toFixed(1)}`);
+    });
+    const l = make("polyline", {points: points.join(" "), fill: "none", "stroke-width": 2,
+                                "stroke-linejoin": "round", ...attributes});
+    svg.append(l);
+    return l;
+  };
+  return {px, py, back, line, left, right: width - right, top, bottom: height - bottom};
+}
+
+// The places of workers on a circle.
+const onCircle = (n, cx, cy, r) => Array.from({length: n}, (_, i) => {
+  const angle = 2 * Math.PI * i / n - Math.PI / 2;
+  return [cx + r * Math.cos(angle), cy + r * Math.sin(angle)];
+});
+const disc = (svg, x, y, r, fill, label) => {
+  svg.append(make("circle", {cx: x, cy: y, r, fill}));
+  if (label !== undefined)
+    svg.append(make("text", {x, y: y + 4, "text-anchor": "middle", class: "strong",
+                             style: "fill:var(--paper)"}, label));
+};

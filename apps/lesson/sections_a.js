@@ -1,0 +1,235 @@
+// Sections of the lesson: two workers, graphs, clocks.
+"use strict";
+const sections = {};
+
+sections.two = root => {
+  guess(root, "Two workers exchange with α = ¼. What happens to their mean?",
+        ["it moves a quarter of the way", "it stays", "it depends on who is larger"], 1,
+        "One adds what the other gives up: +αd and −αd. That holds for every α and every graph, " +
+        "so gossip never changes what the workers believe together.");
+  const start = [-3, 5];
+  let x = [...start], alpha = .5, first = 1, count = 0;
+  const trail = [];
+  const low = -8, high = 8;
+  const stage = new Stage(root, 190, (svg, width) => {
+    const at = v => 24 + (width - 48) * (v - low) / (high - low), y = 92;
+    const value = p => low + (p - 24) / (width - 48) * (high - low);
+    svg.append(make("line", {x1: at(low), x2: at(high), y1: y, y2: y, stroke: "var(--soft)"}));
+    for (let v = low; v <= high; v += 2)
+      svg.append(make("line", {x1: at(v), x2: at(v), y1: y - 4, y2: y + 4, stroke: "var(--soft)"}),
+                 make("text", {x: at(v), y: y + 44, "text-anchor": "middle"}, v));
+    trail.forEach((old, k) => old.forEach((v, i) => svg.append(make("circle",
+        {cx: at(v), cy: y, r: 5, fill: colour(i), opacity: .15 + .4 * (k + 1) / trail.length}))));
+    const mean = (x[0] + x[1]) / 2;
+    svg.append(make("line", {x1: at(mean), x2: at(mean), y1: 26, y2: y + 24, stroke: colour(2),
+                             "stroke-width": 2, "stroke-dasharray": "5 4"}),
+               make("text", {x: at(mean), y: 18, "text-anchor": "middle", class: "strong"},
+                    `mean ${shown(mean)}`));
+    x.forEach((v, i) => {  // where an exchange would put it
+      svg.append(make("circle", {cx: at(v - alpha * (v - x[1 - i])), cy: y, r: 10, fill: "none",
+                                 stroke: colour(i), "stroke-width": 2,
+                                 "stroke-dasharray": "4 3"}));
+    });
+    x.forEach((v, i) => {
+      disc(svg, at(v), y, 14, colour(i), i + 1);
+      svg.append(make("text", {x: at(v), y: i ? y + 66 : y + 86, "text-anchor": "middle",
+                               class: "strong"}, `x${"₁₂"[i]} = ${shown(v, 3)}`));
+      stage.handles.push({key: `x${i}`, x: at(v), y, radius: 14, label: `worker ${i + 1}`,
+                          move: p => put(i, value(p)), step: d => put(i, x[i] + d / 10)});
+    });
+  }, "two workers on a line of numbers");
+  const table = numbers(root), c = controls(root);
+  const put = (i, v) => {
+    x[i] = Math.min(high, Math.max(low, Math.round(v * 10) / 10));
+    first = (x[0] + x[1]) / 2;
+    count = 0;
+    trail.length = 0;
+    show();
+  };
+  const show = () => {
+    stage.redraw();
+    table.set({"mean before": first, "mean now": (x[0] + x[1]) / 2,
+               "difference x₁ − x₂": x[0] - x[1], exchanges: String(count)});
+  };
+  c.slider("α, the step", {min: 0, max: 1, step: .05, value: alpha}, v => { alpha = v; show(); });
+  c.button("Exchange", () => {
+    const d = x[0] - x[1];
+    trail.push([...x]);
+    if (trail.length > 6) trail.shift();
+    x = [x[0] - alpha * d, x[1] + alpha * d];
+    ++count;
+    show();
+  }).dataset.test = "exchange";
+  c.button("Again", () => { x = [...start]; put(0, x[0]); });
+  root.append(make("p", {class: "check"}, "Dashed: where an exchange would put them. Check: α = ½ ",
+                   "makes both equal at once; with α = 1 they change places; the mean is the same ",
+                   "to the last digit. This is dist/gossip/a2cid2.h without the twin."));
+  put(0, x[0]);
+};
+
+// Graphs are drawn on a circle; width of an edge: its rate.
+const drawGraph = (svg, graph, places, paint = () => "var(--soft)") => {
+  const most = Math.max(...graph.edges.map(e => e.rate));
+  graph.edges.forEach((e, k) => svg.append(make("line", {
+    x1: places[e.a][0], y1: places[e.a][1], x2: places[e.b][0], y2: places[e.b][1],
+    stroke: paint(e, k), "stroke-width": 1 + 2.5 * e.rate / most})));
+};
+
+sections.graphs = root => {
+  guess(root, "Which graph of 16 workers agrees faster without acceleration, if each worker may " +
+        "make one exchange per unit of time?", ["the ring", "the star", "the complete graph"], 2,
+        "χ1 is 13.1 on the ring, 1.9 on the star and .94 on the complete graph. But the star's " +
+        "hub has to make 8 exchanges per unit of time.");
+  let name = "ring", n = 16, pairs = null, chosen = null, graph = null;
+  const stage = new Stage(root, width => Math.min(380, width), (svg, width, height) => {
+    const places = onCircle(n, width / 2, height / 2, height / 2 - 26);
+    const k = Engine.constants(graph);
+    const worst = k && Math.max(...k.resistances);
+    drawGraph(svg, graph, places, (e, i) =>
+        k && k.resistances[i] > worst - 1e-9 ? colour(1) : "var(--soft)");
+    places.forEach(([x, y], i) => {
+      disc(svg, x, y, 13, i === chosen ? colour(1) : colour(0), i);
+      stage.handles.push({key: `w${i}`, x, y, radius: 13, label: `worker ${i}`,
+                          press: () => press(i)});
+    });
+  }, "the graph; press two workers to add or remove their edge");
+  const note = make("p", {class: "soft", role: "status"});
+  root.append(note);
+  const table = numbers(root);
+  const press = i => {
+    if (chosen === null) chosen = i;
+    else {
+      if (chosen !== i) {
+        const a = Math.min(i, chosen), b = Math.max(i, chosen);
+        const at = pairs.findIndex(p => p[0] === a && p[1] === b);
+        if (at >= 0) pairs.splice(at, 1);
+        else pairs.push([a, b]);
+      }
+      chosen = null;
+    }
+    show();
+  };
+  const reset = () => {
+    chosen = null;
+    try {
+      pairs = Engine.makeGraph(name, n).edges.map(e => [e.a, e.b, e.rate]);
+      note.textContent = "";
+    } catch (error) {
+      note.textContent = error.message + "; shown is the ring";
+      pairs = Engine.makeGraph("ring", n).edges.map(e => [e.a, e.b, e.rate]);
+    }
+    const own = pairs.reduce((s, p) => s + p[2], 0) / pairs.length;
+    for (const p of pairs) p[2] /= own;  // relative: an edge that is added weighs 1
+    show();
+  };
+  const show = () => {
+    graph = Engine.graphOf(n, pairs);
+    const whole = pairs.length && new Set(Engine.pieces(graph)).size === 1;
+    const k = whole ? Engine.constants(graph) : null;
+    stage.redraw();
+    if (!k) return table.set({"": "It falls apart: add edges until all are connected."});
+    const load = new Array(n).fill(0);
+    for (const e of graph.edges) load[e.a] += e.rate, load[e.b] += e.rate;
+    table.set({edges: String(graph.edges.length), "λ₂ of the Laplacian": shown(k.lambda2),
+               "χ1 = 1/λ₂": shown(k.chi1, 5), χ2: shown(k.chi2), η: shown(k.eta),
+               α̃: shown(k.alphaTilde), "plain gossip needs ~ χ1": shown(k.chi1, 3),
+               "A2CiD2 needs ~ √(χ1 χ2)": shown(.5 / k.eta, 3),
+               "exchanges of the busiest": shown(Math.max(...load), 3)});
+  };
+  const c = controls(root);
+  c.choice("graph", Engine.shapes.map(s => [s, s]), name, v => { name = v; reset(); });
+  c.slider("workers", {min: 3, max: 32, value: n}, v => { n = v; reset(); });
+  c.button("Undo all edits", reset);
+  root.append(make("p", {class: "check"}, "Red: the worst-placed edges, which set χ2. Check: ",
+                   make("code", {}, "gossamer graph ring 16"), " prints χ1 13.1371, χ2 .9375, ",
+                   "η .142474, α̃ 1.87169."));
+  reset();
+};
+
+sections.clocks = root => {
+  guess(root, "A ring of 8 workers runs for 8 units of time with Poisson clocks, one exchange " +
+        "per worker and unit. Each edge expects 8 · ½ = 4 exchanges. How many will the least " +
+        "used have?",
+        ["4", "about 3", "0, 1 or 2"], 2,
+        "Counts of a Poisson clock with mean 4 have deviation 2, and the least of eight is " +
+        "usually well below. Matchings use each edge of an even ring equally.");
+  let kind = "poisson", seed = 0, until = 8, n = 8, events = [];
+  const length = 12;
+  const stage = new Stage(root, 300, (svg, width, height) => {
+    const left = 30, right = 10, at = t => left + (width - left - right) * t / length;
+    const lane = i => 18 + (height - 52) * i / (n - 1);
+    for (let i = 0; i < n; ++i)
+      svg.append(make("line", {x1: left, x2: width - right, y1: lane(i), y2: lane(i),
+                               stroke: "var(--line)"}),
+                 make("text", {x: 8, y: lane(i) + 4, class: "strong"}, i));
+    for (let t = 0; t <= length; t += 2)
+      svg.append(make("text", {x: at(t), y: height - 8, "text-anchor": "middle"}, t));
+    for (const e of events) {
+      const past = e.t <= until, wrap = e.j - e.i > n / 2;
+      const shade = {stroke: past ? colour(e.i) : "var(--soft)", "stroke-width": 2,
+                     opacity: past ? 1 : .25, x1: at(e.t), x2: at(e.t)};
+      if (wrap)  // the edge that closes the ring: out at both ends
+        svg.append(make("line", {...shade, y1: lane(0), y2: lane(0) - 14}),
+                   make("line", {...shade, y1: lane(n - 1), y2: lane(n - 1) + 14}));
+      else svg.append(make("line", {...shade, y1: lane(e.i), y2: lane(e.j)}));
+      for (const i of [e.i, e.j])
+        svg.append(make("circle", {cx: at(e.t), cy: lane(i), r: 3.5, fill: shade.stroke,
+                                   opacity: shade.opacity}));
+    }
+    svg.append(make("line", {x1: at(until), x2: at(until), y1: 4, y2: height - 24,
+                             stroke: colour(1), "stroke-width": 2}));
+    stage.handles.push({key: "now", x: at(until), y: height - 24, radius: 10, label: "time",
+                        move: p => put((p - left) / (width - left - right) * length),
+                        step: d => put(until + d / 4)});
+    disc(svg, at(until), height - 24, 8, colour(1));
+  }, "lanes of workers over time");
+  const bars = new Stage(root, 150, (svg, width, height) => {
+    const counts = Array.from({length: n}, (_, i) =>
+        events.filter(e => e.t <= until && edgeOf(e) === i).length);
+    const most = Math.max(4, ...counts), step = (width - 40) / n;
+    counts.forEach((count, i) => {
+      const h = (height - 46) * count / most;
+      svg.append(make("rect", {x: 30 + i * step, y: height - 24 - h, width: step * .7, height: h,
+                               fill: colour(i), rx: 2}),
+                 make("text", {x: 30 + (i + .35) * step, y: height - 28 - h,
+                               "text-anchor": "middle", class: "strong"}, count),
+                 make("text", {x: 30 + (i + .35) * step, y: height - 8, "text-anchor": "middle"},
+                      `${i}–${(i + 1) % n}`));
+    });
+    const own = until / 2, y = height - 24 - (height - 46) * own / most;
+    svg.append(make("line", {x1: 26, x2: width - 10, y1: y, y2: y, stroke: "var(--text)",
+                             "stroke-dasharray": "4 4"}));
+  }, "exchanges of each edge until then");
+  const edgeOf = e => e.j - e.i > n / 2 ? n - 1 : e.i;
+  const table = numbers(root), c = controls(root);
+  const put = t => { until = Math.min(length, Math.max(0, t)); slider.put(until); show(); };
+  const run = () => {
+    const graph = Engine.makeGraph("ring", n);
+    events = [];
+    if (kind === "rounds")
+      for (let t = 1; t <= length; ++t)
+        for (const e of graph.edges) events.push({t, i: e.a, j: e.b});
+    else
+      new Engine.Simulation({graph, pairing: kind, seed, method: "adpsgd",
+                             onEvent: e => events.push(e)}).runUntil(length);
+    show();
+  };
+  const show = () => {
+    stage.redraw();
+    bars.redraw();
+    const count = events.filter(e => e.t <= until).length;
+    table.set({"exchanges so far": String(count), "per worker and time":
+               until > 0 ? shown(2 * count / n / until, 3) : "0", time: shown(until, 3)});
+  };
+  c.choice("pairing", [["poisson", "Poisson clocks"], ["matching", "matchings"],
+                       ["rounds", "rounds with all neighbours"]], kind, v => { kind = v; run(); });
+  c.slider("seed", {min: 0, max: 50, value: seed}, v => { seed = v; run(); });
+  const slider = c.slider("time", {min: 0, max: length, step: .25, value: until},
+                          v => { until = v; show(); });
+  root.append(make("p", {class: "check"}, "Dashed: what a Poisson clock of each edge expects. The ",
+                   "events of a seed are those of ", make("code", {},
+                   "gossamer simulate consensus --workers 8 --seed 0 --time 12 --seeds 1 " +
+                   "--events events.jsonl"), ". In rounds each worker makes two exchanges per ",
+                   "unit of time on a ring, and all wait for the slowest."));
+  run();
+};

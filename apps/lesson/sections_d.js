@@ -1,0 +1,254 @@
+// Sections of the lesson: scaling, a death in the ring, your own run.
+"use strict";
+
+sections.scaling = root => {
+  guess(root, "On a ring, n grows from 16 to 1,024. How does the number of exchanges that " +
+        "synchronous rounds need grow?", ["with n", "with n²", "with n³"], 2,
+        "Each round is n exchanges, and the slowest wave needs about n² rounds. Acceleration " +
+        "takes the root of the rounds: n². So does A2CiD2, without rounds.");
+  const sizes = [16, 32, 64, 128, 256, 512, 1024];
+  // What `gossamer simulate exchanges` prints for A2CiD2.
+  const measured = {
+    star: [551, 1178, 2348, 4574, 9471, 18230, 37160],
+    ring: [1136, 4228, 16420, 63730, 248900, 975700, 3951000],
+    complete: [416, 855, 1741, 3475, 6971, 13890, 28490]
+  };
+  let graph = "ring", at = 2;
+  const lines = [["synchronous rounds", colour(1)], ["accelerated (Chebyshev)", colour(4)],
+                 ["A2CiD2", colour(0)]];
+  const valuesOf = name => [sizes.map(n => Rounds.exchangesUntilAgreed(name, n, false)),
+                            sizes.map(n => Rounds.exchangesUntilAgreed(name, n, true)),
+                            measured[name]];
+  const power = y => {
+    const lx = sizes.map(Math.log), ly = y.map(Math.log), m = sizes.length;
+    const mx = lx.reduce((a, b) => a + b) / m, my = ly.reduce((a, b) => a + b) / m;
+    return lx.reduce((s, x, i) => s + (x - mx) * (ly[i] - my), 0) /
+        lx.reduce((s, x) => s + (x - mx) ** 2, 0);
+  };
+  const stage = new Stage(root, 340, (svg, width, height) => {
+    const of = axes(svg, width, height, {x: [13, 1250], y: [10, 3e10], logX: true, logY: true,
+                                         xName: "workers", yName: "exchanges"});
+    valuesOf(graph).forEach((y, k) => {
+      of.line(sizes, y, {stroke: lines[k][1]});
+      y.forEach((v, i) => svg.append(make("circle", {cx: of.px(sizes[i]), cy: of.py(v),
+                                                     r: i === at ? 6 : 3.5, fill: lines[k][1]})));
+    });
+    const x = of.px(sizes[at]);
+    svg.append(make("line", {x1: x, x2: x, y1: of.top, y2: of.bottom, stroke: "var(--soft)",
+                             "stroke-dasharray": "3 4"}));
+    disc(svg, x, of.bottom, 8, colour(2));
+    stage.handles.push({key: "n", x, y: of.bottom, radius: 10, label: "number of workers",
+                        move: p => put(Math.round(Math.log2(of.back.x(p) / 16))),
+                        step: d => put(at + d)});
+  }, "exchanges until all agree to a millionth, by number of workers");
+  key(root, lines);
+  const table = numbers(root), c = controls(root);
+  const put = k => { at = Math.min(sizes.length - 1, Math.max(0, k)); slider.put(at); show(); };
+  const show = () => {
+    const values = {workers: String(sizes[at])};
+    valuesOf(graph).forEach((y, k) => {
+      values[`${lines[k][0]}`] = shown(y[at], 4);
+      values[`${lines[k][0]}: power of n`] = shown(power(y), 3);
+    });
+    table.set(values);
+    stage.redraw();
+  };
+  c.choice("graph", [["ring", "ring"], ["star", "star"], ["complete", "complete"]], graph,
+           v => { graph = v; show(); });
+  const slider = c.slider("workers", {min: 0, max: sizes.length - 1, value: at,
+                          show: v => sizes[v]}, v => { at = v; show(); });
+  root.append(make("p", {class: "check"}, "Check: ", 
+                   make("code", {}, "gossamer simulate exchanges"), " prints this table (A2CiD2's ",
+                   "numbers are copied from it, the others are computed here). The paper's table: ",
+                   "star n², n^1.5, n; ring n³, n², n²; complete n², n², n."));
+  show();
+};
+
+sections.death = root => {
+  guess(root, "One worker of a ring of 12 dies, and the ring closes. What happens to χ1, the " +
+        "time that plain gossip needs?", ["it grows", "it falls a little", "gossip stops"], 1,
+        "A ring of 11 is a little faster to mix than one of 12. The dead worker's gradients stay " +
+        "in the models of the others.");
+  let name = "ring", n = 12, dead = [];
+  let healed = null, whole = null;
+  const stage = new Stage(root, width => Math.min(360, width), (svg, width, height) => {
+    const places = onCircle(n, width / 2, height / 2, height / 2 - 26);
+    const before = new Set(whole.edges.map(e => `${e.a}-${e.b}`));
+    if (healed) drawGraph(svg, healed, places, e =>
+        before.has(`${e.a}-${e.b}`) ? "var(--soft)" : colour(2));
+    places.forEach(([x, y], i) => {
+      disc(svg, x, y, 13, dead[i] ? "var(--line)" : colour(0), i);
+      stage.handles.push({key: `w${i}`, x, y, radius: 13,
+                          label: dead[i] ? `bring worker ${i} back` : `kill worker ${i}`,
+                          press: () => kill(i)});
+    });
+  }, "the graph; press a worker to kill it, again to bring it back");
+  key(root, [["edge of the graph", "var(--soft)"], ["edge that heals it", colour(2)]]);
+  const table = numbers(root), c = controls(root);
+  const kill = i => {
+    dead[i] = !dead[i];
+    if (n - dead.filter(d => d).length < 2) dead[i] = false;
+    show();
+  };
+  const show = () => {
+    whole = Engine.makeGraph(name, n);
+    healed = Engine.heal(whole, dead);
+    const a = Engine.constants(whole), b = Engine.constants(healed);
+    const alive = n - dead.filter(d => d).length;
+    const rates = healed.edges.reduce((sum, e) => sum + e.rate, 0);
+    table.set({alive: `${alive} of ${n}`, "χ1 before": shown(a.chi1),
+               "χ1 now": shown(b.chi1), "χ2 before": shown(a.chi2), "χ2 now": shown(b.chi2),
+               "η now": shown(b.eta), "α̃ now": shown(b.alphaTilde),
+               "exchanges per worker and time": shown(2 * rates / alive, 3)});
+    stage.redraw();
+  };
+  c.choice("graph", Engine.shapes.filter(s => s !== "hypercube" && s !== "torus").map(s => [s, s]),
+           name, v => { name = v; show(); });
+  c.slider("workers", {min: 3, max: 24, value: n}, v => { n = v; dead = []; show(); });
+  c.button("All alive", () => { dead = []; show(); });
+  root.append(make("p", {class: "check"}, "The neighbours of a dead worker are joined in a cycle, ",
+                   "and rates are scaled so that each worker exchanges as often as before: ",
+                   "dist/graph/graph.h. Check: after one death the ring of 12 has the constants ",
+                   "of ", make("code", {}, "gossamer graph ring 11"), ": χ1 6.2994, χ2 .9091."));
+  show();
+};
+
+sections.own = root => {
+  guess(root, "In the run below, whose x jumps at a vertical line?", ["nobody's: that is drift",
+        "both workers' at its ends", "only the upper worker's"], 1,
+        "An exchange is symmetric. Between the lines x and x̃ drift; a jump at a dot alone is " +
+        "a gradient.");
+  let run = null, now = 0, end = 1, lanes = 0, title = "";
+  const status = make("p", {class: "soft", role: "status"});
+  const stage = new Stage(root, () => 60 + 22 * Math.min(lanes, 16), (svg, width, height) => {
+    const left = 30, right = 10, at = t => left + (width - left - right) * t / end;
+    const lane = i => 16 + (height - 50) * (i + .5) / lanes;
+    for (let i = 0; i < lanes; ++i)
+      svg.append(make("line", {x1: left, x2: width - right, y1: lane(i), y2: lane(i),
+                               stroke: "var(--line)"}),
+                 make("text", {x: 6, y: lane(i) + 4, class: "strong"}, i));
+    for (const e of run.events) {
+      const opacity = e.t <= now ? 1 : .3;
+      if (e.dur !== undefined)
+        svg.append(make("rect", {x: at(e.t), y: lane(e.i) - 6, height: 12, opacity,
+                                 width: Math.max(.7, at(e.t + e.dur) - at(e.t)),
+                                 fill: colour(e.shade)}));
+      else if (e.event === "gradient")
+        svg.append(make("circle", {cx: at(e.t), cy: lane(e.i), r: 2.5, fill: colour(1), opacity}));
+      else if (e.event === "exchange" || e.event === "arrival") {
+        const line = (y1, y2) => svg.append(make("line", {x1: at(e.t), x2: at(e.t), y1, y2, opacity,
+                                                          stroke: colour(0), "stroke-width": 1.5}));
+        const wrap = run.head.graph === "ring" && Math.abs(e.i - e.j) > lanes / 2;
+        if (wrap) line(lane(0), lane(0) - 8), line(lane(lanes - 1), lane(lanes - 1) + 8);
+        else line(lane(e.i), lane(e.j));
+      }
+    }
+    svg.append(make("line", {x1: at(now), x2: at(now), y1: 6, y2: height - 26, stroke: colour(2),
+                             "stroke-width": 2}),
+               make("text", {x: left, y: height - 8}, "0"),
+               make("text", {x: width - right, y: height - 8, "text-anchor": "end"},
+                    shown(end, 3)));
+    disc(svg, at(now), height - 26, 8, colour(2));
+    stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: "time",
+                        move: p => put((p - left) / (width - left - right) * end),
+                        step: d => put(now + d * end / 100)});
+  }, "events of the run over time");
+  const values = new Stage(root, 180, (svg, width, height) => {
+    if (run.trace) return;
+    const all = run.state.flatMap(w => [w.x[0], w.twin ? w.twin[0] : w.x[0]]);
+    const top = 1.1 * Math.max(1e-3, ...run.most ? [run.most] : all.map(Math.abs));
+    const of = axes(svg, width, height, {x: [-.5, lanes - .5], y: [-top, top], xName: "worker",
+                                         yName: "first coordinate of x and x̃"});
+    run.state.forEach((w, i) => {
+      if (w.twin) svg.append(make("circle", {cx: of.px(i), cy: of.py(w.twin[0]), r: 5, fill: "none",
+                                             stroke: colour(1), "stroke-width": 2}));
+      svg.append(make("circle", {cx: of.px(i), cy: of.py(w.x[0]), r: 4, fill: colour(0)}));
+    });
+  }, "x and x̃ of each worker at that time");
+  key(root, [["x", colour(0)], ["x̃", colour(1)]]);
+  const table = numbers(root);
+  root.append(status);
+  const c = controls(root);
+  const put = t => { now = Math.min(end, Math.max(0, t)); slider.put(now / end); show(); };
+  const show = () => {
+    const past = run.events.filter(e => e.t <= now);
+    if (run.trace) {
+      const open = run.events.filter(e => e.t <= now && now < e.t + e.dur).map(e => e.name);
+      table.set({"time, seconds": shown(now, 4), "parts so far": String(past.length),
+                 "at this moment": [...new Set(open)].slice(0, 3).join(", ") || "nothing"});
+    } else {
+      run.state = run.start.map(s => ({x: s.x, twin: run.head.method === "adpsgd" ? null : s.x}));
+      for (const e of past) {
+        run.state[e.i] = {x: e.x, twin: e.twin};
+        if (e.other_x) run.state[e.j] = {x: e.other_x, twin: e.other_twin};
+      }
+      table.set({time: shown(now, 4), "events so far": String(past.length),
+                 "mean (x − x̄)²": shown(Engine.spread(run.state.map(w => w.x))),
+                 "engine − file": shown(run.difference, 2)});
+    }
+    stage.redraw();
+    values.redraw();
+  };
+  const open = (text, name) => {
+    try {
+      const isTrace = text.trimStart().startsWith("[") || text.includes("\"traceEvents\"");
+      run = isTrace ? readTrace(text) : Engine.replay(text);
+      lanes = isTrace ? run.lanes : run.head.workers;
+      end = isTrace ? run.end : run.head.time;
+      title = isTrace ? `${name}: a trace of ${lanes} processes` :
+          `${name}: ${run.head.workers} workers, ${run.head.graph}, ${run.head.method}`;
+      if (!isTrace) run.most = Math.max(...run.start.map(s => Math.abs(s.x[0])));
+      status.textContent = title;
+      status.className = "soft";
+      put(end / 2);
+    } catch (error) {
+      status.textContent = `${name}: ${error.message}`;
+      status.className = "error";
+    }
+  };
+  // trace.json of a run: the parts with a duration, a lane for each process
+  const readTrace = text => {
+    const all = JSON.parse(text), list = Array.isArray(all) ? all : all.traceEvents;
+    const parts = list.filter(e => e.ph === "X").slice(0, 4000);
+    if (!parts.length) throw new Error("there is nothing with a duration in this trace");
+    const pids = [...new Set(parts.map(e => e.pid))].sort((a, b) => a - b);
+    const names = [...new Set(parts.map(e => e.name))];
+    const first = parts.reduce((least, e) => Math.min(least, e.ts), Infinity);
+    const events = parts.map(e => ({t: (e.ts - first) / 1e6, dur: e.dur / 1e6, name: e.name,
+                                    i: pids.indexOf(e.pid), shade: names.indexOf(e.name)}));
+    return {trace: true, events, lanes: pids.length,
+            end: events.reduce((most, e) => Math.max(most, e.t + e.dur), 0) || 1};
+  };
+  const read = file => file && file.text().then(text => open(text, file.name));
+  const file = make("input", {type: "file", accept: ".jsonl,.json",
+                              onchange: e => read(e.target.files[0])});
+  c.box.append(make("label", {style: "flex:1 1 240px;max-width:100%"},
+                    "a file of --events, or trace.json of a run", file));
+  const slider = c.slider("time", {min: 0, max: 1, step: .005, value: .5,
+                          show: v => shown(v * end, 3)}, v => { now = v * end; show(); });
+  root.addEventListener("dragover", e => e.preventDefault());
+  root.addEventListener("drop", e => {
+    e.preventDefault();
+    read(e.dataTransfer.files[0]);
+  });
+  root.append(make("p", {class: "check"}, "Make a file: ", make("code", {},
+                   "gossamer simulate quadratic --workers 8 --time 20 --seeds 1 --events " +
+                   "events.jsonl"), " and drop it here; or drop the trace.json of a training run. ",
+                   "Check: the engine of this page repeats every event of the file, and the ",
+                   "greatest difference to the program's x and x̃ is a rounding error."));
+  // until a file comes: a run made here, written as the program writes it
+  const graph = Engine.makeGraph("ring", 8), k = Engine.constants(graph), lines = [];
+  const simulation = new Engine.Simulation({graph, constants: k, dims: 1,
+    problem: Engine.quadratic(8, {dims: 1}), onEvent: e => {
+      const w = simulation.workers[e.i], other = simulation.workers[e.j];
+      lines.push({event: e.kind, t: e.t, own: e.t, eta: k.eta, i: e.i, j: e.j, update: e.update &&
+        [...e.update], x: [...w.x], twin: [...w.twin], ...(other ? {other_x: [...other.x],
+        other_twin: [...other.twin]} : {})});
+    }});
+  const head = {workers: 8, graph: "ring", method: "a2cid2", pairing: "poisson", time: 20,
+    eta: k.eta, alpha: .5, alpha_tilde: k.alphaTilde, edges: graph.edges.map(
+        e => [e.a, e.b, e.rate])};
+  for (let i = 0; i < 8; ++i) lines.push({event: "start", t: 0, i, x: [1]});
+  simulation.runUntil(20);
+  open([head, ...lines].map(line => JSON.stringify(line)).join("\n"), "made here");
+};

@@ -1,0 +1,278 @@
+// Matrix products after Goto and van de Geijn 2008: a thread copies as much of b as its cache holds
+// into panels of two vectors' width, and runs blocks of rows of a over each panel, a stretch of the
+// sum at a time, so that panel and stretch stay in the first-level cache.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "gossamer/core/cpu/products.cpp"
+// This file is compiled once for each kind of CPU.
+#include <hwy/foreach_target.h>
+//
+#include <algorithm>
+
+#include "gossamer/core/cpu/microkernel_inl.h"
+#include "gossamer/core/cpu/products.h"
+#include "gossamer/core/memory.h"
+#include "gossamer/core/ops/activation.h"
+#include "gossamer/core/ops/kernel.h"
+#include "gossamer/core/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr i64 kStretch = 256;  // of the sum: a panel of so many rows fits the first-level cache
+constexpr i64 kRows = 96;      // of a at a time: a multiple of kBlockRows
+// Numbers of b that a thread packs at a time: more where a is packed for each of them again.
+constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
+constexpr i64 kLeastWork = 1 << 18;  // multiplications worth a thread of its own
+
+constexpr i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
+
+std::shared_ptr<Block> floats(i64 count) {
+  return allocate(static_cast<std::size_t>(count) * sizeof(float));
+}
+float* data_of(const std::shared_ptr<Block>& block) { return static_cast<float*>(block->data); }
+
+// Four rows of four numbers become columns: to[j to_row + i] = from[i from_row + j].
+template <class T>
+HWY_INLINE void turn(const T* from, i64 from_row, float* to, i64 to_row) {
+  const hn::FixedTag<float, 4> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  const auto a = load(d, from), b = load(d, from + from_row), c = load(d, from + 2 * from_row),
+             e = load(d, from + 3 * from_row);
+  const auto ab = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+             ab2 = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b)),
+             ce = hn::BitCast(pairs, hn::InterleaveLower(d, c, e)),
+             ce2 = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)), d, to + to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab2, ce2)), d, to + 2 * to_row);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab2, ce2)), d, to + 3 * to_row);
+}
+
+// to[l width + j] = from[j row + l] for l < depth, j < real; zeros up to width.
+template <class T>
+void pack_turned(const T* from, i64 row, i64 depth, i64 real, i64 width, float* to) {
+  constexpr i64 kStrip = 64;  // some lines of the cache are read at once
+  for (i64 l0 = 0; l0 < depth; l0 += kStrip) {
+    const i64 stop = std::min(l0 + kStrip, depth);
+    i64 j = 0;
+    for (; j + 4 <= real; j += 4) {
+      i64 l = l0;
+      for (; l + 4 <= stop; l += 4) turn(from + j * row + l, row, to + l * width + j, width);
+      for (; l < stop; ++l) {
+        for (i64 i = 0; i < 4; ++i) to[l * width + j + i] = gossamer::load(from, (j + i) * row + l);
+      }
+    }
+    for (; j < width; ++j) {
+      for (i64 l = l0; l < stop; ++l)
+        to[l * width + j] = j < real ? gossamer::load(from, j * row + l) : 0.0f;
+    }
+  }
+}
+
+// to[l width + j] = from[l row + j] for l < depth, j < real; zeros up to width.
+template <class T>
+void pack_straight(const T* from, i64 row, i64 depth, i64 real, i64 width, float* to) {
+  const Floats d;
+  for (i64 l = 0; l < depth; ++l, from += row, to += width) {
+    i64 j = 0;
+    for (; j + kLanes <= real; j += kLanes) hn::StoreU(load(d, from + j), d, to + j);
+    for (; j < width; ++j) to[j] = j < real ? gossamer::load(from, j) : 0.0f;
+  }
+}
+
+// Blocks of Width columns each: to[i / Width block + l Width + i % Width] = from[l row + i], for
+// l < depth, i < columns. Reads whole rows, since short stretches of many rows come slowly. Up to
+// `readable` columns may be read, and the last step of a block writes up to a vector more.
+template <i64 Width, class T>
+void pack_blocks(const T* from, i64 row, i64 depth, i64 columns, i64 readable, i64 block,
+                 float* to) {
+  const hn::CappedTag<float, Width % kLanes ? 8 : 16> d;
+  constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d)), reach = round_up(Width, lanes);
+  for (i64 l = 0; l < depth; ++l, from += row, to += Width) {
+    float* next = to;
+    i64 i = 0;
+    for (; i < columns && i + reach <= readable; i += Width, next += block) {
+      for (i64 r = 0; r < Width; r += lanes) hn::StoreU(load(d, from + i + r), d, next + r);
+    }
+    for (; i < columns; i += Width, next += block) {
+      for (i64 r = 0; r < std::min(Width, columns - i); ++r) next[r] = gossamer::load(from, i + r);
+    }
+  }
+}
+
+// A product in elements, not tensors. T: of a and b, C: of c.
+template <class T, class C>
+struct Product {
+  bool ta, tb;
+  i64 m, n, k;
+  const T *a, *b;
+  C* c;
+  const ProductTail& tail;
+  // Sums that are written to c as they are.
+  bool plain() const {
+    return std::is_same_v<C, float> && !tail.bias.defined() && !tail.z.defined() &&
+           tail.activation == Activation::none;
+  }
+};
+
+// Rows [row, row + rows) and columns [column, column + columns) of c from their sums.
+template <class T, class C>
+void finish(const Product<T, C>& p, const float* sums, i64 sums_row, i64 row, i64 rows, i64 column,
+            i64 columns) {
+  const auto with_bias = [&]<class B>(const B* bias) HWY_ATTR {
+    with_activation(p.tail.activation, [&]<class Op>() HWY_ATTR {
+      C* z = p.tail.z.defined() ? p.tail.z.template as<C>() : nullptr;
+      for (i64 i = 0; i < rows; ++i) {
+        const float* from = sums + i * sums_row;
+        const i64 at = (row + i) * p.n + column;
+        C *to = p.c + at, *argument = z ? z + at : nullptr;
+        const bool add = p.tail.add && from != static_cast<const void*>(to);
+        GOSSAMER_IVDEP
+        for (i64 j = 0; j < columns; ++j) {
+          float v = from[j];
+          if (add) v += gossamer::load(to, j);
+          if (bias) v += gossamer::load(bias, column + j);
+          if (argument) gossamer::store(argument, j, v);
+          gossamer::store(to, j, Op::f(v));
+        }
+      }
+    });
+  };
+  const Tensor& bias = p.tail.bias;
+  if (!bias.defined() || bias.dtype() == DType::f32)
+    with_bias(bias.defined() ? bias.as<float>() : nullptr);
+  else
+    with_bias(bias.as<T>());
+}
+
+// Columns [first, last) of b as panels of kPanel columns, which lie one after the other; the last
+// one is as wide as the vectors need.
+template <class T, class C>
+void pack_right(const Product<T, C>& p, i64 first, i64 last, float* to) {
+  const i64 whole = p.tb ? first : last - (last - first) % kPanel;  // full panels up to here
+  pack_blocks<kPanel>(p.b + first, p.n, p.k, whole - first, whole - first, kPanel * p.k, to);
+  for (i64 column = whole; column < last; column += kPanel) {
+    const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
+    float* panel = to + (column - first) * p.k;
+    if (p.tb)
+      pack_turned(p.b + column * p.k, p.k, p.k, real, width, panel);
+    else
+      pack_straight(p.b + column, p.n, p.k, real, width, panel);
+  }
+}
+
+// Rows of op(a) for a stretch of the sum: number l of row i is rows[i / kBlockRows block +
+// i % kBlockRows row + l step].
+struct Left {
+  const float* rows;
+  i64 row, step, block;
+};
+// Where they lie, or a copy of them in `to`, which has room for kRows (depth + 1) + kLanes.
+template <class T, class C>
+Left left_of(const Product<T, C>& p, i64 row, i64 rows, i64 l, i64 depth, float* to) {
+  if (p.ta) {
+    const i64 block = kBlockRows * (depth + 1);
+    pack_blocks<kBlockRows>(p.a + l * p.m + row, p.m, depth, rows, p.m - row, block, to);
+    return {to, 1, kBlockRows, block};
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    return {p.a + row * p.k + l, p.k, 1, kBlockRows * p.k};
+  } else {
+    for (i64 i = 0; i < rows; ++i)
+      pack_straight(p.a + (row + i) * p.k + l, 0, 1, depth, depth, to + i * depth);
+    return {to, depth, 1, kBlockRows * depth};
+  }
+}
+
+template <int Vectors, bool accumulate>
+void multiply_panel(const Left& left, i64 rows, i64 depth, const float* panel, float* to,
+                    i64 to_row) {
+  const float* a = left.rows;
+  for (i64 i = 0; i < rows; i += kBlockRows, a += left.block)
+    multiply_rows<Vectors, accumulate>(std::min<i64>(kBlockRows, rows - i), depth, a, left.row,
+                                       left.step, panel, Vectors * kLanes, to + i * to_row, to_row);
+}
+
+// One thread's part of c.
+template <class T, class C>
+void multiply_part(const Product<T, C>& p, i64 row0, i64 row1, i64 column0, i64 column1) {
+  constexpr bool sums_fit = std::is_same_v<C, float>;  // c can hold them meanwhile
+  const bool pack_a = p.ta || !std::is_same_v<T, float>;
+  const i64 stretches = (p.k + kStretch - 1) / kStretch,
+            stretch = round_up((p.k + stretches - 1) / stretches, 4),
+            most_columns =
+                std::min(round_up(column1 - column0, kPanel),
+                         std::max((pack_a ? kMostBIfAIsPacked : kMostB) / p.k / kPanel * kPanel,
+                                  4 * kPanel));
+  const auto right = floats(most_columns * p.k),
+             copy = floats(pack_a ? kRows * (stretch + 1) + kLanes : 0),
+             sums = floats(kRows * (sums_fit ? kPanel : most_columns));
+  for (i64 first = column0; first < column1; first += most_columns) {
+    const i64 last = std::min(first + most_columns, column1);
+    pack_right(p, first, last, data_of(right));
+    for (i64 row = row0; row < row1; row += kRows) {
+      const i64 rows = std::min(kRows, row1 - row);
+      for (i64 l = 0; l < p.k; l += stretch) {
+        const i64 depth = std::min(stretch, p.k - l);
+        const Left left = left_of(p, row, rows, l, depth, data_of(copy));
+        for (i64 column = first; column < last; column += kPanel) {
+          const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
+          const float* panel = data_of(right) + (column - first) * p.k + l * width;
+          // a panel that is wider than what is left of c has its sums elsewhere, too
+          const bool in_c = sums_fit && real == width;
+          float* to = data_of(sums) + (sums_fit ? 0 : column - first);
+          if constexpr (sums_fit) to = in_c ? p.c + row * p.n + column : to;
+          const i64 to_row = in_c ? p.n : sums_fit ? kPanel : most_columns;
+          const bool accumulate = l > 0 || (in_c && p.tail.add);
+          const auto multiply =
+              width == kPanel ? (accumulate ? multiply_panel<2, true> : multiply_panel<2, false>)
+                              : (accumulate ? multiply_panel<1, true> : multiply_panel<1, false>);
+          multiply(left, rows, depth, panel, to, to_row);
+          if (l + depth == p.k && !(in_c && p.plain()))
+            finish(p, to, to_row, row, rows, column, real);
+        }
+      }
+    }
+  }
+}
+
+template <class T, class C>
+void multiply(const Product<T, C>& p) {
+  const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
+            panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
+            across = std::min(threads, panels), down = std::min(threads / across, blocks);
+  parallel_for(across * down, 1, [&](i64 begin, i64 end) HWY_ATTR {
+    for (i64 piece = begin; piece < end; ++piece) {
+      const i64 i = piece / across, j = piece % across;
+      multiply_part(
+          p, blocks * i / down * kBlockRows, std::min(p.m, blocks * (i + 1) / down * kBlockRows),
+          panels * j / across * kPanel, std::min(p.n, panels * (j + 1) / across * kPanel));
+    }
+  });
+}
+
+void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
+                const ProductTail& tail) {
+  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
+  with_floating(a.dtype(), c.dtype(), "product", [&]<class T, class C>() HWY_ATTR {
+    if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>)
+      multiply(Product<T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail});
+  });
+}
+
+}  // namespace
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gossamer::cpu {
+
+HWY_EXPORT(product_of);
+void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
+             const ProductTail& tail) {
+  HWY_DYNAMIC_DISPATCH(product_of)(ta, tb, a, b, c, tail);
+}
+
+}  // namespace gossamer::cpu
+#endif

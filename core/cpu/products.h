@@ -1,0 +1,19 @@
+// Matrix products of f32, bf16 and f16 on a CPU, computed in f32, with what follows them.
+#pragma once
+
+#include "gossamer/core/ops.h"
+
+namespace gossamer::cpu {
+
+// What becomes of the sums a b: c = activation(z), z = sums (+ c) (+ bias).
+struct ProductTail {
+  bool add = false;  // what c held is added; no activation
+  Tensor bias = {};  // [n], f32 or the type of the product, or undefined
+  Activation activation = Activation::none;
+  Tensor z = {};  // like c; undefined: not wanted
+};
+// a [m, k], or [k, m] if ta; b [k, n], or [n, k] if tb; c [m, n], f32 or their type. Every number
+// of c is summed in order, so it does not depend on the number of threads.
+void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const ProductTail&);
+
+}  // namespace gossamer::cpu

@@ -1,0 +1,150 @@
+// `gossamer lesson` in a real browser: its engine against the program's own runs, and every section
+// used as a hand would use it (lesson_test.js).
+#include <gmock/gmock.h>
+
+#include "apps/browser.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class Lesson : public BrowserTest {
+ protected:
+  // The page, with a script in front that collects errors and one at the end that uses it.
+  fs::path page_under_test(const std::string& page, const std::string& data) {
+    const std::string collect =
+        "<script>\"use strict\";const errors = [];\n"
+        "addEventListener(\"error\", e => errors.push(e.message));\n"
+        "console.error = console.warn = (...said) => errors.push(said.join());</script>\n";
+    const std::string use = "<script>\n" +
+                            read_text(GOSSAMER_SOURCE_DIR "/tests/apps/lesson_test.js") +
+                            "</script>\n</html>";
+    const fs::path path = folder / "used.html";
+    write_text(path,
+               replaced(replaced(page, "<script>", collect + "<script>"), "</html>", data + use));
+    return path;
+  }
+  // The events of a run, as a part of a page.
+  std::string events(const std::string& name, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    arguments.insert(arguments.end(), {"--dims", "3", "--seeds", "1", "--events", name});
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return "<script type=\"application/json\" class=\"events\" id=\"" + name + "\">" +
+           read_text(folder / name) + "</script>\n";
+  }
+};
+
+TEST_F(Lesson, IsOneSmallFileThatNeedsNoNetwork) {
+  const Result r = run({"lesson"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_THAT(r.out, StartsWith("<!doctype html>"));
+  EXPECT_LT(r.out.size(), 1'500'000u);
+  EXPECT_THAT(r.out, HasSubstr("default-src 'none'"));
+  for (const char* outside : {"src=\"", "href=\"http", "url(", "@import", "fetch("})
+    EXPECT_THAT(r.out, Not(HasSubstr(outside)));
+}
+
+TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  const std::string data =
+      events("poisson", {"consensus", "--workers", "16", "--time", "40"}) +
+      events("adpsgd", {"consensus", "--graph", "star", "--workers", "9", "--time", "30",
+                        "--method", "adpsgd", "--seed", "7"}) +
+      events("published",
+             {"consensus", "--workers", "12", "--time", "30", "--method", "published"}) +
+      events("matching", {"consensus", "--workers", "9", "--time", "30", "--pairing", "matching"}) +
+      events("gradients",
+             {"quadratic", "--graph", "exponential", "--workers", "8", "--time", "30"}) +
+      events("late", {"quadratic", "--workers", "8", "--time", "40", "--pairing", "handshake",
+                      "--latency-s", ".02", "--slow", "2:x3", "--momentum", ".5"});
+  const Json found = found_on(page_under_test(run({"lesson"}).out, data));
+  ASSERT_TRUE(found.is_object());
+  EXPECT_EQ(found["errors"], Json::array());
+
+  EXPECT_EQ(found["files"].size(), 6u);
+  for (const auto& [name, file] : found["files"].items()) {
+    EXPECT_GT(file["events"], 100) << name;
+    EXPECT_LT(file["difference"].get<double>(), 1e-12) << name;
+    if (name == "late") continue;  // the engine has no handshake of its own
+    EXPECT_EQ(file["events"], file["own_events"]) << name;
+    ASSERT_TRUE(file["own_difference"].is_number()) << name << ": other events";
+    EXPECT_LT(file["own_difference"].get<double>(), 1e-11) << name;
+  }
+  for (const auto& [name, k] : found["constants"].items()) {
+    const Json graph = Json::parse(run({"graph", name, "16", "--json"}).out);
+    int at = 0;
+    for (const char* key : {"chi1", "chi2", "eta", "alpha_tilde", "decay_a2cid2"}) {
+      if (const Json& ours = k[at++]; !ours.is_null())
+        EXPECT_NEAR(ours.get<double>(), graph[key].get<double>(), 1e-9 * graph[key].get<double>())
+            << name << " " << key;
+    }
+  }
+
+  EXPECT_EQ(found["sections"].size(), 12u);
+  for (const auto& [name, s] : found["sections"].items()) {
+    EXPECT_EQ(s["unreadable"], false) << name;
+    ASSERT_GE(s["guesses"].size(), 3u) << name;
+    int right = 0;
+    for (const Json& said : s["guesses"]) right += said.get<std::string>().starts_with("Yes. ");
+    EXPECT_EQ(right, 1) << name;
+    EXPECT_GT(s["dragged"], 0) << name;
+    EXPECT_GT(s["keyed"], 0) << name;
+    EXPECT_EQ(s["slid"], s["sliders"]) << name;
+    EXPECT_EQ(s["chosen"], s["choices"]) << name;
+  }
+  EXPECT_EQ(found["sections"]["two"]["before"]["mean before"], "1");
+  const Json& ring = found["sections"]["graphs"]["before"];
+  EXPECT_EQ(ring["χ1 = 1/λ₂"], "13.137");
+  EXPECT_EQ(ring["χ2"], "0.9375");
+  EXPECT_EQ(ring["η"], "0.1425");
+  EXPECT_EQ(ring["α̃"], "1.872");
+  EXPECT_EQ(found["sections"]["decay"]["before"]["A2CiD2: exact"], "0.199");
+
+  // The numbers that the sections ask to check with the program.
+  const auto shown = [&](const char* section, const char* name) {
+    return std::stod(found["sections"][section]["before"][name].get<std::string>());
+  };
+  const auto simulated = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "simulate");
+    arguments.push_back("--json");
+    return Json::parse(run(arguments).out);
+  };
+  EXPECT_NEAR(shown("waits", "efficiency"),
+              simulated({"timeline", "--workers", "8", "--slow", "3:x3", "--compute", "constant",
+                         "--method", "allreduce"})["efficiency"]
+                  .get<double>(),
+              .001);
+  const std::vector<std::string> noise = {"quadratic", "--workers",       "16", "--curvature",
+                                          "0",         "--heterogeneity", "0",  "--learning-rate",
+                                          "0.1",       "--dims",          "8",  "--time",
+                                          "300",       "--seeds",         "1"};
+  std::vector<std::string> floor = noise, control = noise;
+  floor.insert(floor.end(), {"--momentum", "0.9"});
+  EXPECT_NEAR(shown("noise", "A2CiD2: floor"),
+              simulated(floor)["stationary_distance"].get<double>(), 1e-4);
+  control.insert(control.end(), {"--method", "consensus-control", "--control-fractions", ".5"});
+  EXPECT_EQ(shown("control", "rounds of gossip by control"),
+            simulated(control)["control"]["gossip"].get<double>());
+  const Json row = simulated({"exchanges", "--graphs", "ring", "--sizes", "64"})["rows"][0];
+  EXPECT_NEAR(shown("scaling", "synchronous rounds") / row["synchronous"].get<double>(), 1, .001);
+  EXPECT_NEAR(shown("scaling", "accelerated (Chebyshev)") / row["accelerated"].get<double>(), 1,
+              .001);
+  EXPECT_NEAR(shown("scaling", "A2CiD2") / row["a2cid2"].get<double>(), 1, .001);
+  const Json dead = found["healed"];
+  const Json ring11 = Json::parse(run({"graph", "ring", "11", "--json"}).out);
+  EXPECT_NEAR(dead["chi1"].get<double>(), ring11["chi1"].get<double>(), 1e-9);
+  EXPECT_NEAR(dead["chi2"].get<double>(), ring11["chi2"].get<double>(), 1e-9);
+}
+
+TEST_F(Lesson, CanBeReadOnATelephone) {
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  write_text(folder / "lesson.html", run({"lesson"}).out);
+  look_at(folder / "lesson.html", "lesson", false);
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,105 @@
+// Stands at the end of the lesson in tests/apps/lesson_test.cpp: uses every section as a hand would
+// and writes what came of it into <pre id="found">.
+"use strict";
+{
+  const found = {sections: {}, files: {}, constants: {}};
+  const pictures = root => [...root.querySelectorAll("svg")].map(s => s.innerHTML).join();
+  const texts = root => [...root.querySelectorAll(".numbers, [role=status]")].map(
+      e => e.textContent).join(" ");
+  const all = root => pictures(root) + texts(root);
+  // how often the section looks different after each of these
+  const changes = (root, things, use) => things.filter(thing => {
+    const before = all(root);
+    use(thing);
+    return all(root) !== before;
+  }).length;
+  const numbersOf = root => Object.fromEntries([...root.querySelectorAll(".numbers div")].map(
+      e => [e.lastChild.textContent, e.firstChild.textContent]));
+  const pointer = (svg, type, x, y) => svg.dispatchEvent(new PointerEvent(type,
+      {clientX: x, clientY: y, pointerId: 1, bubbles: true, cancelable: true}));
+  const handleOf = ([section, key]) =>
+      document.querySelector(`#${section} .handle[data-key="${key}"]`);
+  const placeOf = handle => {
+    const svg = handle.ownerSVGElement, box = svg.getBoundingClientRect();
+    return [svg, box.left + +handle.getAttribute("cx"), box.top + +handle.getAttribute("cy")];
+  };
+  const drag = key => {
+    const [svg, x, y] = placeOf(handleOf(key));
+    pointer(svg, "pointerdown", x, y);
+    pointer(svg, "pointermove", x - 20, y - 12);
+    pointer(svg, "pointermove", x - 90, y - 24);
+    pointer(svg, "pointerup", x - 90, y - 24);
+  };
+  const tap = key => {
+    const [svg, x, y] = placeOf(handleOf(key));
+    for (const type of ["pointerdown", "pointerup"]) pointer(svg, type, x, y);
+  };
+  const press = (key, name) => handleOf(key).dispatchEvent(
+      new KeyboardEvent("keydown", {key: name, bubbles: true, cancelable: true}));
+  const keysOf = root => [...root.querySelectorAll(".handle")].map(
+      h => [root.id, h.dataset.key]).slice(0, 8);
+  const slide = (input, value) => {
+    input.value = value;
+    input.dispatchEvent(new Event("input", {bubbles: true}));
+  };
+
+  for (const root of document.querySelectorAll("section")) {
+    const report = {before: numbersOf(root)};
+    const options = [...root.querySelectorAll(".guess button")];
+    report.guesses = options.map(b => {
+      b.click();
+      return root.querySelector(".guess .answer").textContent;
+    });
+    report.handles = keysOf(root).length;
+    report.dragged = changes(root, keysOf(root), drag) + changes(root, keysOf(root), tap);
+    report.keyed = changes(root, keysOf(root), key => {
+      press(key, "ArrowLeft");
+      press(key, "Enter");
+    });
+    const sliders = [...root.querySelectorAll("input[type=range]")];
+    report.sliders = sliders.length;
+    report.slid = changes(root, sliders, s => {
+      const old = s.value;
+      slide(s, s.min);
+      if (old === s.min) slide(s, s.max);
+    });
+    for (const s of sliders) slide(s, s.defaultValue);
+    const choices = [...root.querySelectorAll("select")].flatMap(
+        s => [...s.options].slice(1).map(o => [s, o.value]));
+    report.choices = choices.length;
+    report.chosen = changes(root, choices, ([select, value]) => {
+      select.value = value;
+      select.dispatchEvent(new Event("change"));
+    });
+    report.pressed = changes(root, [...root.querySelectorAll(".controls button")], b => b.click());
+    report.unreadable = /NaN|undefined|Infinity/.test(all(root));
+    found.sections[root.id] = report;
+  }
+
+  // The engine against the program's files.
+  for (const file of document.querySelectorAll("script.events")) {
+    const {head, events, difference} = Engine.replay(file.textContent);
+    const report = found.files[file.id] = {events: events.length, difference};
+    if (!Engine.matchings || !["poisson", "matching"].includes(head.pairing)) continue;
+    // The same run from its seed alone.
+    const own = [], simulation = new Engine.Simulation({
+      graph: {n: head.workers, edges: head.edges.map(([a, b, rate]) => ({a, b, rate}))},
+      method: head.method, pairing: head.pairing, seed: head.seed, dims: head.dims,
+      problem: head.mode === "quadratic" ? Engine.quadratic(head.workers,
+          {dims: head.dims, seed: head.seed}) : undefined,
+      onEvent: e => own.push([e.t, e.i, e.j, Array.from(simulation.workers[e.i].x)])});
+    simulation.runUntil(head.time);
+    report.own_events = own.length;
+    report.own_difference = Math.max(...events.map((e, k) => !own[k] || own[k][1] !== e.i ||
+        own[k][2] !== (e.j ?? -1) ? Infinity : Math.max(Math.abs(own[k][0] - e.t),
+        ...e.x.map((v, d) => Math.abs(v - own[k][3][d])))));
+  }
+  for (const name of Engine.shapes) {
+    const graph = Engine.makeGraph(name, 16), k = Engine.constants(graph);
+    found.constants[name] = [k.chi1, k.chi2, k.eta, k.alphaTilde,
+                             Engine.decayExponent(graph, k.eta, k.alphaTilde)];
+  }
+  found.healed = Engine.constants(Engine.heal(Engine.makeGraph("ring", 12), [true]));
+  found.errors = errors;
+  document.body.append(make("pre", {id: "found"}, JSON.stringify(found)));
+}
