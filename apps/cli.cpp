@@ -1,5 +1,6 @@
 // The command line, and the one place where exceptions become a sentence and an exit code. No other
 // files than those whose name begins with cli include CLI11.
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

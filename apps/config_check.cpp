@@ -114,13 +114,17 @@ void validate(const Config& c, int workers, int per_machine) {
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
   const bool text = c.task != "pictures";
-  std::vector<std::string> names = c.task == "language" ? models::gpt2_names() : kTransformers;
-  if (!text) names.clear();
-  for (const auto& m : models::list())
-    if (!text) names.push_back(m.name);
-  require(std::ranges::find(names, c.model.name) != names.end(), "model.name",
-          text ? "one of " + alternatives(names) + " with task=" + c.task
-               : "a model of pictures, or task=language or task=translation must be said");
+  const auto is_one_of = [&](const std::vector<std::string>& names) {
+    return std::ranges::find(names, c.model.name) != names.end();
+  };
+  const std::string task_of_model = is_one_of(models::gpt2_names()) ? "language"
+                                    : is_one_of(kTransformers)      ? "translation"
+                                                                    : "pictures";
+  require(c.task == task_of_model, "model.name",
+          text ? "one of " +
+                     alternatives(c.task == "language" ? models::gpt2_names() : kTransformers) +
+                     " with task=" + c.task
+               : "a model of pictures, or task=" + task_of_model + " must be said");
   auto_or("model.ff", c.model.ff, 1, 65536);
   auto_or("model.layers", c.model.layers, 1, 1024);
   auto_or("model.width", c.model.width, 1, 65536);

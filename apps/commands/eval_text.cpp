@@ -54,6 +54,8 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
 }  // namespace
 
 void begin_text_evaluation(const EvalCommand& command, const std::string& task, Config& config) {
+  const std::filesystem::path file = weights_in(command.model);
+  check<IoError>(std::filesystem::exists(file), file.string(), ": there is no such file");
   check<ConfigError>(!command.size && !command.flip && !command.per_class && !command.confusion &&
                          command.csv.empty() && command.html.empty(),
                      "eval: ", command.model, " is a ", task,

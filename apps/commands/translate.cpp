@@ -25,8 +25,9 @@ namespace {
 // The lines of a file, some at a time.
 class Lines {
  public:
-  explicit Lines(const std::string& file) : name_(file == "-" ? "standard input" : file) {
-    if (file != "-") file_.open(file);
+  explicit Lines(const std::string& file)
+      : name_(file == "-" ? "standard input" : file), stored_(file != "-") {
+    if (stored_) file_.open(file);
     check<IoError>(in().good(), file, ": cannot open this file of lines");
   }
   // Fewer at the end. DataError: a line is no UTF-8.
@@ -48,8 +49,9 @@ class Lines {
   }
 
  private:
-  std::istream& in() { return file_.is_open() ? file_ : std::cin; }
+  std::istream& in() { return stored_ ? file_ : std::cin; }
   std::string name_;
+  bool stored_;
   std::ifstream file_;
   std::size_t read_ = 0;
 };

@@ -157,7 +157,8 @@ class Reader {
                     .time = time,
                     .top1 = 100 * number(e, "top1"),
                     .top5 = 100 * number(e, "top5"),
-                    .loss = number(e, "loss")});
+                    .loss = number(e, "loss"),
+                    .bleu = number(e, "bleu")});
   }
 
   void mark(const std::string& event, int rank, double time, const Json& e) {
@@ -217,8 +218,9 @@ std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
   std::vector<EvalRow> means;
   for (const std::vector<EvalRow>& rows : rounds) {
     EvalRow mean;
-    for (double EvalRow::*value : {&EvalRow::images, &EvalRow::epoch, &EvalRow::time,
-                                   &EvalRow::top1, &EvalRow::top5, &EvalRow::loss}) {
+    for (double EvalRow::*value :
+         {&EvalRow::images, &EvalRow::epoch, &EvalRow::time, &EvalRow::top1, &EvalRow::top5,
+          &EvalRow::loss, &EvalRow::bleu}) {
       for (const EvalRow& row : rows) mean.*value += row.*value;
       mean.*value /= static_cast<double>(rows.size());
     }

@@ -8,7 +8,7 @@
 namespace gossamer::apps {
 namespace {
 
-using AllOf;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::string> {
@@ -45,7 +45,7 @@ class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::
   }
   // Steps of text take less than a millisecond: so many times as many epochs are as long.
   std::string epochs(int of_pictures) const {
-    return "train.epochs=" + std::to_string(of_pictures * (pictures() ? 1 : 12));
+    return "train.epochs=" + std::to_string(of_pictures * (pictures() ? 1 : 4));
   }
   // Images or ids of a gradient.
   double gradient() const { return pictures() ? 4 : GetParam() == "language" ? 8 * 32 : 128; }
@@ -59,8 +59,8 @@ class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::
   std::string val() const { return "data.val=" + (pictures() ? "s/val" : GetParam()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(, EveryTask, ::testing::Values("pictures", "language", "translation"),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Of, EveryTask, ::testing::Values("pictures", "language", "translation"),
+                         [](const auto& of) { return of.param; });
 
 TEST_P(EveryTask, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
   // Checkpoints in the first and in the second epoch: continue from each in a run of its own.

@@ -34,7 +34,7 @@ class Translation : public ProgramTest {
                                  "train.epochs=1",
                                  "train.threads=1",
                                  "optim.name=adam",
-                                 "optim.learning_rate=0.01",
+                                 "optim.learning_rate=0.005",
                                  "optim.weight_decay=0",
                                  "optim.warmup_epochs=0",
                                  "run.log_every=1",
@@ -166,6 +166,8 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"translate", "runs/t", "--file", "none.txt"}, 6, "none.txt");
   expect_error({"translate", "runs/t", "--file", "val.en", "--beam", "0"}, 2, "--beam 0");
   expect_error({"generate", "runs/t"}, 6, "is no GPT-2");
+  const std::string model = "runs/t/model.safetensors";
+  expect_error({"export", model, "--to", "torch", "--out", "x"}, 6, "is a model for task=trans");
   expect_error({"eval", "runs/t", "data.val=language"}, 3, "holds no pairs of sentences");
   expect_error({"eval", "runs/t"}, 2, "give the pairs");
   expect_error({"eval", "runs/t", "data.val=translation", "--stride", "4"}, 2, "--stride");
