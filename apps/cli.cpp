@@ -73,8 +73,7 @@ void add_train(CLI::App& app, int& code) {
 }
 
 void add_config(CLI::App& app, int& code) {
-  CLI::App& a = *app.add_subcommand(
-      "config", "Every key with its default and meaning, as TOML: gossamer config [KEY]");
+  CLI::App& a = *app.add_subcommand("config", "Every key, its default and meaning, as TOML");
   ConfigCommand& c = run_on(a, config, code);
   a.add_option("names", c.names, "keys (train.batch) or sections (train); none: all");
   add_json(a, c.json);
@@ -218,8 +217,8 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
       ->group(group);
   option("--period", c.options.period, "local-sgd: steps between averages");
   option("--eta-scale", c.options.eta_scale, "a2cid2: factor of eta");
-  option("--realised-rate", c.options.realised_rate,
-         "fraction of the exchanges that really happen");
+  option("--realised-rate", c.options.realised_rate, "fraction of exchanges that really happen");
+  chosen("--staleness", c.options.staleness, "published: most age of what is sent; default: any");
   group = "Run";
   chosen("--time", c.time,
          "length in mean gradient durations; default: 300 for consensus, or less if the workers "
@@ -479,6 +478,7 @@ int parse_and_run(int argc, char** argv) {
   add_simulate(app, code);
   app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
       ->callback([&code] { code = lesson(); });
+  add_paper(app, code);
   add_trace(app, code);
   add_report(app, code);
   add_data(app, code);

@@ -23,6 +23,7 @@ Options& run_on(CLI::App& app, int (*command)(const Options&), int& code) {
 void add_json(CLI::App&, bool& json,
               const std::string& help = "print the result as one JSON object");
 
+void add_paper(CLI::App&, int& code);  // cli_paper.cpp
 // The commands for text (cli_text.cpp): generate and translate; and tokenize, of `gossamer data`.
 void add_text_commands(CLI::App&, int& code);
 void add_tokenize(CLI::App& data, int& code);

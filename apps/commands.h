@@ -134,6 +134,15 @@ int simulate(const SimulateCommand&);
 // Prints the page of apps/lesson.
 int lesson();
 
+// A table or figure of the papers (apps/paper); no name: the list of them.
+struct PaperCommand {
+  std::string name, html, out, data;  // html: file, out: folder for all forms; empty: none
+  int seeds = 0;                      // these two: as in PaperOptions
+  double minutes = 0;
+  bool json = false;
+};
+int paper(const PaperCommand&);
+
 struct TraceMergeCommand {
   std::string folder;  // of a run that wrote trace-RANK.json
   bool keep = false;   // the parts too

@@ -138,7 +138,7 @@ class Backend {
   // With g = dy where pooling and ReLU let it through, n rows and xhat = (x - mean) inv_std:
   //   d_shift = sum g;  d_scale = sum g xhat;  d_add (null: not wanted) = g;
   //   dx = a (g - d_shift/n - xhat d_scale/n), or a g with given statistics.
-  // second: the gradients of tail.second. d_add may be dy's memory if dx is not.
+  // second: the gradients of tail.second. dx may be x's memory; d_add may be dy's if dx is not.
   virtual void norm_back(const Norm&, const NormTail&, const Tensor& mask, const Tensor& dy,
                          const NormGrads&, const NormGrads* second, Tensor* d_add) = 0;
 

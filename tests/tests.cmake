@@ -37,6 +37,15 @@ set_source_files_properties(
   tests/dist/gossip/model_test.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
+# The toolkit's stub of the driver: cuDNN plans attention with it where there is none.
+if(GOSSAMER_HAS_CUDA)
+  get_filename_component(toolkit ${NVCC} REALPATH)
+  find_library(CUDA_STUB cuda NO_DEFAULT_PATH HINTS ${toolkit}/../.. ${CUDA_INCLUDE}/..
+    PATH_SUFFIXES lib64/stubs lib/stubs targets/x86_64-linux/lib/stubs)
+endif()
+set_source_files_properties(tests/core/cuda/attention_plan_test.cpp
+  PROPERTIES COMPILE_DEFINITIONS GOSSAMER_CUDA_STUB="${CUDA_STUB}")
+
 gossamer_tests(core tests/core EXCEPT tests/core/ops)
 gossamer_tests(ops tests/core/ops)
 gossamer_tests(nn tests/nn)
@@ -73,6 +82,13 @@ target_sources(test_fuzz PRIVATE ${fuzzers})
 
 add_executable(bench_passes tests/bench/passes.cpp)
 target_link_libraries(bench_passes PRIVATE gossamer::core gossamer_flags)
+# What the cores can do, and the kernels beside it.
+add_library(core_peak STATIC tests/bench/core_peak.cpp)
+target_link_libraries(core_peak PUBLIC gossamer::core PRIVATE gossamer_flags gossamer::hwy)
+target_include_directories(core_peak SYSTEM PRIVATE ${HWY_INCLUDE})
+add_executable(bench_kernels tests/bench/kernels.cpp)
+target_link_libraries(bench_kernels PRIVATE
+  core_peak CLI11::CLI11 nlohmann_json::nlohmann_json gossamer_flags)
 
 # Model files and pictures against PyTorch and torchvision; skipped if those are not installed.
 find_program(PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

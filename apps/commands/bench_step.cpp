@@ -53,6 +53,17 @@ std::string convolutions_on(Device device) {
   return "[" + list + "]";
 }
 
+// The same for attention; what is not listed ran on our own kernels.
+std::string attentions_on(Device device) {
+  std::string list;
+  for (const cudnn::AttentionEngine::Choice& c : attention_engine(device).choices()) {
+    JsonObject one;
+    one.add("problem", c.problem.key()).add("plan", c.plan);
+    list += (list.empty() ? "" : ", ") + one.str();
+  }
+  return "[" + list + "]";
+}
+
 Tensor random_images(i64 batch, i64 side) {
   Rng rng(0);
   Tensor images = Tensor::empty({batch, side, side, 3});
@@ -334,7 +345,8 @@ int bench_step(const BenchStepOptions& o) {
           .add("data_wait_fraction", wait_fraction);
     if (!device.is_cpu()) out.add("graph", o.graph).add("hidden_waits", hidden);
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_resident_bytes());
-    if (!device.is_cpu()) out.raw("convolutions", convolutions_on(device));
+    if (!device.is_cpu())
+      out.raw("convolutions", convolutions_on(device)).raw("attention", attentions_on(device));
     fmt::print("{}\n", out.str());
     return 0;
   }

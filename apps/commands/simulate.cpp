@@ -69,6 +69,7 @@ void check_given(const SimulateCommand& c) {
       {{"--realised-rate"},
        !exchanges && !synchronous && ideal,
        "a2cid2, adpsgd and published with pairing poisson"},
+      {{"--staleness"}, !exchanges && method == "published", "method published"},
       {{"--rounds"},
        !exchanges && (synchronous || c.options.pairing == "matching"),
        "synchronous methods and to pairing matching"},

@@ -80,6 +80,8 @@ std::string data_address(const std::string& type, std::span<const std::byte> byt
   return out;
 }
 
+std::string html_style() { return kStyle; }
+
 std::string html_page(const std::string& title, const std::string& body) {
   return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"

@@ -13,6 +13,9 @@ std::string html_escape(const std::string&);
 // "data:image/jpeg;base64,…": a file that a page holds itself.
 std::string data_address(const std::string& type, std::span<const std::byte>);
 
+// <style> of all pages; a file with nothing but a picture takes it too.
+std::string html_style();
+
 // The whole page: `body` is HTML, `title` is text.
 std::string html_page(const std::string& title, const std::string& body);
 

@@ -125,7 +125,12 @@ Points mean_of(const std::vector<Points>& curves) {
   return out;
 }
 
-std::string chart(const ChartText& text, std::vector<Curve> curves) {
+namespace {
+
+constexpr double kChartHeight = 222;
+
+// The picture of a chart, without its legend; curves lose what can't be drawn.
+std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
   double x0 = INFINITY, x1 = -INFINITY, y0 = INFINITY, y1 = -INFINITY;
   for (Curve& c : curves) {
     std::erase_if(c.points, [&](const auto& p) {
@@ -145,7 +150,7 @@ std::string chart(const ChartText& text, std::vector<Curve> curves) {
   if (!text.logarithmic && y0 > 0 && y0 < 0.4 * y1) y0 = 0;
   const auto px = [&](double x) { return kLeft + (x - x0) / (x1 - x0) * (kRight - kLeft); };
   const auto py = [&](double y) { return kBottom - (y - y0) / (y1 - y0) * (kBottom - kTop); };
-  std::string svg = head(text.title, 222);
+  std::string svg = head(text.title, kChartHeight);
   for (const double y : text.logarithmic ? decade_ticks(y0, y1) : round_ticks(y0, y1, 4)) {
     svg += fmt::format(
         "<line x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" class=\"g\"/>", kLeft,
@@ -173,7 +178,43 @@ std::string chart(const ChartText& text, std::vector<Curve> curves) {
     if (!c.faint) ends.emplace_back(py(c.points.back().second), &c);
   }
   svg += last_values(std::move(ends), text.logarithmic);
-  return "<figure>" + svg + "</svg>" + legend(curves) + "</figure>";
+  return svg + "</svg>";
+}
+
+}  // namespace
+
+std::string chart(const ChartText& text, std::vector<Curve> curves) {
+  const std::string svg = chart_svg(text, curves);
+  return svg.empty() ? "" : "<figure>" + svg + legend(curves) + "</figure>";
+}
+
+std::string chart_file(const std::vector<std::pair<ChartText, std::vector<Curve>>>& charts) {
+  constexpr double kLine = 15;
+  std::string out;
+  double y = 0;
+  for (const auto& [text, given] : charts) {
+    std::vector<Curve> curves = given;
+    std::string svg = chart_svg(text, curves);
+    if (svg.empty()) continue;
+    const std::string begin = "<svg ";
+    out += svg.replace(0, begin.size(),
+                       fmt::format("<svg y=\"{:.0f}\" width=\"{:.0f}\" height=\"{:.0f}\" ", y,
+                                   kWidth, kChartHeight));
+    y += kChartHeight;
+    for (const Curve& c : curves)
+      if (!c.faint && !c.points.empty() && !c.name.empty()) {
+        y += kLine;
+        out += label(kLeft, y - 4, "", (c.dots ? "● " : "— ") + c.name,
+                     fmt::format(" style=\"fill:var(--c{})\"", c.colour % kColours));
+      }
+    y += kLine;
+  }
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
+             "width=\"{2:.0f}\" font-family=\"system-ui,sans-serif\">",
+             kWidth, y, 2 * kWidth) +
+         html_style() + "<rect width=\"100%\" height=\"100%\" style=\"fill:var(--paper)\"/>" + out +
+         "</svg>\n";
 }
 
 std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {

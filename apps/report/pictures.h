@@ -15,7 +15,7 @@ using Points = std::vector<std::pair<double, double>>;
 
 struct Curve {
   std::string name;
-  Points points;
+  Points points{};
   int colour = 0;      // of the page's eight
   bool dots = false;   // single measurements, not joined by a line; so is a curve of one point
   bool faint = false;  // in the background: without its last value and its entry in the legend
@@ -36,6 +36,9 @@ Points mean_of(const std::vector<Points>&);
 // A <figure>; "" if there are fewer than two points. Every curve ends with its last value, and has
 // at most 300 points: means of equal pieces.
 std::string chart(const ChartText&, std::vector<Curve>);
+
+// The same charts below each other as a file of its own, .svg.
+std::string chart_file(const std::vector<std::pair<ChartText, std::vector<Curve>>>&);
 
 struct DrawnEdge {
   int a = 0, b = 0;

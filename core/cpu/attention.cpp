@@ -13,6 +13,7 @@
 
 #include "gossamer/core/cpu/attention.h"
 #include "gossamer/core/cpu/exp_inl.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"
 #include "gossamer/core/cpu/rows_inl.h"
 #include "gossamer/core/ops/attention_mask.h"
@@ -351,6 +352,7 @@ void backward_heads(const Attention& a, const Tensor& y, const Tensor& log_sums,
 i64 grain(double products) { return static_cast<i64>(1e5 / (products + 1)) + 1; }
 
 void forward(const Attention& a, Tensor& y, const Tensor& log_sums) {
+  note_run(Kernel::attention, HWY_TARGET);
   const i64 blocks = (a.queries + kQueries - 1) / kQueries;
   with_floating(a.q.t.dtype(), "attention", [&]<class T>() HWY_ATTR {
     if (a.queries <= kFew && a.dropout == 0)
@@ -366,6 +368,7 @@ void forward(const Attention& a, Tensor& y, const Tensor& log_sums) {
 
 void backward(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
               const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) {
+  note_run(Kernel::attention, HWY_TARGET);
   with_floating(a.q.t.dtype(), "attention", [&]<class T>() HWY_ATTR {
     parallel_for(a.batch * a.heads, grain(static_cast<double>(a.queries * a.keys * a.size)),
                  [&](i64 begin, i64 end)

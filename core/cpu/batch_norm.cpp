@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "gossamer/core/cpu/batch_norm.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/vectors_inl.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
@@ -215,6 +216,7 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
 View view_of(const Tensor& x) { return View(x.numel() / x.shape(-1), x.shape(-1)); }
 
 void statistics_of(Norm& n, float eps) {
+  note_run(Kernel::batch_norm, HWY_TARGET);
   const View view = view_of(n.x);
   with_floating(n.x.dtype(), "batch_norm", [&]<class T>() HWY_ATTR {
     statistics<T>(view, pieces_of(n.x.numel()), n.x.as<T>(),
@@ -224,6 +226,7 @@ void statistics_of(Norm& n, float eps) {
 }
 
 void apply(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
+  note_run(Kernel::batch_norm, HWY_TARGET);
   if (n.x.numel() == 0) return;
   const View view = view_of(n.x);
   const auto a = view.spread(n.a.as<float>()), b = view.spread(n.b.as<float>());
@@ -241,6 +244,7 @@ void apply(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
 }
 
 void back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads, Tensor* d_add) {
+  note_run(Kernel::batch_norm, HWY_TARGET);
   if (n.x.numel() == 0) {
     for (Tensor t : {grads.d_scale, grads.d_shift}) t.zero();
     return;

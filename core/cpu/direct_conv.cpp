@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 //
 #include "gossamer/core/cpu/direct_conv.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/products_inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -179,6 +180,7 @@ Panels forward_panels(const ConvGeometry& g, std::shared_ptr<Block> block) {
 }
 
 void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  note_run(Kernel::direct, HWY_TARGET);
   const Panels b = forward_panels(g, nullptr);
   pack_turned(b, w.as<float>());
   convolve(forward_map(g), x.as<float>(), few_channels(g), b, y.as<float>(), {});
@@ -192,18 +194,21 @@ PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
 
 void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
                     const ConvTail& tail, Tensor& y) {
+  note_run(Kernel::direct, HWY_TARGET);
   w.check_for(kPanel);
   convolve(forward_map(g), x.as<float>(), few_channels(g), forward_panels(g, w.block),
            y.as<float>(), {tail.add, tail.bias.as<float>(), tail.relu});
 }
 
-void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, bool add, Tensor& dx) {
+  note_run(Kernel::direct, HWY_TARGET);
   const Panels b(g.r * g.s, g.k, g.c);
   pack_straight(b, w.as<float>(), g.c, g.r * g.s * g.c);
   for (i64 down = 0; down < g.stride; ++down) {
     for (i64 across = 0; across < g.stride; ++across) {
       const Map m = back_map(g, down, across);
-      if (m.pixels() > 0) convolve(m, dy.as<float>(), false, b, dx.as<float>(), {});
+      if (m.pixels() > 0 && !(add && m.taps.empty()))
+        convolve(m, dy.as<float>(), false, b, dx.as<float>(), {.add = add});
     }
   }
 }
@@ -213,6 +218,7 @@ constexpr i64 kSummed = 256;   // pixels at a time
 constexpr i64 kOutputs = 240;  // rows of dw at a time: a multiple of kBlockRows
 
 void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
+  note_run(Kernel::direct, HWY_TARGET);
   const Map m = forward_map(g);
   const i64 pixels = m.pixels(), groups = (g.k + kOutputs - 1) / kOutputs,
             pieces = std::max(groups, std::min<i64>(compute_threads(), g.k / kBlockRows));
@@ -298,7 +304,11 @@ void direct_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
 
 HWY_EXPORT(conv_dx);
 void direct_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, dx);
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, false, dx);
+}
+
+void direct_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, true, dx);
 }
 
 HWY_EXPORT(conv_dw);

@@ -71,6 +71,15 @@ void limit_cpu(const std::string& name) {
   limit_to(index);
 }
 
+std::string ran_from(Kernel kernel) {
+  const std::int64_t target = kernels_ran.at(static_cast<std::size_t>(kernel));
+  return target == 0 ? "" : name_of(target);
+}
+
+void forget_runs() {
+  for (auto& target : kernels_ran) target = 0;
+}
+
 bool has_bf16() {
 #ifdef GOSSAMER_HAS_ONEDNN
   return kernel_set() == "avx512" && onednn_has_bf16();

@@ -2,6 +2,9 @@
 // CPU can run is chosen when the first of them runs.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,16 @@ void limit_kernels(const std::string& name);
 // The same for all code of the CPU, oneDNN's too; a limit that is lower already stays. DeviceError
 // if oneDNN has run, which takes no limit afterwards.
 void limit_cpu(const std::string& name);
+
+// Which set each kernel ran from last, for tests and benchmarks: a kernel that is not chosen, or
+// not from the best set, is as correct as one that is, only slow.
+enum class Kernel { product, direct, winograd, batch_norm, layer_norm, attention, loss, count };
+inline std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(Kernel::count)> kernels_ran{};
+inline void note_run(Kernel kernel, std::int64_t target) {  // target: HWY_TARGET
+  kernels_ran[static_cast<std::size_t>(kernel)].store(target, std::memory_order_relaxed);
+}
+std::string ran_from(Kernel);  // the name of its set; empty: it has not run
+void forget_runs();
 
 // The set in use has instructions for bf16, and oneDNN uses them: bf16 is faster than f32.
 bool has_bf16();

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/layer_norm.h"
 #include "gossamer/core/cpu/rows_inl.h"
 #include "gossamer/core/ops/kernel.h"
@@ -107,6 +108,7 @@ void back_rows(const RowNorm& n, const T* dy, T* dx, float* d_scale, float* d_sh
 }
 
 void forward(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) {
+  note_run(Kernel::layer_norm, HWY_TARGET);
   with_floating(n.x.dtype(), "layer_norm", [&]<class T>() HWY_ATTR {
     if (add)
       norm_rows<T, true>(n, add->as<T>(), sum->as<T>(), y.as<T>());
@@ -117,6 +119,7 @@ void forward(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) {
 
 void backward(const RowNorm& n, const Tensor& dy, bool accumulate, Tensor& dx,
               const Tensor& d_scale, const Tensor& d_shift) {
+  note_run(Kernel::layer_norm, HWY_TARGET);
   const auto floats = [](const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; };
   with_floating(n.x.dtype(), "layer_norm", [&]<class T>() HWY_ATTR {
     const auto run = accumulate ? back_rows<T, true> : back_rows<T, false>;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "gossamer/core/cpu/exp_inl.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/loss.h"
 #include "gossamer/core/cpu/rows_inl.h"
 #include "gossamer/core/ops/kernel.h"
@@ -59,6 +60,7 @@ float loss_of(const T* z, i64 cols, i64 label, float smoothing, T* dz) {
 
 void loss_rows(const Tensor& logits, const Tensor& labels, const LossRows& how, Tensor& losses,
                const Tensor& dz) {
+  note_run(Kernel::loss, HWY_TARGET);
   const i64 rows = logits.shape(0), cols = logits.shape(1);
   const std::int32_t* label = labels.as<std::int32_t>();
   float* loss = losses.as<float>();

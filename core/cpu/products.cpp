@@ -8,8 +8,10 @@
 //
 #include <algorithm>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"
 #include "gossamer/core/cpu/products.h"
+#include "gossamer/core/cpu/rows_inl.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/kernel.h"
@@ -116,34 +118,47 @@ struct Product {
   }
 };
 
-// Rows [row, row + rows) and columns [column, column + columns) of c from their sums.
+// v[j] = Op::f(v[j]) for a row of a panel: a loop of fixed length, which the compiler turns into
+// vectors without a remainder.
+template <class Op>
+HWY_INLINE void activate(float* v) {
+  GOSSAMER_IVDEP
+  for (i64 j = 0; j < kPanel; ++j) v[j] = Op::f(v[j]);
+}
+
+// Rows [row, row + rows) and columns [column, column + columns) of c, of one panel, from their
+// sums.
 template <class T, class C>
 void finish(const Product<T, C>& p, const float* sums, i64 sums_row, i64 row, i64 rows, i64 column,
             i64 columns) {
-  const auto with_bias = [&]<class B>(const B* bias) HWY_ATTR {
-    with_activation(p.tail.activation, [&]<class Op>() HWY_ATTR {
-      C* z = p.tail.z.defined() ? p.tail.z.template as<C>() : nullptr;
-      for (i64 i = 0; i < rows; ++i) {
-        const float* from = sums + i * sums_row;
-        const i64 at = (row + i) * p.n + column;
-        C *to = p.c + at, *argument = z ? z + at : nullptr;
-        const bool add = p.tail.add && from != static_cast<const void*>(to);
-        GOSSAMER_IVDEP
-        for (i64 j = 0; j < columns; ++j) {
-          float v = from[j];
-          if (add) v += gossamer::load(to, j);
-          if (bias) v += gossamer::load(bias, column + j);
-          if (argument) gossamer::store(argument, j, v);
-          gossamer::store(to, j, Op::f(v));
-        }
-      }
+  const Tensor& b = p.tail.bias;
+  alignas(64) float bias[kPanel] = {}, v[kPanel] = {};
+  if (b.defined()) {
+    for_columns(columns, [&](auto d, i64 j) HWY_ATTR {
+      store(d,
+            b.dtype() == DType::f32 ? load(d, b.as<float>() + column + j)
+                                    : load(d, b.as<T>() + column + j),
+            bias + j);
     });
-  };
-  const Tensor& bias = p.tail.bias;
-  if (!bias.defined() || bias.dtype() == DType::f32)
-    with_bias(bias.defined() ? bias.as<float>() : nullptr);
-  else
-    with_bias(bias.as<T>());
+  }
+  with_activation(p.tail.activation, [&]<class Op>() HWY_ATTR {
+    C* z = p.tail.z.defined() ? p.tail.z.template as<C>() : nullptr;
+    for (i64 i = 0; i < rows; ++i) {
+      const float* from = sums + i * sums_row;
+      const i64 at = (row + i) * p.n + column;
+      C *to = p.c + at, *argument = z ? z + at : nullptr;
+      const bool add = p.tail.add && from != static_cast<const void*>(to);
+      for_columns(columns, [&](auto d, i64 j) HWY_ATTR {
+        auto x = load(d, from + j);
+        if (add) x = hn::Add(x, load(d, to + j));
+        x = hn::Add(x, load(d, bias + j));
+        if (argument) store(d, x, argument + j);
+        store(d, x, v + j);
+      });
+      activate<Op>(v);
+      for_columns(columns, [&](auto d, i64 j) HWY_ATTR { store(d, load(d, v + j), to + j); });
+    }
+  });
 }
 
 // Columns [first, last) of b as panels of kPanel columns, which lie one after the other; the last
@@ -254,6 +269,7 @@ void multiply(const Product<T, C>& p) {
 
 void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
                 const ProductTail& tail) {
+  note_run(Kernel::product, HWY_TARGET);
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
   with_floating(a.dtype(), c.dtype(), "product", [&]<class T, class C>() HWY_ATTR {
     if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"
 #include "gossamer/core/cpu/winograd.h"
 #include "gossamer/core/cpu/winograd_tiles_inl.h"
@@ -121,6 +122,12 @@ struct AsItIs {
   template <class T>
   HWY_INLINE Vector operator()(Vector v, const T*, i64) const {
     return v;
+  }
+};
+struct Added {  // to what y holds
+  template <class T>
+  HWY_INLINE Vector operator()(Vector v, const T* y, i64) const {
+    return hn::Add(v, load(kFloats, y));
   }
 };
 template <bool add, bool rectify>
@@ -353,6 +360,7 @@ void forward(const ConvGeometry& g, const Tensor& x, const Weights& u, const Tai
 }
 
 void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, x.dtype(), "conv", [&]<class Kind, class T>() HWY_ATTR {
     forward<Kind, T>(g, x, transformed<Kind, T>(w), AsItIs(), y);
   });
@@ -367,6 +375,7 @@ PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
 
 void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
                     const ConvTail& tail, Tensor& y) {
+  note_run(Kernel::winograd, HWY_TARGET);
   w.check_for(kPanel);
   const Weights u(g.c, g.k, w.block);
   const float* bias = tail.bias.as<float>();
@@ -380,18 +389,23 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
 }
 
 // A convolution of dy with the weights turned by 180 degrees, and inputs and outputs exchanged.
-void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, bool add, Tensor& dx) {
+  note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, dy.dtype(), "conv_dx", [&]<class Kind, class T>() HWY_ATTR {
     const T* p = w.as<T>();
     const Weights u(g.k, g.c);
     transform_weights<typename Kind::Weight>(
         u, [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
-    convolve<typename Kind::BackInput, typename Kind::BackOutput>(
-        Tiles(g), output_of(g), dy.as<T>(), u, AsItIs(), input_of(g), dx.as<T>());
+    const auto run = [&](const auto& tail) HWY_ATTR {
+      convolve<typename Kind::BackInput, typename Kind::BackOutput>(
+          Tiles(g), output_of(g), dy.as<T>(), u, tail, input_of(g), dx.as<T>());
+    };
+    add ? run(Added()) : run(AsItIs());
   });
 }
 
 void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
+  note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, x.dtype(), "conv_dw", [&]<class Kind, class T>() HWY_ATTR {
     weight_gradient<Kind>(g, x.as<T>(), dy.as<T>(), dw.as<float>());
   });
@@ -427,7 +441,11 @@ void winograd_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& 
 
 HWY_EXPORT(conv_dx);
 void winograd_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, dx);
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, false, dx);
+}
+
+void winograd_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, true, dx);
 }
 
 HWY_EXPORT(conv_dw);

@@ -20,6 +20,7 @@ PackedWeights winograd_pack(const ConvGeometry&, const Tensor& w);
 void winograd_conv(const ConvGeometry&, const Tensor& x, const PackedWeights&, const ConvTail&,
                    Tensor& y);
 void winograd_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
+void winograd_conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void winograd_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
 
 }  // namespace gossamer::cpu

@@ -76,10 +76,15 @@ Norm kept(const Tensor* t, bool given) { return {t[0], t[1], t[2], t[3], t[4], t
 
 Tensor like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
-NormGrads gradients_of(const Norm& n, const Place* places) {
-  const Shape channels = n.scale.shape();
-  return {like(n.x), detail::overwritable(places[1], channels, n.x.device()),
-          detail::overwritable(places[2], channels, n.x.device())};
+// A gradient takes the place of what it is computed from, element by element, if nobody else has
+// that: no further block of memory, whose lines would be read before they are written.
+Tensor in_place_of(const Tensor& t) { return t.sole() ? t.detach() : like(t); }
+
+NormGrads gradients_of(const Tensor* kept, const Place* places) {
+  const Shape channels = kept[1].shape();
+  const Device device = kept[0].device();
+  return {in_place_of(kept[0]), detail::overwritable(places[1], channels, device),
+          detail::overwritable(places[2], channels, device)};
 }
 
 // pool?(relu?(norm(in) (+ norm(second) | + add)))
@@ -109,11 +114,11 @@ Tensor norm_op(const char* op, const NormInput& in, const NormInput* second, con
          [relu, pool, joined = second != nullptr, want_add = !second && detail::wants(add),
           given = one.given, given2 = two.given](const Tensor& dy, const std::vector<Tensor>& t,
                                                  const Places& places) {
+           const NormGrads grads = gradients_of(&t[1], &places[0]),
+                           grads2 = joined ? gradients_of(&t[1 + kKept], &places[3]) : NormGrads{};
            const Norm a = kept(&t[1], given), b = joined ? kept(&t[1 + kKept], given2) : Norm{};
-           const NormGrads grads = gradients_of(a, &places[0]),
-                           grads2 = joined ? gradients_of(b, &places[3]) : NormGrads{};
            // Without a ReLU the gradient of the added branch is dy itself: nothing to compute.
-           Tensor d_add = !want_add ? Tensor() : relu ? like(a.x) : dy;
+           Tensor d_add = !want_add ? Tensor() : relu ? in_place_of(dy) : dy;
            backend(dy.device())
                .norm_back(a, {.second = joined ? &b : nullptr, .relu = relu, .pool = pool}, t[0],
                           dy, grads, joined ? &grads2 : nullptr,

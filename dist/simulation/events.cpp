@@ -132,6 +132,8 @@ class EventSimulation final : public Simulation {
   // The published code sends x as it was last written, drifts to the present only after the
   // transfer, and replaces x by the mean.
   void exchange_as_published(SimulatedWorker& a, SimulatedWorker& b, double t) {
+    a.drift(t - plan_.options.staleness);
+    b.drift(t - plan_.options.staleness);
     from_a_ = a.x;
     from_b_ = b.x;
     const auto half = [&](SimulatedWorker& w, const std::vector<double>& received) {

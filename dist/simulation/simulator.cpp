@@ -117,6 +117,8 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   positive(o.rate, "rate");
   positive(o.eta_scale, "eta scale");
   positive(o.realised_rate, "realised rate");
+  check<ConfigError>(o.staleness >= 0, "simulate: a staleness of ", o.staleness,
+                     "; it must be 0 or more");
   positive(o.machines.compute_s, "compute time");
   positive(o.machines.bandwidth, "bandwidth");
   const auto finite = [](double value, const char* what) {

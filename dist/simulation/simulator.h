@@ -11,6 +11,7 @@
 //   rounds   synchronous methods: everyone mixes in round k
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <span>
@@ -76,6 +77,9 @@ struct SimulationOptions {
   std::uint64_t seed = 0;
   // to see A2CiD2 diverge: eta times this; exchanges at this part of the rate only
   double eta_scale = 1, realised_rate = 1;
+  // of published: x is sent as a gradient wrote it at most so long before; INFINITY: as the last
+  // exchange left it, however long ago
+  double staleness = INFINITY;
   double learning_rate = 0.05, momentum = 0;
   Machines machines;  // of pairing that is not ideal, and of time lines
 };

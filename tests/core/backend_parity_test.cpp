@@ -12,6 +12,7 @@
 #include "gossamer/core/cpu/direct_conv.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/winograd.h"
+#include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 
@@ -124,17 +125,26 @@ struct OwnConv {
   const char* name;
   void (*conv)(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
   void (*conv_dx)(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
+  void (*conv_dx_add)(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
   void (*conv_dw)(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
   cpu::PackedWeights (*pack)(const ConvGeometry&, const Tensor& w);
   void (*inference)(const ConvGeometry&, const Tensor& x, const cpu::PackedWeights&,
                     const ConvTail&, Tensor& y);
 };
-constexpr OwnConv kDirect{
-    "direct",         cpu::direct_conv, cpu::direct_conv_dx, cpu::direct_conv_dw,
-    cpu::direct_pack, cpu::direct_conv};
-constexpr OwnConv kWinograd{
-    "Winograd",         cpu::winograd_conv, cpu::winograd_conv_dx, cpu::winograd_conv_dw,
-    cpu::winograd_pack, cpu::winograd_conv};
+constexpr OwnConv kDirect{"direct",
+                          cpu::direct_conv,
+                          cpu::direct_conv_dx,
+                          cpu::direct_conv_dx_add,
+                          cpu::direct_conv_dw,
+                          cpu::direct_pack,
+                          cpu::direct_conv};
+constexpr OwnConv kWinograd{"Winograd",
+                            cpu::winograd_conv,
+                            cpu::winograd_conv_dx,
+                            cpu::winograd_conv_dx_add,
+                            cpu::winograd_conv_dw,
+                            cpu::winograd_pack,
+                            cpu::winograd_conv};
 
 void compare_alone(const OwnConv& own, const ConvGeometry& g) {
   const std::string what = std::string(own.name) + " of " + text(g, DType::f32);
@@ -152,6 +162,9 @@ void compare_alone(const OwnConv& own, const ConvGeometry& g) {
   own.conv_dx(g, dy, w, dx1);
   slow.conv_dx(g, dy, w, dx2);
   expect_close(dx1, dx2, 2e-5f, "conv_dx " + what);
+  dx1.copy_from(x);
+  own.conv_dx_add(g, dy, w, dx1);
+  expect_close(dx1, add(dx2, x), 2e-5f, "conv_dx_add " + what);
   own.conv_dw(g, x, dy, dw1);
   slow.conv_dw(g, x, dy, dw2);
   expect_close(dw1, dw2, 2e-5f, "conv_dw " + what);

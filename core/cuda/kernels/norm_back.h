@@ -133,8 +133,8 @@ struct NormBackSums {
 };
 
 // Pass 3: dx = gain g + slope x + constant, the same for a second input, and g itself for the
-// shortcut. dx or d_add may be dy's memory (not both): each element is read before the same thread
-// writes it.
+// shortcut. dx may be x's memory; dx or d_add (not both) may be dy's: each element is read before
+// the same thread writes it.
 template <class T, class Source, Mask mask, bool whole, bool joint>
 struct NormBackApply {
   static constexpr int threads = Tiles::threads, phases = 1;

@@ -6,6 +6,7 @@
 
 #include "core/ops/op_cases.h"
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cpu/kernel_sets.h"
 
 namespace gossamer::testing {
 namespace {
@@ -73,14 +74,71 @@ TEST(OpParity, ElementwiseOpsAgreeWithTheirFormulaInDouble) {
   EXPECT_GE(compared, 44);
 }
 
-TEST(AddingInPlace, IsDoneByTheEmulatedGpuAndDeclinedElsewhere) {
-  const ConvGeometry g{1, 3, 3, 4, 2, 1, 1, 3, 3, 1, 0, 1, 1};
-  const Tensor dy = Tensor::full({1, 3, 3, 2}, 1), w = Tensor::full({2, 1, 1, 4}, 0.5f);
+Tensor random_normal(const Shape& shape, std::uint64_t seed) {
+  Tensor t = Tensor::empty(shape);
+  Rng rng(seed);
+  for (float& v : t.span<float>()) v = rng.normal();
+  return t;
+}
+
+// A backend that declines leaves dx alone. The CPU engine adds with kernels of its own.
+TEST(AddingInPlace, AddsTheGradientOrDeclines) {
+  for (const ConvGeometry& g : {ConvGeometry{2, 6, 5, 64, 32, 1, 1, 6, 5, 1, 0, 1, 1},
+                                {2, 6, 5, 64, 32, 1, 1, 3, 3, 2, 0, 1, 1},
+                                {2, 6, 5, 32, 16, 3, 3, 6, 5, 1, 1, 1, 1},
+                                {2, 8, 8, 32, 16, 3, 3, 4, 4, 2, 1, 1, 1},
+                                {2, 6, 5, 8, 4, 3, 3, 6, 5, 1, 1, 1, 2}}) {
+    const Tensor dy = random_normal({g.n, g.ho, g.wo, g.k}, 1),
+                 w = random_normal({g.k, g.r, g.s, g.c / g.groups}, 2),
+                 before = random_normal({g.n, g.h, g.w, g.c}, 3);
+    Tensor alone = Tensor::empty(before.shape());
+    backend("reference").conv_dx(g, dy, w, alone);
+    for (const std::string& name : backend_names()) {
+      Tensor dx = before.clone();
+      const bool done = backend(name).conv_dx_add(g, dy, w, dx);
+      const bool own = name == "onednn" && g.groups == 1 &&
+                       (g.r == 3 || std::ranges::count(cpu::kernel_sets(), "avx2") > 0);
+      EXPECT_EQ(done, name == "cuda_emulated" || own) << name;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(dx.numel()); ++i)
+        ASSERT_NEAR(dx.span<float>()[i],
+                    before.span<float>()[i] + (done ? alone.span<float>()[i] : 0), 1e-3f)
+            << name << ", element " << i;
+    }
+  }
+}
+
+// Of values that only the tape holds, batch norm puts the gradient in their memory; of others not.
+TEST(BatchNormBack, InPlaceGivesTheSameBits) {
+  const Shape shape{3, 6, 5, 16}, channels{16};
+  // gradients of all leaves
+  const auto run = [&](bool others_hold_it) {
+    std::vector<Tensor> leaves, held;
+    const auto leaf = [&](const Tensor& t) {
+      return leaves.emplace_back(t.clone().requires_grad());
+    };
+    const auto norm = [&](const Tensor& of) {
+      if (others_hold_it) held.push_back(of);
+      return NormInput{
+          of, leaf(Tensor::full(channels, 1.5f)), leaf(Tensor::full(channels, .5f)), {}, {}};
+    };
+    const auto input = [&](std::uint64_t seed) {
+      return mul(leaf(random_normal(shape, seed)), 2.0f);
+    };
+    Tensor y = batch_norm_sum(norm(input(1)), norm(input(2)));
+    {
+      const NormInput in = norm(input(3));
+      y = batch_norm(in.x, in.scale, in.shift, {}, {}, {.relu = true}, y);
+    }
+    y = batch_norm_pool(norm(mul(y, 3.0f)));
+    sum(mul(y, random_normal(y.shape(), 4))).backward();
+    std::vector<std::vector<float>> all;
+    for (const Tensor& t : leaves)
+      all.emplace_back(t.grad().span<float>().begin(), t.grad().span<float>().end());
+    return all;
+  };
   for (const std::string& name : backend_names()) {
-    Tensor dx = Tensor::full({1, 3, 3, 4}, 10);
-    const bool done = backend(name).conv_dx_add(g, dy, w, dx);
-    EXPECT_EQ(done, name == "cuda_emulated") << name;
-    for (const float v : dx.span<float>()) EXPECT_EQ(v, done ? 11 : 10) << name;
+    const UseBackend use(name);
+    EXPECT_EQ(run(false), run(true)) << name;
   }
 }
 

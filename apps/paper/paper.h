@@ -1,0 +1,63 @@
+// `gossamer paper NAME`: tables and figures of the papers, computed anew, ours beside what was
+// published. Each is a function that returns a page; commands/paper.cpp prints it.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gossamer/apps/report/pictures.h"
+
+namespace gossamer::apps {
+
+// A number of the paper and ours. NaN: there is none. Ours holds from low to high; NaN: it is only
+// shown.
+struct Compared {
+  std::string what;
+  double published = NAN, ours = NAN, low = NAN, high = NAN;
+  bool judged() const { return std::isfinite(low); }
+  bool holds() const { return ours >= low && ours <= high; }
+};
+// ours must be within `part` of the published value
+Compared within(double part, std::string what, double published, double ours);
+// ours must be within `distance` of it
+Compared near(double distance, std::string what, double published, double ours);
+Compared shown(std::string what, double published, double ours);
+
+struct PaperChart {
+  ChartText text;
+  std::vector<Curve> curves{};
+};
+
+struct PaperPage {
+  std::string title, source;             // source: paper, table or figure
+  std::vector<std::string> assumptions;  // also: what was fitted to what
+  std::vector<Compared> rows{};
+  std::vector<PaperChart> charts{};
+  std::vector<std::string> notes{};  // what did not come out, and why; what follows
+};
+
+// What real training needs; the simulated pages take none of it.
+struct PaperOptions {
+  std::string data;    // pictures with train/ and val/; empty: drawn ones
+  int seeds = 0;       // 0: as many as the page says
+  double minutes = 0;  // of real training in all; 0: none (control-phases), or what the page says
+};
+
+struct Paper {
+  const char *name, *about;
+  PaperPage (*page)(const PaperOptions&);
+  bool trains;  // takes PaperOptions
+};
+const std::vector<Paper>& papers();
+
+// --- the pages, by file
+PaperPage slides_table(const PaperOptions&), ring_page(const PaperOptions&),
+    published_order(const PaperOptions&);  // agreement.cpp
+PaperPage cifar_minutes(const PaperOptions&), imagenet_idle(const PaperOptions&),
+    straggler_page(const PaperOptions&);          // runtimes.cpp
+PaperPage aer_iteration(const PaperOptions&);     // iterations.cpp
+PaperPage control_phases(const PaperOptions&);    // control.cpp
+PaperPage accumulated_adam(const PaperOptions&);  // adam.cpp
+
+}  // namespace gossamer::apps

@@ -1,0 +1,64 @@
+// `gossamer paper`: every simulated page is computed, in less than a minute, and holds as
+// apps/paper/README.md says.
+#include "gossamer/apps/paper/paper.h"
+
+#include <gmock/gmock.h>
+
+#include "apps/browser.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PaperTest : public BrowserTest {
+ protected:
+  const std::string readme = read_text(GOSSAMER_SOURCE_DIR "/apps/paper/README.md");
+
+  // The page of this name as the README counts it: "9 of 9".
+  void check_page(const std::string& name) {
+    const Result r = run({"paper", name, "--json"});
+    ASSERT_EQ(r.code, 0) << r.err;
+    const Json page = Json::parse(r.out);
+    EXPECT_EQ(page["name"], name);
+    EXPECT_FALSE(page["assumptions"].empty());
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LT(page["seconds"].get<double>(), 60);
+#endif
+    int judged = 0, hold = 0;
+    for (const Json& row : page["rows"])
+      if (!row["holds"].is_null()) ++judged, hold += row["holds"].get<bool>();
+    const std::size_t at = readme.find("\n| `" + name + "` |");
+    ASSERT_NE(at, std::string::npos);
+    EXPECT_THAT(readme.substr(at, readme.find('\n', at + 1) - at),
+                HasSubstr("| " + std::to_string(hold) + " of " + std::to_string(judged) + " |"));
+  }
+};
+
+TEST_F(PaperTest, ListsItsPages) {
+  const Json list = Json::parse(run({"paper", "--json"}).out);
+  ASSERT_EQ(list.size(), papers().size());
+  for (const Json& each : list)
+    EXPECT_THAT(readme, HasSubstr("\n| `" + each["name"].get<std::string>() + "` |"));
+  EXPECT_EQ(run({"paper", "none"}).code, 2);
+  EXPECT_THAT(run({"paper", "ring64", "--seeds", "2"}).err, HasSubstr("pages that train"));
+}
+
+TEST_F(PaperTest, ThePowersOfTableOne) { check_page("slides-table1"); }
+TEST_F(PaperTest, T11_TheRingOf64) { check_page("ring64"); }
+TEST_F(PaperTest, T12_ThePublishedOrder) { check_page("published-order"); }
+
+TEST_F(PaperTest, WritesAPageAPictureAndItsNumbers) {
+  const Result r = run({"paper", "ring64", "--out", "paper", "--html", "page.html"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("numbers hold"));
+  const std::string page = read_text(folder / "page.html");
+  EXPECT_THAT(page, HasSubstr("<h2>Assumptions</h2>"));
+  EXPECT_THAT(read_text(folder / "paper/ring64.svg"), HasSubstr("exactly exp(-0.0567 t)"));
+  EXPECT_EQ(Json::parse(read_text(folder / "paper/ring64.json"))["name"], "ring64");
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  look_at(folder / "page.html", "paper-ring64", false);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
