@@ -1,5 +1,5 @@
-// The command line, and the one place where exceptions become a sentence and an exit code. No other
-// files than those whose name begins with cli include CLI11.
+// The command line, and the one place where exceptions become a sentence and an exit code. Only the
+// files named cli* include CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -476,8 +476,7 @@ int parse_and_run(int argc, char** argv) {
   add_export(app, code);
   add_graph(app, code);
   add_simulate(app, code);
-  app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
-      ->callback([&code] { code = lesson(); });
+  add_teaching(app, code);
   add_paper(app, code);
   add_trace(app, code);
   add_report(app, code);

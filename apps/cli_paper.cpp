@@ -1,6 +1,4 @@
 // The options of `gossamer paper`.
-#include <CLI/CLI.hpp>
-
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 
