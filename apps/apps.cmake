@@ -11,7 +11,8 @@ endif()
 
 # All of the program except main.cpp is a library, so that tests can call the commands.
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
-list(FILTER app_sources EXCLUDE REGEX "/apps/(main.cpp|capi/)")
+list(FILTER app_sources EXCLUDE REGEX
+  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/units/)")
 add_library(gossamer_apps STATIC ${app_sources})
 target_link_libraries(gossamer_apps
   PUBLIC gossamer::models gossamer::data gossamer::dist
@@ -24,6 +25,14 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/lesson.cpp
     -P ${PROJECT_SOURCE_DIR}/apps/lesson/embed.cmake
   DEPENDS ${lesson_files} VERBATIM)
 target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/lesson.cpp)
+# So are the pages and exercises of `gossamer course`.
+file(GLOB course_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/course/units/*)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/course.cpp
+  COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/course.cpp
+    -P ${PROJECT_SOURCE_DIR}/apps/course/embed.cmake
+  DEPENDS ${course_files} ${PROJECT_SOURCE_DIR}/apps/course/check.h
+    ${PROJECT_SOURCE_DIR}/apps/course/embed.cmake VERBATIM)
+target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/course.cpp)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 target_link_libraries(gossamer_apps PRIVATE CLI11::CLI11 tomlplusplus::tomlplusplus)
@@ -44,6 +53,19 @@ set_source_files_properties(apps/version.cpp PROPERTIES COMPILE_DEFINITIONS
   "GOSSAMER_VERSION=\"${PROJECT_VERSION}\";GOSSAMER_GIT_HASH=\"${git_hash}\"")
 add_executable(gossamer apps/main.cpp)
 target_link_libraries(gossamer PRIVATE gossamer_apps gossamer_flags)
+
+# The same program as a file that one without CUDA opens (cuda_module.h).
+if(GOSSAMER_HAS_CUDA)
+  add_library(gossamer_cuda MODULE apps/cuda_entry.cpp)
+  set_target_properties(gossamer_cuda PROPERTIES OUTPUT_NAME gossamer-cuda SUFFIX .so.0
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/apps/cuda_entry.map)
+  target_link_libraries(gossamer_cuda PRIVATE gossamer_apps gossamer_flags)
+  target_link_options(gossamer_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-sections
+    LINKER:-z,defs LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/cuda_entry.map)
+  if(GOSSAMER_INSTALL)
+    install(TARGETS gossamer_cuda LIBRARY DESTINATION lib COMPONENT cuda)
+  endif()
+endif()
 
 if(GOSSAMER_INSTALL)
   install(TARGETS gossamer COMPONENT program)

@@ -1,5 +1,5 @@
-// The command line, and the one place where exceptions become a sentence and an exit code. No other
-// file than this and cli_help.cpp includes CLI11.
+// The command line, and the one place where exceptions become a sentence and an exit code. Only the
+// files named cli* include CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include <new>
 
 #include "gossamer/apps/cli_help.h"
+#include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
@@ -34,23 +35,10 @@ int report(const std::string& text, int code) {
   return code;
 }
 
-// Runs `command` with its options when `app` was parsed. Returns the options, to be bound.
-template <class Options>
-Options& run_on(CLI::App& app, int (*command)(const Options&), int& code) {
-  const auto options = std::make_shared<Options>();
-  app.callback([options, command, &code] { code = command(*options); });
-  return *options;
-}
-
 const char* const kSet = "a data set: folder of class folders, tar shards, ... as in data.train";
 
 const char* const kModelFile =
     "model.safetensors of a run, or weights of others (.safetensors, .pth)";
-
-void add_json(CLI::App& app, bool& json,
-              const std::string& help = "print the result as one JSON object") {
-  app.add_flag("--json", json, help);
-}
 
 void add_train(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
@@ -541,8 +529,7 @@ int parse_and_run(int argc, char** argv) {
   add_export(app, code);
   add_graph(app, code);
   add_simulate(app, code);
-  app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
-      ->callback([&code] { code = lesson(); });
+  add_teaching(app, code);
   add_paper(app, code);
   add_trace(app, code);
   add_report(app, code);

@@ -118,6 +118,25 @@ int simulate(const SimulateCommand&);
 // Prints the page of apps/lesson.
 int lesson();
 
+// The units of apps/course. 1: what was checked is not right.
+struct CourseCommand {
+  std::string what;  // start | check; empty: lists them
+  int unit = 0;
+  std::string file;  // to check; empty: where `start` wrote it
+  bool json = false;
+};
+int course(const CourseCommand&);
+
+// What the forward pass of a model records (core/tape.h).
+struct TapeCommand {
+  std::string model;  // as of bench step
+  i64 batch = 1, size = 0;
+  std::string dtype = "f32";  // f32 | bf16
+  std::string svg;            // file for a drawing; empty: none
+  bool json = false;
+};
+int tape_of_model(const TapeCommand&);
+
 // A table or figure of the papers (apps/paper); no name: the list of them.
 struct PaperCommand {
   std::string name, html, out, data;  // html: file, out: folder for all forms; empty: none

@@ -1,9 +1,11 @@
 // The program `gossamer`: everything is in the library of apps/, so that tests can call it.
+#include <cstdio>
 #include <cstring>
 
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/cuda_module.h"
 #include "gossamer/core/cpu/least_cpu.h"
 
 // Before the other static objects, whose code may not run on an old CPU.
@@ -15,4 +17,10 @@
   _exit(4);
 }
 
-int main(int argc, char** argv) { return gossamer::apps::command_line(argc, argv); }
+int main(int argc, char** argv) {
+  std::string why;
+  const gossamer::apps::CommandLine with_cuda = gossamer::apps::cuda_command_line(why);
+  if (with_cuda) return with_cuda(argc, argv);
+  if (!why.empty()) std::fprintf(stderr, "gossamer: without CUDA: %s\n", why.c_str());
+  return gossamer::apps::command_line(argc, argv);
+}

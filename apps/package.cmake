@@ -1,7 +1,8 @@
 # Packages, made by `cpack` in the build folder: an archive of everything that may lie anywhere
 # (gossamer-…-Linux.tar.gz), and Debian packages: libgossamer0 (the library for C), libgossamer-dev
-# (headers, static libraries, CMake and pkg-config files), gossamer (the program). Included by
-# CMakeLists.txt.
+# (headers, static libraries, CMake and pkg-config files), gossamer (the program). These come from a
+# build without CUDA; of one with CUDA only libgossamer-cuda0 is for all: the file that makes the
+# program use GPUs (cuda_module.h). Included by CMakeLists.txt.
 set(CPACK_PACKAGE_NAME gossamer)
 set(CPACK_PACKAGE_VENDOR Gossamer)
 set(CPACK_PACKAGE_CONTACT "Gossamer <gossamer@localhost>")
@@ -12,6 +13,10 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL library development program)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)
+if(GOSSAMER_HAS_CUDA)
+  set(CPACK_COMPONENTS_ALL cuda)
+  set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -22,4 +27,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libgossamer0 (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gossamer)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_CUDA_PACKAGE_NAME libgossamer-cuda0)
+set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "gossamer (= ${PROJECT_VERSION})")
 include(CPack)

@@ -4,7 +4,7 @@
 #     nvidia-cudnn-cu13 nvidia-nccl-cu13
 # Sets
 #   GOSSAMER_HAS_CUDA        whether the CUDA backend is compiled
-#   GOSSAMER_CUDA_LIBRARIES  folders in which the program looks for cuDNN, cuBLASLt and NCCL
+#   GOSSAMER_CUDA_LIBRARIES  folders in which what is built here looks for cuDNN, cuBLASLt and NCCL
 # One binary runs on machines with and without a GPU: the CUDA runtime is linked statically, and
 # finds no driver on the latter; the large libraries are loaded at run time, when first used.
 set(GOSSAMER_HAS_CUDA FALSE)
@@ -76,6 +76,11 @@ elseif(NOT GOSSAMER_CUDA STREQUAL "OFF")
   endif()
 endif()
 if(GOSSAMER_HAS_CUDA)
+  # For programs where they are built; what is installed has no path of this machine. A bundle has
+  # its libraries in a folder of its own.
+  if(NOT CMAKE_BUILD_RPATH)
+    set(CMAKE_BUILD_RPATH ${GOSSAMER_CUDA_LIBRARIES})
+  endif()
   set(cuda_text "CUDA for ${GOSSAMER_CUDA_ARCH}")
   if(NOT NCCL_INCLUDE)
     string(APPEND cuda_text " (without NCCL: nccl.h not found)")
@@ -147,10 +152,4 @@ function(gossamer_cuda_sources target)
     target_include_directories(${target} SYSTEM PRIVATE ${include})
   endforeach()
   target_link_libraries(${target} PRIVATE gossamer::cudart ${CMAKE_DL_LIBS} rt)
-  # A bundle has its libraries in a folder of its own (CMAKE_BUILD_RPATH).
-  if(NOT CMAKE_BUILD_RPATH)
-    foreach(where ${GOSSAMER_CUDA_LIBRARIES})
-      target_link_options(${target} INTERFACE $<BUILD_INTERFACE:LINKER:-rpath,${where}>)
-    endforeach()
-  endif()
 endfunction()

@@ -9,11 +9,12 @@
 namespace gossamer {
 
 DynamicLibrary::DynamicLibrary(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    handle_ = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (handle_) return;
-    if (const char* const text = dlerror(); text && why_.empty()) why_ = text;
-  }
+  for (const std::string folder : {"", "/usr/local/cuda/lib64/"})
+    for (const char* name : names) {
+      handle_ = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_) return;
+      if (const char* const text = dlerror(); text && why_.empty()) why_ = text;
+    }
 }
 
 std::string DynamicLibrary::path() const {

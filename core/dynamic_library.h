@@ -11,7 +11,7 @@
 namespace gossamer {
 
 // Looked for as dlopen does: loaded already, LD_LIBRARY_PATH, the program's own runpath, the
-// system's folders. Never unloaded.
+// system's folders; then where CUDA's toolkit is by default. Never unloaded.
 class DynamicLibrary {
  public:
   // The first of `names` that opens, e.g. {"libcudnn.so.9", "libcudnn.so"}.

@@ -39,9 +39,12 @@ struct MethodOptions {
   // the longest; an exchange is given as long as those before it took (deadline.h)
   double exchange_timeout_s = 20;
   double exchange_least_s = 1;  // … but this long at least
-  double clip_norm = 0;         // 0: no clipping
-  double start_samples = 0;     // resume: samples seen so far by all
-  int min_workers = 1;          // fewer alive: DistError
+  // a2cid2, adpsgd: seconds that finish() waits for workers that still train; then it is a
+  // DistError
+  double finish_timeout_s = 600;
+  double clip_norm = 0;      // 0: no clipping
+  double start_samples = 0;  // resume: samples seen so far by all
+  int min_workers = 1;       // fewer alive: DistError
   // Synchronous methods (synchronous.h):
   // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
   std::string rounds{};

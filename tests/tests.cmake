@@ -37,6 +37,15 @@ set_source_files_properties(
   tests/dist/gossip/model_test.cpp
   PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 
+# The toolkit's stub of the driver: cuDNN plans attention with it where there is none.
+if(GOSSAMER_HAS_CUDA)
+  get_filename_component(toolkit ${NVCC} REALPATH)
+  find_library(CUDA_STUB cuda NO_DEFAULT_PATH HINTS ${toolkit}/../.. ${CUDA_INCLUDE}/..
+    PATH_SUFFIXES lib64/stubs lib/stubs targets/x86_64-linux/lib/stubs)
+endif()
+set_source_files_properties(tests/core/cuda/attention_plan_test.cpp
+  PROPERTIES COMPILE_DEFINITIONS GOSSAMER_CUDA_STUB="${CUDA_STUB}")
+
 gossamer_tests(core tests/core EXCEPT tests/core/ops)
 gossamer_tests(ops tests/core/ops)
 gossamer_tests(nn tests/nn)
@@ -47,6 +56,12 @@ gossamer_tests(net tests/dist/net)
 # Its files include Asio, as those of dist do.
 target_compile_definitions(test_net PRIVATE ${asio_definitions})
 gossamer_tests(apps tests/apps)
+# What tests/apps/cuda_module_test.cpp opens.
+add_library(other_module MODULE tests/apps/other_module.cpp)
+add_dependencies(test_apps other_module)
+if(GOSSAMER_HAS_CUDA)
+  add_dependencies(test_apps gossamer_cuda)
+endif()
 gossamer_tests(gpu tests/gpu)
 gossamer_tests(fuzz tests/fuzz)
 
@@ -135,7 +150,7 @@ target_link_libraries(consumer_model PRIVATE gossamer::models gossamer_flags)
 add_executable(consumer_replay tests/consumers/replay.cpp)
 target_compile_options(consumer_replay PRIVATE -ffp-contract=off)
 target_link_libraries(consumer_replay PRIVATE gossamer::nn gossamer::dist gossamer_flags)
-foreach(consumer cpp headers c python rust go)
+foreach(consumer cpp headers c python rust go abi readme llm.c)
   add_test(NAME consumers.${consumer} COMMAND ${PROJECT_SOURCE_DIR}/tests/consumers/run
     ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR} ${consumer})
   set_tests_properties(consumers.${consumer} PROPERTIES

@@ -204,6 +204,7 @@ typedef struct gsm_gossip_options {
   // "dead", "left", "joined" or "exchange failed", and of whom; from a thread of the library
   void (*on_fault)(const char* what, int32_t peer, void* user);
   void* user;
+  double finish_timeout_s;  // the longest that gsm_gossip_finish waits for who still trains; 0: 600
 } gsm_gossip_options;
 typedef struct gsm_gossip_stats_t {
   size_t struct_size;                // set it to sizeof(gsm_gossip_stats_t)
@@ -223,7 +224,8 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
 gsm_status gsm_gossip_step(gsm_gossip* gossip, const float* update);
 gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done);
 // Waits until all living workers are here; x becomes the mean of their parameters. To be called
-// once, at the end.
+// once, at the end. Who still trains after finish_timeout_s is named by GSM_ERROR_WORKERS; then x
+// is this worker's own.
 gsm_status gsm_gossip_finish(gsm_gossip* gossip);
 gsm_status gsm_gossip_stats(gsm_gossip* gossip, gsm_gossip_stats_t* stats);
 gsm_status gsm_gossip_free(gsm_gossip* gossip);

@@ -19,7 +19,7 @@ namespace {
 
 dist::MethodOptions method_options(const gsm_gossip_options& o) {
   check<ArgumentError>(o.total_steps >= 0 && o.rate >= 0 && o.period >= 0 && o.min_workers >= 0 &&
-                           o.exchange_timeout_s >= 0,
+                           o.exchange_timeout_s >= 0 && o.finish_timeout_s >= 0,
                        "gsm_gossip_options: a number is below 0, or none");
   dist::MethodOptions options;
   options.total_samples = o.total_steps;
@@ -28,6 +28,7 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
   if (o.period > 0) options.period = o.period;
   if (o.min_workers > 0) options.min_workers = o.min_workers;
   if (o.exchange_timeout_s > 0) options.exchange_timeout_s = o.exchange_timeout_s;
+  if (o.finish_timeout_s > 0) options.finish_timeout_s = o.finish_timeout_s;
   if (o.record) options.record = o.record;
   if (o.replay) options.replay = o.replay;
   if (o.on_fault)

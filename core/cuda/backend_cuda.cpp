@@ -1,5 +1,5 @@
-// The GPU's backend: cuDNN's convolutions, cuBLASLt's products. It checks nothing that the ops have
-// checked before.
+// The GPU's backend: cuDNN's convolutions and attention, cuBLASLt's products. It checks nothing
+// that the ops have checked before.
 #include "gossamer/core/cuda/backend_cuda.h"
 
 #include <map>
@@ -22,9 +22,11 @@ class Cuda final : public FusedBackend {
       : device_(device),
         options_(options),
         conv_(device, {options.autotune, options.plan_file}),
+        attention_(device),
         gemm_(device) {}
   const char* name() const override { return "cuda"; }
-  cudnn::ConvEngine& engine() { return conv_; }
+  cudnn::ConvEngine& convolutions() { return conv_; }
+  const cudnn::AttentionEngine& attentions() const { return attention_; }
 
   void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     if (c.numel() == 0) return;
@@ -47,6 +49,16 @@ class Cuda final : public FusedBackend {
     gemm_.run(false, true, x, w, y, {.bias = bias, .activation = activation, .z = z},
               options_.tf32);
     return true;
+  }
+
+  void attention(const Attention& a, Tensor& y, const Tensor& log_sums) override {
+    if (!cudnn::fits(a) || !attention_.forward(a, y, log_sums))
+      FusedBackend::attention(a, y, log_sums);
+  }
+  void attention_back(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) override {
+    if (!cudnn::fits(a) || !attention_.backward(a, y, log_sums, dy, dq, dk, dv))
+      FusedBackend::attention_back(a, y, log_sums, dy, dq, dk, dv);
   }
 
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
@@ -89,6 +101,7 @@ class Cuda final : public FusedBackend {
   Device device_;
   CudaOptions options_;
   cudnn::ConvEngine conv_;
+  cudnn::AttentionEngine attention_;
   cublas::Gemm gemm_;
 };
 
@@ -121,7 +134,10 @@ void configure_cuda(const CudaOptions& wanted) {
   options() = wanted;
 }
 Backend& cuda_backend(Device device) { return backend_of(device); }
-cudnn::ConvEngine& conv_engine(Device device) { return backend_of(device).engine(); }
+cudnn::ConvEngine& conv_engine(Device device) { return backend_of(device).convolutions(); }
+const cudnn::AttentionEngine& attention_engine(Device device) {
+  return backend_of(device).attentions();
+}
 #else
 void configure_cuda(const CudaOptions&) {}
 Backend& cuda_backend(Device device) {
@@ -129,6 +145,9 @@ Backend& cuda_backend(Device device) {
 }
 cudnn::ConvEngine& conv_engine(Device device) {
   fail<DeviceError>("conv_engine: ", device, ": ", cuda::why_none());
+}
+const cudnn::AttentionEngine& attention_engine(Device device) {
+  fail<DeviceError>("attention_engine: ", device, ": ", cuda::why_none());
 }
 #endif
 

@@ -1,10 +1,11 @@
-// The GPU's backend: what of it can be set, and its convolution engine for callers that want more
-// than Backend offers. No vendor type appears here.
+// The GPU's backend: what of it can be set, and its engines for callers that want more than Backend
+// offers. No vendor type appears here.
 #pragma once
 
 #include <string>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/cuda/cudnn_attention.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
 
 namespace gossamer {
@@ -22,5 +23,7 @@ void configure_cuda(const CudaOptions&);
 // The engine behind backend(device): gradients added in place, paddings that differ before and
 // after. DeviceError without a GPU.
 cudnn::ConvEngine& conv_engine(Device);
+// The same for attention: what was chosen.
+const cudnn::AttentionEngine& attention_engine(Device);
 
 }  // namespace gossamer

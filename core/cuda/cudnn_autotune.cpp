@@ -57,25 +57,8 @@ double tolerance(const ConvProblem& p) {
 
 }  // namespace
 
-void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const Stream& stream,
-             void* x, void* w, void* y) {
-  ok(api().set_stream(handle, static_cast<cudaStream_t>(stream.handle())), "cudnnSetStream");
-  const std::shared_ptr<Block> workspace =
-      plan.workspace() ? allocate(plan.workspace(), device) : nullptr;
-  void* const pointers[] = {x, w, y};
-  const std::int64_t ids[] = {kX, kW, kY};
-  void* const scratch = workspace ? workspace->data : nullptr;
-  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 3, pointers);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 3, ids);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
-  pack.finalize("variant pack");
-  ok(api().execute(handle, plan.impl().plan.raw(), pack.raw()),
-     "cudnnBackendExecute of " + plan.describe());
-}
-
-Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
-                 const ConvProblem& problem, Device device, std::chrono::milliseconds warm_up) {
+Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const ConvProblem& problem,
+                 Device device, std::chrono::milliseconds warm_up) {
   const Stream stream = cuda::current_stream(device);
   std::vector<Operands> sets{make_operands(problem, device)};
   const std::size_t once = sets[0].x.bytes() + sets[0].w.bytes() + sets[0].y.bytes();
@@ -83,9 +66,9 @@ Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
        total < cold && sets.size() < 16; total += once)
     sets.push_back({sets[0].x.clone(), sets[0].w.clone(), sets[0].y.clone()});
   std::size_t turn = 0;
-  const auto run = [&](const ConvPlan& plan) {
+  const auto run = [&](const Plan& plan) {
     const Operands& o = sets[turn++ % sets.size()];
-    execute(handle, plan, device, stream, o.x.data(), o.w.data(), o.y.data());
+    execute(handle, plan, device, stream, {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
   };
   const Event marks[] = {Event(device, Event::Timing::on), Event(device, Event::Timing::on)};
   std::string why;  // what the first plan said that did not run
@@ -115,7 +98,8 @@ Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
   for (const auto& [i, microseconds] : rank_by_time(plans.size(), time)) {
     const Operands& o = sets[0];
     prepare_check(device, problem, o.x.data(), o.w.data(), o.y.data());
-    execute(handle, plans[i], device, stream, o.x.data(), o.w.data(), o.y.data());
+    execute(handle, plans[i], device, stream,
+            {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
     if (conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem)) {
       best.plan = plans[i];
       best.microseconds = microseconds;

@@ -9,19 +9,15 @@
 
 namespace gossamer::cudnn {
 
-// Enqueues one run of a plan.
-void execute(cudnnHandle_t handle, const ConvPlan& plan, Device device, const cuda::Stream& stream,
-             void* x, void* w, void* y);
-
 struct Measured {
-  ConvPlan plan;
+  Plan plan;
   double microseconds = 0;
   int rejected = 0;  // faster plans whose result was wrong
 };
 // The fastest plan whose result is right. The GPU first runs for `warm_up`, so that its clocks have
 // risen; every timed run finds its operands outside of the L2 cache. DeviceError when no plan is
 // right.
-Measured measure(cudnnHandle_t handle, const std::vector<ConvPlan>& plans,
-                 const ConvProblem& problem, Device device, std::chrono::milliseconds warm_up);
+Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const ConvProblem& problem,
+                 Device device, std::chrono::milliseconds warm_up);
 
 }  // namespace gossamer::cudnn

@@ -37,7 +37,7 @@ struct ConvEngine::Impl {
   cudnnHandle_t handle = nullptr;
   std::unique_ptr<Planner> planner;
   struct Entry {
-    ConvPlan plan;  // undefined: cuDNN has none
+    Plan plan;  // undefined: cuDNN has none
     Choice choice;
   };
   mutable std::mutex mutex;
@@ -47,7 +47,7 @@ struct ConvEngine::Impl {
   Impl(Device d, EngineOptions o) : device(d), options(std::move(o)), file(options.plan_file) {}
   void open();
   Entry choose(const ConvProblem& problem);
-  Entry guess(const ConvProblem& problem, const std::vector<ConvPlan>& plans) {
+  Entry guess(const ConvProblem& problem, const std::vector<Plan>& plans) {
     return {plans[0], {problem, plans[0].describe(), "heuristic", 0, 0}};
   }
 };
@@ -68,10 +68,10 @@ void ConvEngine::Impl::open() {
 ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
   const std::string key = plan_key(problem, cuda::properties(device));
   if (const std::string json = file.find(key); !json.empty())
-    if (const ConvPlan plan = planner->from_json(json);
+    if (const Plan plan = planner->from_json(json);
         plan.defined() && plan.workspace() <= kWorkspaceCap)
       return {plan, {problem, plan.describe(), "file", 0, 0}};
-  const std::vector<ConvPlan> plans = planner->plans(problem, kCandidates);
+  const std::vector<Plan> plans = planner->plans(problem, kCandidates);
   if (plans.empty()) return {};
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cuda::check_call(
@@ -97,8 +97,8 @@ bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) 
   auto it = impl_->entries.find(key);
   if (it == impl_->entries.end()) it = impl_->entries.emplace(key, impl_->choose(problem)).first;
   if (!it->second.plan.defined()) return false;
-  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device), x, w,
-          y);
+  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device),
+          {{kX, x}, {kW, w}, {kY, y}});
   return true;
 }
 

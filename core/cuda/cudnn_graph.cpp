@@ -6,20 +6,6 @@
 namespace gossamer::cudnn {
 namespace {
 
-cudnnDataType_t vendor_type(DType type) {
-  switch (type) {
-    case DType::f32:
-      return CUDNN_DATA_FLOAT;
-    case DType::bf16:
-      return CUDNN_DATA_BFLOAT16;
-    case DType::f16:
-      return CUDNN_DATA_HALF;
-    default:
-      fail<DeviceError>("cuDNN: convolutions of type ", name_of(type),
-                        " are not supported; use f32, bf16 or f16");
-  }
-}
-
 // a [n, h, w, c] block in memory.
 Descriptor tensor(std::int64_t id, DType type, i64 n, i64 h, i64 w, i64 c) {
   Descriptor t(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
@@ -67,6 +53,32 @@ OperationNames names_of(ConvOp op) {
 
 }  // namespace
 
+cudnnDataType_t vendor_type(DType type) {
+  switch (type) {
+    case DType::f32:
+      return CUDNN_DATA_FLOAT;
+    case DType::bf16:
+      return CUDNN_DATA_BFLOAT16;
+    case DType::f16:
+      return CUDNN_DATA_HALF;
+    default:
+      fail<DeviceError>("cuDNN: tensors of type ", name_of(type),
+                        " are not supported; use f32, bf16 or f16");
+  }
+}
+
+Descriptor graph_of(const std::vector<cudnnBackendDescriptor_t>& operations,
+                    const Planner::Target& target, const std::string& key) {
+  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+            static_cast<std::int64_t>(operations.size()), operations.data());
+  // 800 is …_HANDLE: its name is deprecated.
+  if (target.handle)
+    graph.set(static_cast<cudnnBackendAttributeName_t>(800), CUDNN_TYPE_HANDLE, 1, &target.handle);
+  graph.finalize("operation graph " + key);
+  return graph;
+}
+
 std::vector<Descriptor> conv_graph(const ConvProblem& p, const Planner::Target& target) {
   std::vector<Descriptor> all;
   all.push_back(tensor(kX, p.type, p.n, p.h, p.w, p.c));
@@ -95,13 +107,7 @@ std::vector<Descriptor> conv_graph(const ConvProblem& p, const Planner::Target& 
   operation.finalize("operation " + p.key());
   all.push_back(std::move(operation));
 
-  Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, all.back());
-  // 800 is …_HANDLE: its name is deprecated.
-  if (target.handle)
-    graph.set(static_cast<cudnnBackendAttributeName_t>(800), CUDNN_TYPE_HANDLE, 1, &target.handle);
-  graph.finalize("operation graph " + p.key());
-  all.push_back(std::move(graph));
+  all.push_back(graph_of({all.back().raw()}, target, p.key()));
   return all;
 }
 

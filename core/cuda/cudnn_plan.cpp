@@ -66,7 +66,7 @@ std::vector<T> notes_of(const Descriptor& engine, cudnnBackendAttributeName_t na
   return {notes, notes + (count < 32 ? count : 32)};
 }
 
-void read_engine(ConvPlan::Impl& plan) {
+void read_engine(Plan::Impl& plan) {
   const std::vector<Descriptor> engines =
       plan.config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
   check<DeviceError>(!engines.empty(), "cuDNN: a configuration without an engine");
@@ -127,22 +127,51 @@ std::vector<Descriptor> configurations(const Descriptor& graph, const Planner::T
 
 // bf16 and f16 take any engine that sums in f32; f32 only those that keep its digits, unless TF32
 // is wanted.
-bool precise(const ConvPlan::Impl& plan, const ConvProblem& p) {
+bool precise(const Plan::Impl& plan, const ConvProblem& p) {
   if (plan.reduced_sums) return false;
   return p.type != DType::f32 || p.tf32 || !(plan.tensor_cores || plan.down_converts);
 }
 
+// The plans of a graph that `accept` takes.
+template <class Accept>
+std::vector<Plan> search(const std::shared_ptr<const Planner::Target>& target,
+                         std::vector<Descriptor> descriptors, const std::string& key,
+                         std::size_t limit, std::size_t cap, Accept accept) {
+  const auto graph = std::make_shared<const std::vector<Descriptor>>(std::move(descriptors));
+  std::vector<Plan> found;
+  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (mode == CUDNN_HEUR_MODE_FALLBACK && found.size() >= kFew) break;
+    for (Descriptor& config : configurations(graph->back(), *target, mode, key)) {
+      if (found.size() == limit) break;
+      auto impl = std::make_shared<Plan::Impl>();
+      impl->target = target;
+      impl->graph = graph;
+      impl->config = std::move(config);
+      read_engine(*impl);
+      if (!accept(*impl)) continue;
+      impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      set_plan_target(impl->plan, *target);
+      impl->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, impl->config);
+      if (!impl->plan.try_finalize()) continue;
+      impl->workspace =
+          static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+      if (impl->workspace <= cap) found.emplace_back(std::move(impl));
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
-int ConvPlan::engine() const { return impl_->engine; }
-std::size_t ConvPlan::workspace() const { return impl_->workspace; }
-bool ConvPlan::tensor_cores() const { return impl_->tensor_cores; }
-bool ConvPlan::clusters() const { return impl_->clusters; }
-bool ConvPlan::compiles() const { return impl_->compiles; }
-std::string ConvPlan::json() const {
+int Plan::engine() const { return impl_->engine; }
+std::size_t Plan::workspace() const { return impl_->workspace; }
+bool Plan::tensor_cores() const { return impl_->tensor_cores; }
+bool Plan::clusters() const { return impl_->clusters; }
+bool Plan::compiles() const { return impl_->compiles; }
+std::string Plan::json() const {
   return impl_->plan.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
 }
-std::string ConvPlan::describe() const {
+std::string Plan::describe() const {
   std::ostringstream text;
   text.precision(1);
   text << std::fixed << "eng" << impl_->engine << (impl_->compiles ? " (compiled now)" : "")
@@ -164,34 +193,25 @@ Planner Planner::for_handle(void* handle) {
   return Planner(std::move(target));
 }
 
-std::vector<ConvPlan> Planner::plans(const ConvProblem& problem, std::size_t limit,
-                                     std::size_t cap) const {
-  const auto graph = std::make_shared<const std::vector<Descriptor>>(conv_graph(problem, *target_));
-  std::vector<ConvPlan> found;
-  for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (mode == CUDNN_HEUR_MODE_FALLBACK && found.size() >= kFew) break;
-    for (Descriptor& config : configurations(graph->back(), *target_, mode, problem.key())) {
-      if (found.size() == limit) break;
-      auto impl = std::make_shared<ConvPlan::Impl>();
-      impl->target = target_;
-      impl->graph = graph;
-      impl->config = std::move(config);
-      read_engine(*impl);
-      if (!precise(*impl, problem)) continue;
-      impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      set_plan_target(impl->plan, *target_);
-      impl->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, impl->config);
-      if (!impl->plan.try_finalize()) continue;
-      impl->workspace =
-          static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-      if (impl->workspace <= cap) found.emplace_back(std::move(impl));
-    }
-  }
-  return found;
+std::vector<Plan> Planner::plans(const ConvProblem& problem, std::size_t limit,
+                                 std::size_t cap) const {
+  return search(target_, conv_graph(problem, *target_), problem.key(), limit, cap,
+                [&](const Plan::Impl& plan) { return precise(plan, problem); });
 }
 
-ConvPlan Planner::from_json(const std::string& json) const {
-  auto impl = std::make_shared<ConvPlan::Impl>();
+std::vector<Plan> Planner::plans(const AttentionProblem& problem, std::size_t limit,
+                                 std::size_t cap) const {
+  return search(target_, attention_graph(problem, *target_), problem.key(), limit, cap,
+                [](const Plan::Impl& plan) { return !plan.reduced_sums; });
+}
+
+std::size_t Planner::proposals(const AttentionProblem& problem) const {
+  const std::vector<Descriptor> graph = attention_graph(problem, *target_);
+  return configurations(graph.back(), *target_, CUDNN_HEUR_MODE_A, problem.key()).size();
+}
+
+Plan Planner::from_json(const std::string& json) const {
+  auto impl = std::make_shared<Plan::Impl>();
   impl->target = target_;
   impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   set_plan_target(impl->plan, *target_);
@@ -206,7 +226,30 @@ ConvPlan Planner::from_json(const std::string& json) const {
   const std::string name = "\"engineId\":";
   if (const std::size_t at = json.find(name); at != std::string::npos)
     impl->engine = std::atoi(json.c_str() + at + name.size());
-  return ConvPlan(std::move(impl));
+  return Plan(std::move(impl));
+}
+
+void execute(cudnnHandle_t handle, const Plan& plan, Device device, const cuda::Stream& stream,
+             std::initializer_list<Operand> operands) {
+  ok(api().set_stream(handle, static_cast<cudaStream_t>(stream.handle())), "cudnnSetStream");
+  const std::shared_ptr<Block> workspace =
+      plan.workspace() ? allocate(plan.workspace(), device) : nullptr;
+  void* const scratch = workspace ? workspace->data : nullptr;
+  std::vector<void*> pointers;
+  std::vector<std::int64_t> ids;
+  for (const Operand& operand : operands) {
+    if (!operand.data) continue;
+    pointers.push_back(operand.data);
+    ids.push_back(operand.id);
+  }
+  const auto count = static_cast<std::int64_t>(ids.size());
+  Descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, pointers.data());
+  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids.data());
+  pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &scratch);
+  pack.finalize("variant pack");
+  ok(api().execute(handle, plan.impl().plan.raw(), pack.raw()),
+     "cudnnBackendExecute of " + plan.describe());
 }
 
 std::string library_version() {
@@ -217,19 +260,23 @@ std::string library_version() {
 namespace {
 [[noreturn]] void none() { fail<DeviceError>("cuDNN: ", cuda::why_none()); }
 }  // namespace
-struct ConvPlan::Impl {};
+struct Plan::Impl {};
 struct Planner::Target {};
-int ConvPlan::engine() const { none(); }
-std::size_t ConvPlan::workspace() const { none(); }
-bool ConvPlan::tensor_cores() const { none(); }
-bool ConvPlan::clusters() const { none(); }
-bool ConvPlan::compiles() const { none(); }
-std::string ConvPlan::json() const { none(); }
-std::string ConvPlan::describe() const { none(); }
+int Plan::engine() const { none(); }
+std::size_t Plan::workspace() const { none(); }
+bool Plan::tensor_cores() const { none(); }
+bool Plan::clusters() const { none(); }
+bool Plan::compiles() const { none(); }
+std::string Plan::json() const { none(); }
+std::string Plan::describe() const { none(); }
 Planner Planner::for_properties(const std::string&) { none(); }
 Planner Planner::for_handle(void*) { none(); }
-std::vector<ConvPlan> Planner::plans(const ConvProblem&, std::size_t, std::size_t) const { none(); }
-ConvPlan Planner::from_json(const std::string&) const { none(); }
+std::vector<Plan> Planner::plans(const ConvProblem&, std::size_t, std::size_t) const { none(); }
+std::vector<Plan> Planner::plans(const AttentionProblem&, std::size_t, std::size_t) const {
+  none();
+}
+std::size_t Planner::proposals(const AttentionProblem&) const { none(); }
+Plan Planner::from_json(const std::string&) const { none(); }
 std::string library_version() {
   return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
 }

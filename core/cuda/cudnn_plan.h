@@ -1,7 +1,7 @@
-// Convolutions by cuDNN: what is asked (ConvProblem), how it can be computed (ConvPlan), and the
-// search for plans. No vendor type appears here, and planning needs no GPU: with the properties of
-// a device as text, a build machine can ask what cuDNN would do on it. Running a plan is in
-// cudnn_engine.h.
+// Convolutions by cuDNN: what is asked (ConvProblem), how it can be computed (Plan), and the
+// search for plans, also for attention (cudnn_attention.h). No vendor type appears here, and
+// planning needs no GPU: with the properties of a device as text, a build machine can ask what
+// cuDNN would do on it. Running a plan is in cudnn_engine.h.
 #pragma once
 
 #include <cstddef>
@@ -38,11 +38,11 @@ ConvProblem problem_of(ConvOp, DType, const ConvGeometry&, bool accumulate = fal
 inline constexpr std::size_t kWorkspaceCap = std::size_t{256} << 20;
 
 // One way to compute a problem. Copies are handles.
-class ConvPlan {
+class Plan {
  public:
   struct Impl;
-  ConvPlan() = default;
-  explicit ConvPlan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+  Plan() = default;
+  explicit Plan(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
   bool defined() const { return impl_ != nullptr; }
   int engine() const;             // cuDNN's number of the kernel family
   std::size_t workspace() const;  // bytes
@@ -60,6 +60,8 @@ class ConvPlan {
   std::shared_ptr<const Impl> impl_;
 };
 
+struct AttentionProblem;
+
 // Finds plans for one device.
 class Planner {
  public:
@@ -71,10 +73,15 @@ class Planner {
   // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best
   // guess first, at most `limit`, without those that need more than `cap` bytes of workspace or
   // that cuDNN refuses when they are built. Empty: cuDNN cannot do it.
-  std::vector<ConvPlan> plans(const ConvProblem&, std::size_t limit = 64,
-                              std::size_t cap = kWorkspaceCap) const;
+  std::vector<Plan> plans(const ConvProblem&, std::size_t limit = 64,
+                          std::size_t cap = kWorkspaceCap) const;
+  std::vector<Plan> plans(const AttentionProblem&, std::size_t limit = 64,
+                          std::size_t cap = kWorkspaceCap) const;
+  // How many kernels cuDNN proposes, of those that it makes while the program runs: to make them it
+  // needs a driver.
+  std::size_t proposals(const AttentionProblem&) const;
   // undefined if cuDNN refuses it
-  ConvPlan from_json(const std::string& json) const;
+  Plan from_json(const std::string& json) const;
   struct Target;
 
  private:

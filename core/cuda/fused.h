@@ -30,9 +30,9 @@ class FusedBackend : public Backend {
   void layer_norm_back(const RowNorm&, const Tensor& dy, bool accumulate, Tensor& dx,
                        const Tensor& d_scale, const Tensor& d_shift) final;
   // kernels/attention.cpp: heads of up to 256 numbers
-  void attention(const Attention&, Tensor& y, const Tensor& log_sums) final;
+  void attention(const Attention&, Tensor& y, const Tensor& log_sums) override;
   void attention_back(const Attention&, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
-                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) final;
+                      const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) override;
   // kernels/loss.cpp
   void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&, Tensor& losses,
                     const Tensor& dz) final;

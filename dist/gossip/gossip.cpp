@@ -24,7 +24,8 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
       membership_(group, options.min_workers),
       state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0,
              Roster(group.rank(), group.size(),
-                    options.start_samples / (static_cast<double>(options.batch) * group.size()))) {
+                    options.start_samples / (static_cast<double>(options.batch) * group.size()),
+                    options.finish_timeout_s)) {
   const bool exchanges = group.size() > 1 && options.rate > 0;
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point

@@ -9,8 +9,6 @@
 namespace gossamer::dist {
 namespace {
 
-// seconds that others may go on training after this worker has stopped
-constexpr double kStopLimit = 600;
 // seconds until workers that have all stopped must count the same members
 constexpr double kAgreeLimit = 10;
 constexpr double kRepeat = 1;  // seconds until a message that everybody must hear is sent again
@@ -21,8 +19,9 @@ constexpr std::uint32_t kMissesYours = 2;  // the sender has not heard the recei
 
 }  // namespace
 
-Roster::Roster(int self, int workers, double progress)
+Roster::Roster(int self, int workers, double progress, double stop_limit)
     : self_(self),
+      stop_limit_(stop_limit),
       peers_(static_cast<std::size_t>(workers)),
       gone_(static_cast<std::size_t>(workers)),
       alive_(workers),
@@ -175,8 +174,8 @@ std::string Roster::training() const {
 bool Roster::ended(double now) {
   if (!stopping()) return false;
   const std::string late = training();
-  check<DistError>(late.empty() || now - *stop_since_ < kStopLimit, "worker ", self_,
-                   ": done, but worker(s) ", late, " did not stop within ", kStopLimit,
+  check<DistError>(late.empty() || now - *stop_since_ < stop_limit_, "worker ", self_,
+                   ": done, but worker(s) ", late, " did not stop within ", stop_limit_,
                    " s; do all workers have the same total_samples?");
   bool same = said_members_ == members_;
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p)

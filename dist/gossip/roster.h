@@ -55,8 +55,9 @@ struct Count {
 
 class Roster {
  public:
-  // progress: the q of a resumed run
-  Roster(int self, int workers, double progress = 0);
+  // progress: the q of a resumed run; stop_limit: seconds that others may go on training after this
+  // worker has stopped
+  Roster(int self, int workers, double progress = 0, double stop_limit = 600);
   // This worker was started again, with the state of a neighbour that counted `count`. The members
   // are those that the link reaches.
   void start_again(const Count& count, const std::vector<bool>& reached, double now);
@@ -116,6 +117,7 @@ class Roster {
   std::string training() const;  // the members that have not stopped
 
   int self_;
+  double stop_limit_;
   std::vector<Peer> peers_;
   std::vector<bool> gone_;
   int alive_;

@@ -251,6 +251,29 @@ TEST_F(CApi, TwoThreadsOnOneHandleAreAnError) {
   }
 }
 
+// Every wait has an end: here the other worker lives and trains on.
+TEST_F(CApi, FinishWaitsNoLongerThanItIsTold) {
+  gsm_group* groups[2];
+  MUST(gsm_group_local(2, groups));
+  float x[2][1] = {{1}, {3}}, update[1] = {.5f};
+  gsm_gossip_options options{};
+  options.struct_size = sizeof options;
+  options.finish_timeout_s = .2;
+  gsm_gossip* gossip[2];
+  std::thread second([&] {
+    EXPECT_EQ(gsm_gossip_new(groups[1], x[1], 1, "a2cid2", "ring", &options, &gossip[1]), GSM_OK);
+  });
+  MUST(gsm_gossip_new(groups[0], x[0], 1, "a2cid2", "ring", &options, &gossip[0]));
+  second.join();
+  MUST(gsm_gossip_step(gossip[0], update));
+  EXPECT_EQ(gsm_gossip_finish(gossip[0]), GSM_ERROR_WORKERS);
+  EXPECT_THAT(gsm_last_error(), HasSubstr("worker(s) 1 did not stop within 0.2 s"));
+  for (int i = 0; i < 2; ++i) {
+    MUST(gsm_gossip_free(gossip[i]));
+    MUST(gsm_group_free(groups[i]));
+  }
+}
+
 TEST_F(CApi, OptionsMayComeFromOtherVersionsOfTheHeader) {
   struct Newer {
     gsm_trainer_options known;

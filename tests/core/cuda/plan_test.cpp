@@ -132,7 +132,7 @@ TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceO
       problem.accumulate = op == ConvOp::backward_data;
       if (!seen.emplace(problem.key(), layer.name).second) continue;
       ++searches;
-      const std::vector<ConvPlan> plans = planner.plans(problem);
+      const std::vector<Plan> plans = planner.plans(problem);
       std::size_t place = 0;
       while (place < plans.size() && !(plans[place].clusters() && !plans[place].compiles()))
         ++place;
@@ -156,10 +156,10 @@ class PlanningFor
   void expect_plans(const std::string& name, ConvProblem problem) {
     problem.type = std::get<DType>(GetParam());
     if (!seen_.insert(problem.key()).second) return;
-    const std::vector<ConvPlan> plans = planner().plans(problem);
+    const std::vector<Plan> plans = planner().plans(problem);
     EXPECT_FALSE(plans.empty()) << name << ", " << problem.key();
     fewest_ = std::min(fewest_, plans.size());
-    for (const ConvPlan& plan : plans) {
+    for (const Plan& plan : plans) {
       EXPECT_FALSE(plan.compiles()) << name << ", " << problem.key() << ": " << plan.describe();
       EXPECT_LE(plan.workspace(), kWorkspaceCap);
     }
@@ -219,8 +219,8 @@ TEST_F(Planning, PlansComeBackFromTheirText) {
   const auto plans =
       planner.plans({ConvOp::backward_filter, DType::bf16, 64, 14, 14, 256, 256, 3, 3, 1, 1, 1}, 3);
   ASSERT_EQ(plans.size(), 3u);
-  for (const ConvPlan& plan : plans) {
-    const ConvPlan again = planner.from_json(plan.json());
+  for (const Plan& plan : plans) {
+    const Plan again = planner.from_json(plan.json());
     ASSERT_TRUE(again.defined());
     EXPECT_EQ(again.workspace(), plan.workspace());
     EXPECT_EQ(again.engine(), plan.engine());
@@ -235,7 +235,7 @@ TEST_F(Planning, F32PlansKeepTheirDigitsUnlessTf32IsAllowed) {
   ConvProblem problem{ConvOp::forward, DType::f32, 32, 28, 28, 128, 128, 3, 3, 1, 1, 1};
   const auto exact = planner.plans(problem);
   ASSERT_FALSE(exact.empty());
-  for (const ConvPlan& plan : exact) EXPECT_FALSE(plan.tensor_cores()) << plan.describe();
+  for (const Plan& plan : exact) EXPECT_FALSE(plan.tensor_cores()) << plan.describe();
   problem.tf32 = true;
   const auto fast = planner.plans(problem);
   ASSERT_FALSE(fast.empty());

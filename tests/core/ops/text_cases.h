@@ -105,6 +105,8 @@ inline void attentions(std::vector<OpCase>& all) {
        0,
        4,
        {.heads = 2, .causal = true, .dropout = 0.5f, .seed = 3, .stream = 9}},
+      {"heads of 64, causal", 1, 12, 0, 64, {.heads = 1, .causal = true}},
+      {"heads of 64, cross", 1, 5, 12, 64, {.heads = 1}},
       {"wide heads", 1, 9, 0, 80, {.heads = 1}},
       {"wider heads", 1, 5, 0, 150, {.heads = 1, .causal = true}},
   };
