@@ -16,7 +16,8 @@ namespace gossamer::apps {
 
 CommandHelp describe(const CLI::App&);
 
-// `gossamer paper` (cli_paper.cpp)
+// `gossamer simulate` and `gossamer paper` (cli_simulate.cpp, cli_paper.cpp)
+void add_simulate(CLI::App& app, int& code);
 void add_paper(CLI::App& app, int& code);
 
 // The sentence for arguments that `app` could not parse. It names an unknown command or option and

@@ -151,6 +151,7 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
           "shell_word", "train", "version"}},
         {"cli_help", {"commands", "config"}},
         {"cli_paper", {"cli_help", "commands"}},
+        {"cli_simulate", {"cli_help", "commands"}},
         {"cli", {"cli_help", "commands", "launch", "version"}},
         {"cuda_module", {"version"}},
         {"cuda_entry", {"commands", "version"}},
